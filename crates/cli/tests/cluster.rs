@@ -121,6 +121,42 @@ fn runs_are_those_of_one_index_byte_for_byte() {
 }
 
 #[test]
+fn a_collection_that_changed_is_searched_as_one_index() {
+    let collection = Collection::start();
+    let space = &collection.space;
+    let store = "--store store --name animals";
+    space.run(&format!("cluster build all.jsonl {store} --shards 3 -q")).ok();
+    // The last shard becomes the smallest, so that new documents stand at the end, as in one index.
+    let gone: String = (440..490).chain([3, 5, 200]).map(|i| format!("d{i}\n")).collect();
+    space.write("gone.txt", gone);
+    let line =
+        |i: usize| format!("{{\"id\":\"n{i}\",\"text\":\"ant cat {}\"}}\n", "dog ".repeat(i % 5));
+    space.write("new.jsonl", (0..20).map(line).collect::<String>());
+    space.run(&format!("cluster delete --ids gone.txt {store} --cache kept -q")).ok();
+    let added = space.run(&format!("cluster add new.jsonl {store} --cache kept -q --json")).json();
+    assert_eq!((&added["changed"], &added["documents"]), (&[2][..].into(), &467.into()));
+    space.run("delete idx --ids gone.txt -q").ok();
+    space.run("add idx new.jsonl -q").ok();
+    let folders = space.run(&format!("cluster fetch {store} --cache kept -q")).ok();
+    let nodes: Vec<Listening> = folders
+        .lines()
+        .enumerate()
+        .map(|(shard, folder)| {
+            let line = format!("node --listen 127.0.0.1:0 -j 1 --shard {shard}={folder}");
+            Listening::start(space, &line)
+        })
+        .collect();
+    let addresses: Vec<&str> = nodes.iter().map(|node| node.address.as_str()).collect();
+    let aggregate = format!("aggregate --nodes {} --shards 3", addresses.join(","));
+    for options in ["-k 10", "-k 1000 --mode and", "-k 5 --rank okapi --k1 1.5"] {
+        let asked = format!("--queries queries.tsv -q {options}");
+        let want = space.run(&format!("run idx {asked}")).ok();
+        assert!(want.lines().count() > 100);
+        assert_eq!(space.run(&format!("{aggregate} {asked}")).ok(), want, "{options}");
+    }
+}
+
+#[test]
 fn killed_nodes_are_replaced_and_missing_shards_named() {
     let mut collection = Collection::start();
     let server = Listening::start(

@@ -1,4 +1,4 @@
-//! kill -9 at any moment of `cluster build` leaves the current version as it was, or the new one, complete. kill -9 of `cluster fetch` leaves no shard that is not whole, and the next one continues.
+//! kill -9 at any moment of `cluster build` or `cluster add` leaves the current version as it was, or the new one, complete. kill -9 of `cluster fetch` leaves no shard that is not whole, and the next one continues.
 //!
 //! `WARPSEEK_KILLS` sets the number of kills, `WARPSEEK_SEED` the seed of the delays.
 #![allow(clippy::unwrap_used)]
@@ -46,10 +46,31 @@ fn current(space: &Space, cache: &str) -> (u64, u64) {
 fn a_killed_build_leaves_the_current_version() {
     let space = corpus();
     let line = format!("cluster build new.jsonl {STORE} --shards 3 -q -j 2 --scratch .");
+    kill_at_any_moment(&space, &line, 900);
+}
+
+#[test]
+fn a_killed_add_leaves_the_current_version() {
+    let space = corpus();
+    // Half of them replace documents.
+    let some: Vec<String> = space.read("old.jsonl").lines().take(150).map(str::to_owned).collect();
+    let other = |line: &str| line.replacen("\"id\":\"", "\"id\":\"new", 1);
+    let new: Vec<String> = some.iter().map(|line| other(line)).collect();
+    assert!(new != some, "{}", some[0]);
+    space.write("some.jsonl", [some, new].concat().join("\n"));
+    kill_at_any_moment(
+        &space,
+        &format!("cluster add some.jsonl {STORE} -q -j 2 --cache kept"),
+        450,
+    );
+}
+
+/// Kills what makes a version of this many documents of the current one.
+fn kill_at_any_moment(space: &Space, line: &str, documents: u64) {
     let start = Instant::now();
-    space.run(&line).ok();
+    space.run(line).ok();
     let takes = start.elapsed();
-    assert_eq!(current(&space, "cache"), (2, 900));
+    assert_eq!(current(space, "cache"), (2, documents));
     space.run(&format!("cluster rollback {STORE}")).ok();
 
     let mut random = Random(setting("WARPSEEK_SEED", 20_260_101));
@@ -58,12 +79,12 @@ fn a_killed_build_leaves_the_current_version() {
     for i in 0..kills {
         let stratum = (i % 20) as f64;
         let after = takes.mul_f64((stratum + random.unit()) / 20.0);
-        let hit = killed(&space, &line, after);
+        let hit = killed(space, line, after);
         let listed = space.run("cluster list --store store --json").json();
         let versions = listed["collections"][0]["versions"].as_array().unwrap();
-        match current(&space, "cache") {
+        match current(space, "cache") {
             (1, 300) => old += 1,
-            (version, 900) if version > 2 => {
+            (version, found) if version > 2 && found == documents => {
                 new += 1;
                 space.run(&format!("cluster rollback {STORE}")).ok();
             }
@@ -80,8 +101,8 @@ fn a_killed_build_leaves_the_current_version() {
     }
     println!("{kills} kills: {old} left the old version, {new} the new one");
     assert!(old > 0, "no kill came before the end");
-    space.run(&line).ok();
-    assert_eq!(current(&space, "cache").1, 900);
+    space.run(line).ok();
+    assert_eq!(current(space, "cache").1, documents);
 }
 
 #[test]

@@ -1,19 +1,25 @@
 mod activate;
+mod add;
 mod build;
 mod cut;
+mod delete;
 mod fetch;
 mod list;
 mod publish;
 mod remove;
 mod rollback;
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use tempfile::TempDir;
 use warpseek::IndexOptions;
-use warpseek_collection::{Collection, CollectionError};
+use warpseek_collection::{Collection, CollectionError, ShardEntry, Update, UpdateOptions};
 use warpseek_console::Failure;
+use warpseek_console::terminal::{count, counted, summary};
 
 use super::index::StoreChoice;
 use crate::options::{Reading, Terms};
@@ -30,6 +36,8 @@ Examples:
   warpseek cluster build docs.jsonl --store /srv/store --name web --shards 4
   warpseek cluster list --store /srv/store
   warpseek cluster fetch --store /srv/store --name web --shard 2 --cache /var/cache/warpseek
+  warpseek cluster add new.jsonl --store /srv/store --name web --cache /var/cache/warpseek
+  warpseek cluster delete --id doc17 --store /srv/store --name web --cache /var/cache/warpseek
   warpseek cluster rollback --store /srv/store --name web
   warpseek cluster remove --store /srv/store --name web --keep 1
 
@@ -50,6 +58,8 @@ enum Verb {
     Publish(publish::Options),
     List(list::Options),
     Fetch(fetch::Options),
+    Add(add::Options),
+    Delete(delete::Options),
     Activate(activate::Options),
     Rollback(rollback::Options),
     Remove(remove::Options),
@@ -62,6 +72,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         Verb::Publish(options) => publish::run(options),
         Verb::List(options) => list::run(options),
         Verb::Fetch(options) => fetch::run(options),
+        Verb::Add(options) => add::run(options),
+        Verb::Delete(options) => delete::run(options),
         Verb::Activate(options) => activate::run(options),
         Verb::Rollback(options) => rollback::run(options),
         Verb::Remove(options) => remove::run(options),
@@ -87,6 +99,84 @@ impl Target {
     /// The same for a build, which makes a folder that is not there.
     fn create(&self) -> Result<Collection, Failure> {
         Collection::create(&self.store, &self.name).map_err(failure)
+    }
+}
+
+/// How documents are added to a collection or deleted from it.
+#[derive(Args)]
+struct Changing {
+    /// Folder that the shards of the current version are fetched into, as `cluster fetch` does; those that are there are not
+    /// fetched again. Shards are changed beside them [default: a temporary folder, which is removed afterwards]
+    #[arg(long, value_name = "DIR")]
+    cache: Option<PathBuf>,
+    /// Leave the current version as it is; `cluster activate` switches to the new one
+    #[arg(long)]
+    no_activate: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Changing {
+    /// The cache is removed with the second of these.
+    fn how(&self) -> Result<(UpdateOptions, Option<TempDir>), Failure> {
+        let (cache, temporary) = match &self.cache {
+            Some(cache) => (cache.clone(), None),
+            None => {
+                let made = tempfile::Builder::new().prefix("warpseek-shards-").tempdir();
+                let made = made.map_err(|error| {
+                    Failure::user(format!(
+                        "a folder for shards cannot be made: {error}; name one with --cache"
+                    ))
+                })?;
+                (made.path().to_owned(), Some(made))
+            }
+        };
+        let activate = !self.no_activate;
+        Ok((UpdateOptions { activate, ..UpdateOptions::new(cache) }, temporary))
+    }
+
+    /// Says which version was made. `counts` is what was done to documents, for JSON.
+    fn report(
+        &self,
+        collection: &Collection,
+        done: &Update,
+        mut counts: Value,
+        quiet: bool,
+    ) -> Result<ExitCode, Failure> {
+        let version = done.made.as_ref().map(|made| made.version);
+        if self.json {
+            counts["of"] = json!(done.of);
+            counts["version"] = json!(version);
+            counts["changed"] = json!(done.changed);
+            if let Some(made) = &done.made {
+                counts["documents"] = json!(made.live());
+                let shards = made.shards.iter().map(|shard| {
+                    let ShardEntry { base, documents, deleted, .. } = shard;
+                    json!({"base": base, "documents": documents, "deleted": deleted})
+                });
+                counts["shards"] = shards.collect();
+            }
+            writeln!(std::io::stdout(), "{counts:#}")?;
+        }
+        match &done.made {
+            _ if quiet => {}
+            None => summary(format!(
+                "nothing changed: version {} of {} is still the current one",
+                done.of,
+                collection.name()
+            )),
+            Some(made) => summary(format!(
+                "version {} of {} is {}: {} in {}, of which {} changed",
+                made.version,
+                collection.name(),
+                if self.no_activate { "ready" } else { "the current one" },
+                counted(made.live(), "document"),
+                counted(made.shards.len() as u64, "shard"),
+                count(done.changed.len() as u64),
+            )),
+        }
+        Ok(ExitCode::SUCCESS)
     }
 }
 

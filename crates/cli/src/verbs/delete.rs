@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{ArgGroup, Args};
-use warpseek::{Index, IndexOptions, Progress};
+use clap::Args;
+use warpseek::{DeleteReport, Index, IndexOptions, Progress};
 
 use warpseek_console::Failure;
 use warpseek_console::Interrupt;
@@ -17,7 +17,6 @@ use warpseek_console::terminal::{count, counted, note, summary};
 ///
 /// The documents disappear from results and statistics at once; `merge` reclaims their space.
 #[derive(Args)]
-#[command(group(ArgGroup::new("which").args(["id", "ids"]).required(true).multiple(true)))]
 #[command(after_help = "\
 Examples:
   warpseek delete idx --id doc17 --id doc18
@@ -26,12 +25,8 @@ pub(crate) struct Options {
     /// Directory of the index
     #[arg(value_name = "DIR")]
     index: PathBuf,
-    /// An id; can be given several times
-    #[arg(long, value_name = "ID")]
-    id: Vec<String>,
-    /// A file of ids, one per line
-    #[arg(long, value_name = "FILE")]
-    ids: Option<PathBuf>,
+    #[command(flatten)]
+    which: Which,
     /// Fail without deleting anything if an id is not in the index
     #[arg(long)]
     strict: bool,
@@ -42,13 +37,32 @@ pub(crate) struct Options {
     quiet: bool,
 }
 
+/// The ids of documents.
+#[derive(Args)]
+#[group(required = true, multiple = true)]
+pub(super) struct Which {
+    /// An id; can be given several times
+    #[arg(long, value_name = "ID")]
+    id: Vec<String>,
+    /// A file of ids, one per line
+    #[arg(long, value_name = "FILE")]
+    ids: Option<PathBuf>,
+}
+
+impl Which {
+    pub(super) fn read(&self) -> Result<Vec<String>, Failure> {
+        let mut ids = self.id.clone();
+        if let Some(path) = &self.ids {
+            ids.extend(read_ids(path)?);
+        }
+        Ok(ids)
+    }
+}
+
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let settings = IndexOptions::new().threads(options.threads.get());
     let index = Index::at_with(&options.index, settings);
-    let mut ids = options.id.clone();
-    if let Some(path) = &options.ids {
-        ids.extend(read_ids(path)?);
-    }
+    let ids = options.which.read()?;
     if options.strict {
         let snapshot = index.snapshot()?;
         for id in &ids {
@@ -64,17 +78,21 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let display = Display::build(&progress, options.quiet);
     let result = index.delete(&ids, &progress);
     drop(display);
-    let report = result?;
+    summarise(&result?, options.quiet);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says what was deleted, and which ids were not found.
+pub(super) fn summarise(report: &DeleteReport, quiet: bool) {
     for id in report.missing.iter().take(10) {
         note(format!("no document has id `{id}`"));
     }
     if report.missing.len() > 10 {
         note(format!("{} ids were not found in total", count(report.missing.len() as u64)));
     }
-    if !options.quiet {
+    if !quiet {
         summary(format!("{} deleted", counted(report.deleted, "document")));
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn read_ids(path: &Path) -> Result<Vec<String>, Failure> {

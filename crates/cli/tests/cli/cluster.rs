@@ -93,6 +93,55 @@ fn versions_are_switched_and_removed() {
 }
 
 #[test]
+fn documents_are_added_and_deleted() {
+    let space = Space::new();
+    space.write("docs.jsonl", documents(60));
+    space.run(&format!("cluster build docs.jsonl {STORE} --shards 3 -q")).ok();
+    space.run("index docs.jsonl -o idx -q").ok();
+    space.write(
+        "new.jsonl",
+        "{\"id\": \"d5\", \"text\": \"plum\"}\n{\"id\": \"e1\", \"text\": \"plum\"}\n",
+    );
+    let add = format!("cluster add new.jsonl {STORE} --cache kept");
+    let done = space.run(&add);
+    // What `add` says of one index, and then which version was made.
+    assert!(done.err.contains("2 documents, 1 of them replacing older ones in"), "{}", done.err);
+    let version = "version 2 of web is the current one: 61 documents in 3 shards, of which";
+    assert!(done.err.contains(version), "{}", done.err);
+    let gone = space.run(&format!("cluster delete --id d7 --id d59 --id x1 {STORE} --json")).json();
+    assert_eq!((&gone["of"], &gone["version"]), (&json!(2), &json!(3)));
+    assert_eq!((&gone["deleted"], &gone["missing"]), (&json!(2), &json!(["x1"])));
+    assert_eq!((&gone["documents"], &gone["changed"]), (&json!(59), &json!([0, 2])));
+    let table = space.run("cluster list --store store").ok();
+    let row: Vec<&str> = table.lines().nth(3).unwrap().split_whitespace().collect();
+    assert_eq!(row[..5], ["web", "3", "current", "3", "59"]);
+    // Ids that nobody has are told as by `delete`.
+    space.write("ids.txt", "x1\nx2\n");
+    let delete = format!("cluster delete --ids ids.txt {STORE}");
+    let (done, one) = (space.run(&delete), space.run("delete idx --ids ids.txt"));
+    assert!(done.err.starts_with(&one.err), "{}\n{}", done.err, one.err);
+    assert!(done.err.contains("nothing changed: version 3 of web"), "{}", done.err);
+    let strict = format!("cluster delete --id d1 --id x1 --strict {STORE}");
+    space.run(&strict).fails(2, &["no document has id `x1`; nothing was deleted"]);
+    assert_eq!(states(&space).len(), 3);
+    // A version that is made for later.
+    let later = space.run(&format!("{add} --no-activate --json -q")).json();
+    assert_eq!((&later["version"], &later["replaced"]), (&json!(4), &json!(2)));
+    assert_eq!(states(&space)[2..], [(3, "current".to_owned()), (4, "ready".to_owned())]);
+    space.write(
+        "bad.jsonl",
+        "{\"id\": \"e2\", \"text\": \"fig\"}\n{\"id\": \"e2\", \"text\": \"fig\"}\n",
+    );
+    let bad = format!("cluster add bad.jsonl {STORE} --cache kept");
+    space.run(&bad).fails(2, &["bad.jsonl:2: id `e2` was seen before"]);
+    space.run(&format!("{bad} --on-error skip")).says("1 record was skipped").ok();
+    space
+        .run("cluster add bad.jsonl --store store --name other")
+        .fails(2, &["no collection `other`"]);
+    space.run(&format!("cluster delete {STORE}")).fails(2, &["--id <ID>"]);
+}
+
+#[test]
 fn mistakes_are_explained() {
     let space = Space::new();
     space.write("docs.jsonl", documents(5));

@@ -63,7 +63,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         size += entry.bytes;
         if options.json {
             fetched.push(json!({"shard": shard, "base": entry.base, "documents": entry.documents,
-                "folder": folder.to_string_lossy()}));
+                "deleted": entry.deleted, "folder": folder.to_string_lossy()}));
         } else {
             writeln!(std::io::stdout(), "{}", folder.display())?;
         }
