@@ -1,4 +1,4 @@
-//! How connections in a cluster are protected, for `node` and `aggregate`.
+//! How connections in a cluster are protected, for `node`, `aggregate` and `serve`.
 
 use std::path::PathBuf;
 

@@ -21,14 +21,17 @@ struct Listening {
 
 impl Listening {
     fn start(space: &Space, arguments: &str) -> Self {
-        let mut command = space.command();
+        Self::start_command(space.command(), arguments)
+    }
+
+    fn start_command(mut command: Command, arguments: &str) -> Self {
         command.args(arguments.split_whitespace()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut process = command.spawn().unwrap();
         let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
-        let line = lines.next().unwrap().unwrap();
+        let line = lines.find_map(|line| line.ok().filter(|line| line.contains("listening on ")));
+        let line = line.unwrap();
         std::thread::spawn(move || lines.for_each(drop));
         let address = line.rsplit([' ', '/']).next().unwrap().to_owned();
-        assert!(line.contains("listening on "), "{line}");
         Listening { process, address }
     }
 
@@ -153,6 +156,115 @@ fn a_collection_that_changed_is_searched_as_one_index() {
         let want = space.run(&format!("run idx {asked}")).ok();
         assert!(want.lines().count() > 100);
         assert_eq!(space.run(&format!("{aggregate} {asked}")).ok(), want, "{options}");
+    }
+}
+
+#[test]
+fn a_server_answers_for_a_cluster_under_its_own_keys_and_limits() {
+    let mut collection = Collection::start();
+    let space = &collection.space;
+    let nodes: Vec<&str> = collection.nodes.iter().map(|node| node.address.as_str()).collect();
+    let (nodes, keys) = (nodes.join(","), ["admin 0123456789abcdef", "read fedcba9876543210"]);
+    space.write("keys.txt", keys.join("\n"));
+    let line = format!(
+        "serve data --listen 127.0.0.1:0 --api-key-file keys.txt --cluster {nodes} --cluster-shards {SHARDS}"
+    );
+    let mut command = space.command();
+    command.env("WARPSEEK__LIMITS__WINDOW", "100").env("WARPSEEK__LIMITS__BATCH", "3");
+    let server = Listening::start_command(command, &line);
+    let aggregator =
+        Listening::start(space, &format!("{} --listen 127.0.0.1:0", collection.aggregate()));
+    let ask_as = |key: &str, method: &str, path: &str, body: &str| {
+        let mut connection = Connection::open(&server.address).unwrap();
+        let header = format!("authorization: Bearer {key}\r\n");
+        let (status, body) = connection.ask_with(method, path, &header, body).unwrap();
+        (status, serde_json::from_str::<serde_json::Value>(&body).unwrap_or(body.into()))
+    };
+    let ask = |method: &str, path: &str, body: &str| ask_as("fedcba9876543210", method, path, body);
+    let start = Instant::now();
+    while ask("GET", "/v1/cluster", "").0 != 200 {
+        assert!(start.elapsed() < Duration::from_secs(60), "it is not ready");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // The same answers as those of the aggregator.
+    for text in ["ant bee", "cat", "dog eel wolf", "jay ibis hen"] {
+        let body =
+            format!(r#"{{"query": "{text}", "k": 7, "count": true, "allow_partial": false}}"#);
+        let (status, want) = collection.search(&aggregator.address, &body);
+        assert_eq!((status, ask("POST", "/v1/cluster/search", &body)), (200, (200, want)));
+    }
+    let batch = r#"{"queries": [{"query": "ant", "k": 2}, {"query": "fox gnu", "mode": "and"}]}"#;
+    let (status, found) = ask("POST", "/v1/cluster/batch", batch);
+    let mut connection = Connection::open(&aggregator.address).unwrap();
+    let (_, want) = connection.ask("POST", "/v1/batch", batch).unwrap();
+    assert_eq!((status, found), (200, serde_json::from_str(&want).unwrap()));
+    let (_, shown) = ask("GET", "/v1/cluster", "");
+    assert_eq!((&shown["shards"], &shown["replicas"]), (&4.into(), &[2, 2, 2, 2][..].into()));
+    // Keys, limits and options are the server's.
+    let body = r#"{"query": "ant"}"#;
+    assert_eq!(ask_as("0000000000000000", "POST", "/v1/cluster/search", body).0, 401);
+    assert_eq!(ask_as("0000000000000000", "GET", "/v1/cluster", "").0, 401);
+    let many = [body; 4].join(",");
+    for (path, body, wanted) in [
+        ("/v1/cluster/search", r#"{"query": "ant", "k": 101}"#.to_owned(), "at most 100"),
+        ("/v1/cluster/batch", format!(r#"{{"queries": [{many}]}}"#), "at most 3"),
+        ("/v1/cluster/search", r#"{"query": "(ant", "syntax": true}"#.to_owned(), "("),
+        ("/v1/cluster/search", r#"{"query": "ant", "kk": 1}"#.to_owned(), "kk"),
+        ("/v1/cluster/search?kk=1", body.to_owned(), "no option [kk]"),
+    ] {
+        let (status, error) = ask("POST", path, &body);
+        let reason = error["error"]["reason"].as_str().unwrap_or("");
+        assert!(status == 400 && reason.contains(wanted), "{error}");
+    }
+    let (_, metrics) = ask("GET", "/metrics", "");
+    let metrics = metrics.as_str().unwrap();
+    let counted = r#"warpseek_search_duration_seconds_count{index="_cluster",device="cluster"} 6"#;
+    assert!(metrics.contains(counted), "{metrics}");
+    assert!(metrics.contains(r#"route="/v1/cluster/search""#), "{metrics}");
+    // It has indexes of its own beside it.
+    let admin = "0123456789abcdef";
+    let (status, _) = ask_as(admin, "PUT", "/own/_doc/1?refresh=true", r#"{"text": "ant"}"#);
+    assert_eq!(status, 201);
+    assert_eq!(ask("POST", "/v1/indexes/own/search", body).1["hits"][0]["id"], "1");
+    // Missing shards are named, or an error.
+    for node in [2, 6] {
+        collection.nodes[node].signal("-KILL");
+        let _ = collection.nodes[node].process.wait();
+    }
+    let ask_for = |more: &str| {
+        let body = format!(r#"{{"query": "wolf jay cat", "deadline_ms": 5000{more}}}"#);
+        ask("POST", "/v1/cluster/search", &body)
+    };
+    let (status, partial) = ask_for("");
+    assert_eq!((status, &partial["coverage"]["missing"][0]["shard"]), (200, &2.into()));
+    let (status, error) = ask_for(r#", "allow_partial": false"#);
+    assert!(status == 503 && error.to_string().contains("shard 2 is missing"), "{error}");
+    // It ends as a server does.
+    let mut server = server;
+    server.signal("-TERM");
+    assert_eq!(server.process.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_server_says_what_is_wrong_with_its_cluster() {
+    let space = Space::new();
+    space.run("serve data --cluster 127.0.0.1:1").fails(2, &["cluster.shards"]);
+    let serve = "serve data --listen 127.0.0.1:0 --cluster-shards 2 --cluster";
+    space.run(&format!("{serve} 127.0.0.1:1")).fails(1, &["no node answers"]);
+    space.run(&format!("{serve} nodes.txt")).fails(2, &["nodes.txt"]);
+    space.write("short.txt", "too short");
+    let short = format!("{serve} 127.0.0.1:1 --cluster-token-file short.txt");
+    space.run(&short).fails(2, &["short.txt", "16"]);
+    let server = Listening::start(&space, "serve data --listen 127.0.0.1:0");
+    let start = Instant::now();
+    loop {
+        let mut connection = Connection::open(&server.address).unwrap();
+        let (status, body) = connection.ask("GET", "/v1/cluster", "").unwrap();
+        if status != 503 {
+            assert!(status == 404 && body.contains("--cluster NODES"), "{body}");
+            break;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "it is not ready");
     }
 }
 

@@ -63,6 +63,16 @@ pub fn addresses(text: &str) -> Vec<String> {
     lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect()
 }
 
+/// What a setting says of nodes: addresses that are separated by commas, or the file that has them.
+pub fn nodes(text: &str) -> (Vec<String>, Option<PathBuf>) {
+    let file = PathBuf::from(text);
+    // Addresses have a port behind a colon.
+    match text.contains(':') && !file.exists() {
+        true => (addresses(&text.replace(',', "\n")), None),
+        false => (Vec::new(), Some(file)),
+    }
+}
+
 /// Answers requests over a collection whose shards are on nodes. Clones are the same aggregator.
 #[derive(Clone)]
 pub struct Aggregator(Arc<Inner>);

@@ -6,6 +6,7 @@ use tokio::runtime::Runtime;
 use warpseek::Searcher;
 
 use crate::aggregator::{Aggregator, AggregatorOptions};
+use crate::door::Door;
 use crate::error::ClusterError;
 use crate::request::{ClusterRequest, ClusterResponse};
 use crate::serve::runtime;
@@ -40,6 +41,11 @@ impl Cluster {
         requests: Vec<ClusterRequest>,
     ) -> Vec<Result<Arc<ClusterResponse>, ClusterError>> {
         self.runtime.block_on(self.aggregator.search_batch(requests))
+    }
+
+    /// For a server that is to answer for it too.
+    pub fn door(&self) -> Door {
+        Door::new(self.aggregator.clone(), self.runtime.handle().clone())
     }
 
     pub(crate) fn parts(self) -> (Aggregator, Runtime) {

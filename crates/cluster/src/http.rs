@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -11,24 +10,20 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tonic::metadata::MetadataValue;
-use warpseek::QueryInput;
 
 use crate::aggregator::Aggregator;
+use crate::door::{DoorLimits, Refused};
 use crate::error::ClusterError;
 use crate::handle::Cluster;
-use crate::request::{ClusterRequest, ClusterResponse};
 use crate::security::Token;
 use crate::serve::{listen, signal};
 
-/// The largest body, the most queries of a batch, and the most hits of a query.
+/// The largest body.
 const MAX_BODY: usize = 16 << 20;
-const MAX_BATCH: usize = 10_000;
-const MAX_K: usize = 100_000;
 
 /// An aggregator that listens for HTTP.
 pub struct HttpServer {
@@ -91,72 +86,10 @@ impl HttpServer {
     }
 }
 
-/// A search as clients write it.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Asked {
-    query: String,
-    k: Option<usize>,
-    mode: Option<String>,
-    #[serde(default)]
-    count: bool,
-    filter: Option<String>,
-    deadline_ms: Option<u64>,
-    allow_partial: Option<bool>,
-    /// Whether the query has signs, fields and parentheses. Default: if the collection has a schema or positions.
-    syntax: Option<bool>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AskedBatch {
-    queries: Vec<Asked>,
-}
-
-impl Asked {
-    fn request(self, syntax: bool) -> Result<ClusterRequest, String> {
-        let query = match self.syntax.unwrap_or(syntax) {
-            true => QueryInput::Expression(self.query),
-            false => QueryInput::Text(self.query),
-        };
-        let usual = ClusterRequest::new(query);
-        let k = self.k.unwrap_or(usual.k);
-        if k > MAX_K {
-            return Err(format!("k is {k}; it may be at most {MAX_K}"));
-        }
-        Ok(ClusterRequest {
-            k,
-            mode: self.mode.map_or(Ok(usual.mode), |mode| mode.parse())?,
-            count: self.count,
-            filter: self.filter,
-            deadline: self.deadline_ms.map(Duration::from_millis),
-            allow_partial: self.allow_partial.unwrap_or(usual.allow_partial),
-            ..usual
-        })
-    }
-}
-
-/// What a client is told of something that went wrong.
-struct Failure(StatusCode, String);
-
-impl IntoResponse for Failure {
+impl IntoResponse for Refused {
     fn into_response(self) -> Response {
-        let Failure(status, reason) = self;
-        written(status, &json!({ "error": { "reason": reason } }))
-    }
-}
-
-impl From<ClusterError> for Failure {
-    fn from(error: ClusterError) -> Self {
-        let status = match &error {
-            ClusterError::Query(warpseek::ExecError::NoAnswer) => StatusCode::INTERNAL_SERVER_ERROR,
-            ClusterError::Query(_) | ClusterError::Unsupported(_) => StatusCode::BAD_REQUEST,
-            ClusterError::Incomplete(_) | ClusterError::NoNodes(_) | ClusterError::Unsettled => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
-            _ => StatusCode::INTERNAL_SERVER_ERROR,
-        };
-        Failure(status, error.to_string())
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        written(status, &json!({ "error": { "reason": self.reason } }))
     }
 }
 
@@ -166,79 +99,41 @@ fn written(status: StatusCode, body: &Value) -> Response {
 
 impl App {
     /// Refuses requests without the token.
-    fn check(&self, headers: &HeaderMap) -> Result<(), Failure> {
+    fn check(&self, headers: &HeaderMap) -> Result<(), Refused> {
         let Some(token) = &self.token else { return Ok(()) };
         let given = headers.get(header::AUTHORIZATION);
         let given = given.and_then(|given| MetadataValue::try_from(given.as_bytes()).ok());
         match token.admits(given.as_ref()) {
             true => Ok(()),
-            false => Err(Failure(
-                StatusCode::UNAUTHORIZED,
-                "the token is missing or not that of this aggregator".to_owned(),
-            )),
+            false => {
+                let reason = "the token is missing or not that of this aggregator".to_owned();
+                Err(Refused { status: StatusCode::UNAUTHORIZED.as_u16(), reason })
+            }
         }
     }
-
-    /// Whether queries have the syntax where nothing else is said.
-    fn syntax(&self) -> Result<bool, Failure> {
-        let snapshot = self.aggregator.settings()?.snapshot();
-        Ok(snapshot.manifest().schema.is_some() || snapshot.manifest().positions)
-    }
-}
-
-fn bad(reason: impl ToString) -> Failure {
-    Failure(StatusCode::BAD_REQUEST, reason.to_string())
-}
-
-fn shown(response: &ClusterResponse) -> Result<Value, Failure> {
-    let broken =
-        |error: serde_json::Error| Failure(StatusCode::INTERNAL_SERVER_ERROR, error.to_string());
-    let mut shown = serde_json::to_value(response).map_err(broken)?;
-    shown["coverage"]["complete"] = response.coverage.is_complete().into();
-    Ok(shown)
 }
 
 async fn search(
     State(app): State<App>,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<Response, Failure> {
+) -> Result<Response, Refused> {
     app.check(&headers)?;
-    let asked: Asked = serde_json::from_slice(&body).map_err(bad)?;
-    let request = asked.request(app.syntax()?).map_err(bad)?;
-    let response: Arc<ClusterResponse> = app.aggregator.search(request).await?;
-    Ok(written(StatusCode::OK, &shown(&response)?))
+    let answered = app.aggregator.search_json(&body, &DoorLimits::default()).await?;
+    Ok(written(StatusCode::OK, &answered.json))
 }
 
 async fn batch(
     State(app): State<App>,
     headers: HeaderMap,
     body: Bytes,
-) -> Result<Response, Failure> {
+) -> Result<Response, Refused> {
     app.check(&headers)?;
-    let asked: AskedBatch = serde_json::from_slice(&body).map_err(bad)?;
-    if asked.queries.len() > MAX_BATCH {
-        let (queries, most) = (asked.queries.len(), MAX_BATCH);
-        return Err(bad(format!("the batch has {queries} queries; at most {most} are allowed")));
-    }
-    let syntax = app.syntax()?;
-    let requests = asked.queries.into_iter().map(|asked| asked.request(syntax));
-    let requests = requests.collect::<Result<Vec<_>, _>>().map_err(bad)?;
-    let mut answers = Vec::with_capacity(requests.len());
-    for answer in app.aggregator.search_batch(requests).await {
-        answers.push(match answer {
-            Ok(response) => shown(&response)?,
-            Err(error) => {
-                let Failure(status, reason) = error.into();
-                json!({ "error": { "status": status.as_u16(), "reason": reason } })
-            }
-        });
-    }
-    Ok(written(StatusCode::OK, &json!({ "answers": answers })))
+    let answered = app.aggregator.batch_json(&body, &DoorLimits::default()).await?;
+    Ok(written(StatusCode::OK, &answered.json))
 }
 
-async fn cluster(State(app): State<App>, headers: HeaderMap) -> Result<Response, Failure> {
+async fn cluster(State(app): State<App>, headers: HeaderMap) -> Result<Response, Refused> {
     app.check(&headers)?;
-    let status = serde_json::to_value(app.aggregator.status()?).map_err(bad)?;
-    Ok(written(StatusCode::OK, &status))
+    Ok(written(StatusCode::OK, &app.aggregator.status_json()?))
 }

@@ -7,11 +7,12 @@
 //! What breaks is replaced as long as there is time: another replica is asked when one fails, or takes longer than it usually does. Shards that nobody could answer for are named in [`Coverage`].
 //!
 //! `node`, `shard` and `serve` are a node; `peer` is a node as an aggregator sees it, `view` all of them, `asking` one call with its replacements, `gather` the statistics, `cohort` the answers to some queries, `merge` what shards
-//! answered, `aggregator` all together, and `http` its door; `wire` translates to and from messages, and `security` has tokens and certificates.
+//! answered, `aggregator` all together, `door` what clients ask of it in JSON, and `http` how it listens for that; `wire` translates to and from messages, and `security` has tokens and certificates.
 
 mod aggregator;
 mod asking;
 mod cohort;
+mod door;
 mod error;
 mod gather;
 mod handle;
@@ -26,7 +27,8 @@ mod shard;
 mod view;
 mod wire;
 
-pub use aggregator::{Aggregator, AggregatorOptions, addresses};
+pub use aggregator::{Aggregator, AggregatorOptions, addresses, nodes};
+pub use door::{Answered, Door, DoorLimits, Refused, Searched};
 pub use error::ClusterError;
 pub use handle::Cluster;
 pub use http::HttpServer;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use metrics_exporter_prometheus::PrometheusHandle;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::catalogue::Catalogue;
 use crate::config::{Config, Device};
@@ -12,11 +12,15 @@ use crate::contexts::{Contexts, PointInTime, Scroll};
 use crate::error::{Failure, Kind};
 use crate::keys::Keys;
 use crate::load::Load;
+use crate::remote::Remote;
 use crate::snapshots::Store;
 use crate::tasks::Tasks;
 
 /// Searches under way at a time if there may be a GPU.
 const FOR_A_GPU: usize = 256;
+
+/// Searches of a cluster under way at a time. No thread waits for them.
+const OF_A_CLUSTER: usize = 256;
 
 /// What is said of a panic, which the log describes.
 pub(crate) const PANICKED: &str =
@@ -35,6 +39,8 @@ pub(crate) struct App {
     /// Where snapshots are kept, if there is such a place.
     pub(crate) snapshots: Option<Store>,
     pub(crate) load: Load,
+    /// The collection on other machines, if it answers for one.
+    pub(crate) remote: OnceLock<Arc<dyn Remote>>,
     /// Whether it says that requests are welcome: not before all indexes are open, and not once the server was asked to end.
     ready: AtomicBool,
     /// Whether requests are answered. When the server was asked to end, that is so until `drain_notice_s` is over.
@@ -43,6 +49,7 @@ pub(crate) struct App {
     bodies: AtomicUsize,
     pub(crate) searches: Gate,
     pub(crate) writes: Gate,
+    pub(crate) remote_searches: Gate,
     requests: AtomicU64,
 }
 
@@ -67,6 +74,7 @@ impl App {
             metrics,
             snapshots,
             load: Load::new(),
+            remote: OnceLock::new(),
             ready: AtomicBool::new(false),
             accepting: AtomicBool::new(false),
             bodies: AtomicUsize::new(0),
@@ -74,6 +82,7 @@ impl App {
             searches: Gate::new(if gpu { FOR_A_GPU.max(cores) } else { cores }, queue, "searches"),
             // Writes wait for the disk, so that more of them than cores share a sync.
             writes: Gate::new(cores.max(4) * 4, queue, "writes"),
+            remote_searches: Gate::new(OF_A_CLUSTER, queue, "searches of the cluster"),
             requests: AtomicU64::new(0),
             config,
         }
@@ -220,26 +229,30 @@ impl Gate {
         self.run_after(self.most_waiting, work).await
     }
 
+    /// Waits for the permission to do work that needs no thread of its own. The work is over when it is dropped.
+    pub(crate) async fn admit(&self) -> Result<OwnedSemaphorePermit, Failure> {
+        self.admit_after(self.most_waiting).await
+    }
+
+    async fn admit_after(&self, most_waiting: usize) -> Result<OwnedSemaphorePermit, Failure> {
+        if let Ok(permit) = self.permits.clone().try_acquire_owned() {
+            return Ok(permit);
+        }
+        let waiting = Waiting::new(&self.waiting);
+        if waiting.0.load(Ordering::Relaxed) > most_waiting {
+            return Err(self.overload());
+        }
+        let permit = self.permits.clone().acquire_owned().await;
+        permit.map_err(|_| Failure::broken("the server ends"))
+    }
+
     /// The same for work that may wait behind this many.
     async fn run_after<T: Send + 'static>(
         &self,
         most_waiting: usize,
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        let permit = match self.permits.clone().try_acquire_owned() {
-            Ok(permit) => permit,
-            Err(_) => {
-                let waiting = Waiting::new(&self.waiting);
-                if waiting.0.load(Ordering::Relaxed) > most_waiting {
-                    return Err(self.overload());
-                }
-                self.permits
-                    .clone()
-                    .acquire_owned()
-                    .await
-                    .map_err(|_| Failure::broken("the server ends"))?
-            }
-        };
+        let permit = self.admit_after(most_waiting).await?;
         // The permit goes with the work, which goes on if whoever asked is gone.
         let work = move || {
             let _permit = permit;

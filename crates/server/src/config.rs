@@ -62,6 +62,8 @@ pub struct Config {
     pub cors: Cors,
     /// Where snapshots are kept.
     pub snapshots: Snapshots,
+    /// A collection on other machines that the server answers for.
+    pub cluster: ClusterSettings,
 }
 
 /// How long slow clients are waited for. A connection whose time is up is closed.
@@ -105,6 +107,39 @@ pub struct Snapshots {
     /// `file:///folder`, or `s3://bucket/prefix` if the program was built with it. Default: none, and there are no snapshots.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+}
+
+/// A collection on other machines that the server answers for under `/v1/cluster`. Whoever starts the server connects to these machines.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ClusterSettings {
+    /// Addresses of nodes, separated by commas, or a file with one per line. Default: none, and there is no such collection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<String>,
+    /// Shards of the collection. It has to be said if there are nodes.
+    pub shards: u32,
+    /// Bytes for answers that may be asked for again. Default: 64 MiB.
+    pub cache: u64,
+    /// A file with the token that nodes want. Default: the variable WARPSEEK_CLUSTER_TOKEN.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_file: Option<PathBuf>,
+    /// The certificate with its chain that nodes want, in PEM. Default: none, and connections to nodes are not encrypted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<PathBuf>,
+    /// The private key of the certificate, in PEM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
+    /// The certificate of the authority that signed those of nodes, in PEM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub authority: Option<PathBuf>,
+}
+
+impl Default for ClusterSettings {
+    fn default() -> Self {
+        let (nodes, token_file, certificate, key, authority) = Default::default();
+        let (shards, cache) = (0, 64 << 20);
+        ClusterSettings { nodes, shards, cache, token_file, certificate, key, authority }
+    }
 }
 
 /// What requests may ask for at most. Each has its own error.
@@ -192,6 +227,7 @@ impl Default for Config {
             tls: TlsFiles::default(),
             cors: Cors::default(),
             snapshots: Snapshots::default(),
+            cluster: ClusterSettings::default(),
             restore: None,
         }
     }
@@ -328,6 +364,9 @@ impl Config {
         if self.restore.is_some() && self.snapshots.url.is_none() {
             return Err("restore needs snapshots.url, where the snapshot is".into());
         }
+        if self.cluster.nodes.is_some() && self.cluster.shards == 0 {
+            return Err("cluster.nodes needs cluster.shards, the number of shards: one that is on no node must not look like a smaller collection".into());
+        }
         match (&self.tls.certificate, &self.tls.key) {
             (Some(_), None) => {
                 Err("tls.certificate is set and tls.key is not; set both, or neither".into())
@@ -357,6 +396,11 @@ fn scalar(key: &str, text: String) -> Value {
             | "tls.certificate"
             | "tls.key"
             | "snapshots.url"
+            | "cluster.nodes"
+            | "cluster.token_file"
+            | "cluster.certificate"
+            | "cluster.key"
+            | "cluster.authority"
     ) {
         return Value::String(text);
     }
@@ -434,6 +478,7 @@ mod tests {
             ("[timeouts]\nidle_s = 86401", "timeouts.idle_s"),
             ("[tls]\nkey = 'a'", "tls.certificate"),
             ("[tls]\ncertificate = 'a'", "tls.key"),
+            ("[cluster]\nnodes = 'a:1'", "cluster.shards"),
         ] {
             let error = load(file, &[], &[]).unwrap_err();
             assert!(error.contains(wanted), "{file}: {error}");

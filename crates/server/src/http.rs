@@ -75,6 +75,7 @@ pub(crate) fn admit_body(app: &App, request: &Request) -> Result<(), Failure> {
     }
     let path = request.uri().path();
     let gate = match keys::needed(request.method(), path) {
+        _ if path.starts_with("/v1/cluster/") => &app.remote_searches,
         keys::Access::Read => &app.searches,
         keys::Access::Admin => &app.writes,
     };

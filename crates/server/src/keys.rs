@@ -101,6 +101,7 @@ pub(crate) fn needed(method: &Method, path: &str) -> Access {
         ["retrieve" | "mcp"] => is_post,
         ["v1", "indexes", _, "search" | "batch" | "count" | "ngram" | "analyze"] => is_post,
         ["v1", "indexes", _, "explain", _] => is_post,
+        ["v1", "cluster", "search" | "batch"] => is_post,
         // Those of others need an admin.
         ["_search", "scroll" | "point_in_time", "_all"] => false,
         ["_search", "scroll", ..] | ["_search", "point_in_time"] | ["_pit"] => {
@@ -195,6 +196,8 @@ mod tests {
             "/v1/indexes/a/count",
             "/v1/indexes/a/ngram",
             "/v1/indexes/a/explain/1",
+            "/v1/cluster/search",
+            "/v1/cluster/batch",
             "/mcp",
             "/a/_pit",
             "/a/_search/point_in_time",

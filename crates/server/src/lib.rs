@@ -2,7 +2,7 @@
 //!
 //! A request passes `http` (keys, limits, how answers are written) and comes to a handler of the `facade` (Elasticsearch's routes), of `retrieve` or of `native` (`/v1`). Handlers do no work on threads of the
 //! asynchronous runtime: `app` has gates that admit work to blocking threads. An index that is open is a `collection`; all of them are the `catalogue`. `mapping` says what its fields are, `dsl` translates queries, `search`
-//! asks the library and shows hits. `page` is for people, and asks `native`. Errors become status codes in `error` alone.
+//! asks the library and shows hits. `page` is for people, and asks `native`. `remote` answers for a collection on other machines, whoever asks those. Errors become status codes in `error` alone.
 #![forbid(unsafe_code)]
 
 mod aliases;
@@ -31,6 +31,7 @@ mod openapi;
 mod origin;
 mod page;
 mod patience;
+mod remote;
 mod retrieve;
 mod search;
 mod server;
@@ -40,5 +41,8 @@ mod telemetry;
 mod tls;
 
 pub use check::check;
-pub use config::{Config, Cors, Device, Limits, LogFormat, Snapshots, Timeouts, TlsFiles};
+pub use config::{
+    ClusterSettings, Config, Cors, Device, Limits, LogFormat, Snapshots, Timeouts, TlsFiles,
+};
+pub use remote::{Remote, RemoteAnswer, RemoteFailure, RemoteFuture, RemoteLimits, RemoteSearch};
 pub use server::{ServeError, Server};

@@ -44,7 +44,7 @@ const PLAIN: Operation = Operation {
     open: false,
 };
 
-const OPERATIONS: [Operation; 32] = [
+const OPERATIONS: [Operation; 35] = [
     Operation { path: "/health", summary: "Whether the server is available", open: true, ..PLAIN },
     Operation {
         path: "/livez",
@@ -195,6 +195,27 @@ const OPERATIONS: [Operation; 32] = [
         path: "/v1/indexes/{index}/analyze",
         summary: "The terms of `text`, by `field` or `analyzer`",
         body: &[(JSON, "Object")],
+        ..PLAIN
+    },
+    Operation {
+        path: "/v1/cluster",
+        summary: "The nodes of the collection on other machines, if the server answers for one",
+        ..PLAIN
+    },
+    Operation {
+        method: "post",
+        path: "/v1/cluster/search",
+        summary: "Search the collection on other machines",
+        body: &[(JSON, "ClusterSearch")],
+        answer: &[(JSON, "ClusterFound")],
+        ..PLAIN
+    },
+    Operation {
+        method: "post",
+        path: "/v1/cluster/batch",
+        summary: "Many searches of the collection on other machines at once",
+        body: &[(JSON, "ClusterBatch")],
+        answer: &[(JSON, "ClusterBatchFound")],
         ..PLAIN
     },
     Operation { path: "/v1/snapshots", summary: "All snapshots", ..PLAIN },
@@ -384,7 +405,48 @@ fn schemas(limits: &Limits) -> Value {
             "degraded": {"type": "object", "properties": {"timeout": {"type": "boolean"}}},
         },
     });
+    let cluster_search = json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": ["query"],
+        "properties": {
+            "query": text,
+            "k": hits,
+            "mode": {"enum": ["or", "and", "and-or"]},
+            "count": {"type": "boolean", "description": "Whether all matches are counted."},
+            "filter": {"type": "string", "maxLength": limits.query_text, "description": "An expression that hits must match too; it has no part in scores."},
+            "deadline_ms": number,
+            "allow_partial": {"type": "boolean", "description": "Whether an answer without some shards is an answer, and not an error."},
+            "syntax": {"type": "boolean", "description": "Whether the query has signs, fields and parentheses."},
+        },
+    });
+    let cluster_found = json!({
+        "type": "object",
+        "required": ["hits", "coverage", "version"],
+        "properties": {
+            "hits": {"type": "array", "items": {"type": "object", "required": ["id", "score"]}},
+            "matches": {"type": ["integer", "null"]},
+            "coverage": {"type": "object", "required": ["documents", "searched", "shards", "missing", "complete"]},
+            "version": number,
+        },
+    });
     json!({
+        "ClusterSearch": cluster_search,
+        "ClusterBatch": {
+            "type": "object",
+            "additionalProperties": false,
+            "required": ["queries"],
+            "properties": {"queries": {"type": "array", "maxItems": limits.batch, "items": {"$ref": "#/components/schemas/ClusterSearch"}}},
+        },
+        "ClusterFound": cluster_found,
+        "ClusterBatchFound": {
+            "type": "object",
+            "required": ["answers"],
+            "properties": {"answers": {"type": "array", "items": {"anyOf": [
+                {"$ref": "#/components/schemas/ClusterFound"},
+                {"type": "object", "required": ["error"], "properties": {"error": {"type": "object"}}},
+            ]}}},
+        },
         "Object": {"type": "object"},
         "Text": {"type": "string"},
         "Bytes": {"type": "string", "contentMediaType": CONTENT_TYPE},

@@ -25,9 +25,12 @@ use crate::config::{Config, Device};
 use crate::error::{Failure, Kind};
 use crate::http::{Answer, Reply, around};
 use crate::keys::Keys;
+use crate::remote::Remote;
 use crate::snapshots::Store;
 use crate::tls::Tls;
-use crate::{connections, facade, mcp, native, openapi, page, retrieve, snapshots, telemetry};
+use crate::{
+    connections, facade, mcp, native, openapi, page, remote, retrieve, snapshots, telemetry,
+};
 
 /// Why a server could not start or go on.
 #[derive(Debug, thiserror::Error)]
@@ -100,6 +103,12 @@ impl Server {
         let snapshots = snapshots.map_err(ServeError::Setup)?;
         let app = Arc::new(App::new(config, keys, metrics, snapshots));
         Ok(Server { app, opening, listener, address, tls, runtime })
+    }
+
+    /// Lets it answer for a collection on other machines too.
+    pub fn with_remote(self, remote: Arc<dyn Remote>) -> Self {
+        let _ = self.app.remote.set(remote);
+        self
     }
 
     /// Where it listens.
@@ -287,6 +296,7 @@ fn routes(app: Arc<App>) -> Router {
         .route("/openapi.json", get(openapi::openapi))
         .route("/retrieve", post(retrieve::retrieve))
         .merge(native::routes())
+        .merge(remote::routes())
         .merge(snapshots::routes())
         .merge(page::routes())
         .merge(mcp::routes())

@@ -14,6 +14,7 @@ use crate::app::App;
 use crate::catalogue::Catalogue;
 use crate::collection::View;
 use crate::config::{Device, LogFormat};
+use crate::remote::RemoteSearch;
 
 /// Bounds of histograms in seconds.
 const SECONDS: [f64; 13] =
@@ -102,6 +103,16 @@ pub(crate) fn count_ngram_search(
     if count(app, index, response.took(), response.is_complete()) {
         let ms = response.took().as_secs_f64() * 1e3;
         tracing::warn!(index, ms, k = request.k, query = request.text, "slow query");
+    }
+}
+
+/// The same for a search of a collection on other machines. No index can have this name.
+pub(crate) fn count_remote_search(app: &App, search: &RemoteSearch, took: Duration) {
+    const INDEX: &str = "_cluster";
+    search_times(INDEX, "cluster").record(took);
+    if count(app, INDEX, took, search.is_complete) {
+        let ms = took.as_secs_f64() * 1e3;
+        tracing::warn!(index = INDEX, ms, k = search.k, query = search.query, "slow query");
     }
 }
 

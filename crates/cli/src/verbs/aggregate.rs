@@ -8,8 +8,7 @@ use clap::Args;
 use warpseek::eval::RunWriter;
 use warpseek::{OnError, Ranking};
 use warpseek_cluster::{
-    AggregatorOptions, Cluster, ClusterError, ClusterRequest, ClusterResponse, HttpServer,
-    addresses,
+    AggregatorOptions, Cluster, ClusterError, ClusterRequest, ClusterResponse, HttpServer, nodes,
 };
 use warpseek_console::options::{RankingChoice, parse_bytes};
 use warpseek_console::terminal::{count, counted, note, summary};
@@ -93,7 +92,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let security = options.protection.security()?;
     let token = security.token.clone();
-    let (nodes, nodes_file) = options.nodes();
+    let (nodes, nodes_file) = nodes(&options.nodes);
     let asked = AggregatorOptions {
         security,
         nodes_file,
@@ -223,17 +222,5 @@ impl Done {
         self.queries += 1;
         self.matches += response.matches.unwrap_or(0);
         Ok(())
-    }
-}
-
-impl Options {
-    /// The addresses of nodes, or the file that has them.
-    fn nodes(&self) -> (Vec<String>, Option<PathBuf>) {
-        let file = PathBuf::from(&self.nodes);
-        // Addresses have a port behind a colon.
-        match self.nodes.contains(':') && !file.exists() {
-            true => (addresses(&self.nodes.replace(',', "\n")), None),
-            false => (Vec::new(), Some(file)),
-        }
     }
 }

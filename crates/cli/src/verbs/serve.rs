@@ -1,3 +1,5 @@
+mod cluster;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,6 +20,7 @@ Examples:
   warpseek serve data
   warpseek serve data --listen 0.0.0.0:9200 --api-key-file keys.txt
   warpseek serve data --print-config > warpseek.toml
+  warpseek serve data --cluster host1:9300,host2:9300 --cluster-shards 2
   curl -X PUT localhost:9200/books/_doc/1 -H 'content-type: application/json' -d '{\"title\": \"Emma\"}'")]
 pub(crate) struct Options {
     /// Folder of indexes; it is made if it is not there [default: that of the settings, else the current one]
@@ -56,6 +59,42 @@ pub(crate) struct Options {
     /// Restore the indexes of a snapshot that are not in the folder
     #[arg(long, value_name = "NAME")]
     restore: Option<String>,
+    /// Answer for a collection on other machines too, as `warpseek aggregate` does: addresses of its nodes, separated by
+    /// commas, or a file with one per line, which is read again. POST /v1/cluster/search and /v1/cluster/batch, GET /v1/cluster
+    #[arg(long, value_name = "NODES", help_heading = "Cluster")]
+    cluster: Option<String>,
+    /// Shards of that collection
+    #[arg(long, value_name = "N", help_heading = "Cluster")]
+    cluster_shards: Option<u32>,
+    /// File with the token that the nodes want [default: the variable WARPSEEK_CLUSTER_TOKEN]
+    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
+    cluster_token_file: Option<PathBuf>,
+    /// Certificate and its chain in PEM, for the nodes. Connections to them are encrypted then, and both sides prove who
+    /// they are
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "Cluster",
+        requires = "cluster_tls_key",
+        requires = "cluster_tls_authority"
+    )]
+    cluster_tls_certificate: Option<PathBuf>,
+    /// Private key of that certificate, in PEM
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "Cluster",
+        requires = "cluster_tls_certificate"
+    )]
+    cluster_tls_key: Option<PathBuf>,
+    /// Certificate of the authority that signed those of the nodes, in PEM
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "Cluster",
+        requires = "cluster_tls_certificate"
+    )]
+    cluster_tls_authority: Option<PathBuf>,
     /// Ask the server at a URL whether it is ready, and end: exit code 0 if it is
     #[arg(long, value_name = "URL", conflicts_with = "data")]
     check: Option<String>,
@@ -92,7 +131,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         ServeError::Setup(_) => Failure::user(error),
         error => Failure::broken(error),
     };
-    let server = Server::start(config).map_err(failed)?;
+    let cluster = cluster::connect(&config.cluster)?;
+    let mut server = Server::start(config).map_err(failed)?;
+    if let Some(cluster) = &cluster {
+        server = cluster::mount(server, cluster);
+    }
     note(format!("listening on {}", server.url()));
     note(format!("the page is at {}/ui", server.url()));
     server.run().map_err(failed)?;
@@ -101,7 +144,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 
 impl Options {
     /// The flags that were given, as settings.
-    fn flags<T: From<String> + From<bool>>(&self) -> BTreeMap<String, T> {
+    fn flags<T: From<String> + From<bool> + From<u32>>(&self) -> BTreeMap<String, T> {
         let path = |path: &PathBuf| path.to_string_lossy().into_owned();
         let device = self.device.map(|device| match device {
             Device::Cpu => "cpu".to_owned(),
@@ -123,11 +166,19 @@ impl Options {
             ("tls.key", self.tls_key.as_ref().map(path)),
             ("snapshots.url", self.snapshots.clone()),
             ("restore", self.restore.clone()),
+            ("cluster.nodes", self.cluster.clone()),
+            ("cluster.token_file", self.cluster_token_file.as_ref().map(path)),
+            ("cluster.certificate", self.cluster_tls_certificate.as_ref().map(path)),
+            ("cluster.key", self.cluster_tls_key.as_ref().map(path)),
+            ("cluster.authority", self.cluster_tls_authority.as_ref().map(path)),
         ];
         let mut flags: BTreeMap<String, T> = given
             .into_iter()
             .filter_map(|(key, value)| Some((key.to_owned(), T::from(value?))))
             .collect();
+        if let Some(shards) = self.cluster_shards {
+            flags.insert("cluster.shards".to_owned(), shards.into());
+        }
         if self.insecure {
             flags.insert("insecure".to_owned(), true.into());
         }

@@ -79,8 +79,19 @@ impl Connection {
 
     /// The status and body of an answer; `None` if there is none, as when the server was killed.
     pub(crate) fn ask(&mut self, method: &str, path: &str, body: &str) -> Option<(u16, String)> {
+        self.ask_with(method, path, "", body)
+    }
+
+    /// The same with headers, each of which is a whole line.
+    pub(crate) fn ask_with(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &str,
+        body: &str,
+    ) -> Option<(u16, String)> {
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{body}",
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\n{headers}content-length: {}\r\n\r\n{body}",
             body.len()
         );
         self.0.get_mut().write_all(request.as_bytes()).ok()?;

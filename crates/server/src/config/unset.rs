@@ -34,7 +34,7 @@ struct Unset {
 }
 
 /// Settings that may have no value.
-const UNSET: [Unset; 6] = [
+const UNSET: [Unset; 11] = [
     Unset {
         part: "",
         name: "api_key_file",
@@ -70,6 +70,36 @@ const UNSET: [Unset; 6] = [
         name: "url",
         example: "\"file:///folder\"",
         is_unset: |config| config.snapshots.url.is_none(),
+    },
+    Unset {
+        part: "cluster",
+        name: "nodes",
+        example: "\"host1:9300,host2:9300\"",
+        is_unset: |config| config.cluster.nodes.is_none(),
+    },
+    Unset {
+        part: "cluster",
+        name: "token_file",
+        example: "\"token.txt\"",
+        is_unset: |config| config.cluster.token_file.is_none(),
+    },
+    Unset {
+        part: "cluster",
+        name: "certificate",
+        example: "\"certificate.pem\"",
+        is_unset: |config| config.cluster.certificate.is_none(),
+    },
+    Unset {
+        part: "cluster",
+        name: "key",
+        example: "\"key.pem\"",
+        is_unset: |config| config.cluster.key.is_none(),
+    },
+    Unset {
+        part: "cluster",
+        name: "authority",
+        example: "\"authority.pem\"",
+        is_unset: |config| config.cluster.authority.is_none(),
     },
 ];
 

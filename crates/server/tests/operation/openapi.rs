@@ -28,7 +28,7 @@ fn every_operation_is_there_and_takes_what_it_says() {
             }
         }
     }
-    assert_eq!(operations, 32);
+    assert_eq!(operations, 35);
     // What a search may have is what the server takes: it names all of that when there is anything else.
     server.ask("PUT", "/v1/indexes/b", &Value::Null);
     let refused = server.ask("POST", "/v1/indexes/b/search", &json!({"no such option": 1}));

@@ -1,0 +1,311 @@
+//! Searches as clients write them: JSON in, JSON out. Whoever listens for requests, the aggregator itself (`http`) or a server, asks here.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use warpseek::QueryInput;
+
+use crate::aggregator::Aggregator;
+use crate::error::ClusterError;
+use crate::request::{ClusterRequest, ClusterResponse};
+
+/// What a request may ask for at most.
+#[derive(Clone, Debug)]
+pub struct DoorLimits {
+    /// Hits of a query. Default: 100,000.
+    pub k: usize,
+    /// Queries of a batch. Default: 10,000.
+    pub batch: usize,
+    /// Hits of all queries of a batch together. Default: any number.
+    pub hits: usize,
+    /// Bytes of the text of a query. Default: any number.
+    pub query_bytes: usize,
+    /// The time of a search that brings no limit. Default: none.
+    pub deadline: Option<Duration>,
+    /// What is over of that time, or of the search's own, as it has waited. Default: nothing.
+    pub waited: Duration,
+}
+
+impl Default for DoorLimits {
+    fn default() -> Self {
+        DoorLimits {
+            k: 100_000,
+            batch: 10_000,
+            hits: usize::MAX,
+            query_bytes: usize::MAX,
+            deadline: None,
+            waited: Duration::ZERO,
+        }
+    }
+}
+
+/// An answer, and what it answers.
+#[derive(Clone, Debug)]
+pub struct Answered {
+    /// The answer.
+    pub json: Value,
+    /// The searches that were answered, without those that failed.
+    pub searches: Vec<Searched>,
+}
+
+/// A search that was answered.
+#[derive(Clone, Debug)]
+pub struct Searched {
+    /// The text of the query.
+    pub query: String,
+    /// How many hits were wanted.
+    pub k: usize,
+    /// Whether all documents were searched.
+    pub is_complete: bool,
+}
+
+/// What a client is told of something that went wrong.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// A status of HTTP: 400 if the request is wrong, 503 if shards are missing, else 500.
+    pub status: u16,
+    /// Why.
+    pub reason: String,
+}
+
+/// A search as clients write it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    query: String,
+    k: Option<usize>,
+    mode: Option<String>,
+    #[serde(default)]
+    count: bool,
+    filter: Option<String>,
+    deadline_ms: Option<u64>,
+    allow_partial: Option<bool>,
+    /// Whether the query has signs, fields and parentheses. Default: if the collection has a schema or positions.
+    syntax: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AskedBatch {
+    queries: Vec<Asked>,
+}
+
+impl Asked {
+    fn request(self, syntax: bool, limits: &DoorLimits) -> Result<ClusterRequest, Refused> {
+        let texts = [Some(&self.query), self.filter.as_ref()];
+        let bytes = texts.into_iter().flatten().map(String::len).max().unwrap_or(0);
+        if bytes > limits.query_bytes {
+            let most = limits.query_bytes;
+            return Err(bad(format!("a query has {bytes} bytes; it may have at most {most}")));
+        }
+        let query = match self.syntax.unwrap_or(syntax) {
+            true => QueryInput::Expression(self.query),
+            false => QueryInput::Text(self.query),
+        };
+        let usual = ClusterRequest::new(query);
+        let k = self.k.unwrap_or(usual.k);
+        if k > limits.k {
+            return Err(bad(format!("k is {k}; it may be at most {}", limits.k)));
+        }
+        let deadline = self.deadline_ms.map(Duration::from_millis).or(limits.deadline);
+        Ok(ClusterRequest {
+            k,
+            mode: self.mode.map_or(Ok(usual.mode), |mode| mode.parse()).map_err(bad)?,
+            count: self.count,
+            filter: self.filter,
+            deadline: deadline.map(|deadline| deadline.saturating_sub(limits.waited)),
+            allow_partial: self.allow_partial.unwrap_or(usual.allow_partial),
+            ..usual
+        })
+    }
+}
+
+impl From<ClusterError> for Refused {
+    fn from(error: ClusterError) -> Self {
+        let status = match &error {
+            ClusterError::Query(warpseek::ExecError::NoAnswer) => 500,
+            ClusterError::Query(_) | ClusterError::Unsupported(_) => 400,
+            ClusterError::Incomplete(_) | ClusterError::NoNodes(_) | ClusterError::Unsettled => 503,
+            _ => 500,
+        };
+        Refused { status, reason: error.to_string() }
+    }
+}
+
+fn bad<T: ToString>(reason: T) -> Refused {
+    Refused { status: 400, reason: reason.to_string() }
+}
+
+fn shown(response: &ClusterResponse) -> Result<Value, Refused> {
+    let broken = |error: serde_json::Error| Refused { status: 500, reason: error.to_string() };
+    let mut shown = serde_json::to_value(response).map_err(broken)?;
+    shown["coverage"]["complete"] = response.coverage.is_complete().into();
+    Ok(shown)
+}
+
+/// The text of a query, for those who write it down.
+fn text(request: &ClusterRequest) -> String {
+    match &request.query {
+        QueryInput::Text(text) | QueryInput::Expression(text) => text.clone(),
+        _ => String::new(),
+    }
+}
+
+impl Aggregator {
+    /// Whether queries have the syntax where nothing else is said.
+    fn syntax(&self) -> Result<bool, Refused> {
+        let snapshot = self.settings()?.snapshot();
+        Ok(snapshot.manifest().schema.is_some() || snapshot.manifest().positions)
+    }
+
+    pub(crate) async fn search_json(
+        &self,
+        body: &[u8],
+        limits: &DoorLimits,
+    ) -> Result<Answered, Refused> {
+        let asked: Asked = serde_json::from_slice(body).map_err(bad)?;
+        let request = asked.request(self.syntax()?, limits)?;
+        let (query, k) = (text(&request), request.k);
+        let response: Arc<ClusterResponse> = self.search(request).await?;
+        let searched = Searched { query, k, is_complete: response.coverage.is_complete() };
+        Ok(Answered { json: shown(&response)?, searches: vec![searched] })
+    }
+
+    pub(crate) async fn batch_json(
+        &self,
+        body: &[u8],
+        limits: &DoorLimits,
+    ) -> Result<Answered, Refused> {
+        let asked: AskedBatch = serde_json::from_slice(body).map_err(bad)?;
+        if asked.queries.len() > limits.batch {
+            let (queries, most) = (asked.queries.len(), limits.batch);
+            return Err(bad(format!(
+                "the batch has {queries} queries; at most {most} are allowed"
+            )));
+        }
+        let syntax = self.syntax()?;
+        let requests = asked.queries.into_iter().map(|asked| asked.request(syntax, limits));
+        let requests = requests.collect::<Result<Vec<_>, _>>()?;
+        let hits = requests.iter().fold(0usize, |sum, request| sum.saturating_add(request.k));
+        if hits > limits.hits {
+            let most = limits.hits;
+            return Err(bad(format!("the batch asks for {hits} hits; at most {most} are allowed")));
+        }
+        let asked: Vec<(String, usize)> =
+            requests.iter().map(|request| (text(request), request.k)).collect();
+        let (mut answers, mut searches) = (Vec::with_capacity(asked.len()), Vec::new());
+        for (answer, (query, k)) in self.search_batch(requests).await.into_iter().zip(asked) {
+            answers.push(match answer {
+                Ok(response) => {
+                    let is_complete = response.coverage.is_complete();
+                    searches.push(Searched { query, k, is_complete });
+                    shown(&response)?
+                }
+                Err(error) => {
+                    let Refused { status, reason } = error.into();
+                    json!({ "error": { "status": status, "reason": reason } })
+                }
+            });
+        }
+        Ok(Answered { json: json!({ "answers": answers }), searches })
+    }
+
+    pub(crate) fn status_json(&self) -> Result<Value, Refused> {
+        serde_json::to_value(self.status()?).map_err(bad)
+    }
+}
+
+/// A [`Cluster`](crate::Cluster) for servers with a runtime of their own: the cluster's threads do the work. It must not outlast the cluster.
+#[derive(Clone)]
+pub struct Door {
+    aggregator: Aggregator,
+    handle: Handle,
+}
+
+impl Door {
+    pub(crate) fn new(aggregator: Aggregator, handle: Handle) -> Self {
+        Door { aggregator, handle }
+    }
+
+    /// Answers the body of `POST /v1/search`. If the future is dropped, nobody works for it any more.
+    pub fn search(
+        &self,
+        body: Vec<u8>,
+        limits: DoorLimits,
+    ) -> impl Future<Output = Result<Answered, Refused>> + Send + use<> {
+        let aggregator = self.aggregator.clone();
+        wait(Task(self.handle.spawn(async move { aggregator.search_json(&body, &limits).await })))
+    }
+
+    /// The same for the body of `POST /v1/batch`.
+    pub fn batch(
+        &self,
+        body: Vec<u8>,
+        limits: DoorLimits,
+    ) -> impl Future<Output = Result<Answered, Refused>> + Send + use<> {
+        let aggregator = self.aggregator.clone();
+        wait(Task(self.handle.spawn(async move { aggregator.batch_json(&body, &limits).await })))
+    }
+
+    /// What is known of the nodes, as `GET /v1/cluster` shows it.
+    pub fn status(&self) -> Result<Value, Refused> {
+        self.aggregator.status_json()
+    }
+}
+
+/// Waits for a task, which ends with whoever waits.
+async fn wait(mut task: Task) -> Result<Answered, Refused> {
+    let done = (&mut task.0).await;
+    done.unwrap_or_else(|error| Err(Refused { status: 500, reason: error.to_string() }))
+}
+
+/// A task that ends with whoever waits for it.
+struct Task(JoinHandle<Result<Answered, Refused>>);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(body: &str, limits: &DoorLimits) -> Result<ClusterRequest, Refused> {
+        let asked: Asked = serde_json::from_str(body).map_err(bad)?;
+        asked.request(false, limits)
+    }
+
+    #[test]
+    fn limits_are_kept() {
+        let limits = DoorLimits {
+            k: 5,
+            query_bytes: 3,
+            deadline: Some(Duration::from_millis(100)),
+            waited: Duration::from_millis(30),
+            ..DoorLimits::default()
+        };
+        let request = asked(r#"{"query": "abc", "k": 5}"#, &limits).unwrap();
+        assert_eq!((request.k, request.deadline), (5, Some(Duration::from_millis(70))));
+        let own = asked(r#"{"query": "abc", "k": 5, "deadline_ms": 20}"#, &limits).unwrap();
+        assert_eq!(own.deadline, Some(Duration::ZERO));
+        for (body, wanted) in [
+            (r#"{"query": "abc", "k": 6}"#, "at most 5"),
+            (r#"{"query": "abcd"}"#, "4 bytes"),
+            (r#"{"query": "abc", "filter": "abcd"}"#, "4 bytes"),
+            (r#"{"query": "abc", "mode": "xor"}"#, "xor"),
+            (r#"{"query": "abc", "other": 1}"#, "other"),
+            ("{}", "query"),
+        ] {
+            let refused = asked(body, &limits).unwrap_err();
+            assert!(refused.status == 400 && refused.reason.contains(wanted), "{refused:?}");
+        }
+        assert!(asked(r#"{"query": "abc"}"#, &DoorLimits::default()).unwrap().deadline.is_none());
+    }
+}
