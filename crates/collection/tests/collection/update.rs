@@ -196,7 +196,8 @@ fn only_shards_that_change_are_made_anew() {
         let new = after.shards[shard].files.iter().filter(|file| others(&file.name));
         new.map(|file| file.name.clone()).collect::<Vec<_>>()
     };
-    assert_eq!(files(3), ["000000.2.del"]);
+    let new = files(3);
+    assert!(new.len() == 1 && new[0].ends_with(".2.del"), "{new:?}");
     // A version needs no other one.
     collection.remove(first).unwrap();
     let elsewhere = space.path("third");
@@ -429,7 +430,11 @@ fn files_that_two_versions_share_are_fetched_once() {
     }
     let made = space.delete(&["d59".to_owned()]).made.unwrap();
     // What the first version has need not be in the store any more.
-    for (shard, name) in [(0, "manifest"), (0, "000000.ids"), (1, "000000.ids")] {
+    let ids = |shard: usize| {
+        let mut files = made.shards[shard].files.iter().map(|file| file.name.as_str());
+        files.find(|name| name.ends_with(".ids")).unwrap()
+    };
+    for (shard, name) in [(0, "manifest"), (0, ids(0)), (1, ids(1))] {
         fs::remove_file(space.object(made.version, shard, name)).unwrap();
     }
     for shard in 0..2 {
@@ -440,7 +445,7 @@ fn files_that_two_versions_share_are_fetched_once() {
     let other = collection.fetch_shard(made.version, 0, &space.path("other"));
     assert!(matches!(other, Err(CollectionError::Missing { .. })));
     // A file that is damaged is not taken.
-    let kept = cache.join("fruit/00000001/00000/000000.ids");
+    let kept = cache.join("fruit/00000001/00000").join(ids(0));
     let mut bytes = fs::read(&kept).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     fs::remove_file(&kept).unwrap();
