@@ -108,7 +108,7 @@ impl Asked {
             false => QueryInput::Text(self.query),
         };
         let usual = ClusterRequest::new(query);
-        let k = self.k.unwrap_or(usual.k);
+        let k = self.k.unwrap_or(usual.k.min(limits.k));
         if k > limits.k {
             return Err(bad(format!("k is {k}; it may be at most {}", limits.k)));
         }
