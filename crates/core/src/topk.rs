@@ -135,7 +135,8 @@ mod tests {
         for k in [3, MOST_IN_A_HEAP + 1, 100] {
             let (mut top, mut all) = (TopK::new(k), Vec::new());
             for i in 0..1000u32 {
-                let hit = Hit { doc: i, score: i.wrapping_mul(2_654_435_761) >> 26 };
+                // A document that matches has a score of at least 1.
+                let hit = Hit { doc: i, score: 1 + (i.wrapping_mul(2_654_435_761) >> 26) };
                 let threshold = top.threshold(DocId::MAX);
                 all.push(hit);
                 all.sort();
