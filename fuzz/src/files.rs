@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use warpseek_codec::CodecId;
 use warpseek_core::limits::{BLOCK, MAX_ID_BYTES};
-use warpseek_index::container::{Kind, SealedFile, VERSIONS, seal_bytes, seal_bytes_as};
+use warpseek_index::container::{Kind, SealedFile, VERSION, VERSIONS, seal_bytes, seal_bytes_as};
 use warpseek_index::log::{MAX_DOCUMENT_BYTES, Operation, replay_bytes};
 use warpseek_index::{
     Attributes, BIN, Bounds, Column, Deletes, Dictionary, DocSet, Documents, FieldLengths, Glimpse,
@@ -20,8 +20,16 @@ fn kinds() -> impl Iterator<Item = Kind> {
 }
 
 fn sealed(kind: Kind, body: &[u8]) -> SealedFile {
-    SealedFile::from_bytes("fuzz", kind, seal_bytes(kind, body)).expect("a sealed file opens")
+    sealed_as(kind, VERSION, body)
 }
+
+fn sealed_as(kind: Kind, version: u32, body: &[u8]) -> SealedFile {
+    let bytes = seal_bytes_as(kind, version, body);
+    SealedFile::from_bytes("fuzz", kind, bytes).expect("a sealed file opens")
+}
+
+/// The versions whose tables of documents, ids, dictionaries and lists differ.
+const FORMS: [u32; 2] = [1, VERSION];
 
 fn read_all(kind: Kind, bytes: Vec<u8>) -> Option<Vec<u8>> {
     let file = SealedFile::from_bytes("fuzz", kind, bytes).ok()?;
@@ -62,7 +70,7 @@ pub fn manifest(data: &[u8]) {
     let Some(manifest) = VERSIONS.into_iter().find_map(|version| read(version, data)) else {
         return;
     };
-    let again = read(manifest.version(), &manifest.to_bytes());
+    let again = read(VERSION, &manifest.to_bytes());
     assert_eq!(again.expect("what was written is read"), manifest);
     for field in 0..=u8::MAX {
         let counts = manifest.segments.iter().map(|segment| segment.live_field(field));
@@ -90,7 +98,12 @@ pub fn manifest(data: &[u8]) {
 /// Terms ascend, their lists are inside `post`, and look-ups agree with iteration; if the iteration
 /// reaches the end, look-ups find all terms.
 pub fn dictionary(data: &[u8]) {
-    let Ok(dictionary) = Dictionary::new(sealed(Kind::Dict, data)) else { return };
+    FORMS.into_iter().for_each(|version| dictionary_of(version, data));
+}
+
+fn dictionary_of(version: u32, data: &[u8]) {
+    let file = sealed_as(Kind::Dict, version, data);
+    let Ok(dictionary) = Dictionary::new(file) else { return };
     let mut terms: Vec<(Vec<u8>, TermInfo)> = Vec::new();
     let mut iter = dictionary.iter();
     let whole = loop {
@@ -131,7 +144,14 @@ pub fn postings(data: &[u8]) {
     let numbers = u64::from_le_bytes(numbers);
     let (df, docs) = (numbers as u32, (numbers >> 32) as u32);
     let codec = CodecId::ALL[usize::from(codec) % CodecId::ALL.len()];
-    let Ok(list) = List::new(bytes, df, docs, codec) else { return };
+    for version in FORMS {
+        if let Ok(list) = List::new(bytes, df, docs, codec, version) {
+            check_list(&list, df, docs, bytes.len());
+        }
+    }
+}
+
+fn check_list(list: &List<'_>, df: u32, docs: u32, bytes: usize) {
     assert_eq!(list.df(), df);
     list.bounds().into_iter().for_each(check_bounds);
     let blocks = list.block_bounds().map_while(Result::ok).inspect(check_bounds).count();
@@ -151,7 +171,7 @@ pub fn postings(data: &[u8]) {
         }
         let _ = list.block_bytes(block);
     }
-    assert!(list.payload_len() <= bytes.len());
+    assert!(list.payload_len() <= bytes);
 }
 
 fn check_bounds(bounds: &Bounds) {
@@ -207,7 +227,11 @@ pub fn map_list(data: &[u8]) {
 
 /// Every document of a table that is accepted has its numbers, and ordinals are a permutation.
 pub fn documents(data: &[u8]) {
-    let Ok(documents) = Documents::new(sealed(Kind::Docs, data)) else { return };
+    FORMS.into_iter().for_each(|version| documents_of(version, data));
+}
+
+fn documents_of(version: u32, data: &[u8]) {
+    let Ok(documents) = Documents::new(sealed_as(Kind::Docs, version, data)) else { return };
     let lengths = documents.lengths().unwrap();
     let norms = documents.has_norms().then(|| documents.norms().unwrap());
     let statics = documents.statics().unwrap();
@@ -226,7 +250,13 @@ pub fn documents(data: &[u8]) {
 pub fn lengths(data: &[u8]) {
     let Some(([low, high, fields], body)) = split::<3>(data) else { return };
     let documents = u32::from(u16::from_le_bytes([low, high]));
-    let file = sealed(Kind::Lengths, body);
+    for version in FORMS {
+        lengths_of(version, documents, fields, body);
+    }
+}
+
+fn lengths_of(version: u32, documents: u32, fields: u8, body: &[u8]) {
+    let file = sealed_as(Kind::Lengths, version, body);
     let Ok(lengths) = FieldLengths::new(file, documents, fields.into()) else { return };
     for field in 1..=fields {
         let found = lengths.get(field).unwrap().expect("the field is there");
@@ -262,7 +292,11 @@ pub fn positions(data: &[u8]) {
 
 /// Ids have 1 to 1024 bytes, and a look-up finds only documents with the given id.
 pub fn ids(data: &[u8]) {
-    let Ok(ids) = Ids::new(sealed(Kind::Ids, data)) else { return };
+    FORMS.into_iter().for_each(|version| ids_of(version, data));
+}
+
+fn ids_of(version: u32, data: &[u8]) {
+    let Ok(ids) = Ids::new(sealed_as(Kind::Ids, version, data)) else { return };
     let step = ids.count() as usize / 200 + 1;
     for doc in (0..ids.count()).step_by(step) {
         let Ok(id) = ids.get(doc) else { continue };

@@ -257,7 +257,7 @@ def fuzz(seed, calls):
     plain = Index.build([{"id": str(i), "text": f"apple {i}"} for i in range(20)])
     grams = Index.build(["apple pie", "plum tart"], ngrams=3)
     searching = ["mode", "filter", "among", "count", "sort", "syntax", "ranking", "k1", "b", "deadline"]
-    building = ["id_field", "analyzer", "codec", "store", "schema", "positions", "quantize", "ngrams", "vectors", "vector_scale", "on_error", "ids"]
+    building = ["id_field", "analyzer", "codec", "store", "schema", "positions", "norms", "quantize", "ngrams", "vectors", "vector_scale", "on_error", "ids"]
     opening = ["device", "gpus", "algorithm", "ranking", "k1", "b", "static_weight", "mmap"]
     some = lambda names: {name: pick() for name in chance.sample(names, chance.randrange(3))}  # noqa: E731
 

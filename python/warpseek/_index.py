@@ -51,6 +51,7 @@ class Index:
         store: str = "all",
         schema: Mapping[str, Any] | str | None = None,
         positions: bool = False,
+        norms: bool = False,
         quantize: tuple[float, float] | None = None,
         ngrams: int | None = None,
         ngram_unit: str = "char",
@@ -83,6 +84,7 @@ class Index:
         :param store: ``"all"``, or ``"ids"`` for a smaller index that shows no text
         :param schema: text fields with statistics of their own, and attributes to filter, sort and count by
         :param positions: whether phrases can be found
+        :param norms: whether the norms of documents are kept, for faster ranking by ``"cosine"`` in a larger index
         :param quantize: k1 and b, to keep approximate scores of 8 bits in the place of frequencies
         :param ngrams: the length of n-grams, for :meth:`ngram_search`; such an index has no words
         :param reorder: whether documents with words in common are put side by side: smaller and faster, a longer build
@@ -115,6 +117,7 @@ class Index:
             "store": store,
             "schema": schema,
             "positions": positions,
+            "norms": norms,
             "quantize": quantize,
             "ngrams": ngrams,
             "ngram_unit": ngram_unit,

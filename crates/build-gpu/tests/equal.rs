@@ -130,6 +130,7 @@ fn all_settings_of_a_build() {
         .collect();
     for changed in [
         BuildConfig { reorder: true, ..config() },
+        BuildConfig { norms: true, ..config() },
         BuildConfig { impacts: Some(Impacts::new(0.9, 0.4)), ..config() },
         BuildConfig { store: StoreMode::All, threads: 1, ..config() },
         // Every batch is spilled.
@@ -159,7 +160,10 @@ fn long_lists() {
             text
         })
         .collect();
-    check(&texts, &config(), &[1 << 22, 20_000, 2_000]);
+    // With norms, bounds have weights of cosine.
+    let with_norms = BuildConfig { norms: true, ..config() };
+    check(&texts, &with_norms, &[1 << 22, 20_000, 2_000]);
+    check(&texts, &config(), &[20_000]);
     check(&texts[..129], &config(), &[1 << 22]);
     check(&texts[..128], &config(), &[1 << 22]);
 }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use warpseek_core::limits::BLOCK;
 use warpseek_core::{DocId, Score};
 use warpseek_exec::{ExecError, Formula, Plan, PlanTerm, Ticker, Work};
 use warpseek_index::{DocSet, Floats, List, ListError, Ordinals, Segment, TermInfo};
@@ -37,6 +38,15 @@ impl Scorer {
     #[inline]
     pub(crate) fn value(&self, freq: u32, doc: u32) -> f32 {
         self.formula.value(freq, self.factors[doc as usize])
+    }
+
+    /// The largest contribution of the postings of a list of one block, which may have too few to have bounds.
+    fn most_of(&self, weight: f32, list: &List<'_>) -> Result<Score, ListError> {
+        let (mut docs, mut freqs) = ([0; BLOCK], [0; BLOCK]);
+        let n = list.decode_docs(0, &mut docs)?;
+        list.decode_freqs(0, &mut freqs)?;
+        let pairs = docs[..n].iter().zip(&freqs[..n]);
+        Ok(pairs.map(|(&doc, &freq)| self.contribution(weight, freq, doc)).max().unwrap_or(0))
     }
 
     /// The contributions of postings.
@@ -146,6 +156,9 @@ impl<'a> SegmentQuery<'a> {
                 Some(bounds) if pruning != Pruning::None => {
                     Formula::units(term.weight, scorer.formula.most_value(bounds))
                 }
+                None if pruning != Pruning::None && list.df() > 1 => scorer
+                    .most_of(term.weight, &list)
+                    .map_err(|what| self.segment.bad_list(info, what))?,
                 _ => term.most,
             };
             cursors.push(make(list, term.weight, scorer.clone(), most, maxima));
@@ -295,7 +308,7 @@ pub(crate) fn account(blocks: impl Iterator<Item = (u64, u64)>, work: &mut Work)
 
 fn reads(segment: &Segment, info: &TermInfo) -> bool {
     let Ok(list) = segment.list(info) else { return false };
-    let mut out = [0; warpseek_core::limits::BLOCK];
+    let mut out = [0; BLOCK];
     (0..list.blocks()).all(|block| {
         list.decode_docs(block, &mut out).and_then(|_| list.decode_freqs(block, &mut out)).is_ok()
     }) && list.block_bounds().all(|bounds| bounds.is_ok())

@@ -5,6 +5,7 @@ use warpseek_core::{DocId, Score};
 use warpseek_index::{IndexError, List, Snapshot};
 
 use crate::error::ExecError;
+use crate::formula::Formula;
 use crate::plan::Plan;
 use crate::query::Facts;
 
@@ -45,7 +46,7 @@ pub struct FieldExplanation {
 pub struct Explanation {
     /// Every text field of the index, in order: one if it has no schema.
     pub fields: Vec<FieldExplanation>,
-    /// Norm of the document; none if the index has a schema.
+    /// Norm of the document; none unless documents are ranked by cosine.
     pub norm: Option<f32>,
     /// Every term of the plan.
     pub terms: Vec<TermExplanation>,
@@ -64,8 +65,8 @@ pub fn explain(snapshot: &Snapshot, plan: &Plan, doc: DocId) -> Result<Explanati
     let number = snapshot.segments().iter().position(|s| s.base() == segment.base()).unwrap_or(0);
     let documents = segment.documents();
     let place = documents.position(ordinal)?;
-    let norms = documents.has_norms().then(|| documents.norms()).transpose()?;
-    let norm = norms.map(|norms| norms.get(place));
+    let by_cosine = plan.terms.iter().any(|t| plan.formulas.of(t.field) == Formula::Cosine);
+    let norm = by_cosine.then(|| segment.norms()).transpose()?.map(|norms| norms.get(place));
     let schema = snapshot.manifest().schema.as_ref();
     let of_field = |field: u8| -> Result<FieldExplanation, ExecError> {
         let length = segment.lengths(field)?.get(place);

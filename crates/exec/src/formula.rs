@@ -109,8 +109,7 @@ pub struct Factors<'a> {
 impl<'a> Factors<'a> {
     /// Those of a field by its formula.
     pub fn new(segment: &'a Segment, field: u8, formula: Formula) -> Result<Self, IndexError> {
-        let norms =
-            (formula == Formula::Cosine).then(|| segment.documents().norms()).transpose()?;
+        let norms = (formula == Formula::Cosine).then(|| segment.norms()).transpose()?;
         Ok(Factors { formula, lengths: segment.lengths(field)?, norms })
     }
 

@@ -13,8 +13,14 @@ use crate::early_sync::EarlySync;
 use crate::error::{IndexError, Result};
 use crate::throttle::Throttle;
 
-/// The format versions that this program writes and reads.
-pub const VERSIONS: RangeInclusive<u32> = 1..=2;
+/// The format versions that this program reads.
+pub const VERSIONS: RangeInclusive<u32> = 1..=VERSION;
+
+/// The format version that it writes.
+pub const VERSION: u32 = 3;
+
+/// The first version whose lengths, ordinals, bounds and dictionaries are packed more tightly.
+pub(crate) const COMPACT: u32 = 3;
 
 const MAGIC: &[u8; 8] = b"WARPSEEK";
 const PAGE: usize = 1 << 16;
@@ -121,13 +127,13 @@ pub struct Sealed {
 }
 
 impl SealedWriter {
-    /// Creates a file of version 1, replacing one that a crash left behind.
+    /// Creates a file, replacing one that a crash left behind.
     pub fn create(path: &Path, kind: Kind) -> Result<Self> {
         let file = File::create(path).map_err(IndexError::io(path))?;
         Self::new(path, kind, Sink::File(EarlySync::new(file)))
     }
 
-    /// Starts a file of version 1 in memory; errors give `name` as the path.
+    /// Starts a file in memory; errors give `name` as the path.
     pub fn in_memory(name: &str, kind: Kind) -> Result<Self> {
         Self::new(Path::new(name), kind, Sink::Memory(Vec::new()))
     }
@@ -135,11 +141,11 @@ impl SealedWriter {
     fn new(path: &Path, kind: Kind, mut sink: Sink) -> Result<Self> {
         sink.write(&kind.header()).map_err(IndexError::io(path))?;
         let (path, page) = (path.to_owned(), Vec::with_capacity(PAGE));
-        let (version, throttle) = (*VERSIONS.start(), None);
+        let (version, throttle) = (VERSION, None);
         Ok(SealedWriter { path, sink, kind, version, page, sums: Vec::new(), len: 0, throttle })
     }
 
-    /// Makes it a file of this version, one of [`VERSIONS`].
+    /// Makes it a file of this version, one of [`VERSIONS`], whatever is written to it.
     pub fn with_version(self, version: u32) -> Self {
         SealedWriter { version, ..self }
     }
@@ -229,9 +235,9 @@ fn seal(header: &[u8], sums_and_footer: &[u8]) -> u64 {
     xxh3_64(&[header, sums_and_footer].concat())
 }
 
-/// A whole file of version 1 in memory, for small files and for tests.
+/// A whole file in memory, for small files and for tests.
 pub fn seal_bytes(kind: Kind, body: &[u8]) -> Vec<u8> {
-    seal_bytes_as(kind, *VERSIONS.start(), body)
+    seal_bytes_as(kind, VERSION, body)
 }
 
 /// A whole file of a version in memory.
@@ -513,10 +519,10 @@ mod tests {
             assert_eq!(writer.finish().unwrap().bytes.as_ref(), Some(&whole));
             assert_eq!(read(whole).unwrap().version(), version);
         }
-        assert_eq!(seal_bytes(Kind::Post, &body(3)), seal_bytes_as(Kind::Post, 1, &body(3)));
+        assert_eq!(seal_bytes(Kind::Post, &body(3)), seal_bytes_as(Kind::Post, VERSION, &body(3)));
         assert!(read(seal_bytes_as(Kind::Post, 0, &body(3))).is_err());
-        let newer = read(seal_bytes_as(Kind::Post, 3, &body(3))).err().unwrap();
-        assert!(matches!(newer, IndexError::Version { found: 3, known: 2, .. }), "{newer}");
+        let newer = read(seal_bytes_as(Kind::Post, VERSION + 1, &body(3))).err().unwrap();
+        assert!(matches!(newer, IndexError::Version { found: 4, known: 3, .. }), "{newer}");
     }
 
     #[test]

@@ -82,7 +82,7 @@ pub(crate) fn apply_deletes(
     for (at, deletes) in delete_documents(old, docs, threads, progress)? {
         let (segment, generation) = (&old.segments()[at], manifest.generation);
         let path = lock.dir().join(deletes_name(segment.number(), generation));
-        let file = SealedWriter::create(&path, Kind::Deletes)?.with_version(manifest.version());
+        let file = SealedWriter::create(&path, Kind::Deletes)?;
         let entry = write_deletes(&deletes, segment, generation, file)?;
         manifest.segments[at].deletes = Some(entry);
     }

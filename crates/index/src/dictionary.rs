@@ -6,10 +6,20 @@ use std::sync::atomic::{self, AtomicBool};
 use warpseek_codec::varint::{self, Cursor};
 use warpseek_core::limits::MAX_TERM_BYTES;
 
-use crate::container::{Sealed, SealedFile, SealedWriter};
+use crate::attributes::bits;
+use crate::container::{COMPACT, Sealed, SealedFile, SealedWriter};
 use crate::error::Result;
 
 const BLOCK_TERMS: usize = 32;
+
+/// A half of an entry's first byte that says that the number follows in a byte of its own.
+const ESCAPE: usize = 15;
+
+/// Lists of one posting have two numbers of up to five bytes each: 2 to 10 bytes, which take the place of their df.
+const SINGLE: std::ops::RangeInclusive<u64> = 2..=10;
+
+/// The smallest number that stands for a df, of 2.
+const FIRST_DF: u64 = 9;
 
 /// The dictionary's entry for a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +45,8 @@ fn key(term: &[u8]) -> u64 {
 pub(crate) struct DictionaryWriter {
     file: SealedWriter,
     keys: Vec<u8>,
-    starts: Vec<u8>,
-    lists: Vec<u8>,
+    starts: Vec<u64>,
+    lists: Vec<u64>,
     last: Vec<u8>,
     entry: Vec<u8>,
     terms: u64,
@@ -73,16 +83,27 @@ impl DictionaryWriter {
         let mut shared = 0;
         if self.terms.is_multiple_of(BLOCK_TERMS as u64) {
             self.keys.extend(key(term).to_le_bytes());
-            self.starts.extend(self.file.body_len().to_le_bytes());
-            self.lists.extend(self.list_end.to_le_bytes());
+            self.starts.push(self.file.body_len());
+            self.lists.push(self.list_end);
         } else {
             shared = term.iter().zip(&self.last).take_while(|(a, b)| a == b).count();
         }
+        let rest = term.len() - shared;
+        let halves = [shared, rest].map(|number| number.min(ESCAPE) as u8);
         self.entry.clear();
-        self.entry.extend([shared as u8, (term.len() - shared) as u8]);
+        self.entry.push(halves[0] | halves[1] << 4);
+        self.entry.extend([shared, rest].iter().filter(|&&n| n >= ESCAPE).map(|&n| n as u8));
         self.entry.extend_from_slice(&term[shared..]);
-        varint::write(&mut self.entry, u64::from(df));
-        varint::write(&mut self.entry, len);
+        match df {
+            1 => {
+                debug_assert!(SINGLE.contains(&len));
+                varint::write(&mut self.entry, len - SINGLE.start());
+            }
+            _ => {
+                varint::write(&mut self.entry, u64::from(df) - 2 + FIRST_DF);
+                varint::write(&mut self.entry, len);
+            }
+        }
         self.file.write(&self.entry)?;
         self.last.clear();
         self.last.extend_from_slice(term);
@@ -94,13 +115,16 @@ impl DictionaryWriter {
 
     /// Completes the file.
     pub(crate) fn finish(mut self) -> Result<Sealed> {
-        self.starts.extend(self.file.body_len().to_le_bytes());
-        self.lists.extend(self.list_end.to_le_bytes());
-        for table in [&self.keys, &self.starts, &self.lists] {
-            self.file.write(table)?;
+        let data_len = self.file.body_len();
+        let mut tables = self.keys;
+        for (starts, end) in [(&mut self.starts, data_len), (&mut self.lists, self.list_end)] {
+            starts.push(end);
+            bits::write(&mut tables, bits::width_of(end), starts.iter().copied());
         }
-        self.file.write(&self.postings.to_le_bytes())?;
-        self.file.write(&self.terms.to_le_bytes())?;
+        for number in [data_len, self.list_end, self.postings, self.terms] {
+            tables.extend(number.to_le_bytes());
+        }
+        self.file.write(&tables)?;
         self.file.finish()
     }
 }
@@ -113,34 +137,80 @@ pub struct Dictionary {
     blocks: u64,
     data_len: u64,
     lists_len: u64,
+    starts: Table,
+    lists: Table,
     /// Whether the pages of the keys were verified.
     keys_verified: AtomicBool,
+}
+
+/// Where a table of numbers that ascend begins, one more than there are blocks, and the bits of a number.
+#[derive(Clone, Copy)]
+struct Table {
+    at: u64,
+    width: u8,
 }
 
 impl Dictionary {
     /// Checks the sizes of the tables; blocks are checked as they are read.
     pub fn new(file: SealedFile) -> Result<Self> {
-        let len = file.body_len();
-        let tail = file.bytes(len.saturating_sub(16), 16.min(len))?;
+        let (len, compact) = (file.body_len(), file.version() >= COMPACT);
+        let footer = if compact { 32 } else { 16 };
+        let tail = file.bytes(len.saturating_sub(footer), footer.min(len))?;
         let mut tail = Cursor::new(tail);
-        let (Some(postings), Some(terms)) = (tail.u64(), tail.u64()) else {
+        let lens = if compact { tail.u64().zip(tail.u64()) } else { Some((0, 0)) };
+        let (Some((data_len, lists_len)), Some(postings), Some(terms)) =
+            (lens, tail.u64(), tail.u64())
+        else {
             return Err(file.corrupt("it has no room for its counts"));
         };
         let Ok(terms) = u32::try_from(terms) else {
             return Err(file.corrupt(format!("{terms} terms are too many")));
         };
         let blocks = u64::from(terms).div_ceil(BLOCK_TERMS as u64);
-        let Some(data_len) = len.checked_sub(16 + 16 + 24 * blocks) else {
-            return Err(file.corrupt("it has no room for its tables"));
+        let none = Table { at: 0, width: 64 };
+        let mut dictionary = Dictionary {
+            file,
+            terms,
+            postings,
+            blocks,
+            data_len,
+            lists_len,
+            starts: none,
+            lists: none,
+            keys_verified: AtomicBool::new(false),
         };
-        let (lists_len, keys_verified) = (0, AtomicBool::new(false));
-        let mut dictionary =
-            Dictionary { file, terms, postings, blocks, data_len, lists_len, keys_verified };
-        dictionary.lists_len = dictionary.list_start(blocks)?;
-        if dictionary.block_start(blocks)? != data_len {
+        let placed = if compact { dictionary.place() } else { dictionary.place_words() };
+        if placed.is_none() {
+            return Err(dictionary.file.corrupt("it has no room for its tables"));
+        }
+        if !compact {
+            dictionary.lists_len = dictionary.list_start(blocks)?;
+        }
+        if dictionary.block_start(blocks)? != dictionary.data_len
+            || dictionary.list_start(blocks)? != dictionary.lists_len
+        {
             return Err(dictionary.file.corrupt("its blocks do not fill its data"));
         }
         Ok(dictionary)
+    }
+
+    /// Finds its tables, which must fill the file; `None` if they do not.
+    fn place(&mut self) -> Option<()> {
+        let widths = [self.data_len, self.lists_len].map(bits::width_of);
+        let [starts, lists] = widths.map(|width| bits::len_of(self.blocks + 1, width));
+        self.starts.at = self.data_len.checked_add(8 * self.blocks)?;
+        self.lists.at = self.starts.at.checked_add(starts?)?;
+        [self.starts.width, self.lists.width] = widths;
+        let end = self.lists.at.checked_add(lists?)?.checked_add(32)?;
+        (end == self.file.body_len()).then_some(())
+    }
+
+    /// The same for versions 1 and 2, where numbers have 8 bytes and the data what they leave.
+    fn place_words(&mut self) -> Option<()> {
+        self.data_len = self.file.body_len().checked_sub(16 + 16 + 24 * self.blocks)?;
+        self.starts.at = self.data_len + 8 * self.blocks;
+        self.lists.at = self.starts.at + 8 * (self.blocks + 1);
+        Some(())
     }
 
     /// The file.
@@ -163,6 +233,12 @@ impl Dictionary {
         self.lists_len
     }
 
+    /// Whether entries are as the current version has them.
+    #[inline]
+    fn compact(&self) -> bool {
+        self.file.version() >= COMPACT
+    }
+
     fn word(&self, at: u64) -> Result<u64> {
         let mut word = [0; 8];
         word.copy_from_slice(self.file.bytes(at, 8)?);
@@ -173,12 +249,22 @@ impl Dictionary {
         self.word(self.data_len + 8 * block)
     }
 
+    /// The number of a table for a block, or for their end.
+    #[inline]
+    fn number(&self, table: Table, block: u64) -> Result<u64> {
+        if table.width == 64 {
+            return self.word(table.at + 8 * block);
+        }
+        let bit = block * u64::from(table.width);
+        Ok(self.word(table.at + bit / 8)? >> (bit % 8) & !(u64::MAX << table.width))
+    }
+
     fn block_start(&self, block: u64) -> Result<u64> {
-        self.word(self.data_len + 8 * (self.blocks + block))
+        self.number(self.starts, block)
     }
 
     fn list_start(&self, block: u64) -> Result<u64> {
-        self.word(self.data_len + 8 * (2 * self.blocks + 1 + block))
+        self.number(self.lists, block)
     }
 
     /// Bytes of the lists of all blocks before this one; [`Dictionary::blocks`] stands for the end.
@@ -198,11 +284,12 @@ impl Dictionary {
         let Some(number) = self.last_block_from(term)? else { return Ok(None) };
         let (bytes, first, count) = self.block_bytes(number)?;
         let (mut cursor, mut offset) = (Cursor::new(bytes), self.list_start(number)?);
+        let compact = self.compact();
         // All entries so far are before `term`, and the last one begins with this many of its bytes. It has `len` bytes itself.
         let (mut matched, mut len) = (0, 0);
         for ordinal in first..first + count {
             let malformed = || self.file.corrupt(format!("term {ordinal} is malformed"));
-            let entry = Entry::parse(&mut cursor, len).ok_or_else(malformed)?;
+            let entry = Entry::parse(&mut cursor, len, compact).ok_or_else(malformed)?;
             let start = offset;
             offset = entry.list_end(start, self.lists_len).ok_or_else(malformed)?;
             len = entry.shared + entry.rest.len();
@@ -279,7 +366,7 @@ impl Dictionary {
 
     fn first_is_not_above(&self, number: u64, term: &[u8]) -> Result<bool> {
         let (bytes, ordinal, _) = self.block_bytes(number)?;
-        match Entry::parse(&mut Cursor::new(bytes), 0) {
+        match Entry::parse(&mut Cursor::new(bytes), 0, self.compact()) {
             Some(first) => Ok(first.rest <= term),
             None => Err(self.file.corrupt(format!("term {ordinal} is malformed"))),
         }
@@ -347,15 +434,47 @@ struct Entry<'a> {
 impl<'a> Entry<'a> {
     /// Reads an entry that follows a term of `before` bytes; `None` if it is malformed. The first of a block follows none.
     #[inline]
-    fn parse(cursor: &mut Cursor<'a>, before: usize) -> Option<Self> {
-        let shared = usize::from(cursor.byte()?);
-        let rest = usize::from(cursor.byte()?);
+    fn parse(cursor: &mut Cursor<'a>, before: usize, compact: bool) -> Option<Self> {
+        let (shared, rest) = Self::parse_lengths(cursor, compact)?;
         if shared > before || rest == 0 || shared + rest > MAX_TERM_BYTES {
             return None;
         }
         let rest = cursor.take(rest)?;
-        let df = cursor.varint32().filter(|&df| df > 0)?;
-        Some(Entry { shared, rest, df, len: cursor.varint()? })
+        let (df, len) = Self::parse_list(cursor, compact)?;
+        Some(Entry { shared, rest, df, len })
+    }
+
+    /// How many bytes a term shares with the one before, and how many follow.
+    #[inline]
+    fn parse_lengths(cursor: &mut Cursor<'a>, compact: bool) -> Option<(usize, usize)> {
+        let first = usize::from(cursor.byte()?);
+        if !compact {
+            return Some((first, usize::from(cursor.byte()?)));
+        }
+        let (mut shared, mut rest) = (first & 15, first >> 4);
+        if shared == ESCAPE {
+            shared = usize::from(cursor.byte()?);
+        }
+        if rest == ESCAPE {
+            rest = usize::from(cursor.byte()?);
+        }
+        Some((shared, rest))
+    }
+
+    /// The df of a term and the bytes of its list.
+    #[inline]
+    fn parse_list(cursor: &mut Cursor<'a>, compact: bool) -> Option<(u32, u64)> {
+        if !compact {
+            return Some((cursor.varint32().filter(|&df| df > 0)?, cursor.varint()?));
+        }
+        let number = cursor.varint()?;
+        match number.checked_sub(FIRST_DF) {
+            None => Some((1, number + SINGLE.start())),
+            Some(above) => {
+                let df = above.checked_add(2)?.try_into().ok()?;
+                Some((df, cursor.varint()?))
+            }
+        }
     }
 
     /// Where its list ends if it begins at `start`; `None` if that is behind all lists.
@@ -396,7 +515,7 @@ impl Block<'_> {
     }
 
     fn parse_entry(&mut self) -> Option<TermInfo> {
-        let entry = Entry::parse(&mut self.cursor, self.term_len)?;
+        let entry = Entry::parse(&mut self.cursor, self.term_len, self.dictionary.compact())?;
         let shared = entry.shared;
         // The first byte that differs from the term before must be larger, or the terms are out of order.
         if shared < self.term_len && entry.rest[0] <= self.term[shared] {
@@ -495,11 +614,20 @@ mod tests {
     proptest! {
         #[test]
         fn finds_what_is_there_and_nothing_else(
-            terms in btree_map("[ab]{1,12}|.{1,60}", (1u32.., 0u64..1000), 0..200),
+            terms in btree_map(
+                "[ab]{1,12}|a{13,18}[ab]{0,17}|.{1,60}",
+                (prop_oneof![Just(1u32), 1u32..300, 1u32..], 0u64..1000),
+                0..200,
+            ),
             others in proptest::collection::vec("[ab]{0,12}|.{0,5}", 0..50),
         ) {
-            let terms: BTreeMap<Vec<u8>, _> =
-                terms.into_iter().map(|(t, v)| (t.into_bytes(), v)).filter(|(t, _)| t.len() <= 255).collect();
+            // A list of one posting has 2 to 10 bytes.
+            let len = |df: u32, len: u64| if df == 1 { 2 + len % 9 } else { len };
+            let terms: BTreeMap<Vec<u8>, _> = terms
+                .into_iter()
+                .map(|(t, (df, l))| (t.into_bytes(), (df, len(df, l))))
+                .filter(|(t, _)| t.len() <= 255)
+                .collect();
             let dictionary = build(&terms);
             let (mut offset, mut iter) = (0, dictionary.iter());
             for (i, (term, &(df, len))) in terms.iter().enumerate() {

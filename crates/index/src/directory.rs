@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::container::{Kind, SealedFile, seal_bytes_as};
+use crate::container::{Kind, SealedFile, seal_bytes};
 use crate::error::{IndexError, Result};
 use crate::manifest::{Manifest, SegmentEntry};
 
@@ -35,7 +35,7 @@ pub fn read_manifest(dir: &Path) -> Result<Manifest> {
 /// Puts a manifest into a directory that has none and that nobody reads yet.
 pub(crate) fn place_manifest(dir: &Path, manifest: &Manifest) -> Result<()> {
     let path = dir.join(MANIFEST);
-    let bytes = seal_bytes_as(Kind::Manifest, manifest.version(), &manifest.to_bytes());
+    let bytes = seal_bytes(Kind::Manifest, &manifest.to_bytes());
     fs::write(&path, bytes).map_err(IndexError::io(&path))?;
     File::open(&path).and_then(|f| f.sync_all()).map_err(IndexError::io(&path))
 }
@@ -141,7 +141,7 @@ impl WriteLock {
         let dir = File::open(&self.dir).map_err(IndexError::io(&self.dir))?;
         let sync = || dir.sync_all().map_err(IndexError::io(&self.dir));
         sync()?;
-        let bytes = seal_bytes_as(Kind::Manifest, manifest.version(), &manifest.to_bytes());
+        let bytes = seal_bytes(Kind::Manifest, &manifest.to_bytes());
         fs::write(&new, bytes).map_err(IndexError::io(&new))?;
         File::open(&new).and_then(|f| f.sync_all()).map_err(IndexError::io(&new))?;
         fs::rename(&new, &current).map_err(IndexError::io(&current))?;

@@ -9,9 +9,11 @@ use warpseek_codec::varint::Cursor;
 use warpseek_core::limits::MAX_DOCS;
 use warpseek_text::GramConfig;
 
-use crate::container::{Sealed, SealedFile, SealedWriter};
+use crate::attributes::bits::{self, Bits};
+use crate::container::{COMPACT, Sealed, SealedFile, SealedWriter};
 use crate::deletes::DocSet;
 use crate::error::Result;
+use crate::length_table::{self, LengthTable};
 use crate::parts::Parts;
 
 const HEADER: u64 = 24;
@@ -22,7 +24,7 @@ pub(crate) struct DocumentTable {
     pub(crate) lengths: Vec<u32>,
     /// The lengths in text fields from 1 on; empty without a schema.
     pub(crate) more: Vec<Vec<u32>>,
-    /// Empty in an index of n-grams or with a schema, which have no use for them.
+    /// Empty unless the index keeps them.
     pub(crate) norms: Vec<f32>,
     pub(crate) statics: Vec<f32>,
     /// The ordinal of each position; empty unless reordered.
@@ -79,26 +81,23 @@ impl DocumentTable {
 
     /// Writes the file.
     pub(crate) fn write(&self, mut file: SealedWriter) -> Result<Sealed> {
-        let width = width_of(self.lengths.iter().copied().max().unwrap_or(0));
         let has_statics = self.statics.iter().any(|&s| s != 0.0);
-        file.write(&(self.lengths.len() as u64).to_le_bytes())?;
-        file.write(&tokens_of(&self.lengths).to_le_bytes())?;
         let (reordered, bare) = (!self.ordinals.is_empty(), self.norms.len() < self.lengths.len());
-        let flags = [has_statics, reordered, bare].map(u8::from);
-        file.write(&[width as u8, flags[0], flags[1], flags[2], 0, 0, 0, 0])?;
-        for length in &self.lengths {
-            file.write(&length.to_le_bytes()[..width])?;
-        }
-        let padding = file.body_len().next_multiple_of(4) - file.body_len();
-        file.write(&[0; 3][..padding as usize])?;
-        for norm in &self.norms {
+        let mut body = Vec::new();
+        length_table::write(&mut body, &self.lengths, [has_statics, reordered, bare].map(u8::from));
+        body.resize(body.len().next_multiple_of(4), 0);
+        file.write(&body)?;
+        for norm in self.norms.iter().filter(|_| !bare) {
             file.write(&norm.to_le_bytes())?;
         }
         for score in self.statics.iter().filter(|_| has_statics) {
             file.write(&score.to_le_bytes())?;
         }
-        for ordinal in &self.ordinals {
-            file.write(&ordinal.to_le_bytes())?;
+        if reordered {
+            body.clear();
+            let ordinals = self.ordinals.iter().map(|&ordinal| u64::from(ordinal));
+            bits::write(&mut body, ordinal_width(self.ordinals.len() as u64), ordinals);
+            file.write(&body)?;
         }
         file.finish()
     }
@@ -116,6 +115,11 @@ pub(crate) fn width_of(largest: u32) -> usize {
         0x100..=0xffff => 2,
         _ => 4,
     }
+}
+
+/// The number of bits of an ordinal, if there are this many documents.
+pub(crate) fn ordinal_width(documents: u64) -> u8 {
+    bits::width_of(documents.saturating_sub(1))
 }
 
 /// The inverse of a permutation.
@@ -182,7 +186,7 @@ impl<'a> Lengths<'a> {
 
 /// One number per document.
 #[derive(Clone, Copy, Debug)]
-pub struct Floats<'a>(&'a [[u8; 4]]);
+pub struct Floats<'a>(pub(crate) &'a [[u8; 4]]);
 
 impl Floats<'_> {
     /// All of them as bytes, little endian.
@@ -219,17 +223,84 @@ pub struct Documents {
     file: SealedFile,
     count: u32,
     tokens: u64,
-    width: u8,
+    lengths: StoredLengths,
+    /// Where tables of four bytes per document begin.
+    tables: u64,
     has_statics: bool,
-    reordered: bool,
     has_norms: bool,
+    ordinals: StoredOrdinals,
     /// The position of each ordinal; computed on first use.
     positions: OnceLock<Vec<u32>>,
+}
+
+enum StoredLengths {
+    /// In the file, at this width.
+    Bytes(u8),
+    /// Packed in the file, unpacked here.
+    Packed(LengthTable),
+}
+
+enum StoredOrdinals {
+    /// They are the positions.
+    None,
+    /// In the file, four bytes each.
+    Words,
+    /// Packed in the file, unpacked here.
+    Packed(Vec<[u8; 4]>),
 }
 
 impl Documents {
     /// Checks the layout and every page, since engines read this table without further checks.
     pub fn new(file: SealedFile) -> Result<Self> {
+        let compact = file.version() >= COMPACT;
+        let documents = if compact { Self::packed(file) } else { Self::of_bytes(file) }?;
+        documents.check_ordinals()?;
+        Ok(documents)
+    }
+
+    fn packed(file: SealedFile) -> Result<Self> {
+        let mut cursor = Cursor::new(file.all()?);
+        let Some(table) = length_table::read(&mut cursor) else {
+            return Err(file.corrupt("its lengths are malformed"));
+        };
+        let [statics, reordered, bare] = table.flags;
+        if statics | reordered | bare > 1 {
+            return Err(file.corrupt("its header is malformed"));
+        }
+        let len = file.body_len();
+        let count = u64::from(table.count);
+        let tables = (len - cursor.rest().len() as u64).next_multiple_of(4);
+        let ordinals = tables + 4 * count * u64::from(1 - bare + statics);
+        let mut unpacked = StoredOrdinals::None;
+        let mut end = Some(ordinals);
+        if reordered == 1 {
+            let width = ordinal_width(count);
+            end = bits::len_of(count, width).map(|len| ordinals + len);
+            // What lies outside of the file is refused below.
+            let bytes = file.all()?.get(ordinals as usize..).unwrap_or_default();
+            if let Some((packed, _)) = Bits::split(bytes, count, width) {
+                let ordinal = |position| (packed.get(position) as u32).to_le_bytes();
+                unpacked = StoredOrdinals::Packed((0..count).map(ordinal).collect());
+            }
+        }
+        if end != Some(len) {
+            return Err(file.corrupt("its size is not that of its tables"));
+        }
+        Ok(Documents {
+            file,
+            count: table.count,
+            tokens: table.tokens,
+            lengths: StoredLengths::Packed(table.lengths),
+            tables,
+            has_statics: statics == 1,
+            has_norms: bare == 0,
+            ordinals: unpacked,
+            positions: OnceLock::new(),
+        })
+    }
+
+    /// Versions 1 and 2: lengths of whole bytes, and ordinals of four.
+    fn of_bytes(file: SealedFile) -> Result<Self> {
         let mut header = Cursor::new(file.all()?);
         let (Some(count), Some(tokens), Some(flags)) = (header.u64(), header.u64(), header.u64())
         else {
@@ -247,18 +318,17 @@ impl Documents {
         if file.body_len() != lengths + 4 * count * u64::from(1 - bare + statics + reordered) {
             return Err(file.corrupt("its size is not that of its tables"));
         }
-        let documents = Documents {
+        Ok(Documents {
             file,
             count: count as u32,
             tokens,
-            width,
+            lengths: StoredLengths::Bytes(width),
+            tables: lengths,
             has_statics: statics == 1,
-            reordered: reordered == 1,
             has_norms: bare == 0,
+            ordinals: if reordered == 1 { StoredOrdinals::Words } else { StoredOrdinals::None },
             positions: OnceLock::new(),
-        };
-        documents.check_ordinals()?;
-        Ok(documents)
+        })
     }
 
     /// Every hit gets its document id through this table, so it must contain each ordinal exactly once.
@@ -290,16 +360,21 @@ impl Documents {
 
     /// Lengths of all documents; with a schema, those in the first text field.
     pub fn lengths(&self) -> Result<Lengths<'_>> {
-        let bytes = self.file.bytes(HEADER, u64::from(self.count) * u64::from(self.width))?;
-        Ok(Lengths::new(bytes, self.width))
+        match &self.lengths {
+            StoredLengths::Packed(table) => Ok(table.view()),
+            &StoredLengths::Bytes(width) => {
+                let bytes = self.file.bytes(HEADER, u64::from(self.count) * u64::from(width))?;
+                Ok(Lengths::new(bytes, width))
+            }
+        }
     }
 
-    /// Whether documents have norms, which those of an index of n-grams and of one with a schema do not.
+    /// Whether the norms of documents are stored.
     pub fn has_norms(&self) -> bool {
         self.has_norms
     }
 
-    /// Norms of all documents, which must [have them](Self::has_norms).
+    /// The norms that are stored; there [must be some](Self::has_norms). [`Segment::norms`](crate::Segment::norms) has those of any segment of words.
     pub fn norms(&self) -> Result<Floats<'_>> {
         if !self.has_norms {
             return Err(self.file.corrupt("it has no norms"));
@@ -315,8 +390,14 @@ impl Documents {
 
     /// Ordinals of all documents, by position; `None` unless the segment is reordered.
     pub fn ordinals(&self) -> Result<Option<Ordinals<'_>>> {
-        let table = u64::from(self.has_norms) + u64::from(self.has_statics);
-        self.reordered.then(|| self.table(table).map(Ordinals)).transpose()
+        match &self.ordinals {
+            StoredOrdinals::None => Ok(None),
+            StoredOrdinals::Packed(ordinals) => Ok(Some(Ordinals(ordinals))),
+            StoredOrdinals::Words => {
+                let table = u64::from(self.has_norms) + u64::from(self.has_statics);
+                self.table(table).map(Ordinals).map(Some)
+            }
+        }
     }
 
     /// The position of an ordinal, which must be below [`Documents::count`].
@@ -331,15 +412,14 @@ impl Documents {
     /// A table of four bytes per document.
     fn table(&self, number: u64) -> Result<&[[u8; 4]]> {
         let count = u64::from(self.count);
-        let start = (HEADER + count * u64::from(self.width)).next_multiple_of(4);
-        Ok(self.file.bytes(start + 4 * count * number, 4 * count)?.as_chunks().0)
+        Ok(self.file.bytes(self.tables + 4 * count * number, 4 * count)?.as_chunks().0)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::container::{Kind, seal_bytes};
+    use crate::container::{Kind, seal_bytes_as};
     use proptest::prelude::*;
 
     proptest! {
@@ -378,6 +458,11 @@ mod tests {
         assert!(table.positions().is_none() && table.ordinals.is_empty());
     }
 
+    fn open(version: u32, body: &[u8]) -> Result<Documents> {
+        let bytes = seal_bytes_as(Kind::Docs, version, body);
+        Documents::new(SealedFile::from_bytes("d", Kind::Docs, bytes).unwrap())
+    }
+
     #[test]
     fn ordinals_that_are_no_permutation_are_refused() {
         for (ordinals, sound) in
@@ -387,13 +472,57 @@ mod tests {
             body.extend([1, 0, 1, 0, 0, 0, 0, 0, 1, 1, 0, 0]);
             body.extend([1f32, 1.0].map(f32::to_le_bytes).concat());
             body.extend(ordinals.map(u32::to_le_bytes).concat());
-            let file =
-                SealedFile::from_bytes("d", Kind::Docs, seal_bytes(Kind::Docs, &body)).unwrap();
-            let read = Documents::new(file);
+            let read = open(1, &body);
             assert_eq!(read.is_ok(), sound, "{ordinals:?}");
             if let Some(error) = read.err() {
                 assert!(error.to_string().contains("ordinal"), "{error}");
             }
         }
+        // Packed, three of them: all numbers of two bits.
+        for bits in 0..64u8 {
+            let mut body = Vec::new();
+            length_table::write(&mut body, &[1, 1, 1], [0, 1, 1]);
+            body.resize(body.len().next_multiple_of(4), 0);
+            body.extend([&[bits][..], &[0; 15]].concat());
+            let ordinals = [bits & 3, bits >> 2 & 3, bits >> 4];
+            let sound = (0..3).all(|ordinal| ordinals.contains(&ordinal));
+            let read = open(3, &body);
+            assert_eq!(read.is_ok(), sound, "{ordinals:?}");
+            if let Some(error) = read.err() {
+                assert!(error.to_string().contains("ordinal"), "{error}");
+            }
+        }
+    }
+
+    /// Lengths, norms, static scores and ordinals: flags and sizes must be those of the tables.
+    #[test]
+    fn forged_headers_are_refused() {
+        let mut table = DocumentTable {
+            lengths: vec![3, 500, 2, 1],
+            norms: vec![1.5; 4],
+            statics: vec![0.25; 4],
+            ..DocumentTable::default()
+        };
+        table.reorder(vec![1, 3, 0, 2]);
+        let file = table.write(SealedWriter::in_memory("d", Kind::Docs).unwrap()).unwrap();
+        let file = SealedFile::from_bytes("d", Kind::Docs, file.bytes.unwrap()).unwrap();
+        let good = file.all().unwrap().to_vec();
+        let read = open(3, &good).unwrap();
+        assert!(read.lengths().unwrap().iter().eq([500, 1, 3, 2]));
+        assert_eq!(
+            (read.norms().unwrap().get(3), read.statics().unwrap().unwrap().get(3)),
+            (1.5, 0.25)
+        );
+        for flag in 17..20 {
+            for byte in [0, 1, 2, 0xff] {
+                let mut bad = good.clone();
+                bad[flag] = byte;
+                assert_eq!(open(3, &bad).is_ok(), byte == good[flag], "byte {flag} is {byte}");
+            }
+        }
+        for end in 0..good.len() {
+            assert!(open(3, &good[..end]).is_err(), "cut at {end}");
+        }
+        assert!(open(3, &[&good[..], &[0]].concat()).is_err());
     }
 }

@@ -120,6 +120,12 @@ pub enum IndexError {
         /// What is wrong, and how to fix it.
         what: String,
     },
+    /// Norms and a setting that do not go together.
+    #[error("{what}")]
+    Norms {
+        /// What is wrong, and how to fix it.
+        what: String,
+    },
     /// A document with a vector in an index with positions.
     #[error(
         "{location}: document `{id}` has a `vector`, and only words have positions; index vectors without `--positions`"

@@ -4,7 +4,9 @@ use warpseek_codec::varint::{self, Cursor};
 use warpseek_core::limits::{MAX_DOCS, MAX_ID_BYTES};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::container::{Sealed, SealedFile, SealedWriter};
+use crate::attributes::bits;
+use crate::container::{COMPACT, Sealed, SealedFile, SealedWriter};
+use crate::documents::ordinal_width;
 use crate::error::Result;
 
 const BLOCK_IDS: usize = 16;
@@ -12,7 +14,7 @@ const BLOCK_IDS: usize = 16;
 /// Writes ids in document order.
 pub(crate) struct IdsWriter {
     file: SealedWriter,
-    starts: Vec<u8>,
+    starts: Vec<u64>,
     hashes: Vec<u64>,
     last: Vec<u8>,
     entry: Vec<u8>,
@@ -28,7 +30,7 @@ impl IdsWriter {
         let id = id.as_bytes();
         let mut shared = 0;
         if self.hashes.len().is_multiple_of(BLOCK_IDS) {
-            self.starts.extend(self.file.body_len().to_le_bytes());
+            self.starts.push(self.file.body_len());
         } else {
             shared = id.iter().zip(&self.last).take_while(|(a, b)| a == b).count();
         }
@@ -45,14 +47,17 @@ impl IdsWriter {
 
     /// Completes the file.
     pub(crate) fn finish(mut self) -> Result<Sealed> {
-        self.starts.extend(self.file.body_len().to_le_bytes());
-        self.file.write(&self.starts)?;
+        let data_len = self.file.body_len();
+        self.starts.push(data_len);
         let mut order: Vec<u32> = (0..self.hashes.len() as u32).collect();
         order.sort_unstable_by_key(|&doc| (self.hashes[doc as usize], doc));
-        for doc in order {
-            self.file.write(&doc.to_le_bytes())?;
+        let (width, mut tables) = (ordinal_width(order.len() as u64), Vec::new());
+        bits::write(&mut tables, bits::width_of(data_len), self.starts.iter().copied());
+        bits::write(&mut tables, width, order.iter().map(|&doc| u64::from(doc)));
+        for number in [data_len, order.len() as u64] {
+            tables.extend(number.to_le_bytes());
         }
-        self.file.write(&(self.hashes.len() as u64).to_le_bytes())?;
+        self.file.write(&tables)?;
         self.file.finish()
     }
 }
@@ -62,7 +67,16 @@ pub struct Ids {
     file: SealedFile,
     count: u32,
     data_len: u64,
-    order_at: u64,
+    /// Where blocks begin, and the sorted order.
+    starts: Table,
+    order: Table,
+}
+
+/// Where a table of numbers begins, and the bits of a number.
+#[derive(Clone, Copy)]
+struct Table {
+    at: u64,
+    width: u8,
 }
 
 impl Ids {
@@ -73,13 +87,17 @@ impl Ids {
         let Some(count) = Cursor::new(tail).u64().filter(|&n| n <= MAX_DOCS) else {
             return Err(file.corrupt("its count is malformed"));
         };
-        let blocks = count.div_ceil(BLOCK_IDS as u64);
-        let tables = 8 * (blocks + 1) + 4 * count + 8;
-        let Some(data_len) = len.checked_sub(tables) else {
+        let placed = match file.version() >= COMPACT {
+            true => {
+                let tail = file.bytes(len.saturating_sub(16), 8.min(len))?;
+                Cursor::new(tail).u64().and_then(|data_len| place(len, data_len, count))
+            }
+            false => place_words(len, count),
+        };
+        let Some((data_len, starts, order)) = placed else {
             return Err(file.corrupt("it has no room for its tables"));
         };
-        let order_at = data_len + 8 * (blocks + 1);
-        Ok(Ids { file, count: count as u32, data_len, order_at })
+        Ok(Ids { file, count: count as u32, data_len, starts, order })
     }
 
     /// The file.
@@ -106,9 +124,7 @@ impl Ids {
             return Err(self.file.corrupt(format!("it has no document {doc}")));
         }
         let block = u64::from(doc) / BLOCK_IDS as u64;
-        let table = self.file.bytes(self.data_len + 8 * block, 16)?;
-        let mut table = Cursor::new(table);
-        let (start, end) = (table.u64().unwrap_or(0), table.u64().unwrap_or(0));
+        let (start, end) = (self.number(self.starts, block)?, self.number(self.starts, block + 1)?);
         if start > end || end > self.data_len {
             return Err(self.file.corrupt(format!("block {block} lies outside of its data")));
         }
@@ -120,14 +136,27 @@ impl Ids {
         Ok(())
     }
 
+    /// A number of a table, which must have it.
+    fn number(&self, table: Table, index: u64) -> Result<u64> {
+        // A number of whole words of 4 or 8 bytes, or one of up to 56 bits, ends within 8 bytes from where it begins. Packed numbers have 8 bytes behind the last one.
+        let (bit, bytes) = (index * u64::from(table.width), if table.width == 32 { 4 } else { 8 });
+        let mut word = [0; 8];
+        word[..bytes].copy_from_slice(self.file.bytes(table.at + bit / 8, bytes as u64)?);
+        let mask = u64::MAX.checked_shr(64 - u32::from(table.width)).unwrap_or(0);
+        Ok(u64::from_le_bytes(word) >> (bit % 8) & mask)
+    }
+
+    /// The ordinal at a rank of the sorted order, which must be below [`Ids::count`].
+    fn sorted(&self, rank: u32) -> Result<u32> {
+        self.number(self.order, rank.into()).map(|ordinal| ordinal as u32)
+    }
+
     /// The ordinals of the documents with this id, ascending. All but the last of them are deleted.
     pub fn find(&self, id: &str) -> Result<Vec<u32>> {
         let wanted = xxh3_64(id.as_bytes());
         let mut buffer = Vec::new();
         let mut probe = |rank: u32| -> Result<(u32, u64, bool)> {
-            let mut doc = [0; 4];
-            doc.copy_from_slice(self.file.bytes(self.order_at + 4 * u64::from(rank), 4)?);
-            let doc = u32::from_le_bytes(doc);
+            let doc = self.sorted(rank)?;
             self.read(doc, &mut buffer)?;
             Ok((doc, xxh3_64(&buffer), buffer == id.as_bytes()))
         };
@@ -151,10 +180,9 @@ impl Ids {
 
     /// Checks that the sorted order is complete and in order; for `verify`.
     pub(crate) fn verify_order(&self) -> Result<()> {
-        let order = self.file.bytes(self.order_at, 4 * u64::from(self.count))?;
         let (mut last, mut buffer) = (None, Vec::new());
-        for &doc in order.as_chunks::<4>().0 {
-            let doc = u32::from_le_bytes(doc);
+        for rank in 0..self.count {
+            let doc = self.sorted(rank)?;
             self.read(doc, &mut buffer)?;
             let this = Some((xxh3_64(&buffer), doc));
             if this <= last {
@@ -164,6 +192,25 @@ impl Ids {
         }
         Ok(())
     }
+}
+
+/// Finds the tables of a file of `len` bytes, which they must fill together with the data; `None` if they do not.
+fn place(len: u64, data_len: u64, count: u64) -> Option<(u64, Table, Table)> {
+    let starts = Table { at: data_len, width: bits::width_of(data_len) };
+    let blocks = count.div_ceil(BLOCK_IDS as u64);
+    let at = data_len.checked_add(bits::len_of(blocks + 1, starts.width)?)?;
+    let order = Table { at, width: ordinal_width(count) };
+    let end = at.checked_add(bits::len_of(count, order.width)?)?.checked_add(16)?;
+    (end == len).then_some((data_len, starts, order))
+}
+
+/// The same for versions 1 and 2, where numbers have 8 and 4 bytes, and the data what they leave.
+fn place_words(len: u64, count: u64) -> Option<(u64, Table, Table)> {
+    let blocks = count.div_ceil(BLOCK_IDS as u64);
+    let starts = 8 * (blocks + 1);
+    let at = len.checked_sub(starts + 4 * count + 8)?;
+    let order = Table { at: at + starts, width: 32 };
+    Some((at, Table { at, width: 64 }, order))
 }
 
 fn step(cursor: &mut Cursor<'_>, id: &mut Vec<u8>) -> Option<()> {
@@ -180,7 +227,7 @@ fn step(cursor: &mut Cursor<'_>, id: &mut Vec<u8>) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::container::{Kind, seal_bytes};
+    use crate::container::{Kind, seal_bytes_as};
     use proptest::prelude::*;
 
     proptest! {
@@ -203,21 +250,55 @@ mod tests {
         }
     }
 
+    /// Counts and lengths must be those of the tables, and a start that lies outside of the data is found when it is read.
+    #[test]
+    fn forged_tables_are_refused() {
+        let mut writer = IdsWriter::new(SealedWriter::in_memory("i", Kind::Ids).unwrap());
+        (0..40).for_each(|id| writer.add(&format!("id-{id}")).unwrap());
+        let file = writer.finish().unwrap().bytes.unwrap();
+        let file = SealedFile::from_bytes("i", Kind::Ids, file).unwrap();
+        let good = file.all().unwrap();
+        let open = |body: &[u8]| {
+            let bytes = seal_bytes_as(Kind::Ids, 3, body);
+            Ids::new(SealedFile::from_bytes("i", Kind::Ids, bytes).unwrap())
+        };
+        let data_len = open(good).unwrap().data_len as usize;
+        for at in good.len() - 16..good.len() {
+            let mut bad = good.to_vec();
+            bad[at] ^= 0x40;
+            assert!(open(&bad).is_err(), "byte {at}");
+        }
+        for end in 0..good.len() {
+            assert!(open(&good[..end]).is_err(), "cut at {end}");
+        }
+        let mut bad = good.to_vec();
+        bad[data_len + 1..data_len + 4].fill(0xff);
+        assert!(open(&bad).unwrap().get(20).is_err());
+    }
+
     #[test]
     fn a_forged_first_id_borrows_from_no_other_block() {
         // Sixteen ids in the first block; the only one of the second claims a byte of an id before it.
         let mut body: Vec<u8> = (b'a'..b'q').flat_map(|id| [0, 1, id]).collect();
         body.extend([1, 1, b'z']);
-        for start in [0u64, 48, 51] {
-            body.extend(start.to_le_bytes());
+        for version in [1, 3] {
+            let mut body = body.clone();
+            if version == 1 {
+                [0u64, 48, 51].iter().for_each(|start| body.extend(start.to_le_bytes()));
+                (0..17u32).for_each(|doc| body.extend(doc.to_le_bytes()));
+            } else {
+                bits::write(&mut body, 6, [0, 48, 51]);
+                bits::write(&mut body, 5, 0..17);
+                body.extend(51u64.to_le_bytes());
+            }
+            body.extend(17u64.to_le_bytes());
+            let bytes = seal_bytes_as(Kind::Ids, version, &body);
+            let ids = Ids::new(SealedFile::from_bytes("i", Kind::Ids, bytes).unwrap()).unwrap();
+            assert_eq!(ids.get(15).unwrap(), "p");
+            assert!((0..17).all(|rank| ids.sorted(rank).unwrap() == rank));
+            assert!(ids.get(16).is_err());
+            let mut buffer = b"p".to_vec();
+            assert!(ids.read(16, &mut buffer).is_err());
         }
-        (0..17u32).for_each(|doc| body.extend(doc.to_le_bytes()));
-        body.extend(17u64.to_le_bytes());
-        let file = SealedFile::from_bytes("i", Kind::Ids, seal_bytes(Kind::Ids, &body)).unwrap();
-        let ids = Ids::new(file).unwrap();
-        assert_eq!(ids.get(15).unwrap(), "p");
-        assert!(ids.get(16).is_err());
-        let mut buffer = b"p".to_vec();
-        assert!(ids.read(16, &mut buffer).is_err());
     }
 }

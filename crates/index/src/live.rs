@@ -436,5 +436,5 @@ fn parse<'a>(json: &'a str, reader: &ReaderConfig) -> Result<Document<'a>> {
 /// The entry of deletions that are not on disk yet.
 fn in_memory(deletes: &Deletes, segment: &Segment, manifest: &Manifest) -> Result<DeletesEntry> {
     let file = SealedWriter::in_memory("deletions in memory", Kind::Deletes)?;
-    write_deletes(deletes, segment, manifest.generation, file.with_version(manifest.version()))
+    write_deletes(deletes, segment, manifest.generation, file)
 }

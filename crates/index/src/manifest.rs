@@ -8,7 +8,7 @@ use warpseek_codec::CodecId;
 use warpseek_core::limits::MAX_DOCS;
 use warpseek_text::{Analyzer, GramConfig, ReaderConfig, Schema, Unknown};
 
-use crate::container::{Kind, SealedFile};
+use crate::container::{COMPACT, Kind, SealedFile, VERSION};
 use crate::error::Result;
 use crate::impacts::Impacts;
 
@@ -198,6 +198,9 @@ pub struct Manifest {
     /// Without a schema: whether the positions of words are kept. With one, its text fields say so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub positions: bool,
+    /// Whether the norms of documents are kept, and bounds of their weights, so that ranking by cosine is faster. Text and vectors only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub norms: bool,
     /// The first log whose writes no segment has, if the index was open for single writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogEntry>,
@@ -217,7 +220,8 @@ impl Manifest {
         let manifest: Manifest =
             serde_json::from_slice(file.all()?).map_err(|e| file.corrupt(e.to_string()))?;
         manifest.check().map_err(|what| file.corrupt(what))?;
-        if file.version() != manifest.version() {
+        let compact = file.version() >= COMPACT;
+        if !manifest.allows(file.version()) || (manifest.norms && !compact) {
             return Err(file.corrupt("its version is not that of its contents"));
         }
         Ok(manifest)
@@ -232,9 +236,14 @@ impl Manifest {
         ReaderConfig { vector_scale: self.vector_scale, schema, ..ReaderConfig::default() }
     }
 
-    /// The version of the format that all files of the index have.
-    pub fn version(&self) -> u32 {
-        if self.schema.is_some() { 2 } else { 1 }
+    /// Whether a file of the index can have this version: the current one, or that of an index with or without a schema before there was a common one.
+    pub(crate) fn allows(&self, version: u32) -> bool {
+        version == VERSION || version == if self.schema.is_some() { 2 } else { 1 }
+    }
+
+    /// Whether the norms of new documents are kept. Those of an index of impacts, whose lists do not tell them, show that a stored document is the one that was indexed.
+    pub(crate) fn keeps_norms(&self) -> bool {
+        self.norms || self.impacts.is_some()
     }
 
     /// Whether each text field has positions; without a schema, there is one.
@@ -295,6 +304,10 @@ impl Manifest {
         let plain = self.content == Content::Text && self.impacts.is_none();
         if self.positions && (self.schema.is_some() || !plain) {
             return Err("it has positions, and a schema, vectors, n-grams or impacts".into());
+        }
+        let weighed = self.schema.is_none() && self.grams.is_none() && self.impacts.is_none();
+        if self.norms && !weighed {
+            return Err("it has norms, and a schema, n-grams or impacts".into());
         }
         // The next commit increments both.
         if self.generation == u64::MAX || self.next_segment == u64::MAX {
@@ -441,7 +454,7 @@ pub(crate) mod as_text {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::container::seal_bytes;
+    use crate::container::{seal_bytes, seal_bytes_as};
 
     fn read(manifest: &Manifest) -> Result<Manifest> {
         let bytes = seal_bytes(Kind::Manifest, &manifest.to_bytes());
@@ -482,6 +495,7 @@ mod tests {
             grams: None,
             schema: None,
             positions: false,
+            norms: false,
             log: None,
             segments: vec![segment],
         }
@@ -496,18 +510,32 @@ mod tests {
         assert_eq!(read(&quantized).unwrap(), quantized);
         let live = Manifest { log: Some(LogEntry { number: 1, sequence: 7 }), ..sound() };
         assert_eq!(read(&live).unwrap(), live);
+        let with_norms = Manifest { norms: true, ..sound() };
+        assert_eq!(read(&with_norms).unwrap(), with_norms);
+    }
+
+    /// Version 2 is for schemas alone, and no version but the last has optional norms.
+    #[test]
+    fn versions_and_contents_agree() {
+        let read = |version: u32, manifest: &Manifest| {
+            let bytes = seal_bytes_as(Kind::Manifest, version, &manifest.to_bytes());
+            Manifest::read(&SealedFile::from_bytes("m", Kind::Manifest, bytes).unwrap()).is_ok()
+        };
+        assert_eq!([1, 2, 3].map(|version| read(version, &sound())), [true, false, true]);
+        let with_norms = Manifest { norms: true, ..sound() };
+        assert_eq!([1, 2, 3].map(|version| read(version, &with_norms)), [false, false, true]);
     }
 
     /// A manifest from before there were impacts and logs has no word of them, and one without them still has none.
     #[test]
     fn without_impacts_and_log_nothing_is_written() {
         let text = String::from_utf8(sound().to_bytes()).unwrap();
-        assert!(!["impacts", "log", "positions"].iter().any(|name| text.contains(name)));
+        assert!(!["impacts", "log", "positions", "norms"].iter().any(|name| text.contains(name)));
     }
 
     #[test]
     fn numbers_that_cannot_be_are_refused() {
-        let forgeries: [fn(&mut Manifest); 18] = [
+        let forgeries: [fn(&mut Manifest); 19] = [
             // A segment without the file, and a file without positions.
             |m| m.positions = true,
             |m| drop(m.segments[0].files.insert("pos".into(), seal_text(7))),
@@ -527,6 +555,7 @@ mod tests {
             |m| m.impacts = Some(Impacts { tokens: u64::MAX, ..IMPACTS }),
             |m| m.impacts = Some(Impacts { tokens: 0, documents: 0, ..IMPACTS }),
             |m| (m.impacts, m.content) = (Some(IMPACTS), Content::Vector),
+            |m| (m.impacts, m.norms) = (Some(IMPACTS), true),
             |m| drop(m.segments[0].files.insert("../x".into(), seal_text(7))),
         ];
         for (i, forge) in forgeries.into_iter().enumerate() {

@@ -9,9 +9,7 @@ use crate::attributes::AttributesSource;
 use crate::build::{Coding, ListSource, Part, Phase, Progress, write_lists};
 use crate::dictionary::{TermInfo, Terms};
 use crate::directory::{WriteLock, read_manifest};
-use crate::documents::DocumentTable;
 use crate::error::{IndexError, Result};
-use crate::ids::IdsWriter;
 use crate::live::settle;
 use crate::manifest::SegmentEntry;
 use crate::memory::default_memory;
@@ -121,7 +119,7 @@ pub(crate) fn write_segment(
     for segment in old.segments() {
         progress.check()?;
         let (first, live) = (parts, segment.live()?);
-        copy_documents(segment, &live, &mut writer.table, &mut writer.ids)?;
+        copy_documents(segment, &live, &mut writer)?;
         if let Some(store) = &mut writer.store {
             copy_store(segment, &live, store)?;
         }
@@ -165,12 +163,12 @@ pub(crate) fn write_segment(
 fn copy_documents(
     segment: &Segment,
     live: &[(u32, u32)],
-    table: &mut DocumentTable,
-    ids: &mut IdsWriter,
+    writer: &mut SegmentWriter,
 ) -> Result<()> {
     let documents = segment.documents();
     let (lengths, statics) = (documents.lengths()?, documents.statics()?);
-    let norms = documents.has_norms().then(|| documents.norms()).transpose()?;
+    let norms = writer.has_norms().then(|| segment.norms()).transpose()?;
+    let (table, ids) = (&mut writer.table, &mut writer.ids);
     for (field, out) in (1..).zip(&mut table.more) {
         let lengths = segment.lengths(field)?;
         out.extend(live.iter().map(|&(_, position)| lengths.get(position)));

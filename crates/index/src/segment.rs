@@ -2,25 +2,26 @@
 
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use warpseek_codec::CodecId;
 use warpseek_text::{GramConfig, Schema};
 
 use crate::attributes::Attributes;
-use crate::container::{Kind, SealedFile};
+use crate::container::{COMPACT, Kind, SealedFile};
 use crate::deletes::{Deletes, DocSet};
 use crate::dictionary::{Dictionary, TermInfo};
-use crate::documents::{Documents, Lengths};
+use crate::documents::{Documents, Floats, Lengths};
 use crate::error::{IndexError, Result};
 use crate::ids::Ids;
 use crate::lengths::FieldLengths;
 use crate::manifest::{
     FieldCounts, Manifest, SegmentEntry, deletes_name, seal_text, segment_file_name,
 };
+use crate::norms;
 use crate::parts::Parts;
 use crate::positions::{PositionList, Positions};
-use crate::postings::{List, MapList};
+use crate::postings::{List, ListError, MapList};
 use crate::snapshot::OpenOptions;
 use crate::store::Store;
 
@@ -48,6 +49,12 @@ struct SegmentFiles {
     positioned: Vec<bool>,
     /// With a schema: what it says of text fields.
     fields: Option<Fields>,
+    /// Whether lists hold impacts, which do not tell norms.
+    has_impacts: bool,
+    /// The norms of documents, if they are not stored; computed on first use.
+    norms: OnceLock<Vec<[u8; 4]>>,
+    /// Held while they are computed.
+    computing: Mutex<()>,
 }
 
 /// What a segment has of a schema.
@@ -80,7 +87,7 @@ impl Segment {
         let (documents, terms) = (segment.documents().count(), segment.dictionary().terms());
         let deletes = Deletes::read(&file, documents, terms)?;
         if d.seal != seal_text(file.seal())
-            || file.version() != manifest.version()
+            || !manifest.allows(file.version())
             || (deletes.docs.len(), deletes.tokens) != (d.documents, d.tokens)
             || segment.count_fields(&deletes.docs)? != d.fields
         {
@@ -89,20 +96,23 @@ impl Segment {
         Ok(segment.with(base, Some(deletes)))
     }
 
-    /// Opens a segment without its deletions. `open` returns its file of a kind, from disk or from memory; the seal of each must be the one in `entry`.
+    /// Opens a segment without its deletions. All its files have one version. `open` returns its file of a kind, from disk or from memory; the seal of each must be the one in `entry`.
     pub fn from_files(
         manifest: &Manifest,
         entry: &SegmentEntry,
         base: u32,
         mut open: impl FnMut(Kind) -> Result<SealedFile>,
     ) -> Result<Self> {
+        let mut version = None;
         let mut open = |kind: Kind| -> Result<SealedFile> {
             let file = open(kind)?;
             if entry.files.get(kind.name()) != Some(&seal_text(file.seal())) {
                 return Err(file.corrupt("it is not the file that the manifest names"));
             }
-            if file.version() != manifest.version() {
-                return Err(file.corrupt("its version is not that of the manifest"));
+            if *version.get_or_insert(file.version()) != file.version()
+                || !manifest.allows(file.version())
+            {
+                return Err(file.corrupt("its version is not that of the segment"));
             }
             Ok(file)
         };
@@ -150,6 +160,9 @@ impl Segment {
             positions,
             positioned: manifest.positioned(),
             fields,
+            has_impacts: manifest.impacts.is_some(),
+            norms: OnceLock::new(),
+            computing: Mutex::new(()),
         };
         files.check(entry)?;
         let segment = Segment { base, deletes: None, files: Arc::new(files) };
@@ -210,6 +223,29 @@ impl Segment {
     /// Lengths, norms, static scores.
     pub fn documents(&self) -> &Documents {
         &self.files.documents
+    }
+
+    /// Norms of all documents, which ranking by cosine needs. If the index does not keep them, the first call walks over all lists of the segment, with a thread for each core, and others wait for it.
+    /// Those of n-grams, of text fields and of impacts cannot be had.
+    pub fn norms(&self) -> Result<Floats<'_>> {
+        let files = &*self.files;
+        let countable = files.grams.is_none() && files.fields.is_none() && !files.has_impacts;
+        if files.documents.has_norms() || !countable {
+            return files.documents.norms();
+        }
+        if let Some(norms) = files.norms.get() {
+            return Ok(Floats(norms));
+        }
+        let _one = files.computing.lock().unwrap_or_else(PoisonError::into_inner);
+        let norms = match files.norms.get() {
+            Some(norms) => norms,
+            None => {
+                let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+                let computed = norms::compute(self, cores)?;
+                files.norms.get_or_init(|| computed)
+            }
+        };
+        Ok(Floats(norms))
     }
 
     /// External ids.
@@ -319,8 +355,12 @@ impl Segment {
     /// The list of a term of this segment's dictionary.
     pub fn list(&self, term: &TermInfo) -> Result<List<'_>> {
         let bytes = self.files.postings.bytes(term.offset, term.len)?;
-        List::new(bytes, term.df, self.files.documents.count(), self.files.codec)
-            .map_err(|what| self.bad_list(term, what))
+        self.read_list(term, bytes).map_err(|what| self.bad_list(term, what))
+    }
+
+    fn read_list<'a>(&self, term: &TermInfo, bytes: &'a [u8]) -> Result<List<'a>, ListError> {
+        let files = &*self.files;
+        List::new(bytes, term.df, files.documents.count(), files.codec, files.postings.version())
     }
 
     /// The positions of a term of this segment's dictionary; `None` if its field has none.
@@ -359,8 +399,7 @@ impl Segment {
     /// list, since its other pages need not be read.
     pub(crate) fn list_by_blocks(&self, term: &TermInfo) -> Result<List<'_>> {
         let bytes = self.files.postings.unchecked(term.offset, term.len)?;
-        let list = List::new(bytes, term.df, self.files.documents.count(), self.files.codec);
-        match list.ok().map(|list| (list.head_len(bytes.len()), list)) {
+        match self.read_list(term, bytes).ok().map(|list| (list.head_len(bytes.len()), list)) {
             Some((Some(head), list)) => {
                 self.files.postings.bytes(term.offset, head as u64)?;
                 Ok(list)
@@ -450,9 +489,11 @@ impl SegmentFiles {
                 return Err(file.corrupt(format!("its number of {what} is not the segment's")));
             }
         }
-        // Engines for words read norms without asking whether there are any.
+        // Impacts do not tell norms, and before the current version all lists of words had them.
         let bare = self.grams.is_some() || self.fields.is_some();
-        if docs > 0 && self.documents.has_norms() == bare {
+        let must = !bare && (self.has_impacts || self.documents.file().version() < COMPACT);
+        let has = self.documents.has_norms();
+        if docs > 0 && ((has && bare) || (must && !has)) {
             let what = "it has norms and the index n-grams or a schema, or neither";
             return Err(self.documents.file().corrupt(what));
         }

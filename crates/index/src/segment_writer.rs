@@ -22,9 +22,9 @@ use crate::throttle::Throttle;
 pub(crate) struct SegmentWriter {
     target: Target,
     number: u64,
-    /// The version of its files.
-    version: u32,
     has_schema: bool,
+    /// Whether the norms of documents are kept.
+    has_norms: bool,
     /// Whether each text field has positions; empty if none has.
     positioned: Vec<bool>,
     columns: Columns,
@@ -47,16 +47,15 @@ enum Target {
 }
 
 impl Target {
-    fn create(&self, number: u64, version: u32, kind: Kind) -> Result<SealedWriter> {
+    fn create(&self, number: u64, kind: Kind) -> Result<SealedWriter> {
         let name = segment_file_name(number, kind);
-        let file = match self {
+        match self {
             Target::Dir(dir, throttle) => {
                 let file = SealedWriter::create(&dir.join(name), kind);
                 file.map(|file| file.throttled(throttle.clone()))
             }
             Target::Memory => SealedWriter::in_memory(&name, kind),
-        };
-        Ok(file?.with_version(version))
+        }
     }
 }
 
@@ -98,22 +97,22 @@ impl SegmentWriter {
     }
 
     fn new(target: Target, manifest: &Manifest) -> Result<Self> {
-        let (number, version) = (manifest.next_segment, manifest.version());
+        let number = manifest.next_segment;
         let keeps_all = manifest.store == StoreMode::All;
-        let store = keeps_all.then(|| target.create(number, version, Kind::Store)).transpose()?;
+        let store = keeps_all.then(|| target.create(number, Kind::Store)).transpose()?;
         let schema = manifest.schema.as_ref();
         let further = schema.map_or(0, |schema| schema.text().len() - 1);
         Ok(SegmentWriter {
             number,
-            version,
             has_schema: schema.is_some(),
+            has_norms: manifest.keeps_norms(),
             positioned: if manifest.has_positions() { manifest.positioned() } else { Vec::new() },
             columns: match schema {
                 Some(schema) if !schema.attributes().is_empty() => Columns::New(Default::default()),
                 _ => Columns::None,
             },
             table: DocumentTable::with_more(further),
-            ids: IdsWriter::new(target.create(number, version, Kind::Ids)?),
+            ids: IdsWriter::new(target.create(number, Kind::Ids)?),
             store: store.map(StoreWriter::new),
             target,
         })
@@ -126,7 +125,7 @@ impl SegmentWriter {
         for (lengths, &length) in table.more.iter_mut().zip(&fact.more) {
             lengths.push(length);
         }
-        table.norms.extend(fact.norm);
+        table.norms.extend(fact.norm.filter(|_| self.has_norms));
         self.push_in_order(document)
     }
 
@@ -137,6 +136,11 @@ impl SegmentWriter {
         }
         self.table.statics.push(document.static_score.unwrap_or(0.0));
         self.ids.add(&document.id)
+    }
+
+    /// Whether the norms of documents are kept.
+    pub(crate) fn has_norms(&self) -> bool {
+        self.has_norms
     }
 
     /// Bytes of memory that lengths in further fields and attributes take.
@@ -159,7 +163,7 @@ impl SegmentWriter {
     }
 
     fn create_file(&self, kind: Kind) -> Result<SealedWriter> {
-        self.target.create(self.number, self.version, kind)
+        self.target.create(self.number, kind)
     }
 
     /// The files of dictionary and lists.
@@ -183,7 +187,7 @@ impl SegmentWriter {
         let columns = match self.columns {
             Columns::None => None,
             Columns::New(columns) => {
-                let file = self.target.create(self.number, self.version, Kind::Attributes)?;
+                let file = self.target.create(self.number, Kind::Attributes)?;
                 Some(columns.write(self.table.positions(), file)?)
             }
             Columns::Written(file) => Some(file),

@@ -62,6 +62,9 @@ pub fn create_from_reader(
     if config.positions {
         check_positions(config)?;
     }
+    if config.norms {
+        check_norms(&reader, config)?;
+    }
     let mut reader = reader;
     if let Some(schema) = reader.config().schema.clone().filter(|_| config.positions) {
         reader = reader.with_schema(Arc::new(schema.with_positions()));
@@ -81,6 +84,7 @@ pub fn create_from_reader(
         impacts: config.impacts.map(|impacts| Impacts::new(impacts.k1, impacts.b)),
         grams: config.grams,
         positions: config.positions && schema.is_none(),
+        norms: config.norms,
         schema,
         log: None,
         segments: Vec::new(),
@@ -115,6 +119,7 @@ pub fn create_from_lists(
         grams: None,
         schema: None,
         positions: false,
+        norms: false,
         log: None,
         segments: Vec::new(),
     };
@@ -311,6 +316,16 @@ fn check_positions(config: &BuildConfig) -> Result<()> {
     }
     if config.grams.is_some() {
         return refuse("an n-gram index has no positions; leave out `--positions`");
+    }
+    Ok(())
+}
+
+/// Refuses what an index with norms cannot have.
+fn check_norms(reader: &Reader, config: &BuildConfig) -> Result<()> {
+    let has_schema = reader.config().schema.is_some();
+    if has_schema || config.impacts.is_some() || config.grams.is_some() {
+        let what = "documents with a schema, quantized ones and those of an n-gram index are not ranked by cosine; leave out `--norms`";
+        return Err(IndexError::Norms { what: what.into() });
     }
     Ok(())
 }

@@ -54,6 +54,10 @@ fn read_all(dir: &Path) -> Result<Vec<String>, ExecError> {
     let ranking = Ranking { static_weight: 1.0, ..Ranking::default() };
     let planner = Planner::new(snapshot.clone(), ranking)?;
     let plan = planner.plan(&Query::of(words), Mode::Or, usize::MAX)?;
+    // Norms are computed from all lists.
+    for segment in snapshot.segments() {
+        segment.norms()?;
+    }
     let answers = warpseek_testkit::answers(&Reference::new(snapshot.clone()), &[plan], 1)?;
     let mut out = Vec::new();
     for hit in &answers[0].hits {

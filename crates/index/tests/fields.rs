@@ -418,7 +418,6 @@ fn one_field_is_as_none() {
     let plain = BuildConfig { reader: ReaderConfig::default(), ..config(&one) };
     create(&without, &[path], &plain, false, &progress).unwrap();
     let (with, without) = (Snapshot::open(&with).unwrap(), Snapshot::open(&without).unwrap());
-    assert_eq!((with.manifest().version(), without.manifest().version()), (2, 1));
     let (a, b) = (&with.segments()[0], &without.segments()[0]);
     let prefixed: BTreeMap<Vec<u8>, _> =
         lists(b).into_iter().map(|(term, list)| ([vec![0], term].concat(), list)).collect();
@@ -597,9 +596,43 @@ fn replace(dir: &Path, kind: Kind, version: u32, change: impl FnOnce(&mut Vec<u8
     let bytes = seal_bytes_as(kind, version, &body);
     let seal = SealedFile::from_bytes("f", kind, bytes.clone()).unwrap().seal();
     fs::write(&path, bytes).unwrap();
-    forge(dir, 2, |manifest| {
+    forge(dir, 3, |manifest| {
         drop(manifest.segments[0].files.insert(kind.name().to_owned(), format!("{seal:016x}")));
     });
+}
+
+/// The lengths of 100 documents in a table without long ones: where their bits begin, and how many each has.
+struct Packed {
+    start: usize,
+    width: usize,
+}
+
+impl Packed {
+    /// The second table of a file.
+    fn second(body: &[u8]) -> Self {
+        let table = |at: usize| {
+            assert_eq!(body[at + 20..at + 24], [0; 4], "long lengths");
+            Packed { start: at + 24, width: body[at + 16].into() }
+        };
+        let first = table(0);
+        table(first.start + (100 * first.width).div_ceil(64) * 8 + 8)
+    }
+
+    fn bits(&self, doc: usize) -> impl Iterator<Item = (usize, usize)> + use<> {
+        (self.width * doc..self.width * (doc + 1)).map(|bit| (bit / 8, bit % 8))
+    }
+
+    fn get(&self, body: &[u8], doc: usize) -> u32 {
+        let bits = (0..).zip(self.bits(doc));
+        bits.map(|(i, (byte, bit))| u32::from(body[self.start + byte] >> bit & 1) << i).sum()
+    }
+
+    fn set(&self, body: &mut [u8], doc: usize, length: u32) {
+        for (i, (byte, bit)) in (0..).zip(self.bits(doc)) {
+            let byte = &mut body[self.start + byte];
+            *byte = *byte & !(1 << bit) | ((length >> i & 1) as u8) << bit;
+        }
+    }
 }
 
 #[test]
@@ -611,50 +644,54 @@ fn forged_counts_versions_and_files_are_found() {
         ("version", |dir| forge(dir, 1, |_| {})),
         ("version", |dir| replace(dir, Kind::Post, 1, |_| {})),
         ("version", |dir| replace(dir, Kind::Lengths, 1, |_| {})),
-        ("fields", |dir| forge(dir, 2, |m| _ = m.segments[0].fields.pop())),
-        ("counts", |dir| forge(dir, 2, |m| m.segments[0].fields[1].documents += 1)),
-        ("cannot be", |dir| forge(dir, 2, |m| m.segments[0].fields[1].documents += 100)),
-        ("counts", |dir| forge(dir, 2, |m| m.segments[0].fields[0].documents -= 1)),
+        ("fields", |dir| forge(dir, 3, |m| _ = m.segments[0].fields.pop())),
+        ("counts", |dir| forge(dir, 3, |m| m.segments[0].fields[1].documents += 1)),
+        ("cannot be", |dir| forge(dir, 3, |m| m.segments[0].fields[1].documents += 100)),
+        ("counts", |dir| forge(dir, 3, |m| m.segments[0].fields[0].documents -= 1)),
         ("counts", |dir| {
-            forge(dir, 2, |m| {
+            forge(dir, 3, |m| {
                 m.segments[0].fields[1].tokens -= 1;
                 m.segments[0].fields[2].tokens += 1;
             });
         }),
         ("fields", |dir| {
-            forge(dir, 2, |m| m.segments[0].deletes.as_mut().unwrap().fields.clear());
+            forge(dir, 3, |m| m.segments[0].deletes.as_mut().unwrap().fields.clear());
         }),
         ("names", |dir| {
-            forge(dir, 2, |m| m.segments[0].deletes.as_mut().unwrap().fields[0].documents -= 1);
+            forge(dir, 3, |m| m.segments[0].deletes.as_mut().unwrap().fields[0].documents -= 1);
         }),
         ("lengths", |dir| {
-            forge(dir, 2, |m| drop(m.segments[0].files.remove("lengths")));
+            forge(dir, 3, |m| drop(m.segments[0].files.remove("lengths")));
         }),
         ("schema", |dir| {
-            forge(dir, 2, |m| {
+            forge(dir, 3, |m| {
                 m.impacts = Some(Impacts { k1: 0.9, b: 0.4, tokens: 9, documents: 9 });
             });
         }),
         ("schema", |dir| {
-            forge(dir, 2, |m| {
+            forge(dir, 3, |m| {
                 let mut config = m.schema.as_ref().unwrap().config().clone();
                 config.attributes.swap(1, 3);
                 m.schema = Some(Arc::new(Schema::new(config).unwrap()));
             });
         }),
-        ("malformed", |dir| replace(dir, Kind::Lengths, 2, |body| body[24] ^= 1)),
-        ("bounds", |dir| {
-            // Two lengths of the last field change places: all sums are as before, but a list says otherwise.
-            replace(dir, Kind::Lengths, 2, |body| {
-                // Those of the second field here begin behind the header of its table.
+        ("malformed", |dir| replace(dir, Kind::Lengths, 3, |body| body[24] ^= 1)),
+        ("document", |dir| {
+            // Two lengths of the last field change places: all sums are as before, but lists say otherwise.
+            replace(dir, Kind::Lengths, 3, |body| {
+                let bits = Packed::second(body);
                 // Every ninth document is deleted, and counts of these would tell.
-                let lengths = (0..100).filter(|doc| doc % 9 != 0).map(|doc| 128 + 24 + doc);
-                let at = lengths.clone().find(|&i| body[i] > 0).unwrap();
-                let other = lengths.clone().find(|&i| body[i] > 0 && body[i] != body[at]);
-                body.swap(at, other.unwrap());
+                let docs = (0..100).filter(|doc| doc % 9 != 0);
+                let one = docs.clone().find(|&doc| bits.get(body, doc) > 0).unwrap();
+                let length = bits.get(body, one);
+                let differs = |&doc: &usize| ![0, length].contains(&bits.get(body, doc));
+                let other = docs.clone().find(differs).unwrap();
+                let longer = bits.get(body, other);
+                bits.set(body, one, longer);
+                bits.set(body, other, length);
             });
         }),
-        ("column", |dir| replace(dir, Kind::Attributes, 2, |body| body[16 * 8] ^= 1)),
+        ("column", |dir| replace(dir, Kind::Attributes, 3, |body| body[16 * 8] ^= 1)),
     ];
     for (i, (word, forge)) in forgeries.into_iter().enumerate() {
         let (dir, mut random) = (tempfile::tempdir().unwrap(), Random(5));

@@ -1,5 +1,7 @@
 //! A golden index of each format version must stay readable, and the current version must be written as it was.
 //!
+//! Versions 1 and 2 were written by earlier programs. They have the contents of indexes of the current version, and become these when they are merged.
+//!
 //! `UPDATE_GOLDEN=1 cargo test -p warpseek-index --test golden` writes the golden indexes of the current version anew; that is
 //! right only for a version that no release has written.
 #![allow(clippy::unwrap_used)]
@@ -11,10 +13,10 @@ use std::sync::Arc;
 
 use warpseek_core::limits::BLOCK;
 use warpseek_exec::{Mode, Query, Ranking};
-use warpseek_index::container::{Kind, SealedFile};
+use warpseek_index::container::{Kind, SealedFile, VERSION};
 use warpseek_index::{
-    AttributeValue, BIN, BuildConfig, Impacts, LookUp, Manifest, MapListParts, PositionReader,
-    Progress, Segment, Snapshot, add, create, delete, verify,
+    AttributeValue, BIN, BuildConfig, Impacts, LookUp, Manifest, MapListParts, MergeConfig,
+    PositionReader, Progress, Segment, Snapshot, add, create, delete, merge, verify,
 };
 use warpseek_testkit::{
     Doc, ExternalHit, Fixture, History, Operation, Search, build_config, external_hits, file_bytes,
@@ -78,19 +80,34 @@ fn search(terms: &[(&str, f64)], mode: Mode, ranking: &str, static_weight: f64) 
     Search { query: Query::of(terms), mode, k: 3, ranking }
 }
 
-/// The index of this name, such as `v1/text`.
+/// The index of this version and name, such as `v1/text`.
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+/// The index of this name in the current version.
+fn current(name: &str) -> PathBuf {
+    golden(&format!("v{VERSION}/{name}"))
 }
 
 /// External id, score in units and scale of each hit.
 type Expected<'a> = &'a [(&'a str, u32, i32)];
 
-/// The index in the tree, written anew where asked for.
+/// The index of the current version in the tree, written anew where asked for, and that of version 1.
 fn check(name: &str, config: BuildConfig, history: &History, expected: &[(Search, Expected<'_>)]) {
     let built = Fixture::after(history, config);
     let dir = check_files(name, &built.dir());
-    let snapshot = Arc::new(Snapshot::open(&dir).unwrap());
+    check_contents(&dir, history, expected);
+    let old = golden(&format!("v1/{name}"));
+    check_contents(&old, history, expected);
+    check_upgrade(&old, &dir);
+}
+
+/// Checks that an index is sound, and finds its documents and hits.
+fn check_contents(dir: &Path, history: &History, expected: &[(Search, Expected<'_>)]) {
+    let found = verify(dir, &Progress::default()).unwrap();
+    assert!(found.problems.is_empty(), "{:?}", found.problems);
+    let snapshot = Arc::new(Snapshot::open(dir).unwrap());
     for doc in history.live() {
         let found = snapshot.find_id(&doc.id).unwrap().unwrap();
         assert_eq!(snapshot.document(found).unwrap(), Some(doc.to_json().into_bytes()));
@@ -104,12 +121,40 @@ fn check(name: &str, config: BuildConfig, history: &History, expected: &[(Search
     }
 }
 
-/// Checks that the index in the tree is sound and has the files of one that was built now. Returns its directory.
+/// Checks that an index of an earlier version, merged, is that of the current one, merged; and that it is sound while it has files of both versions.
+fn check_upgrade(old: &Path, new: &Path) {
+    let (home, progress) = (tempfile::tempdir().unwrap(), Progress::default());
+    let merged = [old, new].map(|from| {
+        let version = from.parent().unwrap().file_name().unwrap();
+        let dir = home.path().join(version);
+        fs::create_dir(&dir).unwrap();
+        file_bytes(from).iter().for_each(|(file, bytes)| fs::write(dir.join(file), bytes).unwrap());
+        let first = Snapshot::open(&dir).unwrap().external_id(0).unwrap();
+        assert_eq!(delete(&dir, &[first], 1, &progress).unwrap().deleted, 1);
+        let found = verify(&dir, &progress).unwrap();
+        assert!(found.problems.is_empty(), "{:?}", found.problems);
+        let config = MergeConfig { threads: 1, ..MergeConfig::default() };
+        assert!(merge(&dir, &config, &progress).unwrap().changed);
+        let found = verify(&dir, &progress).unwrap();
+        assert!(found.problems.is_empty(), "{:?}", found.problems);
+        let mut files = file_bytes(&dir);
+        files.remove("lock");
+        without_stores(files)
+    });
+    let [old, new] = merged;
+    assert_eq!(old.0, new.0);
+    assert!(
+        old.1 == new.1,
+        "files of version 1 and of the current one differ once they are merged"
+    );
+}
+
+/// Checks that the index of the current version in the tree has the files of one that was built now. Returns its directory.
 fn check_files(name: &str, built: &Path) -> PathBuf {
     let mut fresh = file_bytes(built);
     // Without a lock the index in the tree is never written to.
     fresh.remove("lock");
-    let dir = golden(name);
+    let dir = current(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir_all(&dir).unwrap();
@@ -122,8 +167,6 @@ fn check_files(name: &str, built: &Path) -> PathBuf {
         assert!(*bytes == fresh.1[file], "{file} is written in another way");
     }
     assert_eq!(kept.0, fresh.0);
-    let found = verify(&dir, &Progress::default()).unwrap();
-    assert!(found.problems.is_empty(), "{:?}", found.problems);
     dir
 }
 
@@ -170,25 +213,43 @@ fn text_index() {
         ),
     ];
     let [by_input, by_text, ..] = orders();
-    check("v1/text", by_input, &text(), expected);
-    check("v1/reordered", by_text, &text(), expected);
+    check("text", by_input, &text(), expected);
+    check("reordered", by_text, &text(), expected);
+    // Version 1 always has norms; the current one has them where asked for, and otherwise computes the same.
+    let config = BuildConfig { norms: true, ..build_config() };
+    let kept = check_files("norms", &Fixture::after(&text(), config).dir());
+    check_contents(&kept, &text(), expected);
+    let [old, kept, computed] =
+        [golden("v1/text"), kept, current("text")].map(|dir| Snapshot::open(&dir).unwrap());
+    for ((old, kept), computed) in
+        old.segments().iter().zip(kept.segments()).zip(computed.segments())
+    {
+        assert!(kept.documents().has_norms() && !computed.documents().has_norms());
+        let norms = [old, kept, computed].map(|segment| segment.norms().unwrap().bytes().to_vec());
+        assert!(norms[0] == norms[1] && norms[0] == norms[2]);
+    }
 }
 
 /// The same with positions: every other file is as it is without.
 #[test]
 fn positions_index() {
     let config = BuildConfig { positions: true, ..build_config() };
-    check("v1/positions", config, &text(), &[]);
-    let [with, without] = ["v1/positions", "v1/text"].map(|name| {
-        let mut files = file_bytes(&golden(name));
-        files.remove("manifest");
-        files
-    });
-    assert!(without.iter().all(|(name, bytes)| with[name] == *bytes));
-    assert!(
-        with.keys().filter(|name| !without.contains_key(*name)).eq(["000001.pos", "000002.pos"])
-    );
-    let snapshot = Snapshot::open(&golden("v1/positions")).unwrap();
+    check("positions", config, &text(), &[]);
+    for version in [1, VERSION] {
+        let [with, without] = ["positions", "text"].map(|name| {
+            let mut files = file_bytes(&golden(&format!("v{version}/{name}")));
+            files.remove("manifest");
+            files
+        });
+        assert!(without.iter().all(|(name, bytes)| with[name] == *bytes));
+        let others = with.keys().filter(|name| !without.contains_key(*name));
+        assert!(others.eq(["000001.pos", "000002.pos"]));
+        check_positions(&golden(&format!("v{version}/positions")));
+    }
+}
+
+fn check_positions(dir: &Path) {
+    let snapshot = Snapshot::open(dir).unwrap();
     let doc = snapshot.find_id("doc-9").unwrap().unwrap();
     let (segment, ordinal) = snapshot.locate(doc).unwrap();
     // The title has two words, the text begins a hundred later with a stop word.
@@ -212,7 +273,7 @@ fn positions_index() {
 #[test]
 fn vector_index() {
     check(
-        "v1/vectors",
+        "vectors",
         build_config(),
         &vectors(),
         &[
@@ -232,7 +293,7 @@ fn vector_index() {
 fn quantized_index() {
     let config = BuildConfig { impacts: Some(Impacts::new(0.9, 0.4)), ..build_config() };
     check(
-        "v1/quantized",
+        "quantized",
         config,
         &text(),
         &[
@@ -300,16 +361,18 @@ fn grams_by_text(history: &History, config: &GramConfig) -> Grams {
 fn n_gram_indexes() {
     let config = GramConfig { segment_words: 1, parts: true, ..GramConfig::default() };
     for (name, config) in [
-        ("v1/grams", config),
-        ("v1/word-grams", GramConfig { unit: Unit::Word, n: 2, segment_words: 3, parts: false }),
+        ("grams", config),
+        ("word-grams", GramConfig { unit: Unit::Word, n: 2, segment_words: 3, parts: false }),
     ] {
         let build = BuildConfig { grams: Some(config), ..build_config() };
         check(name, build, &passages(), &[]);
-        let snapshot = Snapshot::open(&golden(name)).unwrap();
-        assert_eq!(snapshot.manifest().grams, Some(config));
-        assert_eq!(grams_by_list(&snapshot), grams_by_text(&passages(), &config), "{name}");
+        for version in [1, VERSION] {
+            let snapshot = Snapshot::open(&golden(&format!("v{version}/{name}"))).unwrap();
+            assert_eq!(snapshot.manifest().grams, Some(config));
+            assert_eq!(grams_by_list(&snapshot), grams_by_text(&passages(), &config), "{name}");
+        }
     }
-    let snapshot = Snapshot::open(&golden("v1/grams")).unwrap();
+    let snapshot = Snapshot::open(&current("grams")).unwrap();
     let second = &grams_by_list(&snapshot)[1];
     // "one aspirin" is the first document; the seventh has 東京都 as its sixth word of seven.
     assert_eq!(second["e a".as_bytes()][0], (0, 0b01));
@@ -388,9 +451,20 @@ fn fields_index() {
     let gone = ["doc-7", "doc-9", "doc-310"].map(str::to_owned);
     delete(&index, &gone, 1, &progress).unwrap();
 
-    let snapshot = Snapshot::open(&check_files("v2/fields", &index)).unwrap();
-    assert_eq!(snapshot.manifest().schema.as_deref(), Some(&*second));
-    assert_eq!(snapshot.manifest().version(), 2);
+    let dir = check_files("fields", &index);
+    let old = golden("v2/fields");
+    for dir in [&dir, &old] {
+        let found = verify(dir, &progress).unwrap();
+        assert!(found.problems.is_empty(), "{:?}", found.problems);
+        let snapshot = Snapshot::open(dir).unwrap();
+        assert_eq!(snapshot.manifest().schema.as_deref(), Some(&*second));
+        check_fields(&snapshot, document(335).trim_end());
+    }
+    check_upgrade(&old, &dir);
+}
+
+/// Counts, document frequencies, and what there is of document 335.
+fn check_fields(snapshot: &Snapshot, json: &str) {
     let counts = |field| {
         let statistics = snapshot.field_statistics(field);
         (statistics.documents, statistics.tokens)
@@ -412,5 +486,5 @@ fn fields_index() {
     assert_eq!(values(3), [AttributeValue::Boolean(false)]);
     assert_eq!(values(4), [AttributeValue::Date(1_616_716_800_000)]);
     let stored = snapshot.document(doc).unwrap().unwrap();
-    assert_eq!(stored, document(335).trim_end().as_bytes());
+    assert_eq!(stored, json.as_bytes());
 }

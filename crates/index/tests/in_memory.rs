@@ -98,7 +98,8 @@ fn a_builder_without_documents_makes_no_segment() {
 #[test]
 fn files_must_be_those_of_the_entry() {
     let fixture = Fixture::of(&docs(0, 30));
-    let other = Fixture::of(&docs(30, 60));
+    // One document more, so that no file is the same.
+    let other = Fixture::of(&docs(30, 61));
     let manifest = read_manifest(&fixture.dir()).unwrap();
     let entry = &manifest.segments[0];
     for wrong in Kind::SEGMENT.into_iter().filter(|kind| entry.files.contains_key(kind.name())) {

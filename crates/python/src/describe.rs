@@ -92,7 +92,8 @@ fn of_index(error: &IndexError) -> Description {
         IndexError::Impacts { what }
         | IndexError::Grams { what }
         | IndexError::Schema { what }
-        | IndexError::Positions { what } => ("OptionsError", fields![reason = what]),
+        | IndexError::Positions { what }
+        | IndexError::Norms { what } => ("OptionsError", fields![reason = what]),
         IndexError::Inverter { source } => ("DeviceError", fields![reason = source]),
         _ => ("Error", vec![]),
     };

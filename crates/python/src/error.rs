@@ -107,6 +107,7 @@ fn in_python(error: &Error) -> String {
     let words = [
         ("`--on-error skip`", "on_error=\"skip\""),
         ("`--positions`", "positions=True"),
+        ("`--norms`", "norms=True"),
         ("`--quantize`", "quantize"),
         ("--format", "format"),
         ("`warpseek verify`", "Index.verify"),

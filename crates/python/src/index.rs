@@ -352,6 +352,7 @@ impl NativeIndex {
         facts.set_item("analyzer", manifest.analyzer.to_string())?;
         facts.set_item("codec", manifest.codec.to_string())?;
         facts.set_item("positions", manifest.positions)?;
+        facts.set_item("norms", manifest.norms)?;
         facts.set_item("vector_scale", manifest.vector_scale)?;
         let schema = manifest.schema.as_ref().map(|schema| serde_json::to_value(schema.config()));
         let schema = match schema {

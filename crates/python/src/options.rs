@@ -23,6 +23,7 @@ pub(crate) struct Building {
     pub(crate) store: String,
     pub(crate) schema: Option<String>,
     pub(crate) positions: bool,
+    pub(crate) norms: bool,
     pub(crate) quantize: Option<(f64, f64)>,
     pub(crate) ngrams: Option<u32>,
     pub(crate) ngram_unit: String,
@@ -49,6 +50,7 @@ impl Building {
                 [("all", StoreMode::All), ("ids", StoreMode::Ids)],
             )?)
             .positions(self.positions)
+            .norms(self.norms)
             .reorder(self.reorder)
             .vector_scale(self.vector_scale)
             .on_error(choice(

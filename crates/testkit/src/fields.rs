@@ -58,6 +58,8 @@ impl FieldCase {
         let mut config = self.case.config(operation);
         let fields = if self.growing { self.fields.min(1 + operation) } else { self.fields };
         config.reader.schema = Some(schema(fields));
+        // A schema has no norms.
+        config.norms = false;
         config
     }
 

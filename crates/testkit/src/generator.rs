@@ -45,12 +45,13 @@ impl Case {
         Random::new(self.seed ^ purpose.wrapping_mul(0xd6e8_feb8_6659_fd93))
     }
 
-    /// The configuration for an operation of the history, with any codec and document order:
-    /// results do not depend on them.
+    /// The configuration for an operation of the history, with any codec and document order, and
+    /// with or without norms: results do not depend on them.
     pub fn config(self, operation: usize) -> BuildConfig {
         let codec = *self.random(7).pick(&CodecId::ALL);
         BuildConfig {
             codec: Some(codec),
+            norms: self.random(6).one_in(2),
             ..self.random(8 + operation as u64).pick(&orders()).clone()
         }
     }

@@ -123,6 +123,11 @@ impl IndexOptions {
         self.with(|config| config.positions = positions)
     }
 
+    /// Keeps the norms of documents, and bounds of their weights: ranking by cosine then takes less time, and the index more space. Default: no; norms are computed by the first search that needs them.
+    pub fn norms(self, norms: bool) -> Self {
+        self.with(|config| config.norms = norms)
+    }
+
     /// Makes an index of n-grams, for approximate search; the analyzer is not used then. Default: an index of words.
     pub fn grams(self, grams: GramConfig) -> Self {
         self.with(|config| config.grams = Some(grams))

@@ -10,6 +10,7 @@ pub fn settings(of: &Manifest) -> Manifest {
         next_segment: 1,
         codec: CodecId::BitPack,
         store: StoreMode::Ids,
+        norms: false,
         log: None,
         segments: Vec::new(),
         ..of.clone()

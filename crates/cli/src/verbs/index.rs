@@ -66,6 +66,10 @@ pub(crate) struct Options {
     /// The index becomes larger, and its queries are read in the syntax (docs/queries.md)
     #[arg(long, conflicts_with = "quantize")]
     positions: bool,
+    /// Keep the norms of documents, so that `--rank cosine` takes less time. The index becomes larger by a few percent;
+    /// without norms, the first search that needs them computes them
+    #[arg(long, conflicts_with_all = ["quantize", "schema"])]
+    norms: bool,
     /// Parameter of bm25 for `--quantize`: how slowly term frequency saturates [default: 0.9]
     #[arg(long, value_name = "X", requires = "quantize", allow_negative_numbers = true)]
     k1: Option<f64>,
@@ -90,6 +94,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         .store(options.store.get())
         .vector_scale(options.vector_scale)
         .positions(options.positions)
+        .norms(options.norms)
         .overwrite(options.overwrite);
     if options.quantize {
         let (k1, b) = RankingFunction::BM25_DEFAULTS;

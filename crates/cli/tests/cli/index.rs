@@ -126,6 +126,25 @@ fn analyzer_and_store_are_remembered() {
 }
 
 #[test]
+fn norms_are_kept_if_asked_for_and_change_no_score() {
+    let space = Space::new();
+    space.write("docs.jsonl", JSONL);
+    space.run("index docs.jsonl -o plain -q").ok();
+    space.run("index docs.jsonl -o norms --norms -q").ok();
+    let [plain, norms] = ["plain", "norms"].map(|index| {
+        let report = space.run(&format!("inspect {index} --json")).json();
+        space.run(&format!("verify {index}")).ok();
+        let found = space.run(&format!("search {index} apples --rank cosine --json")).json();
+        let bytes = report["sizes"]["documents"].as_u64().unwrap();
+        (report["manifest"]["norms"].clone(), bytes, found["hits"].clone())
+    });
+    assert_eq!((plain.0, norms.0), (json!(null), json!(true)));
+    assert!(plain.1 < norms.1);
+    assert!(plain.2 == norms.2 && !plain.2.as_array().unwrap().is_empty());
+    space.run("index docs.jsonl -o other --norms --quantize").fails(2, &["--quantize"]);
+}
+
+#[test]
 fn a_summary_is_printed_unless_quiet() {
     let space = Space::new();
     space.write("docs.jsonl", JSONL);

@@ -100,7 +100,7 @@ impl Valuer {
         }
         let norms = match cosine.take() {
             Some(cosine) => cosine.norms,
-            None => send(device, segment.documents().norms()?.bytes())?,
+            None => send(device, segment.norms()?.bytes())?,
         };
         let count = (freq + 1).next_power_of_two().max(LOGS);
         let logs: Vec<f32> = (0..count).map(|freq| log_tf(freq.max(1))).collect();

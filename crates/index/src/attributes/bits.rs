@@ -7,7 +7,7 @@ use crate::deletes::DocSet;
 use crate::error::Result;
 
 /// The width of a bit string whose largest number is `largest`. A number of at most 56 bits that begins within a byte ends within 8 bytes; wider numbers begin at whole bytes.
-pub(super) fn width_of(largest: u64) -> u8 {
+pub(crate) fn width_of(largest: u64) -> u8 {
     match 64 - largest.leading_zeros() {
         width @ ..=56 => width as u8,
         _ => 64,
@@ -20,7 +20,7 @@ pub(super) fn largest(width: u8) -> u64 {
 }
 
 /// Appends a bit string.
-pub(super) fn write(out: &mut Vec<u8>, width: u8, numbers: impl IntoIterator<Item = u64>) {
+pub(crate) fn write(out: &mut Vec<u8>, width: u8, numbers: impl IntoIterator<Item = u64>) {
     let (mut word, mut used) = (0u128, 0);
     for number in numbers {
         debug_assert!(number <= largest(width));
@@ -38,6 +38,11 @@ pub(super) fn write(out: &mut Vec<u8>, width: u8, numbers: impl IntoIterator<Ite
     out.extend([0; 8]);
 }
 
+/// The number of bytes of a bit string of `count` numbers; `None` if it overflows.
+pub(crate) fn len_of(count: u64, width: u8) -> Option<u64> {
+    count.checked_mul(u64::from(width))?.div_ceil(64).checked_add(1)?.checked_mul(8)
+}
+
 /// Appends the bits of `docs`, which ascend and lie below `documents`.
 pub(super) fn write_set(out: &mut Vec<u8>, documents: u32, docs: impl IntoIterator<Item = u32>) {
     let mut set = DocSet::new(documents);
@@ -49,12 +54,19 @@ pub(super) fn write_set(out: &mut Vec<u8>, documents: u32, docs: impl IntoIterat
 
 /// A bit string that was checked to be as long as its numbers need.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bits<'a> {
+pub(crate) struct Bits<'a> {
     bytes: &'a [u8],
     width: u8,
 }
 
-impl Bits<'_> {
+impl<'a> Bits<'a> {
+    /// A bit string of `count` numbers at the start of `bytes`, and the bytes that follow it; `None` if these are too few.
+    pub(crate) fn split(bytes: &'a [u8], count: u64, width: u8) -> Option<(Self, &'a [u8])> {
+        let len = usize::try_from(len_of(count, width)?).ok()?;
+        let (bytes, rest) = bytes.split_at_checked(len)?;
+        Some((Bits { bytes, width }, rest))
+    }
+
     /// Bits of a number.
     pub(super) fn width(&self) -> u8 {
         self.width
@@ -62,7 +74,7 @@ impl Bits<'_> {
 
     /// The number at `index`.
     #[inline]
-    pub(super) fn get(&self, index: u64) -> u64 {
+    pub(crate) fn get(&self, index: u64) -> u64 {
         let at = index * u64::from(self.width);
         let mut word = [0; 8];
         word.copy_from_slice(&self.bytes[at as usize / 8..][..8]);
@@ -171,8 +183,7 @@ impl<'a> Section<'a> {
 
     /// Splits off a bit string, to be read by [`Section::bits`].
     pub(super) fn split_bits(&mut self, count: u64, width: u8) -> Result<Section<'a>> {
-        let bits = count.checked_mul(u64::from(width));
-        self.split(bits.and_then(|bits| bits.div_ceil(64).checked_add(1)?.checked_mul(8)))
+        self.split(len_of(count, width))
     }
 
     /// The bit string of the section.

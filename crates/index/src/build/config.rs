@@ -20,7 +20,7 @@ pub enum OnError {
     Skip,
 }
 
-/// How to build. Analyzer, codec, store mode, impacts and positions apply to new indexes only.
+/// How to build. Analyzer, codec, store mode, impacts, positions and norms apply to new indexes only.
 #[derive(Clone, Debug)]
 pub struct BuildConfig {
     /// How text becomes terms. Default: english.
@@ -36,6 +36,8 @@ pub struct BuildConfig {
     pub grams: Option<GramConfig>,
     /// Whether the positions of words are kept, so that phrases can be found; with a schema, in all text fields. Default: no, or as the schema says.
     pub positions: bool,
+    /// Whether the norms of documents are kept, and bounds of their weights: ranking by cosine then takes less time, and the index more space. Without them, norms are computed when they are first needed. Default: no.
+    pub norms: bool,
     /// Worker threads. Default: one per core.
     pub threads: usize,
     /// Memory for postings before they are written, in bytes; more means fewer runs to merge. Default: a
@@ -61,6 +63,7 @@ impl Default for BuildConfig {
             impacts: None,
             grams: None,
             positions: false,
+            norms: false,
             threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             memory: default_memory(),
             on_error: OnError::default(),

@@ -169,12 +169,13 @@ impl InOrder {
     /// The postings of all shards, whose facts go to the table.
     fn take_postings(&mut self, shards: Vec<Shard>) -> Result<Vec<Run>> {
         let documents = self.documents() as usize;
+        let has_norms = self.writer.has_norms();
         let table = &mut self.writer.table;
         let mut known = vec![false; documents];
         table.lengths = vec![0; documents];
         table.more.iter_mut().for_each(|lengths| *lengths = vec![0; documents]);
         let facts = || shards.iter().flat_map(|shard| &shard.facts);
-        if facts().any(|(_, fact)| fact.norm.is_some()) {
+        if has_norms {
             table.norms = vec![0.0; documents];
         }
         for (ordinal, fact) in facts() {
@@ -183,7 +184,7 @@ impl InOrder {
             for (lengths, &length) in table.more.iter_mut().zip(&fact.more) {
                 lengths[at] = length;
             }
-            if let Some(norm) = fact.norm {
+            if let Some(norm) = fact.norm.filter(|_| has_norms) {
                 table.norms[at] = norm;
             }
         }

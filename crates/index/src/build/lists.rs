@@ -1,13 +1,12 @@
 //! Builds a segment from posting lists that the caller supplies.
 //!
-//! Lengths and norms follow from all postings of a document, and bounds from both. So each list is read twice: first to add up
-//! lengths and norms, then to be encoded. No list is kept in memory in between.
+//! Lengths follow from all postings of a document, and bounds from lengths. So each list is read twice: first to add up
+//! lengths, then to be encoded. No list is kept in memory in between.
 
 use std::fmt::Write;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use warpseek_codec::CodecId;
-use warpseek_core::cosine;
 
 use super::config::{BuildReport, Phase, Progress};
 use super::ordered::ordered_map;
@@ -26,9 +25,6 @@ const JOB_LISTS: u32 = 64;
 
 /// Ids written between checks for cancellation.
 const JOB_IDS: u32 = 1 << 16;
-
-/// Frequencies below this have their square in a table.
-const SQUARES: u32 = 1024;
 
 /// Posting lists, numbered from 0 in the byte order of their terms. The external id of a document is its number.
 pub trait Lists: Sync {
@@ -114,14 +110,11 @@ fn write_ids(ids: &mut IdsWriter, documents: u32, progress: &Progress) -> Result
     Ok(())
 }
 
-/// Lengths and norms. They are sums of integers, so the order in which threads add does not matter.
+/// Lengths. They are sums of integers, so the order in which threads add does not matter.
 fn count(lists: &impl Lists, threads: usize, progress: &Progress) -> Result<DocumentTable> {
     let documents = lists.documents() as usize;
     let mut lengths: Vec<AtomicU32> = Vec::new();
     lengths.resize_with(documents, AtomicU32::default);
-    let mut squares: Vec<AtomicU64> = Vec::new();
-    squares.resize_with(documents, AtomicU64::default);
-    let table: Vec<u64> = (0..SQUARES).map(|freq| cosine::square(freq.max(1))).collect();
     let mut next = 0;
     ordered_map(
         threads,
@@ -139,10 +132,7 @@ fn count(lists: &impl Lists, threads: usize, progress: &Progress) -> Result<Docu
                 lists.load(list, pairs);
                 assert!(pairs.is_sorted_by(|a, b| a.0 < b.0), "list {list} is out of order");
                 for &(doc, freq) in &*pairs {
-                    let square = table.get(freq as usize).copied();
-                    let square = square.unwrap_or_else(|| cosine::square(freq));
                     lengths[doc as usize].fetch_add(freq, Ordering::Relaxed);
-                    squares[doc as usize].fetch_add(square, Ordering::Relaxed);
                 }
             }
             Ok(n as u64)
@@ -154,7 +144,6 @@ fn count(lists: &impl Lists, threads: usize, progress: &Progress) -> Result<Docu
     )?;
     let mut table = DocumentTable::default();
     table.lengths = lengths.into_iter().map(AtomicU32::into_inner).collect();
-    table.norms = squares.into_iter().map(|sum| cosine::norm(sum.into_inner())).collect();
     Ok(table)
 }
 

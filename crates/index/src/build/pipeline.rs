@@ -132,9 +132,11 @@ pub(crate) fn build_segment(
     let notices = match output.inverter.take() {
         Some(inverter) if admission.content != Some(Content::Vector) => {
             let facts = inverter.finish()?;
+            let has_norms = output.segment.has_norms();
             let table = &mut output.segment.table;
             assert_eq!(facts.lengths.len(), table.lengths.len(), "documents that were inverted");
-            (table.lengths, table.norms) = (facts.lengths, facts.norms);
+            table.lengths = facts.lengths;
+            table.norms = if has_norms { facts.norms } else { Vec::new() };
             facts.notices
         }
         _ => Vec::new(),

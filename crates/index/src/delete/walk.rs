@@ -82,6 +82,7 @@ mod tests {
     use warpseek_codec::CodecId;
 
     use super::*;
+    use crate::container::VERSION;
     use crate::postings::ListEncoder;
 
     proptest! {
@@ -99,7 +100,7 @@ mod tests {
             let (mut bytes, lengths, norms) = (Vec::new(), vec![9; 9000], vec![3.0; 9000]);
             let freqs = vec![1; docs.len()];
             ListEncoder::new(CodecId::BitPack, &lengths, &norms).encode(&docs, &freqs, &mut bytes);
-            let list = List::new(&bytes, docs.len() as u32, 9000, CodecId::BitPack).unwrap();
+            let list = List::new(&bytes, docs.len() as u32, 9000, CodecId::BitPack, VERSION).unwrap();
             let expected = picks.iter().filter(|&doc| docs.binary_search(doc).is_ok()).count();
             let mut set = DocSet::new(9000);
             picks.iter().for_each(|&doc| assert!(set.insert(doc)));

@@ -192,7 +192,6 @@ impl LiveIndex {
             {
                 let path = self.dir().join(deletes_name(segment.number(), entry.generation));
                 let file = SealedWriter::create(&path, Kind::Deletes)?;
-                let file = file.with_version(now.manifest().version());
                 let written = write_deletes(deletes, segment, entry.generation, file)?;
                 assert_eq!(written, *entry, "deletions in memory and on disk");
             }

@@ -75,7 +75,6 @@ impl LiveIndex {
             {
                 let path = self.dir().join(deletes_name(number, entry.generation));
                 let file = SealedWriter::create(&path, Kind::Deletes)?;
-                let file = file.with_version(after.manifest().version());
                 let written = write_deletes(deletes, segment, entry.generation, file)?;
                 assert_eq!(written, *entry, "deletions in memory and on disk");
             }

@@ -7,6 +7,17 @@ use warpseek_core::cosine;
 /// The maximum number of pairs; if there are more, some are joined.
 pub const MAX_PAIRS: usize = 8;
 
+/// Lists with fewer postings have no bounds: what their postings reach is computed as quickly as bounds are read.
+pub(super) const FEWEST_BOUNDED: u32 = 16;
+
+/// Numbers in the first byte and in the byte of a pair that are not below these continue in a varint.
+const FIRST_FREQ: u32 = 15;
+const FREQ_STEP: u32 = 7;
+const LENGTH_STEP: u32 = 31;
+
+/// Says in the first byte that a cosine weight follows.
+const HAS_COSINE: u8 = 0x80;
+
 /// Dominating (frequency, length) pairs of a list or block, ascending in both, and the largest
 /// cosine weight.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,7 +32,7 @@ impl Bounds {
         &self.pairs
     }
 
-    /// Every posting's cosine weight is at most this.
+    /// Every posting's cosine weight is at most this; 1, which no weight exceeds, if the index keeps no norms.
     pub fn cosine(&self) -> f32 {
         f32::from(self.cosine) / 255.0
     }
@@ -58,6 +69,9 @@ impl Bounds {
     /// Extends the bounds to a cosine weight, rounded up to the smallest byte whose value is not below it.
     #[inline]
     pub(crate) fn add_cosine(&mut self, weight: f32) {
+        if weight >= 1.0 {
+            self.cosine = u8::MAX;
+        }
         while self.cosine() < weight && self.cosine < u8::MAX {
             self.cosine += 1;
         }
@@ -83,19 +97,62 @@ impl Bounds {
         }
     }
 
+    /// Appends the bounds of at least one posting.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        out.extend([self.pairs.len() as u8, self.cosine]);
-        let (mut freq, mut length) = (0, 0);
-        for (i, &(f, l)) in self.pairs.iter().enumerate() {
-            let less = u32::from(i > 0);
-            varint::write(out, u64::from(f - freq - less));
-            varint::write(out, u64::from(l - length - less));
+        let Some(&(mut freq, mut length)) = self.pairs.first() else { return };
+        let has_cosine = self.cosine < u8::MAX;
+        let above = (freq - 1).min(FIRST_FREQ);
+        let flag = if has_cosine { HAS_COSINE } else { 0 };
+        out.push((self.pairs.len() - 1) as u8 | (above as u8) << 3 | flag);
+        if above == FIRST_FREQ {
+            varint::write(out, u64::from(freq - 1 - FIRST_FREQ));
+        }
+        if has_cosine {
+            out.push(self.cosine);
+        }
+        varint::write(out, u64::from(length));
+        for &(f, l) in &self.pairs[1..] {
+            let steps = [f - freq - 1, l - length - 1];
+            let first = [steps[0].min(FREQ_STEP), steps[1].min(LENGTH_STEP)];
+            out.push((first[0] | first[1] << 3) as u8);
+            for (step, limit) in steps.into_iter().zip([FREQ_STEP, LENGTH_STEP]) {
+                if step >= limit {
+                    varint::write(out, u64::from(step - limit));
+                }
+            }
             (freq, length) = (f, l);
         }
     }
 
     /// Reads one; `None` if malformed.
     pub(crate) fn read(cursor: &mut Cursor<'_>) -> Option<Self> {
+        let first = cursor.byte()?;
+        let count = usize::from(first & 7) + 1;
+        let mut above = u32::from(first >> 3 & 15);
+        if above == FIRST_FREQ {
+            above = above.checked_add(cursor.varint32()?)?;
+        }
+        let cosine = if first & HAS_COSINE == 0 { u8::MAX } else { cursor.byte()? };
+        let (mut freq, mut length) = (above.checked_add(1)?, cursor.varint32()?);
+        let mut pairs = Vec::with_capacity(count);
+        pairs.push((freq, length));
+        for _ in 1..count {
+            let byte = u32::from(cursor.byte()?);
+            let mut steps = [byte & 7, byte >> 3];
+            for (step, limit) in steps.iter_mut().zip([FREQ_STEP, LENGTH_STEP]) {
+                if *step == limit {
+                    *step = step.checked_add(cursor.varint32()?)?;
+                }
+            }
+            freq = freq.checked_add(steps[0])?.checked_add(1)?;
+            length = length.checked_add(steps[1])?.checked_add(1)?;
+            pairs.push((freq, length));
+        }
+        Some(Bounds { pairs, cosine })
+    }
+
+    /// Reads one of format versions 1 and 2; `None` if malformed.
+    pub(crate) fn read_bytes(cursor: &mut Cursor<'_>) -> Option<Self> {
         let count = usize::from(cursor.byte()?);
         let cosine = cursor.byte()?;
         if !(1..=MAX_PAIRS).contains(&count) {
@@ -121,13 +178,18 @@ mod tests {
     proptest! {
         #[test]
         fn cover_every_posting_before_and_after_shrinking(
-            postings in proptest::collection::vec((1u32..200, 1u32..5000), 1..300),
+            postings in proptest::collection::vec(
+                prop_oneof![(1u32..20, 1u32..200), (1u32..200, 1u32..5000), (1u32.., 1u32..)],
+                1..300,
+            ),
+            norms: bool,
         ) {
             let norm = |l: u32| (l as f32).sqrt();
             let mut bounds = Bounds::default();
             for &(f, l) in &postings {
                 bounds.add(f, l);
-                bounds.add_cosine(cosine::weight(cosine::log_tf(f), norm(l)));
+                let weight = cosine::weight(cosine::log_tf(f), norm(l));
+                bounds.add_cosine(if norms { weight } else { f32::INFINITY });
             }
             let exact = bounds.clone();
             bounds.shrink(MAX_PAIRS);
@@ -144,6 +206,35 @@ mod tests {
             let mut bytes = Vec::new();
             bounds.write(&mut bytes);
             prop_assert_eq!(Bounds::read(&mut Cursor::new(&bytes)), Some(bounds));
+            for end in 0..bytes.len() {
+                prop_assert_eq!(Bounds::read(&mut Cursor::new(&bytes[..end])), None);
+            }
         }
+    }
+
+    #[test]
+    fn few_bytes_suffice_for_small_numbers() {
+        let bounds = |pairs: &[(u32, u32)], cosine| {
+            let (mut bytes, pairs) = (Vec::new(), pairs.to_vec());
+            Bounds { pairs, cosine }.write(&mut bytes);
+            bytes
+        };
+        assert_eq!(bounds(&[(1, 100), (3, 120), (9, 130)], 255), [2, 100, 1 | 19 << 3, 5 | 9 << 3]);
+        assert_eq!(bounds(&[(1, 100)], 254), [0x80, 254, 100]);
+        assert_eq!(bounds(&[(15, 0), (22, 31)], 255), [1 | 14 << 3, 0, 6 | 30 << 3]);
+        assert_eq!(bounds(&[(16, 0), (24, 32)], 255), [1 | 15 << 3, 0, 0, 7 | 31 << 3, 0, 0]);
+    }
+
+    /// Numbers above 32 bits, and pairs that do not ascend.
+    #[test]
+    fn forged_bounds_are_refused() {
+        let most = [0xff, 0xff, 0xff, 0xff, 0x0f];
+        let read = |bytes: &[u8]| Bounds::read(&mut Cursor::new(bytes)).is_some();
+        assert!(!read(&[&[15 << 3][..], &most, &[1]].concat()), "first frequency");
+        assert!(!read(&[&[1, 9, 7][..], &most].concat()), "frequency");
+        assert!(!read(&[&[1, 9, 31 << 3][..], &most].concat()), "length");
+        assert!(!read(&[]) && !read(&[7, 1, 0, 0, 0, 0, 0, 0]), "cut short");
+        let old = |bytes: &[u8]| Bounds::read_bytes(&mut Cursor::new(bytes)).is_some();
+        assert!(old(&[2, 9, 1, 4, 0, 0]) && !old(&[0, 9]) && !old(&[9, 9]) && !old(&[1, 9, 0, 4]));
     }
 }

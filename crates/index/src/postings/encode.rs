@@ -5,7 +5,7 @@ use warpseek_core::cosine;
 use warpseek_core::limits::BLOCK;
 
 use super::blocks::ListBlocks;
-use super::bounds::{Bounds, MAX_PAIRS};
+use super::bounds::{Bounds, FEWEST_BOUNDED, MAX_PAIRS};
 use super::list::GROUP;
 
 /// Pairs in the bounds of a block, of which there are many; more than these tell little.
@@ -60,9 +60,11 @@ impl<'a> ListEncoder<'a> {
                 varint::write(out, u64::from(freqs[0]));
             }
             2..=BLOCK => {
-                let mut bounds = self.bounds(docs, freqs);
-                bounds.shrink(MAX_PAIRS);
-                bounds.write(out);
+                if docs.len() >= FEWEST_BOUNDED as usize {
+                    let mut bounds = self.bounds(docs, freqs);
+                    bounds.shrink(MAX_PAIRS);
+                    bounds.write(out);
+                }
                 varint::write(out, u64::from(docs[0]));
                 let list = self.codec.encode_list(docs[0], &docs[1..], freqs, out);
                 self.codec.encode(&list, docs[0], &docs[1..], freqs, out);
@@ -101,6 +103,9 @@ impl<'a> ListEncoder<'a> {
             self.ends.extend(((self.payload.len() - base) as u16).to_le_bytes());
             let known = known.and_then(|(_, front)| front.bounds());
             let mut bounds = known.unwrap_or_else(|| self.bounds(docs, freqs));
+            if self.norms.is_empty() {
+                bounds.add_cosine(f32::INFINITY);
+            }
             list_bounds.merge(&bounds);
             bounds.shrink(BLOCK_PAIRS);
             bounds.write(&mut self.block_bounds);

@@ -4,7 +4,8 @@ use warpseek_codec::varint::{self, Cursor};
 use warpseek_codec::{Block, Codec, CodecError, CodecId, ListState};
 use warpseek_core::limits::BLOCK;
 
-use super::bounds::Bounds;
+use super::bounds::{Bounds, FEWEST_BOUNDED};
+use crate::container::COMPACT;
 
 /// Blocks that share one 64-bit start in the payload.
 pub(crate) const GROUP: usize = 16;
@@ -79,13 +80,15 @@ pub struct List<'a> {
 #[derive(Clone)]
 enum Form<'a> {
     One { doc: u32, freq: u32 },
-    Short { bounds: Bounds, first: u32, block: &'a [u8] },
+    Short { bounds: Option<Bounds>, first: u32, block: &'a [u8] },
     Long(Long<'a>),
 }
 
 #[derive(Clone)]
 struct Long<'a> {
     bounds: Bounds,
+    /// Whether bounds are coded as the current version has them.
+    compact: bool,
     bases: &'a [[u8; 8]],
     lasts: &'a [[u8; 4]],
     /// Where each block ends behind its group's base.
@@ -95,8 +98,14 @@ struct Long<'a> {
 }
 
 impl<'a> List<'a> {
-    /// Reads the layout of a list; `docs` is the number of documents of the segment.
-    pub fn new(bytes: &'a [u8], df: u32, docs: u32, codec: CodecId) -> Result<Self, ListError> {
+    /// Reads the layout of a list; `docs` is the number of documents of the segment, `version` that of its files.
+    pub fn new(
+        bytes: &'a [u8],
+        df: u32,
+        docs: u32,
+        codec: CodecId,
+        version: u32,
+    ) -> Result<Self, ListError> {
         let (codec, mut cursor) = (codec.codec(), Cursor::new(bytes));
         let mut state = ListState::default();
         if df == 0 || df > docs {
@@ -116,7 +125,10 @@ impl<'a> List<'a> {
                 Form::One { doc, freq }
             }
             2..=BLOCK => {
-                let bounds = Bounds::read(&mut cursor).ok_or(ListError::Bounds)?;
+                let bounds = match version >= COMPACT {
+                    true if df < FEWEST_BOUNDED => None,
+                    compact => Some(read_bounds(&mut cursor, compact)?),
+                };
                 let first = cursor.varint32().ok_or(ListError::Layout)?;
                 if first >= docs {
                     return Err(ListError::Order(0));
@@ -126,7 +138,7 @@ impl<'a> List<'a> {
                 Form::Short { bounds, first, block: cursor.rest() }
             }
             n => {
-                let (long, mut header) = Long::new(cursor, n)?;
+                let (long, mut header) = Long::new(cursor, n, version >= COMPACT)?;
                 state = codec.open(&mut header, n, n).map_err(ListError::Codec)?;
                 if !header.rest().is_empty() {
                     return Err(ListError::Layout);
@@ -273,22 +285,22 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Bounds of the whole list. A list of one posting has none: it is its own bound.
+    /// Bounds of the whole list. A list of one posting has none, and one of few need not have any.
     pub fn bounds(&self) -> Option<&Bounds> {
         match &self.form {
             Form::One { .. } => None,
-            Form::Short { bounds, .. } => Some(bounds),
+            Form::Short { bounds, .. } => bounds.as_ref(),
             Form::Long(long) => Some(&long.bounds),
         }
     }
 
     /// Bounds of each block, in order; nothing for a list of one block.
     pub fn block_bounds(&self) -> BlockBounds<'a> {
-        let (left, bytes) = match &self.form {
-            Form::Long(long) => (long.lasts.len(), long.block_bounds),
-            _ => (0, &[][..]),
+        let (left, bytes, compact) = match &self.form {
+            Form::Long(long) => (long.lasts.len(), long.block_bounds, long.compact),
+            _ => (0, &[][..], false),
         };
-        BlockBounds { left, cursor: Cursor::new(bytes) }
+        BlockBounds { left, cursor: Cursor::new(bytes), compact }
     }
 
     /// The number of bytes that the documents and the frequencies of a block take.
@@ -322,18 +334,28 @@ impl<'a> List<'a> {
 
 impl<'a> Long<'a> {
     /// Also what the codec keeps for the list.
-    fn new(mut cursor: Cursor<'a>, df: usize) -> Result<(Self, Cursor<'a>), ListError> {
-        let bounds = Bounds::read(&mut cursor).ok_or(ListError::Bounds)?;
-        Self::tables(&mut cursor, df, bounds).ok_or(ListError::Layout)
+    fn new(
+        mut cursor: Cursor<'a>,
+        df: usize,
+        compact: bool,
+    ) -> Result<(Self, Cursor<'a>), ListError> {
+        let bounds = read_bounds(&mut cursor, compact)?;
+        Self::tables(&mut cursor, df, bounds, compact).ok_or(ListError::Layout)
     }
 
-    fn tables(cursor: &mut Cursor<'a>, df: usize, bounds: Bounds) -> Option<(Self, Cursor<'a>)> {
+    fn tables(
+        cursor: &mut Cursor<'a>,
+        df: usize,
+        bounds: Bounds,
+        compact: bool,
+    ) -> Option<(Self, Cursor<'a>)> {
         let blocks = df.div_ceil(BLOCK);
         let header_len = usize::try_from(cursor.varint()?).ok()?;
         let header = Cursor::new(cursor.take(header_len)?);
         let bounds_len = usize::try_from(cursor.varint()?).ok()?;
         let long = Long {
             bounds,
+            compact,
             bases: cursor.take(8 * blocks.div_ceil(GROUP))?.as_chunks().0,
             lasts: cursor.take(4 * blocks)?.as_chunks().0,
             ends: cursor.take(2 * blocks)?.as_chunks().0,
@@ -362,10 +384,16 @@ impl<'a> Long<'a> {
     }
 }
 
+fn read_bounds(cursor: &mut Cursor<'_>, compact: bool) -> Result<Bounds, ListError> {
+    let bounds = if compact { Bounds::read(cursor) } else { Bounds::read_bytes(cursor) };
+    bounds.ok_or(ListError::Bounds)
+}
+
 /// Bounds of blocks, see [`List::block_bounds`].
 pub struct BlockBounds<'a> {
     left: usize,
     cursor: Cursor<'a>,
+    compact: bool,
 }
 
 impl Iterator for BlockBounds<'_> {
@@ -373,7 +401,7 @@ impl Iterator for BlockBounds<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
-        let bounds = Bounds::read(&mut self.cursor).ok_or(ListError::Bounds);
+        let bounds = read_bounds(&mut self.cursor, self.compact);
         if bounds.is_err() || (self.left == 0 && !self.cursor.rest().is_empty()) {
             self.left = 0;
             return Some(Err(ListError::Bounds));
@@ -386,11 +414,12 @@ impl Iterator for BlockBounds<'_> {
 mod tests {
     use super::super::encode::ListEncoder;
     use super::*;
+    use crate::container::{VERSION, VERSIONS};
     use proptest::prelude::*;
 
     /// Lists around the block limits, with the documents' lengths.
     fn lists() -> impl Strategy<Value = (Vec<u32>, Vec<u32>, Vec<u32>)> {
-        let len = prop_oneof![1usize..4, 126usize..131, 254usize..259, 1usize..3000];
+        let len = prop_oneof![1usize..4, 14usize..18, 126usize..131, 254usize..259, 1usize..3000];
         (len, 1u32..40, any::<u64>()).prop_map(|(n, spread, seed)| {
             let mut state = seed | 1;
             let mut next = move |limit: u32| {
@@ -432,7 +461,7 @@ mod tests {
         // "Before document 0" to the codec: block 1 would decode to documents from 0 on.
         bytes[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
         bytes[at + 4..at + 8].copy_from_slice(&71u32.to_le_bytes());
-        let list = List::new(&bytes, 200, 200, CodecId::BitPack).unwrap();
+        let list = List::new(&bytes, 200, 200, CodecId::BitPack, VERSION).unwrap();
         let mut out = [0; BLOCK];
         assert_eq!(list.decode_docs(0, &mut out), Err(ListError::Order(0)));
         assert_eq!(list.decode_docs(1, &mut out), Err(ListError::Order(1)));
@@ -446,7 +475,9 @@ mod tests {
             for codec in CodecId::ALL {
                 let mut bytes = Vec::new();
                 ListEncoder::new(codec, &lengths, &norms).encode(&docs, &freqs, &mut bytes);
-                let list = List::new(&bytes, docs.len() as u32, lengths.len() as u32, codec).unwrap();
+                let (df, all) = (docs.len() as u32, lengths.len() as u32);
+                let list = List::new(&bytes, df, all, codec, VERSION).unwrap();
+                prop_assert_eq!(list.bounds().is_some(), df >= FEWEST_BOUNDED);
                 prop_assert_eq!(decode(&list).unwrap(), (docs.clone(), freqs.clone()), "{}", codec);
                 prop_assert!(list.payload_len() <= bytes.len());
                 let bounds: Vec<_> = list.block_bounds().collect::<Result<_, _>>().unwrap();
@@ -471,6 +502,7 @@ mod tests {
         #[test]
         fn damage_never_panics(
             (docs, freqs, lengths) in lists(),
+            version in VERSIONS,
             flips in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
             cut in any::<prop::sample::Index>(),
             df in 0u32..4000,
@@ -484,7 +516,8 @@ mod tests {
                     bytes[at] ^= with;
                 }
                 for (bytes, df) in [(&bytes[..], docs.len() as u32), (&bytes[..cut.index(bytes.len())], df)] {
-                    let Ok(list) = List::new(bytes, df, lengths.len() as u32, codec) else { continue };
+                    let all = lengths.len() as u32;
+                    let Ok(list) = List::new(bytes, df, all, codec, version) else { continue };
                     if let Ok((docs, freqs)) = decode(&list) {
                         prop_assert!(docs.is_sorted_by(|a, b| a < b), "{}", codec);
                         prop_assert!(docs.iter().all(|&d| (d as usize) < lengths.len()));
