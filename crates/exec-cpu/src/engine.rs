@@ -206,6 +206,7 @@ impl CpuEngine {
             collector: Collector::new(plan.k),
             counted: 0,
             work: Work::default(),
+            before_floor: None,
         };
         let mut coverage = Coverage::Complete;
         for number in 0..self.segments().len() {
@@ -226,7 +227,10 @@ impl CpuEngine {
                 Err(Halt::Failed(error)) => return Err(error),
             };
             if end < docs.end {
-                coverage = self.up_to(number, end);
+                coverage = match pass.without_floor() {
+                    Some(number) => self.up_to(number, self.docs(number).start),
+                    None => self.up_to(number, end),
+                };
                 break;
             }
         }
@@ -249,6 +253,8 @@ struct Pass<'a> {
     collector: Collector,
     counted: u64,
     work: Work,
+    /// The segment where the first threshold was set in a search that may have to stop, and what was found before.
+    before_floor: Option<(usize, Collector, u64)>,
 }
 
 impl Pass<'_> {
@@ -367,8 +373,8 @@ impl Pass<'_> {
         Ok(end)
     }
 
-    /// Gives the collector a first threshold: what k documents reach by one list alone. That needs all documents: an answer that may be for a part of them is complete for that part, whatever
-    /// the others reach.
+    /// Gives the collector a first threshold: what k documents reach by one list alone. That needs all documents: an answer for a part of them has to be complete for that part, whatever the
+    /// others reach. So a search with little time gets none, and [`Pass::without_floor`] undoes it for one that has to stop after all.
     fn set_floor<'q>(
         &mut self,
         query: &SegmentQuery<'q>,
@@ -376,9 +382,13 @@ impl Pass<'_> {
         number: usize,
         ticker: &Ticker<'_>,
     ) -> Result<(), ExecError> {
-        let all = self.engine.within.is_none() && query.mask.is_none() && !ticker.is_limited();
-        if !all || self.plan.k == 0 {
+        let all = self.engine.within.is_none() && query.mask.is_none();
+        let postings = streams.iter().map(|stream| u64::from(stream.df())).sum();
+        if !all || self.plan.k == 0 || !ticker.has_time_for(postings) {
             return Ok(());
+        }
+        if ticker.is_limited() && self.before_floor.is_none() {
+            self.before_floor = Some((number, self.collector.clone(), self.counted));
         }
         let tops = &self.engine.tops[number];
         for ((info, ..), stream) in query.terms().zip(streams) {
@@ -389,6 +399,17 @@ impl Pass<'_> {
             }
         }
         Ok(())
+    }
+
+    /// For a search that had to stop: where what it covers ends instead, and what it had found there, if a first threshold may have kept hits of that part away. With k hits it has not: they
+    /// are above the threshold.
+    fn without_floor(&mut self) -> Option<usize> {
+        let (number, collector, counted) = self.before_floor.take()?;
+        if self.collector.worst() > 0 {
+            return None;
+        }
+        (self.collector, self.counted) = (collector, counted);
+        Some(number)
     }
 
     /// Counts matches separately from hits. If the search may have to stop, it proceeds in chunks, so that both cover

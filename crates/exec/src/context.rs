@@ -140,6 +140,9 @@ impl Context {
 /// Postings after which a loop checks the clock: about 5 us of work, many times the cost of the check.
 const INTERVAL: u32 = 1 << 11;
 
+/// Ample time for a posting: ten times what reading and scoring it takes.
+const AMPLE_NANOS: u64 = 20;
+
 /// Tells a loop over postings, at little cost, when it has to stop.
 #[derive(Debug)]
 pub struct Ticker<'a> {
@@ -176,6 +179,13 @@ impl Ticker<'_> {
     /// Whether there is a limit at all.
     pub fn is_limited(&self) -> bool {
         self.context.is_some()
+    }
+
+    /// Whether the deadline, if there is one, is far enough to read this many postings several times over.
+    pub fn has_time_for(&self, postings: u64) -> bool {
+        let Some(deadline) = self.context.and_then(Context::deadline) else { return true };
+        let needed = Duration::from_nanos(postings.saturating_mul(AMPLE_NANOS));
+        deadline.saturating_duration_since(Instant::now()) > needed
     }
 }
 
