@@ -168,7 +168,8 @@ fn encode_chunk(
     let args = Args::new().value(lists).buffer(&sizes);
     // SAFETY: the arguments are those of the kernel, whose structures equal ours. Blocks lie within the pieces, and pieces within the postings of their batch.
     unsafe { stream.launch(measure, grid, &args) }?;
-    let mut ends = worker.fetch(&sizes)?;
+    stream.synchronize()?;
+    let mut ends = worker.fetcher.fetch(&sizes)?;
     let mut end = 0;
     for size in &mut ends {
         end += *size;
@@ -181,7 +182,8 @@ fn encode_chunk(
         Args::new().value(lists).buffer(&sizes).value(documents).buffer(&bytes).buffer(&fronts);
     // SAFETY: as above. Each block has as many bytes as it was measured to take, and documents have lengths and norms.
     unsafe { stream.launch(encode, grid, &args) }?;
-    let bytes = worker.fetch(&bytes)?;
+    stream.synchronize()?;
+    let bytes = worker.fetcher.fetch(&bytes)?;
     let front = |front: [u32; 2 + 2 * FRONT_PAIRS]| {
         let mut pairs = [[0; 2]; FRONT_PAIRS];
         for (pair, found) in pairs.iter_mut().zip(front[2..].chunks_exact(2)) {
@@ -189,6 +191,6 @@ fn encode_chunk(
         }
         Front { count: front[0], cosine: f32::from_bits(front[1]), pairs }
     };
-    let fronts = worker.fetch(&fronts)?.into_par_iter().map(front).collect();
+    let fronts = worker.fetcher.fetch(&fronts)?.into_par_iter().map(front).collect();
     Ok(BlockChunk { ends, bytes, fronts })
 }

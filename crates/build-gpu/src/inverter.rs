@@ -1,13 +1,12 @@
 //! Inverters for the builder of `warpseek_index`: a thread of their own drives the GPU, while workers read on.
 
 use std::fmt;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
-use rayon::prelude::*;
 use warpseek_core::cosine;
-use warpseek_cuda::{Device, DeviceError, Pinned};
+use warpseek_cuda::{Device, DeviceError};
 use warpseek_index::{
     BatchInverter, DocumentFacts, IndexError, InverterFactory, ListBatch, Result, RunSink,
     SortedLists, Wanted,
@@ -18,7 +17,7 @@ use crate::cpu;
 use crate::encode::encode;
 use crate::postings::{Postings, sorted};
 use crate::terms::Terms;
-use crate::worker::{DevicePostings, Inverted, Worker};
+use crate::worker::{Counted, DevicePostings, Inverted, Worker};
 
 /// The most bytes of text of a batch.
 const MOST_TEXT: usize = 64 << 20;
@@ -27,10 +26,8 @@ const MEMORY_A_BYTE: u64 = 32;
 const LEAST_TEXT: usize = 64 << 10;
 /// Postings of all lists may take one in this many bytes of device memory; if there are more, the CPU encodes them.
 const MEMORY_A_POSTING_BYTE: u64 = 4;
-/// Batches that are filled, wait or are inverted at the same time.
-const BATCHES: usize = 3;
-/// The same while the device is being opened, which takes as long as reading some of them.
-const EARLY_BATCHES: usize = 12;
+/// Batches that wait to be inverted, as far as there is memory: to open the device takes as long as reading some of them.
+const BATCHES: std::ops::RangeInclusive<usize> = 2..=12;
 /// Batches take at most one in this many bytes of the memory for lists.
 const MEMORY_A_BATCH_BYTE: usize = 4;
 
@@ -51,6 +48,18 @@ pub struct GpuInverters {
     budget: Option<u64>,
     on_failure: OnFailure,
     most_text: usize,
+    ending: Arc<Ending>,
+}
+
+/// Threads that give back what they had on the device. They use it, so they must have ended before the process may.
+#[derive(Debug, Default)]
+struct Ending(Mutex<Vec<JoinHandle<()>>>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let threads = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        threads.drain(..).for_each(|thread| _ = thread.join());
+    }
 }
 
 /// A device that may still be opened by a thread of its own.
@@ -107,7 +116,8 @@ impl GpuInverters {
         on_failure: OnFailure,
     ) -> Self {
         let device = Opening { opened: Arc::default(), open: Arc::new(open) };
-        GpuInverters { device, budget, on_failure, most_text: MOST_TEXT }
+        let ending = Arc::default();
+        GpuInverters { device, budget, on_failure, most_text: MOST_TEXT, ending }
     }
 
     /// With batches of at most this many bytes of text, for tests.
@@ -133,12 +143,13 @@ impl InverterFactory for GpuInverters {
         let memory = self.device.now().and_then(|device| device.available().ok()).or(self.budget);
         let most = memory.map_or(u64::MAX, |memory| shares(memory).1);
         let most_text = self.most_text.min(usize::try_from(most).unwrap_or(usize::MAX));
-        let early = runs.memory() / MEMORY_A_BATCH_BYTE / most_text;
-        let early = early.clamp(BATCHES, EARLY_BATCHES);
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        let waiting = runs.memory() / MEMORY_A_BATCH_BYTE / most_text;
+        let waiting = waiting.clamp(*BATCHES.start(), *BATCHES.end());
+        // One more: the thread that drives the GPU mostly waits, also for the others.
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads + 1).build();
         let pool = pool.map_err(|source| IndexError::Inverter { source: Box::new(source) })?;
-        let (full, batches) = sync_channel(early);
-        let (used, free) = channel();
+        let (full, jobs) = sync_channel(waiting);
+        let (done, facts) = sync_channel(1);
         let mut driver = Driver {
             runs,
             analyzer,
@@ -148,71 +159,45 @@ impl InverterFactory for GpuInverters {
             on_failure: self.on_failure,
             terms: Terms::default(),
             facts: Vec::new(),
+            fetching: None,
             batches: Vec::new(),
             kept: blocks.then(Vec::new),
             most_kept: 0,
         };
         let device = self.device.clone();
         let work = move || {
-            driver.open(&device)?;
-            driver.work(&batches, &used)
+            let facts = driver.open(&device).and_then(|()| driver.work(&jobs));
+            // Nobody takes them if the build has ended. The rest is dropped while the build goes on.
+            _ = done.send(facts);
         };
         let thread = std::thread::Builder::new()
             .name("gpu-inverter".to_owned())
             .spawn(move || pool.install(work))
             .map_err(|source| IndexError::Inverter { source: Box::new(source) })?;
         Ok(Box::new(Batches {
-            device: self.device.clone(),
             most_text,
-            early,
-            made: 0,
-            filling: None,
+            filling: Batch::default(),
             full: Some(full),
-            free,
+            facts,
             thread: Some(thread),
+            ending: self.ending.clone(),
         }))
     }
 }
 
 /// Text of consecutive documents.
+#[derive(Default)]
 struct Batch {
-    text: Text,
-    len: usize,
-}
-
-/// Page-locked memory, from which copies are fast, or other memory if there is none.
-enum Text {
-    Locked(Pinned<u8>),
-    Other(Vec<u8>),
-    /// Memory for text that was read before the device was open.
-    Early(Vec<u8>),
+    pieces: Vec<Vec<u8>>,
+    bytes: usize,
+    documents: usize,
 }
 
 impl Batch {
-    fn new(device: Option<&Device>, bytes: usize) -> Self {
-        let text = match device.map(|device| device.pinned(bytes)) {
-            Some(Ok(pinned)) => Text::Locked(pinned),
-            Some(Err(_)) => Text::Other(vec![0; bytes]),
-            None => Text::Early(vec![0; bytes]),
-        };
-        Batch { text, len: 0 }
-    }
-
-    fn push(&mut self, bytes: &[u8]) -> std::result::Result<(), DeviceError> {
-        let room = match &mut self.text {
-            Text::Locked(pinned) => pinned.write()?,
-            Text::Other(bytes) | Text::Early(bytes) => bytes,
-        };
-        room[self.len..self.len + bytes.len()].copy_from_slice(bytes);
-        self.len += bytes.len();
-        Ok(())
-    }
-
-    fn bytes(&self) -> std::result::Result<&[u8], DeviceError> {
-        Ok(match &self.text {
-            Text::Locked(pinned) => &pinned.read()?[..self.len],
-            Text::Other(bytes) | Text::Early(bytes) => &bytes[..self.len],
-        })
+    fn push(&mut self, text: Vec<u8>, documents: usize) {
+        self.bytes += text.len();
+        self.documents += documents;
+        self.pieces.push(text);
     }
 }
 
@@ -227,16 +212,12 @@ enum Job {
 
 /// The side of the builder: fills batches.
 struct Batches {
-    device: Opening,
     most_text: usize,
-    /// The most batches before the device is open.
-    early: usize,
-    /// Batches there are now.
-    made: usize,
-    filling: Option<Batch>,
+    filling: Batch,
     full: Option<SyncSender<Job>>,
-    free: Receiver<Batch>,
-    thread: Option<JoinHandle<Result<DocumentFacts>>>,
+    facts: Receiver<Result<DocumentFacts>>,
+    thread: Option<JoinHandle<()>>,
+    ending: Arc<Ending>,
 }
 
 impl Batches {
@@ -244,80 +225,65 @@ impl Batches {
         match self.full.as_ref().map(|full| full.send(job)) {
             Some(Ok(())) => Ok(()),
             // Only a thread that has failed takes no more, and its error says why.
-            _ => Err(self.join().err().unwrap_or(IndexError::Cancelled)),
+            _ => Err(self.facts().err().unwrap_or(IndexError::Cancelled)),
         }
     }
 
     fn send_filling(&mut self) -> Result<()> {
-        match self.filling.take() {
-            Some(batch) if batch.len > 0 => self.send(Job::Batch(batch)),
+        match std::mem::take(&mut self.filling) {
+            batch if batch.documents > 0 => self.send(Job::Batch(batch)),
             _ => Ok(()),
         }
     }
 
-    fn join(&mut self) -> Result<DocumentFacts> {
+    /// What the thread found, as soon as it has ended with the text.
+    fn facts(&mut self) -> Result<DocumentFacts> {
         self.full = None;
-        match self.thread.take().map(JoinHandle::join) {
-            Some(Ok(result)) => result,
-            Some(Err(panic)) => std::panic::resume_unwind(panic),
-            None => Err(IndexError::Cancelled),
+        match (self.facts.recv(), self.thread.take()) {
+            (Ok(facts), thread) => {
+                let mut ending = self.ending.0.lock().unwrap_or_else(PoisonError::into_inner);
+                ending.extend(thread);
+                facts
+            }
+            (Err(_), Some(thread)) => match thread.join() {
+                Ok(()) => Err(IndexError::Cancelled),
+                Err(panic) => std::panic::resume_unwind(panic),
+            },
+            (Err(_), None) => Err(IndexError::Cancelled),
         }
     }
 
-    /// An empty batch, as soon as there is one.
-    fn next(&mut self) -> Result<Batch> {
-        loop {
-            let open = self.device.now();
-            let most = if open.is_some() { BATCHES } else { self.early };
-            let batch = match self.free.try_recv() {
-                Ok(batch) => batch,
-                Err(_) if self.made < most => {
-                    self.made += 1;
-                    return Ok(Batch::new(open, self.most_text));
+    /// Text that is larger than a batch: whole documents, as many as there is room for.
+    fn add_in_parts(&mut self, mut text: &[u8]) -> Result<()> {
+        while !text.is_empty() {
+            let most = &text[..text.len().min(self.most_text)];
+            match most.iter().rposition(|&byte| byte == END_OF_DOCUMENT) {
+                Some(end) => {
+                    let (part, rest) = text.split_at(end + 1);
+                    self.filling.push(part.to_vec(), documents_of(part));
+                    self.send_filling()?;
+                    text = rest;
                 }
-                Err(_) => match self.free.recv() {
-                    Ok(batch) => batch,
-                    Err(_) => return Err(self.join().err().unwrap_or(IndexError::Cancelled)),
-                },
-            };
-            match batch.text {
-                // Others take its place, from which copies are fast.
-                Text::Early(_) if self.device.now().is_some() => self.made -= 1,
-                _ => return Ok(batch),
+                None => {
+                    let end = text.iter().position(|&byte| byte == END_OF_DOCUMENT);
+                    let (document, rest) = text.split_at(end.map_or(text.len(), |end| end + 1));
+                    self.send(Job::Document(document.to_vec()))?;
+                    text = rest;
+                }
             }
         }
+        Ok(())
     }
 }
 
 impl BatchInverter for Batches {
-    fn add(&mut self, mut text: &[u8]) -> Result<()> {
-        while !text.is_empty() {
-            let filled = self.filling.as_ref().map_or(0, |batch| batch.len);
-            let room = self.most_text - filled;
-            // Whole documents, as many as there is room for.
-            let fits = match text.len() <= room {
-                true => text.len(),
-                false => {
-                    let end = text[..room].iter().rposition(|&byte| byte == END_OF_DOCUMENT);
-                    end.map_or(0, |end| end + 1)
-                }
-            };
-            if fits > 0 {
-                let mut batch = match self.filling.take() {
-                    Some(batch) => batch,
-                    None => self.next()?,
-                };
-                batch.push(&text[..fits]).map_err(device_error)?;
-                self.filling = Some(batch);
-                text = &text[fits..];
-            } else if filled > 0 {
-                self.send_filling()?;
-            } else {
-                let end = text.iter().position(|&byte| byte == END_OF_DOCUMENT);
-                let (document, rest) = text.split_at(end.map_or(text.len(), |end| end + 1));
-                self.send(Job::Document(document.to_vec()))?;
-                text = rest;
-            }
+    fn add(&mut self, text: Vec<u8>, documents: usize) -> Result<()> {
+        if self.filling.bytes + text.len() > self.most_text {
+            self.send_filling()?;
+        }
+        match text.len() <= self.most_text {
+            true => self.filling.push(text, documents),
+            false => self.add_in_parts(&text)?,
         }
         Ok(())
     }
@@ -325,7 +291,7 @@ impl BatchInverter for Batches {
     fn finish(mut self: Box<Self>) -> Result<DocumentFacts> {
         self.send_filling()?;
         self.send(Job::Finish)?;
-        self.join()
+        self.facts()
     }
 }
 
@@ -339,8 +305,22 @@ impl Drop for Batches {
     }
 }
 
+/// How many documents a text has.
+fn documents_of(text: &[u8]) -> usize {
+    text.iter().filter(|&&byte| byte == END_OF_DOCUMENT).count()
+}
+
 fn failure(error: &dyn fmt::Display) -> String {
     format!("the GPU cannot go on: {error}; the CPU inverts the rest, and the index is the same")
+}
+
+/// A batch whose postings are being copied to the host. Its text is kept until they are there: if the device fails, the CPU needs it.
+struct Fetching {
+    pieces: Vec<Vec<u8>>,
+    first: u32,
+    lists: ListBatch,
+    postings: DevicePostings,
+    copied: Receiver<Result<(Vec<u32>, Vec<u32>), DeviceError>>,
 }
 
 /// The side of the GPU.
@@ -354,6 +334,8 @@ struct Driver {
     on_failure: OnFailure,
     terms: Terms,
     facts: Vec<(u32, u64)>,
+    /// The batch before, if its postings are still being copied.
+    fetching: Option<Fetching>,
     batches: Vec<ListBatch>,
     /// Postings of the batches on the device, as long as it is to encode them.
     kept: Option<Vec<DevicePostings>>,
@@ -378,19 +360,17 @@ impl Driver {
         Ok(())
     }
 
-    fn work(&mut self, jobs: &Receiver<Job>, free: &Sender<Batch>) -> Result<DocumentFacts> {
+    fn work(&mut self, jobs: &Receiver<Job>) -> Result<DocumentFacts> {
         loop {
             match jobs.recv().map_err(|_| IndexError::Cancelled)? {
                 Job::Finish => break,
                 Job::Document(text) => self.on_cpu(&text)?,
-                Job::Batch(mut batch) => {
-                    self.invert(batch.bytes().map_err(device_error)?)?;
-                    batch.len = 0;
-                    // Nobody takes it if the build has ended.
-                    _ = free.send(batch);
+                Job::Batch(Batch { pieces, documents, .. }) => {
+                    self.invert(pieces, documents)?;
                 }
             }
         }
+        self.take_fetched()?;
         let batches = std::mem::take(&mut self.batches);
         let lists = sorted(&self.terms, batches);
         let mut facts = DocumentFacts {
@@ -420,28 +400,44 @@ impl Driver {
     }
 
     fn on_cpu(&mut self, text: &[u8]) -> Result<()> {
+        self.take_fetched()?;
         let first = self.facts.len() as u32;
-        let mut postings = Postings::default();
-        let facts =
-            cpu::invert(self.analyzer, &self.rules, text, first, &mut self.terms, &mut postings);
-        let lists = postings.batch();
+        let (lists, facts) = self.invert_on_cpu(text, first);
+        self.facts.extend(facts);
         // If it fails, the next batch shows why.
         let uploaded = match (&self.worker, &self.kept) {
             (Some(worker), Some(_)) => worker.upload(&lists).ok(),
             _ => None,
         };
-        self.take(lists, facts, uploaded)
+        self.take(lists, uploaded)
+    }
+
+    fn invert_on_cpu(&mut self, text: &[u8], first: u32) -> (ListBatch, Vec<(u32, u64)>) {
+        let mut postings = Postings::default();
+        let (rules, terms) = (&self.rules, &mut self.terms);
+        let facts = cpu::invert(self.analyzer, rules, text, first, terms, &mut postings);
+        (postings.batch(), facts)
+    }
+
+    /// Takes the lists of the batch before, once they are there.
+    fn take_fetched(&mut self) -> Result<()> {
+        let Some(fetching) = self.fetching.take() else { return Ok(()) };
+        let Fetching { pieces, first, lists, postings, copied } = fetching;
+        match copied.recv().map_err(|_| IndexError::Cancelled)? {
+            Ok((docs, freqs)) => self.take(ListBatch { docs, freqs, ..lists }, Some(postings)),
+            Err(error) if self.on_failure == OnFailure::Stop => Err(device_error(error)),
+            Err(error) => {
+                self.worker = None;
+                self.notices.push(failure(&error));
+                let (lists, _) = self.invert_on_cpu(&pieces.concat(), first);
+                self.take(lists, None)
+            }
+        }
     }
 
     /// Keeps lists of the next documents, and spills all if there are too many.
-    fn take(
-        &mut self,
-        lists: ListBatch,
-        facts: Vec<(u32, u64)>,
-        postings: Option<DevicePostings>,
-    ) -> Result<()> {
+    fn take(&mut self, lists: ListBatch, postings: Option<DevicePostings>) -> Result<()> {
         self.batches.push(lists);
-        self.facts.extend(facts);
         self.kept = self.kept.take().zip(postings).map(|(mut kept, postings)| {
             kept.push(postings);
             kept
@@ -456,35 +452,50 @@ impl Driver {
         Ok(())
     }
 
-    /// Inverts whole documents. If they are too many for the device, it takes half of them at a time.
-    fn invert(&mut self, text: &[u8]) -> Result<()> {
-        if text.is_empty() {
+    /// Inverts whole documents, whose text is in pieces. If they are too many for the device, it takes half of them at a time.
+    fn invert(&mut self, pieces: Vec<Vec<u8>>, documents: usize) -> Result<()> {
+        if documents == 0 {
             return Ok(());
         }
-        let Some(worker) = &mut self.worker else { return self.on_cpu(text) };
-        let ends = |text: &[u8]| text.iter().filter(|&&byte| byte == END_OF_DOCUMENT).count();
-        let documents: usize = text.par_chunks(1 << 20).map(ends).sum();
+        let Some(worker) = &mut self.worker else { return self.on_cpu(&pieces.concat()) };
         let first = self.facts.len() as u32;
-        match worker.invert(text, documents as u32, first, &mut self.terms) {
-            Ok(Inverted::Lists(lists, facts, postings)) => self.take(lists, facts, Some(postings)),
-            Ok(Inverted::Collision) => self.on_cpu(text),
+        match worker.invert(&pieces, documents as u32, first, &mut self.terms) {
+            Ok(Inverted::Counted(counted)) => self.fetch(pieces, first, counted),
+            Ok(Inverted::Collision) => self.on_cpu(&pieces.concat()),
             Ok(Inverted::TooManyWords)
             | Err(DeviceError::OutOfMemory { .. } | DeviceError::TooLarge { .. }) => {
-                match halves(text) {
+                let text = pieces.concat();
+                match halves(&text) {
                     Some((before, after)) => {
-                        self.invert(before)?;
-                        self.invert(after)
+                        self.invert(vec![before.to_vec()], documents_of(before))?;
+                        self.invert(vec![after.to_vec()], documents_of(after))
                     }
-                    None => self.on_cpu(text),
+                    None => self.on_cpu(&text),
                 }
             }
             Err(error) if self.on_failure == OnFailure::Stop => Err(device_error(error)),
             Err(error) => {
                 self.worker = None;
                 self.notices.push(failure(&error));
-                self.on_cpu(text)
+                self.on_cpu(&pieces.concat())
             }
         }
+    }
+}
+
+impl Driver {
+    /// Has the postings of a batch copied, after those of the batch before.
+    fn fetch(&mut self, pieces: Vec<Vec<u8>>, first: u32, counted: Counted) -> Result<()> {
+        self.take_fetched()?;
+        // If that failed, the device is gone.
+        let Some(worker) = &self.worker else { return self.on_cpu(&pieces.concat()) };
+        let Counted { lists, facts, postings } = counted;
+        self.facts.extend(facts);
+        let (send, copied) = sync_channel(1);
+        let (fetcher, of_batch) = (worker.fetcher.clone(), postings.clone());
+        rayon::spawn(move || _ = send.send(fetcher.postings(&of_batch)));
+        self.fetching = Some(Fetching { pieces, first, lists, postings, copied });
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::borrow::Cow;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytemuck::Pod;
 use rayon::prelude::*;
@@ -22,20 +22,29 @@ use crate::word_table::{Full, WordTable, Words};
 const THREADS: u32 = 256;
 /// Frequencies below this have their square in a table on the device; the host adds those of others, of which there are next to none.
 const SQUARES: u32 = 1 << 16;
-/// Bytes of page-locked memory through which results are copied. To lock memory takes longer than to copy.
-const STAGE: usize = 64 << 20;
+/// Bytes of page-locked memory through which text and results are copied, twice. To lock memory takes much longer than to copy it, and holds up the device.
+const STAGE: usize = 8 << 20;
 
 /// How a batch ended that did not fail.
 pub(crate) enum Inverted {
-    /// Lists, length and sum of squares of each document, and the postings of the lists on the device.
-    Lists(ListBatch, Vec<(u32, u64)>, DevicePostings),
+    Counted(Counted),
     /// The batch has too many words for the table.
     TooManyWords,
     /// Two words of the batch have the same hash.
     Collision,
 }
 
+/// A batch whose postings are still on the device alone.
+pub(crate) struct Counted {
+    /// Its lists, without documents and frequencies.
+    pub(crate) lists: ListBatch,
+    /// Length and sum of squares of each document.
+    pub(crate) facts: Vec<(u32, u64)>,
+    pub(crate) postings: DevicePostings,
+}
+
 /// Documents and frequencies of a batch on the device.
+#[derive(Clone)]
 pub(crate) struct DevicePostings {
     pub(crate) docs: Buffer<u32>,
     pub(crate) freqs: Buffer<u32>,
@@ -61,8 +70,22 @@ pub(crate) struct Worker {
     classes: Buffer<u8>,
     squares: Buffer<u64>,
     table: WordTable,
-    /// Page-locked memory for copies from the device.
-    stage: Mutex<Option<Pinned<u8>>>,
+    stages: Stages,
+    pub(crate) fetcher: Arc<Fetcher>,
+}
+
+/// Page-locked memory for copies; none if there is none to have, which only makes them slower.
+type Stages = Mutex<Option<[Pinned<u8>; 2]>>;
+
+fn stages(device: &Device) -> Stages {
+    let two = device.pinned(STAGE).and_then(|one| Ok([one, device.pinned(STAGE)?]));
+    Mutex::new(two.ok())
+}
+
+/// Copies values to the host, while the device works on the next batch.
+pub(crate) struct Fetcher {
+    stream: Stream,
+    stages: Stages,
 }
 
 impl Worker {
@@ -71,6 +94,8 @@ impl Worker {
         analyzer: Analyzer,
         memory: u64,
     ) -> Result<Self, DeviceError> {
+        // Each batch needs about the same buffers as the one before.
+        device.keep_freed(memory / 4);
         let stream = device.stream()?;
         let rules = WordRules::of(analyzer);
         let squares: Vec<u64> =
@@ -85,7 +110,8 @@ impl Worker {
             classes: device.upload(&stream, &rules.classes)?,
             squares: device.upload(&stream, &squares)?,
             table: WordTable::new(device, memory / 4)?,
-            stage: Mutex::default(),
+            stages: stages(device),
+            fetcher: Arc::new(Fetcher { stream: device.stream()?, stages: stages(device) }),
             stream,
             analyzer,
             rules,
@@ -95,12 +121,12 @@ impl Worker {
     /// Inverts flat text of documents, of which the first has number `first_doc`. If it does not succeed, nothing has changed but for what the table knows.
     pub(crate) fn invert(
         &mut self,
-        text: &[u8],
+        pieces: &[Vec<u8>],
         documents: u32,
         first_doc: u32,
         terms: &mut Terms,
     ) -> Result<Inverted, DeviceError> {
-        let inverted = self.try_invert(text, documents, first_doc, terms);
+        let inverted = self.try_invert(pieces, documents, first_doc, terms);
         if inverted.is_err() {
             self.table.drop_words();
         }
@@ -109,32 +135,25 @@ impl Worker {
 
     fn try_invert(
         &mut self,
-        text: &[u8],
+        pieces: &[Vec<u8>],
         documents: u32,
         first_doc: u32,
         terms: &mut Terms,
     ) -> Result<Inverted, DeviceError> {
         let stream = self.stream.clone();
         let device = stream.device();
-        let on_device = device.buffer(FindWords::padded(text.len()))?;
-        stream.upload(text, &on_device.slice(..text.len()))?;
-        let counted = self.find.count(&stream, &on_device, text.len(), &self.classes)?;
+        let len = pieces.iter().map(Vec::len).sum();
+        let on_device = device.buffer(FindWords::padded(len))?;
+        self.upload_text(pieces, &on_device)?;
+        let counted = self.find.count(&stream, &on_device, len, &self.classes)?;
         let count = counted.count as usize;
         let (starts, docs) = (device.buffer(count)?, device.buffer(count)?);
-        self.find.write(
-            &stream,
-            &on_device,
-            text.len(),
-            &self.classes,
-            &counted,
-            &starts,
-            &docs,
-        )?;
+        self.find.write(&stream, &on_device, len, &self.classes, &counted, &starts, &docs)?;
         drop(counted);
 
         let words = Words {
             text: &on_device,
-            len: text.len() as u32,
+            len: len as u32,
             starts: &starts,
             classes: &self.classes,
             lower: self.rules.lower,
@@ -208,7 +227,8 @@ impl Worker {
         if kept == 0 {
             let lists = ListBatch { starts: vec![0], ..ListBatch::default() };
             let postings = DevicePostings { docs: device.buffer(0)?, freqs: device.buffer(0)? };
-            return Ok(Inverted::Lists(lists, vec![(0, 0); documents as usize], postings));
+            let facts = vec![(0, 0); documents as usize];
+            return Ok(Inverted::Counted(Counted { lists, facts, postings }));
         }
         let scratch = device.buffer(RadixSort::scratch_len(kept))?;
         let at = self.sort.sort(stream, terms, docs, bits_for(all_terms), &scratch)?;
@@ -248,22 +268,22 @@ impl Worker {
             .buffer(&terms_of_lists);
         // SAFETY: runs lie within the postings, and there is room for each.
         unsafe { stream.launch(&self.keys, Grid::over(lists, THREADS), &args) }?;
-        let batch = ListBatch {
+        let lists = ListBatch {
             terms: stream.download(&terms_of_lists)?,
             starts: stream.download(&starts.slice(..=lists))?,
-            docs: self.fetch(&posting_docs)?,
-            freqs: self.fetch(&freqs)?,
+            ..ListBatch::default()
         };
         let lengths = stream.download(&lengths)?;
         let mut squares = stream.download(&squares)?;
+        let postings = DevicePostings { docs: posting_docs, freqs };
         if stream.download(&most)?[0] > 0 {
-            let high = batch.docs.iter().zip(&batch.freqs).filter(|(_, freq)| **freq >= SQUARES);
-            for (&doc, &freq) in high {
+            let (docs, freqs) = self.fetcher.postings(&postings)?;
+            for (doc, freq) in docs.into_iter().zip(freqs).filter(|pair| pair.1 >= SQUARES) {
                 squares[(doc - first_doc) as usize] += cosine::square(freq);
             }
         }
         let facts = lengths.into_iter().zip(squares).collect();
-        Ok(Inverted::Lists(batch, facts, DevicePostings { docs: posting_docs, freqs }))
+        Ok(Inverted::Counted(Counted { lists, facts, postings }))
     }
 
     /// Postings of a batch that the CPU has inverted, on the device.
@@ -276,27 +296,38 @@ impl Worker {
         &self.stream
     }
 
-    /// Copies values to the host. The copy to page-locked memory is fast, and all threads take part in moving them on.
-    pub(crate) fn fetch<T: Pod + Send + Sync>(
-        &self,
-        from: &Buffer<T>,
-    ) -> Result<Vec<T>, DeviceError> {
-        let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
-        if stage.is_none() && from.bytes() >= STAGE / 64 {
-            // Without page-locked memory, copies are only slower.
-            *stage = self.stream.device().pinned(STAGE).ok();
+    /// Copies text to the device. All threads take part in copying it to page-locked memory, from where it goes on while they copy the next part.
+    fn upload_text(&self, pieces: &[Vec<u8>], to: &Buffer<u8>) -> Result<(), DeviceError> {
+        let mut stages = self.stages.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut at, mut filled, mut part) = (0, 0, Vec::new());
+        let mut left =
+            pieces.iter().map(Vec::as_slice).filter(|piece| !piece.is_empty()).peekable();
+        let mut rest: &[u8] = &[];
+        while !rest.is_empty() || left.peek().is_some() {
+            if rest.is_empty() {
+                rest = left.next().unwrap_or_default();
+            }
+            let (now, later) = rest.split_at(rest.len().min(STAGE - filled));
+            part.push(now);
+            filled += now.len();
+            rest = later;
+            if filled < STAGE && (!rest.is_empty() || left.peek().is_some()) {
+                continue;
+            }
+            let on_device = to.slice(at..at + filled);
+            match stages.as_mut() {
+                Some(stages) => {
+                    let stage = &mut stages[at / STAGE % 2];
+                    copy_all(&part, stage.write()?);
+                    self.stream.copy_in(stage, 0, &on_device)?;
+                }
+                None => self.stream.upload(&part.concat(), &on_device)?,
+            }
+            at += filled;
+            filled = 0;
+            part.clear();
         }
-        let Some(stage) = stage.as_mut() else { return self.stream.download(from) };
-        let mut values = Vec::with_capacity(from.len());
-        let at_a_time = STAGE / size_of::<T>();
-        for start in (0..from.len()).step_by(at_a_time) {
-            let part = from.slice(start..from.len().min(start + at_a_time));
-            self.stream.copy_out(&part.cast(), stage, 0)?;
-            self.stream.synchronize()?;
-            let copied: &[T] = bytemuck::cast_slice(&stage.read()?[..part.bytes()]);
-            values.par_extend(copied.par_iter().copied());
-        }
-        Ok(values)
+        Ok(())
     }
 
     /// Writes where runs of equal values begin, and the end behind them; returns their number.
@@ -309,6 +340,59 @@ impl Worker {
         let scratch = self.stream.device().buffer(Runs::scratch_len(len))?;
         self.runs.launch(&self.stream, arrays, len, starts, &scratch)?;
         Ok(self.stream.download(&Runs::count(&scratch))?[0] as usize)
+    }
+}
+
+impl Fetcher {
+    /// Documents and frequencies.
+    pub(crate) fn postings(
+        &self,
+        postings: &DevicePostings,
+    ) -> Result<(Vec<u32>, Vec<u32>), DeviceError> {
+        Ok((self.fetch(&postings.docs)?, self.fetch(&postings.freqs)?))
+    }
+
+    /// Copies values, of which the device must have written all. A part goes to page-locked memory while all threads take part in moving the one before on.
+    pub(crate) fn fetch<T: Pod + Send + Sync>(
+        &self,
+        from: &Buffer<T>,
+    ) -> Result<Vec<T>, DeviceError> {
+        let mut stages = self.stages.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some([one, other]) = stages.as_mut() else { return self.stream.download(from) };
+        let (mut now, mut next) = (one, other);
+        let mut values = Vec::with_capacity(from.len());
+        let at_a_time = STAGE / size_of::<T>();
+        let part = |start: usize| from.slice(start..from.len().min(start + at_a_time));
+        let mut start = 0;
+        self.stream.copy_out(&part(start).cast(), now, 0)?;
+        while start < from.len() {
+            let (copied, after) = (part(start), start + at_a_time);
+            if after < from.len() {
+                self.stream.copy_out(&part(after).cast(), next, 0)?;
+            }
+            let copied: &[T] = bytemuck::cast_slice(&now.read()?[..copied.bytes()]);
+            values.par_extend(copied.par_iter().copied());
+            std::mem::swap(&mut now, &mut next);
+            start = after;
+        }
+        Ok(values)
+    }
+}
+
+/// Copies slices one after the other, each by some thread.
+fn copy_all(from: &[&[u8]], mut to: &mut [u8]) {
+    let mut copies = Vec::with_capacity(from.len());
+    for from in from {
+        let (here, rest) = std::mem::take(&mut to).split_at_mut(from.len());
+        copies.push((here, *from));
+        to = rest;
+    }
+    copies.into_par_iter().for_each(|(to, from)| to.copy_from_slice(from));
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.stream.device().keep_freed(0);
     }
 }
 

@@ -41,6 +41,38 @@ pub struct MemoryUse {
     pub budget: Option<u64>,
 }
 
+/// Memory that buffers gave back and the driver did not get: to allocate and to free takes it longer than many a kernel.
+#[derive(Default)]
+struct Kept {
+    /// The most bytes to keep.
+    most: u64,
+    bytes: u64,
+    blocks: Vec<(u64, Address)>,
+}
+
+impl Kept {
+    /// A block with room for this many bytes, and not for many more.
+    fn take(&mut self, bytes: u64) -> Option<(u64, Address)> {
+        let fits = |&(room, _): &(u64, Address)| bytes <= room && room <= bytes + bytes / 4;
+        let best = (0..self.blocks.len())
+            .filter(|&i| fits(&self.blocks[i]))
+            .min_by_key(|&i| self.blocks[i].0)?;
+        let block = self.blocks.swap_remove(best);
+        self.bytes -= block.0;
+        Some(block)
+    }
+
+    /// Whether a block is kept; if not, the driver gets it.
+    fn keep(&mut self, block: (u64, Address)) -> bool {
+        let keeps = self.bytes + block.0 <= self.most;
+        if keeps {
+            self.bytes += block.0;
+            self.blocks.push(block);
+        }
+        keeps
+    }
+}
+
 /// What all objects of a device share.
 pub(crate) struct Context {
     pub(crate) driver: Driver,
@@ -48,6 +80,7 @@ pub(crate) struct Context {
     device: c_int,
     raw: Handle,
     memory: Mutex<MemoryUse>,
+    kept: Mutex<Kept>,
     modules: Mutex<HashMap<u128, Module>>,
     compiler: OnceLock<Result<Compiler, DeviceError>>,
     /// The trace that times what streams do, if there is one.
@@ -106,6 +139,7 @@ impl Device {
             device,
             raw,
             memory: Mutex::new(MemoryUse { budget, ..MemoryUse::default() }),
+            kept: Mutex::default(),
             modules: Mutex::default(),
             compiler: OnceLock::new(),
             trace: Mutex::default(),
@@ -148,6 +182,12 @@ impl Device {
         }
         let left = memory.budget.map_or(u64::MAX, |b| b.saturating_sub(memory.current));
         Err(DeviceError::TooLarge { needed, available, budget: needed > left })
+    }
+
+    /// From now on, up to this many bytes that buffers give back are kept for other buffers, within the budget. They count as available.
+    pub fn keep_freed(&self, most: u64) {
+        lock(&self.0.kept).most = most;
+        self.0.release_kept(most);
     }
 
     /// A new stream, that is, a sequence of work.
@@ -236,47 +276,87 @@ impl Context {
         self.driver.check("cuMemGetInfo", status)?;
         let memory = lock(&self.memory);
         let within = memory.budget.map_or(u64::MAX, |b| b.saturating_sub(memory.current));
-        Ok(within.min(free as u64))
+        Ok(within.min(free as u64 + lock(&self.kept).bytes))
     }
 
-    pub(crate) fn allocate(&self, bytes: u64) -> Result<Address, DeviceError> {
-        {
-            // A request for more than the device has at all is refused here, because drivers report absurd sizes with different errors.
-            let mut memory = lock(&self.memory);
-            let left = memory.budget.map_or(u64::MAX, |b| b.saturating_sub(memory.current));
-            if bytes > left.min(self.info.memory) {
-                return Err(DeviceError::OutOfMemory {
-                    asked: bytes,
-                    used: memory.current,
-                    available: left.min(self.info.memory),
-                    budget: bytes > left,
-                });
+    /// Memory with room for this many bytes, and the bytes it has.
+    pub(crate) fn allocate(&self, bytes: u64) -> Result<(u64, Address), DeviceError> {
+        let kept = lock(&self.kept).take(bytes);
+        let room = kept.map_or(bytes, |(room, _)| room);
+        let counted = self.count(room);
+        let result = match (counted, kept) {
+            (Err(error), kept) => {
+                if let Some((_, address)) = kept {
+                    self.free_at(address);
+                }
+                return Err(error);
             }
-            memory.current += bytes;
-        }
-        let result = self.bind().and_then(|()| {
-            let mut address = 0;
-            // SAFETY: a valid pointer. Zero bytes cannot be allocated, so an empty buffer has a few bytes.
-            let status =
-                unsafe { (self.driver.cuMemAlloc_v2)(&mut address, bytes.max(16) as usize) };
-            if status == OUT_OF_MEMORY {
-                let used = lock(&self.memory).current - bytes;
-                let available = self.available().unwrap_or(0);
-                return Err(DeviceError::OutOfMemory {
-                    asked: bytes,
-                    used,
-                    available,
-                    budget: false,
-                });
-            }
-            self.driver.check("cuMemAlloc", status).map(|()| address)
-        });
+            (Ok(()), Some(block)) => Ok(block),
+            (Ok(()), None) => self.allocate_new(bytes).map(|address| (bytes, address)),
+        };
         let mut memory = lock(&self.memory);
         match result {
             Ok(_) => memory.peak = memory.peak.max(memory.current),
-            Err(_) => memory.current -= bytes,
+            Err(_) => memory.current -= room,
         }
         result
+    }
+
+    /// Counts bytes as held, if there is room for them.
+    fn count(&self, bytes: u64) -> Result<(), DeviceError> {
+        // A request for more than the device has at all is refused here, because drivers report absurd sizes with different errors.
+        let mut memory = lock(&self.memory);
+        let left = memory.budget.map_or(u64::MAX, |b| b.saturating_sub(memory.current));
+        if bytes > left.min(self.info.memory) {
+            return Err(DeviceError::OutOfMemory {
+                asked: bytes,
+                used: memory.current,
+                available: left.min(self.info.memory),
+                budget: bytes > left,
+            });
+        }
+        memory.current += bytes;
+        Ok(())
+    }
+
+    /// Memory from the driver, after it has been counted. Memory that is kept makes room if it has to.
+    fn allocate_new(&self, bytes: u64) -> Result<Address, DeviceError> {
+        self.bind()?;
+        let (budget, current) = {
+            let memory = lock(&self.memory);
+            (memory.budget, memory.current)
+        };
+        self.release_kept(budget.map_or(u64::MAX, |budget| budget.saturating_sub(current)));
+        let mut address = 0;
+        // SAFETY: a valid pointer. Zero bytes cannot be allocated, so an empty buffer has a few bytes.
+        let mut allocate =
+            || unsafe { (self.driver.cuMemAlloc_v2)(&mut address, bytes.max(16) as usize) };
+        let mut status = allocate();
+        if status == OUT_OF_MEMORY && self.release_kept(0) {
+            status = allocate();
+        }
+        if status == OUT_OF_MEMORY {
+            let used = lock(&self.memory).current - bytes;
+            let available = self.available().unwrap_or(0);
+            return Err(DeviceError::OutOfMemory { asked: bytes, used, available, budget: false });
+        }
+        self.driver.check("cuMemAlloc", status).map(|()| address)
+    }
+
+    /// Gives the driver kept memory until at most this many bytes are left; says whether there was any.
+    fn release_kept(&self, most: u64) -> bool {
+        let mut released = false;
+        loop {
+            let block = {
+                let mut kept = lock(&self.kept);
+                let block = if kept.bytes > most { kept.blocks.pop() } else { None };
+                kept.bytes -= block.map_or(0, |(room, _)| room);
+                block
+            };
+            let Some((_, address)) = block else { return released };
+            self.free_at(address);
+            released = true;
+        }
     }
 
     /// Makes this the thread's current context and waits until nothing runs in it. Comes before driver calls that would themselves wait.
@@ -285,13 +365,20 @@ impl Context {
         self.watch.settle()
     }
 
-    /// Frees memory from `allocate`. The driver waits for work that uses it.
-    pub(crate) fn free(&self, address: Address, bytes: u64) {
+    /// Takes memory of `allocate` back. What runs may use it, so this waits.
+    pub(crate) fn free(&self, room: u64, address: Address) {
+        let idle = self.settle().is_ok();
+        lock(&self.memory).current -= room;
+        if idle && !lock(&self.kept).keep((room, address)) {
+            self.free_at(address);
+        }
+    }
+
+    fn free_at(&self, address: Address) {
         if self.settle().is_ok() {
-            // SAFETY: allocated by `allocate`, and its only owner is being dropped.
+            // SAFETY: allocated by `allocate_new`, and nobody else has it.
             unsafe { (self.driver.cuMemFree_v2)(address) };
         }
-        lock(&self.memory).current -= bytes;
     }
 
     pub(crate) fn allocate_pinned(&self, bytes: usize) -> Result<*mut c_void, DeviceError> {
@@ -314,6 +401,7 @@ impl Drop for Context {
             // Both calls would wait for the hanging kernel.
             return;
         }
+        self.release_kept(0);
         if self.bind().is_ok() {
             for (_, module) in lock(&self.modules).drain() {
                 module.unload(&self.driver);

@@ -29,20 +29,21 @@ pub struct Buffer<T> {
 pub(crate) struct Allocation {
     device: Device,
     address: Address,
-    bytes: u64,
+    /// Bytes there is room for.
+    room: u64,
 }
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        self.device.0.free(self.address, self.bytes);
+        self.device.0.free(self.room, self.address);
     }
 }
 
 impl<T: Pod> Buffer<T> {
     pub(crate) fn new(device: &Device, len: usize) -> Result<Self, DeviceError> {
         let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
-        let address = device.0.allocate(bytes)?;
-        let allocation = Arc::new(Allocation { device: device.clone(), address, bytes });
+        let (room, address) = device.0.allocate(bytes)?;
+        let allocation = Arc::new(Allocation { device: device.clone(), address, room });
         Ok(Buffer { allocation, start: 0, len, kind: PhantomData })
     }
 

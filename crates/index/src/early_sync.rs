@@ -1,20 +1,32 @@
-//! A file that the system begins to write to disk long before it is complete.
+//! A file that is written, and brought to disk, while its next bytes are still being made.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::io::{self, Write};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
+/// Bytes that are handed to the system at a time.
+const BUFFER: usize = 1 << 20;
+/// Buffers that wait to be written.
+const WAITING: usize = 4;
 /// Bytes after which another part is synced.
 const PART: usize = 32 << 20;
 
-/// Writes a file. While one part is written, another thread syncs those before it, so that at the end there is little to wait for.
+/// Writes a file. A thread hands bytes to the system, which takes as long as making them, and another one syncs them, so that at the end there is little to wait for.
 pub(crate) struct EarlySync {
-    file: BufWriter<File>,
-    /// Bytes since a part was last handed on.
-    since: usize,
+    file: File,
+    /// What comes next.
+    buffer: Vec<u8>,
     /// None for a file that is small so far.
-    syncing: Option<Syncing>,
+    writing: Option<Writing>,
+}
+
+/// The thread that writes. Only it writes until it has ended.
+struct Writing {
+    full: SyncSender<Vec<u8>>,
+    /// Buffers it is done with.
+    empty: Receiver<Vec<u8>>,
+    thread: JoinHandle<io::Result<()>>,
 }
 
 struct Syncing {
@@ -25,47 +37,98 @@ struct Syncing {
 
 impl EarlySync {
     pub(crate) fn new(file: File) -> Self {
-        EarlySync { file: BufWriter::with_capacity(1 << 20, file), since: 0, syncing: None }
+        EarlySync { file, buffer: Vec::with_capacity(BUFFER), writing: None }
     }
 
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all(bytes)?;
-        self.since += bytes.len();
-        if self.since >= PART {
-            self.since = 0;
-            self.sync_in_background();
+    pub(crate) fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let (now, later) = bytes.split_at(bytes.len().min(BUFFER - self.buffer.len()));
+            self.buffer.extend_from_slice(now);
+            bytes = later;
+            if self.buffer.len() == BUFFER {
+                self.hand_on()?;
+            }
         }
         Ok(())
     }
 
-    fn sync_in_background(&mut self) {
-        if self.syncing.is_none() {
-            self.syncing = Syncing::start(self.file.get_ref()).ok();
+    fn hand_on(&mut self) -> io::Result<()> {
+        let writing = match &self.writing {
+            Some(writing) => writing,
+            None => self.writing.insert(Writing::start(&self.file)?),
+        };
+        let next = writing.empty.try_recv().unwrap_or_else(|_| Vec::with_capacity(BUFFER));
+        let full = std::mem::replace(&mut self.buffer, next);
+        match writing.full.send(full) {
+            Ok(()) => Ok(()),
+            // Only a thread that has failed takes no more.
+            Err(_) => self.join().and(Err(io::ErrorKind::BrokenPipe.into())),
         }
-        if let Some(syncing) = &self.syncing {
+    }
+
+    /// Returns when the thread has written all that it was given.
+    fn join(&mut self) -> io::Result<()> {
+        let Some(Writing { full, thread, .. }) = self.writing.take() else { return Ok(()) };
+        drop(full);
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+
+    /// Returns when all is on disk.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        self.join()?;
+        self.file.write_all(&self.buffer)?;
+        self.file.sync_all()
+    }
+}
+
+impl Writing {
+    fn start(file: &File) -> io::Result<Self> {
+        let mut file = file.try_clone()?;
+        let (full, buffers) = sync_channel::<Vec<u8>>(WAITING);
+        let (used, empty) = sync_channel(WAITING);
+        let write = move || {
+            let (mut syncing, mut since) = (None, 0);
+            for mut buffer in buffers {
+                file.write_all(&buffer)?;
+                since += buffer.len();
+                if since >= PART {
+                    since = 0;
+                    Syncing::wake(&mut syncing, &file);
+                }
+                buffer.clear();
+                // If nobody takes it back, it is dropped.
+                _ = used.try_send(buffer);
+            }
+            syncing.map_or(Ok(()), Syncing::join)
+        };
+        let thread = std::thread::Builder::new().name("write".to_owned()).spawn(write)?;
+        Ok(Writing { full, empty, thread })
+    }
+}
+
+impl Syncing {
+    /// Has what is written so far synced, by a thread that it starts if need be.
+    fn wake(syncing: &mut Option<Syncing>, file: &File) {
+        if syncing.is_none() {
+            *syncing = Syncing::start(file).ok();
+        }
+        if let Some(syncing) = syncing {
             // If it is still busy, it has been woken already for what comes next, or has failed, which the end will show.
             _ = syncing.wake.try_send(());
         }
     }
 
-    /// Returns when all is on disk.
-    pub(crate) fn finish(self) -> io::Result<()> {
-        let file = self.file.into_inner().map_err(io::IntoInnerError::into_error)?;
-        if let Some(Syncing { wake, thread }) = self.syncing {
-            drop(wake);
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        }
-        file.sync_all()
-    }
-}
-
-impl Syncing {
     fn start(file: &File) -> io::Result<Self> {
         let file = file.try_clone()?;
         let (wake, woken) = sync_channel(1);
         let sync = move || woken.iter().try_for_each(|()| file.sync_data());
         let thread = std::thread::Builder::new().name("sync".to_owned()).spawn(sync)?;
         Ok(Syncing { wake, thread })
+    }
+
+    fn join(self) -> io::Result<()> {
+        drop(self.wake);
+        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 
@@ -78,25 +141,42 @@ mod tests {
     fn all_bytes_arrive_in_order() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
-        let mut file = EarlySync::new(File::create(&path).unwrap());
-        let part: Vec<u8> = (0..PART / 3).map(|i| (i * 7 + i / 251) as u8).collect();
-        for _ in 0..7 {
-            file.write(&part).unwrap();
+        for (len, times) in [(0, 1), (BUFFER - 1, 1), (BUFFER, 1), (BUFFER + 1, 3), (PART / 3, 7)] {
+            let mut file = EarlySync::new(File::create(&path).unwrap());
+            let part: Vec<u8> = (0..len).map(|i| (i * 7 + i / 251) as u8).collect();
+            for _ in 0..times {
+                file.write(&part).unwrap();
+            }
+            assert_eq!(file.writing.is_some(), len * times >= BUFFER);
+            file.finish().unwrap();
+            assert!(std::fs::read(&path).unwrap() == part.repeat(times), "{times} times {len}");
         }
-        assert!(file.syncing.is_some());
-        file.finish().unwrap();
-        assert!(std::fs::read(&path).unwrap() == part.repeat(7));
+    }
+
+    /// A file that can only be read cannot be written: the error comes back, at the latest at the end.
+    #[test]
+    fn what_the_writing_thread_saw_fails_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, "").unwrap();
+        let mut file = EarlySync::new(File::open(&path).unwrap());
+        let written = (0..100).try_for_each(|_| file.write(&vec![0; BUFFER]));
+        assert!(written.is_err(), "more than may wait");
+        let mut file = EarlySync::new(File::open(&path).unwrap());
+        _ = file.write(&vec![0; BUFFER]);
+        file.finish().unwrap_err();
     }
 
     #[test]
-    fn what_the_thread_saw_fails_the_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut file = EarlySync::new(File::create(folder.path().join("file")).unwrap());
+    fn what_the_syncing_thread_saw_fails_the_file() {
         let (wake, woken) = sync_channel::<()>(1);
         let sync =
             move || woken.iter().try_for_each(|()| Err(io::Error::other("the disk is gone")));
-        file.syncing = Some(Syncing { wake, thread: std::thread::spawn(sync) });
-        file.sync_in_background();
-        assert_eq!(file.finish().unwrap_err().to_string(), "the disk is gone");
+        let mut syncing = Some(Syncing { wake, thread: std::thread::spawn(sync) });
+        let folder = tempfile::tempdir().unwrap();
+        let file = File::create(folder.path().join("file")).unwrap();
+        Syncing::wake(&mut syncing, &file);
+        let error = syncing.unwrap().join().unwrap_err();
+        assert_eq!(error.to_string(), "the disk is gone");
     }
 }

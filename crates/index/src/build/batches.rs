@@ -30,8 +30,8 @@ pub struct Wanted {
 
 /// Inverts the documents of a segment.
 pub trait BatchInverter: Send {
-    /// Takes the flat text (`Analyzer::flatten`) of the next documents, each of which ends with `END_OF_DOCUMENT`. It may wait until there is room.
-    fn add(&mut self, text: &[u8]) -> Result<()>;
+    /// Takes the flat text (`Analyzer::flatten`) of the next documents, each of which ends with `END_OF_DOCUMENT`, and how many they are. It may wait until there is room.
+    fn add(&mut self, text: Vec<u8>, documents: usize) -> Result<()>;
     /// Inverts the rest. All lists have been given to the sink when it returns.
     fn finish(self: Box<Self>) -> Result<DocumentFacts>;
 }

@@ -7,10 +7,14 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::Result;
 
+/// Doors of a gate.
+const DOORS: u64 = 64;
+
 /// State that is entered by number: 0 first, then 1, and so on, from any thread.
 pub(crate) struct Gate<T> {
     state: Mutex<Turn<T>>,
-    changed: Condvar,
+    /// Where threads wait, by their number. If all waited at one door, each of them would be woken for each of the others.
+    doors: [Condvar; DOORS as usize],
 }
 
 struct Turn<T> {
@@ -22,7 +26,11 @@ struct Turn<T> {
 impl<T> Gate<T> {
     pub(crate) fn new(state: T) -> Self {
         let turn = Turn { next: 0, closed: false, state };
-        Gate { state: Mutex::new(turn), changed: Condvar::new() }
+        Gate { state: Mutex::new(turn), doors: std::array::from_fn(|_| Condvar::new()) }
+    }
+
+    fn door(&self, number: u64) -> &Condvar {
+        &self.doors[(number % DOORS) as usize]
     }
 
     fn lock(&self) -> MutexGuard<'_, Turn<T>> {
@@ -37,7 +45,7 @@ impl<T> Gate<T> {
     ) -> Option<Result<R>> {
         let mut turn = self.lock();
         while turn.next != number && !turn.closed {
-            turn = self.changed.wait(turn).unwrap_or_else(PoisonError::into_inner);
+            turn = self.door(number).wait(turn).unwrap_or_else(PoisonError::into_inner);
         }
         if turn.closed {
             return None;
@@ -45,14 +53,23 @@ impl<T> Gate<T> {
         let result = f(&mut turn.state);
         turn.next += 1;
         turn.closed |= result.is_err();
-        self.changed.notify_all();
+        let closed = turn.closed;
+        drop(turn);
+        match closed {
+            true => self.wake_all(),
+            false => self.door(number + 1).notify_all(),
+        }
         Some(result)
     }
 
     /// Closes the gate: threads that wait, and those that come later, do not enter.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
-        self.changed.notify_all();
+        self.wake_all();
+    }
+
+    fn wake_all(&self) {
+        self.doors.iter().for_each(Condvar::notify_all);
     }
 
     pub(crate) fn into_inner(self) -> T {
@@ -61,7 +78,7 @@ impl<T> Gate<T> {
 }
 
 /// Jobs per thread that may be in progress or wait for their turn. Jobs differ much in length, and while a long one is the next to be emitted, the other threads go on with these.
-const AHEAD: u64 = 8;
+const AHEAD: u64 = 24;
 
 /// Takes jobs from `next`, works on them in `threads` threads, and hands the results to `emit` in the order of the
 /// jobs. At most [`AHEAD`] jobs per thread are in progress. Ends at the first error. Each thread has its own `W` from `worker`.

@@ -310,7 +310,7 @@ impl Pipeline<'_> {
 
         let done = self.output.enter(number, |output| -> Result<usize> {
             if let Some(inverter) = &mut output.inverter {
-                inverter.add(&flat)?;
+                inverter.add(std::mem::take(&mut flat), facts.len())?;
             }
             let segment = &mut output.segment;
             for (fact, document) in &facts {

@@ -1,14 +1,16 @@
 //! Lists in memory, in the batches in which they were inverted.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::sources::{Job, OnList};
 use crate::error::Result;
-use crate::postings::EncodedBlocks;
+use crate::postings::{EncodedBlocks, ListBlocks};
 
 /// Terms that make a job for a worker.
 const JOB_TERMS: usize = 256;
+
+/// Terms that one thread places; more are shared.
+const LEAST_PART: usize = 1 << 14;
 
 /// Marks a number that no term has.
 const NONE: u32 = u32::MAX;
@@ -42,59 +44,89 @@ pub struct SortedLists {
     /// Where each term ends.
     term_ends: Vec<usize>,
     batches: Vec<ListBatch>,
-    /// Where the places of each rank begin, and where the last ones end.
-    firsts: Vec<usize>,
-    places: Vec<Place>,
+    places: Places,
     blocks: Option<EncodedBlocks>,
 }
 
 /// A list: the number of its batch, and its number there.
 type Place = (u32, u32);
 
-/// For each rank, where its places begin, and the places of all lists by rank, then by batch. There are millions of terms, so threads share the batches.
+/// The lists of each term by rank, in the order of batches.
 ///
-/// # Panics
-/// If a batch has a term twice.
-fn places(batches: &[ListBatch], ranks: &[u32], terms: usize) -> (Vec<usize>, Vec<Place>) {
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let numbered: Vec<(u32, &ListBatch)> = (0..).zip(batches).collect();
-    let each = |f: &(dyn Fn(u32, u32, usize) + Sync)| {
-        std::thread::scope(|scope| {
-            for part in numbered.chunks(numbered.len().div_ceil(threads).max(1)) {
-                scope.spawn(move || {
-                    for &(number, batch) in part {
-                        for (list, &term) in (0..).zip(&batch.terms) {
-                            f(number, list, ranks[term as usize] as usize);
-                        }
-                    }
-                });
-            }
+/// There are millions of terms, and batches have them in no order of rank. So each thread takes a range of ranks and picks its own from all batches: it writes to no memory of another's, and what it picks is in order.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Places {
+    /// Ranks of each part but the last.
+    per_part: usize,
+    parts: Vec<PlacesPart>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct PlacesPart {
+    /// Where the places of each rank begin, and where the last ones end.
+    firsts: Vec<u32>,
+    places: Vec<Place>,
+}
+
+impl Places {
+    /// # Panics
+    /// If a batch has a term twice, or one without a rank.
+    fn new(batches: &[ListBatch], ranks: &[u32], terms: usize) -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let per_part = terms.div_ceil(threads).max(LEAST_PART);
+        let parts: Vec<PlacesPart> = std::thread::scope(|scope| {
+            let part = |from: usize| {
+                let of_part = from..terms.min(from + per_part);
+                scope.spawn(move || PlacesPart::new(batches, ranks, of_part))
+            };
+            let started: Vec<_> = (0..terms).step_by(per_part).map(part).collect();
+            let join = |thread: std::thread::ScopedJoinHandle<'_, PlacesPart>| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            started.into_iter().map(join).collect()
         });
-    };
-    let counts: Vec<AtomicU32> = (0..terms).map(|_| AtomicU32::new(0)).collect();
-    each(&|_, _, rank| _ = counts[rank].fetch_add(1, Ordering::Relaxed));
-    let mut firsts = vec![0];
-    firsts.extend(counts.iter().scan(0, |end, count| {
-        *end += count.load(Ordering::Relaxed) as usize;
-        Some(*end)
-    }));
-    let packed: Vec<AtomicU64> = (0..firsts[terms]).map(|_| AtomicU64::new(0)).collect();
-    each(&|batch, list, rank| {
-        let left = counts[rank].fetch_sub(1, Ordering::Relaxed) as usize;
-        let place = u64::from(batch) << 32 | u64::from(list);
-        packed[firsts[rank + 1] - left].store(place, Ordering::Relaxed);
-    });
-    let mut places: Vec<Place> = packed
-        .into_iter()
-        .map(AtomicU64::into_inner)
-        .map(|p| ((p >> 32) as u32, p as u32))
-        .collect();
-    for rank in 0..terms {
-        let of_term = &mut places[firsts[rank]..firsts[rank + 1]];
-        of_term.sort_unstable();
-        assert!(of_term.is_sorted_by(|a, b| a.0 < b.0), "a term with two lists");
+        let placed: usize = parts.iter().map(|part| part.places.len()).sum();
+        let lists: usize = batches.iter().map(|batch| batch.terms.len()).sum();
+        assert_eq!(placed, lists, "a list whose term has no rank");
+        Places { per_part, parts }
     }
-    (firsts, places)
+
+    fn of(&self, rank: usize) -> &[Place] {
+        let (part, i) = (&self.parts[rank / self.per_part], rank % self.per_part);
+        &part.places[part.firsts[i] as usize..part.firsts[i + 1] as usize]
+    }
+}
+
+impl PlacesPart {
+    fn new(batches: &[ListBatch], ranks: &[u32], of_part: Range<usize>) -> Self {
+        let (start, len) = (of_part.start as u32, of_part.len());
+        let each = |f: &mut dyn FnMut(usize, Place)| {
+            for (number, batch) in (0..).zip(batches) {
+                for (list, &term) in (0..).zip(&batch.terms) {
+                    // Ranks before the range become large numbers.
+                    let i = ranks[term as usize].wrapping_sub(start) as usize;
+                    if i < len {
+                        f(i, (number, list));
+                    }
+                }
+            }
+        };
+        let mut firsts = vec![0; len + 1];
+        each(&mut |i, _| firsts[i + 1] += 1);
+        for i in 0..len {
+            firsts[i + 1] += firsts[i];
+        }
+        let mut places = vec![(0, 0); firsts[len] as usize];
+        let mut next = firsts.clone();
+        each(&mut |i, place| {
+            let at = next[i] as usize;
+            let again = at > firsts[i] as usize && places[at - 1].0 == place.0;
+            assert!(!again, "a term with two lists");
+            places[at] = place;
+            next[i] += 1;
+        });
+        PlacesPart { firsts, places }
+    }
 }
 
 impl SortedLists {
@@ -117,7 +149,7 @@ impl SortedLists {
             ranks.resize(ranks.len().max(number + 1), NONE);
             ranks[number] = rank as u32;
         }
-        (sorted.firsts, sorted.places) = places(&batches, &ranks, sorted.terms());
+        sorted.places = Places::new(&batches, &ranks, sorted.terms());
         sorted.batches = batches;
         sorted
     }
@@ -143,7 +175,7 @@ impl SortedLists {
 
     /// Where the postings of a term are: in which batches, and where there.
     pub fn pieces(&self, rank: usize) -> impl Iterator<Item = (usize, Range<usize>)> {
-        self.places[self.firsts[rank]..self.firsts[rank + 1]].iter().map(|&(batch, list)| {
+        self.places.of(rank).iter().map(|&(batch, list)| {
             let (batch, list) = (batch as usize, list as usize);
             let starts = &self.batches[batch].starts;
             (batch, starts[list] as usize..starts[list + 1] as usize)
@@ -181,6 +213,28 @@ impl SortedLists {
     }
 }
 
+/// A list in memory, whose documents ascend.
+pub(crate) struct InOrder<'a> {
+    lists: &'a SortedLists,
+    rank: usize,
+}
+
+impl<'a> InOrder<'a> {
+    /// Appends its documents and frequencies.
+    pub(super) fn load(&self, docs: &mut Vec<u32>, freqs: &mut Vec<u32>) {
+        for (more_docs, more_freqs) in self.lists.postings(self.rank) {
+            docs.extend_from_slice(more_docs);
+            freqs.extend_from_slice(more_freqs);
+        }
+        debug_assert!(docs.is_sorted());
+    }
+
+    /// Its full blocks, if they have been encoded.
+    pub(super) fn blocks(&self) -> Option<ListBlocks<'a>> {
+        self.lists.blocks.as_ref().map(|blocks| blocks.list(self.rank))
+    }
+}
+
 /// Some of the lists.
 pub(super) struct SortedJob<'a> {
     lists: &'a SortedLists,
@@ -194,8 +248,7 @@ impl Job for SortedJob<'_> {
                 self.lists.load(rank, out);
                 Ok(())
             };
-            let blocks = self.lists.blocks.as_ref().map(|blocks| blocks.list(rank));
-            f(self.lists.term(rank), &load, blocks)
+            f(self.lists.term(rank), &load, Some(InOrder { lists: self.lists, rank }))
         })
     }
 }

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
+use super::sorted::InOrder;
 use crate::error::Result;
-use crate::postings::ListBlocks;
 
 /// Bytes of lists, or number of terms, that make a job for a worker.
 const JOB_BYTES: usize = 256 << 10;
@@ -72,12 +72,12 @@ pub(crate) type Merged<P> = Vec<(Vec<u8>, Vec<P>)>;
 
 /// Lists that a worker encodes.
 pub(crate) trait Job: Send {
-    /// Calls `f` with each term in order, with a function that appends its postings, ordinal and frequency, and their positions if they are asked for, and with blocks that are encoded.
+    /// Calls `f` with each term in order, with a function that appends its postings, ordinal and frequency, and their positions if they are asked for, and with the list itself if it is in memory and in order.
     fn for_each_list(&self, f: &mut OnList<'_>) -> Result<()>;
 }
 
-/// Takes a term, what appends its postings, and blocks of the list if they have been encoded.
-pub(crate) type OnList<'a> = dyn FnMut(&[u8], &Load<'_>, Option<ListBlocks<'_>>) -> Result<()> + 'a;
+/// Takes a term, what appends its postings, and the list if it is in memory.
+pub(crate) type OnList<'a> = dyn FnMut(&[u8], &Load<'_>, Option<InOrder<'_>>) -> Result<()> + 'a;
 /// Appends postings, and their positions.
 pub(crate) type Load<'a> = dyn Fn(&mut Vec<(u32, u32)>, Option<&mut Vec<u32>>) -> Result<()> + 'a;
 

@@ -5,6 +5,7 @@ use warpseek_core::saturation::Saturation;
 
 use super::config::Progress;
 use super::ordered::ordered_map;
+use super::sorted::InOrder;
 use super::sources::{Job, ListSource, Merge};
 use crate::container::Sealed;
 use crate::dictionary::DictionaryWriter;
@@ -186,33 +187,38 @@ impl Places {
 impl Worker<'_> {
     fn encode<J: Job>(&mut self, job: J) -> Result<Encoded> {
         let mut out = Encoded::default();
-        job.for_each_list(&mut |term, load, blocks| {
+        job.for_each_list(&mut |term, load, in_order| {
             let (pairs, docs, freqs) = &mut self.lists;
-            pairs.clear();
+            docs.clear();
+            freqs.clear();
             // If there are several text fields, terms begin with the number of theirs.
             let field = |fields: usize| {
                 term.first().filter(|_| fields > 1).map_or(0, |&field| usize::from(field))
             };
             let positioned = self.positioned.get(field(self.positioned.len())) == Some(&true);
-            let gaps = &mut self.places.gaps;
-            gaps.clear();
-            load(pairs, positioned.then_some(gaps))?;
-            if pairs.is_empty() {
+            let blocks = in_order.as_ref().and_then(InOrder::blocks);
+            match in_order.filter(|_| self.positions.is_none() && !positioned) {
+                Some(list) => list.load(docs, freqs),
+                None => {
+                    let gaps = &mut self.places.gaps;
+                    (pairs.clear(), gaps.clear());
+                    load(pairs, positioned.then_some(gaps))?;
+                    if let Some(positions) = self.positions {
+                        pairs.iter_mut().for_each(|(doc, _)| *doc = positions[*doc as usize]);
+                    }
+                    // Runs of several workers interleave, and so do the documents of a reordered segment.
+                    match pairs.is_sorted() {
+                        true => {}
+                        false if positioned => self.places.sort(pairs),
+                        false => pairs.sort(),
+                    }
+                    docs.extend(pairs.iter().map(|p| p.0));
+                    freqs.extend(pairs.iter().map(|p| p.1));
+                }
+            }
+            if docs.is_empty() {
                 return Ok(());
             }
-            if let Some(positions) = self.positions {
-                pairs.iter_mut().for_each(|(doc, _)| *doc = positions[*doc as usize]);
-            }
-            // Runs of several workers interleave, and so do the documents of a reordered segment.
-            match pairs.is_sorted() {
-                true => {}
-                false if positioned => self.places.sort(pairs),
-                false => pairs.sort(),
-            }
-            docs.clear();
-            freqs.clear();
-            docs.extend(pairs.iter().map(|p| p.0));
-            freqs.extend(pairs.iter().map(|p| p.1));
             if positioned {
                 encode_positions(&self.places.gaps, freqs, &mut out.places);
             }
