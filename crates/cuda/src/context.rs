@@ -282,24 +282,21 @@ impl Context {
     /// Memory with room for this many bytes, and the bytes it has.
     pub(crate) fn allocate(&self, bytes: u64) -> Result<(u64, Address), DeviceError> {
         let kept = lock(&self.kept).take(bytes);
-        let room = kept.map_or(bytes, |(room, _)| room);
-        let counted = self.count(room);
-        let result = match (counted, kept) {
-            (Err(error), kept) => {
-                if let Some((_, address)) = kept {
-                    self.free_at(address);
-                }
-                return Err(error);
+        if let Some((room, address)) = kept {
+            if self.count(room).is_ok() {
+                return Ok((room, address));
             }
-            (Ok(()), Some(block)) => Ok(block),
-            (Ok(()), None) => self.allocate_new(bytes).map(|address| (bytes, address)),
-        };
-        let mut memory = lock(&self.memory);
-        match result {
-            Ok(_) => memory.peak = memory.peak.max(memory.current),
-            Err(_) => memory.current -= room,
+            // It has more room than the budget leaves.
+            self.free_at(address);
         }
-        result
+        self.count(bytes)?;
+        match self.allocate_new(bytes) {
+            Ok(address) => Ok((bytes, address)),
+            Err(error) => {
+                lock(&self.memory).current -= bytes;
+                Err(error)
+            }
+        }
     }
 
     /// Counts bytes as held, if there is room for them.
@@ -316,6 +313,7 @@ impl Context {
             });
         }
         memory.current += bytes;
+        memory.peak = memory.peak.max(memory.current);
         Ok(())
     }
 

@@ -167,6 +167,37 @@ fn memory_is_counted_and_limited() {
 }
 
 #[test]
+fn freed_memory_is_kept_for_others() {
+    for device in devices_within(Some(1000)) {
+        let device = device.unwrap();
+        let used = || (device.memory().current, device.available().unwrap());
+        device.keep_freed(500);
+        let a = device.buffer::<u8>(400).unwrap();
+        let address = a.address();
+        drop(a);
+        assert_eq!(used(), (0, 1000), "what is kept is available");
+        let a = device.buffer::<u8>(320).unwrap();
+        assert_eq!(a.address(), address, "it has room, and not much more");
+        assert_eq!(used(), (400, 600), "all of it counts");
+        let b = device.buffer::<u8>(300).unwrap();
+        drop((a, b));
+        // One of the two is kept, and makes room.
+        let all = device.buffer::<u8>(1000).unwrap();
+        assert_eq!(used(), (1000, 0));
+        drop(all);
+        let a = device.buffer::<u8>(480).unwrap();
+        drop(a);
+        // There is no room for all that the kept one has, so it is not taken.
+        let rest = device.buffer::<u8>(590).unwrap();
+        let b = device.buffer::<u8>(400).unwrap();
+        assert_eq!(used(), (990, 10));
+        drop((rest, b));
+        device.keep_freed(0);
+        assert_eq!(used(), (0, 1000));
+    }
+}
+
+#[test]
 fn launches_are_checked() {
     for device in devices() {
         let stream = device.stream().unwrap();
