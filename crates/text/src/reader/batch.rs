@@ -17,6 +17,8 @@ pub struct RawBatch {
     records: Vec<RawRecord>,
     sources: Vec<Arc<Source>>,
     config: Arc<ReaderConfig>,
+    /// Whether the next lines had no room in it.
+    closed: bool,
 }
 
 #[derive(Debug)]
@@ -56,7 +58,7 @@ fn utf8(bytes: &[u8]) -> Result<&str, RecordErrorKind> {
 impl RawBatch {
     pub(super) fn new(config: Arc<ReaderConfig>) -> Self {
         let (bytes, records, sources) = (Vec::new(), Vec::new(), Vec::new());
-        Self { bytes, records, sources, config }
+        Self { bytes, records, sources, config, closed: false }
     }
 
     /// Makes room for a full batch and its last record, so that the one thread that cuts records need not move them while the batch grows.
@@ -64,15 +66,24 @@ impl RawBatch {
         self.bytes.reserve(self.config.batch_bytes / 8 * 9);
     }
 
+    /// One without records never is: it would end the read.
     pub(super) fn is_full(&self) -> bool {
-        self.bytes.len() >= self.config.batch_bytes
-            || self.records.len() >= self.config.batch_records
+        !self.is_empty()
+            && (self.closed
+                || self.bytes.len() >= self.config.batch_bytes
+                || self.records.len() >= self.config.batch_records)
     }
 
-    /// How many more records and bytes it takes until it is full.
-    pub(super) fn room(&self) -> (usize, usize) {
-        let records = self.config.batch_records.saturating_sub(self.records.len());
-        (records, self.config.batch_bytes.saturating_sub(self.bytes.len()))
+    /// Whether so much more fits into it; one without records takes anything.
+    pub(super) fn has_room(&self, records: usize, bytes: usize) -> bool {
+        self.is_empty()
+            || self.records.len() + records <= self.config.batch_records
+                && self.bytes.len() + bytes <= self.config.batch_bytes
+    }
+
+    /// Makes it full as it is.
+    pub(super) fn close(&mut self) {
+        self.closed = true;
     }
 
     /// Adds `bytes[start..end]` as a record of `input`.
@@ -132,13 +143,17 @@ impl RawBatch {
         }
     }
 
-    /// Removes the records from `first` on that `keep` refuses, which gets their numbers counted from there.
+    /// Removes the records from `first` on that `keep` refuses, which gets their numbers counted from there. Bytes go with the last record.
     pub(super) fn retain_from(&mut self, first: usize, mut keep: impl FnMut(usize) -> bool) {
         let mut number = 0;
         self.records.retain(|_| {
             number += 1;
             number <= first || keep(number - first - 1)
         });
+        if self.records.is_empty() {
+            self.bytes.clear();
+            self.sources.clear();
+        }
     }
 
     /// The bytes of record `i`, which must be below [`len`](Self::len).

@@ -26,10 +26,10 @@ pub struct ReaderConfig {
     /// The longest record in bytes, after decompression. Default 256 MiB; it bounds what a broken or
     /// hostile input can make the reader hold.
     pub max_record: usize,
-    /// A batch ends once it holds this many bytes. Default 1 MiB; more means fewer hand-overs between
-    /// threads, less means a smoother load. A batch always holds at least one record.
+    /// A batch ends once it holds this many bytes, or before where the next records come in one piece. Default 1 MiB; more means
+    /// fewer hand-overs between threads, less means a smoother load. A batch always holds at least one record.
     pub batch_bytes: usize,
-    /// A batch ends once it holds this many records. Default 1024.
+    /// The most records of a batch. Default 1024.
     pub batch_records: usize,
 }
 

@@ -27,6 +27,11 @@ impl Format {
 
     const ALL: [Self; 5] = [Self::Jsonl, Self::Tsv, Self::Trec, Self::Tree, Self::Words];
 
+    /// Whether each record is a line.
+    pub(crate) fn is_lines(self) -> bool {
+        matches!(self, Self::Jsonl | Self::Tsv)
+    }
+
     /// The format a file's name tells, ignoring a compression suffix.
     pub(crate) fn of_name(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! One open input: decompressed, without byte order mark, read line by line or whole.
+//! One open input: decompressed, without byte order mark, read by chunks, line by line or whole.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
@@ -7,21 +7,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::bufread::MultiGzDecoder;
 
+use super::lines::{Chunk, Limits, with_room};
+use super::read_ahead::ReadAhead;
 use super::source::Source;
 use crate::TextError;
 
 const BUFFER: usize = 128 << 10;
-const BOM: &[u8] = b"\xef\xbb\xbf";
+pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";
+/// How many bytes tell the compression.
+pub(super) const MAGIC: usize = 4;
 
-/// A source being read. Whatever it appends to a buffer is bounded by `max_record`, however much the
+/// A source being read. Whatever it appends to a buffer is bounded by the limits, however much the
 /// compressed bytes unfold to.
 pub(super) struct Input {
     reader: Box<dyn BufRead + Send>,
+    /// Reads instead of `reader` where records are lines and the file is large and plain.
+    ahead: Option<ReadAhead>,
     compressed: bool,
-    max_record: usize,
-    /// Bytes that were read and not yet taken by `read_lines`, from `taken` on.
-    ahead: Vec<u8>,
-    taken: usize,
+    /// Whether a chunk has been read.
+    begun: bool,
+    pub(super) limits: Limits,
     pub(super) source: Arc<Source>,
     /// Lines read so far, so the number of the last line read.
     pub(super) line: u64,
@@ -33,35 +38,47 @@ impl Input {
     /// Opens `source`; `bytes_read` counts the bytes taken from the file itself.
     pub(super) fn open(
         source: Arc<Source>,
-        max_record: usize,
+        limits: Limits,
         bytes_read: &Arc<AtomicU64>,
     ) -> Result<Self, TextError> {
-        let opened = match &source.path {
-            None => Ok(Box::new(io::stdin()) as Box<dyn Read + Send>),
-            Some(path) => File::open(path).map(|file| Box::new(file) as Box<dyn Read + Send>),
+        let raw: Box<dyn Read + Send> = match &source.path {
+            None => Box::new(io::stdin()),
+            Some(path) => {
+                let file = File::open(path).map_err(|error| failure(&source, false, error))?;
+                let len = source.size.filter(|_| source.format.is_lines());
+                let ahead = len.and_then(|len| ReadAhead::of(&file, len, limits, bytes_read));
+                if let Some(ahead) = ahead {
+                    return Ok(Self::ahead(ahead, source, limits));
+                }
+                Box::new(file)
+            }
         };
-        let raw = opened.map_err(|error| failure(&source, false, error))?;
         let counted = Counted { inner: raw, bytes: Arc::clone(bytes_read) };
-        Self::over(counted, source, max_record)
+        Self::over(counted, source, limits)
+    }
+
+    /// Reads chunks that come from `ahead`.
+    pub(super) fn ahead(ahead: ReadAhead, source: Arc<Source>, limits: Limits) -> Self {
+        Self { ahead: Some(ahead), ..Self::new(Box::new(io::empty()), false, source, limits) }
     }
 
     /// Reads from `raw`, which need not be the file that `source` names.
     pub(super) fn over(
         raw: impl Read + Send + 'static,
         source: Arc<Source>,
-        max_record: usize,
+        limits: Limits,
     ) -> Result<Self, TextError> {
         let mut raw = BufReader::with_capacity(BUFFER, raw);
-        let magic = prefix(&mut raw, 4).map_err(|error| failure(&source, false, error))?;
+        let magic = prefix(&mut raw, MAGIC).map_err(|error| failure(&source, false, error))?;
         let compression = Compression::of(&magic);
         let raw = Cursor::new(magic).chain(raw);
-        let compressed = compression != Compression::None;
+        let compressed = compression.is_some();
         let plain: io::Result<Box<dyn BufRead + Send>> = match compression {
-            Compression::None => Ok(Box::new(raw)),
-            Compression::Gzip => {
+            None => Ok(Box::new(raw)),
+            Some(Compression::Gzip) => {
                 Ok(Box::new(BufReader::with_capacity(BUFFER, MultiGzDecoder::new(raw))))
             }
-            Compression::Zstd => zstd::stream::read::Decoder::with_buffer(raw)
+            Some(Compression::Zstd) => zstd::stream::read::Decoder::with_buffer(raw)
                 .map(|zstd| Box::new(BufReader::with_capacity(BUFFER, zstd)) as _),
         };
         let fail = |error| failure(&source, compressed, error);
@@ -70,8 +87,17 @@ impl Input {
         if start != BOM {
             reader = Box::new(Cursor::new(start).chain(reader));
         }
-        let (ahead, taken) = (Vec::new(), 0);
-        Ok(Self { reader, compressed, max_record, ahead, taken, source, line: 0, records: 0 })
+        Ok(Self::new(reader, compressed, source, limits))
+    }
+
+    fn new(
+        reader: Box<dyn BufRead + Send>,
+        compressed: bool,
+        source: Arc<Source>,
+        limits: Limits,
+    ) -> Self {
+        let (ahead, begun, line, records) = (None, false, 0, 0);
+        Self { reader, ahead, compressed, begun, limits, source, line, records }
     }
 
     /// Appends the next line with its terminator to `out`; `false` at the end of the input. The line
@@ -83,7 +109,7 @@ impl Input {
         first: u64,
     ) -> Result<bool, TextError> {
         let start = out.len();
-        let room = self.max_record.saturating_sub(used);
+        let room = self.limits.line.saturating_sub(used);
         // Two bytes more for CR and LF, which do not count against the limit.
         let limit = u64::try_from(room.saturating_add(2)).unwrap_or(u64::MAX);
         let read = self.reader.by_ref().take(limit).read_until(b'\n', out);
@@ -97,77 +123,44 @@ impl Input {
         Ok(true)
     }
 
-    /// Appends whole lines with their terminators, at least one and at most `most`, and about `bytes` bytes; `false` at the end of the input. Their number is not added to `line`. A line that is longer than a
-    /// record may be need not be whole.
-    pub(super) fn read_lines(
-        &mut self,
-        out: &mut Vec<u8>,
-        most: usize,
-        bytes: usize,
-    ) -> Result<bool, TextError> {
-        let start = out.len();
-        let ahead = &self.ahead[self.taken..];
-        let within = &ahead[..ahead.len().min(bytes)];
-        if let Some(end) = end_of_lines(within, most).or_else(|| end_of_lines(ahead, 1)) {
-            out.extend_from_slice(&ahead[..end]);
-            self.taken += end;
-            return Ok(true);
-        }
-        out.extend_from_slice(ahead);
-        self.ahead.clear();
-        self.taken = 0;
-        let mut searched = start;
-        loop {
-            if let Some(end) = end_of_lines(&out[searched..], most) {
-                let end = searched + end;
-                self.ahead.extend_from_slice(&out[end..]);
-                out.truncate(end);
-                return Ok(true);
-            }
-            searched = out.len();
-            if searched - start > self.max_record.saturating_add(2) {
-                return Ok(true);
-            }
-            let limit = bytes.saturating_sub(searched - start).max(BUFFER) as u64;
-            let read = self.reader.by_ref().take(limit).read_to_end(out);
-            if read.map_err(|error| self.failure(error))? == 0 {
-                return Ok(out.len() > start);
-            }
-        }
+    /// The next bytes, cut into lines; `None` at the end of the input. Their lines are not added to `line`.
+    pub(super) fn next_chunk(&mut self) -> Result<Option<Chunk>, TextError> {
+        let chunk = match &mut self.ahead {
+            Some(ahead) => ahead.next(),
+            None => self.read_chunk(),
+        };
+        chunk.map_err(|error| self.failure(error))
     }
 
-    /// Refuses a line that is longer than a record may be. It counts as read.
-    pub(super) fn check_line(&mut self, line: &[u8]) -> Result<(), TextError> {
-        self.line += 1;
-        match line.len() > self.max_record {
-            true => Err(self.too_long(Some(self.line))),
-            false => Ok(()),
+    fn read_chunk(&mut self) -> io::Result<Option<Chunk>> {
+        let size = self.limits.chunk;
+        // Files that are much smaller than a chunk need no room for one.
+        let len = self.source.size.and_then(|len| usize::try_from(len).ok()).unwrap_or(size);
+        let mut bytes = Vec::with_capacity(with_room(len.min(size)));
+        if self.reader.by_ref().take(size as u64).read_to_end(&mut bytes)? == 0 {
+            return Ok(None);
         }
+        let first = !std::mem::replace(&mut self.begun, true);
+        Ok(Some(Chunk::cut(bytes, first, self.limits)))
     }
 
     /// Appends everything that is left to `out`.
     pub(super) fn read_all(&mut self, out: &mut Vec<u8>) -> Result<(), TextError> {
-        let limit = u64::try_from(self.max_record.saturating_add(1)).unwrap_or(u64::MAX);
+        let limit = u64::try_from(self.limits.line.saturating_add(1)).unwrap_or(u64::MAX);
         let read = self.reader.by_ref().take(limit).read_to_end(out);
-        if read.map_err(|error| self.failure(error))? > self.max_record {
+        if read.map_err(|error| self.failure(error))? > self.limits.line {
             return Err(self.too_long(None));
         }
         Ok(())
     }
 
-    fn too_long(&self, line: Option<u64>) -> TextError {
-        TextError::RecordTooLong { location: self.source.location(line), limit: self.max_record }
+    pub(super) fn too_long(&self, line: Option<u64>) -> TextError {
+        TextError::RecordTooLong { location: self.source.location(line), limit: self.limits.line }
     }
 
     fn failure(&self, error: io::Error) -> TextError {
         failure(&self.source, self.compressed, error)
     }
-}
-
-/// Where the last of at most `most` whole lines ends; `None` if there is no whole one.
-fn end_of_lines(bytes: &[u8], most: usize) -> Option<usize> {
-    let nth = memchr::memchr_iter(b'\n', bytes).nth(most.max(1) - 1);
-    nth.or_else(|| memchr::memrchr(b'\n', bytes)).map(|at| at + 1)
 }
 
 /// A line less LF or CR LF.
@@ -194,9 +187,7 @@ fn prefix(reader: &mut impl Read, len: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-#[derive(PartialEq, Eq)]
-enum Compression {
-    None,
+pub(super) enum Compression {
     Gzip,
     Zstd,
 }
@@ -204,11 +195,11 @@ enum Compression {
 impl Compression {
     /// By magic bytes, because names lie and standard input has none. Parallel zstd tools begin with
     /// a skippable frame, whose magic has sixteen forms.
-    fn of(magic: &[u8]) -> Self {
+    pub(super) fn of(magic: &[u8]) -> Option<Self> {
         match magic {
-            [0x1f, 0x8b, ..] => Self::Gzip,
-            [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Self::Zstd,
-            _ => Self::None,
+            [0x1f, 0x8b, ..] => Some(Self::Gzip),
+            [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Some(Self::Zstd),
+            _ => None,
         }
     }
 }

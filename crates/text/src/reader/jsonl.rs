@@ -9,40 +9,13 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 
-use super::batch::{RawBatch, Record};
+use super::batch::Record;
 use super::config::ReaderConfig;
-use super::input::{Input, without_terminator};
 use super::values::{Id, Key, Number, Scalar, Skip, Text, Weights};
 use super::with_schema;
 use warpseek_core::limits::{MAX_IMPACT, MAX_TERM_BYTES};
 
-use crate::{Document, RecordErrorKind, TextError};
-
-/// Takes the next lines, as many as the batch has room for; those that are blank are no records.
-pub(super) fn cut(input: &mut Input, batch: &mut RawBatch) -> Result<bool, TextError> {
-    let (records, bytes) = batch.room();
-    let (first_byte, first_record) = (batch.bytes.len(), batch.len());
-    let mut start = first_byte;
-    if !input.read_lines(&mut batch.bytes, records, bytes)? {
-        return Ok(false);
-    }
-    while start < batch.bytes.len() {
-        let rest = &batch.bytes[start..];
-        let len = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
-        let line = without_terminator(&rest[..len]);
-        input.check_line(line)?;
-        let (end, first) = (start + line.len(), input.line);
-        if !line.iter().all(u8::is_ascii_whitespace) {
-            batch.push(input, start, end, Some(first));
-        }
-        start += len;
-    }
-    if batch.len() == first_record {
-        // Blank lines must not fill a batch: one without records would end the read.
-        batch.bytes.truncate(first_byte);
-    }
-    Ok(true)
-}
+use crate::{Document, RecordErrorKind};
 
 /// Parses one line.
 pub(super) fn parse<'a>(record: &Record<'a>) -> Result<Document<'a>, RecordErrorKind> {

@@ -2,7 +2,8 @@
 //!
 //! [`Reader`] walks the inputs and cuts them into records; how is up to the format's file (`jsonl`,
 //! `tsv`, `trec`, `tree`, `words`). Each has the same two functions: `cut` appends the next record's
-//! bytes to the batch (many at once where records are lines) and says whether there was one, `parse` turns those bytes into a document.
+//! bytes to the batch and says whether there was one, `parse` turns those bytes into a document. Where records are lines, many are cut at once (`lines`),
+//! and large files are read ahead (`read_ahead`).
 //! Cutting looks only for the ends of records, so that one thread can feed many that parse.
 //! With a schema, the values of JSON lines go to its fields (`with_schema`).
 //! Documents that a program hands over are written as JSON instead (`memory`) and then go the same way as lines of JSONL.
@@ -13,7 +14,11 @@ mod format;
 mod input;
 mod jsonl;
 mod known;
+mod lines;
 mod memory;
+mod read_ahead;
+#[cfg(test)]
+mod read_ahead_tests;
 mod selection;
 #[cfg(test)]
 mod selection_tests;
@@ -40,6 +45,7 @@ pub use self::config::ReaderConfig;
 pub use self::format::Format;
 use self::input::Input;
 pub(crate) use self::jsonl::parse_json;
+use self::lines::Limits;
 use self::selection::Selecting;
 pub use self::selection::Selection;
 use self::source::Source;
@@ -75,7 +81,7 @@ pub struct Progress {
 
 /// The format at hand with what it must remember between records.
 enum Cutter {
-    Lines,
+    Lines(lines::Cutter),
     Trec(trec::Cutter),
     Tree,
     Words,
@@ -84,17 +90,17 @@ enum Cutter {
 impl Cutter {
     fn new(format: Format) -> Self {
         match format {
-            Format::Jsonl | Format::Tsv => Self::Lines,
+            Format::Jsonl | Format::Tsv => Self::Lines(lines::Cutter::default()),
             Format::Trec => Self::Trec(trec::Cutter::default()),
             Format::Tree => Self::Tree,
             Format::Words => Self::Words,
         }
     }
 
-    /// Moves the next record of `input` to `batch`, or lines if records are lines; `false` when there is none.
+    /// Moves the next record of `input` to `batch`, or many if records are lines; `false` when there is none.
     fn cut(&mut self, input: &mut Input, batch: &mut RawBatch) -> Result<bool, TextError> {
         match self {
-            Self::Lines => jsonl::cut(input, batch),
+            Self::Lines(cutter) => cutter.cut(input, batch),
             Self::Trec(cutter) => cutter.cut(input, batch),
             Self::Tree => tree::cut(input, batch),
             Self::Words => words::cut(input, batch),
@@ -198,12 +204,13 @@ impl Reader {
             let Some((input, cutter)) = &mut self.current else {
                 let Some(source) = self.sources.next() else { return Ok(()) };
                 let cutter = Cutter::new(source.format);
-                let limit = self.config.max_record;
-                let input = Input::open(Arc::new(source), limit, &self.bytes_read)?;
+                let limits = Limits::of(&self.config);
+                let input = Input::open(Arc::new(source), limits, &self.bytes_read)?;
                 self.current = Some((input, cutter));
                 continue;
             };
-            if batch.is_empty() {
+            // Lines bring their memory with them.
+            if batch.is_empty() && !matches!(cutter, Cutter::Lines(_)) {
                 batch.reserve();
             }
             let before = batch.len();

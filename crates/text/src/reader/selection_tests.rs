@@ -83,6 +83,18 @@ fn exceptions_are_left_out() {
 }
 
 #[test]
+fn batches_of_which_nothing_is_left_do_not_end_the_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = files(dir.path());
+    let config = ReaderConfig { batch_bytes: 1, ..ReaderConfig::default() };
+    let open = || Reader::open(&paths, config.clone()).unwrap();
+    let (whole, files) = all(open());
+    let selection = Selection { records: 2..27, except: (3..24).collect(), files };
+    let (found, _) = all(open().within(selection));
+    assert_eq!(found, [&whole[2..3], &whole[24..27]].concat());
+}
+
+#[test]
 fn files_before_the_selection_are_not_opened() {
     let dir = tempfile::tempdir().unwrap();
     let paths = files(dir.path());

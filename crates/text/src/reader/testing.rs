@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::lines::Limits;
 use super::source::Source;
 use super::{Cutter, Format, Input, RawBatch, ReaderConfig};
 use crate::{Document, RecordError, RecordErrorKind, TextError};
@@ -23,11 +24,17 @@ pub(super) fn try_read(
         size: None,
     };
     let bytes = std::io::Cursor::new(bytes.to_vec());
-    let mut input = Input::over(bytes, Arc::new(source), config.max_record)?;
-    let mut cutter = Cutter::new(format);
-    let mut batch = RawBatch::new(Arc::new(config));
-    while cutter.cut(&mut input, &mut batch)? {}
-    Ok((0..batch.len()).map(|i| batch.record(i).map(|document| own(&document))).collect())
+    let mut input = Input::over(bytes, Arc::new(source), Limits::of(&config))?;
+    let (mut cutter, config) = (Cutter::new(format), Arc::new(config));
+    let (mut read, mut more) = (Vec::new(), true);
+    while more {
+        let mut batch = RawBatch::new(Arc::clone(&config));
+        while more && !batch.is_full() {
+            more = cutter.cut(&mut input, &mut batch)?;
+        }
+        read.extend((0..batch.len()).map(|i| batch.record(i).map(|document| own(&document))));
+    }
+    Ok(read)
 }
 
 /// Everything in `bytes` under the default configuration.

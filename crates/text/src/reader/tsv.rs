@@ -1,6 +1,6 @@
 //! Tab-separated lines: `id<TAB>text` or `id<TAB>title<TAB>text`.
 //!
-//! Tabs after the second belong to the text and stay in it. Lines are cut as in `jsonl`.
+//! Tabs after the second belong to the text and stay in it.
 
 use super::batch::Record;
 use crate::{Document, RecordErrorKind};
