@@ -17,7 +17,7 @@ use crate::cpu;
 use crate::encode::encode;
 use crate::postings::{Postings, sorted};
 use crate::terms::Terms;
-use crate::worker::{Counted, DevicePostings, Inverted, Worker};
+use crate::worker::{Counted, DevicePostings, HostPostings, Inverted, Worker};
 
 /// The most bytes of text of a batch.
 const MOST_TEXT: usize = 64 << 20;
@@ -320,7 +320,7 @@ struct Fetching {
     first: u32,
     lists: ListBatch,
     postings: DevicePostings,
-    copied: Receiver<Result<(Vec<u32>, Vec<u32>), DeviceError>>,
+    copied: Receiver<Result<HostPostings, DeviceError>>,
 }
 
 /// The side of the GPU.
@@ -481,9 +481,7 @@ impl Driver {
             }
         }
     }
-}
 
-impl Driver {
     /// Has the postings of a batch copied, after those of the batch before.
     fn fetch(&mut self, pieces: Vec<Vec<u8>>, first: u32, counted: Counted) -> Result<()> {
         self.take_fetched()?;

@@ -50,6 +50,9 @@ pub(crate) struct DevicePostings {
     pub(crate) freqs: Buffer<u32>,
 }
 
+/// The same on the host.
+pub(crate) type HostPostings = (Vec<u32>, Vec<u32>);
+
 impl DevicePostings {
     pub(crate) fn bytes(&self) -> usize {
         self.docs.bytes() + self.freqs.bytes()
@@ -345,10 +348,7 @@ impl Worker {
 
 impl Fetcher {
     /// Documents and frequencies.
-    pub(crate) fn postings(
-        &self,
-        postings: &DevicePostings,
-    ) -> Result<(Vec<u32>, Vec<u32>), DeviceError> {
+    pub(crate) fn postings(&self, postings: &DevicePostings) -> Result<HostPostings, DeviceError> {
         Ok((self.fetch(&postings.docs)?, self.fetch(&postings.freqs)?))
     }
 

@@ -201,7 +201,8 @@ impl Worker<'_> {
                 Some(list) => list.load(docs, freqs),
                 None => {
                     let gaps = &mut self.places.gaps;
-                    (pairs.clear(), gaps.clear());
+                    pairs.clear();
+                    gaps.clear();
                     load(pairs, positioned.then_some(gaps))?;
                     if let Some(positions) = self.positions {
                         pairs.iter_mut().for_each(|(doc, _)| *doc = positions[*doc as usize]);
