@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use warpseek_core::cosine;
@@ -65,19 +65,31 @@ impl Drop for Ending {
 /// A device that may still be opened by a thread of its own.
 #[derive(Clone)]
 struct Opening {
-    opened: Arc<OnceLock<Result<Device, DeviceError>>>,
+    opened: Arc<Mutex<Option<Result<Device, DeviceError>>>>,
     open: Arc<dyn Fn() -> Result<Device, DeviceError> + Send + Sync>,
+    /// Whether a build that has no more use for it closes it; another build then opens it again.
+    closes: bool,
 }
 
 impl Opening {
     /// The device, once it is open.
     fn wait(&self) -> Result<Device, DeviceError> {
-        self.opened.get_or_init(|| (self.open)()).clone()
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.get_or_insert_with(|| (self.open)()).clone()
     }
 
     /// The device if it is open already.
-    fn now(&self) -> Option<&Device> {
-        self.opened.get()?.as_ref().ok()
+    fn now(&self) -> Option<Device> {
+        // Whoever holds the lock is opening it.
+        self.opened.try_lock().ok()?.as_ref()?.as_ref().ok().cloned()
+    }
+
+    /// To close it takes time, which a build need not wait for.
+    fn close(&self) {
+        if self.closes {
+            let device = self.opened.lock().unwrap_or_else(PoisonError::into_inner).take();
+            drop(device);
+        }
     }
 }
 
@@ -91,7 +103,7 @@ impl GpuInverters {
     /// On a device, within its memory budget.
     pub fn new(device: Device, on_failure: OnFailure) -> Self {
         let budget = device.memory().budget;
-        let inverters = Self::of(move || Ok(device.clone()), budget, on_failure);
+        let inverters = Self::of(move || Ok(device.clone()), budget, on_failure, false);
         _ = inverters.device.wait();
         inverters
     }
@@ -103,7 +115,7 @@ impl GpuInverters {
         budget: Option<u64>,
         on_failure: OnFailure,
     ) -> Self {
-        let inverters = Self::of(open, budget, on_failure);
+        let inverters = Self::of(open, budget, on_failure, true);
         let device = inverters.device.clone();
         // Without this thread, whoever needs the device first opens it.
         _ = std::thread::Builder::new().name("gpu-opening".to_owned()).spawn(move || device.wait());
@@ -114,8 +126,9 @@ impl GpuInverters {
         open: impl Fn() -> Result<Device, DeviceError> + Send + Sync + 'static,
         budget: Option<u64>,
         on_failure: OnFailure,
+        closes: bool,
     ) -> Self {
-        let device = Opening { opened: Arc::default(), open: Arc::new(open) };
+        let device = Opening { opened: Arc::default(), open: Arc::new(open), closes };
         let ending = Arc::default();
         GpuInverters { device, budget, on_failure, most_text: MOST_TEXT, ending }
     }
@@ -169,6 +182,8 @@ impl InverterFactory for GpuInverters {
             let facts = driver.open(&device).and_then(|()| driver.work(&jobs));
             // Nobody takes them if the build has ended. The rest is dropped while the build goes on.
             _ = done.send(facts);
+            drop(driver);
+            device.close();
         };
         let thread = std::thread::Builder::new()
             .name("gpu-inverter".to_owned())

@@ -34,5 +34,5 @@ pub(crate) fn sorted(terms: &Terms, batches: Vec<ListBatch>) -> SortedLists {
     use rayon::slice::ParallelSliceMut;
     let mut order: Vec<u32> = (0..terms.len() as u32).collect();
     order.par_sort_unstable_by(|&a, &b| terms.get(a).cmp(terms.get(b)));
-    SortedLists::new(order.iter().map(|&number| (terms.get(number), number)), batches)
+    SortedLists::new(&order, |number| terms.get(number), batches)
 }

@@ -165,3 +165,24 @@ fn mistakes_are_explained() {
     space.run(&format!("cluster build twice.jsonl {STORE} --shards 2 --on-error skip -q")).ok();
     assert_eq!(states(&space), [(1, "current".to_owned())]);
 }
+
+/// What runs on Ray needs a Python with the package; without one, the error says how to get it.
+#[test]
+#[cfg(unix)]
+fn a_python_without_the_package_is_named() {
+    let space = Space::new();
+    for verb in ["up", "scale", "roll", "status", "down"] {
+        for (python, told) in [
+            ("/bin/false", "/bin/false -m pip install ./python/cluster"),
+            ("/no/such/python", "name one with WARPSEEK_PYTHON"),
+        ] {
+            let mut command = space.command();
+            let output = command.args(["cluster", verb]).env("WARPSEEK_PYTHON", python).output();
+            let output = output.unwrap();
+            let error = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{verb}, {python}: {error}");
+            assert!(error.contains(&format!("`cluster {verb}` needs")), "{error}");
+            assert!(error.contains(told) && error.contains(python), "{error}");
+        }
+    }
+}

@@ -9,7 +9,7 @@ use crate::postings::{EncodedBlocks, ListBlocks};
 /// Terms that make a job for a worker.
 const JOB_TERMS: usize = 256;
 
-/// Terms that one thread places; more are shared.
+/// Terms that are not worth a thread of their own.
 const LEAST_PART: usize = 1 << 14;
 
 /// Marks a number that no term has.
@@ -51,6 +51,25 @@ pub struct SortedLists {
 /// A list: the number of its batch, and its number there.
 type Place = (u32, u32);
 
+/// Ranks of a part, of which each has its thread.
+fn part_of(terms: usize) -> usize {
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    terms.div_ceil(threads).max(LEAST_PART)
+}
+
+/// What threads make of the parts of all ranks.
+fn in_parts<T: Send>(terms: usize, f: impl Fn(Range<usize>) -> T + Sync) -> Vec<T> {
+    let (per_part, f) = (part_of(terms), &f);
+    std::thread::scope(|scope| {
+        let start = |from: usize| scope.spawn(move || f(from..terms.min(from + per_part)));
+        let started: Vec<_> = (0..terms).step_by(per_part).map(start).collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, T>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        started.into_iter().map(join).collect()
+    })
+}
+
 /// The lists of each term by rank, in the order of batches.
 ///
 /// There are millions of terms, and batches have them in no order of rank. So each thread takes a range of ranks and picks its own from all batches: it writes to no memory of another's, and what it picks is in order.
@@ -72,19 +91,8 @@ impl Places {
     /// # Panics
     /// If a batch has a term twice, or one without a rank.
     fn new(batches: &[ListBatch], ranks: &[u32], terms: usize) -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let per_part = terms.div_ceil(threads).max(LEAST_PART);
-        let parts: Vec<PlacesPart> = std::thread::scope(|scope| {
-            let part = |from: usize| {
-                let of_part = from..terms.min(from + per_part);
-                scope.spawn(move || PlacesPart::new(batches, ranks, of_part))
-            };
-            let started: Vec<_> = (0..terms).step_by(per_part).map(part).collect();
-            let join = |thread: std::thread::ScopedJoinHandle<'_, PlacesPart>| {
-                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            };
-            started.into_iter().map(join).collect()
-        });
+        let per_part = part_of(terms);
+        let parts = in_parts(terms, |part| PlacesPart::new(batches, ranks, part));
         let placed: usize = parts.iter().map(|part| part.places.len()).sum();
         let lists: usize = batches.iter().map(|batch| batch.terms.len()).sum();
         assert_eq!(placed, lists, "a list whose term has no rank");
@@ -130,25 +138,35 @@ impl PlacesPart {
 }
 
 impl SortedLists {
-    /// Lists of batches, given all terms and their numbers, in ascending order of their bytes.
+    /// Lists of batches, given the numbers of all terms in ascending order of their bytes, which `term` returns.
     ///
     /// # Panics
     /// If terms do not ascend, or if a batch has a term that is not among them, or the same term twice.
     pub fn new<'a>(
-        terms: impl IntoIterator<Item = (&'a [u8], u32)>,
+        numbers: &[u32],
+        term: impl Fn(u32) -> &'a [u8] + Sync,
         batches: Vec<ListBatch>,
     ) -> Self {
+        let parts = in_parts(numbers.len(), |part| {
+            let mut terms = (Vec::new(), Vec::with_capacity(part.len()));
+            for &number in &numbers[part] {
+                terms.0.extend_from_slice(term(number));
+                terms.1.push(terms.0.len());
+            }
+            terms
+        });
         let mut sorted = SortedLists::default();
-        let mut ranks = Vec::new();
-        for (term, number) in terms {
-            let rank = sorted.term_ends.len();
-            assert!(rank == 0 || sorted.term(rank - 1) < term, "terms must ascend");
-            sorted.term_bytes.extend_from_slice(term);
-            sorted.term_ends.push(sorted.term_bytes.len());
-            let number = number as usize;
-            ranks.resize(ranks.len().max(number + 1), NONE);
-            ranks[number] = rank as u32;
+        for (bytes, ends) in parts {
+            let before = sorted.term_bytes.len();
+            sorted.term_bytes.extend_from_slice(&bytes);
+            sorted.term_ends.extend(ends.iter().map(|end| before + end));
         }
+        let ascend = |part: Range<usize>| {
+            part.filter(|&rank| rank > 0).all(|rank| sorted.term(rank - 1) < sorted.term(rank))
+        };
+        assert!(in_parts(sorted.terms(), ascend).iter().all(|&ascend| ascend), "terms must ascend");
+        let mut ranks = vec![NONE; numbers.iter().max().map_or(0, |&most| most as usize + 1)];
+        (0..).zip(numbers).for_each(|(rank, &number)| ranks[number as usize] = rank);
         sorted.places = Places::new(&batches, &ranks, sorted.terms());
         sorted.batches = batches;
         sorted
