@@ -442,8 +442,10 @@ impl Driver {
             Ok((docs, freqs)) => self.take(ListBatch { docs, freqs, ..lists }, Some(postings)),
             Err(error) if self.on_failure == OnFailure::Stop => Err(device_error(error)),
             Err(error) => {
-                self.worker = None;
-                self.notices.push(failure(&error));
+                // The batch that came after may have said so already.
+                if self.worker.take().is_some() {
+                    self.notices.push(failure(&error));
+                }
                 let (lists, _) = self.invert_on_cpu(&pieces.concat(), first);
                 self.take(lists, None)
             }
@@ -506,9 +508,23 @@ impl Driver {
         self.facts.extend(facts);
         let (send, copied) = sync_channel(1);
         let (fetcher, of_batch) = (worker.fetcher.clone(), postings.clone());
-        rayon::spawn(move || _ = send.send(fetcher.postings(&of_batch)));
+        rayon::spawn(move || {
+            let copied = fetcher.postings(&of_batch);
+            // Whoever has got them may close the device.
+            drop((fetcher, of_batch));
+            _ = send.send(copied);
+        });
         self.fetching = Some(Fetching { pieces, first, lists, postings, copied });
         Ok(())
+    }
+}
+
+impl Drop for Driver {
+    /// A copy that is under way uses the device.
+    fn drop(&mut self) {
+        if let Some(fetching) = self.fetching.take() {
+            _ = fetching.copied.recv();
+        }
     }
 }
 

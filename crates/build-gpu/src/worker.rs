@@ -97,13 +97,11 @@ impl Worker {
         analyzer: Analyzer,
         memory: u64,
     ) -> Result<Self, DeviceError> {
-        // Each batch needs about the same buffers as the one before.
-        device.keep_freed(memory / 4);
         let stream = device.stream()?;
         let rules = WordRules::of(analyzer);
         let squares: Vec<u64> =
             (0..SQUARES).map(|f| if f == 0 { 0 } else { cosine::square(f) }).collect();
-        Ok(Worker {
+        let worker = Worker {
             find: FindWords::new(device)?,
             compact: Compact::new(device)?,
             sort: RadixSort::new(device)?,
@@ -118,7 +116,10 @@ impl Worker {
             stream,
             analyzer,
             rules,
-        })
+        };
+        // Each batch needs about the same buffers as the one before.
+        device.keep_freed(memory / 4);
+        Ok(worker)
     }
 
     /// Inverts flat text of documents, of which the first has number `first_doc`. If it does not succeed, nothing has changed but for what the table knows.

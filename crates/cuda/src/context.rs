@@ -64,7 +64,8 @@ impl Kept {
 
     /// Whether a block is kept; if not, the driver gets it.
     fn keep(&mut self, block: (u64, Address)) -> bool {
-        let keeps = self.bytes + block.0 <= self.most;
+        // An empty buffer has a few bytes that nobody counts.
+        let keeps = block.0 > 0 && self.bytes + block.0 <= self.most;
         if keeps {
             self.bytes += block.0;
             self.blocks.push(block);

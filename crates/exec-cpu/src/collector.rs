@@ -30,7 +30,7 @@ impl Collector {
         self.threshold = self.top.threshold(self.least).max(self.floor);
     }
 
-    /// At least k documents that will all be offered, of any segment, have a score above `floor`: documents that do not are no hits.
+    /// At least k documents, of any segment, have a score above `floor`, and all of them will be offered unless the search has to stop: documents that do not are no hits.
     pub(crate) fn set_floor(&mut self, floor: Score) {
         self.floor = self.floor.max(floor);
         self.raise(self.floor);
@@ -45,6 +45,11 @@ impl Collector {
     /// From now on, documents whose score is at most `floor` are not wanted, since better ones are known elsewhere.
     pub(crate) fn raise(&mut self, floor: Score) {
         self.threshold = self.threshold.max(floor);
+    }
+
+    /// Whether the hits kept are those of all documents offered, none of which the floor has kept away.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.floor == 0 || self.worst() > self.floor
     }
 
     /// The score of the worst of k hits; 0 while there are fewer.

@@ -253,7 +253,7 @@ struct Pass<'a> {
     collector: Collector,
     counted: u64,
     work: Work,
-    /// The segment where the first threshold was set in a search that may have to stop, and what was found before.
+    /// In a search that may have to stop: the last segment at whose beginning what was found was exact, and what that was.
     before_floor: Option<(usize, Collector, u64)>,
 }
 
@@ -387,7 +387,7 @@ impl Pass<'_> {
         if !all || self.plan.k == 0 || !ticker.has_time_for(postings) {
             return Ok(());
         }
-        if ticker.is_limited() && self.before_floor.is_none() {
+        if ticker.is_limited() && (self.before_floor.is_none() || self.collector.is_exact()) {
             self.before_floor = Some((number, self.collector.clone(), self.counted));
         }
         let tops = &self.engine.tops[number];
@@ -401,11 +401,10 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// For a search that had to stop: where what it covers ends instead, and what it had found there, if a first threshold may have kept hits of that part away. With k hits it has not: they
-    /// are above the threshold.
+    /// For a search that had to stop: if a first threshold may have kept away hits of what was searched, returns to what was found before it was set, and says in which segment that was.
     fn without_floor(&mut self) -> Option<usize> {
         let (number, collector, counted) = self.before_floor.take()?;
-        if self.collector.worst() > 0 {
+        if self.collector.is_exact() {
             return None;
         }
         (self.collector, self.counted) = (collector, counted);

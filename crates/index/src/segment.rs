@@ -494,7 +494,7 @@ impl SegmentFiles {
         let must = !bare && (self.has_impacts || self.documents.file().version() < COMPACT);
         let has = self.documents.has_norms();
         if docs > 0 && ((has && bare) || (must && !has)) {
-            let what = "it has norms and the index n-grams or a schema, or neither";
+            let what = "it has norms and must not, or has none and must";
             return Err(self.documents.file().corrupt(what));
         }
         match &self.store {

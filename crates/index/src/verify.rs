@@ -16,7 +16,7 @@ use crate::documents::Floats;
 use crate::error::{IndexError, Result};
 use crate::manifest::{deletes_name, segment_file_name};
 use crate::positions::PositionReader;
-use crate::postings::BIN;
+use crate::postings::{BIN, Bounds};
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
 
@@ -272,8 +272,12 @@ impl<'a> ListChecker<'a> {
                 .and_then(|_| list.decode_freqs(block, &mut freqs))
                 .map_err(|what| bad(what.to_string()))?;
             let bounds = block_bounds.next().transpose().map_err(|what| bad(what.to_string()))?;
+            // Without norms, a search by cosine computes them, and bounds must allow for any.
+            let open = |b: &Bounds| norms.is_some() || b.cosine() >= 1.0;
+            if !bounds.as_ref().is_none_or(open) || !list.bounds().is_none_or(|b| open(&b)) {
+                return Err(bad(format!("block {block} bounds cosine, but there are no norms")));
+            }
             for (&doc, &freq) in docs[..n].iter().zip(&freqs[..n]) {
-                // Without norms, cosine cannot be used and no weight is out of bounds.
                 let norm = norms.map_or(f32::INFINITY, |norms| norms.get(doc));
                 let length = lengths.get(doc);
                 let within = bounds.as_ref().is_none_or(|b| b.covers(freq, length, norm))

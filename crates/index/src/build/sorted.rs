@@ -57,9 +57,13 @@ fn part_of(terms: usize) -> usize {
     terms.div_ceil(threads).max(LEAST_PART)
 }
 
-/// What threads make of the parts of all ranks.
-fn in_parts<T: Send>(terms: usize, f: impl Fn(Range<usize>) -> T + Sync) -> Vec<T> {
-    let (per_part, f) = (part_of(terms), &f);
+/// What threads make of all ranks, so many for each.
+fn in_parts<T: Send>(
+    terms: usize,
+    per_part: usize,
+    f: impl Fn(Range<usize>) -> T + Sync,
+) -> Vec<T> {
+    let f = &f;
     std::thread::scope(|scope| {
         let start = |from: usize| scope.spawn(move || f(from..terms.min(from + per_part)));
         let started: Vec<_> = (0..terms).step_by(per_part).map(start).collect();
@@ -92,7 +96,7 @@ impl Places {
     /// If a batch has a term twice, or one without a rank.
     fn new(batches: &[ListBatch], ranks: &[u32], terms: usize) -> Self {
         let per_part = part_of(terms);
-        let parts = in_parts(terms, |part| PlacesPart::new(batches, ranks, part));
+        let parts = in_parts(terms, per_part, |part| PlacesPart::new(batches, ranks, part));
         let placed: usize = parts.iter().map(|part| part.places.len()).sum();
         let lists: usize = batches.iter().map(|batch| batch.terms.len()).sum();
         assert_eq!(placed, lists, "a list whose term has no rank");
@@ -147,7 +151,8 @@ impl SortedLists {
         term: impl Fn(u32) -> &'a [u8] + Sync,
         batches: Vec<ListBatch>,
     ) -> Self {
-        let parts = in_parts(numbers.len(), |part| {
+        let per_part = part_of(numbers.len());
+        let parts = in_parts(numbers.len(), per_part, |part| {
             let mut terms = (Vec::new(), Vec::with_capacity(part.len()));
             for &number in &numbers[part] {
                 terms.0.extend_from_slice(term(number));
@@ -164,7 +169,10 @@ impl SortedLists {
         let ascend = |part: Range<usize>| {
             part.filter(|&rank| rank > 0).all(|rank| sorted.term(rank - 1) < sorted.term(rank))
         };
-        assert!(in_parts(sorted.terms(), ascend).iter().all(|&ascend| ascend), "terms must ascend");
+        assert!(
+            in_parts(sorted.terms(), per_part, ascend).iter().all(|&ascend| ascend),
+            "terms must ascend"
+        );
         let mut ranks = vec![NONE; numbers.iter().max().map_or(0, |&most| most as usize + 1)];
         (0..).zip(numbers).for_each(|(rank, &number)| ranks[number as usize] = rank);
         sorted.places = Places::new(&batches, &ranks, sorted.terms());
