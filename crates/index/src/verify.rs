@@ -274,7 +274,7 @@ impl<'a> ListChecker<'a> {
             let bounds = block_bounds.next().transpose().map_err(|what| bad(what.to_string()))?;
             // Without norms, a search by cosine computes them, and bounds must allow for any.
             let open = |b: &Bounds| norms.is_some() || b.cosine() >= 1.0;
-            if !bounds.as_ref().is_none_or(open) || !list.bounds().is_none_or(|b| open(&b)) {
+            if !bounds.as_ref().is_none_or(open) || !list.bounds().is_none_or(open) {
                 return Err(bad(format!("block {block} bounds cosine, but there are no norms")));
             }
             for (&doc, &freq) in docs[..n].iter().zip(&freqs[..n]) {
