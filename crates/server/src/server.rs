@@ -16,6 +16,7 @@ use tokio::net::TcpListener;
 use tower_http::compression::CompressionLayer;
 use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, CorsLayer};
 use tower_http::decompression::RequestDecompressionLayer;
+use warpseek::devices::list_devices;
 use warpseek::{DeviceChoice, SearcherOptions};
 
 use crate::app::{App, cores};
@@ -78,12 +79,17 @@ impl Server {
         };
         let device = match config.device {
             Device::Cpu => DeviceChoice::Cpu,
-            Device::Cuda => DeviceChoice::Cuda,
+            Device::Cuda => {
+                // A folder without indexes would show only with the first document that there is none.
+                list_devices()
+                    .map_err(|error| ServeError::Setup(format!("device cuda: {error}")))?;
+                DeviceChoice::Cuda
+            }
             Device::Auto => DeviceChoice::Auto,
         };
         let searcher = SearcherOptions::new()
             .device(device)
-            .on_notice(|notice| tracing::warn!(?notice, "notice of the engine"));
+            .on_notice(|notice| tracing::warn!(%notice, "notice of the engine"));
         let opening =
             Opening { refresh: Duration::from_millis(config.refresh_ms.max(1)), searcher };
         let io = |what: String| move |source| ServeError::Io { what, source };

@@ -225,6 +225,7 @@ fn word_rows(found: &Inspection) -> Vec<(&'static str, String)> {
         let of = if fields.is_empty() { "of all words".to_owned() } else { fields.join(", ") };
         rows.push(("positions", of));
     }
+    rows.extend(manifest.norms.then(|| ("norms", "kept, for cosine".to_owned())));
     let log = "single writes that the index lacks; `warpseek write` goes on with them, and so does every other writer";
     rows.extend(manifest.log.map(|_| ("log", log.to_owned())));
     rows
@@ -235,7 +236,7 @@ fn print(found: &Inspection, out: &mut impl Write) -> std::io::Result<()> {
     let (head, parts) = match &found.manifest.grams {
         Some(grams) => (gram_rows(found, grams), ["n-grams", "documents and maps", "lengths"]),
         None => {
-            let parts = ["dictionary", "documents and frequencies", "lengths and norms"];
+            let parts = ["dictionary", "documents and frequencies", "tables of documents"];
             (word_rows(found), parts)
         }
     };

@@ -92,7 +92,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         ("warpseek index YOUR.jsonl -o idx".to_owned(), "index your own documents"),
         ("warpseek --help".to_owned(), "everything else"),
     ] {
-        writeln!(out, "   {command:<58} {}", theme.paint(theme.dim, why))?;
+        writeln!(out, "   {command:<66} {}", theme.paint(theme.dim, why))?;
     }
     writeln!(out, "\nwarpseek is {}", std::env::current_exe().unwrap_or_default().display())?;
     Ok(ExitCode::SUCCESS)

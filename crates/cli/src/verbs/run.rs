@@ -196,6 +196,17 @@ pub(super) fn note_skipped(skipped: u64) {
 pub(super) struct Output {
     file: Option<File>,
     open: Option<BufWriter<Box<dyn Write>>>,
+    /// The file if there was none before.
+    new: Option<PathBuf>,
+}
+
+impl Drop for Output {
+    /// A run that failed before its first answer leaves no empty file.
+    fn drop(&mut self) {
+        if let (None, Some(path)) = (&self.open, &self.new) {
+            _ = std::fs::remove_file(path);
+        }
+    }
 }
 
 impl Output {
@@ -214,16 +225,17 @@ impl Output {
     /// For a file, or standard output.
     pub(super) fn new(path: Option<&Path>, queries: &Path) -> Result<Self, Failure> {
         let Some(path) = path else {
-            return Ok(Output { file: None, open: None });
+            return Ok(Output { file: None, open: None, new: None });
         };
         if is_same_file(path, queries) {
             let path = path.display();
             let problem = format!("{path} is the file of queries; write the run to another file");
             return Err(Failure::user(problem));
         }
+        let new = (!path.exists()).then(|| path.to_owned());
         let file = File::options().create(true).truncate(false).write(true).open(path);
         let file = file.map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
-        Ok(Output { file: Some(file), open: None })
+        Ok(Output { file: Some(file), open: None, new })
     }
 
     pub(super) fn open(&mut self) -> std::io::Result<&mut BufWriter<Box<dyn Write>>> {

@@ -302,3 +302,14 @@ fn searching_a_damaged_index_is_an_error() {
     space.run("index docs.jsonl -o idx --overwrite -q").ok();
     assert_eq!(space.hits("idx apple"), ["a"]);
 }
+
+/// A folder without indexes opens no device, and would tell only with the first document that there is none.
+#[test]
+fn a_server_without_its_gpu_does_not_start() {
+    if std::path::Path::new("/proc/driver/nvidia").exists() {
+        eprintln!("skipped: this machine has a GPU");
+        return;
+    }
+    let space = Space::new();
+    space.run("serve data --listen 127.0.0.1:0 --device cuda").fails(2, &["device cuda", "NVIDIA"]);
+}

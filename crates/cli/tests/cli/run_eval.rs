@@ -169,3 +169,18 @@ fn judgements_can_be_in_trec_format() {
     let report = space.run("eval --qrels qrels.txt --run run.trec -m map --json").json();
     assert_eq!(report["mean"], serde_json::json!([0.75]));
 }
+
+/// A run that fails before its first answer leaves no file behind, and an older run as it was.
+#[test]
+fn a_run_without_answers_leaves_no_file() {
+    let space = Space::with_index("{\"id\": \"a\", \"text\": \"apple\"}\n");
+    space.write("twice.tsv", "q1\tapple\nq1\tpear\n");
+    space.run("run idx --queries twice.tsv -q -o new.trec").fails(2, &["twice.tsv:2"]);
+    assert!(!space.path("new.trec").exists());
+    space.write("old.trec", "kept");
+    space.run("run idx --queries twice.tsv -q -o old.trec").fails(2, &["twice.tsv:2"]);
+    assert_eq!(space.read("old.trec"), "kept");
+    space.write("none.tsv", "q1\tpear\n");
+    space.run("run idx --queries none.tsv -q -o new.trec").ok();
+    assert_eq!(space.read("new.trec"), "", "an empty run is a run");
+}

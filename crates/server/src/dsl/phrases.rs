@@ -70,10 +70,10 @@ impl Translator<'_> {
             match self.mapping.field(path) {
                 None | Some(Field::Object) if path != "_id" => {}
                 Some(Field::Stored(why)) => return Err(unsearchable(path, why)),
-                Some(Field::Text { .. }) if self.mapping.layout == Layout::NoSchema => {
+                Some(Field::Text { factor, .. }) if self.mapping.layout == Layout::NoSchema => {
                     // Title and text are one field, which has no name.
                     let phrase = Phrase { fields: Vec::new(), text: text.to_owned(), slop };
-                    of.push(boosted(Node::Phrase(phrase), *weight));
+                    of.push(boosted(Node::Phrase(phrase), weight * factor));
                     break;
                 }
                 Some(Field::Text { name, factor, positions: true }) => {

@@ -1,4 +1,5 @@
-use warpseek::query::Filter;
+use warpseek::query::{Filter, Phrase};
+use warpseek::{Index, IndexOptions};
 
 use super::*;
 use crate::mapping::Declared;
@@ -303,7 +304,7 @@ proptest::proptest! {
 }
 
 fn phrase(field: &str, text: &str, slop: u32) -> Node {
-    Node::Phrase(warpseek::query::Phrase {
+    Node::Phrase(Phrase {
         fields: vec![(field.into(), 2.2)],
         text: text.into(),
         slop,
@@ -369,4 +370,19 @@ fn phrases_in_fields_without_positions() {
     let word = Words { operator: Operator::And, ..words(&["bare"], "a") };
     let (one, warnings) = read(json!({"match_phrase": {"bare": "a"}})).unwrap();
     assert_eq!((one, warnings.len()), (Node::Words(word), 0));
+}
+
+/// An index without a schema, as the command line makes it, has one field without a name.
+#[test]
+fn phrases_have_the_factor_without_a_schema_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let document = warpseek::Document::new("1", "", "new ideas");
+    let (options, progress) = (IndexOptions::new().positions(true), warpseek::Progress::default());
+    let dir = folder.path().join("index");
+    let (index, _) = Index::build_from_documents(dir, [document], &options, &progress).unwrap();
+    let mapping = Mapping::of_manifest(&index.manifest().unwrap());
+    let phrase = Phrase { fields: Vec::new(), text: "new ideas".into(), slop: 0 };
+    let query = json!({"match_phrase": {"text": "new ideas"}});
+    let node = translate(&query, &mapping, 1000, &mut Vec::new()).unwrap();
+    assert_eq!(node, Node::Boost(Box::new(Node::Phrase(phrase)), 1.9));
 }
