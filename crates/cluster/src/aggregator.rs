@@ -214,6 +214,8 @@ impl Aggregator {
 
     /// What is known of the nodes.
     pub(crate) fn status(&self) -> Result<Status, ClusterError> {
+        // Before the view, which is never older than the list.
+        let peers = self.0.peers();
         let view = self.0.view()?;
         let there = |peers: &Vec<Arc<Peer>>| {
             peers.iter().filter(|peer| peer.reason().is_none() && peer.is_usable()).count()
@@ -225,7 +227,7 @@ impl Aggregator {
             version: view.epoch.version,
             shards: self.0.shards,
             replicas: view.replicas.iter().map(there).collect(),
-            nodes: self.0.peers().iter().map(node).collect(),
+            nodes: peers.iter().map(node).collect(),
             list_problem: self.0.list_problem().clone(),
             hedged: self.0.hedges.sent(),
             cache_hits: counts.hits,
@@ -266,17 +268,18 @@ impl Inner {
         self.list_problem.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the file of nodes again, if there is one. A list that cannot be used leaves the one before in its place: it may be half written.
-    fn reread(&self) {
-        let Some(file) = &self.nodes_file else { return };
+    /// The nodes of the file, read again, if there is one. A list that cannot be used leaves the one before in its place: it may be half written.
+    fn reread(&self) -> Arc<Vec<Arc<Peer>>> {
         let known = self.peers();
+        let Some(file) = &self.nodes_file else { return known };
         let found = read(file).and_then(|nodes| {
             let same = nodes.iter().eq(known.iter().map(|peer| &peer.address));
             if same { Ok(None) } else { peers(&nodes, &known, &self.security).map(Some) }
         });
         *self.list_problem() = found.as_ref().err().map(ToString::to_string);
-        if let Ok(Some(peers)) = found {
-            *self.peers.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(peers);
+        match found {
+            Ok(Some(peers)) => Arc::new(peers),
+            _ => known,
         }
     }
 
@@ -288,11 +291,17 @@ impl Inner {
     /// Asks all nodes what they have, and goes over to what they say together.
     async fn look(&self, limit: Duration) -> Result<(), ClusterError> {
         let _one = self.looking.lock().await;
-        self.reread();
-        let peers = self.peers();
+        let peers = self.reread();
         join_all(peers.iter().map(|peer| peer.look(limit))).await;
         let before = self.view.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let view = View::of(&peers, self.shards, before.as_ref())?;
+        let view = View::of(&peers, self.shards, before.as_ref());
+        let gone_over = view.and_then(|view| self.go_over_to(view, before));
+        // Not before searches ask them: whoever sees a list without a node may end that node.
+        *self.peers.write().unwrap_or_else(PoisonError::into_inner) = peers;
+        gone_over
+    }
+
+    fn go_over_to(&self, view: View, before: Option<View>) -> Result<(), ClusterError> {
         let old = before.map(|before| before.epoch.searcher.snapshot().id());
         if let Some(old) = old.filter(|old| *old != view.epoch.searcher.snapshot().id()) {
             self.cache.forget(old);

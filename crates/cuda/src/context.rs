@@ -288,7 +288,7 @@ impl Context {
                 return Ok((room, address));
             }
             // It has more room than the budget leaves.
-            self.free_at(address);
+            self.free_kept(address);
         }
         self.count(bytes)?;
         match self.allocate_new(bytes) {
@@ -353,7 +353,7 @@ impl Context {
                 block
             };
             let Some((_, address)) = block else { return released };
-            self.free_at(address);
+            self.free_kept(address);
             released = true;
         }
     }
@@ -369,15 +369,21 @@ impl Context {
         let idle = self.settle().is_ok();
         lock(&self.memory).current -= room;
         if idle && !lock(&self.kept).keep((room, address)) {
-            self.free_at(address);
+            self.free_now(address);
         }
     }
 
-    fn free_at(&self, address: Address) {
+    /// Frees memory that was kept.
+    fn free_kept(&self, address: Address) {
         if self.settle().is_ok() {
-            // SAFETY: allocated by `allocate_new`, and nobody else has it.
-            unsafe { (self.driver.cuMemFree_v2)(address) };
+            self.free_now(address);
         }
+    }
+
+    /// Nothing may run: the driver would wait for it.
+    fn free_now(&self, address: Address) {
+        // SAFETY: allocated by `allocate_new`, and nobody else has it.
+        unsafe { (self.driver.cuMemFree_v2)(address) };
     }
 
     pub(crate) fn allocate_pinned(&self, bytes: usize) -> Result<*mut c_void, DeviceError> {

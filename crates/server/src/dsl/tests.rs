@@ -304,11 +304,7 @@ proptest::proptest! {
 }
 
 fn phrase(field: &str, text: &str, slop: u32) -> Node {
-    Node::Phrase(Phrase {
-        fields: vec![(field.into(), 2.2)],
-        text: text.into(),
-        slop,
-    })
+    Node::Phrase(Phrase { fields: vec![(field.into(), 2.2)], text: text.into(), slop })
 }
 
 #[test]
