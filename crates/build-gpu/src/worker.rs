@@ -303,33 +303,19 @@ impl Worker {
     /// Copies text to the device. All threads take part in copying it to page-locked memory, from where it goes on while they copy the next part.
     fn upload_text(&self, pieces: &[Vec<u8>], to: &Buffer<u8>) -> Result<(), DeviceError> {
         let mut stages = self.stages.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut at, mut filled, mut part) = (0, 0, Vec::new());
-        let mut left =
-            pieces.iter().map(Vec::as_slice).filter(|piece| !piece.is_empty()).peekable();
-        let mut rest: &[u8] = &[];
-        while !rest.is_empty() || left.peek().is_some() {
-            if rest.is_empty() {
-                rest = left.next().unwrap_or_default();
-            }
-            let (now, later) = rest.split_at(rest.len().min(STAGE - filled));
-            part.push(now);
-            filled += now.len();
-            rest = later;
-            if filled < STAGE && (!rest.is_empty() || left.peek().is_some()) {
-                continue;
-            }
-            let on_device = to.slice(at..at + filled);
+        let mut at = 0;
+        for (number, part) in in_stages(pieces).iter().enumerate() {
+            let end = at + part.iter().map(|piece| piece.len()).sum::<usize>();
+            let on_device = to.slice(at..end);
             match stages.as_mut() {
                 Some(stages) => {
-                    let stage = &mut stages[at / STAGE % 2];
-                    copy_all(&part, stage.write()?);
+                    let stage = &mut stages[number % 2];
+                    copy_all(part, stage.write()?);
                     self.stream.copy_in(stage, 0, &on_device)?;
                 }
                 None => self.stream.upload(&part.concat(), &on_device)?,
             }
-            at += filled;
-            filled = 0;
-            part.clear();
+            at = end;
         }
         Ok(())
     }
@@ -378,6 +364,23 @@ impl Fetcher {
         }
         Ok(values)
     }
+}
+
+/// Pieces of text, divided where a stage is full.
+fn in_stages(pieces: &[Vec<u8>]) -> Vec<Vec<&[u8]>> {
+    let (mut stages, mut stage, mut room) = (Vec::new(), Vec::new(), STAGE);
+    for mut piece in pieces.iter().map(Vec::as_slice) {
+        while piece.len() > room {
+            let (now, later) = piece.split_at(room);
+            stage.push(now);
+            stages.push(std::mem::take(&mut stage));
+            (piece, room) = (later, STAGE);
+        }
+        room -= piece.len();
+        stage.push(piece);
+    }
+    stages.push(stage);
+    stages
 }
 
 /// Copies slices one after the other, each by some thread.

@@ -4,7 +4,6 @@
 //! comparing two of a segment is comparing ordinals, and each has the list of its documents. Bytes are checked as they are read: opening a file checks its
 //! directory, opening a column the sizes of its tables, and reading a table whose contents cannot be relied upon returns an error. Numbers and ordinals of forged tables may be wrong, but never out of range.
 
-pub(crate) mod bits;
 mod cache;
 mod dictionary;
 mod filter;
@@ -20,10 +19,10 @@ mod write;
 
 use warpseek_codec::varint::Cursor;
 
+use crate::bits::Section;
 use crate::container::SealedFile;
 use crate::deletes::DocSet;
 use crate::error::Result;
-use bits::Section;
 
 pub use cache::{FilterCache, FilterCacheUsage};
 pub use filter::Filter;

@@ -6,7 +6,7 @@ use std::sync::atomic::{self, AtomicBool};
 use warpseek_codec::varint::{self, Cursor};
 use warpseek_core::limits::MAX_TERM_BYTES;
 
-use crate::attributes::bits;
+use crate::bits::{self, Table};
 use crate::container::{COMPACT, Sealed, SealedFile, SealedWriter};
 use crate::error::Result;
 
@@ -137,17 +137,11 @@ pub struct Dictionary {
     blocks: u64,
     data_len: u64,
     lists_len: u64,
+    /// Where blocks begin, and where their lists do, each with an end.
     starts: Table,
     lists: Table,
     /// Whether the pages of the keys were verified.
     keys_verified: AtomicBool,
-}
-
-/// Where a table of numbers that ascend begins, one more than there are blocks, and the bits of a number.
-#[derive(Clone, Copy)]
-struct Table {
-    at: u64,
-    width: u8,
 }
 
 impl Dictionary {
@@ -196,12 +190,12 @@ impl Dictionary {
 
     /// Finds its tables, which must fill the file; `None` if they do not.
     fn place(&mut self) -> Option<()> {
-        let widths = [self.data_len, self.lists_len].map(bits::width_of);
-        let [starts, lists] = widths.map(|width| bits::len_of(self.blocks + 1, width));
-        self.starts.at = self.data_len.checked_add(8 * self.blocks)?;
-        self.lists.at = self.starts.at.checked_add(starts?)?;
-        [self.starts.width, self.lists.width] = widths;
-        let end = self.lists.at.checked_add(lists?)?.checked_add(32)?;
+        let numbers = self.blocks + 1;
+        let at = self.data_len.checked_add(8 * self.blocks)?;
+        self.starts = Table { at, width: bits::width_of(self.data_len) };
+        let at = self.starts.end(numbers)?;
+        self.lists = Table { at, width: bits::width_of(self.lists_len) };
+        let end = self.lists.end(numbers)?.checked_add(32)?;
         (end == self.file.body_len()).then_some(())
     }
 
@@ -249,22 +243,12 @@ impl Dictionary {
         self.word(self.data_len + 8 * block)
     }
 
-    /// The number of a table for a block, or for their end.
-    #[inline]
-    fn number(&self, table: Table, block: u64) -> Result<u64> {
-        if table.width == 64 {
-            return self.word(table.at + 8 * block);
-        }
-        let bit = block * u64::from(table.width);
-        Ok(self.word(table.at + bit / 8)? >> (bit % 8) & !(u64::MAX << table.width))
-    }
-
     fn block_start(&self, block: u64) -> Result<u64> {
-        self.number(self.starts, block)
+        self.starts.get(&self.file, block)
     }
 
     fn list_start(&self, block: u64) -> Result<u64> {
-        self.number(self.lists, block)
+        self.lists.get(&self.file, block)
     }
 
     /// Bytes of the lists of all blocks before this one; [`Dictionary::blocks`] stands for the end.

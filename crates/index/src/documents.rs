@@ -9,7 +9,7 @@ use warpseek_codec::varint::Cursor;
 use warpseek_core::limits::MAX_DOCS;
 use warpseek_text::GramConfig;
 
-use crate::attributes::bits::{self, Bits};
+use crate::bits::{self, Bits};
 use crate::container::{COMPACT, Sealed, SealedFile, SealedWriter};
 use crate::deletes::DocSet;
 use crate::error::Result;

@@ -4,7 +4,7 @@ use warpseek_codec::varint::{self, Cursor};
 use warpseek_core::limits::{MAX_DOCS, MAX_ID_BYTES};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::attributes::bits;
+use crate::bits::{self, Table};
 use crate::container::{COMPACT, Sealed, SealedFile, SealedWriter};
 use crate::documents::ordinal_width;
 use crate::error::Result;
@@ -72,13 +72,6 @@ pub struct Ids {
     order: Table,
 }
 
-/// Where a table of numbers begins, and the bits of a number.
-#[derive(Clone, Copy)]
-struct Table {
-    at: u64,
-    width: u8,
-}
-
 impl Ids {
     /// Checks the layout; blocks are checked as they are read.
     pub fn new(file: SealedFile) -> Result<Self> {
@@ -124,7 +117,8 @@ impl Ids {
             return Err(self.file.corrupt(format!("it has no document {doc}")));
         }
         let block = u64::from(doc) / BLOCK_IDS as u64;
-        let (start, end) = (self.number(self.starts, block)?, self.number(self.starts, block + 1)?);
+        let (start, end) =
+            (self.starts.get(&self.file, block)?, self.starts.get(&self.file, block + 1)?);
         if start > end || end > self.data_len {
             return Err(self.file.corrupt(format!("block {block} lies outside of its data")));
         }
@@ -136,19 +130,9 @@ impl Ids {
         Ok(())
     }
 
-    /// A number of a table, which must have it.
-    fn number(&self, table: Table, index: u64) -> Result<u64> {
-        // A number of whole words of 4 or 8 bytes, or one of up to 56 bits, ends within 8 bytes from where it begins. Packed numbers have 8 bytes behind the last one.
-        let (bit, bytes) = (index * u64::from(table.width), if table.width == 32 { 4 } else { 8 });
-        let mut word = [0; 8];
-        word[..bytes].copy_from_slice(self.file.bytes(table.at + bit / 8, bytes as u64)?);
-        let mask = u64::MAX.checked_shr(64 - u32::from(table.width)).unwrap_or(0);
-        Ok(u64::from_le_bytes(word) >> (bit % 8) & mask)
-    }
-
     /// The ordinal at a rank of the sorted order, which must be below [`Ids::count`].
     fn sorted(&self, rank: u32) -> Result<u32> {
-        self.number(self.order, rank.into()).map(|ordinal| ordinal as u32)
+        self.order.get(&self.file, rank.into()).map(|ordinal| ordinal as u32)
     }
 
     /// The ordinals of the documents with this id, ascending. All but the last of them are deleted.
@@ -198,9 +182,8 @@ impl Ids {
 fn place(len: u64, data_len: u64, count: u64) -> Option<(u64, Table, Table)> {
     let starts = Table { at: data_len, width: bits::width_of(data_len) };
     let blocks = count.div_ceil(BLOCK_IDS as u64);
-    let at = data_len.checked_add(bits::len_of(blocks + 1, starts.width)?)?;
-    let order = Table { at, width: ordinal_width(count) };
-    let end = at.checked_add(bits::len_of(count, order.width)?)?.checked_add(16)?;
+    let order = Table { at: starts.end(blocks + 1)?, width: ordinal_width(count) };
+    let end = order.end(count)?.checked_add(16)?;
     (end == len).then_some((data_len, starts, order))
 }
 

@@ -5,7 +5,7 @@
 use warpseek_codec::varint::{self, Cursor};
 use warpseek_core::limits::MAX_DOCS;
 
-use crate::attributes::bits::{self, Bits};
+use crate::bits::{self, Bits};
 use crate::documents::{Lengths, tokens_of, width_of};
 
 /// What it takes to say where a long length is, in bits: a varint of about two bytes.

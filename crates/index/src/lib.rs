@@ -5,6 +5,7 @@
 //! or, by single writes, through [`LiveIndex`].
 
 mod attributes;
+mod bits;
 mod build;
 pub mod container;
 mod delete;

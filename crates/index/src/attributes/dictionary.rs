@@ -3,7 +3,7 @@
 use warpseek_codec::varint::{self, Cursor};
 
 use super::MAX_KEYWORD_BYTES;
-use super::bits::{self, Section};
+use crate::bits::{self, Section};
 use crate::container::SealedFile;
 use crate::error::Result;
 

@@ -2,7 +2,7 @@
 
 use warpseek_codec::varint::{self, Cursor};
 
-use super::bits::{self, Present};
+use crate::bits::{self, Present};
 use crate::deletes::DocSet;
 
 /// Whether a list of `df` documents is a bitmap. Each difference takes at least one byte, so a bitmap is at most twice as long.

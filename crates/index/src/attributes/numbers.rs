@@ -4,7 +4,7 @@ use std::ops::{Bound, Range};
 
 use warpseek_codec::varint::Cursor;
 
-use super::bits::{self, Bits, Present, Section};
+use crate::bits::{self, Bits, Present, Section};
 use crate::container::SealedFile;
 use crate::deletes::DocSet;
 use crate::error::Result;

@@ -1,4 +1,4 @@
-//! Bit strings, present bits, and the tables of a column in their order (docs/format/attributes.md).
+//! Bit strings and tables of numbers in files, and of columns: present bits, and tables in their order (docs/format/attributes.md).
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ pub(crate) fn width_of(largest: u64) -> u8 {
 }
 
 /// The largest number of `width` bits.
-pub(super) fn largest(width: u8) -> u64 {
+pub(crate) fn largest(width: u8) -> u64 {
     u64::MAX.checked_shr(64 - u32::from(width)).unwrap_or(0)
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn len_of(count: u64, width: u8) -> Option<u64> {
 }
 
 /// Appends the bits of `docs`, which ascend and lie below `documents`.
-pub(super) fn write_set(out: &mut Vec<u8>, documents: u32, docs: impl IntoIterator<Item = u32>) {
+pub(crate) fn write_set(out: &mut Vec<u8>, documents: u32, docs: impl IntoIterator<Item = u32>) {
     let mut set = DocSet::new(documents);
     for doc in docs {
         set.insert(doc);
@@ -68,7 +68,7 @@ impl<'a> Bits<'a> {
     }
 
     /// Bits of a number.
-    pub(super) fn width(&self) -> u8 {
+    pub(crate) fn width(&self) -> u8 {
         self.width
     }
 
@@ -83,7 +83,7 @@ impl<'a> Bits<'a> {
 
     /// Bit i is set if the number at `from` + i is in the range from `low` to `high`, for the first `count` of at most 64 numbers.
     #[inline]
-    pub(super) fn within(&self, from: u64, count: u32, low: u64, high: u64) -> u64 {
+    pub(crate) fn within(&self, from: u64, count: u32, low: u64, high: u64) -> u64 {
         let span = high - low;
         (0..count).fold(0, |word, i| {
             let inside = self.get(from + u64::from(i)).wrapping_sub(low) <= span;
@@ -92,9 +92,32 @@ impl<'a> Bits<'a> {
     }
 }
 
+/// Numbers in a file, of which few are read: where they begin, and the bits of each. They may be those of earlier formats, of whole words, if at least 8 bytes follow the last one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Table {
+    pub(crate) at: u64,
+    pub(crate) width: u8,
+}
+
+impl Table {
+    /// Where a bit string of `count` such numbers ends; `None` if that overflows.
+    pub(crate) fn end(self, count: u64) -> Option<u64> {
+        self.at.checked_add(len_of(count, self.width)?)
+    }
+
+    /// The number at `index`, which the table must have.
+    #[inline]
+    pub(crate) fn get(self, file: &SealedFile, index: u64) -> Result<u64> {
+        let bit = index * u64::from(self.width);
+        let mut word = [0; 8];
+        word.copy_from_slice(file.bytes(self.at + bit / 8, 8)?);
+        Ok(u64::from_le_bytes(word) >> (bit % 8) & largest(self.width))
+    }
+}
+
 /// Which documents have a value.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Present<'a> {
+pub(crate) struct Present<'a> {
     documents: u32,
     /// `None` if all have one.
     words: Option<&'a [[u8; 8]]>,
@@ -102,35 +125,35 @@ pub(super) struct Present<'a> {
 
 impl<'a> Present<'a> {
     /// There must be a word for every 64 documents.
-    pub(super) fn new(documents: u32, words: Option<&'a [[u8; 8]]>) -> Self {
+    pub(crate) fn new(documents: u32, words: Option<&'a [[u8; 8]]>) -> Self {
         Present { documents, words }
     }
 
     /// Number of documents with a value.
-    pub(super) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.all_words().map(|i| u64::from(self.word(i).count_ones())).sum()
     }
 
     #[inline]
-    pub(super) fn has(&self, doc: u32) -> bool {
+    pub(crate) fn has(&self, doc: u32) -> bool {
         self.word(doc as usize / 64) >> (doc % 64) & 1 == 1
     }
 
     /// The documents from 64 `i`, one bit each.
     #[inline]
-    pub(super) fn word(&self, i: usize) -> u64 {
+    pub(crate) fn word(&self, i: usize) -> u64 {
         // Forged bits after the last document must not get into a set.
         let all = largest((u64::from(self.documents) - 64 * i as u64).min(64) as u8);
         self.words.map_or(all, |words| u64::from_le_bytes(words[i]) & all)
     }
 
     /// Adds the documents of some words to `out`.
-    pub(super) fn into(self, words: Range<usize>, out: &mut DocSet) {
+    pub(crate) fn into(self, words: Range<usize>, out: &mut DocSet) {
         words.for_each(|i| out.insert_word(i, self.word(i)));
     }
 
     /// Adds all documents to `out`.
-    pub(super) fn all_into(self, out: &mut DocSet) {
+    pub(crate) fn all_into(self, out: &mut DocSet) {
         self.into(self.all_words(), out);
     }
 
@@ -141,27 +164,27 @@ impl<'a> Present<'a> {
 
 /// Part of a file whose pages are verified when it is read.
 #[derive(Clone, Copy)]
-pub(super) struct Section<'a> {
+pub(crate) struct Section<'a> {
     file: &'a SealedFile,
     start: u64,
     len: u64,
 }
 
 impl<'a> Section<'a> {
-    pub(super) fn new(file: &'a SealedFile, start: u64, len: u64) -> Self {
+    pub(crate) fn new(file: &'a SealedFile, start: u64, len: u64) -> Self {
         Section { file, start, len }
     }
 
-    pub(super) fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    pub(super) fn all(&self) -> Result<&'a [u8]> {
+    pub(crate) fn all(&self) -> Result<&'a [u8]> {
         self.file.bytes(self.start, self.len)
     }
 
     /// The bytes of a range, which must lie inside of the section.
-    pub(super) fn part(&self, range: Range<u64>) -> Result<&'a [u8]> {
+    pub(crate) fn part(&self, range: Range<u64>) -> Result<&'a [u8]> {
         match range.start <= range.end && range.end <= self.len {
             true => self.file.bytes(self.start + range.start, range.end - range.start),
             false => Err(self.file.corrupt(format!("{range:?} is no part of {} bytes", self.len))),
@@ -169,7 +192,7 @@ impl<'a> Section<'a> {
     }
 
     /// Splits off the first `len` bytes; `None` is a length that overflowed.
-    pub(super) fn split(&mut self, len: Option<u64>) -> Result<Section<'a>> {
+    pub(crate) fn split(&mut self, len: Option<u64>) -> Result<Section<'a>> {
         let Some(len) = len.filter(|&len| len <= self.len) else {
             return Err(self
                 .file
@@ -182,17 +205,17 @@ impl<'a> Section<'a> {
     }
 
     /// Splits off a bit string, to be read by [`Section::bits`].
-    pub(super) fn split_bits(&mut self, count: u64, width: u8) -> Result<Section<'a>> {
+    pub(crate) fn split_bits(&mut self, count: u64, width: u8) -> Result<Section<'a>> {
         self.split(len_of(count, width))
     }
 
     /// The bit string of the section.
-    pub(super) fn bits(&self, width: u8) -> Result<Bits<'a>> {
+    pub(crate) fn bits(&self, width: u8) -> Result<Bits<'a>> {
         Ok(Bits { bytes: self.all()?, width })
     }
 
     /// Splits off the present bits, if there are any, and reads them.
-    pub(super) fn present(&mut self, flag: u8, documents: u32) -> Result<Present<'a>> {
+    pub(crate) fn present(&mut self, flag: u8, documents: u32) -> Result<Present<'a>> {
         let words = match flag {
             0 => None,
             1 => Some(self.split(Some(8 * u64::from(documents).div_ceil(64)))?.all()?),
