@@ -404,3 +404,21 @@ impl Drop for Worker {
 pub(crate) fn bits_for(numbers: usize) -> u32 {
     (usize::BITS - numbers.saturating_sub(1).leading_zeros()).max(1)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Stages but the last are full, whatever the pieces are, and have all bytes in order.
+    #[test]
+    fn text_is_divided_where_a_stage_is_full() {
+        for lens in [vec![0], vec![STAGE], vec![1, STAGE], vec![5, 2 * STAGE + 3, 0, STAGE - 8]] {
+            let pieces: Vec<Vec<u8>> = lens.iter().map(|&len| vec![len as u8; len]).collect();
+            let stages = in_stages(&pieces);
+            let full = |stage: &Vec<&[u8]>| stage.concat().len() == STAGE;
+            assert!(stages[..stages.len() - 1].iter().all(full), "{lens:?}");
+            assert!(stages[stages.len() - 1].concat().len() <= STAGE, "{lens:?}");
+            assert!(stages.concat().concat() == pieces.concat(), "{lens:?}");
+        }
+    }
+}
