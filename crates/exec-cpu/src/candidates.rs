@@ -1,13 +1,18 @@
 //! The documents of a window that may become hits, in ascending order, with their sums so far.
 
+use std::ops::Range;
+
 use warpseek_core::Score;
 use warpseek_exec::Work;
 use warpseek_index::ListError;
 
 use crate::collector::Collector;
 use crate::segment::SegmentQuery;
-use crate::simd::survivors;
+use crate::simd::{find_doc, keep_above, survivors};
 use crate::stream::Stream;
+
+/// From so many candidates in a block on, all of its postings are read instead of looking each candidate up.
+const MANY: usize = 16;
 
 /// Documents and sums are apart from each other, and behind the candidates is room: so they are put there and dropped
 /// without a branch that depends on them.
@@ -35,24 +40,27 @@ impl Candidates {
         }
     }
 
-    pub(crate) fn push(&mut self, doc: u32, sum: Score) {
-        self.reserve(1);
-        (self.docs[self.len], self.sums[self.len]) = (doc, sum);
-        self.len += 1;
-    }
-
-    /// Adds those postings that contribute more than `least` and whose documents are admitted.
+    /// Adds those postings that contribute more than `least` and whose documents are admitted, all of them if nothing says which.
     pub(crate) fn extend(
         &mut self,
         docs: &[u32],
         scores: &[Score],
         least: Score,
-        admits: impl Fn(u32) -> bool,
+        admits: Option<impl Fn(u32) -> bool>,
     ) {
         self.reserve(docs.len());
-        for (&doc, &score) in docs.iter().zip(scores) {
-            (self.docs[self.len], self.sums[self.len]) = (doc, score);
-            self.len += usize::from(score > least && admits(doc));
+        let added = self.len..self.len + docs.len();
+        self.docs[added.clone()].copy_from_slice(docs);
+        self.sums[added.clone()].copy_from_slice(scores);
+        let end = keep_above(&mut self.docs, &mut self.sums, added.clone(), added.start, least);
+        let Some(admits) = admits else {
+            self.len = end;
+            return;
+        };
+        for i in added.start..end {
+            let (doc, sum) = (self.docs[i], self.sums[i]);
+            (self.docs[self.len], self.sums[self.len]) = (doc, sum);
+            self.len += usize::from(admits(doc));
         }
     }
 
@@ -70,24 +78,35 @@ impl Candidates {
     }
 
     /// Adds the contributions of a list. Candidates that cannot exceed the threshold are dropped: those whose sum is too low even with the most that the list
-    /// (`most`), or its block, and all lists that follow (`below`) contribute. The candidates ascend, so the list is read forward once.
+    /// (`most`), or its block, and all lists that follow (`below`) contribute. The candidates ascend, so the list is read forward once. `table` has a place for each document from
+    /// `base` on up to the last candidate; all are 0, and are again afterwards.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the list, its bounds, and memory that is shared"
+    )]
     pub(crate) fn look_up(
         &mut self,
         stream: &mut Stream<'_>,
         threshold: u64,
         most: Score,
         below: u64,
+        table: &mut [Score],
+        base: u32,
         work: &mut Work,
     ) -> Result<(), ListError> {
         let len = self.moved_above(0, self.len, 0, threshold, below + u64::from(most));
         let (mut kept, mut from) = (0, 0);
         while from < len {
             let (most, last) = stream.peek(self.docs[from]);
-            let end = from + self.docs[from..len].iter().take_while(|&&doc| doc <= last).count();
+            let end = find_doc(&self.docs[..len], from, last.saturating_add(1));
             let start = kept;
             kept = self.moved_above(from, end, start, threshold, below + u64::from(most));
             from = end;
             if most == 0 {
+                continue;
+            }
+            if kept - start >= MANY {
+                self.add_block(start..kept, stream, table, base, work)?;
                 continue;
             }
             for i in start..kept {
@@ -100,21 +119,53 @@ impl Candidates {
         Ok(())
     }
 
+    /// Adds the contributions of the block that these candidates are in: all of its postings are put into the table, and each candidate takes what is at its place.
+    fn add_block(
+        &mut self,
+        candidates: Range<usize>,
+        stream: &mut Stream<'_>,
+        table: &mut [Score],
+        base: u32,
+        work: &mut Work,
+    ) -> Result<(), ListError> {
+        let of = &self.docs[candidates.clone()];
+        let (Some(&first), Some(&last)) = (of.first(), of.last()) else { return Ok(()) };
+        let Some((run, _)) = stream.run(first, last + 1, 0)? else { return Ok(()) };
+        let (docs, scores) = stream.postings(run);
+        work.postings_scored += docs.len() as u64;
+        for (&doc, &score) in docs.iter().zip(scores) {
+            table[(doc - base) as usize] = score;
+        }
+        for (doc, sum) in of.iter().zip(&mut self.sums[candidates]) {
+            *sum += table[(doc - base) as usize];
+        }
+        for &doc in docs {
+            table[(doc - base) as usize] = 0;
+        }
+        Ok(())
+    }
+
     /// Moves those of the candidates `from` to `end` that can exceed the threshold with `more` to `to`; returns their end.
     fn moved_above(
         &mut self,
         from: usize,
         end: usize,
-        mut to: usize,
+        to: usize,
         threshold: u64,
         more: u64,
     ) -> usize {
-        for i in from..end {
-            let (doc, sum) = (self.docs[i], self.sums[i]);
-            (self.docs[to], self.sums[to]) = (doc, sum);
-            to += usize::from(u64::from(sum) + more > threshold);
+        match threshold.checked_sub(more) {
+            Some(least) => {
+                let least = least.min(u64::from(Score::MAX)) as Score;
+                keep_above(&mut self.docs, &mut self.sums, from..end, to, least)
+            }
+            // All can.
+            None => {
+                self.docs.copy_within(from..end, to);
+                self.sums.copy_within(from..end, to);
+                to + (end - from)
+            }
         }
-        to
     }
 
     /// Offers all of them, and leaves none.

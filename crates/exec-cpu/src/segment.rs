@@ -185,6 +185,11 @@ impl<'a> SegmentQuery<'a> {
         }
     }
 
+    /// Whether every document may be a hit.
+    pub(crate) fn admits_all(&self) -> bool {
+        self.mask.is_none() && self.segment.deletes().is_none()
+    }
+
     /// Sets `out` to the documents of a range that may be hits, one bit each, and the rest of it to 0. False if there are none.
     pub(crate) fn admitted(&self, docs: Range<u32>, out: &mut [u64]) -> bool {
         let deletes = self.segment.deletes();

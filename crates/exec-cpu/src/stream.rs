@@ -295,6 +295,37 @@ impl<'a> Stream<'a> {
         Ok(None)
     }
 
+    /// Sets the bit of each document from `from` up to, but not including, `to`, whose first bit is that of `from`; returns their number. The block that is decoded stays, since
+    /// documents before its end may still be looked up.
+    pub(crate) fn mark(
+        &mut self,
+        from: u32,
+        to: u32,
+        bits: &mut [u64],
+    ) -> Result<usize, ListError> {
+        let (mut other, mut marked) = ([0; BLOCK], 0);
+        for block in find_block(&self.list, self.ahead, from)..self.list.blocks() {
+            if self.span(block).0 >= to {
+                break;
+            }
+            let docs = if block == self.block {
+                &self.buffers.docs[..self.len]
+            } else {
+                self.decoded += 1;
+                let len = self.list.decode_docs(block, &mut other)?;
+                &other[..len]
+            };
+            let start = docs.partition_point(|&doc| doc < from);
+            let end = start + docs[start..].partition_point(|&doc| doc < to);
+            for &doc in &docs[start..end] {
+                let at = (doc - from) as usize;
+                bits[at / 64] |= 1 << (at % 64);
+            }
+            marked += end - start;
+        }
+        Ok(marked)
+    }
+
     /// Documents and contributions of a run.
     #[inline]
     pub(crate) fn postings(&self, run: Range<usize>) -> (&[u32], &[Score]) {

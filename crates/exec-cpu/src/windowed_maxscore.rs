@@ -41,7 +41,7 @@ pub(crate) struct How {
 #[derive(Default)]
 pub(crate) struct Scratch {
     sums: Vec<Score>,
-    /// One bit for each sum that is not 0.
+    /// One bit for each sum that is not 0, and for each match that is only counted.
     touched: Vec<u64>,
     candidates: Candidates,
     order: Vec<(Score, usize)>,
@@ -62,8 +62,8 @@ fn window(query: &SegmentQuery<'_>, streams: &[Stream<'_>]) -> u32 {
     docs.clamp(u64::from(WINDOW), u64::from(LARGEST)).next_power_of_two() as u32
 }
 
-/// Whether matches are best counted during the search, which then scores all postings: that is so if they are so few
-/// that going over them twice takes longer.
+/// Whether matches are best counted during the search, which then reads all documents of all lists: that is so if they
+/// are so few that going over them twice takes longer.
 pub(crate) fn counts(streams: &[Stream<'_>]) -> bool {
     streams.iter().map(|stream| u64::from(stream.df())).sum::<u64>() <= 1 << 15
 }
@@ -157,8 +157,8 @@ impl Window<'_, '_, '_> {
         let threshold = u64::from(collector.threshold());
         let lists = self.scratch.order.len();
         let first = (0..lists).find(|&i| self.scratch.most_below[i + 1] > threshold);
-        // To count matches, every posting must be read.
-        let Some(first) = (if self.how.count { Some(0) } else { first }) else {
+        // To count matches, every document must be seen.
+        let Some(first) = first.or(self.how.count.then_some(lists)) else {
             return Ok(self.to);
         };
         if self.mask_drives(first, collector) {
@@ -168,6 +168,13 @@ impl Window<'_, '_, '_> {
             return self.search_one(first, collector, work);
         }
         let (sums, touched) = (&mut self.scratch.sums, &mut self.scratch.touched);
+        let counted = if self.how.count { first } else { 0 };
+        for &(_, i) in &self.scratch.order[..counted] {
+            let marked = self.streams[i].mark(self.from, self.to, touched)?;
+            if self.ticker.must_stop(marked) {
+                return Ok(self.abandon());
+            }
+        }
         for &(_, i) in &self.scratch.order[first..] {
             let mut from = self.from;
             while let Some((run, next)) = self.streams[i].run(from, self.to, 0)? {
@@ -197,10 +204,10 @@ impl Window<'_, '_, '_> {
         // Blocks of a single essential list may be skipped.
         let alone = first + 1 == order.len() && !self.how.count;
         let least = if alone { needed(collector, most_below[first]) } else { 0 };
-        let essential = order[first..].iter();
-        let postings: u64 = essential
-            .map(|&(_, i)| self.streams[i].postings_within(self.from, self.to, least))
-            .sum();
+        // To count, all lists are read.
+        let read = order[if self.how.count { 0 } else { first }..].iter();
+        let postings: u64 =
+            read.map(|&(_, i)| self.streams[i].postings_within(self.from, self.to, least)).sum();
         self.query.admits_fewer(self.from..self.to, postings / (LOOK_UP * order.len() as u64))
     }
 
@@ -237,7 +244,8 @@ impl Window<'_, '_, '_> {
         while let Some((run, next)) = self.streams[i].run(from, self.to, least)? {
             work.postings_scored += run.len() as u64;
             let (docs, scores) = self.streams[i].postings(run);
-            self.scratch.candidates.extend(docs, scores, least, |doc| self.query.admits(doc));
+            let admits = (!self.query.admits_all()).then_some(|doc| self.query.admits(doc));
+            self.scratch.candidates.extend(docs, scores, least, admits);
             // Documents before the run are done: those that are not in the list cannot become hits.
             if self.ticker.must_stop(docs.len()) || !self.look_up(first, collector, work)? {
                 self.scratch.candidates.clear();
@@ -267,13 +275,14 @@ impl Window<'_, '_, '_> {
     ) -> Result<u32, ListError> {
         let least = needed(collector, self.scratch.most_below[first]);
         let before = self.scratch.counted;
-        if self.query.mask.is_some() || self.how.count {
-            self.sweep_some(least);
-        } else {
-            let Scratch { sums, touched, candidates, .. } = &mut *self.scratch;
-            let words = (self.to - self.from).div_ceil(64) as usize;
-            candidates.sweep(sums, &mut touched[..words], self.from, least);
+        self.keep_admitted();
+        let Scratch { sums, touched, candidates, counted, .. } = &mut *self.scratch;
+        let words = (self.to - self.from).div_ceil(64) as usize;
+        let touched = &mut touched[..words];
+        if self.how.count {
+            *counted += touched.iter().map(|bits| u64::from(bits.count_ones())).sum::<u64>();
         }
+        candidates.sweep(sums, touched, self.from, least);
         if self.look_up(first, collector, work)? {
             return Ok(self.to);
         }
@@ -281,36 +290,27 @@ impl Window<'_, '_, '_> {
         Ok(self.from)
     }
 
-    /// Takes the candidates from the sums bit by bit, with a mask or a count.
-    fn sweep_some(&mut self, least: Score) {
-        let Scratch { sums, touched, candidates, counted, .. } = &mut *self.scratch;
+    /// Clears the sums of documents that cannot be hits: those that the mask does not admit, and deleted ones.
+    fn keep_admitted(&mut self) {
+        let (mask, deletes) = (self.query.mask, self.query.segment.deletes());
+        if self.query.admits_all() {
+            return;
+        }
+        let Scratch { sums, touched, .. } = &mut *self.scratch;
         let words = (self.to - self.from).div_ceil(64) as usize;
         for (word, bits) in touched[..words].iter_mut().enumerate() {
-            let mut left = std::mem::take(bits);
-            if let Some(mask) = self.query.mask {
-                let mut out = left & !mask.word_at(self.from + 64 * word as u32);
-                left ^= out;
-                while out != 0 {
-                    sums[word * 64 + out.trailing_zeros() as usize] = 0;
-                    out &= out - 1;
-                }
-            }
-            if self.how.count {
-                *counted += u64::from(left.count_ones());
-                if self.query.mask.is_none() && self.query.segment.deletes().is_some() {
-                    let from = self.from + 64 * word as u32;
-                    let deleted = (0..64).filter(|&i| left >> i & 1 != 0);
-                    *counted -=
-                        deleted.filter(|&i| self.query.segment.is_deleted(from + i)).count() as u64;
-                }
-            }
+            let from = self.from + 64 * word as u32;
+            // A mask admits no deleted document.
+            let out = match (mask, deletes) {
+                (Some(mask), _) => !mask.word_at(from),
+                (None, Some(deletes)) => deletes.docs.word_at(from),
+                (None, None) => 0,
+            };
+            let mut left = *bits & out;
+            *bits &= !out;
             while left != 0 {
-                let at = word * 64 + left.trailing_zeros() as usize;
+                sums[word * 64 + left.trailing_zeros() as usize] = 0;
                 left &= left - 1;
-                let sum = std::mem::take(&mut sums[at]);
-                if sum > least {
-                    candidates.push(self.from + at as u32, sum);
-                }
             }
         }
     }
@@ -324,7 +324,7 @@ impl Window<'_, '_, '_> {
         collector: &mut Collector,
         work: &mut Work,
     ) -> Result<bool, ListError> {
-        let Scratch { order, most_below, candidates, .. } = &mut *self.scratch;
+        let Scratch { sums, order, most_below, candidates, .. } = &mut *self.scratch;
         let threshold = u64::from(collector.threshold());
         for at in (0..first).rev() {
             if self.ticker.must_stop(candidates.len()) {
@@ -332,7 +332,8 @@ impl Window<'_, '_, '_> {
                 return Ok(false);
             }
             let (most, i) = order[at];
-            candidates.look_up(&mut self.streams[i], threshold, most, most_below[at], work)?;
+            let (stream, below) = (&mut self.streams[i], most_below[at]);
+            candidates.look_up(stream, threshold, most, below, sums, self.from, work)?;
         }
         candidates.offer(self.query, collector);
         Ok(true)

@@ -7,6 +7,8 @@ mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+use std::ops::Range;
+
 use warpseek_core::Score;
 use warpseek_exec::Formula;
 
@@ -49,6 +51,25 @@ pub(crate) fn survivors(
         return found;
     }
     scalar::survivors(sums, touched, base, least, docs, out)
+}
+
+/// Moves those documents of a range whose sums are above `least`, and these sums, to `to`, which is not behind the range, and returns their end. What is between that and the end of the range is undefined.
+///
+/// # Panics
+/// If the range is not within both slices, or begins before `to`.
+pub(crate) fn keep_above(
+    docs: &mut [u32],
+    sums: &mut [Score],
+    range: Range<usize>,
+    to: usize,
+    least: Score,
+) -> usize {
+    assert!(to <= range.start && range.end <= docs.len() && range.end <= sums.len());
+    #[cfg(target_arch = "x86_64")]
+    if let Some(end) = x86::keep_above(docs, sums, range.clone(), to, least) {
+        return end;
+    }
+    scalar::keep_above(docs, sums, range, to, least)
 }
 
 /// The first index from `from` on whose document is at or after `doc`; the number of documents if there is none. Documents ascend.

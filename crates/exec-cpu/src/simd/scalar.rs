@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use warpseek_core::Score;
 use warpseek_exec::Formula;
 
@@ -34,6 +36,21 @@ pub(super) fn survivors(
         }
     }
     found
+}
+
+pub(super) fn keep_above(
+    docs: &mut [u32],
+    sums: &mut [Score],
+    range: Range<usize>,
+    mut to: usize,
+    least: Score,
+) -> usize {
+    for i in range {
+        let (doc, sum) = (docs[i], sums[i]);
+        (docs[to], sums[to]) = (doc, sum);
+        to += usize::from(sum > least);
+    }
+    to
 }
 
 pub(super) fn find_doc(docs: &[u32], from: usize, doc: u32) -> usize {

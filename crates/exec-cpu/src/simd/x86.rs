@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
+use std::ops::Range;
 
 use warpseek_core::Score;
 use warpseek_exec::Formula;
@@ -160,6 +161,54 @@ unsafe fn survivors_avx512(
     found
 }
 
+/// As [`super::keep_above`], whose checks were made; `None` if the CPU has no suitable instructions.
+pub(super) fn keep_above(
+    docs: &mut [u32],
+    sums: &mut [Score],
+    range: Range<usize>,
+    to: usize,
+    least: Score,
+) -> Option<usize> {
+    assert!(to <= range.start && range.end <= docs.len() && range.end <= sums.len());
+    if !is_x86_feature_detected!("avx512f") {
+        return None;
+    }
+    // SAFETY: the CPU has the feature, and the range is within the slices and not before `to`.
+    Some(unsafe { keep_above_avx512(docs, sums, range, to, least) })
+}
+
+/// # Safety
+/// The range is within both slices, and `to` is not behind its start.
+#[target_feature(enable = "avx512f")]
+unsafe fn keep_above_avx512(
+    docs: &mut [u32],
+    sums: &mut [Score],
+    range: Range<usize>,
+    mut to: usize,
+    least: Score,
+) -> usize {
+    let leasts = _mm512_set1_epi32(least as i32);
+    for start in range.clone().step_by(16) {
+        let left = range.end - start;
+        let mask: u16 = if left >= 16 { u16::MAX } else { (1 << left) - 1 };
+        // SAFETY: masked lanes are neither read nor written, and the others are within the slices: no more were kept than looked at, so that `to` is at most `start`.
+        unsafe {
+            let (docs, sums) = (docs.as_mut_ptr(), sums.as_mut_ptr());
+            let ids = _mm512_maskz_loadu_epi32(mask, docs.add(start).cast());
+            let values = _mm512_maskz_loadu_epi32(mask, sums.add(start).cast());
+            let above = _mm512_mask_cmpgt_epu32_mask(mask, values, leasts);
+            let kept = above.count_ones();
+            let front = ((1u32 << kept) - 1) as u16;
+            let ids = _mm512_maskz_compress_epi32(above, ids);
+            let values = _mm512_maskz_compress_epi32(above, values);
+            _mm512_mask_storeu_epi32(docs.add(to).cast(), front, ids);
+            _mm512_mask_storeu_epi32(sums.add(to).cast(), front, values);
+            to += kept as usize;
+        }
+    }
+    to
+}
+
 /// # Safety
 /// As [`avx512`].
 #[target_feature(enable = "avx2")]
@@ -277,6 +326,32 @@ mod tests {
                     run(&|sums, touched, docs, out| {
                         survivors(sums, touched, 1000, least, docs, out).unwrap()
                     });
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn those_above_are_kept_and_nothing_behind_is_touched() {
+        let docs: Vec<u32> = (0..200).collect();
+        let sums: Vec<Score> = (0..200u32).map(|i| i.wrapping_mul(0x9e37_79b9)).collect();
+        for (range, to) in [(0..0, 0), (0..200, 0), (7..8, 7), (40..57, 33), (40..150, 2)] {
+            for least in [0, 1 << 30, 3 << 30, u32::MAX] {
+                let run = |keep: &dyn Fn(&mut [u32], &mut [Score]) -> usize| {
+                    let (mut docs, mut sums) = (docs.clone(), sums.clone());
+                    let end = keep(&mut docs, &mut sums);
+                    let kept = |all: &[u32]| [&all[..end], &all[range.end..]].concat();
+                    (kept(&docs), kept(&sums))
+                };
+                let expected =
+                    run(&|docs, sums| scalar::keep_above(docs, sums, range.clone(), to, least));
+                let above = range.clone().filter(|&i| sums[i] > least).map(|i| i as u32);
+                assert!(above.eq(expected.0[to..expected.0.len() - (200 - range.end)].to_vec()));
+                if is_x86_feature_detected!("avx512f") {
+                    let found = run(&|docs, sums| {
+                        keep_above(docs, sums, range.clone(), to, least).unwrap()
+                    });
+                    assert_eq!(found, expected, "{range:?} to {to} above {least}");
                 }
             }
         }
