@@ -1,17 +1,16 @@
 //! What all requests share, and the threads that work for them.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use metrics_exporter_prometheus::PrometheusHandle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::catalogue::Catalogue;
 use crate::config::{Config, Device};
 use crate::contexts::{Contexts, PointInTime, Scroll};
 use crate::error::{Failure, Kind};
+use crate::gate::Gate;
 use crate::keys::Keys;
 use crate::load::Load;
 use crate::remote::Remote;
@@ -21,15 +20,11 @@ use crate::tasks::Tasks;
 /// Searches under way at a time if there may be a GPU.
 const FOR_A_GPU: usize = 256;
 
-/// Searches that take no longer may be answered by the threads that read and write requests.
-const QUICK: Duration = Duration::from_millis(2);
+/// Searches that take no longer may be answered by the threads that read and write requests. A busy machine lets a search of a fraction of a millisecond wait for a core for as long as this.
+const QUICK: Duration = Duration::from_millis(10);
 
 /// Searches of a cluster under way at a time. No thread waits for them.
 const OF_A_CLUSTER: usize = 256;
-
-/// What is said of a panic, which the log describes.
-pub(crate) const PANICKED: &str =
-    "the request failed for a reason that is in the log of the server";
 
 /// Threads that can work at the same time.
 pub(crate) fn cores() -> usize {
@@ -94,7 +89,7 @@ impl App {
             // Writes wait for the disk, so that more of them than cores share a sync.
             writes: Gate::new(cores.max(4) * 4, queue, "writes"),
             pace: Pace::default(),
-            remote_searches: Gate::new(OF_A_CLUSTER, queue, "searches of the cluster"),
+            remote_searches: Gate::without_work(OF_A_CLUSTER, queue, "searches of the cluster"),
             requests: AtomicU64::new(0),
             config,
         }
@@ -186,114 +181,6 @@ impl Drop for Held {
     }
 }
 
-/// Admits so many at a time; others wait, and if too many do, further ones are refused.
-pub(crate) struct Gate {
-    permits: Arc<Semaphore>,
-    most_running: usize,
-    waiting: AtomicUsize,
-    most_waiting: usize,
-    what: &'static str,
-}
-
-impl Gate {
-    fn new(permits: usize, most_waiting: usize, what: &'static str) -> Self {
-        Gate {
-            permits: Arc::new(Semaphore::new(permits)),
-            most_running: permits,
-            waiting: AtomicUsize::new(0),
-            most_waiting,
-            what,
-        }
-    }
-
-    pub(crate) fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn running(&self) -> usize {
-        self.most_running.saturating_sub(self.permits.available_permits())
-    }
-
-    /// How many may wait.
-    pub(crate) fn limit(&self) -> usize {
-        self.most_waiting
-    }
-
-    /// Refuses what would have to wait while as many do as may.
-    pub(crate) fn check(&self) -> Result<(), Failure> {
-        let is_full = self.permits.available_permits() == 0 && self.waiting() >= self.most_waiting;
-        if is_full { Err(self.overload()) } else { Ok(()) }
-    }
-
-    fn overload(&self) -> Failure {
-        let reason = format!(
-            "{} {} wait already (limits.queue); try again later",
-            self.most_waiting, self.what
-        );
-        Failure::new(Kind::Overload, reason)
-    }
-
-    /// Does work on a thread that may block.
-    pub(crate) async fn run<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, Failure> {
-        self.run_after(self.most_waiting, work).await
-    }
-
-    /// Waits for the permission to do work that needs no thread of its own. The work is over when it is dropped.
-    pub(crate) async fn admit(&self) -> Result<OwnedSemaphorePermit, Failure> {
-        self.admit_after(self.most_waiting).await
-    }
-
-    async fn admit_after(&self, most_waiting: usize) -> Result<OwnedSemaphorePermit, Failure> {
-        if let Ok(permit) = self.permits.clone().try_acquire_owned() {
-            return Ok(permit);
-        }
-        let waiting = Waiting::new(&self.waiting);
-        if waiting.0.load(Ordering::Relaxed) > most_waiting {
-            return Err(self.overload());
-        }
-        let permit = self.permits.clone().acquire_owned().await;
-        permit.map_err(|_| Failure::broken("the server ends"))
-    }
-
-    /// The same for work that may wait behind this many.
-    async fn run_after<T: Send + 'static>(
-        &self,
-        most_waiting: usize,
-        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, Failure> {
-        let permit = self.admit_after(most_waiting).await?;
-        // The permit goes with the work, which goes on if whoever asked is gone.
-        let work = move || {
-            let _permit = permit;
-            work()
-        };
-        let done = tokio::task::spawn_blocking(work).await;
-        done.unwrap_or_else(|error| {
-            tracing::error!(%error, "a request has panicked");
-            Err(Failure::broken(PANICKED))
-        })
-    }
-}
-
-/// One who waits, also if it gives up.
-struct Waiting<'a>(&'a AtomicUsize);
-
-impl<'a> Waiting<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Waiting(count)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// How long searches took lately: the slowest of some hundred, in nanoseconds, which fades.
 struct Pace(AtomicU64);
 
@@ -316,8 +203,8 @@ impl Pace {
     }
 }
 
-/// Does one search. As long as searches are quick, that is done right here: to hand it to another thread and back would take as long as the search. One that has to wait for others, or
-/// for a GPU, is handed over.
+/// Does one search. As long as searches are quick, that is done right here, once it may run: to hand it to another thread and back would take as long as the search. One that may be slow, or
+/// waits for a GPU, is handed over.
 pub(crate) async fn search_one<T: Send + 'static>(
     app: &Arc<App>,
     work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,
@@ -329,16 +216,10 @@ pub(crate) async fn search_one<T: Send + 'static>(
         shared.pace.note(start.elapsed());
         done
     };
-    if app.config.device == Device::Cpu
-        && app.pace.is_quick()
-        && let Ok(_permit) = app.searches.permits.try_acquire()
-    {
-        return std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-            tracing::error!("a request has panicked");
-            Err(Failure::broken(PANICKED))
-        });
+    match app.config.device == Device::Cpu && app.pace.is_quick() {
+        true => app.searches.run_here(work).await,
+        false => app.searches.run(work).await,
     }
-    app.searches.run(work).await
 }
 
 /// Does work of a request on a blocking thread, with everything that requests share.
@@ -384,36 +265,5 @@ mod tests {
         assert!(pace.is_quick());
         pace.note(Duration::MAX);
         assert!((1000..10_000).contains(&after(Duration::ZERO)));
-    }
-
-    #[tokio::test]
-    async fn too_many_are_refused_and_others_wait() {
-        let gate = Arc::new(Gate::new(1, 1, "searches"));
-        let (release, held) = std::sync::mpsc::channel::<()>();
-        let running = tokio::spawn({
-            let gate = gate.clone();
-            async move { gate.run(move || Ok(held.recv().is_ok())).await }
-        });
-        while gate.permits.available_permits() > 0 {
-            tokio::task::yield_now().await;
-        }
-        let waiting = tokio::spawn({
-            let gate = gate.clone();
-            async move { gate.run(|| Ok(2)).await }
-        });
-        while gate.waiting() == 0 {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(gate.check().unwrap_err().status(), 429);
-        let refused = gate.run(|| Ok(3)).await.unwrap_err();
-        assert_eq!((refused.kind, refused.status()), (Kind::Overload, 429));
-        release.send(()).unwrap();
-        assert!(running.await.unwrap().unwrap());
-        assert_eq!(waiting.await.unwrap().unwrap(), 2);
-        assert!(gate.waiting() == 0 && gate.check().is_ok());
-        let panicked =
-            gate.run(|| -> Result<(), Failure> { panic!("on purpose") }).await.unwrap_err();
-        assert_eq!(panicked.status(), 500);
-        assert!(gate.run(|| Ok(())).await.is_ok());
     }
 }

@@ -14,8 +14,9 @@ use axum::response::{IntoResponse, Response};
 use futures_util::{FutureExt, StreamExt};
 use serde_json::{Value, json};
 
-use crate::app::{App, Held, PANICKED};
+use crate::app::{App, Held};
 use crate::error::{Failure, Kind};
+use crate::gate::PANICKED;
 use crate::patience::TOO_SLOW;
 use crate::{keys, names, openapi, retrieve};
 pub(crate) use params::Params;

@@ -19,6 +19,7 @@ mod error;
 mod facade;
 #[doc(hidden)]
 pub mod fuzzing;
+mod gate;
 mod http;
 mod keys;
 mod load;

@@ -7,11 +7,12 @@ use serde::Serialize;
 use warpseek::GpuStatus;
 
 use super::search::written;
-use crate::app::{App, Gate};
+use crate::app::App;
 use crate::catalogue::Catalogue;
 use crate::collection::Collection;
 use crate::config::Device;
 use crate::error::Failure;
+use crate::gate::Gate;
 use crate::http::{Call, Reply};
 use crate::load::LoadStatus;
 

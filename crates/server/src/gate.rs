@@ -1,0 +1,320 @@
+//! Admits so many at a time; others wait, and if too many do, further ones are refused.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
+
+use crate::error::{Failure, Kind};
+
+/// What is said of a panic, which the log describes.
+pub(crate) const PANICKED: &str =
+    "the request failed for a reason that is in the log of the server";
+
+/// If more wait, a thread of its own takes one after the other. A task that is told that it is its turn would be polled only after all that are ready, and with thousands of connections that are
+/// being refused nobody would work meanwhile.
+const CROWD: usize = 64;
+
+/// A limit on what is done at a time. Clones are the same gate.
+#[derive(Clone)]
+pub(crate) struct Gate(Arc<Shared>);
+
+struct Shared {
+    queue: Mutex<Queue>,
+    most_running: usize,
+    most_waiting: usize,
+    crowd: usize,
+    what: &'static str,
+}
+
+#[derive(Default)]
+struct Queue {
+    running: usize,
+    /// By the number of their tickets, which are given out in turn.
+    waiting: BTreeMap<u64, Waiting>,
+    next_ticket: u64,
+}
+
+/// Whoever gives up waiting does not stay in the queue, nor does what the work would have needed.
+struct Ticket<'a>(&'a Gate, u64);
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        let given_up = self.0.queue().waiting.remove(&self.1);
+        // Not under the lock.
+        drop(given_up);
+    }
+}
+
+/// One that waits, called once: with a place, it gives the work back to whoever asked, to be done there; without one, it does the work at once.
+type Waiting = Box<dyn FnOnce(Option<Place>) + Send>;
+
+/// What one that has waited is told.
+enum Told<W, T> {
+    Turn(Place, W),
+    Done(Result<T, Failure>),
+}
+
+/// The right to work, which goes to the next one that waits when it is dropped.
+pub(crate) struct Place(Gate);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let gate = self.0.clone();
+        let mut queue = gate.queue();
+        let is_crowd = queue.waiting.len() > gate.0.crowd;
+        // Without a runtime the server has ended.
+        if let (true, Ok(runtime)) = (is_crowd, Handle::try_current()) {
+            drop(queue);
+            runtime.spawn_blocking(move || Place(gate).work_off());
+            return;
+        }
+        let Some((_, next)) = queue.waiting.pop_first() else {
+            queue.running -= 1;
+            return;
+        };
+        drop(queue);
+        // If that one is gone at this moment, its place is dropped, and the next is asked.
+        next(Some(Place(gate)));
+    }
+}
+
+impl Place {
+    /// Does all that waits.
+    fn work_off(self) {
+        loop {
+            let Some((_, next)) = self.0.queue().waiting.pop_first() else { return };
+            next(None);
+        }
+    }
+}
+
+impl Gate {
+    pub(crate) fn new(places: usize, most_waiting: usize, what: &'static str) -> Self {
+        Self::with_crowd(places, most_waiting, CROWD, what)
+    }
+
+    /// One for [`Gate::admit`] alone: what waits there is nothing that a thread could do.
+    pub(crate) fn without_work(places: usize, most_waiting: usize, what: &'static str) -> Self {
+        Self::with_crowd(places, most_waiting, usize::MAX, what)
+    }
+
+    fn with_crowd(places: usize, most_waiting: usize, crowd: usize, what: &'static str) -> Self {
+        let queue = Mutex::default();
+        Gate(Arc::new(Shared { queue, most_running: places, most_waiting, crowd, what }))
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        self.queue().waiting.len()
+    }
+
+    pub(crate) fn running(&self) -> usize {
+        self.queue().running
+    }
+
+    /// How many may wait.
+    pub(crate) fn limit(&self) -> usize {
+        self.0.most_waiting
+    }
+
+    /// Refuses what would have to wait while as many do as may.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        let queue = self.queue();
+        let is_full =
+            queue.running >= self.0.most_running && queue.waiting.len() >= self.0.most_waiting;
+        if is_full { Err(self.overload()) } else { Ok(()) }
+    }
+
+    fn overload(&self) -> Failure {
+        let Shared { most_waiting, what, .. } = &*self.0;
+        let reason = format!("{most_waiting} {what} wait already (limits.queue); try again later");
+        Failure::new(Kind::Overload, reason)
+    }
+
+    /// Does work on a thread that may block.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.run_after(self.0.most_waiting, work).await
+    }
+
+    /// The same for work that may wait behind this many.
+    pub(crate) async fn run_after<T: Send + 'static>(
+        &self,
+        most_waiting: usize,
+        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        match self.wait(most_waiting, work).await? {
+            Told::Done(done) => done,
+            Told::Turn(place, work) => {
+                // The place goes with the work, which goes on if whoever asked is gone.
+                let work = move || {
+                    let _place = place;
+                    caught(work)
+                };
+                let done = spawn_blocking(work).await;
+                done.unwrap_or_else(|error| Err(Failure::broken(error.to_string())))
+            }
+        }
+    }
+
+    /// Does work that takes little time right here.
+    pub(crate) async fn run_here<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        match self.wait(self.0.most_waiting, work).await? {
+            Told::Done(done) => done,
+            Told::Turn(_place, work) => caught(work),
+        }
+    }
+
+    /// Waits for the permission to do something that needs no thread. It is over when the place is dropped.
+    pub(crate) async fn admit(&self) -> Result<Place, Failure> {
+        match self.wait(self.0.most_waiting, || Ok(())).await? {
+            Told::Turn(place, _) => Ok(place),
+            Told::Done(_) => Err(Failure::broken("work without a place")),
+        }
+    }
+
+    /// Waits until the work may be done, or was done by a thread.
+    async fn wait<T, W>(&self, most_waiting: usize, work: W) -> Result<Told<W, T>, Failure>
+    where
+        T: Send + 'static,
+        W: FnOnce() -> Result<T, Failure> + Send + 'static,
+    {
+        let (told, ticket) = {
+            let mut queue = self.queue();
+            if queue.running < self.0.most_running {
+                queue.running += 1;
+                return Ok(Told::Turn(Place(self.clone()), work));
+            }
+            if queue.waiting.len() >= most_waiting {
+                return Err(self.overload());
+            }
+            let (tell, told) = oneshot::channel();
+            let number = queue.next_ticket;
+            queue.next_ticket += 1;
+            let waiting = move |place: Option<Place>| match place {
+                // Whoever asked is gone.
+                _ if tell.is_closed() => {}
+                Some(place) => drop(tell.send(Told::Turn(place, work))),
+                None => drop(tell.send(Told::Done(caught(work)))),
+            };
+            queue.waiting.insert(number, Box::new(waiting));
+            (told, Ticket(self, number))
+        };
+        let _ticket = ticket;
+        told.await.map_err(|_| Failure::broken("the server ends"))
+    }
+}
+
+/// Does work, of which a panic is a failure.
+fn caught<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        tracing::error!("a request has panicked");
+        Err(Failure::broken(PANICKED))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn too_many_are_refused_and_others_wait() {
+        let gate = Arc::new(Gate::new(1, 1, "searches"));
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let running = tokio::spawn({
+            let gate = gate.clone();
+            async move { gate.run(move || Ok(held.recv().is_ok())).await }
+        });
+        while gate.running() == 0 {
+            tokio::task::yield_now().await;
+        }
+        let waiting = tokio::spawn({
+            let gate = gate.clone();
+            async move { gate.run(|| Ok(2)).await }
+        });
+        while gate.waiting() == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(gate.check().unwrap_err().status(), 429);
+        let refused = gate.run(|| Ok(3)).await.unwrap_err();
+        assert_eq!((refused.kind, refused.status()), (Kind::Overload, 429));
+        release.send(()).unwrap();
+        assert!(running.await.unwrap().unwrap());
+        assert_eq!(waiting.await.unwrap().unwrap(), 2);
+        assert!(gate.waiting() == 0 && gate.check().is_ok());
+        let panicked =
+            gate.run(|| -> Result<(), Failure> { panic!("on purpose") }).await.unwrap_err();
+        assert_eq!(panicked.status(), 500);
+        assert!(gate.run(|| Ok(())).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_crowd_is_worked_off_without_being_told() {
+        let gate = Gate::new(1, 1000, "searches");
+        let place = gate.admit().await.unwrap();
+        let all: Vec<_> = (0..CROWD + 10)
+            .map(|i| {
+                let gate = gate.clone();
+                let here = i % 2 == 0;
+                tokio::spawn(async move {
+                    match here {
+                        true => gate.run_here(move || Ok(i)).await,
+                        false => gate.run(move || Ok(i)).await,
+                    }
+                })
+            })
+            .collect();
+        while gate.waiting() < CROWD + 10 {
+            tokio::task::yield_now().await;
+        }
+        all[3].abort();
+        while !all[3].is_finished() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!((gate.running(), gate.waiting()), (1, CROWD + 9));
+        // This thread is the only one that tasks have, and does not let them run: a thread of its own does the work.
+        drop(place);
+        while gate.waiting() > 0 || gate.running() > 0 {
+            std::thread::yield_now();
+        }
+        for (i, one) in all.into_iter().enumerate().filter(|(i, _)| *i != 3) {
+            assert_eq!(one.await.unwrap().unwrap(), i);
+        }
+    }
+
+    #[tokio::test]
+    async fn those_who_are_gone_do_not_wait() {
+        let gate = Gate::new(1, 1000, "searches");
+        let place = gate.admit().await.unwrap();
+        let waiting: Vec<_> = (0..5)
+            .map(|i| {
+                let gate = gate.clone();
+                tokio::spawn(async move { gate.run_here(move || Ok(i)).await })
+            })
+            .collect();
+        while gate.waiting() < 5 {
+            tokio::task::yield_now().await;
+        }
+        waiting.iter().take(4).for_each(tokio::task::JoinHandle::abort);
+        while waiting.iter().filter(|one| one.is_finished()).count() < 4 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(gate.waiting(), 1);
+        drop(place);
+        let [.., last] = <[_; 5]>::try_from(waiting).unwrap();
+        assert_eq!(last.await.unwrap().unwrap(), 4);
+        assert_eq!((gate.running(), gate.waiting()), (0, 0));
+    }
+}
