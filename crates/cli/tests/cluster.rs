@@ -124,6 +124,41 @@ fn runs_are_those_of_one_index_byte_for_byte() {
 }
 
 #[test]
+fn a_cluster_is_measured_and_simulated() {
+    let collection = Collection::start();
+    let space = &collection.space;
+    let nodes: Vec<&str> = collection.nodes.iter().map(|node| node.address.as_str()).collect();
+    space.write("nodes.txt", nodes.join("\n"));
+    let bench = format!(
+        "bench cluster --nodes nodes.txt --shards {SHARDS} --queries queries.tsv --rates 100,200 --requests 40 --node-threads 1 -q"
+    );
+    let measured = space.run(&format!("{bench} --json")).json();
+    assert_eq!((measured["shards"].as_u64(), measured["replicas"].as_u64()), (Some(4), Some(2)));
+    assert!(measured["shared_cores"].is_u64(), "all nodes are on this machine");
+    let alone = measured["alone"]["shards_ms"].as_array().unwrap();
+    assert!(alone.len() == 40 && alone.iter().all(|of| of.as_array().unwrap().len() == SHARDS));
+    let rows = measured["rows"].as_array().unwrap();
+    assert!(rows.len() == 4 && rows.iter().all(|row| row["failed"] == 0));
+    assert!(rows.iter().all(|row| row["hedging"] == true || row["hedged"] == 0.0));
+    space.write("cluster.json", measured.to_string());
+    let found = space.run("plan --simulate --calibrate cluster.json --json").json();
+    let again = space.run("plan --simulate --calibrate cluster.json --seed 1 --json").json();
+    assert_eq!(found, again);
+    for (row, measured) in found["rows"].as_array().unwrap().iter().zip(rows) {
+        assert_eq!(row["measured"]["p99_ms"], measured["p99_ms"]);
+        assert_eq!(
+            (&row["simulated"]["nodes"], &row["simulated"]["complete"]),
+            (&8.into(), &1.0.into())
+        );
+    }
+    let out = space.run("plan --simulate --calibrate cluster.json").ok();
+    assert!(out.contains("service_ms = ") && out.contains("of its cores"), "{out}");
+    assert!(space.run(&bench).ok().contains("a shard alone"));
+    space.run("plan --calibrate cluster.json").fails(2, &["--simulate"]);
+    space.run(&bench.replace("nodes.txt", "127.0.0.1:1")).fails(1, &["no node answers"]);
+}
+
+#[test]
 fn a_collection_that_changed_is_searched_as_one_index() {
     let collection = Collection::start();
     let space = &collection.space;
@@ -157,6 +192,54 @@ fn a_collection_that_changed_is_searched_as_one_index() {
         assert!(want.lines().count() > 100);
         assert_eq!(space.run(&format!("{aggregate} {asked}")).ok(), want, "{options}");
     }
+}
+
+#[test]
+fn nodes_fetch_their_shards_from_the_store() {
+    let collection = Collection::start();
+    let space = &collection.space;
+    let store = "--store store --name animals";
+    space.run(&format!("cluster build all.jsonl {store} --shards 3 -q")).ok();
+    let line = |shard: usize| {
+        format!("node --listen 127.0.0.1:0 -j 1 {store} --cache kept --shard {shard}")
+    };
+    let compare = |nodes: &[Listening]| {
+        let addresses: Vec<&str> = nodes.iter().map(|node| node.address.as_str()).collect();
+        let aggregate = format!("aggregate --nodes {} --shards 3", addresses.join(","));
+        let asked = "--queries queries.tsv -q -k 20";
+        let want = space.run(&format!("run idx {asked}")).ok();
+        assert_eq!(space.run(&format!("{aggregate} {asked}")).ok(), want);
+    };
+    let mut nodes: Vec<Listening> =
+        (0..3).map(|shard| Listening::start(space, &line(shard))).collect();
+    compare(&nodes);
+    // What was damaged since on the disk of a node is fetched again.
+    let folder = space.path("kept/animals/00000001/00001");
+    let files = || std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let dictionary =
+        files().find(|path| path.extension().is_some_and(|end| end == "dict")).unwrap();
+    let whole = std::fs::read(&dictionary).unwrap();
+    nodes.remove(1);
+    std::fs::write(&dictionary, vec![0; whole.len()]).unwrap();
+    nodes.insert(1, Listening::start(space, &line(1)));
+    compare(&nodes);
+    assert_eq!(std::fs::read(&dictionary).unwrap(), whole);
+    // What it opens without reading all of it is found with --verify.
+    let postings = dictionary.with_extension("post");
+    let whole = std::fs::read(&postings).unwrap();
+    let mut damaged = whole.clone();
+    damaged[whole.len() / 2] ^= 1;
+    nodes.remove(1);
+    std::fs::write(&postings, &damaged).unwrap();
+    nodes.insert(1, Listening::start(space, &format!("{} --verify", line(1))));
+    compare(&nodes);
+    assert_eq!(std::fs::read(&postings).unwrap(), whole);
+    let mixed = format!("{} --shard 1=idx", line(0));
+    space.run(&mixed).fails(2, &["--shard 1 without a directory"]);
+    space.run(&line(3)).fails(2, &["shard 3"]);
+    space.run(&line(0).replace("animals", "plants")).fails(2, &["plants"]);
+    space.run("node --listen 127.0.0.1:0 --shard 0").fails(2, &["--shard 0=DIR", "--store"]);
+    space.run(&line(0).replace("--cache kept", "")).fails(2, &["--cache"]);
 }
 
 #[test]

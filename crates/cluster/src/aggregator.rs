@@ -47,13 +47,40 @@ pub struct AggregatorOptions {
     pub cache: u64,
     /// How often nodes are asked how they are. Default: every 500 ms.
     pub look_every: Duration,
+    /// Whether another replica is asked too when one takes longer than usual. Default: yes.
+    pub hedging: bool,
+    /// Where the time of each shard is noted. Shards are then asked one after the other, so that each is measured alone even if nodes share a machine. Default: nowhere, and all are asked at once.
+    pub shard_times: Option<Arc<ShardTimes>>,
+}
+
+/// How long shards took, in the order in which they were asked.
+#[derive(Debug, Default)]
+pub struct ShardTimes(Mutex<Vec<(u32, Duration)>>);
+
+impl ShardTimes {
+    pub(crate) fn note(&self, shard: u32, took: Duration) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((shard, took));
+    }
+
+    /// Numbers of shards with their times since this was last called.
+    pub fn take(&self) -> Vec<(u32, Duration)> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 impl AggregatorOptions {
     /// The defaults, for these nodes.
     pub fn new(nodes: Vec<String>, shards: u32) -> Self {
-        let (security, look_every) = (Security::default(), Duration::from_millis(500));
-        AggregatorOptions { nodes, nodes_file: None, shards, security, cache: 64 << 20, look_every }
+        AggregatorOptions {
+            nodes,
+            nodes_file: None,
+            shards,
+            security: Security::default(),
+            cache: 64 << 20,
+            look_every: Duration::from_millis(500),
+            hedging: true,
+            shard_times: None,
+        }
     }
 }
 
@@ -89,6 +116,7 @@ struct Inner {
     looking: tokio::sync::Mutex<()>,
     cache: Cache,
     hedges: Hedges,
+    shard_times: Option<Arc<ShardTimes>>,
 }
 
 /// What an aggregator knows of its nodes.
@@ -134,7 +162,8 @@ impl Aggregator {
             view: RwLock::default(),
             looking: tokio::sync::Mutex::default(),
             cache: Cache::new(options.cache),
-            hedges: Hedges::default(),
+            hedges: Hedges::new(options.hedging),
+            shard_times: options.shard_times,
         };
         inner.look(LOOK).await?;
         let inner = Arc::new(inner);
@@ -190,7 +219,8 @@ impl Aggregator {
                 }
             };
             let gathering = Gathering { view: &view, hedges: &inner.hedges, until };
-            let cohort = Cohort { gathering, cache: Some(&inner.cache) };
+            let shard_times = inner.shard_times.as_deref();
+            let cohort = Cohort { gathering, cache: Some(&inner.cache), shard_times };
             match cohort.answer(requests).await {
                 Ok(answers) => return answers,
                 Err(Halted::Stale) => {
@@ -210,6 +240,23 @@ impl Aggregator {
             }
         }
         fail(&|| ClusterError::Unsettled)
+    }
+
+    /// How long each node that answers takes to say how it is, some times in a row: a call without a search.
+    pub async fn round_trips(&self, times: usize) -> Vec<Duration> {
+        let mut took = Vec::new();
+        for peer in self.0.peers().iter() {
+            for _ in 0..times {
+                let start = Instant::now();
+                peer.look(LOOK).await;
+                let elapsed = start.elapsed();
+                if peer.reason().is_some() {
+                    break;
+                }
+                took.push(elapsed);
+            }
+        }
+        took
     }
 
     /// What is known of the nodes.

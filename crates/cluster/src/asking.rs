@@ -37,13 +37,17 @@ pub(crate) enum Unanswered {
 }
 
 /// How many calls there were, so that those because of time stay few.
-#[derive(Default)]
 pub(crate) struct Hedges {
+    allowed: bool,
     calls: AtomicU64,
     hedged: AtomicU64,
 }
 
 impl Hedges {
+    pub(crate) fn new(allowed: bool) -> Self {
+        Hedges { allowed, calls: AtomicU64::new(0), hedged: AtomicU64::new(0) }
+    }
+
     /// Calls to another replica because of time so far.
     pub(crate) fn sent(&self) -> u64 {
         self.hedged.load(Ordering::Relaxed)
@@ -51,7 +55,8 @@ impl Hedges {
 
     fn admit(&self) -> bool {
         let calls = self.calls.load(Ordering::Relaxed);
-        let more = |sent: u64| Some(sent + 1).filter(|_| sent < calls / HEDGE_OF + HEDGE_SPARE);
+        let may = |sent: u64| self.allowed && sent < calls / HEDGE_OF + HEDGE_SPARE;
+        let more = |sent: u64| Some(sent + 1).filter(|_| may(sent));
         self.hedged.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use tokio::sync::oneshot;
 use tonic::{Request, Status};
 use warpseek::{CollectionStatistics, HeapBytes, Lookup, Mode, Plan, ResultCache, ResultKey};
 
+use crate::aggregator::ShardTimes;
 use crate::asking::ask;
 use crate::error::ClusterError;
 use crate::gather::{Gathered, Gathering, Halted, Term, halted};
@@ -35,6 +36,7 @@ type Outcome = Result<Arc<ClusterResponse>, ClusterError>;
 pub(crate) struct Cohort<'a> {
     pub(crate) gathering: Gathering<'a>,
     pub(crate) cache: Option<&'a Cache>,
+    pub(crate) shard_times: Option<&'a ShardTimes>,
 }
 
 /// A query with its plan.
@@ -235,7 +237,19 @@ impl Cohort<'_> {
             async move { (shard, self.shard(shard, request).await) }
         });
         let (mut parts, mut missing) = (Vec::new(), over.missing.clone());
-        for (shard, answer) in join_all(answers).await {
+        let answers = match self.shard_times {
+            None => join_all(answers).await,
+            Some(times) => {
+                let mut one_by_one = Vec::new();
+                for answer in answers {
+                    let start = Instant::now();
+                    one_by_one.push(answer.await);
+                    times.note(one_by_one[one_by_one.len() - 1].0, start.elapsed());
+                }
+                one_by_one
+            }
+        };
+        for (shard, answer) in answers {
             match answer {
                 Ok(answer) => parts.push((shard, answer)),
                 Err(unanswered) => missing.push(halted(shard, unanswered)?),
@@ -283,7 +297,7 @@ fn is_sound(answer: &proto::Answer) -> bool {
 }
 
 /// What a future gives, unless the time is up before.
-async fn within<T>(until: Option<std::time::Instant>, of: impl Future<Output = T>) -> Option<T> {
+async fn within<T>(until: Option<Instant>, of: impl Future<Output = T>) -> Option<T> {
     match until {
         Some(until) => tokio::time::timeout_at(until.into(), of).await.ok(),
         None => Some(of.await),

@@ -1,6 +1,7 @@
 //! An aggregator for those without an asynchronous runtime.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use warpseek::Searcher;
@@ -41,6 +42,11 @@ impl Cluster {
         requests: Vec<ClusterRequest>,
     ) -> Vec<Result<Arc<ClusterResponse>, ClusterError>> {
         self.runtime.block_on(self.aggregator.search_batch(requests))
+    }
+
+    /// How long each node takes to say how it is, some times in a row: a call without a search.
+    pub fn round_trips(&self, times: usize) -> Vec<Duration> {
+        self.runtime.block_on(self.aggregator.round_trips(times))
     }
 
     /// For a server that is to answer for it too.

@@ -27,7 +27,7 @@ mod shard;
 mod view;
 mod wire;
 
-pub use aggregator::{Aggregator, AggregatorOptions, addresses, nodes};
+pub use aggregator::{Aggregator, AggregatorOptions, ShardTimes, addresses, nodes};
 pub use door::{Answered, Door, DoorLimits, Refused, Searched};
 pub use error::ClusterError;
 pub use handle::Cluster;

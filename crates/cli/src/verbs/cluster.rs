@@ -232,7 +232,7 @@ impl Settings {
 }
 
 /// From the errors of collections to messages and exit codes.
-fn failure(error: CollectionError) -> Failure {
+pub(super) fn failure(error: CollectionError) -> Failure {
     match error {
         CollectionError::Index(error) => error.into(),
         error if error.is_users() => Failure::user(error),

@@ -1,37 +1,55 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use warpseek::DeviceChoice;
+use warpseek::{DeviceChoice, Progress};
 use warpseek_cluster::{Node, NodeOptions, NodeServer};
+use warpseek_collection::{Check, Collection};
 use warpseek_console::Failure;
 use warpseek_console::options::Threads;
 use warpseek_console::terminal::note;
 
+use super::cluster::failure;
 use crate::protection::{Protection, failed};
 
 /// Serve shards of a collection to aggregators, over gRPC
 ///
 /// A shard is an index over a consecutive range of the collection's documents; shards are numbered from 0 in the order of their documents. A node may have any
 /// of them, and several nodes the same ones. Queries come from `warpseek aggregate`, with the statistics of the whole collection, so that scores are those of one index.
+///
+/// With --store, shards are fetched from there first, with their checksums checked as they come; a fetch that was interrupted is continued. Of those that are in the cache, sizes are compared,
+/// with --verify checksums too, and what is wrong is fetched again.
 /// Ctrl-C or SIGTERM ends it: what is under way is finished.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   warpseek node --listen 127.0.0.1:9300 --shard 0=part0
   warpseek node --listen 127.0.0.1:9301 --shard 1=part1 --shard 2=part2
+  warpseek node --listen 127.0.0.1:9302 --store s3://bucket/search --name web --cache /var/cache/warpseek --shard 2
   warpseek aggregate --nodes 127.0.0.1:9300,127.0.0.1:9301 --shards 3 --listen 127.0.0.1:9200")]
 pub(crate) struct Options {
     /// Address and port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9300")]
     listen: String,
-    /// A shard: its number, and the directory of its index
-    #[arg(long = "shard", value_name = "N=DIR", required = true, value_parser = parse_shard)]
-    shards: Vec<(u32, PathBuf)>,
-    /// Version of the collection that the shards are of
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    collection_version: u64,
+    /// A shard: its number, and the directory of its index; only its number if it is in the store
+    #[arg(long = "shard", value_name = "N[=DIR]", required = true, value_parser = parse_shard)]
+    shards: Vec<(u32, Option<PathBuf>)>,
+    /// Version of the collection that the shards are of [default: the current one of the store, or else 1]
+    #[arg(long, value_name = "N")]
+    collection_version: Option<u64>,
+    /// The object store that shards are fetched from: a folder, or file://, s3://, gs:// or az:// with bucket and prefix
+    #[arg(long, value_name = "URL", requires = "name", requires = "cache", help_heading = "Store")]
+    store: Option<String>,
+    /// Name of the collection in the store
+    #[arg(long, requires = "store", help_heading = "Store")]
+    name: Option<String>,
+    /// Folder to fetch into: its subfolders are collection, version, shard
+    #[arg(long, value_name = "DIR", requires = "store", help_heading = "Store")]
+    cache: Option<PathBuf>,
+    /// Compare the checksums of shards that are in the cache, which reads all of them
+    #[arg(long, requires = "store", help_heading = "Store")]
+    verify: bool,
     /// The device that answers queries. All devices return the same hits
     #[arg(long, value_enum, default_value_t, help_heading = "Device")]
     device: Device,
@@ -55,14 +73,62 @@ enum Device {
     Auto,
 }
 
-fn parse_shard(text: &str) -> Result<(u32, PathBuf), String> {
-    let wrong = || format!("`{text}` is not a number, `=` and a directory, such as 0=part0");
-    let (number, dir) = text.split_once('=').ok_or_else(wrong)?;
+fn parse_shard(text: &str) -> Result<(u32, Option<PathBuf>), String> {
+    let wrong = || {
+        format!(
+            "`{text}` is neither a number, `=` and a directory, such as 0=part0, nor only the number of a shard in a store"
+        )
+    };
+    let (number, dir) = match text.split_once('=') {
+        Some((number, dir)) => (number, Some(PathBuf::from(dir))),
+        None => (text, None),
+    };
     let number = number.parse().map_err(|_| wrong())?;
-    if dir.is_empty() {
+    if dir.as_ref().is_some_and(|dir| dir.as_os_str().is_empty()) {
         return Err(wrong());
     }
-    Ok((number, dir.into()))
+    Ok((number, dir))
+}
+
+/// A version of a collection in a store, and where its shards are fetched into.
+struct Source<'a> {
+    collection: Collection,
+    version: u64,
+    cache: &'a Path,
+    check: Check,
+}
+
+impl<'a> Source<'a> {
+    fn of(options: &'a Options) -> Result<Option<Self>, Failure> {
+        let (Some(store), Some(name), Some(cache)) =
+            (&options.store, &options.name, &options.cache)
+        else {
+            return Ok(None);
+        };
+        let collection = Collection::open(store, name).map_err(failure)?;
+        let version = match options.collection_version {
+            Some(version) => version,
+            None => collection.current().map_err(failure)?,
+        };
+        let check = if options.verify { Check::Checksums } else { Check::Sizes };
+        Ok(Some(Source { collection, version, cache, check }))
+    }
+
+    /// Fetches a shard unless it is there, and opens it. One that cannot be opened has its checksums compared, and what differs is fetched again.
+    fn open(&self, node: &Node, shard: u32) -> Result<(), Failure> {
+        let fetch = |check| {
+            let progress = Progress::default();
+            let fetched = &self.collection;
+            fetched.fetch_shard_with(self.version, shard, self.cache, check, &progress)
+        };
+        let dir = fetch(self.check).map_err(failure)?;
+        if let Err(error) = node.replace(shard, self.version, &dir) {
+            note(format!("{error}; its checksums are compared"));
+            let dir = fetch(Check::Checksums).map_err(failure)?;
+            node.replace(shard, self.version, &dir).map_err(failed)?;
+        }
+        Ok(())
+    }
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
@@ -81,8 +147,28 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         threads: Some(options.threads.get()),
         capacity: options.capacity,
     }));
+    // Nobody could tell whether a directory is the shard that the store has.
+    if options.store.is_some()
+        && let Some((number, _)) = options.shards.iter().find(|(_, dir)| dir.is_some())
+    {
+        return Err(Failure::user(format!(
+            "with --store shards come from there: give --shard {number} without a directory, or start another node for it"
+        )));
+    }
+    let source = Source::of(options)?;
+    let version = source.as_ref().map(|source| source.version);
+    let version = version.or(options.collection_version).unwrap_or(1);
     for (number, dir) in &options.shards {
-        node.replace(*number, options.collection_version, dir).map_err(failed)?;
+        match (dir, &source) {
+            (Some(dir), _) => node.replace(*number, version, dir).map_err(failed)?,
+            (None, Some(source)) => source.open(&node, *number)?,
+            (None, None) => {
+                let message = format!(
+                    "shard {number} has no directory: give --shard {number}=DIR, or say with --store, --name and --cache where it is fetched from"
+                );
+                return Err(Failure::user(message));
+            }
+        }
     }
     let server = NodeServer::start(node, &options.listen, security, options.protection.insecure)
         .map_err(failed)?;
