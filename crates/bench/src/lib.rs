@@ -2,6 +2,7 @@
 //! measured; `report` has the pages that show results.
 
 mod build;
+mod cluster;
 mod codecs;
 mod deadlines;
 mod filters;
@@ -40,6 +41,7 @@ Examples:
   warpseek bench gpu --codecs
   warpseek bench load --index idx --queries log.txt
   warpseek bench http --index idx --queries log.txt
+  warpseek bench cluster --nodes nodes.txt --shards 4 --queries log.txt --rates 20,50
   warpseek bench writes --input docs.jsonl --queries log.txt
   warpseek bench ngram --index grams
   warpseek bench build --cuda")]
@@ -52,6 +54,7 @@ pub struct Options {
 enum What {
     Queries(queries::Options),
     Build(build::Options),
+    Cluster(cluster::Options),
     Codecs(codecs::Options),
     Deadlines(deadlines::Options),
     Filters(filters::Options),
@@ -68,6 +71,7 @@ pub fn run(options: &Options) -> Result<ExitCode, Failure> {
     match &options.what {
         What::Queries(options) => queries::run(options),
         What::Build(options) => build::run(options),
+        What::Cluster(options) => cluster::run(options),
         What::Codecs(options) => codecs::run(options),
         What::Deadlines(options) => deadlines::run(options),
         What::Filters(options) => filters::run(options),

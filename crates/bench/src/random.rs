@@ -21,6 +21,15 @@ impl Random {
         -mean * self.unit().ln()
     }
 
+    /// Times of what happens independently of each other, so far apart in the mean, from 0 on and without end.
+    pub(crate) fn arrivals(mut self, mean: f64) -> impl Iterator<Item = f64> {
+        let mut at = 0.0;
+        std::iter::repeat_with(move || {
+            at += self.exponential(mean);
+            at
+        })
+    }
+
     /// A number below `bound`, which must not be 0.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         (self.bits() >> 11) as usize % bound

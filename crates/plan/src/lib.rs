@@ -42,4 +42,7 @@ pub use number::{
 pub use page::page;
 pub use power::{Power, PowerInputs, power, utilisation_for};
 pub use report::{Planned, PlannedWorkload, Published, Report};
-pub use simulation::{MAX_REQUESTS, SimulatedRow, Simulation, SimulationInputs, simulate};
+pub use simulation::{
+    Calibrated, Calibration, ClusterMeasurement, MAX_REQUESTS, MeasuredRow, SimulatedRow,
+    Simulation, SimulationInputs, simulate,
+};

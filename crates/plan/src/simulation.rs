@@ -6,12 +6,16 @@
 //!
 //! Failures are rare compared with the seconds that are simulated. So the run is cut into snapshots, each of which begins with nodes up or down as they are at a random moment of a long time.
 
+mod calibration;
 mod clock;
 mod engine;
+mod machine;
 #[cfg(test)]
 mod tests;
 
 use serde::{Deserialize, Serialize};
+
+pub use self::calibration::{Calibrated, Calibration, ClusterMeasurement, MeasuredRow};
 
 use crate::config::Config;
 use crate::error::PlanError;
@@ -174,9 +178,9 @@ fn simulate_inputs(inputs: SimulationInputs) -> Result<Simulation, PlanError> {
     inputs.check()?;
     let mut rows = Vec::new();
     for replicas in &inputs.replicas {
-        rows.push(engine::run(&inputs, replicas.get(), false));
+        rows.push(engine::run(&inputs, None, replicas.get(), false));
         if replicas.get() > 1 {
-            rows.push(engine::run(&inputs, replicas.get(), true));
+            rows.push(engine::run(&inputs, None, replicas.get(), true));
         }
     }
     Ok(Simulation { inputs, rows })

@@ -132,12 +132,8 @@ impl Drop for Deaf {
 
 /// When requests arrive, independently of each other, from the start on.
 fn arrivals(rate: f64, time: Duration) -> Vec<Duration> {
-    let (mut random, mut at, mut all) = (Random(0x5eed), 0.0, Vec::new());
-    while at < time.as_secs_f64() {
-        at += random.exponential(1.0 / rate);
-        all.push(Duration::from_secs_f64(at));
-    }
-    all
+    let all = Random(0x5eed).arrivals(1.0 / rate);
+    all.take_while(|&at| at < time.as_secs_f64()).map(Duration::from_secs_f64).collect()
 }
 
 /// A connection that is kept open.

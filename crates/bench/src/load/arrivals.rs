@@ -60,13 +60,8 @@ impl Arrivals {
     ) -> Box<dyn Iterator<Item = (f64, usize)> + '_> {
         match self {
             Arrivals::Random { bursts } => {
-                let mut random = Random(0x9e37_79b9 + 2 * number as u64);
-                let mean = generators as f64 * *bursts as f64 / rate;
-                let mut at = 0.0;
-                let times = std::iter::repeat_with(move || {
-                    at += random.exponential(mean);
-                    at
-                });
+                let random = Random(0x9e37_79b9 + 2 * number as u64);
+                let times = random.arrivals(generators as f64 * *bursts as f64 / rate);
                 let times = times.flat_map(|at| std::iter::repeat_n(at, *bursts));
                 Box::new(times.zip((number..).step_by(generators)))
             }

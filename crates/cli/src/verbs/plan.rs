@@ -6,7 +6,8 @@ use clap::Args;
 use warpseek_console::Failure;
 use warpseek_console::terminal::{count, table};
 use warpseek_plan::{
-    Capacity, Config, DEFAULTS, Measurements, Report, Seed, Share, capacity, page, simulate,
+    Calibration, Capacity, ClusterMeasurement, Config, DEFAULTS, Measurements, Report, Seed, Share,
+    capacity, page, simulate,
 };
 
 use crate::outputs;
@@ -28,7 +29,9 @@ Examples:
   warpseek plan --utilisation 0.5 --json
   warpseek bench load --index idx --queries log.txt --json > load.json
   warpseek plan --measurements load.json
-  warpseek plan --simulate")]
+  warpseek plan --simulate
+  warpseek bench cluster --nodes nodes.txt --shards 4 --queries log.txt --rates 20,50 --json > cluster.json
+  warpseek plan --simulate --calibrate cluster.json")]
 pub(crate) struct Options {
     /// Inputs, a file of TOML [default: those of the paper and hardware of today]
     #[arg(long, value_name = "FILE")]
@@ -46,6 +49,9 @@ pub(crate) struct Options {
     /// how late answers are, how much of the collection they cover, and what it costs
     #[arg(long, conflicts_with_all = ["measurements", "html", "utilisation"])]
     simulate: bool,
+    /// What `bench cluster --json` printed: simulate that cluster from the times of its shards alone, and show the result beside what was measured
+    #[arg(long, value_name = "FILE", requires = "simulate", conflicts_with = "config")]
+    calibrate: Option<PathBuf>,
     /// Seed of the simulation [default: that of the inputs]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -114,6 +120,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 
 fn simulated(options: &Options, out: &mut impl Write) -> Result<ExitCode, Failure> {
     let config = config(options)?;
+    if let Some(path) = &options.calibrate {
+        return calibrated(options, path, config.capacity.seed, out);
+    }
     let found = simulate(&config).map_err(Failure::user)?;
     if options.json {
         writeln!(out, "{:#}", serde_json::to_value(&found)?)?;
@@ -133,6 +142,31 @@ fn simulated(options: &Options, out: &mut impl Write) -> Result<ExitCode, Failur
     writeln!(
         out,
         "\nhedged: requests that were asked twice; complete: answers that cover all documents."
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The simulation beside a real cluster.
+fn calibrated(
+    options: &Options,
+    path: &Path,
+    seed: Seed,
+    out: &mut impl Write,
+) -> Result<ExitCode, Failure> {
+    let measured = ClusterMeasurement::parse(&read(path)?).map_err(|error| about(path, &error))?;
+    let found = measured.calibrate(seed);
+    if options.json {
+        writeln!(out, "{:#}", serde_json::to_value(&found)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    table(&found.cells(), out)?;
+    let Calibration { service_ms, variation_of_service, network_ms, effective_cores, .. } = found;
+    if let Some(cores) = effective_cores {
+        writeln!(out, "\nAll nodes are on one machine, and got {cores:.2} of its cores.")?;
+    }
+    writeln!(
+        out,
+        "\nerror: how much longer the simulation takes a query to be than it was.\n\nFor [simulation] of other clusters of such nodes:\nservice_ms = {service_ms:.3}\nvariation_of_service = {variation_of_service:.2}\nnetwork_ms = {network_ms:.3}"
     )?;
     Ok(ExitCode::SUCCESS)
 }

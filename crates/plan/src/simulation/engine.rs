@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::clock::Clock;
+use super::machine::Machine;
 use super::{SimulatedRow, SimulationInputs};
 use crate::random::Random;
 
@@ -16,13 +17,37 @@ const SECONDS_A_YEAR: f64 = 365.25 * 86_400.0;
 
 enum Event {
     Query,
-    Arrive { request: usize },
-    Done { request: usize, life: u32 },
-    Hedge { call: usize },
-    Deadline { query: usize },
-    Fail { node: usize },
-    Notice { node: usize, life: u32 },
-    Repair { node: usize },
+    /// The aggregator has prepared a query.
+    Prepared {
+        query: usize,
+    },
+    /// The machine that nodes share has finished something, unless its plan has changed since.
+    Worked {
+        plan: u64,
+    },
+    Arrive {
+        request: usize,
+    },
+    Done {
+        request: usize,
+        life: u32,
+    },
+    Hedge {
+        call: usize,
+    },
+    Deadline {
+        query: usize,
+    },
+    Fail {
+        node: usize,
+    },
+    Notice {
+        node: usize,
+        life: u32,
+    },
+    Repair {
+        node: usize,
+    },
 }
 
 /// A replica of a shard.
@@ -58,6 +83,8 @@ struct Call {
 
 struct Query {
     start: f64,
+    /// The one of the queries that were measured, if there are any.
+    sample: usize,
     /// Shards that may still answer.
     left: u64,
     answered: u64,
@@ -65,9 +92,24 @@ struct Query {
     over: bool,
 }
 
+/// Times that were measured, in place of those that the inputs describe.
+pub(super) struct Measured {
+    /// For each query the seconds of its shards, each alone.
+    pub(super) shards: Vec<Vec<f64>>,
+    /// What the aggregator takes for each query.
+    pub(super) aggregator: Vec<f64>,
+    /// The cores of the one machine that all nodes and the aggregator are on; none if each has its own.
+    pub(super) shared_cores: Option<f64>,
+}
+
 /// Simulates one number of replicas.
-pub(super) fn run(inputs: &SimulationInputs, replicas: u64, hedging: bool) -> SimulatedRow {
-    let mut engine = Engine::new(inputs, replicas, hedging);
+pub(super) fn run(
+    inputs: &SimulationInputs,
+    measured: Option<&Measured>,
+    replicas: u64,
+    hedging: bool,
+) -> SimulatedRow {
+    let mut engine = Engine::new(inputs, measured, replicas, hedging);
     let total = inputs.queries.get();
     for snapshot in 0..SNAPSHOTS {
         let queries = (snapshot + 1) * total / SNAPSHOTS - snapshot * total / SNAPSHOTS;
@@ -78,6 +120,9 @@ pub(super) fn run(inputs: &SimulationInputs, replicas: u64, hedging: bool) -> Si
 
 struct Engine<'a> {
     inputs: &'a SimulationInputs,
+    measured: Option<&'a Measured>,
+    /// What all nodes share, if they do.
+    machine: Option<Machine<Event>>,
     replicas: usize,
     hedging: bool,
     clock: Clock<Event>,
@@ -100,10 +145,17 @@ struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    fn new(inputs: &'a SimulationInputs, replicas: u64, hedging: bool) -> Self {
+    fn new(
+        inputs: &'a SimulationInputs,
+        measured: Option<&'a Measured>,
+        replicas: u64,
+        hedging: bool,
+    ) -> Self {
         let guess = 4.0 * inputs.service_ms.get() + 2.0 * inputs.network_ms.get();
         Engine {
             inputs,
+            measured,
+            machine: None,
             replicas: replicas as usize,
             hedging,
             clock: Clock::new(),
@@ -128,6 +180,7 @@ impl<'a> Engine<'a> {
     fn simulate(&mut self, snapshot: u64, queries: u64) {
         self.clock = Clock::new();
         (self.requests, self.calls, self.queries) = (Vec::new(), Vec::new(), Vec::new());
+        self.machine = self.measured.and_then(|of| of.shared_cores).map(Machine::new);
         self.draw_nodes(snapshot);
         self.to_come = queries;
         if queries > 0 {
@@ -182,6 +235,8 @@ impl<'a> Engine<'a> {
     fn happen(&mut self, event: Event) {
         match event {
             Event::Query => self.query(),
+            Event::Prepared { query } => self.fan_out(query),
+            Event::Worked { plan } => self.worked(plan),
             Event::Arrive { request } => self.arrive(request),
             Event::Done { request, life } => self.done(request, life),
             Event::Hedge { call } => self.hedge(call),
@@ -195,9 +250,51 @@ impl<'a> Engine<'a> {
     fn query(&mut self) {
         let (query, shards) = (self.queries.len(), self.inputs.shards.get());
         let start = self.clock.now;
-        self.queries.push(Query { start, left: shards, answered: 0, last: start, over: false });
+        let samples = self.measured.map_or(0, |of| of.shards.len());
+        let sample = if samples > 0 { self.random.below(samples) } else { 0 };
+        let (answered, over) = (0, false);
+        self.queries.push(Query { start, sample, left: shards, answered, last: start, over });
         self.clock.after(self.inputs.deadline_ms.get() / 1e3, Event::Deadline { query });
-        for shard in 0..shards as usize {
+        match self.measured {
+            Some(measured) => self.work(measured.aggregator[sample], Event::Prepared { query }),
+            None => self.fan_out(query),
+        }
+        self.to_come -= 1;
+        if self.to_come > 0 {
+            let wait = self.random.exponential(1.0 / self.inputs.queries_per_s.get() as f64);
+            self.clock.after(wait, Event::Query);
+        }
+    }
+
+    /// Something happens after some work, which the machine that nodes share does beside others.
+    fn work(&mut self, takes: f64, then: Event) {
+        match &mut self.machine {
+            None => self.clock.after(takes, then),
+            Some(machine) => {
+                machine.begin(self.clock.now, takes, then);
+                self.plan_work();
+            }
+        }
+    }
+
+    fn plan_work(&mut self) {
+        if let Some((at, plan)) = self.machine.as_mut().and_then(Machine::plan) {
+            self.clock.at(at, Event::Worked { plan });
+        }
+    }
+
+    fn worked(&mut self, plan: u64) {
+        let now = self.clock.now;
+        if let Some(done) = self.machine.as_mut().and_then(|machine| machine.finish(now, plan)) {
+            self.plan_work();
+            self.happen(done);
+        }
+    }
+
+    /// Sends a query to all shards.
+    fn fan_out(&mut self, query: usize) {
+        let start = self.clock.now;
+        for shard in 0..self.inputs.shards.get() as usize {
             let call = self.calls.len();
             self.calls.push(Call { query, shard, sent: start, answered: false, asked: 0 });
             self.calls_made += 1;
@@ -209,11 +306,6 @@ impl<'a> Engine<'a> {
             }
         }
         self.finish_if_answered(query);
-        self.to_come -= 1;
-        if self.to_come > 0 {
-            let wait = self.random.exponential(1.0 / self.inputs.queries_per_s.get() as f64);
-            self.clock.after(wait, Event::Query);
-        }
     }
 
     /// Sends a call to the replica with the fewest requests under way, of those not asked yet; false if there is none.
@@ -251,6 +343,22 @@ impl<'a> Engine<'a> {
     }
 
     fn begin(&mut self, request: usize) {
+        let takes = match self.measured {
+            Some(measured) => {
+                let call = &self.calls[self.requests[request].call];
+                measured.shards[self.queries[call.query].sample][call.shard]
+            }
+            None => self.draw_service(),
+        };
+        let node = &mut self.nodes[self.requests[request].node];
+        let takes = takes * node.slow;
+        node.working += 1;
+        self.worked += takes;
+        let life = node.life;
+        self.work(takes, Event::Done { request, life });
+    }
+
+    fn draw_service(&mut self) -> f64 {
         let inputs = self.inputs;
         let variation = inputs.variation_of_service.get();
         let sigma = (1.0 + variation * variation).ln().sqrt();
@@ -258,12 +366,7 @@ impl<'a> Engine<'a> {
         if self.random.unit() <= inputs.stragglers.get() {
             takes *= inputs.straggler_factor.get();
         }
-        let node = &mut self.nodes[self.requests[request].node];
-        takes *= node.slow;
-        node.working += 1;
-        self.worked += takes;
-        let life = node.life;
-        self.clock.after(takes, Event::Done { request, life });
+        takes
     }
 
     fn done(&mut self, request: usize, life: u32) {

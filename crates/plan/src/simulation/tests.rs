@@ -207,3 +207,70 @@ fn the_defaults_are_of_ten_thousand_nodes() {
     assert_eq!(inputs.shards.get() * most, 10_000);
     assert_eq!(inputs.documents.get(), 1_000_000_000_000);
 }
+
+/// A cluster of three shards and two replicas whose queries all take the same.
+fn measurement(shared_cores: Option<u64>) -> serde_json::Value {
+    // On one machine with two cores, three shards of 9 ms take 13.5 ms.
+    let together = if shared_cores.is_some() { 14.5 } else { 10.0 };
+    let row = |hedging: bool| serde_json::json!({"rate": 1, "hedging": hedging, "p50_ms": together, "p95_ms": 20.0, "p99_ms": 30.0, "mean_ms": 15.0, "hedged": 0.0, "failed": 0});
+    serde_json::json!({
+        "program": "x", "shards": 3, "replicas": 2, "node_threads": 1, "shared_cores": shared_cores, "network_ms": 0.5,
+        "alone": {"shards_ms": [[9.0, 9.0, 9.0], [9.0, 9.0, 9.0]], "aggregator_ms": [1.0, 1.0], "together_ms": [together, together]},
+        "rows": [row(false), row(true)],
+    })
+}
+
+fn calibrate(measurement: &serde_json::Value) -> Calibration {
+    let measured = ClusterMeasurement::parse(&measurement.to_string()).unwrap();
+    measured.calibrate(Seed::new(1).unwrap())
+}
+
+/// Queries seldom meet at one a second, so half of them take what they take alone.
+#[test]
+fn a_measured_cluster_is_simulated_from_the_times_of_its_shards() {
+    for (cores, wanted) in [(None, 10.0), (Some(2), 14.5)] {
+        let found = calibrate(&measurement(cores));
+        close(found.service_ms, 8.0, 1e-9);
+        assert_eq!((found.variation_of_service, found.network_ms), (0.0, 0.5));
+        assert_eq!(found.effective_cores, cores.map(|cores| cores as f64));
+        assert_eq!(found.rows.len(), 2);
+        for row in &found.rows {
+            close(row.simulated.p50_ms, wanted, 1e-3);
+            assert_eq!((row.simulated.nodes, row.simulated.complete), (6, 1.0));
+        }
+        assert!(found.cells()[1].contains(&"+0%".to_owned()), "{:?}", found.cells());
+    }
+}
+
+/// Shards of one query are slow together: a query is drawn with all its shards, and never mixed from two.
+#[test]
+fn a_query_keeps_the_times_of_its_shards() {
+    let mut measured = measurement(None);
+    measured["alone"]["shards_ms"] = serde_json::json!([[3.0, 9.0, 2.0], [20.0, 1.0, 30.0]]);
+    measured["replicas"] = 16.into();
+    let found = calibrate(&measured);
+    let row = &found.rows[0].simulated;
+    close(row.p50_ms.min(10.0), 10.0, 1e-3);
+    close(row.p95_ms, 31.0, 1e-3);
+    close(row.mean_ms, (10.0 + 31.0) / 2.0, 0.02);
+}
+
+#[test]
+fn wrong_measurements_are_refused() {
+    let error = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut measured = measurement(None);
+        change(&mut measured);
+        ClusterMeasurement::parse(&measured.to_string()).unwrap_err().to_string()
+    };
+    assert!(error(&|of| of["shards"] = 4.into()).contains("one time for each shard"));
+    assert!(error(&|of| of["rows"] = serde_json::json!([])).contains("`rows`"));
+    let many = |of: &mut serde_json::Value| of["rows"] = vec![of["rows"][0].clone(); 1001].into();
+    assert!(error(&many).contains("1 to 1000 rows"));
+    assert!(error(&|of| of["rows"][1]["failed"] = 3.into()).contains("3 had no complete answer"));
+    assert!(error(&|of| of["rows"][0]["hedged"] = (-0.1).into()).contains("`hedged`"));
+    assert!(error(&|of| of["rows"][0]["mean_ms"] = (-1.0).into()).contains("a time is not"));
+    assert!(error(&|of| of["replicas"] = 0.into()).contains("bench cluster --json"));
+    assert!(error(&|of| of["network_ms"] = (-1.0).into()).contains("a time is not"));
+    let short = serde_json::json!([1.0]);
+    assert!(error(&|of| of["alone"]["together_ms"] = short.clone()).contains("`alone`"));
+}

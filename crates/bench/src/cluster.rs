@@ -1,0 +1,366 @@
+//! A cluster under load, and its nodes alone: what a simulation of it is calibrated with.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::json;
+use warpseek_cluster::{
+    AggregatorOptions, Cluster, ClusterError, ClusterRequest, Security, ShardTimes, Token, nodes,
+};
+use warpseek_console::terminal::{count, counted, table};
+use warpseek_console::{Failure, Interrupt, progress};
+
+use crate::percentile::percentile;
+use crate::random::Random;
+use crate::{hardware, program, read_queries};
+
+/// Threads that wait for answers: as many queries can be under way. Beyond that they wait, and the wait counts.
+const CLIENTS: usize = 128;
+
+/// The pause before each query that is measured alone. Without it, threads would be awake and caches warm, as they are not when queries come now and then.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Calls without a search, for each node.
+const ROUND_TRIPS: usize = 50;
+
+/// Measure a cluster: its nodes alone, and an aggregator under load
+///
+/// First shards are asked one after the other, a query at a time with pauses, so that each is measured alone, even if nodes share a machine. Then queries arrive at random times (Poisson) at each rate, whether or not
+/// earlier ones are answered, without and with hedged requests; their times count from when they were to arrive. The aggregator is in this process and keeps no answers. `warpseek plan --simulate --calibrate`
+/// simulates the same cluster from the times of the shards alone, and shows how far the simulation is from what was measured.
+///
+/// The token of the nodes is taken from the variable WARPSEEK_CLUSTER_TOKEN.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek bench cluster --nodes 127.0.0.1:9300,127.0.0.1:9301 --shards 2 --queries log.txt --rates 20,50
+  warpseek bench cluster --nodes nodes.txt --shards 4 --queries log.txt --rates 20,50 --json > cluster.json
+  warpseek plan --simulate --calibrate cluster.json")]
+pub(crate) struct Options {
+    /// Addresses of nodes, separated by commas, or a file with one per line
+    #[arg(long, value_name = "NODES")]
+    nodes: String,
+    /// Shards of the collection
+    #[arg(long, value_name = "N")]
+    shards: u32,
+    /// File of queries, one per line: `id<TAB>text` or only the text
+    #[arg(long, value_name = "FILE")]
+    queries: PathBuf,
+    /// Queries per second, a measurement for each
+    #[arg(long, value_delimiter = ',', value_name = "RATES", required = true, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    rates: Vec<u32>,
+    /// Queries of each measurement
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(20..=1_000_000))]
+    requests: u32,
+    /// Threads of each node, as `warpseek node --threads` has them [default: one per core of this machine]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    node_threads: Option<u32>,
+    /// Number of hits per query
+    #[arg(short, default_value_t = 10, value_name = "K")]
+    k: usize,
+    /// Count all matches, which takes longer
+    #[arg(long)]
+    count: bool,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Do not show a progress bar
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// What was measured of shards that were asked one after the other.
+#[derive(Serialize)]
+struct Alone {
+    /// For each query the times of the shards, by their numbers.
+    shards_ms: Vec<Vec<f64>>,
+    /// What the aggregator took for each query beyond that.
+    aggregator_ms: Vec<f64>,
+    /// What the same queries took when all shards were asked at once, still a query at a time. If nodes share a machine, this shows how many of its cores they get.
+    together_ms: Vec<f64>,
+}
+
+/// What was measured at a rate.
+#[derive(Serialize)]
+struct Row {
+    rate: u32,
+    hedging: bool,
+    p50_ms: f64,
+    p95_ms: f64,
+    p99_ms: f64,
+    mean_ms: f64,
+    /// The share of calls of shards that went to another replica too.
+    hedged: f64,
+    /// Queries that had no complete answer.
+    failed: u64,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let texts = read_queries(&options.queries)?;
+    if texts.is_empty() {
+        return Err(Failure::user("there is nothing to search for: no queries"));
+    }
+    let interrupt = Interrupt::listen(None)?;
+    let steps = 1 + 2 * options.rates.len() as u64;
+    let bar = progress::items("measuring", steps, options.quiet);
+    let bench = Bench { options, texts: &texts, interrupt: &interrupt };
+    let times = Arc::new(ShardTimes::default());
+    // A hedged request would cut the tail of a shard, and the slower answer would take time from the next.
+    let cluster = bench.connect(false, Some(times.clone()))?;
+    let replicas = replicas(&cluster)?;
+    let mut trips: Vec<f64> = cluster.round_trips(ROUND_TRIPS).into_iter().map(millis).collect();
+    trips.sort_by(f64::total_cmp);
+    let network_ms = percentile(&trips, 0.5).unwrap_or(0.0) / 2.0;
+    let mut alone = bench.alone(&cluster, &times)?;
+    drop(cluster);
+    bar.inc(1);
+    let mut rows = Vec::new();
+    for hedging in [false, true] {
+        let cluster = bench.connect(hedging, None)?;
+        if !hedging {
+            alone.together_ms = bench.together(&cluster)?;
+        }
+        for &rate in &options.rates {
+            rows.push(bench.load(&cluster, rate, hedging)?);
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    bench.show(replicas, network_ms, &alone, &rows)
+}
+
+struct Bench<'a> {
+    options: &'a Options,
+    texts: &'a [String],
+    interrupt: &'a Interrupt,
+}
+
+impl Bench<'_> {
+    /// An aggregator that has seen all queries, so that it knows their words and how long nodes take.
+    fn connect(&self, hedging: bool, times: Option<Arc<ShardTimes>>) -> Result<Cluster, Failure> {
+        let (addresses, nodes_file) = nodes(&self.options.nodes);
+        let token = Token::find(None).map_err(Failure::user)?;
+        let cluster = Cluster::connect(AggregatorOptions {
+            nodes_file,
+            security: Security { token, ..Security::default() },
+            // A cache would answer for the nodes.
+            cache: 0,
+            hedging,
+            shard_times: times.clone(),
+            ..AggregatorOptions::new(addresses, self.options.shards)
+        })
+        .map_err(broken)?;
+        for number in 0..self.texts.len().min(self.options.requests as usize) {
+            self.check_interrupt()?;
+            cluster.search(self.request(number)).map_err(broken)?;
+        }
+        times.iter().for_each(|times| drop(times.take()));
+        Ok(cluster)
+    }
+
+    fn check_interrupt(&self) -> Result<(), Failure> {
+        match self.interrupt.is_set() {
+            true => Err(Failure::interrupted("interrupted")),
+            false => Ok(()),
+        }
+    }
+
+    fn request(&self, number: usize) -> ClusterRequest {
+        let text = self.texts[number % self.texts.len()].as_str();
+        let (k, count) = (self.options.k, self.options.count);
+        ClusterRequest { k, count, allow_partial: false, ..ClusterRequest::new(text) }
+    }
+
+    fn alone(&self, cluster: &Cluster, times: &ShardTimes) -> Result<Alone, Failure> {
+        let requests = self.options.requests as usize;
+        let (shards_ms, aggregator_ms, together_ms) = (Vec::new(), Vec::new(), Vec::new());
+        let mut alone = Alone { shards_ms, aggregator_ms, together_ms };
+        for number in 0..requests {
+            self.check_interrupt()?;
+            std::thread::sleep(PAUSE);
+            let start = Instant::now();
+            cluster.search(self.request(number)).map_err(broken)?;
+            let whole = millis(start.elapsed());
+            let mut shards = times.take();
+            if shards.len() != self.options.shards as usize {
+                return Err(Failure::user(
+                    "shards were replaced or failed while they were measured; measure again when the cluster is at rest",
+                ));
+            }
+            shards.sort_by_key(|(shard, _)| *shard);
+            let shards: Vec<f64> = shards.into_iter().map(|(_, took)| millis(took)).collect();
+            alone.aggregator_ms.push((whole - shards.iter().sum::<f64>()).max(0.0));
+            alone.shards_ms.push(shards);
+        }
+        Ok(alone)
+    }
+
+    /// The times of queries that come one after the other.
+    fn together(&self, cluster: &Cluster) -> Result<Vec<f64>, Failure> {
+        let one = |number: usize| -> Result<f64, Failure> {
+            self.check_interrupt()?;
+            std::thread::sleep(PAUSE);
+            let start = Instant::now();
+            cluster.search(self.request(number)).map_err(broken)?;
+            Ok(millis(start.elapsed()))
+        };
+        (0..self.options.requests as usize).map(one).collect()
+    }
+
+    /// Queries that arrive at random times.
+    fn load(&self, cluster: &Cluster, rate: u32, hedging: bool) -> Result<Row, Failure> {
+        let requests = self.options.requests as usize;
+        let arrivals = Random(0x9e37_79b9).arrivals(1.0 / f64::from(rate));
+        let arrivals: Vec<f64> = arrivals.take(requests).collect();
+        let before = hedged(cluster)?;
+        let (next, failed) = (AtomicUsize::new(0), AtomicU64::new(0));
+        let (tell, told) = mpsc::channel();
+        let start = Instant::now();
+        std::thread::scope(|scope| {
+            let client = |tell: mpsc::Sender<f64>| {
+                while !self.interrupt.is_set() {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(&at) = arrivals.get(number) else { return };
+                    let arrives = start + Duration::from_secs_f64(at);
+                    std::thread::sleep(arrives.saturating_duration_since(Instant::now()));
+                    match cluster.search(self.request(number)) {
+                        Ok(_) => drop(tell.send(millis(arrives.elapsed()))),
+                        Err(_) => drop(failed.fetch_add(1, Ordering::Relaxed)),
+                    }
+                }
+            };
+            for _ in 0..CLIENTS.min(requests) {
+                let tell = tell.clone();
+                scope.spawn(move || client(tell));
+            }
+        });
+        drop(tell);
+        self.check_interrupt()?;
+        let mut times: Vec<f64> = told.iter().collect();
+        times.sort_by(f64::total_cmp);
+        let calls = requests as f64 * f64::from(self.options.shards);
+        let of = |share| percentile(&times, share).unwrap_or(0.0);
+        Ok(Row {
+            rate,
+            hedging,
+            p50_ms: of(0.5),
+            p95_ms: of(0.95),
+            p99_ms: of(0.99),
+            mean_ms: times.iter().sum::<f64>() / times.len().max(1) as f64,
+            hedged: (hedged(cluster)? - before) as f64 / calls,
+            failed: failed.into_inner(),
+        })
+    }
+
+    fn show(
+        &self,
+        replicas: u64,
+        network_ms: f64,
+        alone: &Alone,
+        rows: &[Row],
+    ) -> Result<ExitCode, Failure> {
+        let options = self.options;
+        let mut out = std::io::stdout().lock();
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        if options.json {
+            let report = json!({
+                "program": program(), "hardware": hardware(), "shards": options.shards, "replicas": replicas, "k": options.k, "requests": options.requests,
+                "node_threads": options.node_threads.unwrap_or(cores as u32), "shared_cores": self.is_one_machine()?.then_some(cores),
+                "network_ms": network_ms, "alone": alone, "rows": rows,
+            });
+            writeln!(out, "{report}")?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let shards = alone.shards_ms.iter().flatten().copied();
+        writeln!(
+            out,
+            "{}; {} with {}; half a round trip takes {network_ms:.2} ms",
+            hardware(),
+            counted(u64::from(options.shards), "shard"),
+            counted(replicas, "replica"),
+        )?;
+        let quantiles = |values: &mut dyn Iterator<Item = f64>| {
+            let mut values: Vec<f64> = values.collect();
+            values.sort_by(f64::total_cmp);
+            [0.5, 0.95, 0.99].map(|share| percentile(&values, share).unwrap_or(0.0))
+        };
+        let head = ["", "queries/s", "hedged", "p50 ms", "p95", "p99", "failed"];
+        let mut shown = vec![head.map(String::from).to_vec()];
+        let mut line = |cells: [String; 3], times: [f64; 3], failed: u64| {
+            let times = times.map(|time| format!("{time:.2}"));
+            shown.push([&cells[..], &times[..], &[count(failed)]].concat());
+        };
+        let of = |what: &str| [what.to_owned(), String::new(), String::new()];
+        line(of("a shard alone"), quantiles(&mut { shards }), 0);
+        line(of("aggregator"), quantiles(&mut alone.aggregator_ms.iter().copied()), 0);
+        line(of("a query at a time"), quantiles(&mut alone.together_ms.iter().copied()), 0);
+        for row in rows {
+            let hedged = match row.hedging {
+                true => format!("{:.1}%", 100.0 * row.hedged),
+                false => "no".to_owned(),
+            };
+            let cells = ["at random times".to_owned(), count(row.rate.into()), hedged];
+            line(cells, [row.p50_ms, row.p95_ms, row.p99_ms], row.failed);
+        }
+        table(&shown, &mut out)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Whether all nodes are on this machine, and so share its cores with the aggregator.
+    fn is_one_machine(&self) -> Result<bool, Failure> {
+        let here = |address: &String| {
+            ["127.", "localhost:", "[::1]:"].iter().any(|start| address.starts_with(start))
+        };
+        Ok(self.addresses()?.iter().all(here))
+    }
+
+    fn addresses(&self) -> Result<Vec<String>, Failure> {
+        match nodes(&self.options.nodes) {
+            (_, Some(file)) => Ok(warpseek_cluster::addresses(&crate::read(&file)?)),
+            (addresses, None) => Ok(addresses),
+        }
+    }
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+fn broken(error: ClusterError) -> Failure {
+    match error {
+        ClusterError::Query(error) => error.into(),
+        error @ (ClusterError::Setup(_)
+        | ClusterError::Settings { .. }
+        | ClusterError::ShardNumber { .. }) => Failure::user(error),
+        error => Failure::broken(error),
+    }
+}
+
+/// Requests so far that went to another replica too.
+fn hedged(cluster: &Cluster) -> Result<u64, Failure> {
+    Ok(status(cluster)?["hedged"].as_u64().unwrap_or(0))
+}
+
+fn status(cluster: &Cluster) -> Result<serde_json::Value, Failure> {
+    cluster.door().status().map_err(|refused| Failure::broken(refused.reason))
+}
+
+/// Nodes for each shard, which must be the same number for all: the simulation knows no other clusters.
+fn replicas(cluster: &Cluster) -> Result<u64, Failure> {
+    let status = status(cluster)?;
+    let of = |shard: &serde_json::Value| shard.as_u64().unwrap_or(0);
+    let all: Vec<u64> = status["replicas"].as_array().into_iter().flatten().map(of).collect();
+    match all.first() {
+        Some(&first) if first > 0 && all.iter().all(|&replicas| replicas == first) => Ok(first),
+        _ => Err(Failure::user(format!(
+            "every shard needs the same number of nodes that answer; they have {all:?}"
+        ))),
+    }
+}
