@@ -1,5 +1,6 @@
 """Processes of nodes, without Ray."""
 
+import json
 import os
 import signal
 import subprocess
@@ -66,6 +67,28 @@ def test_another_process_with_the_same_number_is_not_adopted(tmp_path):
         other.kill()
     (tmp_path / "node-y.json").write_text("{")
     assert not Process(tmp_path / "node-y.json", tmp_path / "log").adopt()
+
+
+def test_a_process_of_which_nothing_can_be_noted_is_not_left(tmp_path):
+    """As on a full disk. What nobody knows of would be started again and again."""
+    process = Process(tmp_path / "node-x.json", tmp_path / "log")
+    (tmp_path / "node-x.json").mkdir()
+    with pytest.raises(ClusterError, match="cannot be written"):
+        process.start([sys.executable, "-c", "import time; time.sleep(600)"], "127.0.0.1:1")
+    assert process.pid is not None and started_at(process.pid) is None
+    # One that runs stays, and is noted when that is possible.
+    (tmp_path / "node-x.json").rmdir()
+    process.start([sys.executable, "-c", "import time; time.sleep(600)"], "127.0.0.1:1")
+    try:
+        (tmp_path / "node-x.json").unlink()
+        (tmp_path / "node-x.json").mkdir()
+        process.note_answer()
+        assert process.runs() and process.has_answered
+        (tmp_path / "node-x.json").rmdir()
+        process.note_answer()
+        assert json.loads((tmp_path / "node-x.json").read_text())["has_answered"]
+    finally:
+        process.kill()
 
 
 def test_a_dead_node_is_started_again_at_its_address(config):

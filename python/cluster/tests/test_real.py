@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import statistics
@@ -43,6 +44,8 @@ class Cluster:
         self.environment = dict(os.environ, RAY_ENABLE_UV_RUN_RUNTIME_ENV="0")
         self.figures, self.ours = [], set()
         self.up = None
+        # Shards, logs and what is known of processes are on a disk that can be filled.
+        self.disk = Disk(self.folder, 64)
         chance = random.Random(19)
         words = [f"{chance.choice('bcdfgklmnprst')}{chance.choice('aeiou')}{chance.choice('bdlmnrst')}{number}" for number in range(3000)]
         # Some words are in most documents, and most in few.
@@ -212,6 +215,29 @@ class Load:
             thread.join()
 
 
+class Disk:
+    """A small file system of its own at a folder, which only root can make."""
+
+    def __init__(self, path, mebibytes):
+        self.path, self._ballast = path, path / "ballast"
+        path.mkdir()
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m", "tmpfs", str(path)], capture_output=True, text=True)
+        self.why_not = done.stderr.strip() if done.returncode else None
+
+    def fill(self):
+        """Takes all the room that there is."""
+        with self._ballast.open("ab", buffering=0) as ballast, contextlib.suppress(OSError):
+            while True:
+                ballast.write(bytes(4096))
+
+    def empty(self):
+        self._ballast.unlink(missing_ok=True)
+
+    def end(self):
+        if self.why_not is None:
+            subprocess.run(["umount", "-l", str(self.path)], check=False)
+
+
 class Wire:
     """A connection to a node that can be cut: nothing is refused and nothing arrives, as behind a network that drops packets."""
 
@@ -263,6 +289,7 @@ def cluster(tmp_path_factory, request):
     for pid in cluster.left():
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+    cluster.disk.end()
     with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         print("", *cluster.figures, sep="\n")
 
@@ -437,6 +464,42 @@ def test_a_damaged_shard_on_disk(cluster):
     # Nodes that have it open keep the file that they have.
     damaged.rename(file)
     cluster.kill_and_wait("kill -9 of a node whose files on disk were damaged", signal.SIGKILL, (1, 0, 2))
+
+
+def test_a_full_disk(cluster):
+    """A shard is gone from the disk, which has no room to fetch it: the other replica answers, then nobody does and answers say so, and all is whole soon after there is room."""
+    if cluster.disk.why_not is not None:
+        pytest.skip(f"no small file system: {cluster.disk.why_not}")
+    shard = cluster.folder / "cache/web/00000002/00001"
+    with contextlib.ExitStack() as stack:
+        # Files that are open take their room until the end.
+        for path in shard.iterdir():
+            stack.enter_context(path.open("rb"))
+        cluster.disk.fill()
+        # Later tests need the room also if this one fails.
+        stack.callback(cluster.disk.empty)
+        shutil.rmtree(shard)
+        with Load(cluster) as load:
+            pids = cluster.signal(signal.SIGKILL, (1, 0, 2))
+            until(lambda: any("no room for shard 1" in (node["problem"] or "") for node in cluster.status()["nodes"]), 60)
+            # Long enough for the longest pause between two fetches.
+            time.sleep(12)
+        load.check()
+        pids += cluster.signal(signal.SIGKILL, (1, 1, 2))
+        status, answer = cluster.ask("/v1/search", {"query": cluster.asked[0], "k": K, "deadline_ms": 2000})
+        assert status == 200 and [missing["shard"] for missing in answer["coverage"]["missing"]] == [1]
+        time.sleep(2)
+        begun = time.monotonic()
+        cluster.disk.empty()
+    until(lambda: cluster.is_whole(pids), 60)
+    whole = time.monotonic() - begun
+    cluster.note("a full disk under a shard that has to be fetched, after there is room", whole, load)
+    assert whole < WHOLE
+    assert not shard.with_suffix(".partial").exists()
+    with Load(cluster) as load:
+        time.sleep(1)
+    load.check()
+    assert len(cluster.nodes()) == 2 * SHARDS
 
 
 def test_a_killed_watcher(cluster):

@@ -6,6 +6,7 @@ Actors are detached and named, so they outlive the program that starts them, and
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
 from pathlib import Path
@@ -17,7 +18,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from warpseek_cluster.config import CLUSTER_FILE, ClusterError, Config, check_counts, read_json, write_json, write_text
 from warpseek_cluster.placement import place
-from warpseek_cluster.process import stop_others
+from warpseek_cluster.process import Process, stop_others
 from warpseek_cluster.watcher import AGGREGATOR_FILE, STARTING, AggregatorWatcher, NodeWatcher, state_file
 
 NAMESPACE = "warpseek"
@@ -135,6 +136,9 @@ class Supervisor:
             wanted = self._keys(self.version, self.replicas)
             for key in wanted:
                 self._start(key)
+            # An aggregator that runs has its list of nodes; its actor starts meanwhile.
+            if Process(self.config.state() / AGGREGATOR_FILE, Path(os.devnull)).adopt():
+                self._start_aggregator()
             try:
                 self._wait_ready(wanted, timeout)
             finally:

@@ -32,6 +32,8 @@ HEALTH = {
     "health_check_timeout_ms": 500,
     "health_check_failure_threshold": 3,
 }
+#: Seconds between two looks at the process of the head.
+HEAD_EVERY = 0.1
 #: Looks at the head in a row, half a second apart, that must fail before a local cluster is started again.
 HEAD_FAILURES = 3
 #: The least that Ray takes; nothing but small answers goes through its store of objects.
@@ -148,7 +150,7 @@ def up(options: argparse.Namespace) -> None:
     if local:
         write_json(ray_file(options), note | {"was_up": True})
         print("interrupt to stop, or use `down`", flush=True)
-        if stay(options, stop, address):
+        if stay(options, stop, address, head_process()):
             ask(supervisor.down.remote())
             ray_file(options).unlink(missing_ok=True)
 
@@ -167,15 +169,29 @@ def what_is_wanted(options: argparse.Namespace) -> tuple[int, int, int]:
     return shards, options.replicas, int(version["version"])
 
 
-def stay(options: argparse.Namespace, stop: threading.Event, head: str) -> bool:
+def head_process() -> tuple[int, int] | None:
+    """The process of the head of a Ray cluster that we have started: its number and when it was started; None if it is not found."""
+    for pid in descendants(os.getpid()):
+        with contextlib.suppress(OSError):
+            program = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]
+            if program.endswith(b"gcs_server") and (ticks := started_at(pid)) is not None:
+                return pid, ticks
+    return None
+
+
+def stay(options: argparse.Namespace, stop: threading.Event, head: str, process: tuple[int, int] | None) -> bool:
     """Waits until it is interrupted (true) or `down` was called (false). If Ray is gone, this process ends at once, and what is left of Ray with it; `keeper` starts both again."""
-    failures = 0
-    while not stop.wait(0.5):
+    failures, looked = 0, 0.0
+    while not stop.wait(HEAD_EVERY):
         if read_json(ray_file(options)) is None:
             return False
-        # Ray's own calls wait for a head that is gone.
-        failures = 0 if answers(head, 1.0) and any(node["Alive"] for node in ray.nodes()) else failures + 1
-        if failures >= HEAD_FAILURES:
+        # A head that does not answer may be busy; one whose process has ended is gone.
+        is_gone = process is not None and started_at(process[0]) != process[1]
+        if not is_gone and time.monotonic() - looked >= 0.5:
+            looked = time.monotonic()
+            # Ray's own calls wait for a head that is gone.
+            failures = 0 if answers(head, 1.0) and any(node["Alive"] for node in ray.nodes()) else failures + 1
+        if is_gone or failures >= HEAD_FAILURES:
             print("the head of the Ray cluster is gone", file=sys.stderr, flush=True)
             # Some processes of Ray would look for their head for another minute.
             for pid in descendants(os.getpid()):

@@ -5,6 +5,7 @@ What is known of a process is in a file, so that whoever watches it can die and 
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import os
 import signal
@@ -116,6 +117,8 @@ class Process:
         self.address = ""
         #: Whether the process has ever answered; one that has not may still be opening a large shard.
         self.has_answered = False
+        #: Whether the file says what is known here.
+        self._is_saved = True
 
     def adopt(self) -> bool:
         """Takes over a process that somebody else has started, if it still runs."""
@@ -146,17 +149,26 @@ class Process:
         self.pid, self.address = int(done.stdout), address
         self._ticks = started_at(self.pid)
         self._command, self.has_answered = command, False
-        self._save()
+        try:
+            self._save()
+        except OSError as error:
+            # If the disk is full, nobody would know of the process, and the next one would be started beside it.
+            self.kill()
+            raise ClusterError(f"{self.state} cannot be written: {error}") from None
 
     def _save(self) -> None:
         known = {"pid": self.pid, "ticks": self._ticks, "address": self.address, "command": self._command, "has_answered": self.has_answered}
+        self._is_saved = False
         write_json(self.state, known)
+        self._is_saved = True
 
     def note_answer(self) -> None:
         """The process answers. The next one who watches it must know, so that it is not taken for one that still starts if it hangs then."""
-        if not self.has_answered:
+        if not self.has_answered or not self._is_saved:
             self.has_answered = True
-            self._save()
+            # A process that answers is not disturbed because the disk is full; it is noted by a later look.
+            with contextlib.suppress(OSError):
+                self._save()
 
     def last_words(self) -> str:
         """The last error in the log, or else its last line."""

@@ -12,8 +12,8 @@ from typing import Any
 from warpseek_cluster.config import AGGREGATOR_COMMAND, Config
 from warpseek_cluster.process import Process, answers, answers_http, free_address
 
-#: Seconds before a process that died at once is started again: the first and the longest.
-PAUSE, LONGEST_PAUSE = 0.2, 10.0
+#: Seconds before a process that died at once is started again: the first and the longest. A shard for which the disk had no room, however long, has to be there within ten seconds after there is.
+PAUSE, LONGEST_PAUSE = 0.2, 5.0
 #: What is said of a process of which nothing else is known yet.
 STARTING = "it is starting"
 #: The name of the file with what is known of the aggregator's process.
@@ -95,7 +95,8 @@ class Watcher(ABC):
 
     def _once(self) -> None:
         """Has the process running, and returns when it no longer does."""
-        if self.process.adopt():
+        adopted = self.process.adopt()
+        if adopted:
             with self._lock:
                 self._adopted = True
         else:
@@ -107,7 +108,10 @@ class Watcher(ABC):
             with self._lock:
                 self._starts += 1
         failures = 0
-        while not self.stopping.wait(self.config.look_every):
+        # One that runs already is looked at at once.
+        pause = 0.0 if adopted else self.config.look_every
+        while not self.stopping.wait(pause):
+            pause = self.config.look_every
             if not self.process.runs():
                 self._set(ready=False, problem=f"the process has ended: {self.process.last_words()}; see {self.process.log}")
                 return
