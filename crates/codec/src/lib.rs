@@ -17,3 +17,4 @@ pub mod varint;
 
 pub use list_state::ListState;
 pub use registry::{Block, Codec, CodecError, CodecId};
+pub use simd::prefetch;

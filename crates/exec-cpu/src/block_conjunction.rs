@@ -12,9 +12,10 @@ use warpseek_core::limits::BLOCK;
 use warpseek_exec::{Ticker, Work};
 use warpseek_index::ListError;
 
+use crate::candidates::keep_hopeful;
 use crate::collector::Collector;
 use crate::segment::SegmentQuery;
-use crate::simd::find_doc;
+use crate::simd::{find_doc, keep_above, rank};
 use crate::stream::Stream;
 
 /// Slots of the table of indexes: if a block spans fewer documents, each has a slot of its own.
@@ -184,12 +185,10 @@ impl Scratch {
     fn start(&mut self, shortest: &Stream<'_>, run: Range<usize>, least: u64) -> usize {
         let least = least.min(u64::from(Score::MAX)) as Score;
         let (docs, scores) = shortest.postings(run);
-        let mut n = 0;
-        for (&doc, &score) in docs.iter().zip(scores) {
-            (self.docs[n], self.sums[n]) = (doc, score);
-            n += usize::from(score > least);
-        }
-        n
+        let n = docs.len();
+        self.docs[..n].copy_from_slice(docs);
+        self.sums[..n].copy_from_slice(scores);
+        keep_above(&mut self.docs, &mut self.sums, 0..n, 0, least)
     }
 
     /// Keeps those of the first `n` candidates for which `admits` holds; returns how many there are.
@@ -213,21 +212,17 @@ impl Scratch {
         rest: u64,
         work: &mut Work,
     ) -> Result<usize, ListError> {
-        let (mut kept, mut from) = (0, 0);
-        while from < n {
-            let block = stream.find(self.docs[from]);
-            if block == stream.blocks() as usize {
-                break;
-            }
+        let (mut kept, mut from, blocks) = (0, 0, stream.blocks() as usize);
+        let mut block = stream.find(self.docs[from]);
+        while from < n && block < blocks {
             let (_, last) = stream.span(block);
-            let end = from + self.docs[from..n].iter().take_while(|&&doc| doc <= last).count();
+            let end = find_doc(&self.docs[..n], from, last.saturating_add(1));
             let most = rest + u64::from(stream.block_most(block));
+            // The next block comes while this one is decoded.
+            let next = if end < n { stream.find_ahead(block, self.docs[end]) } else { blocks };
             let start = kept;
-            for i in from..end {
-                let (doc, sum) = (self.docs[i], self.sums[i]);
-                (self.docs[kept], self.sums[kept]) = (doc, sum);
-                kept += usize::from(u64::from(sum) + most > threshold);
-            }
+            let (docs, sums) = (&mut self.docs, &mut self.sums);
+            kept = keep_hopeful(docs, sums, from..end, start, threshold, most);
             if kept > start {
                 stream.load(block)?;
                 let len = self.intersect(stream.docs(), start, kept);
@@ -239,7 +234,7 @@ impl Scratch {
                     *sum += share;
                 }
             }
-            from = end;
+            (from, block) = (end, next);
         }
         Ok(kept)
     }
@@ -258,6 +253,14 @@ impl Scratch {
                 let index = self.table[doc as usize % SLOTS];
                 (self.docs[kept], self.sums[kept], self.at[kept - start]) = (doc, sum, index);
                 kept += usize::from(block.get(usize::from(index)) == Some(&doc));
+            }
+        } else if let Ok(block) = <&[u32; BLOCK]>::try_from(block) {
+            for i in start..end {
+                let (doc, sum) = (self.docs[i], self.sums[i]);
+                let at = rank(block, doc);
+                (self.docs[kept], self.sums[kept]) = (doc, sum);
+                self.at[kept - start] = at as u8;
+                kept += usize::from(block.get(at) == Some(&doc));
             }
         } else {
             let mut from = 0;

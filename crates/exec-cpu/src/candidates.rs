@@ -94,13 +94,13 @@ impl Candidates {
         base: u32,
         work: &mut Work,
     ) -> Result<(), ListError> {
-        let len = self.moved_above(0, self.len, 0, threshold, below + u64::from(most));
+        let len = self.keep_hopeful(0..self.len, 0, threshold, below + u64::from(most));
         let (mut kept, mut from) = (0, 0);
         while from < len {
             let (most, last) = stream.peek(self.docs[from]);
             let end = find_doc(&self.docs[..len], from, last.saturating_add(1));
             let start = kept;
-            kept = self.moved_above(from, end, start, threshold, below + u64::from(most));
+            kept = self.keep_hopeful(from..end, start, threshold, below + u64::from(most));
             from = end;
             if most == 0 {
                 continue;
@@ -145,27 +145,9 @@ impl Candidates {
         Ok(())
     }
 
-    /// Moves those of the candidates `from` to `end` that can exceed the threshold with `more` to `to`; returns their end.
-    fn moved_above(
-        &mut self,
-        from: usize,
-        end: usize,
-        to: usize,
-        threshold: u64,
-        more: u64,
-    ) -> usize {
-        match threshold.checked_sub(more) {
-            Some(least) => {
-                let least = least.min(u64::from(Score::MAX)) as Score;
-                keep_above(&mut self.docs, &mut self.sums, from..end, to, least)
-            }
-            // All can.
-            None => {
-                self.docs.copy_within(from..end, to);
-                self.sums.copy_within(from..end, to);
-                to + (end - from)
-            }
-        }
+    /// See [`keep_hopeful`].
+    fn keep_hopeful(&mut self, range: Range<usize>, to: usize, threshold: u64, more: u64) -> usize {
+        keep_hopeful(&mut self.docs, &mut self.sums, range, to, threshold, more)
     }
 
     /// Offers all of them, and leaves none.
@@ -174,5 +156,28 @@ impl Candidates {
             query.offer(doc, sum, collector);
         }
         self.len = 0;
+    }
+}
+
+/// Moves those documents of a range whose sums can exceed the threshold with `more`, and these sums, to `to`, which is not behind the range; returns their end.
+pub(crate) fn keep_hopeful(
+    docs: &mut [u32],
+    sums: &mut [Score],
+    range: Range<usize>,
+    to: usize,
+    threshold: u64,
+    more: u64,
+) -> usize {
+    match threshold.checked_sub(more) {
+        Some(least) => {
+            let least = least.min(u64::from(Score::MAX)) as Score;
+            keep_above(docs, sums, range, to, least)
+        }
+        // All can.
+        None => {
+            docs.copy_within(range.clone(), to);
+            sums.copy_within(range.clone(), to);
+            to + range.len()
+        }
     }
 }

@@ -41,7 +41,11 @@ pub struct CpuEngine {
     factors: Vec<FactorCache>,
     tops: Vec<TopsCache>,
     /// One per thread so far.
-    scratches: Mutex<Vec<Scratch>>,
+    #[expect(
+        clippy::vec_box,
+        reason = "one is lent for every query, which moves a pointer instead of all"
+    )]
+    scratches: Mutex<Vec<Box<Scratch>>>,
 }
 
 /// Memory that a thread reuses from query to query.
@@ -57,8 +61,10 @@ pub(crate) struct Scratch {
 
 /// A borrowed scratch, which is returned when it is dropped.
 pub(crate) struct Lent<'a> {
-    kept: &'a Mutex<Vec<Scratch>>,
-    scratch: Scratch,
+    #[expect(clippy::vec_box, reason = "as in the engine")]
+    kept: &'a Mutex<Vec<Box<Scratch>>>,
+    /// None if it is yet to be made.
+    scratch: Option<Box<Scratch>>,
 }
 
 impl Lent<'_> {
@@ -67,9 +73,9 @@ impl Lent<'_> {
         &mut self,
         work: impl FnOnce(&mut Scratch) -> Result<T, E>,
     ) -> Result<T, E> {
-        let done = work(&mut self.scratch);
+        let done = work(self.scratch.get_or_insert_default());
         if done.is_err() {
-            self.scratch = Scratch::default();
+            self.scratch = None;
         }
         done
     }
@@ -78,8 +84,9 @@ impl Lent<'_> {
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
         // A panic may have left sums behind.
-        if !std::thread::panicking() {
-            let scratch = std::mem::take(&mut self.scratch);
+        if !std::thread::panicking()
+            && let Some(scratch) = self.scratch.take()
+        {
             self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
         }
     }
@@ -152,7 +159,7 @@ impl CpuEngine {
     /// A scratch for a thread, reused or new.
     pub(crate) fn scratch(&self) -> Lent<'_> {
         let mut kept = self.scratches.lock().unwrap_or_else(PoisonError::into_inner);
-        Lent { kept: &self.scratches, scratch: kept.pop().unwrap_or_default() }
+        Lent { kept: &self.scratches, scratch: kept.pop() }
     }
 
     fn answer(

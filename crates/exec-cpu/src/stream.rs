@@ -9,7 +9,7 @@ use warpseek_index::{List, ListError};
 
 use crate::maxima::Maxima;
 use crate::segment::Scorer;
-use crate::simd::find_doc;
+use crate::simd::{find_doc, rank};
 
 /// For more blocks than this, the list's maximum is used instead of theirs.
 const FEW: usize = 8;
@@ -174,6 +174,15 @@ impl<'a> Stream<'a> {
     #[inline]
     pub(crate) fn find(&self, doc: u32) -> usize {
         find_block(&self.list, self.next_block(), doc)
+    }
+
+    /// The block from `block` on that may contain `doc`, which is asked for; the number of blocks if all end before it.
+    pub(crate) fn find_ahead(&self, block: usize, doc: u32) -> usize {
+        let next = find_block(&self.list, block, doc);
+        if next != block && next < self.list.blocks() {
+            self.list.prefetch(next);
+        }
+        next
     }
 
     /// Documents of the decoded block.
@@ -341,7 +350,10 @@ impl<'a> Stream<'a> {
             }
             self.load(block)?;
         }
-        self.at = find_doc(&self.buffers.docs[..self.len], self.at, doc);
+        self.at = match self.len {
+            BLOCK => rank(&self.buffers.docs, doc),
+            len => find_doc(&self.buffers.docs[..len], self.at, doc),
+        };
         if self.at == self.len || self.buffers.docs[self.at] != doc {
             return Ok(0);
         }

@@ -19,9 +19,9 @@ use crate::filtered::{Group, LOOK_UP};
 use crate::segment::SegmentQuery;
 use crate::stream::Stream;
 
-/// Documents per window: four bytes each, just over half of a first-level cache. If postings are sparse, windows are
+/// Documents per window: four bytes each, so that they stay in a second-level cache beside the lists. If postings are sparse, windows are
 /// larger, up to `LARGEST`, so that each has `ENOUGH` of them.
-const WINDOW: u32 = 1 << 13;
+const WINDOW: u32 = 1 << 14;
 const LARGEST: u32 = 1 << 17;
 const ENOUGH: u64 = 256;
 /// If a mask admits fewer documents than this in a window, windows are larger, too.

@@ -1,13 +1,15 @@
 //! Decoding of the four interleaved streams of a full block: vector code where available, and an
 //! equivalent scalar version.
 //!
-//! 128-bit vectors decode four values at a time. Every x86-64 CPU has them (SSE2), so nothing needs
-//! to be chosen at run time except for documents (AVX2) and byte shuffles (SSSE3). On other
-//! architectures the scalar version runs; its inner loop is written so that compilers can vectorise
-//! it.
+//! 128-bit vectors decode four values at a time. Every x86-64 CPU has them (SSE2). What is chosen at
+//! run time are vectors of 512 bits (AVX-512), of 256 bits for documents (AVX2) and byte shuffles
+//! (SSSE3). On other architectures the scalar version runs; its inner loop is written so that
+//! compilers can vectorise it.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod sse2;
@@ -20,6 +22,26 @@ use scalar as vector;
 use sse2 as vector;
 
 use warpseek_core::limits::BLOCK;
+
+/// Bytes that a cache loads at once.
+#[cfg(target_arch = "x86_64")]
+const LINE: usize = 64;
+
+/// Asks for bytes that will be read soon, so that they come while other work is done. Does nothing on other architectures than x86-64.
+#[inline]
+pub fn prefetch(bytes: &[u8]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in bytes.chunks(LINE) {
+        // SAFETY: a prefetch reads nothing that the program sees, whatever the address.
+        #[allow(unsafe_code)]
+        unsafe {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast());
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = bytes;
+}
 
 macro_rules! for_each_width {
     ($width:expr, $call:ident, $zero:expr) => {
@@ -82,7 +104,11 @@ pub(crate) fn unpack_docs(bytes: &[u8], width: u32, prev: u32, out: &mut [u32; B
     macro_rules! call {
         ($w:literal) => {{
             #[cfg(target_arch = "x86_64")]
-            if is_x86_feature_detected!("avx2") {
+            if is_x86_feature_detected!("avx512bw") {
+                // SAFETY: the CPU supports AVX-512, of which this is more than the foundation.
+                #[allow(unsafe_code)]
+                return unsafe { avx512::docs::<$w>(bytes, prev, out) };
+            } else if is_x86_feature_detected!("avx2") {
                 // SAFETY: the CPU supports AVX2.
                 #[allow(unsafe_code)]
                 return unsafe { avx2::docs::<$w>(bytes, prev, out) };
@@ -100,9 +126,15 @@ pub(crate) fn unpack_docs(bytes: &[u8], width: u32, prev: u32, out: &mut [u32; B
 /// per bit of width.
 pub(crate) fn unpack<const PLUS: u32>(bytes: &[u8], width: u32, out: &mut [u32; BLOCK]) {
     macro_rules! call {
-        ($w:literal) => {
+        ($w:literal) => {{
+            #[cfg(target_arch = "x86_64")]
+            if is_x86_feature_detected!("avx512f") {
+                // SAFETY: the CPU supports AVX-512.
+                #[allow(unsafe_code)]
+                return unsafe { avx512::values::<$w, PLUS>(bytes, out) };
+            }
             vector::values::<$w, PLUS>(bytes, out)
-        };
+        }};
     }
     for_each_width!(width, call, out.fill(PLUS));
 }
@@ -178,12 +210,24 @@ mod tests {
                         unsafe { avx2::docs::<$w>(&bytes[..16 * $w], prev, &mut a) };
                         prop_assert_eq!(a, b);
                     }
+                    if is_x86_feature_detected!("avx512bw") {
+                        // SAFETY: the CPU supports AVX-512, of which this is more than the foundation.
+                        #[allow(unsafe_code)]
+                        unsafe { avx512::docs::<$w>(&bytes[..16 * $w], prev, &mut a) };
+                        prop_assert_eq!(a, b);
+                    }
                     sse2::add_up(prev, &mut a);
                     scalar::add_up(prev, &mut b);
                     prop_assert_eq!(a, b);
                     sse2::values::<$w, 1>(&bytes[..16 * $w], &mut a);
                     scalar::values::<$w, 1>(&bytes[..16 * $w], &mut b);
                     prop_assert_eq!(a, b);
+                    if is_x86_feature_detected!("avx512f") {
+                        // SAFETY: the CPU supports AVX-512.
+                        #[allow(unsafe_code)]
+                        unsafe { avx512::values::<$w, 1>(&bytes[..16 * $w], &mut a) };
+                        prop_assert_eq!(a, b);
+                    }
                 }};
             }
             for_each_width!(width, call, unreachable!());

@@ -10,6 +10,7 @@ mod x86;
 use std::ops::Range;
 
 use warpseek_core::Score;
+use warpseek_core::limits::BLOCK;
 use warpseek_exec::Formula;
 
 /// Writes the contributions of `docs` with `freqs` to `out`, all of the same length. Every document must have a factor.
@@ -65,8 +66,11 @@ pub(crate) fn keep_above(
     least: Score,
 ) -> usize {
     assert!(to <= range.start && range.end <= docs.len() && range.end <= sums.len());
+    // What a vector has just stored is slow to read one by one, so a few are moved one by one, too.
     #[cfg(target_arch = "x86_64")]
-    if let Some(end) = x86::keep_above(docs, sums, range.clone(), to, least) {
+    if range.len() >= 8
+        && let Some(end) = x86::keep_above(docs, sums, range.clone(), to, least)
+    {
         return end;
     }
     scalar::keep_above(docs, sums, range, to, least)
@@ -80,4 +84,14 @@ pub(crate) fn find_doc(docs: &[u32], from: usize, doc: u32) -> usize {
         return found;
     }
     scalar::find_doc(docs, from, doc)
+}
+
+/// The number of documents of a full block before `doc`. Documents ascend. It takes as long for one document as for any other, so that there is no branch to mispredict and searches overlap.
+#[inline]
+pub(crate) fn rank(block: &[u32; BLOCK], doc: u32) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(rank) = x86::rank(block, doc) {
+        return rank;
+    }
+    block.partition_point(|&d| d < doc)
 }

@@ -5,6 +5,7 @@ use std::arch::x86_64::*;
 use std::ops::Range;
 
 use warpseek_core::Score;
+use warpseek_core::limits::BLOCK;
 use warpseek_exec::Formula;
 
 /// Scores by `weight * (1 / (1 + factor * (1 / freq)))`; false if the CPU has no suitable instructions.
@@ -76,6 +77,28 @@ unsafe fn avx512(
     bad == 0
 }
 
+/// As [`super::rank`]; `None` if the CPU has no suitable instructions.
+#[inline]
+pub(super) fn rank(block: &[u32; BLOCK], doc: u32) -> Option<usize> {
+    if !is_x86_feature_detected!("avx512f") {
+        return None;
+    }
+    // SAFETY: the CPU has the feature, and every CPU that has it counts ones.
+    Some(unsafe { rank_avx512(block, doc) })
+}
+
+#[target_feature(enable = "avx512f,popcnt")]
+fn rank_avx512(block: &[u32; BLOCK], doc: u32) -> usize {
+    let wanted = _mm512_set1_epi32(doc as i32);
+    let mut before = 0;
+    for sixteen in block.as_chunks::<16>().0 {
+        // SAFETY: there are sixteen documents.
+        let here = unsafe { _mm512_loadu_si512(sixteen.as_ptr().cast()) };
+        before += _mm512_cmplt_epu32_mask(here, wanted).count_ones() as usize;
+    }
+    before
+}
+
 /// As [`super::find_doc`]; `None` if the CPU has no suitable instructions.
 #[inline]
 pub(super) fn find_doc(docs: &[u32], from: usize, doc: u32) -> Option<usize> {
@@ -138,17 +161,21 @@ unsafe fn survivors_avx512(
     let (leasts, zero) = (_mm512_set1_epi32(least as i32), _mm512_setzero_si512());
     let mut found = 0;
     for (word, bits) in touched.iter_mut().enumerate() {
-        if *bits == 0 {
-            continue;
-        }
-        *bits = 0;
-        for start in (64 * word..64 * word + 64).step_by(16) {
+        let mut left = std::mem::take(bits);
+        while left != 0 {
+            let quarter = left.trailing_zeros() / 16;
+            left &= !(0xffff << (16 * quarter));
+            let start = 64 * word + 16 * quarter as usize;
             // SAFETY: sixteen sums from `start` are within the slice. No more were found than sums looked at, so that `found` is at most `start`, and there is room for sixteen more.
             unsafe {
                 let here: *mut __m512i = sums.as_mut_ptr().add(start).cast();
                 let values = _mm512_loadu_si512(here);
                 let above = _mm512_cmpgt_epu32_mask(values, leasts);
                 _mm512_storeu_si512(here, zero);
+                // Few survive, so this is well predicted.
+                if above == 0 {
+                    continue;
+                }
                 let first = _mm512_set1_epi32(base.wrapping_add(start as u32) as i32);
                 let ids = _mm512_maskz_compress_epi32(above, _mm512_add_epi32(first, lanes));
                 let values = _mm512_maskz_compress_epi32(above, values);

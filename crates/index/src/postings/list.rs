@@ -184,6 +184,15 @@ impl<'a> List<'a> {
         }
     }
 
+    /// Asks for the bytes of a block that will be decoded soon.
+    pub fn prefetch(&self, block: usize) {
+        if let Form::Long(long) = &self.form
+            && let Some(bytes) = long.block(block)
+        {
+            warpseek_codec::prefetch(bytes);
+        }
+    }
+
     /// Writes the block's documents to the front of `out` and returns how many there are. They
     /// ascend, lie above those of the block before, and exist in the segment.
     pub fn decode_docs(&self, block: usize, out: &mut [u32; BLOCK]) -> Result<usize, ListError> {
