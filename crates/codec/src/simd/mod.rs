@@ -2,22 +2,35 @@
 //! equivalent scalar version.
 //!
 //! 128-bit vectors decode four values at a time. Every x86-64 CPU has them (SSE2), so nothing needs
-//! to be chosen at run time except for documents (AVX2) and byte shuffles (SSSE3). On other
-//! architectures the scalar version runs; its inner loop is written so that compilers can vectorise
-//! it.
+//! to be chosen at run time except for documents (AVX2) and byte shuffles (SSSE3). Every AArch64 CPU
+//! has them too (NEON). On other architectures the scalar version runs; its inner loop is written so
+//! that compilers can vectorise it.
+
+/// Calls `$row!(r)` for the 32 rows of a block, unrolled so that the shifts of each row are
+/// constants.
+#[allow(unused_macros)] // The scalar version has no use for it.
+macro_rules! for_each_row {
+    ($row:ident) => {
+        for_each_row!(@ $row, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31)
+    };
+    (@ $row:ident, $($r:literal)*) => { $($row!($r);)* };
+}
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+mod neon;
 mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod sse2;
 #[cfg(target_arch = "x86_64")]
 mod ssse3;
 
-#[cfg(not(target_arch = "x86_64"))]
-use scalar as vector;
-#[cfg(target_arch = "x86_64")]
-use sse2 as vector;
+cfg_select! {
+    target_arch = "x86_64" => { use sse2 as vector; }
+    all(target_arch = "aarch64", target_endian = "little") => { use neon as vector; }
+    _ => { use scalar as vector; }
+}
 
 use warpseek_core::limits::BLOCK;
 
@@ -133,7 +146,7 @@ pub(crate) fn shuffle(
     (0, 0)
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
@@ -169,19 +182,20 @@ mod tests {
             let (mut a, mut b) = ([0; BLOCK], [0; BLOCK]);
             macro_rules! call {
                 ($w:literal) => {{
-                    sse2::docs::<$w>(&bytes[..16 * $w], prev, &mut a);
+                    vector::docs::<$w>(&bytes[..16 * $w], prev, &mut a);
                     scalar::docs::<$w>(&bytes[..16 * $w], prev, &mut b);
                     prop_assert_eq!(a, b);
+                    #[cfg(target_arch = "x86_64")]
                     if is_x86_feature_detected!("avx2") {
                         // SAFETY: the CPU supports AVX2.
                         #[allow(unsafe_code)]
                         unsafe { avx2::docs::<$w>(&bytes[..16 * $w], prev, &mut a) };
                         prop_assert_eq!(a, b);
                     }
-                    sse2::add_up(prev, &mut a);
+                    vector::add_up(prev, &mut a);
                     scalar::add_up(prev, &mut b);
                     prop_assert_eq!(a, b);
-                    sse2::values::<$w, 1>(&bytes[..16 * $w], &mut a);
+                    vector::values::<$w, 1>(&bytes[..16 * $w], &mut a);
                     scalar::values::<$w, 1>(&bytes[..16 * $w], &mut b);
                     prop_assert_eq!(a, b);
                 }};
