@@ -55,7 +55,7 @@ fn browser_and_driver() -> Result<(PathBuf, PathBuf), String> {
 }
 
 /// The first of these programs that is on the path.
-fn found(names: &[&str]) -> Option<PathBuf> {
+pub(crate) fn found(names: &[&str]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     names
         .iter()

@@ -4,6 +4,7 @@ mod browser;
 mod clients;
 mod cluster;
 mod gpu;
+mod neon;
 mod peers;
 mod python;
 
@@ -22,6 +23,7 @@ usage: cargo xtask <task>
   cluster    test the Ray driver with nodes of a debug build; needs Python and a network. --require: fail if they are not available
   wheel      build a wheel of the Python package in target/wheels, and try it in fresh environments
   gpu-tests  build the tests of the GPU crates as programs for a machine with a GPU, in target/gpu-tests
+  neon       test the vector code for AArch64 in an emulator; says what is missing if it cannot
   soak       run the tests that take long, each for a number of seconds: cargo xtask soak [SECONDS], 60 by default
   fuzz       run each fuzz target for a number of seconds: cargo xtask fuzz [SECONDS]
   peers      compare the speed with other engines: cargo xtask peers --help";
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         Some("cluster") => cluster::tests(args.next().as_deref() == Some("--require"), &[]),
         Some("wheel") => python::wheel(),
         Some("gpu-tests") => gpu::tests(),
+        Some("neon") => neon::tests(),
         Some("soak") => soak(args.next().as_deref().unwrap_or("60")),
         Some("fuzz") => fuzz(args.next().as_deref().unwrap_or("60")),
         Some("peers") => peers::run(args),

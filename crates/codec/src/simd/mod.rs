@@ -1,25 +1,38 @@
 //! Decoding of the four interleaved streams of a full block: vector code where available, and an
 //! equivalent scalar version.
 //!
-//! 128-bit vectors decode four values at a time. Every x86-64 CPU has them (SSE2). What is chosen at
-//! run time are vectors of 512 bits (AVX-512), of 256 bits for documents (AVX2) and byte shuffles
-//! (SSSE3). On other architectures the scalar version runs; its inner loop is written so that
-//! compilers can vectorise it.
+//! 128-bit vectors decode four values at a time. Every x86-64 CPU has them (SSE2), and every AArch64
+//! CPU (NEON). What is chosen at run time are vectors of 512 bits (AVX-512), of 256 bits for
+//! documents (AVX2) and byte shuffles (SSSE3). On other architectures the scalar version runs; its
+//! inner loop is written so that compilers can vectorise it.
+
+/// Calls `$row!(r)` for the 32 rows of a block, unrolled so that the shifts of each row are
+/// constants.
+#[allow(unused_macros)] // The scalar version has no use for it.
+macro_rules! for_each_row {
+    ($row:ident) => {
+        for_each_row!(@ $row, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31)
+    };
+    (@ $row:ident, $($r:literal)*) => { $($row!($r);)* };
+}
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+mod neon;
 mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod sse2;
 #[cfg(target_arch = "x86_64")]
 mod ssse3;
 
-#[cfg(not(target_arch = "x86_64"))]
-use scalar as vector;
-#[cfg(target_arch = "x86_64")]
-use sse2 as vector;
+cfg_select! {
+    target_arch = "x86_64" => { use sse2 as vector; }
+    all(target_arch = "aarch64", target_endian = "little") => { use neon as vector; }
+    _ => { use scalar as vector; }
+}
 
 use warpseek_core::limits::BLOCK;
 
@@ -165,7 +178,7 @@ pub(crate) fn shuffle(
     (0, 0)
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
@@ -201,27 +214,30 @@ mod tests {
             let (mut a, mut b) = ([0; BLOCK], [0; BLOCK]);
             macro_rules! call {
                 ($w:literal) => {{
-                    sse2::docs::<$w>(&bytes[..16 * $w], prev, &mut a);
+                    vector::docs::<$w>(&bytes[..16 * $w], prev, &mut a);
                     scalar::docs::<$w>(&bytes[..16 * $w], prev, &mut b);
                     prop_assert_eq!(a, b);
+                    #[cfg(target_arch = "x86_64")]
                     if is_x86_feature_detected!("avx2") {
                         // SAFETY: the CPU supports AVX2.
                         #[allow(unsafe_code)]
                         unsafe { avx2::docs::<$w>(&bytes[..16 * $w], prev, &mut a) };
                         prop_assert_eq!(a, b);
                     }
+                    #[cfg(target_arch = "x86_64")]
                     if is_x86_feature_detected!("avx512bw") {
                         // SAFETY: the CPU supports AVX-512, of which this is more than the foundation.
                         #[allow(unsafe_code)]
                         unsafe { avx512::docs::<$w>(&bytes[..16 * $w], prev, &mut a) };
                         prop_assert_eq!(a, b);
                     }
-                    sse2::add_up(prev, &mut a);
+                    vector::add_up(prev, &mut a);
                     scalar::add_up(prev, &mut b);
                     prop_assert_eq!(a, b);
-                    sse2::values::<$w, 1>(&bytes[..16 * $w], &mut a);
+                    vector::values::<$w, 1>(&bytes[..16 * $w], &mut a);
                     scalar::values::<$w, 1>(&bytes[..16 * $w], &mut b);
                     prop_assert_eq!(a, b);
+                    #[cfg(target_arch = "x86_64")]
                     if is_x86_feature_detected!("avx512f") {
                         // SAFETY: the CPU supports AVX-512.
                         #[allow(unsafe_code)]

@@ -5,15 +5,6 @@ use std::arch::x86_64::*;
 
 use warpseek_core::limits::BLOCK;
 
-/// Calls `$row!(r)` for the 32 rows of a block, unrolled so that the shifts of each row are
-/// constants.
-macro_rules! for_each_row {
-    ($row:ident) => {
-        for_each_row!(@ $row, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31)
-    };
-    (@ $row:ident, $($r:literal)*) => { $($row!($r);)* };
-}
-
 /// Decodes row `r` of four values of `W` bits.
 ///
 /// # Safety

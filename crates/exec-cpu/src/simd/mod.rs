@@ -3,9 +3,19 @@
 //! Vector and scalar code perform the same IEEE operations in the same order (add, divide, multiply, truncate; nothing
 //! fused), so the bits are the same; tests compare each version with the scalar one.
 
+#[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+mod neon;
 mod scalar;
+#[cfg(test)]
+mod tests;
 #[cfg(target_arch = "x86_64")]
 mod x86;
+
+// What every CPU of the architecture can do.
+cfg_select! {
+    all(target_arch = "aarch64", target_endian = "little") => { use neon as plain; }
+    _ => { use scalar as plain; }
+}
 
 use std::ops::Range;
 
@@ -29,7 +39,7 @@ pub(crate) fn score_block(
     {
         return;
     }
-    scalar::score(formula, weight, docs, freqs, factors, out);
+    plain::score(formula, weight, docs, freqs, factors, out);
 }
 
 /// Writes the documents whose sums are above `least`, and these sums, to the fronts of `docs` and `out`, in ascending order; returns how many there are. The document of a sum is `base` plus its
@@ -51,7 +61,7 @@ pub(crate) fn survivors(
     if let Some(found) = x86::survivors(sums, touched, base, least, docs, out) {
         return found;
     }
-    scalar::survivors(sums, touched, base, least, docs, out)
+    plain::survivors(sums, touched, base, least, docs, out)
 }
 
 /// Moves those documents of a range whose sums are above `least`, and these sums, to `to`, which is not behind the range, and returns their end. What is between that and the end of the range is undefined.
@@ -73,7 +83,7 @@ pub(crate) fn keep_above(
     {
         return end;
     }
-    scalar::keep_above(docs, sums, range, to, least)
+    plain::keep_above(docs, sums, range, to, least)
 }
 
 /// The first index from `from` on whose document is at or after `doc`; the number of documents if there is none. Documents ascend.
@@ -83,7 +93,7 @@ pub(crate) fn find_doc(docs: &[u32], from: usize, doc: u32) -> usize {
     if let Some(found) = x86::find_doc(docs, from, doc) {
         return found;
     }
-    scalar::find_doc(docs, from, doc)
+    plain::find_doc(docs, from, doc)
 }
 
 /// The number of documents of a full block before `doc`. Documents ascend. It takes as long for one document as for any other, so that there is no branch to mispredict and searches overlap.

@@ -1,3 +1,6 @@
+//! The scalar version. CPUs with vector code use only what that does not cover.
+#![cfg_attr(not(test), allow(dead_code))]
+
 use std::ops::Range;
 
 use warpseek_core::Score;
