@@ -212,7 +212,8 @@ fn unpack_plus_one(bytes: &[u8], width: u32, n: usize, out: &mut [u32; BLOCK]) {
         return simd::unpack::<1>(bytes, width, out);
     }
     let mask = ((1u64 << width) - 1) as u32;
-    for (i, slot) in out[..n].iter_mut().enumerate() {
+    let done = simd::unpack_string_plus_one(bytes, width, &mut out[..n]);
+    for (i, slot) in out[..n].iter_mut().enumerate().skip(done) {
         let bit = i * width as usize;
         let window = match bytes[bit / 8..].first_chunk::<8>() {
             Some(window) => *window,
@@ -223,5 +224,33 @@ fn unpack_plus_one(bytes: &[u8], width: u32, n: usize, out: &mut [u32; BLOCK]) {
             }
         };
         *slot = ((u64::from_le_bytes(window) >> (bit % 8)) as u32 & mask).wrapping_add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of every width and length, with nothing behind the last byte that could be read instead.
+    #[test]
+    fn strings_are_unpacked_as_they_were_packed() {
+        let mut state = 7u64;
+        for width in 0..=32 {
+            for n in 0..BLOCK {
+                let values: Vec<u32> = (0..n)
+                    .map(|_| {
+                        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                        (state >> 32) as u32 & ((1u64 << width) - 1) as u32
+                    })
+                    .collect();
+                let mut bytes = Vec::new();
+                pack_string(&values, width, &mut bytes);
+                let (bytes, mut out) = (bytes.into_boxed_slice(), [0; BLOCK]);
+                unpack_plus_one(&bytes, width, n, &mut out);
+                let expected = values.iter().map(|value| value.wrapping_add(1));
+                assert!(out[..n].iter().copied().eq(expected), "{n} values of {width} bits");
+                assert!(out[n..].iter().all(|&slot| slot == 0));
+            }
+        }
     }
 }

@@ -111,6 +111,36 @@ pub(super) fn add_quotients(ones: &Ones, b: u32, out: &mut [u32; BLOCK]) {
     super::scalar_add_quotients(ones, b, out);
 }
 
+/// See [`super::unpack_string_plus_one`]. Eight values are fetched at a time, each with the four bytes that it begins in: so it must end there, and these bytes must exist.
+#[target_feature(enable = "avx2")]
+pub(super) fn string_plus_one(bytes: &[u8], width: u32, out: &mut [u32]) -> usize {
+    const WIDEST: u32 = 25;
+    if width > WIDEST || bytes.len() > u16::MAX.into() {
+        return 0;
+    }
+    let mask = _mm256_set1_epi32(((1u32 << width) - 1) as i32);
+    let (one, low) = (_mm256_set1_epi32(1), _mm256_set1_epi32(7));
+    let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    let mut bits = _mm256_mullo_epi32(lanes, _mm256_set1_epi32(width as i32));
+    let step = _mm256_set1_epi32(8 * width as i32);
+    let mut done = 0;
+    for slots in out.as_chunks_mut::<8>().0 {
+        if (done + 7) * width as usize / 8 + 4 > bytes.len() {
+            break;
+        }
+        let (at, shift) = (_mm256_srli_epi32::<3>(bits), _mm256_and_si256(bits, low));
+        // SAFETY: the last of the eight has four bytes, and so have those before it; there is room for eight values.
+        unsafe {
+            let four = _mm256_i32gather_epi32::<1>(bytes.as_ptr().cast(), at);
+            let values = _mm256_and_si256(_mm256_srlv_epi32(four, shift), mask);
+            _mm256_storeu_si256(slots.as_mut_ptr().cast(), _mm256_add_epi32(values, one));
+        }
+        bits = _mm256_add_epi32(bits, step);
+        done += 8;
+    }
+    done
+}
+
 /// Equivalent to the scalar version.
 #[target_feature(enable = "avx2")]
 pub(super) fn docs<const W: usize>(bytes: &[u8], prev: u32, out: &mut [u32; BLOCK]) {

@@ -2,9 +2,10 @@
 //! equivalent scalar version.
 //!
 //! 128-bit vectors decode four values at a time. Every x86-64 CPU has them (SSE2), and every AArch64
-//! CPU (NEON). What is chosen at run time are vectors of 512 bits (AVX-512), of 256 bits for
-//! documents (AVX2) and byte shuffles (SSSE3). On other architectures the scalar version runs; its
-//! inner loop is written so that compilers can vectorise it.
+//! CPU (NEON). What is chosen at run time are vectors of 256 bits for documents (AVX2) and byte
+//! shuffles (SSSE3); vectors of 512 bits take longer, since fewer of their shuffles run at a time. On
+//! other architectures the scalar version runs; its inner loop is written so that compilers can
+//! vectorise it.
 
 /// Calls `$row!(r)` for the 32 rows of a block, unrolled so that the shifts of each row are
 /// constants.
@@ -18,8 +19,6 @@ macro_rules! for_each_row {
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
-#[cfg(target_arch = "x86_64")]
-mod avx512;
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 mod neon;
 mod scalar;
@@ -117,11 +116,7 @@ pub(crate) fn unpack_docs(bytes: &[u8], width: u32, prev: u32, out: &mut [u32; B
     macro_rules! call {
         ($w:literal) => {{
             #[cfg(target_arch = "x86_64")]
-            if is_x86_feature_detected!("avx512bw") {
-                // SAFETY: the CPU supports AVX-512, of which this is more than the foundation.
-                #[allow(unsafe_code)]
-                return unsafe { avx512::docs::<$w>(bytes, prev, out) };
-            } else if is_x86_feature_detected!("avx2") {
+            if is_x86_feature_detected!("avx2") {
                 // SAFETY: the CPU supports AVX2.
                 #[allow(unsafe_code)]
                 return unsafe { avx2::docs::<$w>(bytes, prev, out) };
@@ -139,17 +134,23 @@ pub(crate) fn unpack_docs(bytes: &[u8], width: u32, prev: u32, out: &mut [u32; B
 /// per bit of width.
 pub(crate) fn unpack<const PLUS: u32>(bytes: &[u8], width: u32, out: &mut [u32; BLOCK]) {
     macro_rules! call {
-        ($w:literal) => {{
-            #[cfg(target_arch = "x86_64")]
-            if is_x86_feature_detected!("avx512f") {
-                // SAFETY: the CPU supports AVX-512.
-                #[allow(unsafe_code)]
-                return unsafe { avx512::values::<$w, PLUS>(bytes, out) };
-            }
+        ($w:literal) => {
             vector::values::<$w, PLUS>(bytes, out)
-        }};
+        };
     }
     for_each_width!(width, call, out.fill(PLUS));
+}
+
+/// Unpacks the first values of `width` bits of a string to the front of `out`, adds one to each, wrapping, and returns how many: as many as vector code can, perhaps none.
+pub(crate) fn unpack_string_plus_one(bytes: &[u8], width: u32, out: &mut [u32]) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the CPU supports AVX2.
+        #[allow(unsafe_code)]
+        return unsafe { avx2::string_plus_one(bytes, width, out) };
+    }
+    let _ = (bytes, width, out);
+    0
 }
 
 /// Sums up 128 gaps less one from `prev`, wrapping, in place.
@@ -224,26 +225,12 @@ mod tests {
                         unsafe { avx2::docs::<$w>(&bytes[..16 * $w], prev, &mut a) };
                         prop_assert_eq!(a, b);
                     }
-                    #[cfg(target_arch = "x86_64")]
-                    if is_x86_feature_detected!("avx512bw") {
-                        // SAFETY: the CPU supports AVX-512, of which this is more than the foundation.
-                        #[allow(unsafe_code)]
-                        unsafe { avx512::docs::<$w>(&bytes[..16 * $w], prev, &mut a) };
-                        prop_assert_eq!(a, b);
-                    }
                     vector::add_up(prev, &mut a);
                     scalar::add_up(prev, &mut b);
                     prop_assert_eq!(a, b);
                     vector::values::<$w, 1>(&bytes[..16 * $w], &mut a);
                     scalar::values::<$w, 1>(&bytes[..16 * $w], &mut b);
                     prop_assert_eq!(a, b);
-                    #[cfg(target_arch = "x86_64")]
-                    if is_x86_feature_detected!("avx512f") {
-                        // SAFETY: the CPU supports AVX-512.
-                        #[allow(unsafe_code)]
-                        unsafe { avx512::values::<$w, 1>(&bytes[..16 * $w], &mut a) };
-                        prop_assert_eq!(a, b);
-                    }
                 }};
             }
             for_each_width!(width, call, unreachable!());
