@@ -255,9 +255,10 @@ impl Scratch {
                 kept += usize::from(block.get(usize::from(index)) == Some(&doc));
             }
         } else if let Ok(block) = <&[u32; BLOCK]>::try_from(block) {
+            let mut at = 0;
             for i in start..end {
                 let (doc, sum) = (self.docs[i], self.sums[i]);
-                let at = rank(block, doc);
+                at = rank(block, at, doc);
                 (self.docs[kept], self.sums[kept]) = (doc, sum);
                 self.at[kept - start] = at as u8;
                 kept += usize::from(block.get(at) == Some(&doc));

@@ -27,7 +27,7 @@ const LISTS: usize = 1 << 14;
 
 /// Documents per tile if several queries share it.
 const TILE: u32 = 1 << 17;
-/// Fewest documents per tile of a single query: several windows.
+/// Fewest documents per tile of a single query: a window.
 const LEAST: u32 = 1 << 14;
 
 /// A range of documents of a segment.

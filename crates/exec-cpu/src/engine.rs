@@ -68,7 +68,7 @@ pub(crate) struct Lent<'a> {
 }
 
 impl Lent<'_> {
-    /// Does a piece of work with the scratch. If that fails, the scratch is replaced, since sums may be left in it.
+    /// Does a piece of work with the scratch. If that fails, the scratch is dropped, since sums may be left in it, and the next piece of work makes a new one.
     pub(crate) fn with<T, E>(
         &mut self,
         work: impl FnOnce(&mut Scratch) -> Result<T, E>,

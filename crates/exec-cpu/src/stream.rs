@@ -351,7 +351,7 @@ impl<'a> Stream<'a> {
             self.load(block)?;
         }
         self.at = match self.len {
-            BLOCK => rank(&self.buffers.docs, doc),
+            BLOCK => rank(&self.buffers.docs, self.at, doc),
             len => find_doc(&self.buffers.docs[..len], self.at, doc),
         };
         if self.at == self.len || self.buffers.docs[self.at] != doc {

@@ -1,5 +1,5 @@
 //! Windowed MaxScore, designed for vector units: the collection is divided into windows of documents that fit the
-//! first-level cache.
+//! second-level cache.
 //!
 //! In each window the block maxima determine which lists are essential there, and whether the window can contain a hit
 //! at all. Essential lists are decoded and scored block by block into accumulators, without a branch per posting; the

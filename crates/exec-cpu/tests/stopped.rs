@@ -10,15 +10,15 @@ use warpseek_testkit::{Doc, Fixture, answers};
 fn hits_of_what_was_searched_are_there() {
     let freq = |i: usize| match i {
         0..2000 => 1 + i % 2,
-        2000..11_900 => 3 + i % 3,
+        2000..35_900 => 3 + i % 3,
         _ => 9,
     };
-    // Half of the documents have the word, so that it counts; the others have one that hardly does.
+    // The second segment has several windows. Half of the documents have the word, so that it counts; the others have one that hardly does.
     let text = |i: usize| match i % 2 {
         0 => "apple ".repeat(freq(i)),
         _ => "pear".to_owned(),
     };
-    let documents: Vec<Doc> = (0..12_000).map(|i| Doc::text(i, text(i))).collect();
+    let documents: Vec<Doc> = (0..36_000).map(|i| Doc::text(i, text(i))).collect();
     let fixture = Fixture::of(&documents[..2000]);
     fixture.add(&documents[2000..]).unwrap();
     let snapshot = fixture.snapshot();

@@ -1,5 +1,5 @@
 //! Decodes the documents of a block with 256-bit vectors, two rows at a time. Other values gain
-//! little from them.
+//! little from them, except in bit strings.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;

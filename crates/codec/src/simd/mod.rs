@@ -2,8 +2,8 @@
 //! equivalent scalar version.
 //!
 //! 128-bit vectors decode four values at a time. Every x86-64 CPU has them (SSE2), and every AArch64
-//! CPU (NEON). What is chosen at run time are vectors of 256 bits for documents (AVX2) and byte
-//! shuffles (SSSE3); vectors of 512 bits take longer, since fewer of their shuffles run at a time. On
+//! CPU (NEON). What is chosen at run time are vectors of 256 bits for documents and for the
+//! bit strings of blocks that are not full (AVX2), and byte shuffles (SSSE3); vectors of 512 bits take longer, since fewer of their shuffles run at a time. On
 //! other architectures the scalar version runs; its inner loop is written so that compilers can
 //! vectorise it.
 
@@ -43,7 +43,8 @@ const LINE: usize = 64;
 #[inline]
 pub fn prefetch(bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]
-    for line in bytes.chunks(LINE) {
+    // The last byte may be in a line of its own.
+    for line in bytes.chunks(LINE).chain(bytes.last().map(std::slice::from_ref)) {
         // SAFETY: a prefetch reads nothing that the program sees, whatever the address.
         #[allow(unsafe_code)]
         unsafe {

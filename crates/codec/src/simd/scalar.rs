@@ -1,5 +1,5 @@
 //! The scalar version. CPUs with vector code use only what that does not cover.
-#![cfg_attr(not(test), allow(dead_code))]
+#![cfg_attr(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(test)), allow(dead_code))]
 
 use warpseek_core::limits::BLOCK;
 

@@ -76,7 +76,7 @@ pub(crate) fn keep_above(
     least: Score,
 ) -> usize {
     assert!(to <= range.start && range.end <= docs.len() && range.end <= sums.len());
-    // What a vector has just stored is slow to read one by one, so a few are moved one by one, too.
+    // Reading single elements of what a vector has just stored is slow, so a few are moved one by one.
     #[cfg(target_arch = "x86_64")]
     if range.len() >= 8
         && let Some(end) = x86::keep_above(docs, sums, range.clone(), to, least)
@@ -96,12 +96,12 @@ pub(crate) fn find_doc(docs: &[u32], from: usize, doc: u32) -> usize {
     plain::find_doc(docs, from, doc)
 }
 
-/// The number of documents of a full block before `doc`. Documents ascend. It takes as long for one document as for any other, so that there is no branch to mispredict and searches overlap.
+/// The number of documents of a full block before `doc`, which are at least `from`. Documents ascend. With AVX-512 it takes as long for one document as for any other, so that there is no branch to mispredict and searches overlap.
 #[inline]
-pub(crate) fn rank(block: &[u32; BLOCK], doc: u32) -> usize {
+pub(crate) fn rank(block: &[u32; BLOCK], from: usize, doc: u32) -> usize {
     #[cfg(target_arch = "x86_64")]
     if let Some(rank) = x86::rank(block, doc) {
         return rank;
     }
-    block.partition_point(|&d| d < doc)
+    plain::find_doc(block, from, doc)
 }

@@ -80,10 +80,10 @@ unsafe fn avx512(
 /// As [`super::rank`]; `None` if the CPU has no suitable instructions.
 #[inline]
 pub(super) fn rank(block: &[u32; BLOCK], doc: u32) -> Option<usize> {
-    if !is_x86_feature_detected!("avx512f") {
+    if !is_x86_feature_detected!("avx512f") || !is_x86_feature_detected!("popcnt") {
         return None;
     }
-    // SAFETY: the CPU has the feature, and every CPU that has it counts ones.
+    // SAFETY: the CPU has both features.
     Some(unsafe { rank_avx512(block, doc) })
 }
 
@@ -237,7 +237,7 @@ unsafe fn keep_above_avx512(
 }
 
 /// # Safety
-/// As [`avx512`].
+/// All slices but `factors` must have the same length, every document must have a factor, there must be fewer than 2^31 of them, and the CPU must support AVX2. Frequencies from 2^31 on are not scored right.
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn avx2(
     weight: f32,
