@@ -1,7 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use warpseek_exec::{Candidate, Load, Mode, Plan, Rates};
+use warpseek_exec::{Candidate, Load, Plan, Rates};
 
 /// Number of terms from which the bounds of windows add up to more than any threshold.
 const MANY_TERMS: usize = 64;
@@ -120,7 +120,7 @@ impl Algorithm {
                 of(Algorithm::Tree, Ok(TREE), why),
             ];
         }
-        let or = plan.mode == Mode::Or;
+        let or = plan.matches_any();
         let cohort = match threads {
             0 | 1 => Err("it has one thread"),
             _ if load.effort < MUCH => Err("it is too short to wake threads for"),
@@ -133,9 +133,9 @@ impl Algorithm {
             () if load.postings < documents => Err("it is for lists as long as the index"),
             () => Ok(TAAT),
         };
-        let windowed = match plan.mode {
-            Mode::Or => "it scores whole blocks and skips windows that cannot have a hit",
-            Mode::And | Mode::AndOr => "it skips blocks that cannot have a hit",
+        let windowed = match or {
+            true => "it scores whole blocks and skips windows that cannot have a hit",
+            false => "it skips blocks that cannot have a hit",
         };
         [
             of(
@@ -273,6 +273,8 @@ mod tests {
         assert_eq!(choose(Mode::And, &[3, 90_000], 2), (WindowedMaxScore, "hit"));
         assert_eq!(choose(Mode::AndOr, &[40_000, 90_000], 2), (Cohort, "threads"));
         assert_eq!(choose(Mode::And, &[], 2), (WindowedMaxScore, "hit"));
+        // Of one word it is an OR.
+        assert_eq!(choose(Mode::And, &[500], 2), (Daat, "skipping"));
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub(crate) struct Candidates {
     docs: Vec<u32>,
     sums: Vec<Score>,
     len: usize,
+    /// How many of them have been offered.
+    offered: usize,
 }
 
 impl Candidates {
@@ -29,7 +31,7 @@ impl Candidates {
     }
 
     pub(crate) fn clear(&mut self) {
-        self.len = 0;
+        (self.len, self.offered) = (0, 0);
     }
 
     fn reserve(&mut self, more: usize) {
@@ -152,10 +154,33 @@ impl Candidates {
 
     /// Offers all of them, and leaves none.
     pub(crate) fn offer(&mut self, query: &SegmentQuery<'_>, collector: &mut Collector) {
-        for (&doc, &sum) in self.docs[..self.len].iter().zip(&self.sums[..self.len]) {
-            query.offer(doc, sum, collector);
+        self.offer_before(u32::MAX, query, collector);
+        self.clear();
+    }
+
+    /// Offers all of them and those of `others` before `end`, which is behind all of them, in ascending order; leaves none of them.
+    pub(crate) fn offer_with(
+        &mut self,
+        others: &mut Candidates,
+        end: u32,
+        query: &SegmentQuery<'_>,
+        collector: &mut Collector,
+    ) {
+        while self.offered < self.len && others.offered < others.len {
+            let doc = self.docs[self.offered];
+            others.offer_before(doc, query, collector);
+            self.offer_before(doc + 1, query, collector);
         }
-        self.len = 0;
+        others.offer_before(end, query, collector);
+        self.offer(query, collector);
+    }
+
+    /// Offers those before `end` that have not been offered.
+    fn offer_before(&mut self, end: u32, query: &SegmentQuery<'_>, collector: &mut Collector) {
+        while self.offered < self.len && self.docs[self.offered] < end {
+            query.offer(self.docs[self.offered], self.sums[self.offered], collector);
+            self.offered += 1;
+        }
     }
 }
 

@@ -71,20 +71,19 @@ fn by_modes(engine: &CpuEngine, plans: &[&Plan], size: Option<u32>, context: &Co
         }
     };
     let mut answers: Answers = plans.iter().map(|_| Ok(Answer::default())).collect();
-    let and: Vec<usize> = (0..plans.len()).filter(|&i| plans[i].mode != Mode::Or).collect();
+    let and: Vec<usize> = (0..plans.len()).filter(|&i| !plans[i].matches_any()).collect();
     let of = |which: &[usize]| which.iter().map(|&i| plans[i]).collect::<Vec<_>>();
     for (&i, answer) in and.iter().zip(run(&of(&and), true)) {
         answers[i] = answer;
     }
     let too_few = |i: usize| answers[i].as_ref().is_ok_and(|a| a.hits.len() < plans[i].k);
-    let or = (0..plans.len()).filter(|&i| match plans[i].mode {
-        Mode::Or => true,
-        Mode::And => false,
-        Mode::AndOr => too_few(i),
-    });
+    let either = |i: usize| plans[i].mode == Mode::AndOr && too_few(i);
+    let or = (0..plans.len()).filter(|&i| plans[i].matches_any() || either(i));
     let or: Vec<usize> = or.collect();
     for (&i, mut answer) in or.iter().zip(run(&of(&or), false)) {
-        if let (Ok(answer), Ok(before), Mode::AndOr) = (&mut answer, &answers[i], plans[i].mode) {
+        if !plans[i].matches_any()
+            && let (Ok(answer), Ok(before)) = (&mut answer, &answers[i])
+        {
             answer.add_work(before.work);
         }
         answers[i] = answer;

@@ -173,7 +173,8 @@ impl CpuEngine {
         }
         let mut before = Some(Work::default());
         let algorithm = self.choose(plan, 1);
-        if plan.mode != Mode::Or {
+        // An OR has a threshold to begin with.
+        if !plan.matches_any() {
             let answer = self.pass(algorithm, true, scratch, plan, ticker)?;
             // Pruning may leave matches uncounted, but only after k hits are found.
             if plan.mode == Mode::And || answer.hits.len() >= plan.k {

@@ -14,7 +14,7 @@ use crate::simd::{find_doc, rank};
 /// For more blocks than this, the list's maximum is used instead of theirs.
 const FEW: usize = 8;
 
-/// A list read in windows. Windows and lookups must ascend.
+/// A list read in windows. Windows and lookups must ascend, except after [`Stream::rewind`].
 pub(crate) struct Stream<'a> {
     list: List<'a>,
     weight: f32,
@@ -24,6 +24,8 @@ pub(crate) struct Stream<'a> {
     maxima: Maxima,
     /// The first block that may still be needed, as far as [`Stream::window`] knows.
     ahead: usize,
+    /// What that was when the last window began.
+    began: usize,
     /// The decoded block, `usize::MAX` before the first.
     block: usize,
     at: usize,
@@ -57,6 +59,7 @@ impl<'a> Stream<'a> {
             most,
             maxima,
             ahead: 0,
+            began: 0,
             block: usize::MAX,
             at: 0,
             len: 0,
@@ -130,6 +133,19 @@ impl<'a> Stream<'a> {
             begin = last + 1;
         }
         postings
+    }
+
+    /// The number of blocks with documents from `from` up to, but not including, `to` that may contribute more than `needed`, and the number of all of them. [`Stream::window`] must have been called for these documents.
+    pub(crate) fn blocks_above(&self, from: u32, to: u32, needed: Score) -> (usize, usize) {
+        let (mut above, mut all) = (0, 0);
+        for block in find_block(&self.list, self.ahead, from)..self.list.blocks() {
+            if self.span(block).0 >= to {
+                break;
+            }
+            above += usize::from(self.block_most(block) > needed);
+            all += 1;
+        }
+        (above, all)
     }
 
     /// Adds to `most` what the list contributes at most to each of these documents, which ascend.
@@ -239,6 +255,7 @@ impl<'a> Stream<'a> {
         }
         let blocks = self.maxima.len();
         self.ahead = find_block(&self.list, self.ahead, from);
+        self.began = self.ahead;
         if self.ahead == blocks {
             return Ok((0, NO_DOC));
         }
@@ -255,6 +272,15 @@ impl<'a> Stream<'a> {
                 return Ok((Formula::units(self.weight, most), next));
             }
             block += 1;
+        }
+    }
+
+    /// Returns to where the last window began.
+    pub(crate) fn rewind(&mut self) {
+        (self.ahead, self.at) = (self.began, 0);
+        if self.block != self.began {
+            (self.block, self.len) = (usize::MAX, 0);
+            (self.freqs_of, self.scores_of) = (usize::MAX, usize::MAX);
         }
     }
 

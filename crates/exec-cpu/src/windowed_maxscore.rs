@@ -3,13 +3,15 @@
 //!
 //! In each window the block maxima determine which lists are essential there, and whether the window can contain a hit
 //! at all. Essential lists are decoded and scored block by block into accumulators, without a branch per posting; the
-//! few documents whose sums are high enough are then looked up in the other lists. If a mask admits so few documents of a
+//! few documents whose sums are high enough are then looked up in the other lists; of these, lists with few postings are read like essential ones. A long list beside short ones that score more is searched
+//! apart from them, without accumulators. If a mask admits so few documents of a
 //! window that looking them up in all lists is less work than scoring the essential ones, this is done
 //! ([`filtered`](crate::filtered)).
 
 use std::ops::Range;
 
 use warpseek_core::Score;
+use warpseek_core::limits::BLOCK;
 use warpseek_exec::{Ticker, Work};
 use warpseek_index::ListError;
 
@@ -27,6 +29,20 @@ const ENOUGH: u64 = 256;
 /// If a mask admits fewer documents than this in a window, windows are larger, too.
 const ENOUGH_ADMITTED: u64 = 64;
 
+/// Documents of a run are close together if there is one in so many, or more, unless they are few.
+const DENSE: usize = 16;
+const FEW: usize = 8;
+
+/// The number of candidates from which on they are looked up: several in a block are found faster than one by one.
+const TOGETHER: usize = 256;
+
+/// A list is read if it has at most so many times the postings of all that are read anyway.
+const READ: u64 = 2;
+
+/// The number of postings that are scored without sums in the time in which one is added to a sum, and in that in which a document is looked up.
+const ADDED: u64 = 2;
+const LOOKED_UP: u64 = 8;
+
 /// How windows are searched.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct How {
@@ -41,9 +57,12 @@ pub(crate) struct How {
 #[derive(Default)]
 pub(crate) struct Scratch {
     sums: Vec<Score>,
-    /// One bit for each sum that is not 0, and for each match that is only counted.
+    /// One bit for each sum that is not 0, and for each match that is only counted. If matches are not counted, bits of other sums may be set, too.
     touched: Vec<u64>,
     candidates: Candidates,
+    /// What was found in the stronger lists if the weakest essential one is searched by itself, and a bit for each of their documents.
+    found: Candidates,
+    stronger: Vec<u64>,
     order: Vec<(Score, usize)>,
     most_below: Vec<u64>,
     group: Group,
@@ -115,6 +134,30 @@ fn needed(collector: &Collector, others: u64) -> Score {
     u64::from(collector.threshold()).saturating_sub(others).min(u64::from(Score::MAX)) as Score
 }
 
+/// Adds contributions to the sums of documents from `base` on, and sets their bits.
+fn add_exactly(docs: &[u32], scores: &[Score], base: u32, sums: &mut [Score], touched: &mut [u64]) {
+    for (&doc, &score) in docs.iter().zip(scores) {
+        // The remainder proves to the compiler that the index is in bounds.
+        let at = (doc - base) as usize % LARGEST as usize;
+        sums[at] += score;
+        touched[at / 64] |= 1 << (at % 64);
+    }
+}
+
+/// The same, but of documents that are close together the bits between them are set, too: were they set one by one, each would wait
+/// for the one before.
+fn add(docs: &[u32], scores: &[Score], base: u32, sums: &mut [Score], touched: &mut [u64]) {
+    let (Some(&first), Some(&last)) = (docs.first(), docs.last()) else { return };
+    let (first, last) = ((first - base) as usize, (last - base) as usize);
+    if docs.len() < FEW || last - first >= DENSE * docs.len() {
+        return add_exactly(docs, scores, base, sums, touched);
+    }
+    touched[first / 64..=last / 64].fill(u64::MAX);
+    for (&doc, &score) in docs.iter().zip(scores) {
+        sums[(doc - base) as usize % LARGEST as usize] += score;
+    }
+}
+
 struct Window<'w, 'a, 't> {
     query: &'w SegmentQuery<'a>,
     streams: &'w mut [Stream<'a>],
@@ -164,35 +207,116 @@ impl Window<'_, '_, '_> {
         if self.mask_drives(first, collector) {
             return self.search_admitted(collector, work);
         }
+        let first = if self.how.count { first } else { self.first_read(first) };
         if first + 1 == lists && !self.how.count {
-            return self.search_one(first, collector, work);
+            return self.search_one(first, &[], collector, work);
         }
-        let (sums, touched) = (&mut self.scratch.sums, &mut self.scratch.touched);
+        if !self.how.count && self.weakest_apart(first, collector) {
+            return self.search_apart(first, collector, work);
+        }
         let counted = if self.how.count { first } else { 0 };
         for &(_, i) in &self.scratch.order[..counted] {
-            let marked = self.streams[i].mark(self.from, self.to, touched)?;
+            let marked = self.streams[i].mark(self.from, self.to, &mut self.scratch.touched)?;
             if self.ticker.must_stop(marked) {
                 return Ok(self.abandon());
             }
         }
+        // With a mask, bits that were set for nothing have to be cleared again.
+        let exactly = self.how.count || self.query.mask.is_some();
+        if !self.add_up(first, exactly, work)? {
+            return Ok(self.abandon());
+        }
+        self.collect(first, collector, work)
+    }
+
+    /// The first list of which all postings are read: the first essential one, or one before it. A short list with few more postings than those after it is read sooner than candidates are looked up in
+    /// it, which also become fewer by it.
+    fn first_read(&self, essential: usize) -> usize {
+        let stream = |at: usize| &self.streams[self.scratch.order[at].1];
+        let is_short = |at: usize| stream(at).df() <= WINDOW;
+        let postings = |at: usize| stream(at).postings_within(self.from, self.to, 0);
+        let (mut first, lists) = (essential, self.scratch.order.len());
+        // Of a single long list, blocks may be skipped.
+        let is_one = first + 1 == lists && !is_short(first);
+        if first == 0 || is_one || !is_short(first - 1) {
+            return first;
+        }
+        let mut read: u64 = (first..lists).map(postings).sum();
+        while first > 0 && is_short(first - 1) {
+            let more = postings(first - 1);
+            if more > READ * read {
+                break;
+            }
+            (first, read) = (first - 1, read + more);
+        }
+        first
+    }
+
+    /// Adds up what the lists from `first` on contribute. False if the ticker asked to stop.
+    fn add_up(&mut self, first: usize, exactly: bool, work: &mut Work) -> Result<bool, ListError> {
+        let (sums, touched) = (&mut self.scratch.sums, &mut self.scratch.touched);
         for &(_, i) in &self.scratch.order[first..] {
             let mut from = self.from;
             while let Some((run, next)) = self.streams[i].run(from, self.to, 0)? {
                 let (docs, scores) = self.streams[i].postings(run);
-                for (&doc, &score) in docs.iter().zip(scores) {
-                    // The remainder proves to the compiler that the index is in bounds.
-                    let at = (doc - self.from) as usize % LARGEST as usize;
-                    sums[at] += score;
-                    touched[at / 64] |= 1 << (at % 64);
+                if exactly {
+                    add_exactly(docs, scores, self.from, sums, touched);
+                } else {
+                    add(docs, scores, self.from, sums, touched);
                 }
                 work.postings_scored += docs.len() as u64;
                 from = next;
                 if self.ticker.must_stop(docs.len()) {
-                    return Ok(self.abandon());
+                    return Ok(false);
                 }
             }
         }
-        self.collect(first, collector, work)
+        Ok(true)
+    }
+
+    /// Whether it is less work to search the weakest essential list by itself, since it has many more postings than the stronger ones.
+    fn weakest_apart(&self, first: usize, collector: &Collector) -> bool {
+        let Scratch { order, most_below, .. } = &*self.scratch;
+        let weakest = &self.streams[order[first].1];
+        let stronger = || order[first + 1..].iter().map(|&(_, i)| &self.streams[i]);
+        let all: u64 = stronger().map(|stream| u64::from(stream.df())).sum();
+        if LOOKED_UP * all > ADDED * u64::from(weakest.df()) {
+            return false;
+        }
+        let here: u64 = stronger().map(|s| s.postings_within(self.from, self.to, 0)).sum();
+        let least = needed(collector, most_below[first]);
+        let (above, all) = weakest.blocks_above(self.from, self.to, least);
+        LOOKED_UP * here + (above * BLOCK) as u64 <= ADDED * (all * BLOCK) as u64
+    }
+
+    /// Searches the weakest essential list and the stronger ones one after the other: documents of the stronger ones are looked up in it, and the rest of it is searched like a single essential list,
+    /// without sums, and without the blocks that cannot contain a hit.
+    fn search_apart(
+        &mut self,
+        first: usize,
+        collector: &mut Collector,
+        work: &mut Work,
+    ) -> Result<u32, ListError> {
+        if !self.add_up(first + 1, true, work)? {
+            return Ok(self.abandon());
+        }
+        let words = (self.to - self.from).div_ceil(64) as usize;
+        let mut stronger = std::mem::take(&mut self.scratch.stronger);
+        stronger.clear();
+        stronger.extend_from_slice(&self.scratch.touched[..words]);
+        self.sweep(first + 1, collector);
+        let mut end = self.from;
+        if self.look_up(first + 1, collector, work)? {
+            let Scratch { candidates, found, order, .. } = &mut *self.scratch;
+            std::mem::swap(candidates, found);
+            for &(_, i) in &order[..=first] {
+                self.streams[i].rewind();
+            }
+            end = self.search_one(first, &stronger, collector, work)?;
+            self.scratch.found.clear();
+        }
+        self.scratch.stronger = stronger;
+        Ok(end)
     }
 
     /// Whether the documents that are looked up come from the mask, and not from the essential lists.
@@ -231,28 +355,49 @@ impl Window<'_, '_, '_> {
         Ok(self.to)
     }
 
-    /// Searches with one essential list: its blocks need no sums, and those that cannot contain a hit are not decoded.
+    /// Searches with one essential list, or the weakest one by itself: its blocks need no sums, and those that cannot contain a hit are not decoded. Documents of stronger lists are left out, and what was found
+    /// in these is offered along with the others: hits have to be offered in ascending order.
     fn search_one(
         &mut self,
         first: usize,
+        stronger: &[u64],
         collector: &mut Collector,
         work: &mut Work,
     ) -> Result<u32, ListError> {
         let others = self.scratch.most_below[first];
         let (i, mut from) = (self.scratch.order[first].1, self.from);
         let mut least = needed(collector, others);
-        while let Some((run, next)) = self.streams[i].run(from, self.to, least)? {
-            work.postings_scored += run.len() as u64;
-            let (docs, scores) = self.streams[i].postings(run);
-            let admits = (!self.query.admits_all()).then_some(|doc| self.query.admits(doc));
-            self.scratch.candidates.extend(docs, scores, least, admits);
-            // Documents before the run are done: those that are not in the list cannot become hits.
-            if self.ticker.must_stop(docs.len()) || !self.look_up(first, collector, work)? {
-                self.scratch.candidates.clear();
-                return Ok(from);
+        // Documents before this are done: what was found in stronger lists was offered, and others that are not in this one cannot become hits.
+        let mut done = from;
+        while done < self.to {
+            let run = self.streams[i].run(from, self.to, least)?;
+            from = run.as_ref().map_or(self.to, |&(_, next)| next);
+            if let Some((run, _)) = run {
+                work.postings_scored += run.len() as u64;
+                if self.ticker.must_stop(run.len()) {
+                    self.scratch.candidates.clear();
+                    return Ok(done);
+                }
+                let (docs, scores) = self.streams[i].postings(run);
+                let candidates = &mut self.scratch.candidates;
+                let all = self.query.admits_all() && stronger.is_empty();
+                let admits = (!all).then_some(|doc: u32| {
+                    let at = (doc - self.from) as usize;
+                    let word = stronger.get(at / 64).copied().unwrap_or(0);
+                    word >> (at % 64) & 1 == 0 && self.query.admits(doc)
+                });
+                candidates.extend(docs, scores, least, admits);
+                if first > 0 && candidates.len() < TOGETHER {
+                    continue;
+                }
             }
+            if !self.look_up(first, collector, work)? {
+                return Ok(done);
+            }
+            let Scratch { candidates, found, .. } = &mut *self.scratch;
+            candidates.offer_with(found, from, self.query, collector);
             least = needed(collector, others);
-            from = next;
+            done = from;
         }
         Ok(self.to)
     }
@@ -273,8 +418,19 @@ impl Window<'_, '_, '_> {
         collector: &mut Collector,
         work: &mut Work,
     ) -> Result<u32, ListError> {
-        let least = needed(collector, self.scratch.most_below[first]);
         let before = self.scratch.counted;
+        self.sweep(first, collector);
+        if self.look_up(first, collector, work)? {
+            self.scratch.candidates.offer(self.query, collector);
+            return Ok(self.to);
+        }
+        self.scratch.counted = before;
+        Ok(self.from)
+    }
+
+    /// Makes candidates of the documents whose sums are high enough if the lists before `first` are looked up, and clears the sums.
+    fn sweep(&mut self, first: usize, collector: &Collector) {
+        let least = needed(collector, self.scratch.most_below[first]);
         self.keep_admitted();
         let Scratch { sums, touched, candidates, counted, .. } = &mut *self.scratch;
         let words = (self.to - self.from).div_ceil(64) as usize;
@@ -283,11 +439,6 @@ impl Window<'_, '_, '_> {
             *counted += touched.iter().map(|bits| u64::from(bits.count_ones())).sum::<u64>();
         }
         candidates.sweep(sums, touched, self.from, least);
-        if self.look_up(first, collector, work)? {
-            return Ok(self.to);
-        }
-        self.scratch.counted = before;
-        Ok(self.from)
     }
 
     /// Clears the sums of documents that cannot be hits: those that the mask does not admit, and deleted ones.
@@ -315,18 +466,18 @@ impl Window<'_, '_, '_> {
         }
     }
 
-    /// Adds the contributions of the non-essential lists to the candidates, drops those that cannot become hits, and
-    /// offers the rest. It proceeds list by list: the candidates ascend, so each list is read forward once. False if
-    /// the ticker asked to stop; then nothing was offered.
+    /// Adds the contributions of the first lists to the candidates, and drops those that cannot become hits. It proceeds
+    /// list by list: the candidates ascend, so each list is read forward once. False if the ticker asked to stop; then
+    /// there are no candidates.
     fn look_up(
         &mut self,
-        first: usize,
-        collector: &mut Collector,
+        lists: usize,
+        collector: &Collector,
         work: &mut Work,
     ) -> Result<bool, ListError> {
         let Scratch { sums, order, most_below, candidates, .. } = &mut *self.scratch;
         let threshold = u64::from(collector.threshold());
-        for at in (0..first).rev() {
+        for at in (0..lists).rev() {
             if self.ticker.must_stop(candidates.len()) {
                 candidates.clear();
                 return Ok(false);
@@ -335,7 +486,6 @@ impl Window<'_, '_, '_> {
             let (stream, below) = (&mut self.streams[i], most_below[at]);
             candidates.look_up(stream, threshold, most, below, sums, self.from, work)?;
         }
-        candidates.offer(self.query, collector);
         Ok(true)
     }
 }

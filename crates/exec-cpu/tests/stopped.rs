@@ -13,8 +13,10 @@ fn hits_of_what_was_searched_are_there() {
         2000..35_900 => 3 + i % 3,
         _ => 9,
     };
-    // The second segment has several windows. Half of the documents have the word, so that it counts; the others have one that hardly does.
+    // The second segment has several windows. Half of the documents have the word, so that it counts; the others have one that hardly does. A rare one scores more, so that lists are searched apart.
     let text = |i: usize| match i % 2 {
+        _ if i % 1000 == 399 => "fig pear".to_owned(),
+        _ if i % 1000 == 700 => "apple apple fig".to_owned(),
         0 => "apple ".repeat(freq(i)),
         _ => "pear".to_owned(),
     };
@@ -23,10 +25,25 @@ fn hits_of_what_was_searched_are_there() {
     fixture.add(&documents[2000..]).unwrap();
     let snapshot = fixture.snapshot();
     let planner = Planner::suited(snapshot.clone()).unwrap();
-    let query = Query::of(vec![("appl".to_owned(), 1.0), ("pear".to_owned(), 0.01)]);
+    let query = |fig: f64| {
+        let words = [("appl", 1.0), ("pear", 0.01), ("fig", fig)];
+        Query::of(
+            words.into_iter().filter(|&(_, weight)| weight > 0.0).map(|(w, n)| (w.to_owned(), n)),
+        )
+    };
     let mut partial = 0;
-    for (k, count) in [(1, false), (10, false), (10, true), (100, false), (5000, false)] {
-        let mut plan = planner.plan(&query, Mode::Or, k).unwrap();
+    let cases = [
+        (0.0, 1, false),
+        (0.0, 10, false),
+        (0.0, 10, true),
+        (0.0, 100, false),
+        (0.0, 5000, false),
+        (0.2, 10, false),
+        (0.2, 100, false),
+        (1.0, 100, false),
+    ];
+    for (fig, k, count) in cases {
+        let mut plan = planner.plan(&query(fig), Mode::Or, k).unwrap();
         plan.count = count;
         let engine = CpuEngine::new(snapshot.clone(), Some(Algorithm::WindowedMaxScore));
         // Once without a limit, so that nothing is left to be computed on the way.

@@ -18,7 +18,7 @@ use crate::plan::Plan;
 pub struct Work {
     /// Postings whose contribution was computed.
     pub postings_scored: u64,
-    /// Blocks whose documents were decoded, once for hits and once for a count.
+    /// Blocks whose documents were decoded, once for hits and once for a count; more often if an engine returns to a block.
     pub blocks_decoded: u64,
     /// Blocks of the query's lists that were not decoded for hits.
     pub blocks_skipped: u64,

@@ -18,6 +18,7 @@ mod error;
 mod explain;
 mod formula;
 pub mod gather;
+mod known;
 mod mask;
 mod plan;
 mod pool;

@@ -16,6 +16,7 @@ use crate::engine::{SEVERAL_FIELDS, Takes};
 use crate::error::ExecError;
 use crate::formula::Formulas;
 use crate::gather::Gather;
+use crate::known::{KnownTerms, TermLists};
 use crate::mask::Mask;
 use crate::query::{PlanTree, Query, QueryTerm};
 use crate::ranking::{FieldRanking, Ranking, RankingFunction};
@@ -164,6 +165,11 @@ impl Plan {
         }
     }
 
+    /// Whether documents with one of the terms match, as in an OR: an AND of one term is one.
+    pub fn matches_any(&self) -> bool {
+        self.mode == Mode::Or || self.terms.len() == 1 && !self.lacks_terms()
+    }
+
     /// Whether a segment contains all terms.
     pub fn all_in(&self, segment: usize) -> bool {
         !self.lacks_terms() && self.terms.iter().all(|t| t.lists[segment].is_some())
@@ -184,9 +190,6 @@ const LARGEST_SCALE: i32 = 30;
 /// Up to this many terms, comparing each with all before it is faster than a table.
 const FEW_TERMS: usize = 16;
 
-/// The entries of a term in the dictionaries of all segments, and the number of live documents that have it.
-type TermLists = (Vec<Option<TermInfo>>, u64);
-
 /// Makes plans for one index and one ranking.
 pub struct Planner {
     snapshot: Arc<Snapshot>,
@@ -195,6 +198,8 @@ pub struct Planner {
     formulas: Formulas,
     /// Where document frequencies come from, if not from the index.
     collection: Option<Arc<CollectionStatistics>>,
+    /// None if it makes one plan, as those with statistics of a collection do.
+    known: Option<KnownTerms>,
 }
 
 impl Planner {
@@ -204,7 +209,8 @@ impl Planner {
         let statistics = |field| snapshot.field_statistics(field);
         let fields = ranking.of_fields(&snapshot, statistics);
         let formulas = Formulas::new(fields.iter().map(|field| field.formula));
-        Ok(Planner { snapshot, ranking, fields, formulas, collection: None })
+        let known = Some(KnownTerms::new());
+        Ok(Planner { snapshot, ranking, fields, formulas, collection: None, known })
     }
 
     /// For an index that holds a part of a collection's documents, with the statistics of the whole: contributions, weights and scale are those of one index of all documents. Also fails if
@@ -219,7 +225,8 @@ impl Planner {
         let statistics = |field| collection.fields[usize::from(field)];
         let fields = ranking.of_fields(&snapshot, statistics);
         let formulas = Formulas::new(fields.iter().map(|field| field.formula));
-        Ok(Planner { snapshot, ranking, fields, formulas, collection: Some(collection) })
+        let collection = Some(collection);
+        Ok(Planner { snapshot, ranking, fields, formulas, collection, known: None })
     }
 
     /// With the ranking that suits the index: if it has a schema, that has k1 and b of each field.
@@ -284,10 +291,17 @@ impl Planner {
     /// The entries of a term in the dictionaries of all segments, and the number of live documents that have it; `None` if there are none.
     fn lists(&self, field: u8, term: &str) -> Result<Option<TermLists>, ExecError> {
         let key = self.snapshot.key(field, term);
+        match &self.known {
+            Some(known) => known.get(&key, || self.look_up(field, term, &key)),
+            None => self.look_up(field, term, &key),
+        }
+    }
+
+    fn look_up(&self, field: u8, term: &str, key: &[u8]) -> Result<Option<TermLists>, ExecError> {
         let segments = self.snapshot.segments();
         let (mut lists, mut df) = (Vec::new(), 0);
         for (number, segment) in segments.iter().enumerate() {
-            let info = segment.dictionary().find(&key)?;
+            let info = segment.dictionary().find(key)?;
             df += info.map_or(0, |info| u64::from(segment.live_df(&info)));
             // A term that is nowhere needs no memory.
             if info.is_some() && lists.is_empty() {

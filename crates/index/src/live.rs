@@ -175,9 +175,23 @@ impl LiveIndex {
 
     /// Deletes a document; `None` if there is none with this id.
     pub fn delete(&self, id: &str) -> Result<Option<Ticket>> {
+        self.delete_when(id, |looked| self.contains_now(id, looked))
+    }
+
+    /// Deletes the document with an id if it is still `before`, as [`get`](Self::get) returned it; no other write comes in between. `None` if it was changed or deleted meanwhile.
+    pub fn delete_if(&self, id: &str, before: &[u8]) -> Result<Option<Ticket>> {
+        self.delete_when(id, |_| Ok(self.get(id)?.as_deref() == Some(before)))
+    }
+
+    /// Deletes a document, which must be there if `admit` says so.
+    fn delete_when(
+        &self,
+        id: &str,
+        admit: impl FnOnce(&LookedUp) -> Result<bool>,
+    ) -> Result<Option<Ticket>> {
         let looked = LookedUp::new(self.snapshot(), id)?;
         let mut writing = self.writing()?;
-        if !self.contains_now(id, &looked)? {
+        if !admit(&looked)? {
             return Ok(None);
         }
         let ticket = writing.log.append(Operation::Delete { id })?;

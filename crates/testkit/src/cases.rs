@@ -29,6 +29,7 @@ pub(crate) fn fixed_cases(config: &BuildConfig) -> Vec<FixedCase> {
         case("long lists with deletions", long_lists(config)),
         case("static scores", statics(config)),
         case("vectors", vectors(config)),
+        case("ties of a short list with a long one", ties_across_lists(config)),
         case("quantized impacts", quantized(config)),
     ]
 }
@@ -216,6 +217,27 @@ fn vectors(config: &BuildConfig) -> (Fixture, Vec<Search>) {
         vec![("B", 1e-6), ("rare", 1e9)],
         plain(&["rare", "##A"]),
     ];
+    (fixture, cross(&queries, &[ranking]))
+}
+
+/// Hits of the short list tie with hits of the long one, before and after them, so that the order of ids decides which of them are in the top k. Some documents are in
+/// both, and most are in a list that hardly counts. Some are deleted.
+fn ties_across_lists(config: &BuildConfig) -> (Fixture, Vec<Search>) {
+    let doc = |i: usize| {
+        let weights: &[_] = match i {
+            317 => &[("short", 3.0), ("faint", 0.25)],
+            _ if i % 150 == 57 => &[("short", 1.0), ("long", 1.0), ("faint", 0.25)],
+            _ if i % 50 == 7 => &[("short", 2.0), ("faint", 0.25)],
+            _ if i % 40 == 11 => &[("long", 2.0), ("faint", 0.25)],
+            _ if i.is_multiple_of(3) => &[("long", 1.0)],
+            _ => &[("long", 1.0), ("faint", 0.25)],
+        };
+        Doc::vector(i, weights)
+    };
+    let fixture = Fixture::with(&(0..1400).map(doc).collect::<Vec<_>>(), config.clone());
+    fixture.delete(&["7", "51", "207", "900"].map(str::to_owned)).unwrap();
+    let ranking = Ranking { function: RankingFunction::Impact, static_weight: 0.0 };
+    let queries = [plain(&["long", "short"]), plain(&["long", "short", "faint"])];
     (fixture, cross(&queries, &[ranking]))
 }
 

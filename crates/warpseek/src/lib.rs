@@ -81,6 +81,7 @@ mod ngram;
 mod notice;
 mod opened;
 mod options;
+mod repeats;
 mod request;
 mod response;
 mod schema;

@@ -223,6 +223,11 @@ impl LiveIndex {
         Ok(self.shared.core.delete(id)?.map(WriteTicket))
     }
 
+    /// Deletes the document with an id if it is still `before`, as [`get_json`](Self::get_json) returned it; no other write comes in between. `None` if it was changed or deleted meanwhile.
+    pub fn delete_if(&self, id: &str, before: &[u8]) -> Result<Option<WriteTicket>> {
+        Ok(self.shared.core.delete_if(id, before)?.map(WriteTicket))
+    }
+
     /// Changes fields of the document with an id by a JSON merge patch (RFC 7396): fields of the patch replace those of the document, objects are patched in turn, and `null` removes a field.
     /// No other write comes in between. `None` if there is no such document. The id cannot be changed, and the index must store whole documents.
     pub fn update(&self, id: &str, patch: &str) -> Result<Option<WriteTicket>> {

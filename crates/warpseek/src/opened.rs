@@ -18,6 +18,7 @@ use crate::error::Result;
 use crate::gpu::{self, Gpu, State};
 use crate::notice::Notice;
 use crate::options::{Algorithm, DeviceChoice, SearcherOptions};
+use crate::repeats::Repeats;
 use crate::request::{QueryInput, Request};
 use crate::searcher::GpuStatus;
 
@@ -256,7 +257,12 @@ impl Opened {
 
     /// Answers plans on the device that is to answer them. What the GPU cannot answer, or fails, the CPU answers if the library may choose.
     pub(crate) fn answer(self: &Arc<Self>, plans: &[&Plan], context: &Context) -> Answers {
-        self.answer_by(plans, context).0
+        if plans.len() < 2 {
+            return self.answer_by(plans, context).0;
+        }
+        let repeats = Repeats::of(plans);
+        let answers = self.answer_by(&repeats.distinct, context).0;
+        repeats.spread(answers)
     }
 
     /// Answers a plan, and says which engine of a GPU did; none if it was the CPU's.
@@ -280,11 +286,7 @@ impl Opened {
             Some(engine) => engine.explain(&[plan], context),
             None => self.cpu.explain(&[plan], context),
         };
-        choices.into_iter().next().unwrap_or_else(|| Choice {
-            device: "CPU".to_owned(),
-            algorithm: "none".to_owned(),
-            why: String::new(),
-        })
+        choices.into_iter().next().unwrap_or_else(no_choice)
     }
 
     pub(crate) fn filter_cache(&self) -> FilterCacheUsage {
@@ -444,6 +446,8 @@ impl Opened {
     }
 
     pub(crate) fn decide(&self, plans: &[&Plan], context: &Context) -> Decision {
+        let repeats = Repeats::of(plans);
+        let plans = &repeats.distinct[..];
         let engines = self.gpu.engines();
         let chooses = self.options.algorithm == Algorithm::Auto && engines.is_some();
         let estimate = |engine: &dyn Engine| engine.estimate(plans, context);
@@ -469,8 +473,17 @@ impl Opened {
             choices.iter_mut().for_each(|choice| choice.why = format!("{reason}; {}", choice.why));
         }
         let documents = self.snapshot.statistics().documents;
+        let choices = repeats
+            .places()
+            .map(|place| choices.get(place).cloned().unwrap_or_else(no_choice))
+            .collect();
         Decision { choices, cpu, gpu, documents, threads: context.threads() }
     }
+}
+
+/// That of an engine which says nothing.
+fn no_choice() -> Choice {
+    Choice { device: "CPU".to_owned(), algorithm: "none".to_owned(), why: String::new() }
 }
 
 /// Why a GPU can answer none of the plans; none if it can answer some.

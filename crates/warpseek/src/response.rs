@@ -65,7 +65,7 @@ impl Response {
         (self.answer.coverage.documents(&self.snapshot), all)
     }
 
-    /// What it took, if the engine counts that.
+    /// What it took, if the engine counts that. What a batch asks for several times takes work once.
     pub fn work(&self) -> Option<Work> {
         self.answer.work
     }

@@ -99,7 +99,7 @@ pub struct GpuStatus {
     pub why_not: Option<String>,
     /// The CPU's part of the documents, if it takes one or was to.
     pub host: Option<String>,
-    /// Queries that the CPU answered because it is faster.
+    /// Queries that the CPU answered because it is faster. Here and below, one that a batch repeats counts once.
     pub stayed: u64,
     /// Queries that the CPU answered in time to help the GPU.
     pub helped: u64,
@@ -276,7 +276,8 @@ impl Searcher {
         Ok(Response { snapshot, plan, answer, took: start.elapsed() })
     }
 
-    /// Answers many requests, in their order, all over one snapshot. One that fails does not disturb the others.
+    /// Answers many requests, in their order, all over one snapshot. One that fails does not disturb the others. What is asked several times is
+    /// answered once, and all get that answer.
     pub fn search_batch(&self, requests: &[Request]) -> Vec<Result<Response>> {
         self.search_batch_over(&self.now(), requests)
     }

@@ -72,6 +72,52 @@ fn requests_have_their_own_limits_and_rankings() {
 }
 
 #[test]
+fn repeats_in_a_batch_are_answered_as_if_each_were_alone() {
+    let (_folder, index) = index();
+    let searcher = index.searcher().unwrap();
+    let words = || Request::new("even n5").k(4);
+    let cosine = Ranking { function: RankingFunction::Cosine, static_weight: 0.0 };
+    let requests = [
+        words(),
+        words().count(true),
+        words().k(3),
+        words(),
+        Request::new("even^-1"),
+        words().mode(Mode::And),
+        Request::new("n5 even").k(4),
+        words().ranking(cosine),
+        words().count(true),
+        words().deadline(Duration::ZERO),
+        Request::new("odd n7"),
+        words().deadline(Duration::from_secs(3600)),
+        words().mode(Mode::And),
+        words().k(3),
+    ];
+    let together = searcher.search_batch(&requests);
+    for (i, (request, response)) in requests.iter().zip(&together).enumerate() {
+        match (response, searcher.search(request)) {
+            (Ok(of_batch), Ok(alone)) => {
+                assert_eq!(of_batch.hits(), alone.hits(), "{i}");
+                assert_eq!(of_batch.matches(), alone.matches(), "{i}");
+                assert_eq!(of_batch.coverage(), alone.coverage(), "{i}");
+            }
+            (of_batch, alone) => assert!(of_batch.is_err() && alone.is_err(), "{i}"),
+        }
+    }
+    let plans = [0, 10, 0, 5, 10].map(|i| searcher.plan(&requests[i]).unwrap());
+    let plans: Vec<_> = plans.iter().collect();
+    let choices = searcher.decide(&plans).choices;
+    let alone = plans.iter().map(|plan| searcher.decide(&[plan]).choices.remove(0).why);
+    assert_eq!(
+        choices.iter().map(|c| c.why.clone()).collect::<Vec<_>>(),
+        alone.collect::<Vec<_>>()
+    );
+    let hits: Vec<_> =
+        searcher.answer(&plans).into_iter().map(|answer| answer.unwrap().hits).collect();
+    assert!(hits[0] == hits[2] && hits[1] == hits[4] && hits[0] != hits[1]);
+}
+
+#[test]
 fn plans_are_of_one_snapshot() {
     let (_folder, index) = index();
     let searcher = index.searcher().unwrap();

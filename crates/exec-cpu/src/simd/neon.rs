@@ -8,7 +8,7 @@ use warpseek_core::Score;
 use warpseek_exec::Formula;
 
 use super::scalar;
-// Bits lead to the sums that are touched. Four lanes look at all sums, which is more work unless half of them are.
+// Bits lead to the sums that are touched. Four lanes look at all sums, which is more work unless half of them are; then the compiler uses them.
 pub(super) use super::scalar::survivors;
 
 /// As [`super::score_block`]. Conversions are unsigned and saturate, as those of Rust do, so any value will do.

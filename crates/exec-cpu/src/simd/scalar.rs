@@ -30,6 +30,11 @@ pub(super) fn survivors(
     let mut found = 0;
     for (word, (bits, sums)) in touched.iter_mut().zip(sums.as_chunks_mut::<64>().0).enumerate() {
         let mut left = std::mem::take(bits);
+        // Where documents are close together, all bits are set, and mostly no sum is high enough.
+        if left == u64::MAX && sums.iter().all(|&sum| sum <= least) {
+            sums.fill(0);
+            continue;
+        }
         while left != 0 {
             let at = left.trailing_zeros() as usize;
             left &= left - 1;
