@@ -2,6 +2,9 @@
 // stack. A lane runs until it reaches an operation of its warp or block and waits there; when all
 // participants are waiting, the operation is performed for all of them at once. So deadlocks
 // between lanes are detected, and the error names the lanes.
+//
+// Tests spend most of their time here, so a lane that waits or ends chooses the next one itself and
+// switches to it directly: the same instructions run again and again, which the processor predicts.
 
 #include <setjmp.h>
 #include <signal.h>
@@ -22,6 +25,9 @@ namespace {
 
 constexpr uint32_t MAX_THREADS = 1024;
 constexpr size_t STACK = 128 << 10;
+// Stacks begin at different places of their first page: lanes use little more than their ends, which
+// would all compete for the same lines of the cache.
+constexpr size_t STAGGER = 4 << 10, STEP = 5 * 64;
 constexpr size_t MAX_SHARED = 256 << 10;  // more than any device has
 
 enum State : uint8_t { READY, AT_WARP, AT_BARRIER, EXITED };
@@ -30,6 +36,7 @@ struct Lane {
     void* stack_pointer;
     uint3 index;
     State state;
+    bool started;
     // The operation it waits for.
     int operation;
     uint32_t mask;
@@ -49,6 +56,11 @@ const char* const BARRIER_NAMES[] = {"__syncthreads", "__syncthreads_count", "__
 
 Lane lanes[MAX_THREADS];
 uint32_t threads;
+// Whose turn it is: each warp runs until all its lanes wait for others, in rounds. `due` are the
+// lanes of the warp that begins with lane `first` that have not had their turn in this round.
+uint32_t turn, first, due;
+bool yielded;
+uint32_t used_stacks;
 Lane* current;
 void* scheduler;
 char* stacks;
@@ -79,6 +91,10 @@ struct Failure {
 
 // ---- fibers
 
+// Each stack lies above a page that must not be touched, so that whole pages lie between them.
+static size_t stack_stride() { return page + (STACK + STAGGER + page - 1) / page * page; }
+static char* stack_end(uint32_t number) { return stacks + (number + 1) * stack_stride() - number * STEP % STAGGER; }
+
 #if defined(__x86_64__) && !defined(EMULATOR_UCONTEXT)
 extern "C" void emulated_switch(void** save, void* load);
 asm(R"(
@@ -104,9 +120,10 @@ emulated_switch:
 .size emulated_switch, .-emulated_switch
 )");
 
-static void* new_fiber(char* stack, void (*entry)()) {
+static void* new_fiber(uint32_t number, void (*entry)()) {
+    char* const stack = stack_end(number);
     // Six registers and the return address, placed so that the stack is aligned as after a call.
-    void** top = reinterpret_cast<void**>(stack + STACK) - 8;
+    void** top = reinterpret_cast<void**>(stack) - 8;
     memset(top, 0, 8 * sizeof(void*));
     top[6] = reinterpret_cast<void*>(entry);
     return top;
@@ -119,23 +136,64 @@ static void emulated_switch(void** save, void* load) {
     if (!*save) *save = &contexts[MAX_THREADS];
     swapcontext(static_cast<ucontext_t*>(*save), static_cast<ucontext_t*>(load));
 }
-static void* new_fiber(char* stack, void (*entry)()) {
-    ucontext_t* context = &contexts[(stack - stacks) / (STACK + page)];
+static void* new_fiber(uint32_t number, void (*entry)()) {
+    ucontext_t* context = &contexts[number];
     getcontext(context);
-    context->uc_stack.ss_sp = stack;
+    context->uc_stack.ss_sp = stack_end(number) - STACK;
     context->uc_stack.ss_size = STACK;
     makecontext(context, entry, 0);
     return context;
 }
 #endif
 
-static void leave() { emulated_switch(&current->stack_pointer, scheduler); }
+static Lane* next_round();
+static void fiber();
+
+// The lane that runs next, or none if the block has ended or failed.
+static inline Lane* next_lane() {
+    if (!due) return next_round();
+    const uint32_t i = uint32_t(reverse ? 31 - __builtin_clz(due) : __builtin_ctz(due));
+    due &= ~(1u << i);
+    return &lanes[first + i];
+}
+
+static void begin(Lane& lane) {
+    current = &lane;
+    emulated_thread = lane.index;
+}
+
+// Lets the next lane run, or the scheduler if there is none. `save` is where the caller's stack pointer goes.
+static void switch_to(Lane* lane, void** save) {
+    if (!lane) return emulated_switch(save, scheduler);
+    if (!lane->started) {
+        lane->started = true;
+        lane->stack_pointer = new_fiber(used_stacks++, fiber);
+    }
+    begin(*lane);
+    emulated_switch(save, lane->stack_pointer);
+}
+
+static void leave() {
+    Lane* const lane = current;
+    Lane* const next = next_lane();
+    if (next != lane) switch_to(next, &lane->stack_pointer);
+}
 
 static void fiber() {
-    kernel->call(arguments);
-    current->state = EXITED;
-    leave();
-    __builtin_unreachable();
+    for (;;) {
+        kernel->call(arguments);
+        Lane* const lane = current;
+        lane->state = EXITED;
+        Lane* const next = next_lane();
+        if (!next || next->started) {
+            switch_to(next, &lane->stack_pointer);
+            __builtin_unreachable();
+        }
+        // The next one has not begun, and this stack is free.
+        next->started = true;
+        next->stack_pointer = lane->stack_pointer;
+        begin(*next);
+    }
 }
 
 // ---- failures
@@ -147,6 +205,8 @@ static Failure* failure;
 [[gnu::format(printf, 2, 3)]] static void fail(int status, const char* format, ...) {
     if (failure->status) return;
     failure->status = status;
+    // No lane runs after a failure.
+    due = 0;
     va_list values;
     va_start(values, format);
     vsnprintf(failure->text, sizeof failure->text, format, values);
@@ -237,7 +297,7 @@ static void explain(int signal) {
         snprintf(text, sizeof text, "goes %llu bytes past the end of dynamic shared memory", (unsigned long long)(address - end + 1));
     } else if (address < start && address >= start - page) {
         snprintf(text, sizeof text, "goes before the start of shared memory");
-    } else if (stack < MAX_THREADS * (STACK + page)) {
+    } else if (stack < MAX_THREADS * stack_stride()) {
         snprintf(text, sizeof text, "uses more than %zu KiB of local memory", STACK >> 10);
     } else {
         failure->faulted = 1;
@@ -275,7 +335,10 @@ extern "C" uint32_t emulated_barrier(int operation, uint32_t value, const char* 
     return uint32_t(lane.result);
 }
 
-extern "C" void emulated_yield() { leave(); }
+extern "C" void emulated_yield() {
+    yielded = true;
+    leave();
+}
 
 extern "C" uint64_t emulated_clock() { return ++ticks; }
 
@@ -293,61 +356,70 @@ static uint64_t poisoned() {
     return value;
 }
 
+template <class Fold>
+static uint32_t fold(const Lane* warp, uint32_t mask, Fold two) {
+    uint32_t all = uint32_t(warp[__builtin_ctz(mask)].value);
+    for (uint32_t rest = mask & (mask - 1); rest; rest &= rest - 1) all = two(all, uint32_t(warp[__builtin_ctz(rest)].value));
+    return all;
+}
+
+// What an operation returns to every lane that takes part.
+static uint32_t common_result(const Lane* warp, uint32_t mask, int operation) {
+    switch (operation) {
+        case WARP_SYNC: return 0;
+        case WARP_ANY: return fold(warp, mask, [](uint32_t a, uint32_t b) { return a | b; });
+        case WARP_ALL: return fold(warp, mask, [](uint32_t a, uint32_t b) { return a & b; });
+        case WARP_ADD: return fold(warp, mask, [](uint32_t a, uint32_t b) { return a + b; });
+        case WARP_MIN_U: return fold(warp, mask, [](uint32_t a, uint32_t b) { return b < a ? b : a; });
+        case WARP_MAX_U: return fold(warp, mask, [](uint32_t a, uint32_t b) { return b > a ? b : a; });
+        case WARP_MIN_S: return fold(warp, mask, [](uint32_t a, uint32_t b) { return int32_t(b) < int32_t(a) ? b : a; });
+        case WARP_MAX_S: return fold(warp, mask, [](uint32_t a, uint32_t b) { return int32_t(b) > int32_t(a) ? b : a; });
+        case WARP_AND: return fold(warp, mask, [](uint32_t a, uint32_t b) { return a & b; });
+        case WARP_OR: return fold(warp, mask, [](uint32_t a, uint32_t b) { return a | b; });
+        case WARP_XOR: return fold(warp, mask, [](uint32_t a, uint32_t b) { return a ^ b; });
+    }
+    uint32_t set = 0;
+    for (uint32_t rest = mask; rest; rest &= rest - 1) {
+        const uint32_t i = uint32_t(__builtin_ctz(rest));
+        const bool match = operation == WARP_BALLOT ? warp[i].value & 1 : warp[i].value == warp[__builtin_ctz(mask)].value;
+        set |= uint32_t(match) << i;
+    }
+    return operation == WARP_BALLOT || set == mask ? set : 0;
+}
+
+// The lane whose value a lane gets.
+static uint32_t source_of(uint32_t i, const Lane& lane) {
+    const uint32_t base = i & ~(lane.width - 1), end = base + lane.width;
+    switch (lane.operation) {
+        case WARP_SHFL: return base + (lane.argument & (lane.width - 1));
+        case WARP_SHFL_UP: return lane.argument <= i - base ? i - lane.argument : i;
+        case WARP_SHFL_DOWN: return lane.argument < end - i ? i + lane.argument : i;
+        default: return (i ^ lane.argument) < end ? i ^ lane.argument : i;
+    }
+}
+
 // Performs the operation that the lanes of `mask` wait for, for all of them.
 static void do_warp(Lane* warp, uint32_t mask) {
-    uint32_t ballot = 0, any = 0;
-    bool first = true, same = true;
-    uint64_t folded = 0;
-    for (uint32_t i = 0; i < 32; i++) {
-        if (!(mask >> i & 1)) continue;
-        const Lane& lane = warp[i];
-        if (lane.value & 1) ballot |= 1u << i;
-        any |= lane.value != 0;
-        uint32_t a = uint32_t(folded), b = uint32_t(lane.value);
-        if (first) {
-            folded = lane.value;
-        } else {
-            same &= lane.value == folded;
-            switch (lane.operation) {
-                case WARP_ADD: folded = uint32_t(a + b); break;
-                case WARP_MIN_U: folded = b < a ? b : a; break;
-                case WARP_MAX_U: folded = b > a ? b : a; break;
-                case WARP_MIN_S: folded = int32_t(b) < int32_t(a) ? b : a; break;
-                case WARP_MAX_S: folded = int32_t(b) > int32_t(a) ? b : a; break;
-                case WARP_AND: folded = a & b; break;
-                case WARP_OR: folded = a | b; break;
-                case WARP_XOR: folded = a ^ b; break;
-            }
-        }
-        first = false;
-    }
-    for (uint32_t i = 0; i < 32; i++) {
-        if (!(mask >> i & 1)) continue;
+    const int operation = warp[__builtin_ctz(mask)].operation;
+    const bool shuffles = operation >= WARP_SHFL && operation <= WARP_SHFL_XOR;
+    const bool matches = operation == WARP_MATCH_ANY;
+    const uint32_t common = shuffles || matches ? 0 : common_result(warp, mask, operation);
+    for (uint32_t rest = mask; rest; rest &= rest - 1) {
+        const uint32_t i = uint32_t(__builtin_ctz(rest));
         Lane& lane = warp[i];
-        const uint32_t base = i & ~(lane.width - 1), end = base + lane.width;
-        uint32_t from = i;
-        switch (lane.operation) {
-            case WARP_SYNC: lane.result = 0; continue;
-            case WARP_BALLOT: lane.result = ballot; continue;
-            case WARP_ANY: lane.result = any; continue;
-            case WARP_ALL: lane.result = ballot == mask; continue;
-            case WARP_MATCH_ALL: lane.result = same ? mask : 0; continue;
-            case WARP_MATCH_ANY:
-                lane.result = 0;
-                for (uint32_t j = 0; j < 32; j++)
-                    if ((mask >> j & 1) && warp[j].value == lane.value) lane.result |= 1u << j;
-                continue;
-            case WARP_SHFL: from = base + (lane.argument & (lane.width - 1)); break;
-            case WARP_SHFL_UP: from = lane.argument <= i - base ? i - lane.argument : i; break;
-            case WARP_SHFL_DOWN: from = lane.argument < end - i ? i + lane.argument : i; break;
-            case WARP_SHFL_XOR: from = (i ^ lane.argument) < end ? i ^ lane.argument : i; break;
-            default: lane.result = folded; continue;
+        lane.state = READY;
+        lane.result = common;
+        if (shuffles) {
+            // The value of a lane outside the mask is undefined.
+            const uint32_t from = source_of(i, lane) & 31;
+            lane.result = (mask >> from & 1) ? warp[from].value : poisoned();
         }
-        // The value of a lane outside the mask is undefined.
-        lane.result = (mask >> (from & 31) & 1) ? warp[from & 31].value : poisoned();
+        if (!matches) continue;
+        for (uint32_t others = mask; others; others &= others - 1) {
+            const uint32_t j = uint32_t(__builtin_ctz(others));
+            lane.result |= uint64_t(warp[j].value == lane.value) << j;
+        }
     }
-    for (uint32_t i = 0; i < 32; i++)
-        if (mask >> i & 1) warp[i].state = READY;
 }
 
 static bool same_location(const Lane& a, const Lane& b) {
@@ -412,12 +484,6 @@ static void stuck() {
     fail(719, "block %u is stuck without waiting for anything", emulated_block.x);
 }
 
-static void resume(Lane& lane) {
-    current = &lane;
-    emulated_thread = lane.index;
-    emulated_switch(&scheduler, lane.stack_pointer);
-}
-
 // Number of bytes before dynamic shared memory that no lane may change.
 constexpr size_t BESIDE = 64;
 
@@ -434,56 +500,86 @@ static void run_block_guarded(uint32_t shared_bytes) {
     }
 }
 
+static uint32_t size_of_warp() { return threads - first < 32 ? threads - first : 32; }
+
+static uint32_t ready(const Lane* warp, uint32_t size) {
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < size; i++) found |= uint32_t(warp[i].state == READY) << i;
+    return found;
+}
+
+// Lets all lanes go on that wait at a barrier; returns false if not all of them do, which ends the block.
+static bool pass_barrier() {
+    uint32_t exited = 0, waiting = 0, sum = 0;
+    for (uint32_t i = 0; i < threads; i++) {
+        exited += lanes[i].state == EXITED;
+        const bool here = lanes[i].state == AT_BARRIER && same_location(lanes[0], lanes[i]);
+        waiting += here;
+        sum += here ? uint32_t(lanes[i].value) : 0;
+    }
+    if (exited == threads) return false;
+    if (waiting != threads) {
+        stuck();
+        return false;
+    }
+    const int operation = lanes[0].operation;
+    const uint32_t result = operation == BARRIER_COUNT ? sum : operation == BARRIER_AND ? sum == threads : operation == BARRIER_OR ? sum > 0 : 0;
+    for (uint32_t i = 0; i < threads; i++) {
+        lanes[i].state = READY;
+        lanes[i].result = result;
+    }
+    return true;
+}
+
+// Begins with a warp, whose lanes are all due that do not wait.
+static void begin_warp() {
+    const uint32_t warps = (threads + 31) / 32;
+    first = (reverse ? warps - 1 - turn : turn) * 32;
+    due = ready(lanes + first, size_of_warp());
+}
+
+// The lane that runs next when none of the warp is due any more.
+static Lane* next_round() {
+    while (!due) {
+        // An operation fails, too, if its mask is wrong.
+        const bool resolved = !failure->status && resolve(lanes + first, size_of_warp());
+        if (failure->status) return nullptr;
+        if (resolved) {
+            due = ready(lanes + first, size_of_warp());
+            continue;
+        }
+        if (++turn * 32 >= threads) {
+            if (!yielded && !pass_barrier()) return nullptr;
+            yielded = false;
+            turn = 0;
+        }
+        begin_warp();
+    }
+    return next_lane();
+}
+
 static void run_block() {
     if (kernel->shared_start) memset(kernel->shared_start, poison, size_t(kernel->shared_end - kernel->shared_start));
-    const dim3 dim = emulated_block_dim;
     for (uint32_t i = 0; i < threads; i++) {
-        lanes[i].stack_pointer = new_fiber(stacks + i * (STACK + page) + page, fiber);
-        lanes[i].index = make_uint3(i % dim.x, i / dim.x % dim.y, i / dim.x / dim.y);
         lanes[i].state = READY;
+        lanes[i].started = false;
     }
-    const uint32_t warps = (threads + 31) / 32;
-    for (;;) {
-        bool yielded = false;
-        for (uint32_t w = 0; w < warps; w++) {
-            const uint32_t first = (reverse ? warps - 1 - w : w) * 32, size = threads - first < 32 ? threads - first : 32;
-            do {
-                for (uint32_t l = 0; l < size; l++) {
-                    Lane& lane = lanes[first + (reverse ? size - 1 - l : l)];
-                    if (lane.state != READY) continue;
-                    resume(lane);
-                    if (failure->status) return;
-                    yielded |= lane.state == READY;
-                }
-            } while (resolve(lanes + first, size));
-            if (failure->status) return;
-        }
-        if (yielded) continue;
-        uint32_t exited = 0, waiting = 0, sum = 0;
-        for (uint32_t i = 0; i < threads; i++) {
-            exited += lanes[i].state == EXITED;
-            const bool here = lanes[i].state == AT_BARRIER && same_location(lanes[0], lanes[i]);
-            waiting += here;
-            sum += here ? uint32_t(lanes[i].value) : 0;
-        }
-        if (exited == threads) return;
-        if (waiting != threads) return stuck();
-        for (uint32_t i = 0; i < threads; i++) {
-            lanes[i].state = READY;
-            const int operation = lanes[i].operation;
-            lanes[i].result = operation == BARRIER_COUNT ? sum : operation == BARRIER_AND ? sum == threads : operation == BARRIER_OR ? sum > 0 : 0;
-        }
-    }
+    turn = used_stacks = 0;
+    yielded = false;
+    begin_warp();
+    switch_to(next_lane(), &scheduler);
 }
 
 static bool prepare() {
     if (stacks) return true;
     page = size_t(sysconf(_SC_PAGESIZE));
-    const size_t bytes = MAX_THREADS * (STACK + page);
+    const size_t bytes = MAX_THREADS * stack_stride();
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     void* shared = mmap(nullptr, MAX_SHARED + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED || shared == MAP_FAILED) return false;
-    for (uint32_t i = 0; i < MAX_THREADS; i++) mprotect(static_cast<char*>(memory) + i * (STACK + page), page, PROT_NONE);
+    for (uint32_t i = 0; i < MAX_THREADS; i++) {
+        if (mprotect(static_cast<char*>(memory) + i * stack_stride(), page, PROT_NONE)) return false;
+    }
     unsigned char* start = static_cast<unsigned char*>(shared) + page;
     mprotect(start, MAX_SHARED, PROT_READ | PROT_WRITE);
     shared_end = start + MAX_SHARED;
@@ -506,6 +602,7 @@ extern "C" void emulated_launch(const Kernel* k, const uint32_t grid[3], const u
     threads = block[0] * block[1] * block[2];
     emulated_grid_dim = {grid[0], grid[1], grid[2]};
     emulated_block_dim = {block[0], block[1], block[2]};
+    for (uint32_t i = 0; i < threads; i++) lanes[i].index = make_uint3(i % block[0], i / block[0] % block[1], i / block[0] / block[1]);
     emulated_dynamic_shared = shared_end - (shared_bytes + 15) / 16 * 16;
     emulated_dynamic_shared_end = shared_end;
     static volatile uint64_t next;

@@ -411,10 +411,12 @@ fn undefined_arithmetic_is_reported() {
     let (from, out) = (device.buffer::<u32>(4).unwrap(), device.buffer::<u32>(1).unwrap());
     let args = Args::new().buffer(&from).buffer(&out);
     contains(&fails(&stream, "misaligned", Grid::new(1, 1), &args), &["misaligned"]);
-    let (device, stream) = open(0);
-    let out = device.buffer::<u32>(1).unwrap();
-    let args = Args::new().value(0u32).buffer(&out);
-    contains(&fails(&stream, "deep", Grid::new(1, 1), &args), &["local memory"]);
+    for lanes in [1, 2, 3, 33, 64] {
+        let (device, stream) = open(0);
+        let out = device.buffer::<u32>(1).unwrap();
+        let args = Args::new().value(0u32).buffer(&out);
+        contains(&fails(&stream, "deep", Grid::new(1, lanes), &args), &["local memory"]);
+    }
 }
 
 /// Uninitialised values and values that depend on the order of execution differ between the two

@@ -242,10 +242,17 @@ extern "C" __global__ void trapped(uint32_t* out) {
     out[threadIdx.x] = 1;
 }
 
-extern "C" __global__ void deep(uint32_t depth, uint32_t* out) {
+__device__ __noinline__ uint32_t goes_deep(uint32_t depth) {
     volatile uint32_t big[64 << 10];
     for (uint32_t i = 0; i < (64 << 10); i++) big[i] = i;
-    out[0] = big[depth];
+    return big[depth];
+}
+
+// The last lane does it, while all others wait.
+extern "C" __global__ void deep(uint32_t depth, uint32_t* out) {
+    __syncthreads();
+    if (threadIdx.x == blockDim.x - 1) out[0] = goes_deep(depth);
+    __syncthreads();
 }
 
 // Reads uninitialised global, static shared and dynamic shared memory.
