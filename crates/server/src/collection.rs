@@ -44,6 +44,31 @@ pub(crate) struct Collection {
 pub(crate) struct Written {
     pub(crate) ticket: Option<WriteTicket>,
     pub(crate) result: &'static str,
+    /// That of the document as it is now, or of the write in the log if there is none.
+    pub(crate) number: u64,
+}
+
+impl Written {
+    /// What is shown as its version: the number of the write in the log, which grows.
+    pub(crate) fn version(&self) -> u64 {
+        self.ticket.as_ref().map_or(1, WriteTicket::sequence)
+    }
+
+    fn document(ticket: WriteTicket, result: &'static str, stored: &[u8]) -> Self {
+        Written { ticket: Some(ticket), result, number: number_of(stored) }
+    }
+}
+
+/// The number (`_seq_no`) of a document as it is stored. It is made of what the document is, so that a write, a read and a search know the same one, whatever was flushed, merged or restored in between. One that
+/// is changed gets another number; one that is what it was before has its number again. It has 52 bits, as some clients keep numbers in floats.
+pub(crate) fn number_of(stored: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(stored) >> 12
+}
+
+/// A document and its number.
+pub(crate) struct Numbered {
+    pub(crate) source: Value,
+    pub(crate) number: u64,
 }
 
 impl Collection {
@@ -76,7 +101,8 @@ impl Collection {
                 let wrong = |e: serde_json::Error| {
                     Failure::broken(format!("{}: {e}", declaration.display()))
                 };
-                let mapping = Mapping::new(serde_json::from_slice(&bytes).map_err(wrong)?)?;
+                let declared = serde_json::from_slice(&bytes).map_err(wrong)?;
+                let mapping = Mapping::of_old(declared)?;
                 let schema = extend(&index, &mapping)?;
                 (mapping.with_schema(&schema), Some(declaration))
             }
@@ -215,14 +241,68 @@ impl Collection {
         let live = self.live()?;
         if !live.get().contains(id)? {
             match live.get().create_json(&line) {
-                Ok(ticket) => return Ok(Written { ticket: Some(ticket), result: "created" }),
+                Ok(ticket) => return Ok(Written::document(ticket, "created", line.as_bytes())),
                 // Another thread was faster.
                 Err(Error::Index(IndexError::Conflict { .. })) => {}
                 Err(error) => return Err(error.into()),
             }
         }
         let ticket = live.get().put_json(&line)?;
-        Ok(Written { ticket: Some(ticket), result: "updated" })
+        Ok(Written::document(ticket, "updated", line.as_bytes()))
+    }
+
+    /// Replaces a document, if it still has this number.
+    pub(crate) fn put_if(
+        &self,
+        id: &str,
+        source: &Map<String, Value>,
+        number: u64,
+    ) -> Result<Written, Failure> {
+        let before = self.stored_if(id, number)?;
+        let line = self.view().mapping.line(id, source)?;
+        match self.live()?.get().replace_json(id, &before, &line)? {
+            Some(ticket) => Ok(Written::document(ticket, "updated", line.as_bytes())),
+            None => Err(self.changed(id, number, "another write came in between")),
+        }
+    }
+
+    /// Deletes a document, if it still has this number.
+    pub(crate) fn delete_if(&self, id: &str, number: u64) -> Result<Written, Failure> {
+        let before = self.stored_if(id, number)?;
+        match self.live()?.get().delete_if(id, &before)? {
+            Some(ticket) => {
+                let number = ticket.sequence();
+                Ok(Written { ticket: Some(ticket), result: "deleted", number })
+            }
+            None => Err(self.changed(id, number, "another write came in between")),
+        }
+    }
+
+    /// A document as it is stored, if it has this number.
+    fn stored_if(&self, id: &str, number: u64) -> Result<Vec<u8>, Failure> {
+        let stored = self.live()?.get().get_json(id)?;
+        match stored {
+            Some(stored) if number_of(&stored) == number => Ok(stored),
+            Some(stored) => {
+                Err(self.changed(id, number, &format!("it has [{}]", number_of(&stored))))
+            }
+            None if self.live()?.get().contains(id)? => Err(self.keeps_no_documents()),
+            None => Err(self.changed(id, number, "there is no such document")),
+        }
+    }
+
+    fn changed(&self, id: &str, number: u64, why: &str) -> Failure {
+        let reason = format!(
+            "[{id}]: version conflict, required seqNo [{number}], primary term [1], but {why}"
+        );
+        Failure::new(Kind::Conflict, reason).of_index(&self.name)
+    }
+
+    fn keeps_no_documents(&self) -> Failure {
+        Failure::illegal(format!(
+            "index [{}] keeps ids alone, so that its documents have no numbers and cannot be changed in part",
+            self.name
+        ))
     }
 
     /// Adds a document, unless there is one.
@@ -233,7 +313,7 @@ impl Collection {
     ) -> Result<Written, Failure> {
         let line = self.view().mapping.line(id, source)?;
         match self.live()?.get().create_json(&line) {
-            Ok(ticket) => Ok(Written { ticket: Some(ticket), result: "created" }),
+            Ok(ticket) => Ok(Written::document(ticket, "created", line.as_bytes())),
             Err(Error::Index(IndexError::Conflict { .. })) => {
                 let reason = format!("[{id}]: version conflict, document already exists");
                 Err(Failure::new(Kind::Conflict, reason).of_index(&self.name))
@@ -243,28 +323,29 @@ impl Collection {
     }
 
     /// Changes a document by what `change` makes of its source, which it gets as it is now, if there is a document; nothing is written if that returns `None`. No other write comes in between: if one does, `change` is asked again.
+    /// With a `number`, the document must have it, or it is a conflict.
     pub(crate) fn change(
         &self,
         id: &str,
+        number: Option<u64>,
         change: impl Fn(Option<Map<String, Value>>) -> Result<Option<Map<String, Value>>, Failure>,
     ) -> Result<Written, Failure> {
         loop {
-            let stored = self.live()?.get().get_json(id)?;
+            let stored = match number {
+                Some(number) => Some(self.stored_if(id, number)?),
+                None => self.live()?.get().get_json(id)?,
+            };
             let before = match &stored {
                 Some(json) => match self.view().mapping.source_of(parse_stored(id, json)?) {
                     Value::Object(source) => Some(source),
                     _ => return Err(Failure::broken(format!("document [{id}] is no object"))),
                 },
-                None if self.live()?.get().contains(id)? => {
-                    return Err(Failure::illegal(format!(
-                        "index [{}] keeps ids alone, so that its documents cannot be changed in part",
-                        self.name
-                    )));
-                }
+                None if self.live()?.get().contains(id)? => return Err(self.keeps_no_documents()),
                 None => None,
             };
             let Some(after) = change(before)? else {
-                return Ok(Written { ticket: None, result: "noop" });
+                let number = stored.as_deref().map_or(0, number_of);
+                return Ok(Written { ticket: None, result: "noop", number });
             };
             // This may close and open the index, so that it must not be held.
             self.admit([&after])?;
@@ -276,7 +357,7 @@ impl Collection {
                 Some(before) => {
                     let line = self.view().mapping.line(id, &after)?;
                     let ticket = self.live()?.get().replace_json(id, &before, &line)?;
-                    ticket.map(|ticket| Written { ticket: Some(ticket), result: "updated" })
+                    ticket.map(|ticket| Written::document(ticket, "updated", line.as_bytes()))
                 }
             };
             if let Some(written) = written {
@@ -289,13 +370,20 @@ impl Collection {
     pub(crate) fn delete(&self, id: &str) -> Result<Written, Failure> {
         let ticket = self.live()?.get().delete(id)?;
         let result = if ticket.is_some() { "deleted" } else { "not_found" };
-        Ok(Written { ticket, result })
+        let number = ticket.as_ref().map_or(0, WriteTicket::sequence);
+        Ok(Written { ticket, result, number })
     }
 
     /// The newest source of a document.
     pub(crate) fn get(&self, id: &str) -> Result<Option<Value>, Failure> {
-        let stored = self.live()?.get().get(id)?;
-        Ok(stored.map(|stored| self.view().mapping.source_of(stored)))
+        Ok(self.get_numbered(id)?.map(|document| document.source))
+    }
+
+    /// The same with its number.
+    pub(crate) fn get_numbered(&self, id: &str) -> Result<Option<Numbered>, Failure> {
+        let Some(stored) = self.live()?.get().get_json(id)? else { return Ok(None) };
+        let source = self.view().mapping.source_of(parse_stored(id, &stored)?);
+        Ok(Some(Numbered { source, number: number_of(&stored) }))
     }
 
     pub(crate) fn refresh(&self) -> Result<(), Failure> {

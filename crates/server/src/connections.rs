@@ -1,5 +1,6 @@
 //! Connections: accepted up to a limit, encrypted if there is a certificate, ended if their client is too slow.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
+use axum::response::Response;
 use axum::serve::Listener;
 use hyper::body::Incoming;
 use hyper::service::{Service, service_fn};
@@ -18,9 +20,27 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
+use crate::app::App;
 use crate::config::{Config, Timeouts};
+use crate::direct::Direct;
 use crate::patience::{PacedBody, Patient, Phase};
 use crate::tls::Tls;
+
+/// Who answers requests. Clones share everything.
+#[derive(Clone)]
+pub(crate) struct Door {
+    pub(crate) app: Arc<App>,
+    pub(crate) router: Router,
+}
+
+impl Door {
+    async fn answer(self, request: Request) -> Result<Response, Infallible> {
+        match Direct::of(&request) {
+            Some(direct) => Ok(direct.answer(self.app, request).await),
+            None => TowerToHyperService::new(self.router).call(request).await,
+        }
+    }
+}
 
 /// A client that is gone without a word is noticed after about two minutes.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
@@ -29,7 +49,7 @@ const KEEP_ALIVE_AGAIN: Duration = Duration::from_secs(15);
 /// Serves until `end` is done, and then until all requests under way are answered.
 pub(crate) async fn serve(
     mut listener: TcpListener,
-    router: Router,
+    door: Door,
     config: &Config,
     tls: Option<Arc<Tls>>,
     end: impl Future<Output = ()>,
@@ -43,7 +63,7 @@ pub(crate) async fn serve(
             accepted = accepted => accepted,
             () = &mut end => break,
         };
-        tokio::spawn(begin(stream, router.clone(), config, tls.clone(), Some(graceful.watcher())));
+        tokio::spawn(begin(stream, door.clone(), config, tls.clone(), Some(graceful.watcher())));
     }
     // While requests are finished, whoever comes new is told that the server ends, instead of nothing.
     let finished = graceful.shutdown();
@@ -54,7 +74,7 @@ pub(crate) async fn serve(
             accepted = accepted => accepted,
             () = &mut finished => break,
         };
-        tokio::spawn(begin(stream, router.clone(), config, tls.clone(), None));
+        tokio::spawn(begin(stream, door.clone(), config, tls.clone(), None));
     }
 }
 
@@ -69,7 +89,7 @@ async fn accept(listener: &mut TcpListener, limit: &Arc<Semaphore>, config: &Con
 /// Answers a connection, and lets it end when the server does if it is watched.
 fn begin(
     stream: Patient,
-    router: Router,
+    door: Door,
     config: &Config,
     tls: Option<Arc<Tls>>,
     watcher: Option<Watcher>,
@@ -78,9 +98,9 @@ fn begin(
     async move {
         let phase = stream.phase();
         match tls {
-            None => answer(stream, phase, router, timeouts, watcher).await,
+            None => answer(stream, phase, door, timeouts, watcher).await,
             Some(tls) => match tls.accept(stream).await {
-                Ok(stream) => answer(stream, phase, router, timeouts, watcher).await,
+                Ok(stream) => answer(stream, phase, door, timeouts, watcher).await,
                 Err(error) => tracing::debug!(%error, "no TLS connection"),
             },
         }
@@ -101,16 +121,16 @@ fn set_up(stream: &TcpStream) {
 async fn answer<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     stream: S,
     phase: Phase,
-    router: Router,
+    door: Door,
     timeouts: Timeouts,
     watcher: Option<Watcher>,
 ) {
-    let service = service_fn(move |request: Request<Incoming>| {
+    let service = service_fn(move |request: hyper::Request<Incoming>| {
         phase.begin_request();
-        let request = request.map(|body| PacedBody::new(Body::new(body), &timeouts));
-        let (phase, router) = (phase.clone(), router.clone());
+        let request = request.map(|body| Body::new(PacedBody::new(Body::new(body), &timeouts)));
+        let (phase, door) = (phase.clone(), door.clone());
         async move {
-            let response = TowerToHyperService::new(router).call(request).await;
+            let response = door.answer(request).await;
             phase.end_request();
             response
         }

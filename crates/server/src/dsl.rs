@@ -21,7 +21,7 @@ pub(crate) fn translate(
     most_text: usize,
     warnings: &mut Vec<String>,
 ) -> Result<Node, Failure> {
-    Translator { mapping, copied: 0, most_text, warnings }.node(query, true)
+    Translator { mapping, copied: 0, most_text, now: None, warnings }.node(query, true)
 }
 
 /// The query of `?q=`.
@@ -45,6 +45,8 @@ pub(super) struct Translator<'a> {
     /// Nodes that stand in the tree twice.
     copied: usize,
     most_text: usize,
+    /// What `now` is, once it was asked for.
+    now: Option<i64>,
     warnings: &'a mut Vec<String>,
 }
 

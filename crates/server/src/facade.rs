@@ -14,7 +14,7 @@ pub(crate) use admin::analyze;
 pub(crate) use bulk::{id_of, parse as parse_bulk};
 pub(crate) use documents::{new_id, patch};
 pub(crate) use indices::declared;
-pub(crate) use searching::read_pairs;
+pub(crate) use searching::{read_pairs, search as search_index};
 
 use std::sync::Arc;
 
@@ -43,6 +43,8 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/{index}/_mappings", get(indices::mapping).put(indices::put_mapping))
         .route("/_settings", get(indices::settings_of_all))
         .route("/{index}/_settings", get(indices::settings).put(indices::put_settings))
+        .route("/{index}/_settings/{name}", get(indices::settings_named))
+        .route("/{index}/_mapping/field/{field}", get(indices::mapping_of_fields))
         .route("/{index}/_doc", post(documents::add))
         .route(
             "/{index}/_doc/{id}",

@@ -215,34 +215,82 @@ impl IntoResponse for Failure {
     }
 }
 
-/// Stands around every request: checks the key, writes the answer, counts and logs.
+/// A request on its way: what is needed of it once its answer is there.
+pub(crate) struct Exchange {
+    start: Instant,
+    method: Method,
+    path: String,
+    params: Params,
+    id: Option<HeaderValue>,
+    opaque: Option<HeaderValue>,
+}
+
+impl Exchange {
+    pub(crate) fn begin(app: &App, request: &mut Request) -> Self {
+        let params = Params::parse(request.uri().query());
+        request.extensions_mut().insert(params.clone());
+        let header = |name| request.headers().get(name).cloned();
+        Exchange {
+            start: Instant::now(),
+            method: request.method().clone(),
+            path: request.uri().path().to_owned(),
+            params,
+            id: header(REQUEST_ID).or_else(|| HeaderValue::from_str(&app.request_id()).ok()),
+            opaque: header(OPAQUE_ID),
+        }
+    }
+
+    /// Checks whether the request may be answered: the state of the server, where it comes from, its key and options.
+    pub(crate) fn admit(&self, app: &App, headers: &HeaderMap, route: &str) -> Result<(), Failure> {
+        let Exchange { method, path, params, .. } = self;
+        let is_open = matches!(path.as_str(), "/health" | "/livez" | "/readyz" | "/metrics")
+            || crate::page::is_part(path);
+        if !app.is_accepting() && !is_open {
+            return Err(Failure::new(Kind::NotReady, "the server is starting or ending"));
+        }
+        crate::origin::check(method, headers, &app.config.cors.origins)?;
+        app.keys.check(method, path, headers)?;
+        openapi::check_options(method, route, params)
+    }
+
+    /// Writes the answer, counts and logs.
+    pub(crate) fn end(self, route: &str, response: Response) -> Response {
+        // Routes of the server's own refuse what they do not know.
+        let ignored = !names::is_own(&self.path) && response.status().is_success();
+        let mut response = written(response, &self.params, ignored);
+        let headers = response.headers_mut();
+        headers.insert(PRODUCT, HeaderValue::from_static("Elasticsearch"));
+        if let Some(id) = &self.id {
+            headers.insert(REQUEST_ID, id.clone());
+        }
+        if let Some(opaque) = self.opaque {
+            headers.insert(OPAQUE_ID, opaque);
+        }
+        let (status, took) = (response.status().as_u16(), self.start.elapsed());
+        crate::telemetry::count_request(&self.method, route, status, took);
+        let id = self.id.as_ref().and_then(|id| id.to_str().ok()).unwrap_or("");
+        tracing::info!(
+            id,
+            method = self.method.as_str(),
+            path = self.path,
+            status,
+            ms = took.as_secs_f64() * 1e3,
+            "request"
+        );
+        response
+    }
+}
+
+/// Stands around every request that goes to the router.
 pub(crate) async fn around(
     State(app): State<Arc<App>>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let start = Instant::now();
-    let method = request.method().clone();
-    let path = request.uri().path().to_owned();
+    let exchange = Exchange::begin(&app, &mut request);
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let params = Params::parse(request.uri().query());
-    request.extensions_mut().insert(params.clone());
-    let id = request
-        .headers()
-        .get(REQUEST_ID)
-        .cloned()
-        .or_else(|| HeaderValue::from_str(&app.request_id()).ok());
-    let opaque = request.headers().get(OPAQUE_ID).cloned();
-    let is_open = matches!(path.as_str(), "/health" | "/livez" | "/readyz" | "/metrics")
-        || crate::page::is_part(&path);
     let route = route.as_ref().map_or("none", MatchedPath::as_str);
-    let admitted = match app.is_accepting() || is_open {
-        true => crate::origin::check(&method, request.headers(), &app.config.cors.origins)
-            .and_then(|()| app.keys.check(&method, &path, request.headers()))
-            .and_then(|()| openapi::check_options(&method, route, &params)),
-        false => Err(Failure::new(Kind::NotReady, "the server is starting or ending")),
-    };
-    let response = match admitted {
+    let response = match exchange.admit(&app, request.headers(), route) {
         Ok(()) => {
             // Handlers work elsewhere, where a panic is a failure; this is for what is around them.
             let answer = AssertUnwindSafe(next.run(request)).catch_unwind().await;
@@ -250,29 +298,7 @@ pub(crate) async fn around(
         }
         Err(failure) => failure.into_response(),
     };
-    // Routes of the server's own refuse what they do not know.
-    let ignored = !names::is_own(&path) && response.status().is_success();
-    let mut response = written(response, &params, ignored);
-    let headers = response.headers_mut();
-    headers.insert(PRODUCT, HeaderValue::from_static("Elasticsearch"));
-    if let Some(id) = &id {
-        headers.insert(REQUEST_ID, id.clone());
-    }
-    if let Some(opaque) = opaque {
-        headers.insert(OPAQUE_ID, opaque);
-    }
-    let (status, took) = (response.status().as_u16(), start.elapsed());
-    crate::telemetry::count_request(&method, route, status, took);
-    let id = id.as_ref().and_then(|id| id.to_str().ok()).unwrap_or("");
-    tracing::info!(
-        id,
-        method = method.as_str(),
-        path,
-        status,
-        ms = took.as_secs_f64() * 1e3,
-        "request"
-    );
-    response
+    exchange.end(route, response)
 }
 
 /// Writes an answer down. If `ignored`, it says which options had no effect.

@@ -9,6 +9,7 @@ mod fields;
 mod line;
 mod raw;
 mod settings;
+mod unused;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,10 +17,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use warpseek::{Attribute, AttributeKind, Chain, Manifest, SchemaConfig, TextField};
 
+use crate::dates::Formats;
 use crate::error::{Failure, Kind};
 use crate::names;
 pub(crate) use fields::merge;
 pub(crate) use settings::normalize as normalize_settings;
+pub(crate) use unused::{unused_mappings, unused_settings};
 
 /// BM25 as Elasticsearch has it by default.
 pub(crate) const K1: f64 = 1.2;
@@ -51,6 +54,9 @@ pub(crate) struct Declared {
     /// Milliseconds since 1970.
     pub(crate) created: u64,
     pub(crate) uuid: String,
+    /// Whether what is refused by now was accepted when the index was made, and is passed over.
+    #[serde(skip)]
+    pub(crate) lenient: bool,
 }
 
 /// The fields of an index.
@@ -59,6 +65,8 @@ pub(crate) struct Mapping {
     pub(crate) layout: Layout,
     pub(crate) declared: Declared,
     fields: HashMap<String, Field>,
+    /// How dates are written, of the fields that say so.
+    formats: HashMap<String, Formats>,
     definitions: Vec<Definition>,
     analyzers: BTreeMap<String, Chain>,
 }
@@ -101,12 +109,24 @@ impl Mapping {
         fields::compile(declared)
     }
 
+    /// The mapping of an index that is there, which may be older than what is checked today.
+    pub(crate) fn of_old(declared: Declared) -> Result<Self, Failure> {
+        Mapping::new(Declared { lenient: true, ..declared })
+    }
+
+    /// Refuses mappings that are to be added to those of an index, whenever that was made.
+    pub(crate) fn check_new(&self, mappings: &Map<String, Value>) -> Result<(), Failure> {
+        let (mappings, settings) = (mappings.clone(), self.declared.settings.clone());
+        Mapping::new(Declared { mappings, settings, ..Declared::default() }).map(drop)
+    }
+
     /// The mapping of an index that was made elsewhere.
     pub(crate) fn of_manifest(manifest: &Manifest) -> Self {
         let mut mapping = Mapping {
             layout: Layout::NoSchema,
             declared: Declared::default(),
             fields: HashMap::new(),
+            formats: HashMap::new(),
             definitions: Vec::new(),
             analyzers: BTreeMap::new(),
         };
@@ -155,9 +175,23 @@ impl Mapping {
         mapping
     }
 
-    /// The field of this name.
+    /// The field of this name. What is inside a field that is only stored, as keys of a `flattened` one are, is that field.
     pub(crate) fn field(&self, name: &str) -> Option<&Field> {
-        self.fields.get(name)
+        self.fields.get(name).or_else(|| {
+            let mut outer = name;
+            while let Some((parent, _)) = outer.rsplit_once('.') {
+                match self.fields.get(parent) {
+                    Some(field) => return matches!(field, Field::Stored(_)).then_some(field),
+                    None => outer = parent,
+                }
+            }
+            None
+        })
+    }
+
+    /// How dates of a field are written.
+    pub(crate) fn date_formats(&self, path: &str) -> Formats {
+        self.formats.get(path).cloned().unwrap_or_default()
     }
 
     /// The fields whose names match a pattern with `*`, by name.
@@ -220,10 +254,7 @@ impl Mapping {
             now = mapping
                 .and_then(|mapping| mapping.get("properties").or_else(|| mapping.get("fields")));
         }
-        let settings = &self.declared.settings;
-        let has_default =
-            settings.get("analysis").is_some_and(|a| !a["analyzer"]["default"].is_null());
-        let default = if has_default { "default" } else { "standard" };
+        let default = analysis::default_name(&self.declared.settings);
         Some(mapping?.get("analyzer").and_then(Value::as_str).unwrap_or(default))
     }
 
@@ -250,6 +281,13 @@ impl Mapping {
                 .unwrap_or_else(|| json!({})),
             (_, stored) => stored,
         }
+    }
+
+    /// The chain of an analyzer that the settings of the index define or that is always there; without a name, of the one that fields have by default. The error says what is not there.
+    pub(crate) fn chain(&self, name: Option<&str>) -> Result<Chain, Failure> {
+        let settings = &self.declared.settings;
+        let name = name.unwrap_or_else(|| analysis::default_name(settings));
+        analysis::chain(name, settings, self.declared.lenient).map_err(Failure::illegal)
     }
 
     /// The path of a text field's values in the source.

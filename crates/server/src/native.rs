@@ -8,6 +8,8 @@ mod ngram;
 mod search;
 mod status;
 
+pub(crate) use search::search_one as search_index;
+
 use std::sync::Arc;
 
 use axum::Router;

@@ -7,9 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::{HeaderName, Uri, header};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use hyper::service::Service;
+use hyper_util::service::TowerToHyperService;
 use sd_notify::NotifyState;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -23,6 +26,7 @@ use crate::app::{App, cores};
 use crate::catalogue::Catalogue;
 use crate::collection::Opening;
 use crate::config::{Config, Device};
+use crate::connections::Door;
 use crate::error::{Failure, Kind};
 use crate::http::{Answer, Reply, around};
 use crate::keys::Keys;
@@ -30,7 +34,8 @@ use crate::remote::Remote;
 use crate::snapshots::Store;
 use crate::tls::Tls;
 use crate::{
-    connections, facade, mcp, native, openapi, page, remote, retrieve, snapshots, telemetry,
+    connections, facade, log, mcp, names, native, openapi, page, remote, retrieve, snapshots,
+    telemetry,
 };
 
 /// Why a server could not start or go on.
@@ -65,7 +70,7 @@ pub struct Server {
 impl Server {
     /// Checks the settings and listens. Indexes are opened when it runs; until then requests are answered with 503.
     pub fn start(config: Config) -> Result<Self, ServeError> {
-        telemetry::start_logging(config.log);
+        log::start(config.log);
         let keys = match &config.api_key_file {
             Some(path) => Keys::read(path).map_err(ServeError::Setup)?,
             None => Keys::default(),
@@ -143,7 +148,7 @@ impl Server {
         let Server { app, opening, listener, tls, runtime, .. } = self;
         let notice = Duration::from_secs(app.config.drain_notice_s);
         let drain = Duration::from_secs(app.config.drain_s);
-        let router = routes(app.clone());
+        let door = Door { app: app.clone(), router: routes(app.clone()) };
         let (ended, ending) = tokio::sync::oneshot::channel::<()>();
         let (shared, loaded, config) = (app.clone(), app.clone(), app.config.clone());
         let reloading = reload(app.clone(), tls.clone());
@@ -168,13 +173,13 @@ impl Server {
                 tracing::info!("ending: requests under way are finished");
                 shared.refuse();
             };
-            let serving = connections::serve(listener, router, &config, tls, graceful);
+            let serving = connections::serve(listener, door, &config, tls, graceful);
             tokio::spawn(reloading);
             let too_long = async {
                 let _ = ending.await;
                 tokio::select! {
                     () = tokio::time::sleep(notice + drain) => {}
-                    () = signal() => std::process::exit(130),
+                    () = signal() => end_at_once(),
                 }
             };
             tokio::select! {
@@ -192,12 +197,15 @@ impl Server {
                 closed = tokio::task::spawn_blocking(close) => {
                     closed.unwrap_or_else(|error| Err(Failure::broken(error.to_string())))
                 }
-                () = signal() => std::process::exit(130),
+                () = signal() => end_at_once(),
             }
         });
         runtime.shutdown_timeout(Duration::from_secs(1));
+        if served.is_ok() {
+            tracing::info!("ended");
+        }
+        log::flush();
         served?;
-        tracing::info!("ended");
         closed.map_err(|failure| ServeError::Close(failure.reason))
     }
 }
@@ -278,6 +286,11 @@ impl Hangups {
     }
 }
 
+fn end_at_once() -> ! {
+    log::try_flush();
+    std::process::exit(130)
+}
+
 /// Done when the process is told to end.
 async fn signal() {
     let interrupt = tokio::signal::ctrl_c();
@@ -296,6 +309,11 @@ async fn signal() {
 }
 
 fn routes(app: Arc<App>) -> Router {
+    let slashed = facade::routes()
+        .fallback(no_such_route)
+        .method_not_allowed_fallback(no_such_method)
+        .with_state(app.clone());
+    let slashed = TowerToHyperService::new(slashed);
     Router::new()
         .route("/health", get(health))
         .route("/livez", get(async || Answer::text("ok")))
@@ -309,23 +327,46 @@ fn routes(app: Arc<App>) -> Router {
         .merge(page::routes())
         .merge(mcp::routes())
         .merge(facade::routes())
-        .fallback(async |uri: Uri| {
-            facade::elsewhere(uri.path()).unwrap_or_else(|| {
-                Failure::new(
-                    Kind::NoSuchRoute,
-                    "no handler found for this path; docs/server.md lists those there are",
-                )
-            })
-        })
-        .method_not_allowed_fallback(async |uri: Uri| {
-            let other = || Failure::new(Kind::Method, "this path has no such method");
-            facade::elsewhere(uri.path()).unwrap_or_else(other)
-        })
+        .fallback(move |request: Request| without_route(slashed, request))
+        .method_not_allowed_fallback(no_such_method)
         .layer(axum::middleware::from_fn_with_state(app.clone(), around))
         .layer(cors(&app.config.cors.origins))
         .layer(CompressionLayer::new())
         .layer(RequestDecompressionLayer::new())
         .with_state(app)
+}
+
+async fn no_such_route(uri: Uri) -> Failure {
+    facade::elsewhere(uri.path()).unwrap_or_else(|| {
+        let reason = "no handler found for this path; docs/server.md lists those there are";
+        Failure::new(Kind::NoSuchRoute, reason)
+    })
+}
+
+async fn no_such_method(uri: Uri) -> Failure {
+    let other = || Failure::new(Kind::Method, "this path has no such method");
+    facade::elsewhere(uri.path()).unwrap_or_else(other)
+}
+
+/// What has no route: if its path ends with a slash, it is what it is without, as Elasticsearch has it. Only the facade does so; routes of the server's own are exact.
+async fn without_route(facade: TowerToHyperService<Router>, mut request: Request) -> Response {
+    match without_slash(request.uri()) {
+        Some(uri) => *request.uri_mut() = uri,
+        None => return no_such_route(request.uri().clone()).await.into_response(),
+    }
+    facade.call(request).await.into_response()
+}
+
+fn without_slash(uri: &Uri) -> Option<Uri> {
+    let path =
+        uri.path().strip_suffix('/').filter(|path| !path.is_empty() && !names::is_own(path))?;
+    let path_and_query = match uri.query() {
+        Some(query) => format!("{path}?{query}"),
+        None => path.to_owned(),
+    };
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(path_and_query.parse().ok()?);
+    Uri::from_parts(parts).ok()
 }
 
 /// Browsers let pages of these origins ask. A request of a page before the real one has no key, so this comes first.

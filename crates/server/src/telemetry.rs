@@ -13,7 +13,7 @@ use warpseek::{NgramRequest, NgramResponse, Request, Response};
 use crate::app::App;
 use crate::catalogue::Catalogue;
 use crate::collection::View;
-use crate::config::{Device, LogFormat};
+use crate::config::Device;
 use crate::remote::RemoteSearch;
 
 /// Bounds of histograms in seconds.
@@ -125,7 +125,7 @@ pub(crate) fn search_times(index: &str, device: &'static str) -> Histogram {
 fn count(app: &App, index: &str, took: Duration, is_complete: bool) -> bool {
     app.load.record(took, is_complete);
     if !is_complete {
-        counter!("warpseek_degraded_searches_total", "index" => index.to_owned()).increment(1);
+        degraded(index).increment(1);
     }
     let slow = Duration::from_millis(app.config.slow_query_ms);
     !slow.is_zero() && took >= slow
@@ -136,25 +136,36 @@ pub(crate) fn render(app: &App) -> String {
     gauge!("warpseek_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
     gauge!("warpseek_search_queue_depth").set(app.searches.waiting() as f64);
     let mut gpu = 0;
+    let (mut documents, mut bytes) = (Vec::new(), Vec::new());
     for of in app.catalogue_if_open().into_iter().flat_map(Catalogue::all) {
-        gauge!("warpseek_index_documents", "index" => of.name.clone()).set(of.documents() as f64);
-        gauge!("warpseek_index_size_bytes", "index" => of.name.clone()).set(of.bytes() as f64);
+        // So that there is a number to compare with before the first one.
+        degraded(&of.name).increment(0);
+        documents.push((of.name.clone(), of.documents()));
+        bytes.push((of.name.clone(), of.bytes()));
         gpu += of.view().searcher.gpu_status().residency.iter().map(|r| r.used).sum::<u64>();
     }
     gauge!("warpseek_gpu_memory_bytes").set(gpu as f64);
     app.metrics.run_upkeep();
-    app.metrics.render()
+    let mut out = app.metrics.render();
+    put_gauges(&mut out, "warpseek_index_documents", &documents);
+    put_gauges(&mut out, "warpseek_index_size_bytes", &bytes);
+    out
 }
 
-/// Starts logging to standard error. A program that logs already goes on with its own.
-pub(crate) fn start_logging(format: LogFormat) {
-    let logs = tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false);
-    let _ = match format {
-        LogFormat::Pretty => {
-            tracing::subscriber::set_global_default(logs.with_ansi(false).finish())
-        }
-        LogFormat::Json => {
-            tracing::subscriber::set_global_default(logs.json().flatten_event(true).finish())
-        }
-    };
+/// How many searches of an index a deadline has cut short.
+fn degraded(index: &str) -> Counter {
+    counter!("warpseek_degraded_searches_total", "index" => index.to_owned())
+}
+
+/// Appends a gauge of every index. The recorder would keep those of indexes that are gone.
+fn put_gauges(out: &mut String, name: &str, values: &[(String, u64)]) {
+    if values.is_empty() {
+        return;
+    }
+    out.push_str(&format!("# TYPE {name} gauge\n"));
+    for (index, value) in values {
+        let index = index.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        out.push_str(&format!("{name}{{index=\"{index}\"}} {value}\n"));
+    }
+    out.push('\n');
 }

@@ -18,13 +18,13 @@ pub struct OwnedDocument {
     pub id: String,
     /// The title, empty if there is none. It is searched like the text.
     pub title: String,
-    /// The text, empty if there is none.
+    /// The text, empty if there is none. A string `contents` among the further fields is the text then.
     pub text: String,
     /// Tokens and weights of a learned sparse model, each token once; title and text are not searched then. All documents of an index have one, or none has.
     pub vector: Option<Vec<(String, f64)>>,
     /// A score that does not depend on the query: finite, zero or more.
     pub static_score: Option<f64>,
-    /// Further fields, which are stored as they are and not searched, unless a schema wants them. None may have the name of one above.
+    /// Further fields, which are stored as they are and not searched, unless a schema wants them or `contents` is the text. None may have the name of one above.
     pub fields: Map<String, Value>,
 }
 

@@ -3,10 +3,12 @@
 use std::ops::Bound;
 
 use serde_json::Value;
+use warpseek::AttributeKind;
 use warpseek::query::{Across, Filter, Node, Operator, Words};
 
-use super::value::{Side, bound, equal, text};
+use super::value::{Side, bound, bound_of_date, equal, equal_date, text};
 use super::{Parts, Translator, any, boosted, constant, unsearchable};
+use crate::dates::{Formats, Reader, now, zone};
 use crate::error::Failure;
 use crate::mapping::{Field, Layout};
 
@@ -25,10 +27,20 @@ impl Translator<'_> {
             return Ok(Filter::Ids(vec![text(path, value)?]));
         }
         match self.mapping.field(path) {
+            Some(Field::Attribute { name, kind: AttributeKind::Date }) => {
+                let reader = self.dates(path);
+                equal_date(path, name, value, &reader)
+            }
             Some(Field::Attribute { name, kind }) => equal(path, name, *kind, value),
             Some(Field::Stored(why)) => Err(unsearchable(path, why)),
             _ => Ok(Filter::Ids(Vec::new())),
         }
+    }
+
+    /// How dates of a field are read. `now` is the same for all of a query.
+    fn dates(&mut self, path: &str) -> Reader {
+        let now = *self.now.get_or_insert_with(now);
+        Reader { formats: self.mapping.date_formats(path), zone: 0, now }
     }
 
     fn ignore(&mut self, clause: &str, parts: Parts<'_>) {
@@ -218,10 +230,7 @@ impl Translator<'_> {
             }
             other => {
                 if scored
-                    && matches!(
-                        other,
-                        Some(Field::Attribute { kind: warpseek::AttributeKind::Keyword, .. })
-                    )
+                    && matches!(other, Some(Field::Attribute { kind: AttributeKind::Keyword, .. }))
                 {
                     self.warn("[term] of a keyword field has the score 1 and no idf");
                 }
@@ -317,12 +326,21 @@ impl Translator<'_> {
             Some(Field::Text { name, .. } | Field::Attribute { name, .. }) => of(name),
             Some(Field::Stored(why)) => return Err(unsearchable(field, why)),
             Some(Field::Object) => {
-                let inside = self.mapping.matching(&format!("{field}.*")).into_iter();
-                let inside = inside.filter_map(|(_, field)| match field {
-                    Field::Text { name, .. } | Field::Attribute { name, .. } => Some(of(name)),
-                    _ => None,
-                });
-                any(inside.collect())
+                let (mut inside, mut stored) = (Vec::new(), None);
+                for (name, inner) in self.mapping.matching(&format!("{field}.*")) {
+                    match inner {
+                        Field::Text { name, .. } | Field::Attribute { name, .. } => {
+                            inside.push(of(name));
+                        }
+                        Field::Stored(why) => stored = stored.or(Some((name, why))),
+                        Field::Object => {}
+                    }
+                }
+                match stored {
+                    // Documents that have this one alone would be missed.
+                    Some((name, why)) => return Err(unsearchable(name, why)),
+                    None => any(inside),
+                }
             }
             None => Node::Nothing,
         };
@@ -341,9 +359,6 @@ impl Translator<'_> {
             given,
             &["gte", "gt", "lte", "lt", "boost", "format", "relation", "time_zone"],
         )?;
-        if parts.get("time_zone").is_some() {
-            return Err(Failure::unsupported("range with [time_zone]"));
-        }
         let boost = parts.boost()?;
         let (name, kind) = match self.mapping.field(path) {
             Some(Field::Attribute { name, kind }) => (name.clone(), *kind),
@@ -356,10 +371,29 @@ impl Translator<'_> {
             }
             Some(Field::Object) | None => return Ok(Node::Nothing),
         };
+        let mut reader = None;
+        if kind == AttributeKind::Date {
+            let mut dates = self.dates(path);
+            if let Some(format) = parts.get("format").filter(|format| !format.is_null()) {
+                let format = format.as_str().ok_or("[format] must be a string".to_owned());
+                dates.formats = format.and_then(Formats::parse).map_err(Failure::illegal)?;
+            }
+            if let Some(given) = parts.get("time_zone").filter(|zone| !zone.is_null()) {
+                dates.zone = given.as_str().and_then(zone).ok_or_else(|| {
+                    Failure::illegal(format!(
+                        "[time_zone] {given} is not supported by warpseek; write it as +01:00 or UTC"
+                    ))
+                })?;
+            }
+            reader = Some(dates);
+        }
         let side = |a: (&str, Side), b: (&str, Side)| -> Result<Bound<String>, Failure> {
             for (key, side) in [a, b] {
                 if let Some(value) = parts.get(key).filter(|value| !value.is_null()) {
-                    return bound(path, kind, side, value);
+                    return match &reader {
+                        Some(reader) => bound_of_date(path, side, value, reader),
+                        None => bound(path, kind, side, value),
+                    };
                 }
             }
             Ok(Bound::Unbounded)
@@ -387,7 +421,7 @@ impl Translator<'_> {
         };
         let prefix = text(path, value)?;
         match self.mapping.field(path) {
-            Some(Field::Attribute { name, kind: warpseek::AttributeKind::Keyword }) => {
+            Some(Field::Attribute { name, kind: AttributeKind::Keyword }) => {
                 let prefix = Node::Filter(Filter::Prefix { field: name.clone(), prefix });
                 Ok(constant(prefix, boost, scored))
             }

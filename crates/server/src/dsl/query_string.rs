@@ -231,7 +231,14 @@ impl Parser {
         let mut sign = None;
         while let Some(token) = self.peek().cloned() {
             match token {
-                Token::Close => break,
+                Token::Close if depth > 0 => break,
+                // As there: the simple syntax takes what makes no sense for nothing, the other refuses it.
+                Token::Close if self.simple => self.at += 1,
+                Token::Close => {
+                    return Err(Failure::parsing(
+                        "a parenthesis is closed that was not opened; write \\) to search for it",
+                    ));
+                }
                 Token::And => {
                     self.at += 1;
                     // What stands before AND is wanted as well.
@@ -333,7 +340,12 @@ impl Parser {
             Some(Token::Open) => {
                 let inner = self.any(of, fields, scored, depth + 1)?;
                 match self.next() {
+                    // Nothing was asked for, which must not keep the rest from matching.
+                    Some(Token::Close) | None if self.simple && inner == Node::Nothing => {
+                        return Ok(None);
+                    }
                     Some(Token::Close) => inner,
+                    None if self.simple => inner,
                     _ => return Err(Failure::parsing("a parenthesis is not closed")),
                 }
             }

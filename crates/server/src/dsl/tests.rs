@@ -10,7 +10,8 @@ fn mapping() -> Mapping {
     let mappings = json!({"properties": {
         "title": {"type": "text"}, "body": {"type": "text", "fields": {"keyword": {"type": "keyword"}}}, "tag": {"type": "keyword"},
         "year": {"type": "long"}, "at": {"type": "date"}, "open": {"type": "boolean"}, "v": {"type": "dense_vector", "dims": 3},
-        "meta": {"properties": {"lang": {"type": "keyword"}}}, "id": {"type": "keyword"}
+        "meta": {"properties": {"lang": {"type": "keyword"}}}, "id": {"type": "keyword"}, "flat": {"type": "flattened"},
+        "mixed": {"properties": {"k": {"type": "keyword"}, "v": {"type": "dense_vector"}}}, "when": {"type": "date", "format": "epoch_second||yyyy"}
     }});
     Mapping::new(Declared {
         mappings: mappings.as_object().unwrap().clone(),
@@ -223,7 +224,21 @@ fn what_is_not_there_is_refused_by_name() {
         (json!({"exists": {"field": "v"}}), "dense_vector"),
         (json!({"range": {"title": {"gte": 1}}}), "text field"),
         (json!({"range": {"year": {"gte": "soon"}}}), "number"),
-        (json!({"range": {"at": {"gte": "now-1d"}}}), "date math"),
+        (json!({"range": {"at": {"gte": "now-1x"}}}), "date math"),
+        (json!({"range": {"at": {"gte": "2024", "format": "dd/MM/yyyy"}}}), "dd/MM/yyyy"),
+        (json!({"range": {"at": {"gte": "2024", "format": "yyyy-MM-dd"}}}), "yyyy-MM-dd"),
+        (json!({"range": {"at": {"gte": "now", "time_zone": "Europe/Berlin"}}}), "time_zone"),
+        (json!({"term": {"flat.key": "a"}}), "[flat] is of type [flattened]"),
+        (json!({"match": {"flat.key.deep": "a"}}), "[flat]"),
+        (json!({"exists": {"field": "flat.key"}}), "[flat]"),
+        (json!({"prefix": {"flat.key": "a"}}), "[flat]"),
+        (json!({"range": {"flat.key": {"gt": 1}}}), "[flat]"),
+        (json!({"terms": {"flat.key": ["a"]}}), "[flat]"),
+        (json!({"match_phrase": {"flat.key": "a b"}}), "[flat]"),
+        (json!({"query_string": {"query": "flat.key:a"}}), "[flat]"),
+        (json!({"exists": {"field": "mixed"}}), "mixed.v"),
+        (json!({"query_string": {"query": "1) apples 2) pears"}}), "not opened"),
+        (json!({"query_string": {"query": "(a))"}}), "not opened"),
         (json!({"term": {"open": "maybe"}}), "boolean"),
         (json!({"match": {"title": {"query": "a", "boost": -1}}}), "negative"),
         (json!({"bool": {"most": []}}), "most"),
@@ -286,6 +301,62 @@ fn queries_in_one_line() {
     assert_eq!(simple("a | b"), of(&[], &["a", "b"], &[]));
     assert_eq!(simple("a -b"), of(&[], &["a"], &["b"]));
     assert_eq!(simple("a:b"), title("a:b"));
+    // Parentheses that open or close nothing are no reason to forget the rest.
+    assert_eq!(simple("1) apples 2) pears"), of(&[], &["1", "apples", "2", "pears"], &[]));
+    assert_eq!(simple(")a"), title("a"));
+    assert_eq!(simple("a (b"), of(&[], &["a", "b"], &[]));
+    assert_eq!(simple("a + ((b"), of(&["a", "b"], &[], &[]));
+    assert_eq!(simple("a + () + ("), title("a"));
+    assert_eq!(simple("(a))"), title("a"));
+}
+
+#[test]
+fn dates() {
+    let range = |field: &str, body: Value| match node(json!({"range": {field: body}})) {
+        Node::Constant { filter, .. } => match *filter {
+            Node::Filter(Filter::Range { from, to, .. }) => (from, to),
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    };
+    let included = |at: i64| Bound::Included(warpseek::format_date(at));
+    let excluded = |at: i64| Bound::Excluded(warpseek::format_date(at));
+    let start = 1_704_067_200_000; // 2024
+    let month = 31 * 86_400_000;
+    assert_eq!(
+        range("at", json!({"gte": "2024-01-15||/M", "lt": "2024-01-01||+1M"})),
+        (included(start), excluded(start + month))
+    );
+    assert_eq!(
+        range("at", json!({"gt": "2023-12-15||/M", "lte": "2024-01-15||/M"})),
+        (excluded(start - 1), included(start + month - 1))
+    );
+    assert_eq!(
+        range("at", json!({"gte": "2024-01-01", "time_zone": "+01:00"})),
+        (included(start - 3_600_000), Bound::Unbounded)
+    );
+    let seconds = json!({"gte": 1_704_067_200, "lt": "1704067201", "format": "epoch_second"});
+    assert_eq!(range("at", seconds), (included(start), excluded(start + 1000)));
+    assert_eq!(range("at", json!({"gte": 2024, "format": "yyyy"})).0, included(start));
+    // Few milliseconds are no years.
+    assert_eq!(range("at", json!({"gt": "1970-01-01T00:00:01Z"})).0, excluded(1999));
+    assert_eq!(range("at", json!({"lt": 2, "format": "epoch_second"})).1, excluded(2000));
+    // A field's own formats are those of its queries.
+    assert_eq!(range("when", json!({"gte": start / 1000})).0, included(start));
+    assert_eq!(range("when", json!({"gte": "2024", "format": "yyyy"})).0, included(start));
+    // All of a query is of one moment.
+    let (from, to) = range("at", json!({"gt": "now-1h", "lt": "now"}));
+    let number = |bound: Bound<String>| match bound {
+        Bound::Excluded(text) => warpseek::parse_date(&text).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(number(to) - number(from), 3_600_000);
+    let day = Filter::Range {
+        field: "at".into(),
+        from: included(start),
+        to: included(start + 86_399_999),
+    };
+    assert_eq!(node(json!({"term": {"at": "2024-01-01T12:00||/d"}})), one(Node::Filter(day)));
 }
 
 proptest::proptest! {

@@ -3,13 +3,11 @@
 use std::ops::Bound;
 
 use serde_json::Value;
-use warpseek::AttributeKind;
 use warpseek::query::Filter;
+use warpseek::{AttributeKind, format_date};
 
+use crate::dates::Reader;
 use crate::error::Failure;
-
-/// Milliseconds of a day.
-const DAY: i64 = 86_400_000;
 
 /// Which side of a range a value is on.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -20,7 +18,7 @@ pub(super) enum Side {
     Lt,
 }
 
-/// The documents of an attribute that have this value. A date without a time is the whole day, and so on.
+/// The documents of an attribute that have this value.
 pub(super) fn equal(
     path: &str,
     name: &str,
@@ -30,11 +28,6 @@ pub(super) fn equal(
     let field = name.to_owned();
     let none = || Filter::Terms { field: name.to_owned(), values: Vec::new() };
     match kind {
-        AttributeKind::Date => {
-            let (from, to) = dates(path, value)?;
-            let (from, to) = (Bound::Included(from.to_string()), Bound::Included(to.to_string()));
-            Ok(Filter::Range { field, from, to })
-        }
         AttributeKind::Integer => {
             let number = number(path, value)?;
             match number.fract() == 0.0 {
@@ -53,8 +46,23 @@ pub(super) fn equal(
                 "Can't parse boolean value [{other}] for field [{path}], expected [true] or [false]"
             ))),
         },
-        AttributeKind::Keyword => Ok(Filter::Terms { field, values: vec![text(path, value)?] }),
+        // Dates come with a reader, to `equal_date`.
+        AttributeKind::Keyword | AttributeKind::Date => {
+            Ok(Filter::Terms { field, values: vec![text(path, value)?] })
+        }
     }
+}
+
+/// The documents whose date is this one. A date without a time is the whole day, and so on.
+pub(super) fn equal_date(
+    path: &str,
+    name: &str,
+    value: &Value,
+    reader: &Reader,
+) -> Result<Filter, Failure> {
+    let (from, to) = span(path, value, reader)?;
+    let (from, to) = (Bound::Included(format_date(from)), Bound::Included(format_date(to)));
+    Ok(Filter::Range { field: name.to_owned(), from, to })
 }
 
 /// One end of a range.
@@ -67,16 +75,6 @@ pub(super) fn bound(
     let inclusive = matches!(side, Side::Gte | Side::Lte);
     let of = |text: String| if inclusive { Bound::Included(text) } else { Bound::Excluded(text) };
     Ok(match kind {
-        AttributeKind::Date => {
-            let (first, last) = dates(path, value)?;
-            // After a day is after all of it; up to a day is up to its end.
-            match side {
-                Side::Gte => Bound::Included(first.to_string()),
-                Side::Lt => Bound::Excluded(first.to_string()),
-                Side::Gt => Bound::Excluded(last.to_string()),
-                Side::Lte => Bound::Included(last.to_string()),
-            }
-        }
         AttributeKind::Integer => {
             let number = number(path, value)?;
             match (number.fract() == 0.0, side) {
@@ -86,7 +84,27 @@ pub(super) fn bound(
             }
         }
         AttributeKind::Float => of(number(path, value)?.to_string()),
-        AttributeKind::Boolean | AttributeKind::Keyword => of(text(path, value)?),
+        // Dates come with a reader, to `bound_of_date`.
+        AttributeKind::Boolean | AttributeKind::Keyword | AttributeKind::Date => {
+            of(text(path, value)?)
+        }
+    })
+}
+
+/// The same of dates.
+pub(super) fn bound_of_date(
+    path: &str,
+    side: Side,
+    value: &Value,
+    reader: &Reader,
+) -> Result<Bound<String>, Failure> {
+    let (first, last) = span(path, value, reader)?;
+    // After a day is after all of it; up to a day is up to its end.
+    Ok(match side {
+        Side::Gte => Bound::Included(format_date(first)),
+        Side::Lt => Bound::Excluded(format_date(first)),
+        Side::Gt => Bound::Excluded(format_date(last)),
+        Side::Lte => Bound::Included(format_date(last)),
     })
 }
 
@@ -125,61 +143,29 @@ fn number(path: &str, value: &Value) -> Result<f64, Failure> {
 }
 
 /// The first and last millisecond that a date stands for.
-fn dates(path: &str, value: &Value) -> Result<(i64, i64), Failure> {
-    let wrong = || {
+fn span(path: &str, value: &Value, reader: &Reader) -> Result<(i64, i64), Failure> {
+    reader.read(value).ok_or_else(|| {
         Failure::illegal(format!(
-            "failed to parse date field [{value}] of [{path}]; write it as 2020-01-31 or 2020-01-31T10:15:30Z; date math is not supported"
+            "failed to parse date field [{value}] of [{path}] with format [{}]; date math is like now-1d/d or 2020-01-31||+1M",
+            reader.formats.text()
         ))
-    };
-    if let Some(milliseconds) = value.as_i64() {
-        return Ok((milliseconds, milliseconds));
-    }
-    let text = value.as_str().ok_or_else(wrong)?;
-    let text = text.strip_suffix("||").unwrap_or(text);
-    let Some(first) = warpseek::parse_date(text) else {
-        let milliseconds = text.parse().map_err(|_| wrong())?;
-        return Ok((milliseconds, milliseconds));
-    };
-    let part =
-        |from: usize, to: usize| text.get(from..to).and_then(|part| part.parse::<u32>().ok());
-    let colons = text.get(11..).map_or(0, |time| {
-        time.split(['Z', 'z', '+', '-']).next().unwrap_or("").matches(':').count()
-    });
-    let next = match (text.len(), part(0, 4), part(5, 7)) {
-        (4, Some(year), _) => warpseek::parse_date(&format!("{:04}", year + 1)),
-        (7, Some(year), Some(12)) => warpseek::parse_date(&format!("{:04}", year + 1)),
-        (7, Some(year), Some(month)) => {
-            warpseek::parse_date(&format!("{year:04}-{:02}", month + 1))
-        }
-        (10, ..) => Some(first + DAY),
-        _ if colons == 1 => Some(first + 60_000),
-        _ if colons == 2 && !text.contains('.') => Some(first + 1000),
-        _ => Some(first + 1),
-    };
-    Ok((first, next.unwrap_or(first + 1) - 1))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dates::Formats;
     use serde_json::json;
 
     #[test]
-    fn dates_stand_for_periods() {
-        let span = |text: &str| {
-            let (first, last) = dates("d", &json!(text)).unwrap();
-            last - first + 1
-        };
-        assert_eq!(span("2020-01-31"), DAY);
-        assert_eq!(span("2020-02"), 29 * DAY);
-        assert_eq!(span("2020-12"), 31 * DAY);
-        assert_eq!(span("2020"), 366 * DAY);
-        assert_eq!(span("2020-01-31T10:15"), 60_000);
-        assert_eq!(span("2020-01-31T10:15:30Z"), 1000);
-        assert_eq!(span("2020-01-31T10:15:30+01:00"), 1000);
-        assert_eq!(span("2020-01-31T10:15:30.5Z"), 1);
-        assert_eq!(dates("d", &json!(7)).unwrap(), (7, 7));
-        assert!(dates("d", &json!("now-1d")).is_err());
+    fn ends_of_ranges_of_dates() {
+        let reader = Reader { formats: Formats::default(), zone: 0, now: 0 };
+        let of = |side| bound_of_date("d", side, &json!("1970-01-02"), &reader).unwrap();
+        assert_eq!(of(Side::Gte), Bound::Included("1970-01-02T00:00:00.000Z".into()));
+        assert_eq!(of(Side::Lt), Bound::Excluded("1970-01-02T00:00:00.000Z".into()));
+        assert_eq!(of(Side::Gt), Bound::Excluded("1970-01-02T23:59:59.999Z".into()));
+        assert_eq!(of(Side::Lte), Bound::Included("1970-01-02T23:59:59.999Z".into()));
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Refreshing, and what is asked about the server and its indexes.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
+use axum::http::{HeaderMap, header};
 use serde_json::{Map, Value, json};
 use warpseek::{Analyzer, FieldAnalyzer, FieldId, Scratch};
 
@@ -107,19 +109,24 @@ fn health_body(indexes: usize) -> Value {
     })
 }
 
-pub(super) async fn cat_indices(State(app): State<Arc<App>>, call: Call) -> Reply {
-    indices(&app, "_all", &call.params)
+pub(super) async fn cat_indices(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    call: Call,
+) -> Reply {
+    indices(&app, "_all", &call.params, &headers)
 }
 
 pub(super) async fn cat_indices_of(
     State(app): State<Arc<App>>,
     Path(index): Path<String>,
+    headers: HeaderMap,
     call: Call,
 ) -> Reply {
-    indices(&app, &index, &call.params)
+    indices(&app, &index, &call.params, &headers)
 }
 
-fn indices(app: &App, index: &str, params: &Params) -> Reply {
+fn indices(app: &App, index: &str, params: &Params, headers: &HeaderMap) -> Reply {
     let columns = [
         "health",
         "status",
@@ -156,7 +163,7 @@ fn indices(app: &App, index: &str, params: &Params) -> Reply {
             size,
         ]);
     }
-    table(&columns, &rows, params)
+    table(&columns, rows, params, headers)
 }
 
 fn readable(bytes: u64) -> String {
@@ -168,19 +175,24 @@ fn readable(bytes: u64) -> String {
     }
 }
 
-pub(super) async fn cat_count(State(app): State<Arc<App>>, call: Call) -> Reply {
-    documents(&app, "_all", &call.params)
+pub(super) async fn cat_count(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    call: Call,
+) -> Reply {
+    documents(&app, "_all", &call.params, &headers)
 }
 
 pub(super) async fn cat_count_of(
     State(app): State<Arc<App>>,
     Path(index): Path<String>,
+    headers: HeaderMap,
     call: Call,
 ) -> Reply {
-    documents(&app, &index, &call.params)
+    documents(&app, &index, &call.params, &headers)
 }
 
-fn documents(app: &App, index: &str, params: &Params) -> Reply {
+fn documents(app: &App, index: &str, params: &Params, headers: &HeaderMap) -> Reply {
     let selected = app.catalogue().select(index, params.flag("ignore_unavailable"))?;
     let count: u64 = selected.iter().map(|of| of.documents()).sum();
     let since = std::time::SystemTime::now()
@@ -190,36 +202,67 @@ fn documents(app: &App, index: &str, params: &Params) -> Reply {
     let time = format!("{:02}:{:02}:{:02}", since / 3600 % 24, since / 60 % 60, since % 60);
     table(
         &["epoch", "timestamp", "count"],
-        &[vec![since.to_string(), time, count.to_string()]],
+        vec![vec![since.to_string(), time, count.to_string()]],
         params,
+        headers,
     )
 }
 
-/// Rows as text, or as JSON if it was asked for; `h` names columns, `v` shows their names.
-pub(super) fn table(columns: &[&str], rows: &[Vec<String>], params: &Params) -> Reply {
+/// Rows as text, or as JSON if it was asked for; `h` names columns, `v` shows their names, `s` sorts by columns.
+pub(super) fn table(
+    columns: &[&str],
+    mut rows: Vec<Vec<String>>,
+    params: &Params,
+    headers: &HeaderMap,
+) -> Reply {
     let has_heads = params.flag("v");
+    let position = |name: &str| {
+        let alias = match name {
+            "i" | "idx" => "index",
+            "dc" => "docs.count",
+            other => other,
+        };
+        columns.iter().position(|column| *column == alias)
+    };
     let wanted: Vec<usize> = match params.get("h") {
         None => (0..columns.len()).collect(),
-        Some(names) => {
-            let position = |name: &str| {
-                let alias = match name {
-                    "i" | "idx" => "index",
-                    "dc" => "docs.count",
-                    other => other,
-                };
-                columns.iter().position(|column| *column == alias)
-            };
-            names.split(',').filter_map(position).collect()
-        }
+        Some(names) => names.split(',').filter_map(position).collect(),
     };
-    if params.get("format") == Some("json") {
+    let sort = params.get("s").into_iter().flat_map(|keys| keys.split(','));
+    let keys = sort.filter(|key| !key.is_empty()).map(|key| {
+        let (name, order) = key.split_once(':').unwrap_or((key, "asc"));
+        let column = position(name).ok_or_else(|| {
+            Failure::illegal(format!("Unable to sort by unknown sort key `{name}`"))
+        })?;
+        match order {
+            "asc" | "desc" => {
+                // Numbers and sizes by what they are, if all of the column are; else as text.
+                let numbers = rows.iter().all(|row| number_in(&row[column]).is_some());
+                Ok((column, numbers, order == "desc"))
+            }
+            _ => Err(Failure::illegal(format!("[s] must be asc or desc, found [{order}]"))),
+        }
+    });
+    let keys = keys.collect::<Result<Vec<_>, _>>()?;
+    rows.sort_by(|a, b| {
+        let orders = keys.iter().map(|&(column, numbers, descending)| {
+            let (a, b) = (&a[column], &b[column]);
+            let order = match (number_in(a), number_in(b)) {
+                (Some(a), Some(b)) if numbers => a.total_cmp(&b),
+                _ => a.cmp(b),
+            };
+            if descending { order.reverse() } else { order }
+        });
+        orders.fold(Ordering::Equal, Ordering::then)
+    });
+    if wants_json(params, headers) {
         let row = |row: &Vec<String>| {
             wanted.iter().map(|&i| (columns[i].to_owned(), json!(row[i]))).collect::<Map<_, _>>()
         };
         return Ok(Answer::json(rows.iter().map(row).map(Value::Object).collect()));
     }
     let heads: Vec<String> = columns.iter().map(|column| (*column).to_owned()).collect();
-    let shown: Vec<&Vec<String>> = has_heads.then_some(&heads).into_iter().chain(rows).collect();
+    let shown: Vec<&Vec<String>> = has_heads.then_some(&heads).into_iter().chain(&rows).collect();
     let width = |i: usize| shown.iter().map(|row| row[i].len()).max().unwrap_or(0);
     let line = |row: &&Vec<String>| {
         let cells: Vec<String> =
@@ -227,6 +270,28 @@ pub(super) fn table(columns: &[&str], rows: &[Vec<String>], params: &Params) -> 
         format!("{}\n", cells.join(" ").trim_end())
     };
     Ok(Answer::text(shown.iter().map(line).collect::<String>()))
+}
+
+/// Whether rows are to be JSON. Clients that take text as well get text, as there.
+fn wants_json(params: &Params, headers: &HeaderMap) -> bool {
+    if let Some(format) = params.get("format") {
+        return format == "json";
+    }
+    let accepted = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
+    let accepted = accepted.map(str::to_ascii_lowercase).unwrap_or_default();
+    accepted.contains("json") && !accepted.contains("text/") && !accepted.contains("*/*")
+}
+
+fn number_in(cell: &str) -> Option<f64> {
+    let (number, unit) = cell.split_at(cell.find(char::is_alphabetic).unwrap_or(cell.len()));
+    let unit = match unit {
+        "" | "b" => 1.0,
+        "kb" => 1024.0,
+        "mb" => 1_048_576.0,
+        "gb" => 1_073_741_824.0,
+        _ => return None,
+    };
+    Some(number.parse::<f64>().ok()? * unit)
 }
 
 pub(super) async fn stats_all(State(app): State<Arc<App>>, call: Call) -> Reply {
@@ -318,6 +383,11 @@ async fn analyzed(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
                     Some((schema, FieldId::Text(number))) => schema.analyzer(number).clone(),
                     _ => snapshot.manifest().analyzer.into(),
                 }
+            }
+            // Those that the settings define, and the default, are of the index.
+            (None, name, Some(of)) if of.is_wrapped() => {
+                let chain = of.view().mapping.chain(name)?;
+                chain.compile().map_err(|e| Failure::illegal(e.to_string()))?
             }
             (None, Some("standard") | None, _) => Analyzer::Plain.into(),
             (None, Some("whitespace"), _) => Analyzer::Raw.into(),

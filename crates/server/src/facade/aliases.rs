@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
+use axum::http::HeaderMap;
 use serde_json::{Map, Value, json};
 
 use crate::aliases::{Alias, Change};
@@ -155,7 +156,7 @@ pub(super) async fn one(
     shown(&app, &index, Some(&alias), &call)
 }
 
-pub(super) async fn cat(State(app): State<Arc<App>>, call: Call) -> Reply {
+pub(super) async fn cat(State(app): State<Arc<App>>, headers: HeaderMap, call: Call) -> Reply {
     let pairs = app.catalogue().aliases().pairs().into_iter();
     let there = pairs.filter(|(_, index, _)| app.catalogue().is_index(index));
     let rows = there.map(|(alias, index, writes)| {
@@ -163,5 +164,5 @@ pub(super) async fn cat(State(app): State<Arc<App>>, call: Call) -> Reply {
         vec![alias, index, "-".into(), "-".into(), "-".into(), writes]
     });
     let columns = ["alias", "index", "filter", "routing.index", "routing.search", "is_write_index"];
-    super::admin::table(&columns, &rows.collect::<Vec<_>>(), &call.params)
+    super::admin::table(&columns, rows.collect(), &call.params, &headers)
 }

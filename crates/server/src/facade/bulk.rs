@@ -8,7 +8,7 @@ use axum::extract::{Path, State};
 use serde_json::{Map, Value, json};
 use warpseek::WriteTicket;
 
-use super::documents::{change, check, new_id, refreshes, shown};
+use super::documents::{change, check, expected, new_id, put_as, refreshes, shown};
 use crate::app::{App, write};
 use crate::collection::Collection;
 use crate::error::{Failure, Kind};
@@ -51,6 +51,8 @@ pub(crate) struct Action {
     operation: Operation,
     index: String,
     id: Option<String>,
+    /// The number that the document must have.
+    number: Option<u64>,
     /// The document, or why it is none.
     source: Result<Map<String, Value>, Failure>,
 }
@@ -65,7 +67,7 @@ pub(crate) fn id_of(value: &Value) -> Option<String> {
 }
 
 /// Options of an action that are not here, and would change what it does.
-const REFUSED: [&str; 5] = ["if_seq_no", "if_primary_term", "version", "version_type", "pipeline"];
+const REFUSED: [&str; 3] = ["version", "version_type", "pipeline"];
 
 /// The actions of a body, and what of them is ignored.
 pub(crate) fn parse(
@@ -106,6 +108,7 @@ pub(crate) fn parse(
         {
             warnings.push(routing);
         }
+        let wanted = expected(|key| about.get(key)).map_err(|failure| wrong(failure.reason))?;
         let index = about["_index"].as_str().or(index);
         let index = index.ok_or_else(|| {
             Failure::new(
@@ -144,7 +147,10 @@ pub(crate) fn parse(
                 ),
             ));
         }
-        actions.push(Action { operation, index: index.to_owned(), id, source });
+        if id.is_none() && wanted.is_some() {
+            return Err(wrong("[if_seq_no] needs an [_id]".into()));
+        }
+        actions.push(Action { operation, index: index.to_owned(), id, number: wanted, source });
     }
     match actions.is_empty() {
         true => Err(Failure::new(Kind::Action, "Validation Failed: 1: no requests added;")),
@@ -238,22 +244,18 @@ impl Batch<'_> {
         let of = self.collection(&action.index, action.operation != Operation::Delete)?;
         let id = action.id.unwrap_or_else(new_id);
         let written = match action.operation {
-            Operation::Delete => of.delete(&id)?,
-            Operation::Update => change(&of, &id, &source)?,
-            Operation::Index => {
-                of.admit([&source])?;
-                of.put(&id, &source)?
-            }
-            Operation::Create => {
-                of.admit([&source])?;
-                of.create_document(&id, &source)?
-            }
+            Operation::Delete => match action.number {
+                Some(number) => of.delete_if(&id, number)?,
+                None => of.delete(&id)?,
+            },
+            Operation::Update => change(&of, &id, &source, action.number)?,
+            Operation::Index => put_as(&of, &id, &source, false, action.number)?,
+            Operation::Create => put_as(&of, &id, &source, true, action.number)?,
         };
-        let sequence = written.ticket.as_ref().map(WriteTicket::sequence);
+        let mut item = shown(&of, &id, &written);
         if let Some(ticket) = written.ticket {
             self.last.insert(of.name.clone(), ticket);
         }
-        let mut item = shown(&of, &id, written.result, sequence);
         let status = match written.result {
             "created" => 201,
             "not_found" => 404,

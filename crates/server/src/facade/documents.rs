@@ -8,20 +8,20 @@ use serde_json::{Map, Value, json};
 
 use super::shards;
 use crate::app::{App, search, write};
-use crate::collection::{Collection, Written};
+use crate::collection::{Collection, Numbered, Written};
 use crate::error::{Failure, Kind};
 use crate::http::{Answer, Call, Params, Reply};
 use crate::search::SourceFilter;
 
-/// Options that make a write depend on versions, which are not kept.
-const VERSIONS: [&str; 4] = ["if_seq_no", "if_primary_term", "version", "version_type"];
+/// The only term of all documents: there is one copy of an index, and it never changes hands.
+const TERM: u64 = 1;
+
+/// Options of writes that would change what they do, and are not here. Whoever writes cannot choose versions.
+const REFUSED: [&str; 3] = ["version", "version_type", "pipeline"];
 
 /// Refuses options of writes that would change what they do.
 pub(super) fn check(params: &Params) -> Result<(), Failure> {
-    let found = VERSIONS
-        .iter()
-        .chain(&["pipeline"])
-        .find(|key| params.get(key).is_some_and(|value| value != "_none"));
+    let found = REFUSED.iter().find(|key| params.get(key).is_some_and(|value| value != "_none"));
     if let Some(key) = found {
         return Err(Failure::unsupported(key));
     }
@@ -32,6 +32,37 @@ pub(super) fn check(params: &Params) -> Result<(), Failure> {
         None | Some("" | "true" | "false" | "wait_for") => Ok(()),
         Some(other) => Err(Failure::illegal(format!("Unknown value for refresh: [{other}]."))),
     }
+}
+
+/// The number that a document must have for a write to be done: `if_seq_no`, which stands beside `if_primary_term`.
+pub(super) fn expected<'a>(
+    option: impl Fn(&str) -> Option<&'a Value>,
+) -> Result<Option<u64>, Failure> {
+    let number = |key: &str| match option(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => {
+            let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());
+            let wrong = || {
+                Failure::illegal(format!("[{key}] must be a whole number from 0 on, found {value}"))
+            };
+            number.map(Some).ok_or_else(wrong)
+        }
+    };
+    match (number("if_seq_no")?, number("if_primary_term")?) {
+        (None, None) => Ok(None),
+        (Some(number), Some(TERM)) => Ok(Some(number)),
+        // No document has had another term, and none has this number.
+        (Some(_), Some(_)) => Ok(Some(u64::MAX)),
+        _ => Err(Failure::new(
+            Kind::Action,
+            "Validation Failed: 1: [if_seq_no] and [if_primary_term] must stand together;",
+        )),
+    }
+}
+
+fn expected_of(params: &Params) -> Result<Option<u64>, Failure> {
+    let given = ["if_seq_no", "if_primary_term"].map(|key| params.get(key).map(Value::from));
+    expected(|key| given[usize::from(key != "if_seq_no")].as_ref())
 }
 
 /// Whether writes are to be searched before they are acknowledged.
@@ -62,20 +93,20 @@ fn acknowledged(
     written: Written,
     refresh: bool,
 ) -> Result<Value, Failure> {
-    let sequence = written.ticket.as_ref().map(warpseek::WriteTicket::sequence);
+    let shown = shown(of, id, &written);
     if let Some(ticket) = written.ticket {
         ticket.wait()?;
     }
     if refresh {
         of.refresh()?;
     }
-    Ok(shown(of, id, written.result, sequence))
+    Ok(shown)
 }
 
-pub(super) fn shown(of: &Collection, id: &str, result: &str, sequence: Option<u64>) -> Value {
+pub(super) fn shown(of: &Collection, id: &str, written: &Written) -> Value {
     json!({
-        "_index": of.name, "_id": id, "_version": sequence.unwrap_or(1), "result": result, "_shards": shards(1),
-        "_seq_no": sequence.unwrap_or(1) - 1, "_primary_term": 1,
+        "_index": of.name, "_id": id, "_version": written.version(), "result": written.result,
+        "_shards": shards(1), "_seq_no": written.number, "_primary_term": TERM,
     })
 }
 
@@ -98,18 +129,36 @@ async fn store(
             )));
         }
     };
-    let refresh = refreshes(&call.params);
+    let (refresh, number) = (refreshes(&call.params), expected_of(&call.params)?);
     let answer = write(app, move |app| {
         let of = app.catalogue().get_or_create(&index)?;
         let id = id.unwrap_or_else(new_id);
-        of.admit([&source])?;
-        let written =
-            if create { of.create_document(&id, &source)? } else { of.put(&id, &source)? };
+        let written = put_as(&of, &id, &source, create, number)?;
         acknowledged(&of, &id, written, refresh)
     })
     .await?;
     let status = if answer["result"] == "created" { 201 } else { 200 };
     Ok(Answer::json(answer).status(status))
+}
+
+/// Adds or replaces a document. If it is to `create` one there must be none; with a `number`, there must be one that has it.
+pub(super) fn put_as(
+    of: &Collection,
+    id: &str,
+    source: &Map<String, Value>,
+    create: bool,
+    number: Option<u64>,
+) -> Result<Written, Failure> {
+    of.admit([source])?;
+    match (create, number) {
+        (true, None) => of.create_document(id, source),
+        (false, None) => of.put(id, source),
+        (false, Some(number)) => of.put_if(id, source, number),
+        (true, Some(_)) => Err(Failure::new(
+            Kind::Action,
+            "Validation Failed: 1: create operations do not support [if_seq_no]: there is no document yet;",
+        )),
+    }
 }
 
 pub(super) async fn add(
@@ -149,18 +198,20 @@ pub(super) async fn get(
         if refresh {
             of.refresh()?;
         }
-        Ok(match of.get(&id)? {
-            Some(source) => Answer::json(found(&of, &id, source, &filter)),
+        Ok(match of.get_numbered(&id)? {
+            Some(document) => Answer::json(found(&of, &id, document, &filter)),
             None => Answer::json(json!({"_index": index, "_id": id, "found": false})).status(404),
         })
     })
     .await
 }
 
-fn found(of: &Collection, id: &str, source: Value, filter: &SourceFilter) -> Value {
-    let mut shown = json!({"_index": of.name, "_id": id, "found": true});
+fn found(of: &Collection, id: &str, document: Numbered, filter: &SourceFilter) -> Value {
+    let mut shown = json!({
+        "_index": of.name, "_id": id, "_seq_no": document.number, "_primary_term": TERM, "found": true,
+    });
     if !filter.hidden {
-        shown["_source"] = filter.apply(source);
+        shown["_source"] = filter.apply(document.source);
     }
     shown
 }
@@ -187,10 +238,13 @@ pub(super) async fn delete(
     call: Call,
 ) -> Reply {
     check(&call.params)?;
-    let refresh = refreshes(&call.params);
+    let (refresh, number) = (refreshes(&call.params), expected_of(&call.params)?);
     let answer = write(&app, move |app| {
         let of = app.catalogue().get(&index)?;
-        let written = of.delete(&id)?;
+        let written = match number {
+            Some(number) => of.delete_if(&id, number)?,
+            None => of.delete(&id)?,
+        };
         acknowledged(&of, &id, written, refresh)
     })
     .await?;
@@ -205,13 +259,13 @@ pub(super) async fn update(
 ) -> Reply {
     check(&call.params)?;
     let body = source_of(&call)?;
-    let refresh = refreshes(&call.params);
+    let (refresh, number) = (refreshes(&call.params), expected_of(&call.params)?);
     let answer = write(&app, move |app| {
         let of = match body.get("doc_as_upsert").is_some() || body.get("upsert").is_some() {
             true => app.catalogue().get_or_create(&index)?,
             false => app.catalogue().get(&index)?,
         };
-        let written = change(&of, &id, &body)?;
+        let written = change(&of, &id, &body, number)?;
         acknowledged(&of, &id, written, refresh)
     })
     .await?;
@@ -224,6 +278,7 @@ pub(super) fn change(
     of: &Collection,
     id: &str,
     body: &Map<String, Value>,
+    number: Option<u64>,
 ) -> Result<Written, Failure> {
     if let Some(key) = body.keys().find(|key| {
         !matches!(key.as_str(), "doc" | "doc_as_upsert" | "upsert" | "detect_noop" | "_source")
@@ -244,7 +299,13 @@ pub(super) fn change(
         body.get("doc_as_upsert") == Some(&json!(true)),
         body.get("detect_noop") != Some(&json!(false)),
     );
-    of.change(id, |before| match (before, body.get("upsert")) {
+    if number.is_some() && (as_upsert || body.contains_key("upsert")) {
+        return Err(Failure::new(
+            Kind::Action,
+            "Validation Failed: 1: upsert requests don't support `if_seq_no` and `if_primary_term`;",
+        ));
+    }
+    of.change(id, number, |before| match (before, body.get("upsert")) {
         (Some(before), _) => {
             let mut after = before.clone();
             patch(&mut after, doc.clone());
@@ -310,8 +371,8 @@ async fn mget_of(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
             let filter = SourceFilter::parse(of.get("_source"), &params)?;
             docs.push(match app.catalogue().get(&name) {
                 Err(failure) => json!({"_index": name, "_id": id, "error": failure.cause()}),
-                Ok(of) => match of.get(&id)? {
-                    Some(source) => found(&of, &id, source, &filter),
+                Ok(of) => match of.get_numbered(&id)? {
+                    Some(document) => found(&of, &id, document, &filter),
                     None => json!({"_index": name, "_id": id, "found": false}),
                 },
             });

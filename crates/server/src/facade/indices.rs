@@ -10,7 +10,8 @@ use crate::app::{App, write};
 use crate::collection::Collection;
 use crate::error::{Failure, Kind};
 use crate::http::{Answer, Call, Reply};
-use crate::mapping::{Declared, merge, normalize_settings};
+use crate::mapping::{Declared, merge, normalize_settings, unused_mappings, unused_settings};
+use crate::names;
 
 pub(super) async fn create(
     State(app): State<Arc<App>>,
@@ -49,7 +50,9 @@ pub(crate) fn declared(body: &Value) -> Result<(Declared, Vec<String>), Failure>
         Some(_) => return Err(Failure::new(Kind::Mapper, "[mappings] must be an object")),
     };
     let settings = normalize_settings(body.get("settings").unwrap_or(&Value::Null));
-    Ok((Declared { mappings, settings, ..Declared::default() }, Vec::new()))
+    let mut warnings = unused_mappings(&mappings);
+    warnings.extend(unused_settings(&settings));
+    Ok((Declared { mappings, settings, ..Declared::default() }, warnings))
 }
 
 pub(super) async fn delete(
@@ -153,6 +156,72 @@ pub(super) async fn settings(
     each(&app, &index, &call, |of| json!({"settings": settings_of(of)}))
 }
 
+/// Those settings whose names match a pattern, such as `index.number_of_shards`.
+pub(super) async fn settings_named(
+    State(app): State<Arc<App>>,
+    Path((index, names)): Path<(String, String)>,
+    call: Call,
+) -> Reply {
+    let patterns: Vec<&str> =
+        names.split(',').map(|name| if name == "_all" { "*" } else { name }).collect();
+    each(&app, &index, &call, |of| {
+        let mut settings = settings_of(of);
+        retain(&mut settings, "", &patterns);
+        json!({"settings": settings})
+    })
+}
+
+/// Keeps the values whose paths match one of the patterns; false if none does.
+fn retain(value: &mut Value, path: &str, patterns: &[&str]) -> bool {
+    match value {
+        Value::Object(map) => {
+            map.retain(|key, value| {
+                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                retain(value, &path, patterns)
+            });
+            !map.is_empty()
+        }
+        _ => patterns.iter().any(|pattern| names::matches(pattern, path)),
+    }
+}
+
+/// The mappings of the fields whose names match a pattern.
+pub(super) async fn mapping_of_fields(
+    State(app): State<Arc<App>>,
+    Path((index, fields)): Path<(String, String)>,
+    call: Call,
+) -> Reply {
+    let patterns: Vec<&str> = fields.split(',').collect();
+    each(&app, &index, &call, |of| {
+        let mut found = Map::new();
+        let view = of.view();
+        if let Some(Value::Object(properties)) = view.mapping.declared.mappings.get("properties") {
+            find_fields(properties, "", &patterns, &mut found);
+        }
+        json!({"mappings": found})
+    })
+}
+
+fn find_fields(
+    fields: &Map<String, Value>,
+    path: &str,
+    patterns: &[&str],
+    found: &mut Map<String, Value>,
+) {
+    for (key, mapping) in fields {
+        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        if mapping.get("type").is_some() && patterns.iter().any(|p| names::matches(p, &path)) {
+            let leaf = path.rsplit('.').next().unwrap_or(&path);
+            found.insert(path.clone(), json!({"full_name": path, "mapping": {leaf: mapping}}));
+        }
+        for inner in ["properties", "fields"] {
+            if let Some(Value::Object(inner)) = mapping.get(inner) {
+                find_fields(inner, &path, patterns, found);
+            }
+        }
+    }
+}
+
 pub(super) async fn put_mapping(
     State(app): State<Arc<App>>,
     Path(index): Path<String>,
@@ -161,14 +230,16 @@ pub(super) async fn put_mapping(
     let Value::Object(mappings) = call.json()? else {
         return Err(Failure::parsing("the body must be an object with [properties]"));
     };
+    let warnings = unused_mappings(&mappings);
     write(&app, move |app| {
         for of in app.catalogue().select(&index, false)? {
+            of.view().mapping.check_new(&mappings)?;
             of.redeclare(|declared| merge(&mut declared.mappings, &mappings))?;
         }
         Ok(())
     })
     .await?;
-    Ok(Answer::json(json!({"acknowledged": true})))
+    Ok(Answer::json(json!({"acknowledged": true})).warnings(warnings))
 }
 
 pub(super) async fn put_settings(

@@ -23,6 +23,9 @@ fn keep_alive(params: &Params) -> Result<Duration, Failure> {
 
 async fn opened(app: &Arc<App>, index: String, call: Call) -> Result<(String, usize), Failure> {
     let keep = keep_alive(&call.params)?;
+    if let Some(key) = call.json()?.as_object().and_then(|body| body.keys().next()) {
+        return Err(Failure::unsupported(&format!("{key} of a point in time")));
+    }
     searching(app, move |app| {
         let selected = app.catalogue().select(&index, call.params.flag("ignore_unavailable"))?;
         let targets: Vec<Target> = selected.into_iter().map(Target::frozen).collect();

@@ -24,7 +24,7 @@ pub(super) async fn search_all(State(app): State<Arc<App>>, call: Call) -> Reply
     run(app, None, call).await
 }
 
-pub(super) async fn search(
+pub(crate) async fn search(
     State(app): State<Arc<App>>,
     Path(index): Path<String>,
     call: Call,
@@ -327,7 +327,14 @@ fn number_of(app: &App, index: &str, call: &Call) -> Result<(u64, Vec<String>), 
     let ask = Ask { size: 0, from: 0, total: Total::All, scroll: None, ..ask };
     let collections = targets(app, index, call.params.flag("ignore_unavailable"))?;
     let found = find(app, collections, ask, false, call.arrived)?;
-    Ok((found.total(), found.warnings))
+    // A number has no room for a word that it is too small.
+    match found.is_complete() {
+        true => Ok((found.total(), found.warnings)),
+        false => Err(Failure::new(
+            Kind::Timeout,
+            "the time was up before all documents were counted; ask for more with [timeout], or set deadline_ms",
+        )),
+    }
 }
 
 pub(super) async fn delete_by_query(

@@ -4,12 +4,22 @@ use serde_json::{Map, Value};
 use warpseek::{Analyzer, Chain, Language, StopWords, Tokens};
 
 /// The chain of an analyzer; the error says what is not there.
-pub(super) fn chain(name: &str, settings: &Map<String, Value>) -> Result<Chain, String> {
+pub(super) fn chain(
+    name: &str,
+    settings: &Map<String, Value>,
+    lenient: bool,
+) -> Result<Chain, String> {
     let analysis = settings.get("analysis").unwrap_or(&Value::Null);
     match &analysis["analyzer"][name] {
         Value::Null => builtin(name),
-        definition => custom(name, definition, analysis),
+        definition => custom(name, definition, analysis, lenient),
     }
+}
+
+/// The analyzer of text fields that name none.
+pub(super) fn default_name(settings: &Map<String, Value>) -> &'static str {
+    let has_default = settings.get("analysis").is_some_and(|a| !a["analyzer"]["default"].is_null());
+    if has_default { "default" } else { "standard" }
 }
 
 fn builtin(name: &str) -> Result<Chain, String> {
@@ -22,7 +32,12 @@ fn builtin(name: &str) -> Result<Chain, String> {
     }
 }
 
-fn custom(name: &str, definition: &Value, analysis: &Value) -> Result<Chain, String> {
+fn custom(
+    name: &str,
+    definition: &Value,
+    analysis: &Value,
+    lenient: bool,
+) -> Result<Chain, String> {
     let mut chain = match definition["type"].as_str() {
         None | Some("custom") => Chain { lower: false, ..tokens(definition)? },
         Some(known) => builtin(known)?,
@@ -32,6 +47,7 @@ fn custom(name: &str, definition: &Value, analysis: &Value) -> Result<Chain, Str
             "analyzer [{name}] has a char_filter, which warpseek does not support"
         ));
     }
+    let (mut takes_possessive, mut stems) = (false, Vec::new());
     for filter in one_or_many(&definition["filter"]) {
         let filter = filter.as_str().ok_or("a filter of an analyzer must be named")?;
         let defined = &analysis["filter"][filter];
@@ -40,26 +56,56 @@ fn custom(name: &str, definition: &Value, analysis: &Value) -> Result<Chain, Str
             "lowercase" => chain.lower = true,
             "asciifolding" => chain.fold = true,
             "stop" => chain.stop = stop_words(&defined["stopwords"])?,
-            "porter_stem" => chain.stem = Some(Language::English),
+            "porter_stem" => stems.push(Language::English),
             "stemmer" | "snowball" => {
                 let language = defined["language"].as_str().or(defined["name"].as_str());
-                let language = language.unwrap_or("english").to_lowercase();
-                let found = Language::ALL.into_iter().find(|known| known.name() == language);
-                let missing = || format!("the stemmer [{language}] is not supported by warpseek");
-                chain.stem = Some(found.ok_or_else(missing)?);
+                match language.unwrap_or("english").to_lowercase().as_str() {
+                    "possessive_english" => takes_possessive = true,
+                    language => stems.push(stemmer(language)?),
+                }
             }
-            // Our stemmer for English does both.
-            "english_possessive_stemmer" | "possessive_english" => {}
+            "english_possessive_stemmer" | "possessive_english" => takes_possessive = true,
             other => {
                 return Err(format!("the token filter [{other}] is not supported by warpseek"));
             }
         }
+    }
+    if let Some(pair) = stems.windows(2).find(|pair| pair[0] != pair[1])
+        && !lenient
+    {
+        return Err(format!(
+            "analyzer [{name}] has the stemmers [{}] and [{}], of which warpseek takes one",
+            pair[0], pair[1]
+        ));
+    }
+    chain.stem = stems.pop().or(chain.stem);
+    // Our stemmer for English does both.
+    if !lenient && takes_possessive && chain.stem != Some(Language::English) {
+        return Err(format!(
+            "analyzer [{name}] has the stemmer [possessive_english] without [english], which warpseek does not support: its stemmer for English takes the possessive off as well"
+        ));
     }
     if definition.get("stopwords").is_some() {
         chain.stop = stop_words(&definition["stopwords"])?;
     }
     chain.check().map_err(|error| error.to_string())?;
     Ok(chain)
+}
+
+/// The stemmer of a name that Elasticsearch has for it.
+fn stemmer(name: &str) -> Result<Language, String> {
+    let language = match name {
+        // Both are Porter's second stemmer here.
+        "porter" | "porter2" => Some(Language::English),
+        name => Language::ALL.into_iter().find(|known| known.name() == name),
+    };
+    language.ok_or_else(|| {
+        let instead = match name {
+            "light_english" | "minimal_english" | "kstem" | "lovins" => "; use [english]",
+            _ => "",
+        };
+        format!("the stemmer [{name}] is not supported by warpseek{instead}")
+    })
 }
 
 fn tokens(definition: &Value) -> Result<Chain, String> {
@@ -112,7 +158,7 @@ mod tests {
             "filter": {"my_stop": {"type": "stop", "stopwords": ["und"]}, "german_stemmer": {"type": "stemmer", "language": "german"}}
         }});
         let settings = settings.as_object().unwrap();
-        let chain = |name| chain(name, settings);
+        let chain = |name| chain(name, settings, false);
         assert_eq!(chain("standard").unwrap(), Chain::default());
         assert_eq!(chain("english").unwrap(), Analyzer::English.into());
         assert_eq!(chain("folded").unwrap(), Chain { fold: true, ..Chain::default() });
@@ -122,6 +168,34 @@ mod tests {
             (Tokens::Whitespace, StopWords::List(vec!["und".into()]))
         );
         assert_eq!(chain("std").unwrap().stop, StopWords::English);
+        for (filter, wanted) in [
+            (json!({"type": "stemmer", "language": "porter2"}), Ok(())),
+            (json!({"type": "stemmer", "name": "english"}), Ok(())),
+            (json!({"type": "stemmer", "language": "light_english"}), Err("use [english]")),
+            (
+                json!({"type": "stemmer", "language": "possessive_english"}),
+                Err("without [english]"),
+            ),
+            (json!({"type": "stemmer", "language": "klingon"}), Err("[klingon]")),
+        ] {
+            let with = |names: Value| {
+                let settings = json!({"analysis": {"analyzer": {"a": {"tokenizer": "standard", "filter": names}}, "filter": {"f": filter, "possessive": {"type": "stemmer", "language": "possessive_english"}}}});
+                super::chain("a", settings.as_object().unwrap(), false)
+            };
+            let alone = with(json!(["lowercase", "f"]));
+            match wanted {
+                Ok(()) => {
+                    assert_eq!(alone.unwrap().stem, Some(Language::English), "{filter}");
+                    // Beside the stemmer for English, the possessive is taken off.
+                    let both = with(json!(["lowercase", "possessive", "f"])).unwrap();
+                    assert_eq!(both.compile().unwrap().term("dog's").unwrap(), "dog");
+                }
+                Err(part) => {
+                    let reason = alone.unwrap_err();
+                    assert!(reason.contains(part), "{reason}");
+                }
+            }
+        }
         for missing in ["grams", "html", "simple", "nothing"] {
             assert!(chain(missing).is_err(), "{missing}");
         }

@@ -8,6 +8,7 @@ use warpseek::{
 };
 
 use super::{B, Declared, Definition, Field, K1, Layout, Mapping, analysis, refused};
+use crate::dates::Formats;
 use crate::error::{Failure, Kind};
 
 /// Types whose values are kept and echoed, and cannot be searched.
@@ -40,6 +41,11 @@ const STORED_TYPES: [&str; 22] = [
 const REFUSED_PARAMETERS: [&str; 6] =
     ["copy_to", "search_analyzer", "search_quote_analyzer", "normalizer", "null_value", "script"];
 
+/// Whether values of this type are kept and cannot be searched.
+pub(super) fn is_stored(kind: &str) -> bool {
+    STORED_TYPES.contains(&kind)
+}
+
 pub(super) fn type_of(kind: AttributeKind) -> &'static str {
     match kind {
         AttributeKind::Keyword => "keyword",
@@ -54,12 +60,14 @@ pub(super) fn compile(declared: Declared) -> Result<Mapping, Failure> {
     let mut compiler = Compiler {
         declared: &declared,
         fields: HashMap::new(),
+        formats: HashMap::new(),
         definitions: Vec::new(),
         analyzers: BTreeMap::new(),
     };
     compiler.object("", &declared.mappings, 1)?;
-    let Compiler { fields, definitions, analyzers, .. } = compiler;
-    let mapping = Mapping { layout: Layout::Wrapped, fields, definitions, analyzers, declared };
+    let Compiler { fields, formats, definitions, analyzers, .. } = compiler;
+    let layout = Layout::Wrapped;
+    let mapping = Mapping { layout, fields, formats, definitions, analyzers, declared };
     // The engine's own limits on fields.
     warpseek::Schema::new(mapping.schema(None))
         .map_err(|error| Failure::new(Kind::Mapper, error.to_string()))?;
@@ -69,6 +77,7 @@ pub(super) fn compile(declared: Declared) -> Result<Mapping, Failure> {
 struct Compiler<'a> {
     declared: &'a Declared,
     fields: HashMap<String, Field>,
+    formats: HashMap<String, Formats>,
     definitions: Vec<Definition>,
     analyzers: BTreeMap<String, Chain>,
 }
@@ -152,7 +161,9 @@ impl Compiler<'_> {
         mapping: &Map<String, Value>,
     ) -> Result<(), Failure> {
         if STORED_TYPES.contains(&kind) || kind == "object" {
-            let why = format!("fields of type [{kind}] are stored and cannot be searched");
+            let why = format!(
+                "[{path}] is of type [{kind}], whose values are stored and cannot be searched"
+            );
             self.fields.insert(path.to_owned(), Field::Stored(why));
             return Ok(());
         }
@@ -170,8 +181,25 @@ impl Compiler<'_> {
             "date" | "date_nanos" => Some(AttributeKind::Date),
             other => return Err(refused(path, format!("no handler for type [{other}]"))),
         };
+        if attribute == Some(AttributeKind::Date)
+            && let Some(format) = mapping.get("format")
+        {
+            let format = format.as_str().ok_or("[format] must be a string".to_owned());
+            match format.and_then(Formats::parse) {
+                Ok(formats) if formats.is_default() => {}
+                // Values are converted where they stand, which is there for all fields that have them.
+                Ok(formats) if path == source => {
+                    self.formats.insert(path.to_owned(), formats);
+                }
+                _ if self.declared.lenient => {}
+                Ok(_) => {
+                    return Err(refused(path, "a sub-field cannot have a date format of its own"));
+                }
+                Err(why) => return Err(refused(path, why)),
+            }
+        }
         if is_unsearchable {
-            let why = "it is mapped with [index: false]".to_owned();
+            let why = format!("[{path}] is mapped with [index: false]");
             self.fields.insert(path.to_owned(), Field::Stored(why));
             return Ok(());
         }
@@ -252,15 +280,13 @@ impl Compiler<'_> {
     /// The engine's name of an analyzer.
     fn analyzer(&mut self, path: &str, name: Option<&Value>) -> Result<String, Failure> {
         let settings = &self.declared.settings;
-        let has_default =
-            settings.get("analysis").is_some_and(|a| !a["analyzer"]["default"].is_null());
         let name = match name {
-            None if has_default => "default",
-            None => "standard",
+            None => analysis::default_name(settings),
             Some(Value::String(name)) => name,
             Some(_) => return Err(refused(path, "[analyzer] must be a name")),
         };
-        let chain = analysis::chain(name, settings).map_err(|why| refused(path, why))?;
+        let chain = analysis::chain(name, settings, self.declared.lenient)
+            .map_err(|why| refused(path, why))?;
         // The short names, so that equal chains are the same analyzer.
         if let Some(known) = ["plain", "english", "raw", name]
             .into_iter()
@@ -346,7 +372,8 @@ fn properties(
                     properties(was, is, &path)?;
                 }
                 (
-                    "analyzer" | "similarity" | "index" | "ignore_above" | "index_options",
+                    "analyzer" | "similarity" | "index" | "ignore_above" | "index_options"
+                    | "format",
                     Some(was),
                     is,
                 ) if was != is => {
@@ -354,7 +381,7 @@ fn properties(
                         "Mapper for [{path}] conflicts with existing mapper: Cannot update parameter [{key}] from [{was}] to [{is}]"
                     )));
                 }
-                ("analyzer" | "similarity" | "index_options", None, is)
+                ("analyzer" | "similarity" | "index_options" | "format", None, is)
                     if is != "standard" && is != "BM25" && is != "positions" =>
                 {
                     return Err(Failure::illegal(format!(

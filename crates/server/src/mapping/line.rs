@@ -47,6 +47,35 @@ impl Mapping {
         Ok(changed)
     }
 
+    /// A date of a field that says how they are written, in milliseconds.
+    fn date(&self, path: &str, value: &Value) -> Result<Option<Value>, Failure> {
+        let formats = self.date_formats(path);
+        match formats.read(value, 0) {
+            Some((first, _)) => Ok(Some(json!(first))),
+            None => Err(Failure::new(
+                Kind::Document,
+                format!(
+                    "failed to parse field [{path}] of type [date]: {value} is not of the format [{}]",
+                    formats.text()
+                ),
+            )),
+        }
+    }
+
+    /// The value that an array has, which stands for it: null if it has none.
+    fn only(&self, path: &str, field: Option<&Field>, values: &[Value]) -> Result<Value, Failure> {
+        let mut there = values.iter().filter(|value| !value.is_null());
+        match (there.next(), there.next()) {
+            (None, _) => Ok(Value::Null),
+            (Some(only), None) => Ok(self.value(path, only)?.unwrap_or_else(|| only.clone())),
+            _ => Err(failed(
+                path,
+                field,
+                "several values in a field of this type are not supported; map the field as [keyword], or with [index: false] if it need not be searched",
+            )),
+        }
+    }
+
     fn value(&self, path: &str, value: &Value) -> Result<Option<Value>, Failure> {
         let field = self.field(path);
         match (value, field) {
@@ -56,12 +85,8 @@ impl Mapping {
             }
             (Value::Array(values), field) => {
                 let single = matches!(field, Some(Field::Attribute { kind, .. }) if *kind != AttributeKind::Keyword);
-                if single && values.iter().filter(|value| !value.is_null()).count() > 1 {
-                    return Err(failed(
-                        path,
-                        field,
-                        "several values in a field of this type are not supported yet",
-                    ));
+                if single {
+                    return self.only(path, field, values).map(Some);
                 }
                 let mut changed: Option<Vec<Value>> = None;
                 for (i, value) in values.iter().enumerate() {
@@ -85,6 +110,11 @@ impl Mapping {
                 Value::String(_) => None,
                 other => Some(json!(other.to_string())),
             }),
+            (value, Some(Field::Attribute { kind: AttributeKind::Date, .. }))
+                if self.formats.contains_key(path) =>
+            {
+                self.date(path, value)
+            }
             (value, Some(Field::Attribute { kind, .. })) => {
                 scalar(*kind, value).map_err(|why| failed(path, field, why))
             }
@@ -162,7 +192,8 @@ mod tests {
     fn mapping() -> Mapping {
         let mappings = json!({"properties": {
             "t": {"type": "text"}, "k": {"type": "keyword"}, "n": {"type": "long"}, "x": {"type": "double"},
-            "b": {"type": "boolean"}, "d": {"type": "date"}, "o": {"properties": {"n": {"type": "long"}}}, "v": {"type": "dense_vector", "dims": 2}
+            "b": {"type": "boolean"}, "d": {"type": "date"}, "o": {"properties": {"n": {"type": "long"}}}, "v": {"type": "dense_vector", "dims": 2},
+            "s": {"type": "date", "format": "yyyy-MM-dd||epoch_second"}
         }});
         Mapping::new(Declared {
             mappings: mappings.as_object().unwrap().clone(),
@@ -185,6 +216,14 @@ mod tests {
             (json!({"o": {"n": 7.9}}), Some(json!({"o": {"n": 7}}))),
             (json!({"b": "false"}), Some(json!({"b": false}))),
             (json!({"t": ["a", 1]}), Some(json!({"t": ["a", "1"]}))),
+            // An array of one value is that value, and one of none is nothing, as there.
+            (
+                json!({"n": [5], "x": [null, "1.5"], "b": [[true]], "d": []}),
+                Some(json!({"n": 5, "x": 1.5, "b": true, "d": null})),
+            ),
+            (json!({"n": [null]}), Some(json!({"n": null}))),
+            (json!({"s": 2}), Some(json!({"s": 2000}))),
+            (json!({"s": ["1970-01-02"]}), Some(json!({"s": 86_400_000}))),
         ] {
             let line: Value =
                 serde_json::from_str(&mapping.line("1", source.as_object().unwrap()).unwrap())
@@ -207,6 +246,7 @@ mod tests {
             json!({"t": {"a": 1}}),
             json!({"b": 1}),
             json!({"d": "soon"}),
+            json!({"s": "1970-01-01T00:00:00Z"}),
             json!({"n": u64::MAX}),
             json!({"k": "x".repeat(MAX_KEYWORD_BYTES + 1)}),
         ] {

@@ -89,7 +89,7 @@ pub(super) async fn patch(
     let fields = source_of(&call)?;
     let name = index.clone();
     acknowledged(app, index, id, call, move |of, id| {
-        of.change(id, |before| {
+        of.change(id, None, |before| {
             let before = before.ok_or_else(|| missing(&name, id))?;
             let mut after = before.clone();
             change(&mut after, fields.clone());

@@ -18,7 +18,7 @@ use crate::error::{Failure, Kind};
 use crate::http::{Answer, Call, Reply};
 use crate::telemetry::count_search;
 
-pub(super) async fn search_one(
+pub(crate) async fn search_one(
     State(app): State<Arc<App>>,
     Path(index): Path<String>,
     call: Call,

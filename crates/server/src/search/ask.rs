@@ -44,6 +44,8 @@ pub(crate) struct Ask {
     pub(crate) scroll: Option<Duration>,
     pub(crate) pit: Option<Pit>,
     pub(crate) aggregations: Vec<Aggregation>,
+    /// Whether hits show `_seq_no` and `_primary_term`.
+    pub(crate) numbers: bool,
     /// Whether it may end after some matches (`terminate_after`), which it never does.
     pub(crate) terminates: bool,
     /// What of it is ignored.
@@ -93,9 +95,8 @@ pub(crate) enum Total {
 const HARMLESS: [&str; 2] = ["stats", "batched_reduce_size"];
 
 /// Parts of a body that are ignored, and why nothing is missing but what they would add.
-const IGNORED: [(&str, &str); 7] = [
+const IGNORED: [(&str, &str); 6] = [
     ("version", "hits have no version"),
-    ("seq_no_primary_term", "hits have no numbers of writes"),
     ("profile", "/v1 says how long each step took"),
     ("ext", "there are no extensions"),
     ("preference", "there is one copy of each index"),
@@ -104,7 +105,7 @@ const IGNORED: [(&str, &str); 7] = [
 ];
 
 /// Parts of a body that count.
-const KNOWN: [&str; 19] = [
+const KNOWN: [&str; 20] = [
     "query",
     "post_filter",
     "from",
@@ -124,6 +125,7 @@ const KNOWN: [&str; 19] = [
     "aggs",
     "aggregations",
     "scroll",
+    "seq_no_primary_term",
 ];
 
 impl Ask {
@@ -216,8 +218,10 @@ impl Ask {
             };
             Ok(Line { text: text.to_owned(), field: params.get("df").map(str::to_owned), operator })
         });
-        let explain =
-            option("explain").is_some_and(|value| value == true || value == "true" || value == "");
+        let flag = |key: &str| {
+            option(key).is_some_and(|value| value == true || value == "true" || value == "")
+        };
+        let (explain, numbers) = (flag("explain"), flag("seq_no_primary_term"));
         let allow_partial = params.get("allow_partial_search_results") != Some("false");
         let scroll = match option("scroll") {
             None | Some(Value::Null) => None,
@@ -266,6 +270,7 @@ impl Ask {
             scroll,
             pit,
             aggregations,
+            numbers,
             terminates,
             warnings,
         })
@@ -346,7 +351,7 @@ mod tests {
         let quiet = json!({"stats": ["a"], "profile": false, "version": false, "size": 3});
         assert!(said(quiet, "size=3&pretty").is_empty());
         let highlight = |of: Value| said(json!({"highlight": {"fields": {"t": of}}}), "");
-        assert!(highlight(json!({"number_of_fragments": 3}))[0].contains("number_of_fragments"));
+        assert!(highlight(json!({"number_of_fragments": 3, "no_match_size": 9})).is_empty());
         assert!(highlight(json!({"type": "fvh"}))[0].contains("type"));
         assert!(highlight(json!({"number_of_fragments": 1, "fragment_size": 30})).is_empty());
         assert!(said(json!({"sort": [{"day": {"format": "yyyy"}}]}), "")[0].contains("format"));

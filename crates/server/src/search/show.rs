@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use warpseek::{Explanation, Response};
 
 use super::{Found, Order, Part, Total, aggregate, sort};
+use crate::collection::number_of;
 use crate::error::Failure;
 
 /// A score as Elasticsearch shows it, in single precision and with no more digits than that has.
@@ -104,6 +105,9 @@ impl Found {
         put(out, &part.response.id(rank)?)?;
         put_key(out, ",\"_score\":");
         put(out, &has_score.then(|| self.score(hit) as f32))?;
+        if self.ask.numbers {
+            self.put_numbers(out, part, rank)?;
+        }
         let asked = &self.ask.source;
         // What is needed of it is all of it, or has to be looked for.
         if self.ask.highlight.is_none() && asked.is_whole() {
@@ -139,6 +143,18 @@ impl Found {
             put(out, &explained(&part.response, &part.response.explain(rank)?))?;
         }
         out.push(b'}');
+        Ok(())
+    }
+}
+
+impl Found {
+    /// What reads and writes say of the document; nothing if the index keeps ids alone.
+    fn put_numbers(&self, out: &mut Vec<u8>, part: &Part, rank: usize) -> Result<(), Failure> {
+        let doc = part.response.hits()[rank].doc;
+        let Some(stored) = part.response.snapshot().document(doc)? else { return Ok(()) };
+        put_key(out, ",\"_seq_no\":");
+        put(out, &number_of(&stored))?;
+        put_key(out, ",\"_primary_term\":1");
         Ok(())
     }
 }

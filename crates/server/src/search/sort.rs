@@ -117,11 +117,27 @@ impl Key {
                 warnings.push(format!("[{ignored}] of the sort by [{path}] is ignored"));
             }
         }
-        let direction = options.as_str().or_else(|| options.get("order")?.as_str());
+        if path == "_id" {
+            return Err(Failure::illegal(
+                "[_id] cannot be sorted by; as the last key use [_doc], or [_shard_doc] with a point in time, and else a keyword field that has the id",
+            ));
+        }
+        let direction = match &options {
+            Value::String(direction) => Some(direction),
+            options => match options.get("order") {
+                None | Some(Value::Null) => None,
+                Some(Value::String(direction)) => Some(direction),
+                Some(other) => {
+                    return Err(Failure::illegal(format!(
+                        "[order] of [{path}] must be asc or desc, found {other}"
+                    )));
+                }
+            },
+        };
         let descending = match direction {
             None => path == "_score",
-            Some("asc") => false,
-            Some("desc") => true,
+            Some(order) if order.eq_ignore_ascii_case("asc") => false,
+            Some(order) if order.eq_ignore_ascii_case("desc") => true,
             Some(other) => {
                 return Err(Failure::illegal(format!(
                     "[order] of [{path}] must be asc or desc, found [{other}]"
@@ -320,7 +336,7 @@ mod tests {
 
     #[test]
     fn keys_have_their_options() {
-        let Order::Keys(keys) = parse(json!(["year:desc", {"name": {"order": "asc", "missing": "_first", "unmapped_type": "long"}}, "_score"])).unwrap() else {
+        let Order::Keys(keys) = parse(json!(["year:DESC", {"name": {"order": "Asc", "missing": "_first", "unmapped_type": "long"}}, "_score"])).unwrap() else {
             panic!("no keys");
         };
         assert_eq!((keys[0].descending, keys[0].missing), (true, Missing::Last));
@@ -331,6 +347,8 @@ mod tests {
             json!({"year": {"missing": 3}}),
             json!({"year": {"mode": "avg"}}),
             json!({"year": {"nested": {}}}),
+            json!({"year": {"order": 1}}),
+            json!([{"year": "asc"}, {"_id": "asc"}]),
             json!([1]),
         ] {
             assert!(parse(wrong.clone()).is_err(), "{wrong}");

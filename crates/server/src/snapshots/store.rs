@@ -1,5 +1,6 @@
 //! Where snapshots are kept: a folder, or a bucket of S3 and what speaks its protocol.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path as FilePath;
@@ -66,8 +67,7 @@ impl Store {
                 return Err(wrong(&"this program was built without the feature `s3`"));
             }
             _ => {
-                let environment =
-                    std::env::vars().map(|(name, value)| (name.to_ascii_lowercase(), value));
+                let environment = settings(std::env::vars_os());
                 object_store::parse_url_opts(&parsed, environment).map_err(|e| wrong(&e))?
             }
         };
@@ -236,6 +236,15 @@ impl Store {
     }
 }
 
+/// The variables that are meant for a store. Its library would also take names as common as TOKEN and ENDPOINT, which are set for other programs.
+fn settings(
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> impl Iterator<Item = (String, String)> {
+    let text = variables
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    text.filter(|(name, _)| ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|of| name.starts_with(of)))
+}
+
 fn broken(error: Error) -> Failure {
     Failure::broken(format!("the store of snapshots: {error}"))
 }
@@ -254,4 +263,26 @@ fn read_full(file: &mut File, buffer: &mut [u8]) -> std::io::Result<usize> {
         }
     }
     Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_variables_for_stores_reach_them() {
+        let all = [("AWS_ENDPOINT", "a"), ("ENDPOINT", "b"), ("TOKEN", "c"), ("aws_region", "d")];
+        let all = all.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let found: Vec<(String, String)> = settings(all.into_iter()).collect();
+        assert_eq!(found, [("AWS_ENDPOINT".to_owned(), "a".to_owned())]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn variables_that_are_no_text_are_left_out() {
+        use std::os::unix::ffi::OsStringExt;
+        let bytes = || OsString::from_vec(vec![b'A', 0xff]);
+        let all = [(bytes(), "x".into()), ("AWS_REGION".into(), bytes())];
+        assert_eq!(settings(all.into_iter()).count(), 0);
+    }
 }

@@ -118,6 +118,38 @@ def searching():
     assert client.indices.stats(index="t-books")["_all"]["primaries"]["docs"]["count"] == 3
 
 
+def objects():
+    """What elasticsearch.dsl sends: a second save, update or delete names the number of the document."""
+    from elasticsearch.dsl import Document, Keyword, Text
+
+    class Article(Document):
+        title = Text()
+        tag = Keyword()
+
+        class Index:
+            name = "t-objects"
+
+    client.options(ignore_status=404).indices.delete(index="t-objects")
+    Article.init(using=client)
+    article = Article(title="First", tag="a", meta={"id": "1"})
+    assert article.save(using=client, refresh=True) == "created"
+    article.title = "Second"
+    assert article.save(using=client) == "updated"
+    article.update(using=client, tag="b")
+    stale = Article.get(id="1", using=client)
+    assert (stale.title, stale.tag) == ("Second", "b")
+    article.update(using=client, tag="c")
+    stale.title = "Lost"
+    refused(ConflictError, "version_conflict_engine_exception", lambda: stale.save(using=client))
+    refused(ConflictError, "version_conflict_engine_exception", lambda: stale.delete(using=client))
+    client.indices.refresh(index="t-objects")
+    [found] = Article.search(using=client).extra(seq_no_primary_term=True).query("match", title="second").execute()
+    assert found.tag == "c" and found.meta.seq_no == Article.get(id="1", using=client).meta.seq_no
+    found.delete(using=client)
+    assert not Article.exists(id="1", using=client)
+    client.indices.delete(index="t-objects")
+
+
 def ignored_options_are_warned_about():
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
@@ -278,7 +310,7 @@ async def asynchronous():
         assert done == 10 and not errors
 
 
-for check in [information, indices, documents, searching, ignored_options_are_warned_about, bulks, phrases, points_in_time, updates_are_not_lost, aliases, counts_and_upkeep, scores_are_those_of_elasticsearch, other_ways_to_ask]:
+for check in [information, indices, documents, searching, ignored_options_are_warned_about, bulks, phrases, points_in_time, updates_are_not_lost, aliases, objects, counts_and_upkeep, scores_are_those_of_elasticsearch, other_ways_to_ask]:
     check()
 asyncio.run(asynchronous())
 for name in ["t-books", "t-bulk", "t-phrases", "t-bare", "t-pit", "t-updates", "t-counts", "t-scores", "t-gzip", "t-async"]:

@@ -6,7 +6,9 @@ mod common;
 
 mod aggregations;
 mod aliases;
+mod compatible;
 mod mcp;
+mod numbers;
 mod options;
 mod phrases;
 mod points_in_time;

@@ -26,12 +26,7 @@ fn what_is_ignored_is_said() {
         ("/a/_search", json!({"profile": true}), "profile"),
         ("/a/_search", json!({"stored_fields": ["t"]}), "stored_fields"),
         ("/a/_search", json!({"terminate_after": 1}), "terminate_after"),
-        ("/a/_search", json!({"version": true}), "version"),
-        (
-            "/a/_search",
-            json!({"highlight": {"fields": {"t": {"number_of_fragments": 5}}}}),
-            "number_of_fragments",
-        ),
+        ("/a/_search", json!({"highlight": {"fields": {"t": {"type": "plain"}}}}), "type"),
     ] {
         let answer = server.ask("POST", path, &body);
         assert_eq!(answer.status, 200, "{path} {body}: {}", answer.text);
@@ -56,7 +51,9 @@ fn what_is_ignored_is_said() {
     let bulk = server.ask("POST", "/a/_bulk?refresh=true", &bulk.into());
     assert!(bulk.status == 200 && warnings(&bulk).contains("routing"), "{:?}", bulk.headers);
     // What would change what is written is refused instead.
-    for line in ["\"pipeline\": \"p\"", "\"require_alias\": true", "\"if_seq_no\": 3"] {
+    for line in
+        ["\"pipeline\": \"p\"", "\"require_alias\": true", "\"if_seq_no\": 3", "\"version\": 3"]
+    {
         let bulk = format!("{{\"index\": {{\"_id\": \"3\", {line}}}}}\n{{\"t\": \"x\"}}\n");
         assert_eq!(server.ask("POST", "/a/_bulk", &bulk.into()).status, 400, "{line}");
     }

@@ -7,6 +7,20 @@ use serde_json::{Value, json};
 
 use crate::common::start;
 
+/// A connection that has been answered and is kept. The server closes all such connections when it begins to end: had a request just been sent there, it would have no answer, and clients would have to
+/// ask again.
+fn kept(url: &str) -> TcpStream {
+    let mut kept = TcpStream::connect(url.trim_start_matches("http://")).unwrap();
+    kept.write_all(b"GET /livez HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\nok") {
+        let mut byte = [0];
+        kept.read_exact(&mut byte).unwrap();
+        answer.extend(byte);
+    }
+    kept
+}
+
 #[test]
 fn it_says_that_it_ends_until_requests_under_way_are_finished() {
     let data = tempfile::tempdir().unwrap();
@@ -24,7 +38,10 @@ fn it_says_that_it_ends_until_requests_under_way_are_finished() {
     slow.read_exact(&mut proceed).unwrap();
     assert!(proceed.starts_with(b"HTTP/1.1 100"), "{}", String::from_utf8_lossy(&proceed));
     slow.write_all(&document[..5]).unwrap();
+    let mut kept = kept(&server.url);
     server.ask_to_end();
+    // When it is closed, the server has begun to end.
+    assert_eq!(kept.read(&mut [0]).unwrap_or(0), 0);
     while server.ask("GET", "/readyz", &Value::Null).status == 200 {
         std::thread::sleep(std::time::Duration::from_millis(2));
     }

@@ -11,7 +11,7 @@ pub struct ReaderConfig {
     /// The format of every input. Default `None`: each name tells its own, a directory is a
     /// [`Format::Tree`], standard input is [`Format::Jsonl`].
     pub format: Option<Format>,
-    /// Which fields of a record are text and which are attributes. Default `None`: title and text are searched as one, and there are no attributes.
+    /// Which fields of a record are text and which are attributes. Default `None`: title and text (`contents` if there is no `text`) are searched as one, and there are no attributes.
     /// Formats other than JSONL have `title` and `text`.
     pub schema: Option<Arc<Schema>>,
     /// The numeric JSONL field that holds the static score. Default `None`: no static scores.

@@ -3,6 +3,7 @@
 //! `id` is a string or an integer (BEIR's `_id` where there is no `id`), `title` and `text` are
 //! strings, `vector` maps tokens to weights, and the configuration names the fields of the static
 //! score and of the value that documents are sorted by. All other fields are skipped; they survive in the raw line, so they must parse as well.
+//! If a record has no `text`, a string `contents` is the text: corpora of Pyserini and Search-R1 have that one. If it has both, `contents` is one of the other fields.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,7 +12,7 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 
 use super::batch::Record;
 use super::config::ReaderConfig;
-use super::values::{Id, Key, Number, Scalar, Skip, Text, Weights};
+use super::values::{Id, IfText, Key, Number, Scalar, Skip, Text, Weights};
 use super::with_schema;
 use warpseek_core::limits::{MAX_IMPACT, MAX_TERM_BYTES};
 
@@ -39,9 +40,8 @@ pub(crate) fn parse_json<'a>(
     let fields = parsed.map_err(|error| explain(&error, bad_field, static_field, order_field))?;
 
     let id = fields.id.or(fields.beir_id).ok_or(RecordErrorKind::MissingId)?;
-    let mut document =
-        Document::new(id, fields.title.unwrap_or_default(), fields.text.unwrap_or_default())
-            .with_source(line);
+    let text = fields.text.or(fields.contents).unwrap_or_default();
+    let mut document = Document::new(id, fields.title.unwrap_or_default(), text).with_source(line);
     document.order_key = match fields.static_score {
         Some(score) if order_field == static_field => Some(score.to_string().into()),
         _ => fields.order_key,
@@ -132,6 +132,7 @@ struct Fields<'a> {
     beir_id: Option<Cow<'a, str>>,
     title: Option<Cow<'a, str>>,
     text: Option<Cow<'a, str>>,
+    contents: Option<Cow<'a, str>>,
     vector: Option<Vec<(Cow<'a, str>, f64)>>,
     static_score: Option<f64>,
     order_key: Option<Cow<'a, str>>,
@@ -189,6 +190,12 @@ impl<'de> Visitor<'de> for ObjectSeed<'_> {
                     *bad_field = Some(STATIC);
                     fields.static_score = map.next_value_seed(Number)?;
                 }
+                "contents" => {
+                    fields.contents = map.next_value_seed(IfText)?;
+                    if self.order_field == Some("contents") {
+                        fields.order_key = fields.contents.clone();
+                    }
+                }
                 key if self.order_field == Some(key) => {
                     *bad_field = Some(ORDER);
                     fields.order_key = map.next_value_seed(Scalar)?;
@@ -235,6 +242,25 @@ mod tests {
     }
 
     #[test]
+    fn contents_are_the_text_if_there_is_no_other() {
+        let search_r1 = one(r#"{"id":"0","contents":"\"Emma\"\nEmma Woodhouse, handsome"}"#);
+        assert_eq!(search_r1, Document::new("0", "", "\"Emma\"\nEmma Woodhouse, handsome"));
+        let with_title = one(r#"{"contents":"a","title":"T","id":1,"text":null}"#);
+        assert_eq!(with_title, Document::new("1", "T", "a"));
+        for both in
+            [r#"{"id":1,"contents":"c","text":"t"}"#, r#"{"id":1,"text":"t","contents":"c"}"#]
+        {
+            assert_eq!(one(both).text, "t");
+        }
+        assert_eq!(one(r#"{"id":1,"text":"","contents":"c"}"#).text, "");
+        for other in ["null", "7", "1.5", "-1", "true", r#"["c",["d"]]"#, r#"{"contents":"c"}"#] {
+            assert_eq!(one(&format!(r#"{{"id":1,"contents":{other},"title":"T"}}"#)).text, "");
+        }
+        let bad = error(r#"{"id":1,"contents":[1e999]}"#);
+        assert!(matches!(bad, RecordErrorKind::Json(_)), "{bad:?}");
+    }
+
+    #[test]
     fn lines() {
         let read = read(
             Format::Jsonl,
@@ -268,6 +294,9 @@ mod tests {
         ] {
             assert_eq!(key(field, line), Ok(Some(value.to_owned())), "{field}");
         }
+        let line_of_contents = r#"{"id":7,"contents":"c"}"#;
+        assert_eq!(key("contents", line_of_contents), Ok(Some("c".to_owned())));
+        assert_eq!(key("text", line_of_contents), Ok(Some("c".to_owned())));
         for field in ["text", "no", "absent"] {
             assert_eq!(key(field, line), Ok(None), "{field}");
         }

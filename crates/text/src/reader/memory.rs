@@ -95,6 +95,17 @@ mod tests {
     }
 
     #[test]
+    fn contents_among_the_further_fields_are_the_text_if_there_is_no_other() {
+        let with = |text: &str| {
+            let mut document = OwnedDocument::new("1", "", text);
+            document.fields.insert("contents".to_owned(), json!("c"));
+            batches(vec![document], ReaderConfig::default()).remove(0)
+        };
+        assert_eq!(with("").record(0).unwrap().text, "c");
+        assert_eq!(with("t").record(0).unwrap().text, "t");
+    }
+
+    #[test]
     fn without_a_field_of_the_static_score_it_has_its_own() {
         let mut scored = document("1");
         scored.static_score = Some(2.5);

@@ -161,6 +161,47 @@ value!(
 );
 
 value!(
+    /// A string; a value of any other kind counts as absent, but must parse.
+    IfText -> Option<Cow<'de, str>>, deserialize_any, "any value", {
+        fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+            Ok(Some(Cow::Borrowed(text)))
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+            Ok(Some(Cow::Owned(text.to_owned())))
+        }
+
+        fn visit_bool<E: Error>(self, _: bool) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_u64<E: Error>(self, _: u64) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_i64<E: Error>(self, _: i64) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_f64<E: Error>(self, _: f64) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
+            Skip.visit_seq(seq).map(|()| None)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+            Skip.visit_map(map).map(|()| None)
+        }
+    }
+);
+
+value!(
     /// Any value, parsed and dropped. Serde's own `IgnoredAny` accepts numbers, escapes and depths that
     /// readers of the stored line would reject.
     Skip -> (), deserialize_any, "any value", {

@@ -137,8 +137,8 @@ impl Seen {
         if values == 0 || self.objects > 0 {
             return None;
         }
-        // Two names mean text without a schema, whatever the values.
-        let named = matches!(path, "title" | "text");
+        // These names mean text without a schema, whatever the values.
+        let named = matches!(path, "title" | "text" | "contents");
         let prose = named || self.longest > LONG || self.words > WORDS * self.strings;
         let kind = match () {
             () if self.dates == values && !named && !self.many => AttributeKind::Date,

@@ -1,0 +1,220 @@
+//! What of mappings and settings has no effect here, so that clients hear of it. What changes no answer (copies, caches, how values are kept) is passed over.
+
+use serde_json::{Map, Value};
+
+/// Parts of a field that act, or whose absence changes no answer.
+const OF_FIELDS: [&str; 26] = [
+    "type",
+    "properties",
+    "fields",
+    "analyzer",
+    "similarity",
+    "index",
+    "index_options",
+    "ignore_above",
+    "dynamic",
+    "enabled",
+    "format",
+    "store",
+    "doc_values",
+    "eager_global_ordinals",
+    "fielddata",
+    "fielddata_frequency_filter",
+    "index_prefixes",
+    "index_phrases",
+    "term_vector",
+    "meta",
+    "include_in_parent",
+    "include_in_root",
+    "time_series_metric",
+    "time_series_dimension",
+    "depth_limit",
+    "locale",
+];
+
+/// The same of the whole.
+const OF_MAPPINGS: [&str; 6] =
+    ["properties", "dynamic", "dynamic_templates", "date_detection", "_meta", "_field_names"];
+
+/// Options that have no effect with these values, which are their defaults.
+fn is_default(key: &str, value: &Value) -> bool {
+    let expected = match key {
+        "norms" | "coerce" | "_source.enabled" | "subobjects" | "index.mapping.coerce" => true,
+        "ignore_malformed"
+        | "numeric_detection"
+        | "split_queries_on_whitespace"
+        | "_routing.required"
+        | "index.mapping.ignore_malformed" => false,
+        _ => return value.is_null(),
+    };
+    *value == expected || *value == expected.to_string().as_str()
+}
+
+struct Unused(Vec<String>);
+
+impl Unused {
+    fn say(&mut self, key: &str, field: Option<&str>) {
+        let what = match field {
+            Some(field) => format!("[{key}] of the field [{field}] is ignored"),
+            None => format!("[{key}] is ignored"),
+        };
+        if !self.0.contains(&what) {
+            self.0.push(what);
+        }
+    }
+
+    fn fields(&mut self, properties: Option<&Value>, path: &str) {
+        for (key, mapping) in properties.and_then(Value::as_object).into_iter().flatten() {
+            let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+            self.field(mapping, &path);
+        }
+    }
+
+    fn field(&mut self, mapping: &Value, path: &str) {
+        let Value::Object(mapping) = mapping else { return };
+        // What is stored alone has options that nothing asks for.
+        let kind = mapping.get("type").and_then(Value::as_str).unwrap_or("object");
+        if !super::fields::is_stored(kind) {
+            for (key, value) in mapping {
+                if !OF_FIELDS.contains(&key.as_str()) && !is_default(key, value) {
+                    self.say(key, Some(path));
+                }
+            }
+        }
+        self.dynamic(mapping.get("dynamic"), Some(path));
+        self.fields(mapping.get("properties"), path);
+        self.fields(mapping.get("fields"), path);
+    }
+
+    fn dynamic(&mut self, dynamic: Option<&Value>, path: Option<&str>) {
+        if dynamic.is_some_and(|dynamic| dynamic == "runtime") {
+            self.say("dynamic: runtime", path);
+        }
+    }
+}
+
+/// What of mappings has no effect.
+pub(crate) fn unused_mappings(mappings: &Map<String, Value>) -> Vec<String> {
+    let mut unused = Unused(Vec::new());
+    for (key, value) in mappings {
+        match (key.as_str(), value) {
+            ("_source" | "_routing", Value::Object(options)) => {
+                for (option, value) in options {
+                    let option = format!("{key}.{option}");
+                    if !is_default(&option, value) {
+                        unused.say(&option, None);
+                    }
+                }
+            }
+            (key, value) if !OF_MAPPINGS.contains(&key) && !is_default(key, value) => {
+                unused.say(key, None);
+            }
+            _ => {}
+        }
+    }
+    unused.dynamic(mappings.get("dynamic"), None);
+    unused.fields(mappings.get("properties"), "");
+    for named in mappings.get("dynamic_templates").and_then(Value::as_array).into_iter().flatten() {
+        for (name, template) in named.as_object().into_iter().flatten() {
+            for key in ["runtime", "match_pattern", "unmatch_mapping_type"] {
+                if template.get(key).is_some_and(|value| value != "simple") {
+                    unused.say(&format!("{key} of the dynamic template {name}"), None);
+                }
+            }
+            unused.field(&template["mapping"], &format!("dynamic template {name}"));
+        }
+    }
+    unused.0
+}
+
+/// What of settings, as they are kept, has no effect and would change answers.
+pub(crate) fn unused_settings(settings: &Map<String, Value>) -> Vec<String> {
+    let mut unused = Unused(Vec::new());
+    let at = |path: &str| {
+        let mut now = settings.get(path.split('.').next()?)?;
+        for part in path.split('.').skip(1) {
+            now = now.get(part)?;
+        }
+        Some(now)
+    };
+    for path in [
+        "max_result_window",
+        "blocks",
+        "default_pipeline",
+        "final_pipeline",
+        "search.default_pipeline",
+        "query.default_field",
+        "mapping.ignore_malformed",
+        "mapping.coerce",
+    ] {
+        let key = format!("index.{path}");
+        if at(path).is_some_and(|value| !is_default(&key, value) && value != "_none") {
+            unused.say(&key, None);
+        }
+    }
+    if at("mode").is_some_and(|mode| mode != "standard") {
+        unused.say("index.mode", None);
+    }
+    unused.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_changes_answers_is_said() {
+        let said = |mappings: Value| unused_mappings(mappings.as_object().unwrap());
+        let field =
+            |mapping: Value| said(json!({"properties": {"o": {"properties": {"f": mapping}}}}));
+        for (mapping, key) in [
+            (json!({"type": "long", "ignore_malformed": true}), "ignore_malformed"),
+            (json!({"type": "text", "norms": false}), "norms"),
+            (
+                json!({"type": "text", "fields": {"x": {"type": "long", "coerce": "false"}}}),
+                "coerce",
+            ),
+            (json!({"type": "constant_keyword", "value": "a"}), "value"),
+            (json!({"dynamic": "runtime"}), "runtime"),
+        ] {
+            let warnings = field(mapping);
+            assert!(warnings.len() == 1 && warnings[0].contains(key), "{warnings:?}");
+            assert!(warnings[0].contains("[o.f"), "{warnings:?}");
+        }
+        for (key, value) in [
+            ("runtime", json!({"r": {"type": "long"}})),
+            ("numeric_detection", json!(true)),
+            ("dynamic_date_formats", json!(["yyyy"])),
+            ("_source", json!({"enabled": false})),
+            ("_routing", json!({"required": true})),
+        ] {
+            let warnings = said(json!({key: value}));
+            assert!(warnings.len() == 1 && warnings[0].contains(key), "{warnings:?}");
+        }
+        let template =
+            json!({"mapping": {"type": "text", "norms": false}, "match_pattern": "regex"});
+        assert_eq!(said(json!({"dynamic_templates": [{"t": template}]})).len(), 2);
+        let settings =
+            json!({"max_result_window": 5, "mapping": {"coerce": false}, "mode": "logsdb"});
+        assert_eq!(unused_settings(settings.as_object().unwrap()).len(), 3);
+    }
+
+    /// What frameworks send as a matter of course is no reason for noise.
+    #[test]
+    fn what_changes_nothing_is_not_said() {
+        let mappings = json!({
+            "dynamic": true, "date_detection": false, "_source": {"enabled": true},
+            "dynamic_templates": [{"strings": {"match_mapping_type": "string", "path_match": "*", "mapping": {"type": "keyword"}}}],
+            "properties": {
+                "vector": {"type": "dense_vector", "dims": 3, "index": true, "similarity": "cosine", "index_options": {"type": "hnsw"}},
+                "knn": {"type": "knn_vector", "dimension": 3, "method": {"name": "hnsw"}},
+                "text": {"type": "text", "analyzer": "english", "norms": true, "fields": {"k": {"type": "keyword", "ignore_above": 256}}},
+                "n": {"type": "long", "store": true, "doc_values": true, "ignore_malformed": false},
+            }
+        });
+        assert!(unused_mappings(mappings.as_object().unwrap()).is_empty());
+        let settings = json!({"number_of_shards": 1, "number_of_replicas": 0, "refresh_interval": "1s", "knn": true, "analysis": {}});
+        assert!(unused_settings(settings.as_object().unwrap()).is_empty());
+    }
+}
