@@ -4,6 +4,7 @@ mod arrow;
 mod client;
 mod server;
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -182,6 +183,8 @@ impl Kind {
 #[derive(Serialize)]
 struct Row {
     name: &'static str,
+    /// Queries in one request: fewer than the name says if the log has no more different ones.
+    size: usize,
     /// Requests per second that were to arrive; none if each connection sends when it is answered.
     arriving: Option<f64>,
     queries_per_second: f64,
@@ -204,7 +207,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         return Err(Failure::user("there is nothing to search for: no queries"));
     }
     let interrupt = Interrupt::listen(None)?;
-    let texts: Vec<&str> = queries.iter().map(String::as_str).collect();
+    // Of queries that a batch has twice the engine answers one.
+    let mut known = HashSet::new();
+    let texts: Vec<&str> =
+        queries.iter().map(String::as_str).filter(|text| known.insert(*text)).collect();
     let device = match options.device.as_str() {
         "cuda" => DeviceChoice::Cuda,
         "auto" => DeviceChoice::Auto,
@@ -224,9 +230,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let deaf = options.requests.first().map(|kind| kind.request(&texts[..1], options.k));
     let _deaf = Deaf::start(server.address, options.deaf, deaf.transpose()?.unwrap_or_default());
     for &kind in &options.requests {
-        let requests: Vec<Vec<u8>> = (0..texts.len().div_ceil(kind.size()))
+        let size = kind.size().min(texts.len());
+        let requests: Vec<Vec<u8>> = (0..texts.len().div_ceil(size))
             .map(|first| {
-                let of = (0..kind.size()).map(|i| texts[(first * kind.size() + i) % texts.len()]);
+                let of = (0..size).map(|i| texts[(first * size + i) % texts.len()]);
                 kind.request(&of.collect::<Vec<_>>(), options.k)
             })
             .collect::<Result<_, _>>()?;
@@ -237,8 +244,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
             if interrupt.is_set() {
                 return Err(Failure::interrupted("interrupted"));
             }
-            let row = Row { server_mb: server.memory() >> 20, ..row(kind, rate, sent, engine) };
-            let reached = row.queries_per_second / kind.size() as f64;
+            let row =
+                Row { server_mb: server.memory() >> 20, ..row(kind, size, rate, sent, engine) };
+            let reached = row.queries_per_second / size as f64;
             rows.push(row);
             bar.inc(1);
             Ok(reached)
@@ -323,12 +331,13 @@ fn compare(server: &Server, texts: &[&str], options: &Options) -> Result<(), Fai
     Ok(())
 }
 
-fn row(kind: Kind, arriving: Option<f64>, sent: Sent, engine: f64) -> Row {
+fn row(kind: Kind, size: usize, arriving: Option<f64>, sent: Sent, engine: f64) -> Row {
     let Sent { mut times_ms, refused, seconds } = sent;
     times_ms.sort_by(f64::total_cmp);
-    let queries_per_second = (times_ms.len() * kind.size()) as f64 / seconds;
+    let queries_per_second = (times_ms.len() * size) as f64 / seconds;
     Row {
         name: kind.name(),
+        size,
         arriving,
         queries_per_second,
         of_engine: queries_per_second / engine,
@@ -360,6 +369,7 @@ fn show(options: &Options, engine: f64, rows: &[Row]) -> Result<ExitCode, Failur
     )?;
     let head = [
         "",
+        "queries",
         "arriving/s",
         "queries/s",
         "of engine",
@@ -374,6 +384,7 @@ fn show(options: &Options, engine: f64, rows: &[Row]) -> Result<ExitCode, Failur
         let ms = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2}"));
         shown.push(vec![
             row.name.to_owned(),
+            count(row.size as u64),
             row.arriving.map_or("-".to_owned(), |rate| count(rate as u64)),
             count(row.queries_per_second as u64),
             format!("{:.0}%", 100.0 * row.of_engine),

@@ -412,6 +412,56 @@ fn killed_nodes_are_replaced_and_missing_shards_named() {
 }
 
 #[test]
+fn a_node_takes_a_cohort_that_is_larger_than_its_capacity() {
+    let space = Space::new();
+    let line = |i: usize| format!("{{\"id\":\"d{i}\",\"text\":\"ant w{i}\"}}\n");
+    space.write("all.jsonl", (0..100).map(line).collect::<String>());
+    space.run("index all.jsonl -o idx --quiet").ok();
+    let queries: String = (0..64).map(|i| format!("q{i}\tant w{i}\n")).collect();
+    space.write("queries.tsv", queries);
+    let node =
+        Listening::start(&space, "node --listen 127.0.0.1:0 -j 1 --shard 0=idx --capacity 1");
+    let asked = "--queries queries.tsv -q -k 10";
+    let found = space.run(&format!("aggregate --nodes {} --shards 1 {asked}", node.address)).ok();
+    assert_eq!(found, space.run(&format!("run idx {asked}")).ok());
+}
+
+#[test]
+fn an_aggregator_has_defaults_and_ends_at_once_if_it_is_told_twice() {
+    let space = Space::new();
+    space.write("all.jsonl", "{\"id\":\"a\",\"text\":\"ant\"}\n");
+    space.run("index all.jsonl -o idx --quiet").ok();
+    let node = Listening::start(&space, "node --listen 127.0.0.1:0 -j 1 --shard 0=idx");
+    let line =
+        format!("aggregate --nodes {} --shards 1 --listen 127.0.0.1:0 --deadline 0", node.address);
+    let mut server = Listening::start(&space, &line);
+    let ask = |body: &str| {
+        let mut connection = Connection::open(&server.address).unwrap();
+        let (status, body) = connection.ask("POST", "/v1/search", body).unwrap();
+        (status, serde_json::from_str::<serde_json::Value>(&body).unwrap())
+    };
+    // There is no time by default.
+    let (status, found) = ask(r#"{"query": "ant"}"#);
+    assert!(status == 200 && found["coverage"]["complete"] == false, "{found}");
+    let (status, found) = ask(r#"{"query": "ant", "deadline_ms": 3600000}"#);
+    assert!(status == 200 && found["hits"][0]["id"] == "a", "{found}");
+    // A body that never comes whole is under way until the limit, unless a second signal comes.
+    let mut slow = std::net::TcpStream::connect(&server.address).unwrap();
+    let head = "POST /v1/search HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n{";
+    std::io::Write::write_all(&mut slow, head.as_bytes()).unwrap();
+    ask(r#"{"query": "ant"}"#);
+    let start = Instant::now();
+    while server.process.try_wait().unwrap().is_none() {
+        let id = server.process.id().to_string();
+        // It may be gone by now.
+        let _ = Command::new("kill").args(["-TERM", &id]).stderr(Stdio::null()).status();
+        assert!(start.elapsed() < Duration::from_secs(120), "it does not end");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(server.process.wait().unwrap().code(), Some(0));
+}
+
+#[test]
 fn nodes_come_and_go_with_the_file_that_lists_them() {
     let collection = Collection::start();
     let space = &collection.space;
@@ -504,7 +554,33 @@ fn a_node_ends_when_it_is_asked_to_and_mistakes_are_refused() {
     space.run("aggregate --nodes nowhere --shards 4 --listen 127.0.0.1:0").fails(2, &["nowhere"]);
     space
         .run("aggregate --nodes 127.0.0.1:1 --shards 4 --listen 127.0.0.1:0")
-        .fails(1, &["no node answers"]);
+        .fails(1, &["no node answers", "127.0.0.1:1: ", "refused"]);
+    space
+        .run("aggregate --nodes host1 --shards 4 --listen 127.0.0.1:0")
+        .fails(2, &["host1", "no such file", "host1:9300"]);
+    space
+        .run("aggregate --nodes host1:9300,host2 --shards 4 --listen 127.0.0.1:0")
+        .fails(2, &["`host2` has no port", "host2:9300"]);
+    for option in [
+        "--mode and",
+        "--count",
+        "--among ids.txt",
+        "--filter ant",
+        "--syntax",
+        "--rank okapi",
+        "--k1 1.5",
+        "--b 0.5",
+        "--static-weight 1",
+        "-k 5",
+        "-o r.trec",
+        "--tag x",
+        "--on-error skip",
+        "--allow-partial",
+    ] {
+        space
+            .run(&format!("aggregate --nodes host1:9300 --shards 4 --listen 127.0.0.1:0 {option}"))
+            .fails(2, &["--listen", "cannot be used with"]);
+    }
     space.write("short.txt", "too short");
     space
         .run("node --listen 127.0.0.1:0 --shard 0=part0 --token-file short.txt")

@@ -1,22 +1,23 @@
 //! The aggregator: answers for the whole collection by asking nodes.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, join_all};
 use futures_util::stream::{self, StreamExt};
 use serde::Serialize;
 use warpseek::Searcher;
 
-use crate::asking::Hedges;
-use crate::cohort::{Cache, Cohort};
+use crate::asking::{Hedges, Times};
+use crate::cohort::{Cache, Cohort, within};
 use crate::error::ClusterError;
 use crate::gather::{Gathering, Halted};
+use crate::listing::{Reader, read};
 use crate::peer::Peer;
 use crate::request::{ClusterRequest, ClusterResponse};
 use crate::security::Security;
-use crate::view::View;
+use crate::view::{Ignored, View};
 
 /// Queries that are sent to a shard together, and how many such cohorts of a batch are under way.
 const COHORT: usize = 64;
@@ -37,7 +38,7 @@ const MAX_SHARDS: u32 = 1 << 16;
 pub struct AggregatorOptions {
     /// Addresses of nodes, as `host:port`.
     pub nodes: Vec<String>,
-    /// A file that has them, in the place of `nodes` ([`addresses`]). It is read again whenever nodes are asked how they are, so that nodes can come and go. Default: none.
+    /// A file that has them, in the place of `nodes` ([`addresses`](crate::addresses)). It is read again whenever nodes are asked how they are, so that nodes can come and go. Default: none.
     pub nodes_file: Option<PathBuf>,
     /// Shards of the collection. It has to be said: that a shard is on no node that answers must not look like a smaller collection.
     pub shards: u32,
@@ -49,6 +50,8 @@ pub struct AggregatorOptions {
     pub look_every: Duration,
     /// Whether another replica is asked too when one takes longer than usual. Default: yes.
     pub hedging: bool,
+    /// How long a node may take for a query that has no deadline, and a tenth of it for each further one that is sent along; then another replica is asked. Default: 10 s.
+    pub call: Duration,
     /// Where the time of each shard is noted. Shards are then asked one after the other, so that each is measured alone even if nodes share a machine. Default: nowhere, and all are asked at once.
     pub shard_times: Option<Arc<ShardTimes>>,
 }
@@ -79,24 +82,9 @@ impl AggregatorOptions {
             cache: 64 << 20,
             look_every: Duration::from_millis(500),
             hedging: true,
+            call: Duration::from_secs(10),
             shard_times: None,
         }
-    }
-}
-
-/// The addresses of a list of nodes: one per line; lines that begin with `#` are comments.
-pub fn addresses(text: &str) -> Vec<String> {
-    let lines = text.lines().map(str::trim);
-    lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect()
-}
-
-/// What a setting says of nodes: addresses that are separated by commas, or the file that has them.
-pub fn nodes(text: &str) -> (Vec<String>, Option<PathBuf>) {
-    let file = PathBuf::from(text);
-    // Addresses have a port behind a colon.
-    match text.contains(':') && !file.exists() {
-        true => (addresses(&text.replace(',', "\n")), None),
-        false => (Vec::new(), Some(file)),
     }
 }
 
@@ -110,12 +98,15 @@ struct Inner {
     nodes_file: Option<PathBuf>,
     /// Why the file of nodes could not be read when it was last looked at.
     list_problem: Mutex<Option<String>>,
+    /// Why what nodes said when they were last looked at cannot be used.
+    problem: Mutex<Option<String>>,
     shards: u32,
     view: RwLock<Option<View>>,
     /// Held by the one who looks at the nodes.
-    looking: tokio::sync::Mutex<()>,
+    looking: tokio::sync::Mutex<Reader>,
     cache: Cache,
     hedges: Hedges,
+    call: Duration,
     shard_times: Option<Arc<ShardTimes>>,
 }
 
@@ -127,6 +118,10 @@ pub(crate) struct Status {
     /// Nodes that answer for each shard and were there when they were last asked.
     replicas: Vec<usize>,
     nodes: Vec<NodeStatus>,
+    /// What nodes have that is not searched, and why.
+    ignored: Vec<Ignored>,
+    /// Why what is known is from an earlier look, if it is.
+    problem: Option<String>,
     /// Why the list of nodes is still the one before, if its file cannot be used.
     list_problem: Option<String>,
     hedged: u64,
@@ -158,11 +153,13 @@ impl Aggregator {
             security: options.security,
             nodes_file: options.nodes_file,
             list_problem: Mutex::default(),
+            problem: Mutex::default(),
             shards: options.shards,
             view: RwLock::default(),
             looking: tokio::sync::Mutex::default(),
             cache: Cache::new(options.cache),
             hedges: Hedges::new(options.hedging),
+            call: options.call,
             shard_times: options.shard_times,
         };
         inner.look(LOOK).await?;
@@ -185,19 +182,21 @@ impl Aggregator {
         self.search_batch(vec![request]).await.pop().unwrap_or_else(none)
     }
 
-    /// Answers many requests, in their order. One that fails does not disturb the others.
+    /// Answers many requests, in their order. One that fails does not disturb the others. They are sent in cohorts, some at a time, and the time of a request begins when its cohort is sent.
     pub async fn search_batch(
         &self,
         requests: Vec<ClusterRequest>,
     ) -> Vec<Result<Arc<ClusterResponse>, ClusterError>> {
-        let start = Instant::now();
-        // Requests of a cohort have one deadline.
-        let cohorts = requests.chunk_by(|a, b| a.deadline == b.deadline);
-        let cohorts = cohorts.flat_map(|same| same.chunks(COHORT));
-        let answers = cohorts.map(|cohort| self.cohort(cohort, start));
-        let answers: Vec<Vec<_>> =
-            stream::iter(answers.collect::<Vec<_>>()).buffered(COHORTS).collect().await;
-        answers.into_iter().flatten().collect()
+        by_cohort(&requests, None, |cohort, start| self.cohort(cohort, start)).await
+    }
+
+    /// The same for a batch that somebody waits for as a whole: the time of all requests begins now.
+    pub(crate) async fn search_at_once(
+        &self,
+        requests: Vec<ClusterRequest>,
+    ) -> Vec<Result<Arc<ClusterResponse>, ClusterError>> {
+        let start = Some(Instant::now());
+        by_cohort(&requests, start, |cohort, start| self.cohort(cohort, start)).await
     }
 
     async fn cohort(
@@ -205,41 +204,64 @@ impl Aggregator {
         requests: &[ClusterRequest],
         start: Instant,
     ) -> Vec<Result<Arc<ClusterResponse>, ClusterError>> {
-        let deadline = requests.first().and_then(|request| request.deadline);
-        let until = deadline.and_then(|deadline| start.checked_add(deadline));
-        let inner = &*self.0;
-        let fail =
-            |error: &dyn Fn() -> ClusterError| requests.iter().map(|_| Err(error())).collect();
-        for _ in 0..TRIES {
-            let view = match inner.view() {
-                Ok(view) => view,
-                Err(error) => {
-                    let reason = error.to_string();
-                    return fail(&|| ClusterError::NoNodes(reason.clone()));
-                }
-            };
-            let gathering = Gathering { view: &view, hedges: &inner.hedges, until };
-            let shard_times = inner.shard_times.as_deref();
-            let cohort = Cohort { gathering, cache: Some(&inner.cache), shard_times };
-            match cohort.answer(requests).await {
-                Ok(answers) => return answers,
-                Err(Halted::Stale) => {
-                    // Whatever is wrong now is told by the next try.
-                    let _ = inner.look_again(&view).await;
-                }
-                Err(Halted::Failed(error)) => {
-                    let reason = error.to_string();
-                    return fail(&|| match &error {
-                        ClusterError::Query(error) => ClusterError::Query(error.clone()),
-                        ClusterError::Refused { shard, reason } => {
-                            ClusterError::Refused { shard: *shard, reason: reason.clone() }
+        let (deadline, is_strict) = requests
+            .first()
+            .map_or((None, false), |request| (request.deadline, !request.allow_partial));
+        self.timed(requests, Times::new(start, deadline, is_strict, self.0.call)).await
+    }
+
+    /// Boxed since it divides what does not fit into a message.
+    fn timed<'a>(
+        &'a self,
+        requests: &'a [ClusterRequest],
+        times: Times,
+    ) -> BoxFuture<'a, Vec<Result<Arc<ClusterResponse>, ClusterError>>> {
+        Box::pin(async move {
+            let inner = &*self.0;
+            let fail =
+                |error: &dyn Fn() -> ClusterError| requests.iter().map(|_| Err(error())).collect();
+            for _ in 0..TRIES {
+                let view = match inner.view() {
+                    Ok(view) => view,
+                    Err(error) => {
+                        let reason = error.to_string();
+                        return fail(&|| ClusterError::NoNodes(reason.clone()));
+                    }
+                };
+                let gathering = Gathering { view: &view, hedges: &inner.hedges, times };
+                let shard_times = inner.shard_times.as_deref();
+                let cohort = Cohort { gathering, cache: Some(&inner.cache), shard_times };
+                match cohort.answer(requests).await {
+                    Ok(answers) => return answers,
+                    Err(Halted::Stale) => {
+                        // Whatever is wrong now is told by the next try, if there is time for it.
+                        if within(times.until, inner.look_again(&view)).await.is_none() {
+                            break;
                         }
-                        _ => ClusterError::Setup(reason.clone()),
-                    });
+                    }
+                    Err(Halted::Failed(ClusterError::TooLarge { .. })) if requests.len() > 1 => {
+                        let (first, second) = requests.split_at(requests.len() / 2);
+                        let mut answers = self.timed(first, times).await;
+                        answers.extend(self.timed(second, times).await);
+                        return answers;
+                    }
+                    Err(Halted::Failed(error)) => {
+                        let reason = error.to_string();
+                        return fail(&|| match &error {
+                            ClusterError::Query(error) => ClusterError::Query(error.clone()),
+                            ClusterError::Refused { shard, reason } => {
+                                ClusterError::Refused { shard: *shard, reason: reason.clone() }
+                            }
+                            ClusterError::TooLarge { shard, reason } => {
+                                ClusterError::TooLarge { shard: *shard, reason: reason.clone() }
+                            }
+                            _ => ClusterError::Setup(reason.clone()),
+                        });
+                    }
                 }
             }
-        }
-        fail(&|| ClusterError::Unsettled)
+            fail(&|| ClusterError::Unsettled)
+        })
     }
 
     /// How long each node that answers takes to say how it is, some times in a row: a call without a search.
@@ -275,7 +297,9 @@ impl Aggregator {
             shards: self.0.shards,
             replicas: view.replicas.iter().map(there).collect(),
             nodes: peers.iter().map(node).collect(),
-            list_problem: self.0.list_problem().clone(),
+            ignored: view.ignored.to_vec(),
+            problem: locked(&self.0.problem).clone(),
+            list_problem: locked(&self.0.list_problem).clone(),
             hedged: self.0.hedges.sent(),
             cache_hits: counts.hits,
             cache_misses: counts.misses,
@@ -283,11 +307,32 @@ impl Aggregator {
     }
 }
 
-/// The addresses in a file.
-fn read(file: &Path) -> Result<Vec<String>, ClusterError> {
-    let text = std::fs::read_to_string(file);
-    let told = |error| ClusterError::Setup(format!("{}: {error}", file.display()));
-    Ok(addresses(&text.map_err(told)?))
+/// Answers requests in cohorts, which have one deadline each and of which some are under way at a time. Their time begins at `start`, or when they are sent.
+async fn by_cohort<'a, T, A>(
+    requests: &'a [ClusterRequest],
+    start: Option<Instant>,
+    answer: impl Fn(&'a [ClusterRequest], Instant) -> A,
+) -> Vec<T>
+where
+    A: Future<Output = Vec<T>>,
+{
+    let is_same = |a: &ClusterRequest, b: &ClusterRequest| {
+        (a.deadline, a.allow_partial) == (b.deadline, b.allow_partial)
+    };
+    let cohorts = requests.chunk_by(is_same).flat_map(|same| same.chunks(COHORT));
+    let answer = &answer;
+    // Nothing in it happens before it is its turn.
+    let answers = cohorts.map(|cohort| async move {
+        let start = start.unwrap_or_else(Instant::now);
+        answer(cohort, start).await
+    });
+    let answers: Vec<Vec<T>> =
+        stream::iter(answers.collect::<Vec<_>>()).buffered(COHORTS).collect().await;
+    answers.into_iter().flatten().collect()
+}
+
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The nodes at these addresses. Those that are known already stay as they are, with what was learned of them.
@@ -311,19 +356,15 @@ impl Inner {
         self.peers.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn list_problem(&self) -> MutexGuard<'_, Option<String>> {
-        self.list_problem.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The nodes of the file, read again, if there is one. A list that cannot be used leaves the one before in its place: it may be half written.
-    fn reread(&self) -> Arc<Vec<Arc<Peer>>> {
+    async fn reread(&self, reader: &mut Reader) -> Arc<Vec<Arc<Peer>>> {
         let known = self.peers();
         let Some(file) = &self.nodes_file else { return known };
-        let found = read(file).and_then(|nodes| {
+        let found = reader.read(file).await.and_then(|nodes| {
             let same = nodes.iter().eq(known.iter().map(|peer| &peer.address));
             if same { Ok(None) } else { peers(&nodes, &known, &self.security).map(Some) }
         });
-        *self.list_problem() = found.as_ref().err().map(ToString::to_string);
+        *locked(&self.list_problem) = found.as_ref().err().map(ToString::to_string);
         match found {
             Ok(Some(peers)) => Arc::new(peers),
             _ => known,
@@ -337,24 +378,24 @@ impl Inner {
 
     /// Asks all nodes what they have, and goes over to what they say together.
     async fn look(&self, limit: Duration) -> Result<(), ClusterError> {
-        let _one = self.looking.lock().await;
-        let peers = self.reread();
+        let mut reader = self.looking.lock().await;
+        let peers = self.reread(&mut reader).await;
         join_all(peers.iter().map(|peer| peer.look(limit))).await;
         let before = self.view.read().unwrap_or_else(PoisonError::into_inner).clone();
         let view = View::of(&peers, self.shards, before.as_ref());
-        let gone_over = view.and_then(|view| self.go_over_to(view, before));
+        *locked(&self.problem) = view.as_ref().err().map(ToString::to_string);
+        let gone_over = view.map(|view| self.go_over_to(view, before));
         // Not before searches ask them: whoever sees a list without a node may end that node.
         *self.peers.write().unwrap_or_else(PoisonError::into_inner) = peers;
         gone_over
     }
 
-    fn go_over_to(&self, view: View, before: Option<View>) -> Result<(), ClusterError> {
+    fn go_over_to(&self, view: View, before: Option<View>) {
         let old = before.map(|before| before.epoch.searcher.snapshot().id());
         if let Some(old) = old.filter(|old| *old != view.epoch.searcher.snapshot().id()) {
             self.cache.forget(old);
         }
         *self.view.write().unwrap_or_else(PoisonError::into_inner) = Some(view);
-        Ok(())
     }
 
     /// The same for a search that found shards replaced, unless another one did so meanwhile.
@@ -374,7 +415,99 @@ async fn watch(of: Weak<Inner>, every: Duration) {
     loop {
         tokio::time::sleep(every).await;
         let Some(inner) = of.upgrade() else { return };
-        // If no node answers, what was known stays, and searches say what is missing.
+        // If no node answers, what was known stays, the status has the reason, and searches say what is missing.
         let _ = inner.look(LOOK).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpseek::{Document, Index, IndexOptions};
+
+    use super::*;
+    use crate::node::{Node, NodeOptions};
+    use crate::serve::{NodeServer, runtime};
+
+    fn requests(n: usize) -> Vec<ClusterRequest> {
+        let deadline = Some(Duration::from_secs(1));
+        vec![ClusterRequest { deadline, ..ClusterRequest::new("fig") }; n]
+    }
+
+    #[test]
+    fn the_time_of_a_cohort_begins_when_it_is_sent() {
+        let runtime = runtime().unwrap();
+        let all = requests(3 * COHORTS * COHORT);
+        let answer = |cohort: &[ClusterRequest], start: Instant| {
+            let requests = cohort.len();
+            async move {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+                vec![(start, Instant::now()); requests]
+            }
+        };
+        let times = runtime.block_on(by_cohort(&all, None, answer));
+        assert_eq!(times.len(), all.len());
+        let cohorts: Vec<_> = times.iter().step_by(COHORT).collect();
+        // One that could not be sent before another one ended began no sooner.
+        let mut pairs = cohorts.iter().zip(&cohorts[COHORTS..]);
+        assert!(pairs.all(|((_, ended), (begun, _))| begun >= ended));
+        let start = Instant::now();
+        let times = runtime.block_on(by_cohort(&all, Some(start), answer));
+        assert!(times.iter().all(|(begun, _)| *begun == start));
+    }
+
+    #[test]
+    fn a_look_at_the_nodes_does_not_outlast_the_deadline() {
+        let folder = tempfile::tempdir().unwrap();
+        let index = |name: &str, texts: &[&str]| {
+            let dir = folder.path().join(name);
+            let index = Index::create_with(&dir, IndexOptions::new()).unwrap();
+            let mut writer = index.writer().unwrap();
+            for (number, text) in texts.iter().enumerate() {
+                writer.add(Document::new(number.to_string(), "", *text)).unwrap();
+            }
+            writer.commit().unwrap();
+            dir
+        };
+        let node = Arc::new(Node::new(NodeOptions::default()));
+        node.replace(0, 1, &index("before", &["fig"])).unwrap();
+        let server =
+            NodeServer::start(node.clone(), "127.0.0.1:0", Security::default(), false).unwrap();
+        let address = server.address().to_string();
+        let (end, ended) = tokio::sync::oneshot::channel::<()>();
+        let serving = std::thread::spawn(move || {
+            server.run_until(async {
+                let _ = ended.await;
+            })
+        });
+        runtime().unwrap().block_on(async {
+            let hour = Duration::from_secs(3600);
+            let options =
+                AggregatorOptions { look_every: hour, ..AggregatorOptions::new(vec![address], 1) };
+            let aggregator = Aggregator::connect(options).await.unwrap();
+            // Statistics have to be gathered anew, and whoever looks at the nodes now does so for ever.
+            node.replace(0, 1, &index("after", &["fig", "plum"])).unwrap();
+            let look = aggregator.0.looking.lock().await;
+            let deadline = Some(Duration::from_secs(3));
+            let request = ClusterRequest { deadline, ..ClusterRequest::new("fig") };
+            let answer = aggregator.search(request.clone()).await;
+            assert!(matches!(answer, Err(ClusterError::Unsettled)), "{answer:?}");
+            drop(look);
+            let request = ClusterRequest { deadline: Some(hour), ..request };
+            assert_eq!(aggregator.search(request).await.unwrap().coverage.documents, 2);
+        });
+        drop(end);
+        serving.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn requests_of_a_cohort_are_alike() {
+        let mut all = requests(3);
+        all[1].allow_partial = false;
+        all[2].deadline = None;
+        let answer = |cohort: &[ClusterRequest], _: Instant| {
+            std::future::ready(vec![cohort.len(); cohort.len()])
+        };
+        let sizes = runtime().unwrap().block_on(by_cohort(&all, None, answer));
+        assert_eq!(sizes, [1, 1, 1]);
     }
 }

@@ -8,11 +8,21 @@ use std::time::{Duration, Instant};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tonic::{Code, Status};
 
-use crate::peer::{Client, Peer};
+use crate::error::with_causes;
+use crate::peer::{Begun, Peer};
 
-/// Rounds over all replicas, at most, and the pause between them.
+/// Rounds over all replicas, at least.
 const ROUNDS: u32 = 3;
+
+/// The pause after the first round; each is twice as long as the one before, up to the longest.
 const PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+
+/// For how long replicas that fail are asked again by a request without a deadline: a node that is started again is there within that.
+const AGAIN: Duration = Duration::from_secs(3);
+
+/// A shard all of whose replicas have failed for this long is not waited for if a partial answer will do, or else every answer would take until its deadline as long as a machine is away.
+const LOST: Duration = Duration::from_secs(10);
 
 /// How long a replica is waited for before another is asked too, as long as it is not known how long it usually takes: a part of the time that is left, and at most this.
 const HEDGE_SHARE: u32 = 4;
@@ -32,6 +42,8 @@ pub(crate) enum Unanswered {
     Stale,
     /// The request itself is refused.
     Refused(String),
+    /// The request or its answer does not fit into a message.
+    TooLarge(String),
     /// No replica answered in time.
     Missing(String),
 }
@@ -61,109 +73,215 @@ impl Hedges {
     }
 }
 
-/// Asks the replicas of a shard. `call` gets the time that the node may take, if it is limited.
+/// How long a request may take, and what it does with its time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    /// When its time is up, if it is limited.
+    pub(crate) until: Option<Instant>,
+    /// Until when replicas that fail are asked again.
+    again: Instant,
+    /// Whether only a complete answer will do.
+    is_strict: bool,
+    /// How long a node may take for one query.
+    call: Duration,
+}
+
+impl Times {
+    /// Of a request that begins now. If a partial answer will do, half of its time is left for that.
+    pub(crate) fn new(
+        start: Instant,
+        deadline: Option<Duration>,
+        is_strict: bool,
+        call: Duration,
+    ) -> Self {
+        let share = if is_strict { 0.95 } else { 0.5 };
+        let again = deadline.map_or(AGAIN, |deadline| deadline.mul_f64(share));
+        let again = start.checked_add(again).unwrap_or(start + AGAIN);
+        let until = deadline.and_then(|deadline| start.checked_add(deadline));
+        Times { until, again, is_strict, call }
+    }
+
+    /// How long one node is waited for. Further queries take a tenth of the first one's time each.
+    fn limit(&self, queries: usize) -> Duration {
+        let further = u32::try_from(queries.saturating_sub(1)).unwrap_or(u32::MAX);
+        self.call.saturating_add((self.call / 10).saturating_mul(further))
+    }
+}
+
+/// Why a round over the replicas of a shard gave no answer.
+enum Failed {
+    /// And another one would not either.
+    Finally(Unanswered),
+    Yet {
+        /// What the last one said; none if none could be asked.
+        reason: Option<String>,
+        is_stale: bool,
+        /// Whether it may be different soon.
+        may_pass: bool,
+    },
+}
+
+/// A call that has no answer yet.
+struct Open {
+    peer: Arc<Peer>,
+    begun: Instant,
+    /// Whether it tries a node that failed before.
+    tries: bool,
+}
+
+/// Asks the replicas of a shard until one answers, in rounds: at least a few, and more as long as it makes sense to wait. `queries` is how many are searched for, 0 if the call asks for something else; `call` gets the time that the node may take, if it is limited.
 pub(crate) async fn ask<R, F, A>(
     replicas: &[Arc<Peer>],
     queries: usize,
-    until: Option<Instant>,
+    times: Times,
     hedges: &Hedges,
     call: F,
 ) -> Result<R, Unanswered>
 where
-    F: Fn(Client, Option<Duration>) -> A,
+    F: Fn(Arc<Peer>, Option<Duration>) -> A,
     A: Future<Output = Result<R, Status>>,
 {
     hedges.calls.fetch_add(1, Ordering::Relaxed);
-    let (mut reason, mut stale) = ("no node has it".to_owned(), false);
-    for round in 0..ROUNDS {
-        let mut waiting: Vec<Arc<Peer>> =
-            replicas.iter().filter(|peer| peer.is_usable()).cloned().collect();
-        // The best comes last.
-        waiting.sort_by_key(|peer| std::cmp::Reverse(peer.load()));
-        if waiting.is_empty()
-            && let Some(peer) = replicas.first()
-            && round == 0
-        {
-            reason = format!(
-                "{}: {}",
-                peer.address,
-                peer.reason().unwrap_or_else(|| "it failed again and again".into())
-            );
+    let Some(first) = replicas.first() else {
+        return Err(Unanswered::Missing("no node has it".to_owned()));
+    };
+    let (mut told, mut pause, mut rounds) = (None, PAUSE, 0);
+    loop {
+        let (reason, is_stale, may_pass) =
+            match round(replicas, queries, times, hedges, &call).await {
+                Ok(answer) => return Ok(answer),
+                Err(Failed::Finally(unanswered)) => return Err(unanswered),
+                Err(Failed::Yet { reason, is_stale, may_pass }) => (reason, is_stale, may_pass),
+            };
+        if is_stale {
+            return Err(Unanswered::Stale);
         }
-        let mut asked = FuturesUnordered::new();
-        let mut open: Vec<(Arc<Peer>, Instant)> = Vec::new();
-        let mut may_hedge = true;
-        while !(waiting.is_empty() && asked.is_empty()) {
-            if asked.is_empty()
-                && let Some(peer) = waiting.pop()
-            {
-                asked.push(one(peer.clone(), queries, until, &call));
-                open.push((peer, Instant::now()));
+        told = reason.or(told);
+        rounds += 1;
+        let next = Instant::now() + pause;
+        let may_return = || times.is_strict || replicas.iter().any(|peer| peer.gone_for() < LOST);
+        let goes_on = rounds < ROUNDS || (may_pass && next < times.again && may_return());
+        if !goes_on || times.until.is_some_and(|until| next >= until) {
+            let unknown = || {
+                let why = first.reason().unwrap_or_else(|| "it failed again and again".to_owned());
+                format!("{}: {why}", first.address)
+            };
+            return Err(Unanswered::Missing(told.unwrap_or_else(unknown)));
+        }
+        tokio::time::sleep(pause).await;
+        pause = (2 * pause).min(LONGEST_PAUSE);
+    }
+}
+
+/// Asks each replica once at most.
+async fn round<R, F, A>(
+    replicas: &[Arc<Peer>],
+    queries: usize,
+    times: Times,
+    hedges: &Hedges,
+    call: &F,
+) -> Result<R, Failed>
+where
+    F: Fn(Arc<Peer>, Option<Duration>) -> A,
+    A: Future<Output = Result<R, Status>>,
+{
+    let mut waiting: Vec<Arc<Peer>> =
+        replicas.iter().filter(|peer| peer.is_usable()).cloned().collect();
+    // The best comes last.
+    waiting.sort_by_key(|peer| std::cmp::Reverse(peer.load()));
+    let (mut reason, mut is_stale, mut may_pass) = (None, false, waiting.is_empty());
+    let send = |peer: Arc<Peer>| {
+        let begun = peer.begin(queries);
+        let open = Open { peer: peer.clone(), begun: Instant::now(), tries: begun.tries };
+        (open, one(peer, begun, queries, times, call))
+    };
+    let mut asked = FuturesUnordered::new();
+    let mut open: Vec<Open> = Vec::new();
+    let (mut may_hedge, limit) = (true, times.limit(queries));
+    while !(waiting.is_empty() && asked.is_empty()) {
+        if asked.is_empty()
+            && let Some(peer) = waiting.pop()
+        {
+            let (sent, answer) = send(peer);
+            open.push(sent);
+            asked.push(answer);
+        }
+        let hedge = async {
+            match open.last() {
+                Some(last) if !waiting.is_empty() => {
+                    let patience = match may_hedge {
+                        true => patience(&last.peer, queries, times.until).min(limit),
+                        false => limit,
+                    };
+                    tokio::time::sleep_until((last.begun + patience).into()).await;
+                }
+                _ => std::future::pending().await,
             }
-            let hedge = async {
-                match (open.last(), may_hedge && !waiting.is_empty()) {
-                    (Some((peer, begun)), true) => {
-                        tokio::time::sleep_until((*begun + patience(peer, queries, until)).into())
-                            .await;
+        };
+        let time = async {
+            match times.until {
+                Some(until) => tokio::time::sleep_until(until.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            Some((peer, answer)) = asked.next() => {
+                open.retain(|other| !Arc::ptr_eq(&other.peer, &peer));
+                let status = match answer {
+                    Ok(answer) => {
+                        // Whoever was asked earlier and has no answer yet is slow.
+                        open.iter().for_each(|slow| slow.peer.failed());
+                        return Ok(answer);
                     }
-                    _ => std::future::pending().await,
-                }
-            };
-            let time = async {
-                match until {
-                    Some(until) => tokio::time::sleep_until(until.into()).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                biased;
-                Some((peer, answer)) = asked.next() => {
-                    open.retain(|(other, _)| !Arc::ptr_eq(other, &peer));
-                    match answer {
-                        Ok(answer) => {
-                            // Whoever was asked earlier and has no answer yet is slow.
-                            open.iter().for_each(|(slow, _)| slow.failed());
-                            return Ok(answer);
-                        }
-                        Err(status) => {
-                            reason = format!("{}: {}", peer.address, status.message());
-                            match status.code() {
-                                Code::Aborted => return Err(Unanswered::Stale),
-                                Code::NotFound => stale = true,
-                                Code::InvalidArgument => return Err(Unanswered::Refused(reason)),
-                                Code::ResourceExhausted => {}
-                                _ => peer.failed(),
-                            }
-                        }
+                    Err(status) => status,
+                };
+                let why = format!("{}: {}", peer.address, with_causes(&status));
+                match status.code() {
+                    Code::Aborted => return Err(Failed::Finally(Unanswered::Stale)),
+                    Code::InvalidArgument => return Err(Failed::Finally(Unanswered::Refused(why))),
+                    // Another replica's answer is as large, and the node is well.
+                    Code::OutOfRange => return Err(Failed::Finally(Unanswered::TooLarge(why))),
+                    Code::NotFound => is_stale = true,
+                    Code::ResourceExhausted => may_pass = true,
+                    Code::DataLoss
+                    | Code::PermissionDenied
+                    | Code::Unauthenticated
+                    | Code::Unimplemented => peer.failed(),
+                    _ => {
+                        peer.failed();
+                        may_pass = true;
                     }
                 }
-                () = time => {
-                    open.iter().for_each(|(slow, _)| slow.failed());
-                    let slow: Vec<&str> = open.iter().map(|(peer, _)| peer.address.as_str()).collect();
-                    let names = if slow.is_empty() { reason } else { slow.join(", ") };
-                    return Err(Unanswered::Missing(format!("no answer in time: {names}")));
-                }
-                () = hedge => match hedges.admit() {
+                reason = Some(why);
+            }
+            () = time => {
+                open.iter().for_each(|slow| slow.peer.failed());
+                let slow: Vec<&str> = open.iter().map(|slow| slow.peer.address.as_str()).collect();
+                let names = match reason {
+                    Some(reason) if slow.is_empty() => reason,
+                    _ => slow.join(", "),
+                };
+                let missing = Unanswered::Missing(format!("no answer in time: {names}"));
+                return Err(Failed::Finally(missing));
+            }
+            () = hedge => {
+                // A node that is only tried, or takes longer than a node may, is no sign of too much to do.
+                let is_free = |last: &Open| last.begun.elapsed() >= limit || (last.tries && hedges.allowed);
+                match open.last().is_some_and(is_free) || hedges.admit() {
                     true => {
                         if let Some(peer) = waiting.pop() {
-                            asked.push(one(peer.clone(), queries, until, &call));
-                            open.push((peer, Instant::now()));
+                            let (sent, answer) = send(peer);
+                            open.push(sent);
+                            asked.push(answer);
                         }
                     }
                     false => may_hedge = false,
-                },
+                }
             }
         }
-        let over = until.is_some_and(|until| Instant::now() + PAUSE >= until);
-        if stale || over || round + 1 == ROUNDS {
-            break;
-        }
-        tokio::time::sleep(PAUSE * (round + 1)).await;
     }
-    match stale {
-        true => Err(Unanswered::Stale),
-        false => Err(Unanswered::Missing(reason)),
-    }
+    Err(Failed::Yet { reason, is_stale, may_pass })
 }
 
 /// How long a replica is waited for before another is asked.
@@ -175,24 +293,150 @@ fn patience(peer: &Peer, queries: usize, until: Option<Instant>) -> Duration {
     peer.usual(queries).unwrap_or_else(unknown).max(HEDGE_LEAST)
 }
 
-/// Asks one replica.
+/// Asks one replica. A request that has all the time does not wait for ever for a node that hangs; one with a deadline leaves it to the node to be done by then.
 async fn one<R, F, A>(
     peer: Arc<Peer>,
+    _begun: Begun,
     queries: usize,
-    until: Option<Instant>,
+    times: Times,
     call: &F,
 ) -> (Arc<Peer>, Result<R, Status>)
 where
-    F: Fn(Client, Option<Duration>) -> A,
+    F: Fn(Arc<Peer>, Option<Duration>) -> A,
     A: Future<Output = Result<R, Status>>,
 {
-    let _begun = peer.begin(queries);
     let start = Instant::now();
     // The answer has to come back as well.
-    let left = until.map(|until| until.saturating_duration_since(start).mul_f64(0.95));
-    let answer = call(peer.client(), left).await;
+    let left = times.until.map(|until| until.saturating_duration_since(start).mul_f64(0.95));
+    let answer = call(peer.clone(), left);
+    let answer = match (left, times.limit(queries)) {
+        (Some(_), _) => answer.await,
+        (None, limit) => tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| {
+            Err(Status::deadline_exceeded(format!("no answer within {limit:?}")))
+        }),
+    };
     if answer.is_ok() {
         peer.succeeded(queries, start.elapsed());
     }
     (peer, answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+
+    use super::*;
+    use crate::security::Security;
+    use crate::serve::runtime;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    fn peers(n: u16) -> Vec<Arc<Peer>> {
+        let peer = |n| Peer::new(&format!("127.0.0.1:{}", 1 + n), &Security::default()).unwrap();
+        (0..n).map(|n| Arc::new(peer(n))).collect()
+    }
+
+    /// What `call` answers for replicas; none is no answer at all.
+    fn asked(
+        replicas: &[Arc<Peer>],
+        times: Times,
+        hedges: &Hedges,
+        call: impl Fn(&Peer) -> Option<Result<u32, Status>>,
+    ) -> Result<u32, Unanswered> {
+        let answer = |peer: Arc<Peer>, _: Option<Duration>| {
+            let answer = call(&peer);
+            async move {
+                match answer {
+                    Some(answer) => answer,
+                    None => std::future::pending().await,
+                }
+            }
+        };
+        tokio::runtime::Handle::current().block_on(ask(replicas, 1, times, hedges, answer))
+    }
+
+    #[test]
+    fn a_node_that_hangs_is_not_waited_for_without_end() {
+        let runtime = runtime().unwrap();
+        let _inside = runtime.enter();
+        let replicas = peers(2);
+        let call = |peer: &Peer| (peer.address == replicas[0].address).then_some(Ok(1));
+        let times =
+            |deadline| Times::new(Instant::now(), deadline, false, Duration::from_millis(20));
+        // The last one is asked first, and no other may be asked because of time.
+        let none = Hedges::new(false);
+        assert_eq!(asked(&replicas, times(None), &none, call).unwrap(), 1);
+        assert_eq!(asked(&replicas, times(Some(HOUR)), &none, call).unwrap(), 1);
+        let alone = &replicas[1..];
+        alone[0].is_gone_since(Instant::now().checked_sub(2 * LOST));
+        let missing = asked(alone, times(None), &none, call).err().unwrap();
+        assert!(
+            matches!(&missing, Unanswered::Missing(why) if why.contains("no answer within 20ms")),
+            "{missing:?}"
+        );
+    }
+
+    #[test]
+    fn further_queries_have_further_time() {
+        let times = Times::new(Instant::now(), None, false, Duration::from_secs(10));
+        assert_eq!([1, 2, 64].map(|n| times.limit(n).as_secs()), [10, 11, 73]);
+    }
+
+    #[test]
+    fn a_replica_is_asked_again_as_long_as_there_is_time() {
+        let runtime = runtime().unwrap();
+        let _inside = runtime.enter();
+        for is_strict in [false, true] {
+            let (replicas, calls) = (peers(1), AtomicU32::new(0));
+            let call = |_: &Peer| {
+                let n = calls.fetch_add(1, Ordering::Relaxed);
+                Some(if n < 4 { Err(Status::unavailable("it starts")) } else { Ok(n) })
+            };
+            let times = Times::new(Instant::now(), Some(HOUR), is_strict, HOUR);
+            assert_eq!(asked(&replicas, times, &Hedges::new(true), call).unwrap(), 4);
+        }
+    }
+
+    #[test]
+    fn what_will_not_pass_is_not_waited_for() {
+        let runtime = runtime().unwrap();
+        let _inside = runtime.enter();
+        let calls = AtomicU32::new(0);
+        let ask_for = |status: &dyn Fn() -> Status, gone: Duration, deadline: Duration| {
+            let replicas = peers(1);
+            replicas[0].is_gone_since(Instant::now().checked_sub(gone));
+            calls.store(0, Ordering::Relaxed);
+            let times = Times::new(Instant::now(), Some(deadline), false, HOUR);
+            let call = |_: &Peer| {
+                calls.fetch_add(1, Ordering::Relaxed);
+                Some(Err(status()))
+            };
+            let missing = asked(&replicas, times, &Hedges::new(true), call);
+            assert!(matches!(missing, Err(Unanswered::Missing(_))), "{missing:?}");
+            calls.load(Ordering::Relaxed)
+        };
+        let gone = || Status::unavailable("nobody is there");
+        assert_eq!(ask_for(&gone, 2 * LOST, HOUR), ROUNDS);
+        assert_eq!(ask_for(&|| Status::data_loss("damage"), Duration::ZERO, HOUR), ROUNDS);
+        // The other half of the time is for the rest of the answer.
+        let start = Instant::now();
+        let times = Times::new(start, Some(HOUR), false, HOUR);
+        assert_eq!((times.again - start, times.until), (HOUR / 2, Some(start + HOUR)));
+        let times = Times::new(start, None, true, HOUR);
+        assert_eq!((times.again - start, times.until), (AGAIN, None));
+    }
+
+    #[test]
+    fn an_answer_that_is_too_large_is_no_failure_of_the_node() {
+        let runtime = runtime().unwrap();
+        let _inside = runtime.enter();
+        let replicas = peers(1);
+        for _ in 0..10 {
+            let times = Times::new(Instant::now(), None, false, HOUR);
+            let large = |_: &Peer| Some(Err(Status::out_of_range("message length too large")));
+            let answer = asked(&replicas, times, &Hedges::new(true), large);
+            assert!(matches!(answer, Err(Unanswered::TooLarge(_))), "{answer:?}");
+            assert!(replicas[0].is_usable() && !replicas[0].begin(1).tries);
+        }
+    }
 }

@@ -156,7 +156,7 @@ impl Cohort<'_> {
         let mut left = Vec::new();
         for (planned, answered) in following {
             // Who computes it may have more time than there is here, or may have given up.
-            match within(self.gathering.until, answered).await {
+            match within(self.gathering.times.until, answered).await {
                 Some(Ok(response)) => outcomes[planned.at] = Some(Ok(response)),
                 _ => left.push(planned),
             }
@@ -270,10 +270,11 @@ impl Cohort<'_> {
         number: u32,
         request: &proto::SearchRequest,
     ) -> Result<proto::SearchResponse, crate::asking::Unanswered> {
-        let Gathering { view, hedges, until } = self.gathering;
+        let Gathering { view, hedges, times } = self.gathering;
         let shard = view.epoch.shards[number as usize].as_ref().map(|of| of.id);
         let (replicas, wanted) = (&view.replicas[number as usize], request.queries.len());
-        ask(replicas, wanted, until, hedges, |mut client, left: Option<Duration>| {
+        ask(replicas, wanted, times, hedges, |peer, left: Option<Duration>| {
+            let mut client = peer.client();
             // A deadline of 0 would be none.
             let deadline = left.map_or(0, |left| left.as_micros().clamp(1, u64::MAX.into()) as u64);
             let request = proto::SearchRequest { shard, deadline, ..request.clone() };
@@ -297,7 +298,7 @@ fn is_sound(answer: &proto::Answer) -> bool {
 }
 
 /// What a future gives, unless the time is up before.
-async fn within<T>(until: Option<Instant>, of: impl Future<Output = T>) -> Option<T> {
+pub(crate) async fn within<T>(until: Option<Instant>, of: impl Future<Output = T>) -> Option<T> {
     match until {
         Some(until) => tokio::time::timeout_at(until.into(), of).await.ok(),
         None => Some(of.await),

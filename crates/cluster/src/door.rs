@@ -21,7 +21,7 @@ pub struct DoorLimits {
     pub k: usize,
     /// Queries of a batch. Default: 10,000.
     pub batch: usize,
-    /// Hits of all queries of a batch together. Default: any number.
+    /// Hits of all queries of a request together. Default: 1,000,000.
     pub hits: usize,
     /// Bytes of the text of a query. Default: any number.
     pub query_bytes: usize,
@@ -36,7 +36,7 @@ impl Default for DoorLimits {
         DoorLimits {
             k: 100_000,
             batch: 10_000,
-            hits: usize::MAX,
+            hits: 1_000_000,
             query_bytes: usize::MAX,
             deadline: None,
             waited: Duration::ZERO,
@@ -129,11 +129,27 @@ impl From<ClusterError> for Refused {
     fn from(error: ClusterError) -> Self {
         let status = match &error {
             ClusterError::Query(warpseek::ExecError::NoAnswer) => 500,
-            ClusterError::Query(_) | ClusterError::Unsupported(_) => 400,
+            ClusterError::Query(_)
+            | ClusterError::Unsupported(_)
+            | ClusterError::TooLarge { .. } => 400,
             ClusterError::Incomplete(_) | ClusterError::NoNodes(_) | ClusterError::Unsettled => 503,
             _ => 500,
         };
         Refused { status, reason: error.to_string() }
+    }
+}
+
+impl DoorLimits {
+    /// Refuses requests that ask for too many hits together, which all shards may have to send.
+    fn check_hits(&self, requests: &[ClusterRequest]) -> Result<(), Refused> {
+        let hits = requests.iter().fold(0usize, |sum, request| sum.saturating_add(request.k));
+        match hits > self.hits {
+            true => {
+                let most = self.hits;
+                Err(bad(format!("the request asks for {hits} hits; at most {most} are allowed")))
+            }
+            false => Ok(()),
+        }
     }
 }
 
@@ -170,6 +186,7 @@ impl Aggregator {
     ) -> Result<Answered, Refused> {
         let asked: Asked = serde_json::from_slice(body).map_err(bad)?;
         let request = asked.request(self.syntax()?, limits)?;
+        limits.check_hits(std::slice::from_ref(&request))?;
         let (query, k) = (text(&request), request.k);
         let response: Arc<ClusterResponse> = self.search(request).await?;
         let searched = Searched { query, k, is_complete: response.coverage.is_complete() };
@@ -191,15 +208,11 @@ impl Aggregator {
         let syntax = self.syntax()?;
         let requests = asked.queries.into_iter().map(|asked| asked.request(syntax, limits));
         let requests = requests.collect::<Result<Vec<_>, _>>()?;
-        let hits = requests.iter().fold(0usize, |sum, request| sum.saturating_add(request.k));
-        if hits > limits.hits {
-            let most = limits.hits;
-            return Err(bad(format!("the batch asks for {hits} hits; at most {most} are allowed")));
-        }
+        limits.check_hits(&requests)?;
         let asked: Vec<(String, usize)> =
             requests.iter().map(|request| (text(request), request.k)).collect();
         let (mut answers, mut searches) = (Vec::with_capacity(asked.len()), Vec::new());
-        for (answer, (query, k)) in self.search_batch(requests).await.into_iter().zip(asked) {
+        for (answer, (query, k)) in self.search_at_once(requests).await.into_iter().zip(asked) {
             answers.push(match answer {
                 Ok(response) => {
                     let is_complete = response.coverage.is_complete();
@@ -280,6 +293,20 @@ mod tests {
     fn asked(body: &str, limits: &DoorLimits) -> Result<ClusterRequest, Refused> {
         let asked: Asked = serde_json::from_str(body).map_err(bad)?;
         asked.request(false, limits)
+    }
+
+    #[test]
+    fn hits_of_a_request_are_limited() {
+        let of = |k| ClusterRequest { k, ..ClusterRequest::new("fig") };
+        let limits = DoorLimits::default();
+        // As many queries as there may be, with the hits of a query where nothing else is said.
+        assert!(limits.check_hits(&vec![of(10); limits.batch]).is_ok());
+        let mut most = vec![of(limits.k); limits.hits / limits.k];
+        assert!(limits.check_hits(&most).is_ok());
+        most.push(of(1));
+        let refused = limits.check_hits(&most).unwrap_err();
+        assert!(refused.status == 400 && refused.reason.contains("1000001 hits"), "{refused:?}");
+        assert!(limits.check_hits(&[of(usize::MAX), of(1)]).is_err());
     }
 
     #[test]

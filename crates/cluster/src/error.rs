@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use tonic::Status;
 use warpseek::{Error, ExecError};
 
 use crate::request::Coverage;
@@ -99,6 +100,16 @@ pub enum ClusterError {
     /// Shards were replaced again and again while they were asked.
     #[error("the shards were replaced while they were asked; ask again")]
     Unsettled,
+    /// What a shard is asked, or what it answers, does not fit into a message.
+    #[error(
+        "what shard {shard} is asked, or what it answers, is too large ({reason}); ask for fewer hits, or for fewer queries together"
+    )]
+    TooLarge {
+        /// The shard.
+        shard: u32,
+        /// How large it is.
+        reason: String,
+    },
     /// A node refuses what the aggregator sent, which is a bug or a node of another version.
     #[error("a node of shard {shard} refuses the request: {reason}")]
     Refused {
@@ -107,6 +118,24 @@ pub enum ClusterError {
         /// What the node says.
         reason: String,
     },
+}
+
+/// What an error says, and what its causes say that is not in it: that a connection failed, and that it was refused.
+pub(crate) fn with_causes(status: &Status) -> String {
+    let mut told = match status.message() {
+        "" => status.code().to_string(),
+        message => message.to_owned(),
+    };
+    let mut cause = std::error::Error::source(status);
+    while let Some(error) = cause {
+        let text = error.to_string();
+        // Wrappers repeat what they wrap, and some say no more than that there was an error.
+        if !text.is_empty() && text != "transport error" && !told.contains(&text) {
+            told = format!("{told}: {text}");
+        }
+        cause = error.source();
+    }
+    told
 }
 
 impl From<Error> for ClusterError {

@@ -1,12 +1,10 @@
 //! Statistics of the collection for some queries.
 
-use std::time::Instant;
-
 use futures_util::future::join_all;
 use tonic::{Request, Status};
 use warpseek::CollectionStatistics;
 
-use crate::asking::{Hedges, Unanswered, ask};
+use crate::asking::{Hedges, Times, Unanswered, ask};
 use crate::error::ClusterError;
 use crate::proto;
 use crate::request::MissingShard;
@@ -31,12 +29,12 @@ pub(crate) enum Halted {
     Failed(ClusterError),
 }
 
-/// Who gathers, and until when.
+/// Who gathers, and for how long.
 #[derive(Clone, Copy)]
 pub(crate) struct Gathering<'a> {
     pub(crate) view: &'a View,
     pub(crate) hedges: &'a Hedges,
-    pub(crate) until: Option<Instant>,
+    pub(crate) times: Times,
 }
 
 impl Gathering<'_> {
@@ -75,7 +73,8 @@ impl Gathering<'_> {
             match shard {
                 Some(_) => there.push(number),
                 None => {
-                    missing.push(MissingShard { shard: number, reason: "no node has it".into() });
+                    let reason = self.view.why_missing(number);
+                    missing.push(MissingShard { shard: number, reason });
                 }
             }
         }
@@ -124,8 +123,8 @@ impl Gathering<'_> {
                 let shard = self.view.epoch.shards[number as usize].as_ref().map(|of| of.id);
                 let replicas = &self.view.replicas[number as usize];
                 let request = proto::FrequenciesRequest { shard, terms: message };
-                let answer = ask(replicas, 1, self.until, self.hedges, |mut client, _| {
-                    let request = Request::new(request.clone());
+                let answer = ask(replicas, 0, self.times, self.hedges, |peer, _| {
+                    let (mut client, request) = (peer.client(), Request::new(request.clone()));
                     async move {
                         let answer = client.frequencies(request).await?.into_inner().documents;
                         match answer.len() == wanted {
@@ -155,6 +154,9 @@ pub(crate) fn halted(shard: u32, unanswered: Unanswered) -> Result<MissingShard,
     match unanswered {
         Unanswered::Stale => Err(Halted::Stale),
         Unanswered::Refused(reason) => Err(Halted::Failed(ClusterError::Refused { shard, reason })),
+        Unanswered::TooLarge(reason) => {
+            Err(Halted::Failed(ClusterError::TooLarge { shard, reason }))
+        }
         Unanswered::Missing(reason) => Ok(MissingShard { shard, reason }),
     }
 }

@@ -36,7 +36,7 @@ impl Cluster {
         self.runtime.block_on(self.aggregator.search(request))
     }
 
-    /// Answers many requests, in their order. One that fails does not disturb the others.
+    /// Answers many requests, in their order. One that fails does not disturb the others. They are sent in cohorts, some at a time, and the time of a request begins when its cohort is sent.
     pub fn search_batch(
         &self,
         requests: Vec<ClusterRequest>,

@@ -6,17 +6,19 @@
 //!
 //! What breaks is replaced as long as there is time: another replica is asked when one fails, or takes longer than it usually does. Shards that nobody could answer for are named in [`Coverage`].
 //!
-//! `node`, `shard` and `serve` are a node; `peer` is a node as an aggregator sees it, `view` all of them, `asking` one call with its replacements, `gather` the statistics, `cohort` the answers to some queries, `merge` what shards
+//! `node`, `shard` and `serve` are a node; `peer` is a node as an aggregator sees it, `breaker` when it is left alone, `listing` which nodes there are, `view` what all of them have, `asking` one call with its replacements, `gather` the statistics, `cohort` the answers to some queries, `merge` what shards
 //! answered, `aggregator` all together, `door` what clients ask of it in JSON, and `http` how it listens for that; `wire` translates to and from messages, and `security` has tokens and certificates.
 
 mod aggregator;
 mod asking;
+mod breaker;
 mod cohort;
 mod door;
 mod error;
 mod gather;
 mod handle;
 mod http;
+mod listing;
 mod merge;
 mod node;
 mod peer;
@@ -27,11 +29,12 @@ mod shard;
 mod view;
 mod wire;
 
-pub use aggregator::{Aggregator, AggregatorOptions, ShardTimes, addresses, nodes};
+pub use aggregator::{Aggregator, AggregatorOptions, ShardTimes};
 pub use door::{Answered, Door, DoorLimits, Refused, Searched};
 pub use error::ClusterError;
 pub use handle::Cluster;
 pub use http::HttpServer;
+pub use listing::{addresses, nodes};
 pub use node::{Node, NodeOptions};
 pub use request::{ClusterHit, ClusterRequest, ClusterResponse, Coverage, MissingShard};
 pub use security::{Security, Token};

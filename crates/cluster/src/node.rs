@@ -23,7 +23,7 @@ pub struct NodeOptions {
     pub device: DeviceChoice,
     /// Threads of each shard. Default: one per core.
     pub threads: Option<usize>,
-    /// Queries that may be under way at the same time; more are refused, and the aggregator asks another node. Default: 16,384.
+    /// Queries that may be under way at the same time; more are refused, and the aggregator asks another node. A node without any takes a request of any size. Default: 16,384.
     pub capacity: u32,
 }
 
@@ -130,7 +130,9 @@ impl Node {
             return Err(Status::invalid_argument(reason));
         }
         let (queries, capacity) = (queries as u32, self.options.capacity);
-        let more = |busy: u32| Some(busy + queries).filter(|&busy| busy <= capacity);
+        // An idle node refuses nothing: a cohort with more queries than it takes at a time would be refused for ever.
+        let fits = |all: u32| all <= capacity || all == queries;
+        let more = |busy: u32| Some(busy + queries).filter(|&all| fits(all));
         match self.busy.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
             Ok(_) => Ok(Admitted { node: self.clone(), queries }),
             Err(busy) => Err(Status::resource_exhausted(format!(
@@ -211,6 +213,11 @@ mod tests {
         assert!(node.admit(1).is_ok());
         drop(two);
         assert!(node.admit(3).is_ok());
+        // One that is idle takes more than that, and then nothing.
+        let cohort = node.admit(64).unwrap();
+        assert!(node.admit(1).is_err());
+        drop(cohort);
+        assert!(node.admit(2).is_ok());
         let large =
             Arc::new(Node::new(NodeOptions { capacity: u32::MAX, ..NodeOptions::default() }));
         assert!(large.admit(wire::MAX_QUERIES).is_ok());

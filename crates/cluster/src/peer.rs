@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::error::ClusterError;
+use crate::breaker::Breaker;
+use crate::error::{ClusterError, with_causes};
 use crate::proto;
 use crate::proto::shards_client::ShardsClient;
 use crate::security::{Security, Sending};
@@ -15,13 +16,6 @@ use crate::wire;
 
 /// How calls reach a node.
 pub(crate) type Client = ShardsClient<InterceptedService<Channel, Sending>>;
-
-/// Failures in a row after which a node is left alone for a while.
-const FAILURES: u32 = 3;
-
-/// How long it is left alone at first, and at most: each time twice as long.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
 /// How long a connection may take, and how a hung node is noticed by those who have all the time.
 const CONNECT: Duration = Duration::from_secs(1);
@@ -43,6 +37,8 @@ struct State {
     /// Whether it answered when it was last asked how it is, and why not.
     reachable: bool,
     reason: String,
+    /// Since when it has neither answered a call nor said how it is.
+    gone: Option<Instant>,
     busy: u32,
     breaker: Breaker,
     latencies: Latencies,
@@ -51,6 +47,11 @@ struct State {
 impl Peer {
     /// A node at `host:port`. Nothing is connected yet.
     pub(crate) fn new(address: &str, security: &Security) -> Result<Self, ClusterError> {
+        let port = address.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
+        if !matches!(port, Some(Ok(_))) {
+            let what = format!("node `{address}` has no port; write it as {address}:9300");
+            return Err(ClusterError::Setup(what));
+        }
         let scheme = if security.is_encrypted() { "https" } else { "http" };
         let wrong = |source| ClusterError::Transport { what: format!("node `{address}`"), source };
         let mut endpoint = Endpoint::from_shared(format!("{scheme}://{address}"))
@@ -91,15 +92,18 @@ impl Peer {
         match described {
             Ok(Ok(described)) => {
                 let described = described.into_inner();
+                // It says how it is, which does not show that it answers searches: one of them tries it.
+                if !state.reachable {
+                    state.breaker.is_back(Instant::now());
+                }
+                state.gone = None;
                 state.reachable = !described.draining;
                 state.reason =
                     if described.draining { "the node ends".into() } else { String::new() };
                 state.busy = described.busy;
                 state.described = described.shards;
-                // It answers, so it may be asked again.
-                state.breaker = Breaker::default();
             }
-            Ok(Err(status)) => state.unreachable(status.message().to_owned()),
+            Ok(Err(status)) => state.unreachable(with_causes(&status)),
             Err(_) => state.unreachable(format!("no answer within {limit:?}")),
         }
     }
@@ -132,28 +136,48 @@ impl Peer {
         self.state().latencies.usual(queries)
     }
 
+    /// It answered; only an answer to queries shows that it can search.
     pub(crate) fn succeeded(&self, queries: usize, took: Duration) {
         let mut state = self.state();
-        state.breaker = Breaker::default();
+        if queries > 0 {
+            state.breaker.succeed();
+        }
+        state.gone = None;
         state.latencies.add(queries, took);
     }
 
     /// It failed, or another node was faster although it was asked later.
     pub(crate) fn failed(&self) {
-        self.state().breaker.fail(Instant::now());
+        let (mut state, now) = (self.state(), Instant::now());
+        state.gone.get_or_insert(now);
+        state.breaker.fail(now);
+    }
+
+    /// How long it has failed whatever it was asked.
+    pub(crate) fn gone_for(&self) -> Duration {
+        self.state().gone.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_gone_since(&self, since: Option<Instant>) {
+        self.state().gone = since;
     }
 
     /// Counts queries under way until the guard is dropped.
     pub(crate) fn begin(self: &Arc<Self>, queries: usize) -> Begun {
+        let queries = queries.max(1);
         self.in_flight.fetch_add(queries, Ordering::Relaxed);
-        Begun { peer: self.clone(), queries }
+        let tries = self.state().breaker.begin(Instant::now());
+        Begun { peer: self.clone(), queries, tries }
     }
 }
 
 impl State {
     fn unreachable(&mut self, reason: String) {
+        let now = Instant::now();
         (self.reachable, self.reason) = (false, reason);
-        self.breaker.fail(Instant::now());
+        self.gone.get_or_insert(now);
+        self.breaker.fail(now);
     }
 }
 
@@ -161,34 +185,16 @@ impl State {
 pub(crate) struct Begun {
     peer: Arc<Peer>,
     queries: usize,
+    /// Whether it is the search that tries whether the node answers again.
+    pub(crate) tries: bool,
 }
 
 impl Drop for Begun {
     fn drop(&mut self) {
-        self.peer.in_flight.fetch_sub(self.queries, Ordering::Relaxed);
-    }
-}
-
-/// Keeps requests away from a node that fails them all.
-#[derive(Default)]
-struct Breaker {
-    failures: u32,
-    /// Until when nothing is sent, and how long the pause is.
-    open: Option<(Instant, Duration)>,
-}
-
-impl Breaker {
-    fn admits(&self, now: Instant) -> bool {
-        self.open.is_none_or(|(until, _)| now >= until)
-    }
-
-    fn fail(&mut self, now: Instant) {
-        self.failures += 1;
-        if self.failures < FAILURES || !self.admits(now) {
-            return;
+        if self.tries {
+            self.peer.state().breaker.tried();
         }
-        let pause = self.open.map_or(FIRST_PAUSE, |(_, pause)| (2 * pause).min(LONGEST_PAUSE));
-        self.open = Some((now + pause, pause));
+        self.peer.in_flight.fetch_sub(self.queries, Ordering::Relaxed);
     }
 }
 
@@ -233,26 +239,45 @@ impl Latencies {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::{Node, NodeOptions};
+    use crate::serve::{NodeServer, runtime};
 
     #[test]
-    fn a_node_that_fails_is_left_alone_for_longer_and_longer() {
-        let (mut breaker, start) = (Breaker::default(), Instant::now());
-        for _ in 0..FAILURES - 1 {
-            breaker.fail(start);
-            assert!(breaker.admits(start));
+    fn saying_how_it_is_does_not_close_the_breaker_of_a_node() {
+        let node = Arc::new(Node::new(NodeOptions::default()));
+        let server = NodeServer::start(node, "127.0.0.1:0", Security::default(), false).unwrap();
+        let address = server.address().to_string();
+        let (end, ended) = tokio::sync::oneshot::channel::<()>();
+        let serving = std::thread::spawn(move || {
+            server.run_until(async {
+                let _ = ended.await;
+            })
+        });
+        let runtime = runtime().unwrap();
+        let _inside = runtime.enter();
+        let peer = Arc::new(Peer::new(&address, &Security::default()).unwrap());
+        let look = || runtime.block_on(peer.look(Duration::from_secs(60)));
+        look();
+        assert!(peer.reason().is_none() && peer.is_usable() && !peer.begin(1).tries);
+        (0..3).for_each(|_| peer.failed());
+        look();
+        // Either the pause is not over yet, or one search may try the node.
+        assert!(peer.reason().is_none());
+        assert!(!peer.is_usable() || peer.begin(1).tries);
+        peer.succeeded(0, Duration::ZERO);
+        assert!(!peer.is_usable() || peer.begin(1).tries);
+        peer.succeeded(1, Duration::ZERO);
+        assert!(peer.is_usable() && !peer.begin(1).tries);
+        drop(end);
+        serving.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn an_address_needs_a_port() {
+        for address in ["host1", "host1:", "::1]", "host1:http", "host1:65536"] {
+            let error = Peer::new(address, &Security::default()).err().unwrap().to_string();
+            assert!(error.contains("has no port"), "{error}");
         }
-        let (mut now, mut pauses) = (start, Vec::new());
-        for _ in 0..7 {
-            breaker.fail(now);
-            let (until, pause) = breaker.open.unwrap();
-            assert!(!breaker.admits(until - Duration::from_nanos(1)) && breaker.admits(until));
-            // What was sent before fails as well, and changes nothing.
-            breaker.fail(now);
-            assert_eq!(breaker.open.unwrap().0, until);
-            pauses.push(pause.as_millis());
-            now = until;
-        }
-        assert_eq!(pauses, [250, 500, 1000, 2000, 4000, 4000, 4000]);
     }
 
     #[test]

@@ -111,6 +111,88 @@ fn a_shard_that_no_node_ever_had_is_missing() {
 }
 
 #[test]
+fn a_wrong_node_is_named_and_the_others_go_on() {
+    let (one, two) = (documents(40), documents(55));
+    let one = Collection::new(&one, &[20], &[], &IndexOptions::new());
+    let two = Collection::new(&two, &[20], &[], &IndexOptions::new());
+    let plain = IndexOptions::new().analyzer(warpseek::Analyzer::Plain);
+    let other = Collection::new(&documents(40), &[20], &[], &plain);
+    let good = one.nodes(2);
+    // A shard that the collection has not, one that reads queries in another way, and one with other documents.
+    let beyond = Running::start(&[(0, &one.shards[0]), (2, &one.shards[1])]);
+    let wrong = [
+        (beyond, vec![0, 2], "has shard 2, and the collection has 2"),
+        (Running::start(&[(0, &other.shards[0])]), vec![0], "other settings"),
+        (Running::start(&[(1, &two.shards[1])]), vec![1], "other documents"),
+    ];
+    let list = one.folder.path().join("nodes.txt");
+    let write = |nodes: &[&Running]| {
+        let lines: String = nodes.iter().map(|node| format!("{}\n", node.address)).collect();
+        let new = list.with_extension("new");
+        std::fs::write(&new, lines).unwrap();
+        std::fs::rename(&new, &list).unwrap();
+    };
+    let bad: Vec<&Running> = wrong.iter().map(|(node, ..)| node).collect();
+    let good: Vec<&Running> = good.iter().collect();
+    write(&[bad.as_slice(), &good].concat());
+    let cluster = Cluster::connect(AggregatorOptions {
+        nodes_file: Some(list.clone()),
+        look_every: Duration::from_millis(20),
+        ..AggregatorOptions::new(Vec::new(), 2)
+    })
+    .unwrap();
+    assert_eq!(of_cluster(&cluster, strict("fig plum")), of_one(&one, "fig plum", 20));
+    let ignored = || {
+        let status = cluster.door().status().unwrap();
+        let of = |of: &serde_json::Value| {
+            let text = |name: &str| of[name].as_str().unwrap().to_owned();
+            (text("node"), of["shard"].as_u64().unwrap(), text("reason"))
+        };
+        status["ignored"].as_array().unwrap().iter().map(of).collect::<Vec<_>>()
+    };
+    let found = ignored();
+    assert_eq!(found.len(), 4, "{found:?}");
+    for (node, shards, reason) in &wrong {
+        let of: Vec<_> = found.iter().filter(|(address, ..)| *address == node.address).collect();
+        assert_eq!(of.iter().map(|(_, shard, _)| *shard).collect::<Vec<_>>(), *shards);
+        assert!(of.iter().all(|(.., why)| why.contains(reason)), "{of:?}");
+    }
+    // The others go over to another version meanwhile.
+    for node in &good {
+        (0..).zip(&two.shards).for_each(|(shard, dir)| node.node.replace(shard, 2, dir).unwrap());
+    }
+    let until = |done: &dyn Fn() -> bool| {
+        let start = std::time::Instant::now();
+        while !done() {
+            assert!(start.elapsed() < Duration::from_secs(60), "{:?}", cluster.door().status());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    until(&|| cluster.door().status().unwrap()["version"] == 2);
+    assert_eq!(of_cluster(&cluster, strict("pear tart")), of_one(&two, "pear tart", 20));
+    // Those that are no longer listed no longer matter.
+    write(&good);
+    until(&|| ignored().is_empty());
+}
+
+#[test]
+fn a_shard_that_is_only_on_a_wrong_node_is_missing_and_that_is_the_reason() {
+    let one = Collection::new(&documents(40), &[10, 25], &[], &IndexOptions::new());
+    let plain = IndexOptions::new().analyzer(warpseek::Analyzer::Plain);
+    let other = Collection::new(&documents(40), &[10, 25], &[], &plain);
+    let nodes = [
+        Running::start(&[(0, &one.shards[0]), (1, &one.shards[1])]),
+        Running::start(&[(2, &other.shards[2])]),
+    ];
+    let cluster = cluster(&nodes, 3);
+    let response = cluster.search(ClusterRequest::new("fig")).unwrap();
+    let missing = &response.coverage.missing[..];
+    assert_eq!(missing.iter().map(|of| of.shard).collect::<Vec<_>>(), [2]);
+    let reason = &missing[0].reason;
+    assert!(reason.contains(&nodes[1].address) && reason.contains("other settings"), "{reason}");
+}
+
+#[test]
 fn statistics_of_a_shard_that_was_replaced_are_gathered_again() {
     let (before, after) = (documents(40), documents(47));
     let before = Collection::new(&before, &[20], &[], &IndexOptions::new());

@@ -1,5 +1,6 @@
 //! The object store: a folder, or a bucket in a cloud. Everything here waits for the store.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -312,7 +313,10 @@ fn open_folder(folder: &FilePath, create: bool) -> Result<Opened> {
 }
 
 fn open_url(url: &Url, create: bool) -> Result<Opened> {
-    if !url.username().is_empty() || url.password().is_some() || url.query().is_some() {
+    // In abfs://container@account.dfs.core.windows.net/prefix the user is the container.
+    let is_container = matches!(url.scheme(), "abfs" | "abfss");
+    let has_user = !url.username().is_empty() && !is_container;
+    if has_user || url.password().is_some() || url.query().is_some() {
         return Err(wrong("it has a user, a password or parameters; set keys in the environment"));
     }
     let feature = match url.scheme() {
@@ -328,9 +332,18 @@ fn open_url(url: &Url, create: bool) -> Result<Opened> {
     if let (name, false) = feature {
         return Err(wrong(format!("this program was built without the feature `{name}`")));
     }
-    let environment = std::env::vars().map(|(name, value)| (name.to_ascii_lowercase(), value));
+    let environment = settings(std::env::vars_os());
     let (store, prefix) = object_store::parse_url_opts(url, environment).map_err(wrong)?;
     Ok((Arc::from(store), prefix, None))
+}
+
+/// The variables that are meant for a store. Its library would also take names as common as TOKEN and ENDPOINT, which are set for other programs.
+fn settings(
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> impl Iterator<Item = (String, String)> {
+    let text = variables
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    text.filter(|(name, _)| ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|of| name.starts_with(of)))
 }
 
 /// Locks a file for this process, and waits for others that have it.
@@ -375,6 +388,48 @@ mod tests {
         for url in ["s3://key:secret@bucket/x", "az://container/x?sig=secret"] {
             let error = Store::open(url, false).err().unwrap().to_string();
             assert!(error.contains("environment") && !error.contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn only_variables_for_stores_reach_them() {
+        let all = [
+            ("AWS_ENDPOINT", "http://minio:9000"),
+            ("ENDPOINT", "http://other"),
+            ("TOKEN", "secret"),
+            ("PROXY_URL", "http://proxy"),
+            ("aws_region", "other"),
+            ("AZURE_STORAGE_ACCOUNT_NAME", "account"),
+            ("GOOGLE_SERVICE_ACCOUNT", "key.json"),
+            ("MY_AWS_REGION", "other"),
+        ];
+        let all = all.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        let names: Vec<String> = settings(all.into_iter()).map(|(name, _)| name).collect();
+        assert_eq!(names, ["AWS_ENDPOINT", "AZURE_STORAGE_ACCOUNT_NAME", "GOOGLE_SERVICE_ACCOUNT"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn variables_that_are_no_text_are_left_out() {
+        use std::os::unix::ffi::OsStringExt;
+        let bytes = || OsString::from_vec(vec![b'A', 0xff]);
+        let all = [(bytes(), "x".into()), ("AWS_REGION".into(), bytes())];
+        assert_eq!(settings(all.into_iter()).count(), 0);
+    }
+
+    #[test]
+    fn the_container_of_azure_is_no_user() {
+        let error = |url: &str| match Store::open(url, false) {
+            // Without Azure in this build, or without its keys.
+            Err(error) => error.to_string(),
+            Ok(_) => String::new(),
+        };
+        let host = "account.dfs.core.windows.net/prefix";
+        for url in [format!("abfs://box@{host}"), format!("abfss://box@{host}")] {
+            assert!(!error(&url).contains("it has a user"), "{}", error(&url));
+        }
+        for url in [format!("abfs://box:secret@{host}"), format!("az://box@{host}")] {
+            assert!(error(&url).contains("it has a user"), "{}", error(&url));
         }
     }
 

@@ -374,7 +374,8 @@ def test_half_of_the_replicas(cluster):
 
 def test_all_replicas_of_a_shard(cluster):
     """Answers go on, exact over what was searched, and say what is missing."""
-    body = {"query": cluster.asked[0], "k": K, "deadline_ms": 2000}
+    # Half of it is spent on waiting for the shard; nodes are not back within that.
+    body = {"query": cluster.asked[0], "k": K, "deadline_ms": 600}
     begun = time.monotonic()
     pids = cluster.signal(signal.SIGKILL, (2, 0, 1), (2, 1, 1))
     status, answer = cluster.ask("/v1/search", body)
@@ -448,9 +449,9 @@ def test_a_damaged_shard_in_the_store(cluster):
     damaged[len(damaged) // 2] ^= 1
     file.write_bytes(damaged)
     with Load(cluster) as load:
-        error = cluster.run("roll", "--timeout", 5, fails=True)
+        error = cluster.run("roll", "--timeout", 20, fails=True)
     load.check()
-    assert load.versions == {2} and "not ready after 5 s" in error
+    assert load.versions == {2} and "not ready after" in error
     assert "shard 2" in error and "is damaged: its sha256 is" in error, error
     assert {version for _, _, version in cluster.nodes()} == {2} and cluster.status()["version"] == 2
     cluster.note("roll to a version with a damaged shard, refused", 5, load)

@@ -4,11 +4,12 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use clap::Args;
+use clap::{Arg, Args};
 use warpseek::eval::RunWriter;
 use warpseek::{OnError, Ranking};
 use warpseek_cluster::{
-    AggregatorOptions, Cluster, ClusterError, ClusterRequest, ClusterResponse, HttpServer, nodes,
+    AggregatorOptions, Cluster, ClusterError, ClusterRequest, ClusterResponse, DoorLimits,
+    HttpServer, nodes,
 };
 use warpseek_console::options::{RankingChoice, parse_bytes};
 use warpseek_console::terminal::{count, counted, note, summary};
@@ -28,7 +29,10 @@ const BATCH: usize = 1024;
 /// does over one index of all documents. If a node fails or is slow, another one with the same shard is asked.
 ///
 /// Answers that do not cover all shards say so. A run stops at the first, unless --allow-partial is given.
+///
+/// With --listen, requests say what they want, and --deadline is that of searches that bring none.
 #[derive(Args)]
+#[command(mut_args(of_runs))]
 #[command(after_help = "\
 Examples:
   warpseek aggregate --nodes host1:9300,host2:9300 --shards 2 --listen 127.0.0.1:9200
@@ -57,15 +61,15 @@ pub(crate) struct Options {
         short,
         default_value_t = 1000,
         value_name = "K",
-        requires = "queries",
+        conflicts_with = "listen",
         help_heading = "Query"
     )]
     k: usize,
     /// File to write the run to [default: standard output]
-    #[arg(long, short, value_name = "FILE", requires = "queries", help_heading = "Output")]
+    #[arg(long, short, value_name = "FILE", conflicts_with = "listen", help_heading = "Output")]
     output: Option<PathBuf>,
     /// Name of the run, its last column
-    #[arg(long, default_value = "warpseek", requires = "queries", help_heading = "Output")]
+    #[arg(long, default_value = "warpseek", conflicts_with = "listen", help_heading = "Output")]
     tag: String,
     #[command(flatten)]
     query: QueryChoice,
@@ -74,19 +78,37 @@ pub(crate) struct Options {
     #[command(flatten)]
     deadline: Deadline,
     /// What to do with queries that cannot be answered
-    #[arg(long, value_enum, default_value = "stop", requires = "queries", help_heading = "Query")]
+    #[arg(
+        long,
+        value_enum,
+        default_value = "stop",
+        conflicts_with = "listen",
+        help_heading = "Query"
+    )]
     on_error: BadQuery,
     /// Write answers that do not cover all documents too, and say so
-    #[arg(long, requires = "queries", help_heading = "Query")]
+    #[arg(long, conflicts_with = "listen", help_heading = "Query")]
     allow_partial: bool,
     /// Memory for answers that may be asked for again, e.g. 64M
     #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = parse_bytes)]
     cache: usize,
+    /// How long a node may take for a query without a deadline, and a tenth of it for each further one that is sent along, before another is asked
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u32).range(1..))]
+    node_time: u32,
     /// Do not show a summary
     #[arg(long, short, help_heading = "Output")]
     quiet: bool,
     #[command(flatten)]
     protection: Protection,
+}
+
+/// What requests over HTTP say for themselves has no effect beside --listen. These options are shared with other commands. (clap does not ask for `queries`, which --listen excludes, so requiring it would refuse nothing.)
+fn of_runs(argument: Arg) -> Arg {
+    match argument.get_id().as_str() {
+        "mode" | "count" | "among" | "filter" | "syntax" | "rank" | "k1" | "b"
+        | "static_weight" => argument.conflicts_with("listen"),
+        _ => argument,
+    }
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
@@ -97,6 +119,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         security,
         nodes_file,
         cache: options.cache as u64,
+        call: Duration::from_secs(options.node_time.into()),
         ..AggregatorOptions::new(nodes, options.shards)
     };
     if let Some(queries) = &options.queries {
@@ -105,7 +128,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let cluster = Cluster::connect(asked).map_err(failed)?;
     let listen = options.listen.as_deref().unwrap_or("127.0.0.1:9200");
     let server = HttpServer::start(cluster, listen, token, options.protection.insecure);
-    let server = server.map_err(failed)?;
+    let limits = DoorLimits { deadline: options.deadline.deadline, ..DoorLimits::default() };
+    let server = server.map_err(failed)?.limits(limits);
     note(format!("listening on http://{}", server.address()));
     server.run().map_err(failed)?;
     Ok(ExitCode::SUCCESS)
@@ -200,7 +224,11 @@ impl Done {
         let at = format!("{name}:{}", line.line);
         let response = match answer {
             Ok(response) => response,
-            Err(error @ (ClusterError::Query(_) | ClusterError::Unsupported(_))) => {
+            Err(
+                error @ (ClusterError::Query(_)
+                | ClusterError::Unsupported(_)
+                | ClusterError::TooLarge { .. }),
+            ) => {
                 if matches!(options.on_error.get(), OnError::Stop) {
                     return Err(Failure::user(format!("{at}: {error}")));
                 }

@@ -32,8 +32,8 @@ impl StoreChoice {
 /// Build an index of documents
 ///
 /// Each line of JSONL input needs an `id`, and has `title` and `text`, or `vector` (an object of tokens and weights).
-/// Title and text are searched together. Other fields are stored but not searched. With a schema, any fields can be text,
-/// each with statistics of its own, or attributes; see `warpseek schema --help`.
+/// If there is no `text`, `contents` is the text. Title and text are searched together. Other fields are stored but not
+/// searched. With a schema, any fields can be text, each with statistics of its own, or attributes; see `warpseek schema --help`.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

@@ -55,7 +55,7 @@ pub(crate) struct Options {
     device: Device,
     #[command(flatten)]
     threads: Threads,
-    /// Queries that may be under way at the same time; aggregators ask another node for the rest
+    /// Queries that may be under way at the same time; aggregators, which send up to 64 together, ask another node for the rest. A node without any takes a request of any size
     #[arg(long, value_name = "N", default_value_t = NodeOptions::default().capacity, value_parser = clap::value_parser!(u32).range(1..))]
     capacity: u32,
     #[command(flatten)]

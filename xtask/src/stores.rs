@@ -1,0 +1,45 @@
+//! Collections and snapshots in object stores: a build with all of them, against servers that speak the protocols of S3 and Azure.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::clients::{environment, npm_environment};
+use crate::{cargo, run, target};
+
+/// S3 as a server of this machine.
+const PACKAGES: [&str; 1] = ["moto[server]==5.2.5"];
+
+/// Azure Blob Storage as such.
+const NODE_PACKAGES: [&str; 1] = ["azurite@3.37.0"];
+
+/// Runs the tests; with `require`, it is an error if the servers are not available.
+pub(crate) fn tests(require: bool, env: &[(&str, &str)]) -> Result<(), String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
+    let folder = target().join("stores");
+    let available = || {
+        let python = environment(&folder.join("environment"), &PACKAGES)?;
+        npm_environment(&folder.join("node"), &NODE_PACKAGES)?;
+        Ok::<_, String>(python)
+    };
+    let python = match available() {
+        Ok(python) => python,
+        Err(why) if require => return Err(format!("object stores: {why}")),
+        Err(why) => {
+            eprintln!("\nskipped: object stores: {why}");
+            return Ok(());
+        }
+    };
+    // All else has the features of tests, so that little is compiled again.
+    let features = "warpseek-cli/s3,warpseek-cli/gcs,warpseek-cli/azure";
+    cargo(
+        &["build", "--workspace", "--locked", "--bins", "--examples", "--features", features],
+        env,
+    )?;
+    // Its own name, as others use the one without stores.
+    let program = folder.join("warpseek");
+    std::fs::copy(target().join("debug/warpseek"), &program).map_err(|e| e.to_string())?;
+    let mut script = Command::new(python);
+    script.arg(root.join("crates/collection/tests/stores.py"));
+    script.arg(program).arg(folder.join("node"));
+    run(&mut script, "collections and snapshots in object stores")
+}
