@@ -42,6 +42,23 @@ def test_sources_give_the_same_index(tmp_path):
         assert index.document("2")["year"] == 2021, name
 
 
+def test_contents_are_the_text_if_there_is_no_other(tmp_path):
+    documents = [
+        {"id": "0", "contents": '"Emma"\nEmma Woodhouse, handsome, clever, and rich'},
+        {"id": "1", "contents": "clever plums", "text": "apples"},
+    ]
+    file = tmp_path / "corpus.jsonl"
+    file.write_text("".join(json.dumps(document) + "\n" for document in documents))
+    for source in (file, documents):
+        index = Index.build(source, tmp_path / "index", overwrite=True)
+        assert index.search("clever emma").ids == ["0"] and index.search("apples").ids == ["1"]
+        assert "Woodhouse" in index.search("rich")[0].snippet()
+        assert index.document("0") == documents[0]
+    assert index.add({"id": "2", "contents": "clever pears"}) == 1
+    index.commit()
+    assert sorted(index.search("clever").ids) == ["0", "2"]
+
+
 def test_tables(tmp_path):
     pd = pytest.importorskip("pandas")
     expected = Index.build(DOCUMENTS).search("rust memory")

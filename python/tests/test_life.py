@@ -111,7 +111,7 @@ print("ready", flush=True)
 try:
     if sys.argv[2] == "search":
         # One call, which would take minutes.
-        index.search_many(["gene expression of the cell in mice"] * 300_000, 1000)
+        index.search_many([f"gene expression of the cell in mice w{i}" for i in range(300_000)], 1000)
     elif sys.argv[2] == "single":
         while True:
             index.search(" ".join(f"gene cell mice w{i}" for i in range(200)), 1000)

@@ -59,6 +59,16 @@ def test_tokens_with_weights(index):
     assert found["docno"].tolist() == direct.ids and found["score"].tolist() == direct.scores.tolist()
 
 
+@pytest.mark.parametrize("options", [{}, {"positions": True}])
+def test_queries_are_words(options):
+    documents = [{"docno": "a", "text": "an apple"}, {"docno": "b", "text": "plum tart"}]
+    index = WarpseekIndex.build(documents, **options)
+    asked = pd.DataFrame({"qid": ["1", "2", "3"], "query": ["apple (", "note: apple -", "10^-3 apple"]})
+    assert index.retriever()(asked)["docno"].tolist() == ["a"] * 3
+    signs = pd.DataFrame({"qid": ["1"], "query": ["+tart -apple"]})
+    assert index.retriever(syntax=True)(signs)["docno"].tolist() == ["b"]
+
+
 def test_a_cutoff_is_fused(index, topics):
     retriever = index.retriever()
     fused = (retriever % 7).compile()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from typing import Any, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -176,6 +176,27 @@ def queries(source: Any) -> Sequence[Any]:
         converted: list[Any] = pa.chunked_array(source).to_pylist()
         return converted
     return list(source)
+
+
+def reader(index: Any, syntax: bool) -> Callable[[Any], Any]:
+    """What turns that which a user typed into a query for a retriever of another tool.
+
+    Without the syntax it is words alone: a weight after ``^`` is none either, except in an index of vectors, whose queries are not typed.
+    """
+    if syntax or index.facts["content"] != "text":
+        return lambda query: query
+    return lambda query: query.replace("^", " ") if isinstance(query, str) else query
+
+
+def take_text(stored: dict[str, Any], field: str) -> str:
+    """Takes the text out of a stored document. As for readers, it is ``contents`` if there is no ``text``.
+
+    >>> take_text({"id": "1", "contents": "apple"}, "text")
+    'apple'
+    """
+    if field == "text" and "text" not in stored:
+        field = "contents"
+    return str(stored.pop(field, ""))
 
 
 def strings(values: Iterable[Any]) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from haystack import Document, component, default_from_dict, default_to_dict
 
+from warpseek import _sources
 from warpseek._index import Index
 
 
@@ -21,10 +22,12 @@ class WarpseekRetriever:
     ('apple pie', 1999)
     """
 
-    def __init__(self, index: Index | str, top_k: int = 10, content_field: str = "text"):
-        """``index`` is an index, or its directory."""
+    def __init__(
+        self, index: Index | str, top_k: int = 10, content_field: str = "text", syntax: bool = False
+    ):
+        """``index`` is an index, or its directory; with ``syntax`` queries are read in the syntax of docs/queries.md."""
         self.index = index if isinstance(index, Index) else Index.open(index)
-        self.top_k, self.content_field = top_k, content_field
+        self.top_k, self.content_field, self.syntax = top_k, content_field, syntax
 
     @component.output_types(documents=list[Document])
     def run(
@@ -32,17 +35,23 @@ class WarpseekRetriever:
     ) -> dict[str, list[Document]]:
         """The best documents; ``filter`` is a query that they must match."""
         documents = []
-        for hit in self.index.search(query, top_k or self.top_k, filter=filter):
+        words = _sources.reader(self.index, self.syntax)(query)
+        hits = self.index.search(words, top_k or self.top_k, filter=filter, syntax=self.syntax)
+        for hit in hits:
             meta = dict(hit.document or {})
             meta.pop("id", None)
-            content = str(meta.pop(self.content_field, ""))
+            content = _sources.take_text(meta, self.content_field)
             documents.append(Document(id=hit.id, content=content, meta=meta, score=hit.score))
         return {"documents": documents}
 
     def to_dict(self) -> dict[str, Any]:
         """For a pipeline that is saved: the directory of the index is."""
         return default_to_dict(
-            self, index=self.index.path, top_k=self.top_k, content_field=self.content_field
+            self,
+            index=self.index.path,
+            top_k=self.top_k,
+            content_field=self.content_field,
+            syntax=self.syntax,
         )
 
     @classmethod

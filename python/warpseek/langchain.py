@@ -8,6 +8,7 @@ from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
+from warpseek import _sources
 from warpseek._index import Index
 
 
@@ -30,15 +31,19 @@ class WarpseekRetriever(BaseRetriever):
     options: dict[str, Any] = {}
     #: The field with the content.
     content_field: str = "text"
+    #: Whether queries are read in the syntax of docs/queries.md. Otherwise they are words.
+    syntax: bool = False
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
         index: Index = self.index
         documents = []
-        for hit in index.search(query, self.k, **self.options):
+        options = {"syntax": self.syntax, **self.options}
+        words = _sources.reader(index, options["syntax"])(query)
+        for hit in index.search(words, self.k, **options):
             stored = dict(hit.document or {})
-            content = str(stored.pop(self.content_field, ""))
+            content = _sources.take_text(stored, self.content_field)
             metadata = {**stored, "id": hit.id, "score": hit.score}
             documents.append(Document(page_content=content, metadata=metadata, id=hit.id))
         return documents

@@ -7,6 +7,7 @@ from typing import Any
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
+from warpseek import _sources
 from warpseek._index import Index
 
 
@@ -21,18 +22,26 @@ class WarpseekRetriever(BaseRetriever):
     ('apple pie', 1999)
     """
 
-    def __init__(self, index: Index, k: int = 4, content_field: str = "text", **options: Any):
-        """``options`` are those of ``Index.search``."""
+    def __init__(
+        self,
+        index: Index,
+        k: int = 4,
+        content_field: str = "text",
+        syntax: bool = False,
+        **options: Any,
+    ):
+        """``options`` are those of ``Index.search``; with ``syntax`` queries are read in the syntax of docs/queries.md."""
         self._index, self._k, self._content_field = index, k, content_field
-        self._options = options
+        self._syntax, self._options = syntax, options
         super().__init__()
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         nodes = []
-        for hit in self._index.search(query_bundle.query_str, self._k, **self._options):
+        words = _sources.reader(self._index, self._syntax)(query_bundle.query_str)
+        for hit in self._index.search(words, self._k, syntax=self._syntax, **self._options):
             stored = dict(hit.document or {})
             stored.pop("id", None)
-            text = str(stored.pop(self._content_field, ""))
+            text = _sources.take_text(stored, self._content_field)
             node = TextNode(id_=hit.id, text=text, metadata=stored)
             nodes.append(NodeWithScore(node=node, score=hit.score))
         return nodes

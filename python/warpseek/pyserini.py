@@ -16,6 +16,7 @@ import json
 import os
 from typing import Any, Sequence
 
+from warpseek import _sources
 from warpseek._index import Index
 
 
@@ -72,11 +73,14 @@ class JLuceneSearcherResult:
 
 
 class LuceneSearcher:
-    """Searches an index, given as one or by its directory."""
+    """Searches an index, given as one or by its directory. Queries are words; with ``syntax`` they are read in the syntax of docs/queries.md."""
 
-    def __init__(self, index_dir: str | os.PathLike[str] | Index, **searching: Any):
+    def __init__(
+        self, index_dir: str | os.PathLike[str] | Index, *, syntax: bool = False, **searching: Any
+    ):
         is_open = isinstance(index_dir, Index)
         self._index: Index = index_dir if is_open else Index.open(index_dir, **searching)  # type: ignore[assignment, arg-type]
+        self._syntax, self._read = syntax, _sources.reader(self._index, syntax)
         self._k1: float | None = None
         self._b: float | None = None
 
@@ -91,7 +95,9 @@ class LuceneSearcher:
 
     def search(self, q: str, k: int = 10) -> list[JLuceneSearcherResult]:
         """The best ``k`` documents."""
-        hits = self._index.search(q, k, k1=self._k1, b=self._b)
+        hits = self._index.search(
+            self._read(q), k, k1=self._k1, b=self._b, syntax=self._syntax
+        )
         pairs = zip(hits.ids, hits.scores.tolist())
         return [JLuceneSearcherResult(self._index, id, score) for id, score in pairs]
 
@@ -101,7 +107,14 @@ class LuceneSearcher:
         """Hits by the id of the query."""
         if len(queries) != len(qids):
             raise ValueError(f"there are {len(queries)} queries and {len(qids)} ids of them")
-        results = self._index.search_many(queries, k, k1=self._k1, b=self._b, threads=threads)
+        results = self._index.search_many(
+            [self._read(query) for query in queries],
+            k,
+            k1=self._k1,
+            b=self._b,
+            syntax=self._syntax,
+            threads=threads,
+        )
         return {
             qid: [JLuceneSearcherResult(self._index, id, score) for id, score in hits]
             for qid, hits in zip(qids, results)

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 
+from warpseek import _sources
 from warpseek._index import Index
 
 _HELP = "https://pyterrier.readthedocs.io/en/latest/transformer.html"
@@ -69,7 +70,10 @@ class WarpseekIndex(pt.Artifact, pt.Indexer):
         return WarpseekIndexer(self, options)
 
     def retriever(self, num_results: int = 1000, **options: Any) -> WarpseekRetriever:
-        """A transformer of queries to results; ``options`` are those of ``Index.search_many``, such as k1, b and mode."""
+        """A transformer of queries to results; ``options`` are those of ``Index.search_many``, such as k1, b and mode.
+
+        Queries are words; with ``syntax=True`` they are read in the syntax of docs/queries.md.
+        """
         return WarpseekRetriever(self, num_results, options)
 
     bm25 = retriever
@@ -139,8 +143,10 @@ class WarpseekRetriever(pt.Transformer):
             v.query_frame(extra_columns=["query"], mode="query")
         kept = inp.drop(columns=["docno", "score", "rank"], errors="ignore").reset_index(drop=True)
         index = self.index.open() if isinstance(self.index, WarpseekIndex) else self.index
-        queries = [dict(q) if isinstance(q, dict) else q for q in kept[v.mode]]
-        results = index.search_many(queries, self.num_results, **self.options)
+        options = {"syntax": False, **self.options}
+        read = _sources.reader(index, options["syntax"])
+        queries = [dict(q) if isinstance(q, dict) else read(q) for q in kept[v.mode]]
+        results = index.search_many(queries, self.num_results, **options)
         frame = kept.iloc[results.query_numbers()].reset_index(drop=True)
         return frame.assign(docno=results.ids, score=results.scores, rank=results.ranks().astype(np.int64))
 

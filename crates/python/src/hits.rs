@@ -88,8 +88,10 @@ impl NativeHits {
             return Ok(Some(in_characters(&of_field.snippet)));
         }
         let Some(document) = got(self.response.document(rank))? else { return Ok(None) };
-        let part = |name: &str| document.get(name).and_then(|value| value.as_str()).unwrap_or("");
-        let text = [part("title"), part("text")].join(" ");
+        let part = |name: &str| document.get(name).and_then(|value| value.as_str());
+        // Without a text, readers take the contents.
+        let text = part("text").or_else(|| part("contents"));
+        let text = [part("title"), text].map(Option::unwrap_or_default).join(" ");
         Ok(Some(in_characters(&self.response.snippet(text.trim(), width))))
     }
 
