@@ -125,7 +125,7 @@ pub(crate) fn run(require: bool, env: &[(&str, &str)]) -> Result<(), String> {
 fn node(require: bool, root: &Path, program: &Path, folder: PathBuf) -> Result<(), String> {
     let name = "clients, node.cjs".to_owned();
     eprintln!("\n== {name}");
-    match node_environment(&folder) {
+    match npm_environment(&folder, &NODE_PACKAGES) {
         Ok(()) => {}
         Err(why) if require => return Err(format!("{name}: {why}")),
         Err(why) => {
@@ -143,11 +143,11 @@ fn node(require: bool, root: &Path, program: &Path, folder: PathBuf) -> Result<(
     }
 }
 
-/// A folder with the packages of npm, which is made once.
-fn node_environment(folder: &Path) -> Result<(), String> {
+/// A folder with these packages of npm, which is made once.
+pub(crate) fn npm_environment(folder: &Path, packages: &[&str]) -> Result<(), String> {
     let version = quietly(Command::new("node").arg("--version"));
     version.map_err(|why| format!("node: {why}"))?;
-    let (stamp, wanted) = (folder.join("packages"), NODE_PACKAGES.join("\n"));
+    let (stamp, wanted) = (folder.join("packages"), packages.join("\n"));
     if std::fs::read_to_string(&stamp).is_ok_and(|there| there == wanted) {
         return Ok(());
     }
@@ -155,7 +155,7 @@ fn node_environment(folder: &Path) -> Result<(), String> {
     std::fs::write(folder.join("package.json"), "{\"private\": true}")
         .map_err(|e| e.to_string())?;
     let mut install = Command::new("npm");
-    install.current_dir(folder).args(["install", "--no-audit", "--no-fund"]).args(NODE_PACKAGES);
+    install.current_dir(folder).args(["install", "--no-audit", "--no-fund"]).args(packages);
     quietly(&mut install).map_err(|why| format!("npm: {why}"))?;
     std::fs::write(stamp, wanted).map_err(|e| e.to_string())
 }

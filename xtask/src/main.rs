@@ -7,6 +7,8 @@ mod gpu;
 mod neon;
 mod peers;
 mod python;
+mod stores;
+mod test_programs;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -21,6 +23,7 @@ usage: cargo xtask <task>
   python     test the Python package with a debug build; needs Python and a network. --require: fail if they are not available; --soak: a million searches with a release build;
              --bench [--rfc FILE]: measure it beside the command line, bm25s and Pyserini
   cluster    test the Ray driver with nodes of a debug build; needs Python and a network. --require: fail if they are not available
+  stores     test collections and snapshots in S3 and Azure, with servers of this machine; needs Python, npm and a network. --require: fail if they are not available
   wheel      build a wheel of the Python package in target/wheels, and try it in fresh environments
   gpu-tests  build the tests of the GPU crates as programs for a machine with a GPU, in target/gpu-tests
   neon       test the vector code for AArch64 in an emulator; says what is missing if it cannot
@@ -38,6 +41,10 @@ const EXAMPLES: [&str; 6] = [
     "service",
 ];
 
+/// Crates outside the workspace, whose lock files know the workspace's.
+const OUTSIDE: [&str; 4] =
+    ["fuzz", "xtask/filter-peers", "xtask/ngram-peers", "xtask/phrase-peers"];
+
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
     let outcome = match args.next().as_deref() {
@@ -46,6 +53,7 @@ fn main() -> ExitCode {
         Some("kernels") => gpu::kernels(args.next().as_deref() == Some("--require"), &[]),
         Some("python") => python::run_with(args),
         Some("cluster") => cluster::tests(args.next().as_deref() == Some("--require"), &[]),
+        Some("stores") => stores::tests(args.next().as_deref() == Some("--require"), &[]),
         Some("wheel") => python::wheel(),
         Some("gpu-tests") => gpu::tests(),
         Some("neon") => neon::tests(),
@@ -69,29 +77,43 @@ fn main() -> ExitCode {
 fn ci() -> Result<(), String> {
     let start = Instant::now();
     cargo(&["fmt", "--all", "--check"], &[])?;
-    let deny = [("RUSTFLAGS", "-D warnings")];
-    // Lints and tests use the same flags, so that nothing is compiled twice.
-    cargo(&["clippy", "--workspace", "--all-targets", "--locked"], &deny)?;
-    // A test that waits for ever is named instead of waited for.
-    let limit = "timeout --foreground --kill-after=10 1200";
-    let runner = [deny[0], ("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", limit)];
-    cargo(&["test", "--workspace", "--locked", "--no-fail-fast"], &runner)?;
-    build_examples(&deny)?;
+    for folder in OUTSIDE {
+        locked(folder)?;
+    }
+    // The same for all steps, so that nothing is compiled twice; and what is compiled once is compiled
+    // sooner as a whole, without tables of lines.
+    let flags = [
+        ("RUSTFLAGS", "-D warnings"),
+        ("CARGO_INCREMENTAL", "0"),
+        ("CARGO_PROFILE_DEV_DEBUG", "0"),
+    ];
+    cargo(&["clippy", "--workspace", "--all-targets", "--locked"], &flags)?;
+    test_programs::run(&flags)?;
+    build_examples(&flags)?;
     for name in EXAMPLES {
         run(&mut example(name), &format!("example {name}"))?;
     }
-    let strict = [deny[0], ("RUSTDOCFLAGS", "-D warnings")];
+    let strict = [&flags[..], &[("RUSTDOCFLAGS", "-D warnings")]].concat();
     cargo(&["doc", "--workspace", "--no-deps", "--locked"], &strict)?;
-    clients::run(false, &deny)?;
-    python::tests(false, &deny)?;
-    cluster::tests(false, &deny)?;
-    gpu::kernels(false, &deny)?;
-    let fuzz = ["check", "--manifest-path", "fuzz/Cargo.toml", "--locked"];
+    clients::run(false, &flags)?;
+    python::tests(false, &flags)?;
+    cluster::tests(false, &flags)?;
+    gpu::kernels(false, &flags)?;
     // The targets themselves need nightly Rust and a C++ compiler; the library code they call does
     // not.
-    cargo(&[&fuzz[..], &["--no-default-features", "--lib", "--examples"]].concat(), &[])?;
+    let fuzz = ["check", "--manifest-path", "fuzz/Cargo.toml", "--locked"];
+    let target = target();
+    let shared = [&flags[..], &[("CARGO_TARGET_DIR", target.to_str().unwrap_or("target"))]];
+    let parts = ["--no-default-features", "--lib", "--examples"];
+    cargo(&[&fuzz[..], &parts].concat(), &shared.concat())?;
     eprintln!("\nall checks passed in {} s", start.elapsed().as_secs());
     Ok(())
+}
+
+/// A lock file that is not up to date shows at once, not when the crate is built in the end.
+fn locked(folder: &str) -> Result<(), String> {
+    let manifest = format!("{folder}/Cargo.toml");
+    cargo(&["update", "--workspace", "--locked", "--quiet", "--manifest-path", &manifest], &[])
 }
 
 /// Tests that search for as long as they are told, in a release build.

@@ -1,0 +1,241 @@
+//! All tests of the workspace. Cargo runs one program after the other; here as many run at once as
+//! there are cores, since those that use the emulator keep only one busy.
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+
+use crate::{cargo, cargo_command, target};
+
+/// Programs that take longest, which begin first, so that none of them runs alone in the end.
+const LONG: [&str; 6] = ["on_demand", "conformance", "devices", "gpu", "cli", "cohort"];
+
+/// A test that waits for ever is named instead of waited for.
+const LIMIT: Duration = Duration::from_secs(1200);
+
+/// The most tests of a program that run at the same time: as many programs do as there are cores.
+const THREADS: usize = 4;
+
+/// A message of cargo about something that it has built.
+#[derive(Deserialize)]
+struct Built {
+    manifest_path: PathBuf,
+    target: Target,
+    profile: Profile,
+    executable: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+/// A program with tests.
+struct Program {
+    name: String,
+    file: PathBuf,
+    folder: PathBuf,
+}
+
+impl Program {
+    /// The program that a line of cargo's messages names, if it has tests.
+    fn of(message: &str) -> Option<Self> {
+        let built: Built = serde_json::from_str(message).ok()?;
+        let file = built.executable.filter(|_| built.profile.test)?;
+        let folder = built.manifest_path.parent()?.to_owned();
+        let of = folder.file_name()?.to_string_lossy().into_owned();
+        Some(Program { name: format!("{of}/{}", built.target.name), file, folder })
+    }
+
+    fn is_long(&self) -> bool {
+        LONG.iter().any(|name| self.name.ends_with(&format!("/{name}")))
+    }
+
+    /// Runs it as cargo would. What it writes goes to a file.
+    fn run(&self, log: &Path) -> Result<(), String> {
+        let told = |e: std::io::Error| format!("{}: {e}", log.display());
+        let output = File::create(log).map_err(told)?;
+        // A group of its own: with it go the servers that it may have started.
+        let process = Command::new(&self.file)
+            .current_dir(&self.folder)
+            .env("CARGO_MANIFEST_DIR", &self.folder)
+            .env("RUST_TEST_THREADS", cores().min(THREADS).to_string())
+            .stdin(Stdio::null())
+            .stderr(output.try_clone().map_err(told)?)
+            .stdout(output)
+            .process_group(0)
+            .spawn()
+            .map_err(|e| e.to_string())?;
+        let mut group = Group(process);
+        let start = Instant::now();
+        while start.elapsed() < LIMIT {
+            match group.0.try_wait().map_err(|e| e.to_string())? {
+                Some(status) if ExitStatus::success(&status) => return Ok(()),
+                Some(status) => return Err(status.to_string()),
+                None => thread::sleep(Duration::from_millis(20)),
+            }
+        }
+        Err(format!("it took longer than {} s", LIMIT.as_secs()))
+    }
+}
+
+/// A process, and all that it has started, which end with this.
+struct Group(Child);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // There is no group any more where all have ended.
+        let group = format!("-{}", self.0.id());
+        let _ = Command::new("kill").args(["-9", "--", &group]).stderr(Stdio::null()).status();
+        let _ = self.0.wait();
+    }
+}
+
+/// Builds and runs all tests; those that fail are shown as they end and named in the end.
+pub(crate) fn run(env: &[(&str, &str)]) -> Result<(), String> {
+    let mut programs = build(env)?;
+    programs.sort_by_key(|program| !program.is_long());
+    let logs = target().join("tests");
+    fs::create_dir_all(&logs).map_err(|e| format!("{}: {e}", logs.display()))?;
+    let start = Instant::now();
+    let count = programs.len();
+    let at_once = cores();
+    eprintln!(
+        "\n== {count} programs with tests, {at_once} at once; what they say is in {}",
+        logs.display()
+    );
+    let waiting = Mutex::new(VecDeque::from(programs));
+    let failed = Mutex::new(Vec::new());
+    // Programs are counted, not threads: a poisoned lock means that another worker has panicked.
+    let next = || waiting.lock().ok()?.pop_front();
+    thread::scope(|scope| {
+        for _ in 0..at_once {
+            scope.spawn(|| {
+                while let Some(program) = next() {
+                    let log = logs.join(format!("{}.log", program.name.replace('/', "-")));
+                    let start = Instant::now();
+                    let outcome = program.run(&log);
+                    let said = fs::read(&log).unwrap_or_default();
+                    let said = String::from_utf8_lossy(&said);
+                    let seconds = start.elapsed().as_secs_f64();
+                    match outcome {
+                        Ok(()) => eprintln!("{seconds:6.1} s  {}: {}", program.name, passed(&said)),
+                        Err(why) => {
+                            eprintln!("{seconds:6.1} s  {} FAILED: {why}\n{said}", program.name);
+                            failed.lock().map(|mut failed| failed.push(program.name)).ok();
+                        }
+                    }
+                }
+            });
+        }
+    });
+    eprintln!("== {:.0} s", start.elapsed().as_secs_f64());
+    let mut failed = failed.into_inner().map_err(|e| e.to_string())?;
+    failed.extend(cargo(&["test", "--workspace", "--locked", "--doc"], env).err());
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(format!("tests: {}", failed.join(", "))),
+    }
+}
+
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Builds all programs with tests.
+fn build(env: &[(&str, &str)]) -> Result<Vec<Program>, String> {
+    let args = ["test", "--workspace", "--locked", "--no-run"];
+    let name = format!("cargo {}", args.join(" "));
+    eprintln!("\n== {name}");
+    let start = Instant::now();
+    let output = cargo_command()
+        .args(args)
+        .arg("--message-format=json-render-diagnostics")
+        .envs(env.iter().copied())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|e| format!("{name}: {e}"))?;
+    eprintln!("== {:.0} s", start.elapsed().as_secs_f64());
+    if !output.status.success() {
+        return Err(name);
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(Program::of).collect())
+}
+
+/// What the test harness says in the end, without the counts of nothing.
+fn passed(said: &str) -> &str {
+    let line = said.lines().rev().find_map(|line| line.strip_prefix("test result: "));
+    line.and_then(|line| line.split("; 0 failed").next()).unwrap_or("it says nothing of tests")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+
+    use super::*;
+
+    #[test]
+    fn messages_of_cargo() {
+        let message = |test: bool, executable: &str| {
+            format!(
+                r#"{{"reason":"compiler-artifact","package_id":"p","manifest_path":"/w/crates/text/Cargo.toml","target":{{"kind":["test"],"name":"words","src_path":"/w"}},"profile":{{"opt_level":"1","test":{test}}},"features":[],"filenames":[],"executable":{executable},"fresh":true}}"#
+            )
+        };
+        let program = Program::of(&message(true, "\"/w/target/words-1\"")).unwrap();
+        assert_eq!(
+            (program.name.as_str(), program.folder.as_path()),
+            ("text/words", Path::new("/w/crates/text"))
+        );
+        assert!(Program::of(&message(false, "\"/w/target/words-1\"")).is_none(), "an example");
+        assert!(Program::of(&message(true, "null")).is_none(), "a library");
+        assert!(Program::of(r#"{"reason":"build-finished","success":true}"#).is_none());
+    }
+
+    #[test]
+    fn what_the_harness_says() {
+        let said = "running 2 tests\n..\ntest result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n";
+        assert_eq!(passed(said), "ok. 2 passed");
+    }
+
+    #[test]
+    fn a_program_that_fails_is_an_error() {
+        let folder = std::env::temp_dir();
+        let program =
+            |file: &str| Program { name: "x/y".into(), file: file.into(), folder: folder.clone() };
+        let log = folder.join(format!("warpseek-xtask-{}.log", std::process::id()));
+        assert_eq!(program("true").run(&log), Ok(()));
+        assert!(program("false").run(&log).unwrap_err().contains('1'));
+        assert!(program("/no/such/program").run(&log).is_err());
+        fs::remove_file(log).unwrap();
+    }
+
+    #[test]
+    fn what_a_program_has_started_ends_with_it() {
+        let process = Command::new("sh")
+            .args(["-c", "sleep 1000 & echo $!; wait"])
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let mut group = Group(process);
+        let mut sleeper = String::new();
+        let mut output = BufReader::new(group.0.stdout.take().unwrap());
+        output.read_line(&mut sleeper).unwrap();
+        assert!(sleeper.trim().parse::<u32>().is_ok());
+        drop(group);
+        // Until then the output is open.
+        assert_eq!(output.read_line(&mut sleeper).unwrap(), 0);
+    }
+}
