@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import threading
 import time
 from pathlib import Path
@@ -96,6 +97,8 @@ class Supervisor:
         self._states: dict[Key, dict[str, Any]] = {}
         # Nodes that are not listed: they are about to be stopped, or not yet complete.
         self._hidden: set[Key] = set()
+        # The addresses in the file. A node whose watcher has not said yet how it is keeps its own: it may run all the time.
+        self._listed = _read_nodes(Path(self.config.nodes_file))
         self._written = ""
         # Until all nodes are ready, or it has been waited long enough for them, the file stays as it was: the nodes in it may be the ones that are about to be adopted.
         self._settled = False
@@ -191,7 +194,7 @@ class Supervisor:
             # First the one that asks the others.
             if aggregator is not None:
                 _end([aggregator], self.config.drain)
-            self._write([])
+            self._write({})
             _end(list(nodes.values()), self.config.drain)
             self._file.unlink(missing_ok=True)
             return self._stop_others([])
@@ -341,16 +344,18 @@ class Supervisor:
                 self._settled = self._settled or all_ready or time.monotonic() > self._settle_by
             if not self._settled:
                 return
-            self._write([state for state in listed if state["address"] and state["was_ready"]])
+            addresses = ((_key(state), _address(state, self._listed)) for state in listed)
+            self._write({key: address for key, address in addresses if address})
 
-    def _write(self, states: list[dict[str, Any]]) -> None:
+    def _write(self, addresses: dict[Key, str]) -> None:
         # An address a line, as `warpseek aggregate --nodes` reads it.
         lines = [f"# nodes of {self.config.name}, {self.shards} shards"]
-        for state in states:
-            lines.append(f"# shard {state['shard']}, replica {state['replica']}, version {state['version']}")
-            lines.append(state["address"])
+        for (shard, replica, version), address in addresses.items():
+            lines.append(f"# shard {shard}, replica {replica}, version {version}")
+            lines.append(address)
         contents = "\n".join(lines) + "\n"
         with self._lock:
+            self._listed = addresses
             if contents != self._written:
                 write_text(Path(self.config.nodes_file), contents)
                 self._written = contents
@@ -380,6 +385,33 @@ def _unknown(key: Key) -> dict[str, Any]:
         "starts": 0,
         "problem": STARTING,
     }
+
+
+def _key(state: dict[str, Any]) -> Key:
+    return state["shard"], state["replica"], state["version"]
+
+
+def _address(state: dict[str, Any], listed: dict[Key, str]) -> str:
+    """Where aggregators are to look for a node; empty if they should not."""
+    if state["was_ready"]:
+        return str(state["address"])
+    # Nothing was heard of a process that was there before. One that was started since is listed when it is ready.
+    return listed.get(_key(state), "") if state["starts"] == 0 else ""
+
+
+def _read_nodes(file: Path) -> dict[Key, str]:
+    """The nodes in a file of this module; none if there is no such file, or if somebody else wrote it."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return {}
+    found = {}
+    for head, address in zip(lines, lines[1:]):
+        named = re.fullmatch(r"# shard (\d+), replica (\d+), version (\d+)", head)
+        if named and not address.startswith("#"):
+            shard, replica, version = map(int, named.groups())
+            found[shard, replica, version] = address
+    return found
 
 
 def _actor_options(name: str, machine: str) -> dict[str, Any]:
