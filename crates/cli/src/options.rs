@@ -13,6 +13,7 @@ use warpseek::{
 };
 use warpseek_console::options::{RankingChoice, Threads, algorithms, named, parse_bytes};
 use warpseek_console::{Failure, terminal};
+use warpseek_server::LogFormat;
 
 use crate::verbs;
 
@@ -541,6 +542,32 @@ pub(crate) struct Deadline {
     /// index was searched
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) deadline: Option<Duration>,
+}
+
+/// How a program that serves writes its log.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum LogChoice {
+    /// Lines for people
+    Pretty,
+    /// An object a line
+    Json,
+}
+
+impl LogChoice {
+    /// As settings have it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            LogChoice::Pretty => "pretty",
+            LogChoice::Json => "json",
+        }
+    }
+
+    pub(crate) fn format(self) -> LogFormat {
+        match self {
+            LogChoice::Pretty => LogFormat::Pretty,
+            LogChoice::Json => LogFormat::Json,
+        }
+    }
 }
 
 #[cfg(test)]

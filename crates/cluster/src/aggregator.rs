@@ -14,6 +14,7 @@ use crate::cohort::{Cache, Cohort, within};
 use crate::error::ClusterError;
 use crate::gather::{Gathering, Halted};
 use crate::listing::{Reader, read};
+use crate::metrics::Counts;
 use crate::peer::Peer;
 use crate::request::{ClusterRequest, ClusterResponse};
 use crate::security::Security;
@@ -106,6 +107,7 @@ struct Inner {
     looking: tokio::sync::Mutex<Reader>,
     cache: Cache,
     hedges: Hedges,
+    counts: Counts,
     call: Duration,
     shard_times: Option<Arc<ShardTimes>>,
 }
@@ -113,27 +115,38 @@ struct Inner {
 /// What an aggregator knows of its nodes.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Status {
-    version: u64,
-    shards: u32,
+    pub(crate) version: u64,
+    pub(crate) shards: u32,
     /// Nodes that answer for each shard and were there when they were last asked.
-    replicas: Vec<usize>,
-    nodes: Vec<NodeStatus>,
+    pub(crate) replicas: Vec<usize>,
+    pub(crate) nodes: Vec<NodeStatus>,
     /// What nodes have that is not searched, and why.
-    ignored: Vec<Ignored>,
+    pub(crate) ignored: Vec<Ignored>,
     /// Why what is known is from an earlier look, if it is.
     problem: Option<String>,
     /// Why the list of nodes is still the one before, if its file cannot be used.
     list_problem: Option<String>,
-    hedged: u64,
-    cache_hits: u64,
-    cache_misses: u64,
+    pub(crate) hedged: u64,
+    pub(crate) cache_hits: u64,
+    pub(crate) cache_misses: u64,
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct NodeStatus {
+pub(crate) struct NodeStatus {
     address: String,
     /// Why it is not there, if it is not.
-    problem: Option<String>,
+    pub(crate) problem: Option<String>,
+}
+
+impl Status {
+    /// Says which nodes are not there to begin with; of later changes each is logged as it comes.
+    pub(crate) fn log_gone(&self) {
+        for NodeStatus { address, problem } in &self.nodes {
+            if let Some(reason) = problem {
+                tracing::warn!(node = address, reason, "a node is gone");
+            }
+        }
+    }
 }
 
 impl Aggregator {
@@ -159,6 +172,7 @@ impl Aggregator {
             looking: tokio::sync::Mutex::default(),
             cache: Cache::new(options.cache),
             hedges: Hedges::new(options.hedging),
+            counts: Counts::default(),
             call: options.call,
             shard_times: options.shard_times,
         };
@@ -207,7 +221,13 @@ impl Aggregator {
         let (deadline, is_strict) = requests
             .first()
             .map_or((None, false), |request| (request.deadline, !request.allow_partial));
-        self.timed(requests, Times::new(start, deadline, is_strict, self.0.call)).await
+        let times = Times::new(start, deadline, is_strict, self.0.call);
+        let answers = self.timed(requests, times).await;
+        for answer in &answers {
+            let is_complete = answer.as_ref().ok().map(|answer| answer.coverage.is_complete());
+            self.0.counts.add(is_complete, start.elapsed());
+        }
+        answers
     }
 
     /// Boxed since it divides what does not fit into a message.
@@ -279,6 +299,11 @@ impl Aggregator {
             }
         }
         took
+    }
+
+    /// What was counted, as Prometheus reads it.
+    pub(crate) fn metrics(&self) -> String {
+        self.0.counts.page(self.status().ok().as_ref())
     }
 
     /// What is known of the nodes.
@@ -381,6 +406,11 @@ impl Inner {
         let mut reader = self.looking.lock().await;
         let peers = self.reread(&mut reader).await;
         join_all(peers.iter().map(|peer| peer.look(limit))).await;
+        let known = self.peers();
+        if !Arc::ptr_eq(&known, &peers) {
+            let (before, nodes) = (known.len(), peers.len());
+            tracing::info!(before, nodes, "the list of nodes has changed");
+        }
         let before = self.view.read().unwrap_or_else(PoisonError::into_inner).clone();
         let view = View::of(&peers, self.shards, before.as_ref());
         *locked(&self.problem) = view.as_ref().err().map(ToString::to_string);
@@ -394,6 +424,8 @@ impl Inner {
         let old = before.map(|before| before.epoch.searcher.snapshot().id());
         if let Some(old) = old.filter(|old| *old != view.epoch.searcher.snapshot().id()) {
             self.cache.forget(old);
+            let (version, shards) = (view.epoch.version, self.shards);
+            tracing::info!(version, shards, "documents have changed");
         }
         *self.view.write().unwrap_or_else(PoisonError::into_inner) = Some(view);
     }

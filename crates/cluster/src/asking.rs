@@ -95,8 +95,12 @@ impl Times {
         call: Duration,
     ) -> Self {
         let share = if is_strict { 0.95 } else { 0.5 };
-        let again = deadline.map_or(AGAIN, |deadline| deadline.mul_f64(share));
-        let again = start.checked_add(again).unwrap_or(start + AGAIN);
+        // Without a deadline it is counted from when the cohort is sent, which may be long after the batch began.
+        let again = match deadline {
+            Some(deadline) => start.checked_add(deadline.mul_f64(share)),
+            None => Some(Instant::now() + AGAIN),
+        };
+        let again = again.unwrap_or(start + AGAIN);
         let until = deadline.and_then(|deadline| start.checked_add(deadline));
         Times { until, again, is_strict, call }
     }
@@ -159,7 +163,7 @@ where
         told = reason.or(told);
         rounds += 1;
         let next = Instant::now() + pause;
-        let may_return = || times.is_strict || replicas.iter().any(|peer| peer.gone_for() < LOST);
+        let may_return = || times.is_strict || replicas.iter().any(|peer| peer.lost_for() < LOST);
         let goes_on = rounds < ROUNDS || (may_pass && next < times.again && may_return());
         if !goes_on || times.until.is_some_and(|until| next >= until) {
             let unknown = || {
@@ -368,7 +372,7 @@ mod tests {
         assert_eq!(asked(&replicas, times(None), &none, call).unwrap(), 1);
         assert_eq!(asked(&replicas, times(Some(HOUR)), &none, call).unwrap(), 1);
         let alone = &replicas[1..];
-        alone[0].is_gone_since(Instant::now().checked_sub(2 * LOST));
+        alone[0].is_lost_since(Instant::now().checked_sub(2 * LOST));
         let missing = asked(alone, times(None), &none, call).err().unwrap();
         assert!(
             matches!(&missing, Unanswered::Missing(why) if why.contains("no answer within 20ms")),
@@ -404,7 +408,7 @@ mod tests {
         let calls = AtomicU32::new(0);
         let ask_for = |status: &dyn Fn() -> Status, gone: Duration, deadline: Duration| {
             let replicas = peers(1);
-            replicas[0].is_gone_since(Instant::now().checked_sub(gone));
+            replicas[0].is_lost_since(Instant::now().checked_sub(gone));
             calls.store(0, Ordering::Relaxed);
             let times = Times::new(Instant::now(), Some(deadline), false, HOUR);
             let call = |_: &Peer| {

@@ -62,10 +62,10 @@ impl Breaker {
         self.open = Some(Open { until: now + pause, pause, is_tried: false });
     }
 
-    /// The node was away and is back, so it need not wait for the end of the pause to be tried.
+    /// The node was away and is back, so it need not wait for the end of the pause to be tried. Pauses begin anew: one that has just started is slow at first, and must not be left alone for long because of that.
     pub(crate) fn is_back(&mut self, now: Instant) {
         if let Some(open) = &mut self.open {
-            open.until = open.until.min(now);
+            *open = Open { until: open.until.min(now), pause: FIRST_PAUSE / 2, ..*open };
         }
     }
 }
@@ -125,6 +125,6 @@ mod tests {
         breaker.is_back(start);
         assert!(breaker.begin(start) && !breaker.admits(start));
         breaker.fail(start);
-        assert!(!breaker.admits(start));
+        assert_eq!(breaker.open.unwrap().until, start + FIRST_PAUSE);
     }
 }

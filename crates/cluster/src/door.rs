@@ -12,6 +12,7 @@ use warpseek::QueryInput;
 
 use crate::aggregator::Aggregator;
 use crate::error::ClusterError;
+use crate::metrics::of_nodes;
 use crate::request::{ClusterRequest, ClusterResponse};
 
 /// What a request may ask for at most.
@@ -268,6 +269,11 @@ impl Door {
     /// What is known of the nodes, as `GET /v1/cluster` shows it.
     pub fn status(&self) -> Result<Value, Refused> {
         self.aggregator.status_json()
+    }
+
+    /// What is known of the nodes, as Prometheus reads it.
+    pub fn metrics(&self) -> String {
+        self.aggregator.status().as_ref().map(of_nodes).unwrap_or_default()
     }
 }
 

@@ -100,8 +100,12 @@ impl HttpServer {
             .route("/v1/search", post(search))
             .route("/v1/batch", post(batch))
             .route("/v1/cluster", get(cluster))
+            .route("/metrics", get(metrics))
             .route("/livez", get(|| async { "ok" }))
-            .with_state(App { aggregator, token, limits });
+            .with_state(App { aggregator: aggregator.clone(), token, limits });
+        if let Ok(status) = aggregator.status() {
+            status.log_gone();
+        }
         let served = runtime.block_on(async {
             let (ended, ending) = oneshot::channel();
             let end = async move {
@@ -219,6 +223,12 @@ async fn batch(
 async fn cluster(State(app): State<App>, headers: HeaderMap) -> Result<Response, Refused> {
     app.check(&headers)?;
     Ok(written(StatusCode::OK, &app.aggregator.status_json()?))
+}
+
+async fn metrics(State(app): State<App>, headers: HeaderMap) -> Result<Response, Refused> {
+    app.check(&headers)?;
+    let form = "text/plain; version=0.0.4; charset=utf-8";
+    Ok(([(header::CONTENT_TYPE, form)], app.aggregator.metrics()).into_response())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use tonic::{Request, Response, Status};
+use tonic::{Code, Request, Response, Status};
 use warpseek::{DeviceChoice, SearcherOptions};
 
 use crate::error::ClusterError;
@@ -183,7 +183,7 @@ impl Shards for Serving {
         let proto::FrequenciesRequest { shard, terms } = request.into_inner();
         let open = self.0.find(shard)?;
         // The dictionary is on disk.
-        let documents = blocking(move || open.frequencies(&terms)).await?;
+        let documents = blocking(move || open.frequencies(&terms)).await.inspect_err(told)?;
         Ok(Response::new(proto::FrequenciesResponse { documents }))
     }
 
@@ -194,7 +194,14 @@ impl Shards for Serving {
         let request = request.into_inner();
         let open = self.0.find(request.shard)?;
         let _admitted = self.0.admit(request.queries.len())?;
-        Ok(Response::new(open.search(request).await?))
+        Ok(Response::new(open.search(request).await.inspect_err(told)?))
+    }
+}
+
+/// What is wrong with the node itself, and with no request, is in its log.
+fn told(status: &Status) {
+    if matches!(status.code(), Code::DataLoss | Code::Internal | Code::Unknown) {
+        tracing::error!(reason = status.message(), "a search failed");
     }
 }
 
@@ -208,7 +215,7 @@ mod tests {
         let two = node.admit(2).unwrap();
         let one = node.admit(1).unwrap();
         let refused = node.admit(1).err().unwrap();
-        assert_eq!(refused.code(), tonic::Code::ResourceExhausted);
+        assert_eq!(refused.code(), Code::ResourceExhausted);
         drop(one);
         assert!(node.admit(1).is_ok());
         drop(two);
@@ -222,15 +229,15 @@ mod tests {
             Arc::new(Node::new(NodeOptions { capacity: u32::MAX, ..NodeOptions::default() }));
         assert!(large.admit(wire::MAX_QUERIES).is_ok());
         let refused = large.admit(wire::MAX_QUERIES + 1).err().unwrap();
-        assert_eq!(refused.code(), tonic::Code::InvalidArgument);
+        assert_eq!(refused.code(), Code::InvalidArgument);
     }
 
     #[test]
     fn a_draining_node_takes_nothing_new() {
         let node = Node::new(NodeOptions::default());
         let shard = Some(proto::Shard::default());
-        assert_eq!(node.find(shard).err().unwrap().code(), tonic::Code::NotFound);
+        assert_eq!(node.find(shard).err().unwrap().code(), Code::NotFound);
         node.drain();
-        assert_eq!(node.find(shard).err().unwrap().code(), tonic::Code::Unavailable);
+        assert_eq!(node.find(shard).err().unwrap().code(), Code::Unavailable);
     }
 }

@@ -37,8 +37,8 @@ struct State {
     /// Whether it answered when it was last asked how it is, and why not.
     reachable: bool,
     reason: String,
-    /// Since when it has neither answered a call nor said how it is.
-    gone: Option<Instant>,
+    /// When it first failed after the last search that it answered. What it says of itself does not count: it may say how it is, and answer no search.
+    lost: Option<Instant>,
     busy: u32,
     breaker: Breaker,
     latencies: Latencies,
@@ -89,6 +89,7 @@ impl Peer {
         };
         let described = tokio::time::timeout(limit, described).await;
         let mut state = self.state();
+        let (was_reachable, was_described) = (state.reachable, !state.reason.is_empty());
         match described {
             Ok(Ok(described)) => {
                 let described = described.into_inner();
@@ -96,7 +97,6 @@ impl Peer {
                 if !state.reachable {
                     state.breaker.is_back(Instant::now());
                 }
-                state.gone = None;
                 state.reachable = !described.draining;
                 state.reason =
                     if described.draining { "the node ends".into() } else { String::new() };
@@ -105,6 +105,12 @@ impl Peer {
             }
             Ok(Err(status)) => state.unreachable(with_causes(&status)),
             Err(_) => state.unreachable(format!("no answer within {limit:?}")),
+        }
+        // What stays as it was is told once.
+        if state.reachable && !was_reachable {
+            tracing::info!(node = self.address, "a node is there");
+        } else if !state.reachable && (was_reachable || !was_described) {
+            tracing::warn!(node = self.address, reason = state.reason, "a node is gone");
         }
     }
 
@@ -141,26 +147,26 @@ impl Peer {
         let mut state = self.state();
         if queries > 0 {
             state.breaker.succeed();
+            state.lost = None;
         }
-        state.gone = None;
         state.latencies.add(queries, took);
     }
 
     /// It failed, or another node was faster although it was asked later.
     pub(crate) fn failed(&self) {
         let (mut state, now) = (self.state(), Instant::now());
-        state.gone.get_or_insert(now);
+        state.lost.get_or_insert(now);
         state.breaker.fail(now);
     }
 
-    /// How long it has failed whatever it was asked.
-    pub(crate) fn gone_for(&self) -> Duration {
-        self.state().gone.map_or(Duration::ZERO, |since| since.elapsed())
+    /// How long it has answered no search that it was asked.
+    pub(crate) fn lost_for(&self) -> Duration {
+        self.state().lost.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     #[cfg(test)]
-    pub(crate) fn is_gone_since(&self, since: Option<Instant>) {
-        self.state().gone = since;
+    pub(crate) fn is_lost_since(&self, since: Option<Instant>) {
+        self.state().lost = since;
     }
 
     /// Counts queries under way until the guard is dropped.
@@ -176,7 +182,7 @@ impl State {
     fn unreachable(&mut self, reason: String) {
         let now = Instant::now();
         (self.reachable, self.reason) = (false, reason);
-        self.gone.get_or_insert(now);
+        self.lost.get_or_insert(now);
         self.breaker.fail(now);
     }
 }
@@ -260,14 +266,17 @@ mod tests {
         look();
         assert!(peer.reason().is_none() && peer.is_usable() && !peer.begin(1).tries);
         (0..3).for_each(|_| peer.failed());
+        assert!(peer.lost_for() > Duration::ZERO);
         look();
         // Either the pause is not over yet, or one search may try the node.
         assert!(peer.reason().is_none());
         assert!(!peer.is_usable() || peer.begin(1).tries);
         peer.succeeded(0, Duration::ZERO);
+        assert!(peer.lost_for() > Duration::ZERO);
         assert!(!peer.is_usable() || peer.begin(1).tries);
         peer.succeeded(1, Duration::ZERO);
         assert!(peer.is_usable() && !peer.begin(1).tries);
+        assert_eq!(peer.lost_for(), Duration::ZERO);
         drop(end);
         serving.join().unwrap().unwrap();
     }

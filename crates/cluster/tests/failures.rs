@@ -101,7 +101,7 @@ fn a_shard_that_no_node_ever_had_is_missing() {
     assert!(response.hits.iter().all(|hit| hit.document.is_some() == (hit.shard == 0)));
     assert!(cluster.search(strict("fig")).is_err());
     node.node.replace(1, 1, &collection.shards[1]).unwrap();
-    let mut answers = (0..100).map(|_| {
+    let mut answers = (0..1200).map(|_| {
         std::thread::sleep(Duration::from_millis(100));
         cluster.search(strict("fig"))
     });

@@ -123,17 +123,11 @@ impl Collection {
     fn other_versions(&self, folder: &Path) -> Vec<PathBuf> {
         let own = folder.parent().and_then(Path::file_name);
         let (Some(own), Some(shard)) = (own, folder.file_name()) else { return Vec::new() };
-        let all = folder.ancestors().nth(2).and_then(|all| fs::read_dir(all).ok());
-        let mut versions: Vec<(u64, PathBuf)> = Vec::new();
-        for entry in all.into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            let version = layout::parse_version(&name.to_string_lossy());
-            if let Some(version) = version.filter(|_| name != own) {
-                versions.push((version, entry.path().join(shard)));
-            }
-        }
+        let of = |all: &Path| versions(all).unwrap_or_default();
+        let mut versions = folder.ancestors().nth(2).map(of).unwrap_or_default();
+        versions.retain(|(_, other)| other.file_name() != Some(own));
         versions.sort_unstable_by(|a, b| b.cmp(a));
-        versions.into_iter().map(|(_, folder)| folder).collect()
+        versions.into_iter().map(|(_, folder)| folder.join(shard)).collect()
     }
 
     fn fetch_file(
@@ -190,25 +184,34 @@ impl Collection {
         })
     }
 
-    /// Removes the shards of this collection from a cache that are of other versions than these. Returns those versions.
-    pub fn remove_cached(&self, cache: &Path, keep: &[u64]) -> Result<Vec<u64>> {
+    /// Removes versions of this collection that are older than one from a cache, but for the newest of them, so that with it at most `keep` are left. Returns which were removed.
+    pub fn remove_older(&self, cache: &Path, version: u64, keep: usize) -> Result<Vec<u64>> {
         let folder = cache.join(&self.name);
-        let entries = match fs::read_dir(&folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(CollectionError::io(&folder))?,
-        };
+        let mut older: Vec<(u64, PathBuf)> = versions(&folder)?;
+        older.retain(|(other, _)| *other < version);
+        older.sort_unstable_by(|a, b| b.cmp(a));
         let mut removed = Vec::new();
-        for entry in entries {
-            let entry = entry.map_err(CollectionError::io(&folder))?;
-            let version = layout::parse_version(&entry.file_name().to_string_lossy());
-            if let Some(version) = version.filter(|version| !keep.contains(version)) {
-                remove_folder(&entry.path())?;
-                removed.push(version);
-            }
+        for (version, folder) in older.into_iter().skip(keep.saturating_sub(1)) {
+            remove_folder(&folder)?;
+            removed.push(version);
         }
-        removed.sort_unstable();
         Ok(removed)
     }
+}
+
+/// The folders of versions in that of a collection.
+fn versions(folder: &Path) -> Result<Vec<(u64, PathBuf)>> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(CollectionError::io(folder))?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(CollectionError::io(folder))?;
+        let version = layout::parse_version(&entry.file_name().to_string_lossy());
+        found.extend(version.map(|version| (version, entry.path())));
+    }
+    Ok(found)
 }
 
 /// Takes a file from another version of the shard, if one has it. A file of an index is not changed once it is written, so that both can be the same one.

@@ -198,19 +198,23 @@ pub struct Planner {
     formulas: Formulas,
     /// Where document frequencies come from, if not from the index.
     collection: Option<Arc<CollectionStatistics>>,
-    /// None if it makes one plan, as those with statistics of a collection do.
+    /// None if it makes one plan, as those with statistics of a collection do, too.
     known: Option<KnownTerms>,
 }
 
 impl Planner {
     /// Fails if the ranking does not suit the index. It applies to all text fields.
     pub fn new(snapshot: Arc<Snapshot>, ranking: Ranking) -> Result<Self, ExecError> {
+        Ok(Planner { known: Some(KnownTerms::new()), ..Self::for_one_plan(snapshot, ranking)? })
+    }
+
+    /// The same for one plan: nothing of what it looks up is kept.
+    pub fn for_one_plan(snapshot: Arc<Snapshot>, ranking: Ranking) -> Result<Self, ExecError> {
         ranking.check(snapshot.manifest())?;
         let statistics = |field| snapshot.field_statistics(field);
         let fields = ranking.of_fields(&snapshot, statistics);
         let formulas = Formulas::new(fields.iter().map(|field| field.formula));
-        let known = Some(KnownTerms::new());
-        Ok(Planner { snapshot, ranking, fields, formulas, collection: None, known })
+        Ok(Planner { snapshot, ranking, fields, formulas, collection: None, known: None })
     }
 
     /// For an index that holds a part of a collection's documents, with the statistics of the whole: contributions, weights and scale are those of one index of all documents. Also fails if

@@ -44,6 +44,11 @@ impl Default for Formats {
 }
 
 impl Formats {
+    /// Whether they read and write every date alike.
+    pub(crate) fn are_same(&self, other: &Self) -> bool {
+        self.all == other.all
+    }
+
     /// Reads `format`; the error says which of it is not there.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let format = |name: &str| {
@@ -238,7 +243,9 @@ impl Reader {
                 return self.calculate((self.now, self.now), math);
             }
             if let Some((anchor, math)) = text.split_once("||") {
-                return self.calculate(self.formats.read(&anchor.into(), self.zone)?, math);
+                // What an anchor leaves out is its beginning; only math rounds up.
+                let (first, _) = self.formats.read(&anchor.into(), self.zone)?;
+                return self.calculate((first, first), math);
             }
         }
         self.formats.read(value, self.zone)
@@ -354,9 +361,9 @@ mod tests {
             ("now-2M/y", "2023-01-01", "2023-12-31T23:59:59.999"),
             ("now/m", "2024-02-29T12:30", "2024-02-29T12:30:59.999"),
             ("now/H+30s", "2024-02-29T12:00:30", "2024-02-29T13:00:29.999"),
-            ("2024-01-31||+1M", "2024-02-29", "2024-02-29T23:59:59.999"),
+            ("2024-01-31||+1M", "2024-02-29", "2024-02-29"),
             ("2024-01-15||/M", "2024-01-01", "2024-01-31T23:59:59.999"),
-            ("2024-01||", "2024-01-01", "2024-01-31T23:59:59.999"),
+            ("2024-01||", "2024-01-01", "2024-01-01"),
             ("now+9000y", "9999-12-31T23:59:59.999", "9999-12-31T23:59:59.999"),
             ("1704067200000||+1d", "2024-01-02", "2024-01-02"),
         ] {

@@ -301,6 +301,9 @@ pub(crate) async fn around(
     exchange.end(route, response)
 }
 
+/// Warnings of an answer, at most.
+const WARNINGS: usize = 40;
+
 /// Writes an answer down. If `ignored`, it says which options had no effect.
 fn written(mut response: Response, params: &Params, ignored: bool) -> Response {
     let Some(mut answer) = response.extensions_mut().remove::<Answer>() else { return response };
@@ -333,6 +336,12 @@ fn written(mut response: Response, params: &Params, ignored: bool) -> Response {
     };
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    // Clients refuse answers with a hundred headers.
+    let more = answer.warnings.len().saturating_sub(WARNINGS);
+    answer.warnings.truncate(WARNINGS);
+    if more > 0 {
+        answer.warnings.push(format!("{more} more warnings"));
+    }
     for warning in &answer.warnings {
         let text: String = warning
             .chars()

@@ -48,5 +48,6 @@ pub use check::check;
 pub use config::{
     ClusterSettings, Config, Cors, Device, Limits, LogFormat, Snapshots, Timeouts, TlsFiles,
 };
+pub use log::{flush as flush_log, start as start_log};
 pub use remote::{Remote, RemoteAnswer, RemoteFailure, RemoteFuture, RemoteLimits, RemoteSearch};
 pub use server::{ServeError, Server};

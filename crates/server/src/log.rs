@@ -30,7 +30,7 @@ impl Waiting {
 }
 
 /// Starts logging. A program that logs already goes on with its own.
-pub(crate) fn start(format: LogFormat) {
+pub fn start(format: LogFormat) {
     let logs = tracing_subscriber::fmt().with_writer(Log).with_target(false);
     let started = match format {
         LogFormat::Pretty => {
@@ -57,7 +57,7 @@ fn write_now_and_then() {
 }
 
 /// Writes all lines that wait.
-pub(crate) fn flush() {
+pub fn flush() {
     write(&mut WAITING.lines(), &mut io::stderr());
 }
 

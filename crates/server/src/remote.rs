@@ -25,6 +25,11 @@ pub trait Remote: Send + Sync + 'static {
 
     /// What is known of the machines.
     fn status(&self) -> Result<Value, RemoteFailure>;
+
+    /// The same as Prometheus reads it, for the page of the server.
+    fn metrics(&self) -> String {
+        String::new()
+    }
 }
 
 /// An answer that is waited for.

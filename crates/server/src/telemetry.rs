@@ -149,6 +149,9 @@ pub(crate) fn render(app: &App) -> String {
     let mut out = app.metrics.render();
     put_gauges(&mut out, "warpseek_index_documents", &documents);
     put_gauges(&mut out, "warpseek_index_size_bytes", &bytes);
+    if let Some(remote) = app.remote.get() {
+        out.push_str(&remote.metrics());
+    }
     out
 }
 

@@ -176,7 +176,7 @@ impl Opened {
             }
             None if ranking == self.ranking => &self.planner,
             None => {
-                other = Planner::new(self.snapshot.clone(), ranking)?;
+                other = Planner::for_one_plan(self.snapshot.clone(), ranking)?;
                 &other
             }
         };

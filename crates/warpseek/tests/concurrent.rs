@@ -25,11 +25,11 @@ fn words(random: &mut Random, n: usize) -> String {
     (0..n).map(|_| word(random)).collect::<Vec<_>>().join(" ")
 }
 
-/// Adds, replaces, deletes and merges until time is up; returns how many commits that were.
+/// Adds, replaces, deletes and merges until time is up, but at least once; returns how many commits that were.
 fn write(index: &Index, stop: &AtomicBool) -> u64 {
     let (mut random, mut writer) = (Random::new(7), index.writer().unwrap());
     let mut commits = 0;
-    while !stop.load(Ordering::Relaxed) {
+    while !stop.load(Ordering::Relaxed) || commits == 0 {
         for _ in 0..random.below(60) {
             let id = random.below(2000).to_string();
             match random.below(4) {
@@ -51,11 +51,11 @@ fn write(index: &Index, stop: &AtomicBool) -> u64 {
     commits
 }
 
-/// Searches until time is up, one by one and in batches; returns how many queries that were, and how many snapshots were seen.
+/// Searches until time is up, but at least once, one by one and in batches; returns how many queries that were, and how many snapshots were seen.
 fn search(searcher: &Searcher, seed: u64, stop: &AtomicBool) -> (u64, u64) {
     let mut random = Random::new(seed);
     let (mut queries, mut last, mut snapshots) = (0, 0, 0);
-    while !stop.load(Ordering::Relaxed) {
+    while !stop.load(Ordering::Relaxed) || queries == 0 {
         if random.below(4) == 0 {
             searcher.refresh().unwrap();
         }

@@ -212,7 +212,7 @@ fn refresh_moves_what_is_new_while_searches_run() {
             // Each response is that of the snapshot it names.
             let searching = scope.spawn(|| {
                 let mut seen = BTreeMap::new();
-                while !ended.load(Ordering::Relaxed) {
+                while !ended.load(Ordering::Relaxed) || seen.is_empty() {
                     for response in searcher.search_batch(&case.requests()) {
                         let response = response.unwrap();
                         let hits = response.hits().to_vec();

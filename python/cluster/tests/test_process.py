@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,13 @@ import pytest
 from warpseek_cluster.config import ClusterError, Config, check_counts, read_json, write_json
 from warpseek_cluster.keeper import stop_local
 from warpseek_cluster.placement import place
-from warpseek_cluster.process import Process, answers, free_address, is_free, started_at, stop_others
+from warpseek_cluster.process import Process, answers, free_address, is_free, remove_older, started_at, stop_others
 from warpseek_cluster.watcher import NodeWatcher
 
 STAND_IN = [sys.executable, str(Path(__file__).parent / "stand_in.py")]
 
 
-def until(condition, seconds=30.0):
+def until(condition, seconds=180.0):
     """Waits for something that must come true."""
     give_up = time.monotonic() + seconds
     while not (found := condition()):
@@ -37,8 +38,16 @@ def config(tmp_path, monkeypatch):
     program.chmod(0o755)
     return Config(
         store="store", name="fruit", program=str(program), folder=str(tmp_path / "folder"),
-        nodes_file=str(tmp_path / "nodes.json"), host="127.0.0.1", look_every=0.05, look_timeout=0.5, drain=0.2,
+        nodes_file=str(tmp_path / "nodes.json"), host="127.0.0.1", look_every=0.05, look_timeout=5.0, drain=0.2,
     )
+
+
+def test_older_versions_leave_the_cache(tmp_path):
+    for name in ("00000001/00000", "00000002/00000", "00000010/00000", "note"):
+        (tmp_path / name).mkdir(parents=True)
+    assert remove_older(tmp_path, 2) == 1 and remove_older(tmp_path, 2) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["00000002", "00000010", "note"]
+    assert remove_older(tmp_path / "none", 2) == 0
 
 
 def test_a_process_is_adopted_by_the_next_who_watches(config, tmp_path):
@@ -105,6 +114,7 @@ def test_a_dead_node_is_started_again_at_its_address(config):
 
 
 def test_a_hung_node_is_killed_and_started_again(config):
+    config = replace(config, look_timeout=0.5)
     watcher = NodeWatcher(config, 0, 0, 1, "127.0.0.1")
     try:
         state = until(lambda: (s := watcher.state())["ready"] and s)
@@ -130,6 +140,7 @@ def test_a_watcher_adopts_what_runs(config):
 
 
 def test_a_hung_node_that_was_adopted_is_killed_too(config):
+    config = replace(config, look_timeout=0.5)
     first = NodeWatcher(config, 0, 0, 1, "127.0.0.1")
     state = until(lambda: (s := first.state())["ready"] and s)
     first.stopping.set()

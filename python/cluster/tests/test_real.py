@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -149,6 +150,25 @@ class Cluster:
             os.kill(pid, number)
         return pids
 
+    def watchers(self):
+        """The processes of Ray that watch nodes."""
+        found = [pid for pid in descendants(self.up.pid) if b"ray::Node" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        assert len(found) == 2 * SHARDS
+        return found
+
+    @contextlib.contextmanager
+    def unwatched(self):
+        """Meanwhile no node that dies is started again, however long that is."""
+        watchers = self.watchers()
+        try:
+            for pid in watchers:
+                os.kill(pid, signal.SIGSTOP)
+            yield
+        finally:
+            for pid in watchers:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+
     def left(self):
         """Those of our processes that still run. Of one that ended before its start was seen, the number may be that of another process by now."""
         return [pid for pid, ticks in self.ours if ticks is not None and started_at(pid) == ticks]
@@ -211,10 +231,15 @@ class Load:
             thread.start()
         return self
 
-    def __exit__(self, *_):
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
+    def __exit__(self, kind, *_):
+        try:
+            if kind is None:
+                # Enough to say something, also on a machine that is busy.
+                until(lambda: len(self.times) > 20 or self.wrong, BROKEN)
+        finally:
+            self._stop.set()
+            for thread in self._threads:
+                thread.join()
 
 
 class Disk:
@@ -300,7 +325,8 @@ def test_what_cannot_start_leaves_nothing(cluster):
     """One node of four refuses its shard; the others must not be left without anybody who watches them."""
     command = json.dumps(["/bin/sh", "-c", 'test {shard} = 2 && echo "error: not this one" && exit 1; exec {program} node --listen {address} --shard {shard}={folder}'])
     error = cluster.run("up", "--store", cluster.store, "--program", PROGRAM, "--node-command", command, "--listen", "none", fails=True)
-    assert "1 of 4 nodes were not ready" in error and "shard 2, replica 0: the process has ended: error: not this one" in error
+    # The watchers of others may not have started theirs yet.
+    assert re.search(r"\d of 4 nodes were not ready", error) and "shard 2, replica 0: the process has ended: error: not this one" in error
     assert not any((cluster.folder / "state/web").glob("*.json"))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -312,9 +338,15 @@ def test_one_command_starts_all_and_answers_are_those_of_one_index(cluster):
     begun = time.monotonic()
     cluster.start()
     cluster.note("up, 8 nodes and an aggregator", time.monotonic() - begun)
-    status = cluster.status()
-    assert len(status["nodes"]) == 8 and all(node["ready"] and node["listed"] for node in status["nodes"])
-    assert status["aggregator"]["ready"] and status["aggregator"]["address"] == cluster.aggregator()["address"]
+
+    def ready():
+        status = cluster.status()
+        nodes = [node["ready"] and node["listed"] for node in status["nodes"]]
+        return len(nodes) == 8 and all(nodes) and status["aggregator"]["ready"] and status
+
+    # A watcher that answers late counts as not ready until the next look.
+    status = until(ready, BROKEN)
+    assert status["aggregator"]["address"] == cluster.aggregator()["address"]
     nodes = ["aggregate", "--nodes", cluster.folder / "web.nodes", "--shards", SHARDS]
     for options in (["-k", 1000], ["-k", K, "--mode", "and-or", "--rank", "okapi"]):
         options += ["--queries", cluster.queries, "-q"]
@@ -350,20 +382,24 @@ def test_nodes_that_cannot_be_reached(cluster):
         stack.callback(aggregator.kill)
         address = aggregator.stderr.readline().rsplit("/", 1)[1].strip()
 
+        # Only these: another node may be late for once.
+        cut = {wire.address for wire in wires}
+
         def problems():
-            return sum(node["problem"] is not None for node in cluster.ask("/v1/cluster", address=address)[1]["nodes"])
+            nodes = cluster.ask("/v1/cluster", address=address)[1]["nodes"]
+            return cut & {node["address"] for node in nodes if node["problem"] is not None}
 
         with Load(cluster, address=address) as load:
             time.sleep(1)
             for wire in wires:
                 wire.open.clear()
-            until(lambda: problems() == SHARDS, BROKEN)
+            until(lambda: problems() == cut, BROKEN)
             time.sleep(1)
-            assert problems() == SHARDS
+            assert problems() == cut
             begun = time.monotonic()
             for wire in wires:
                 wire.open.set()
-            until(lambda: problems() == 0, BROKEN)
+            until(lambda: not problems(), BROKEN)
             whole = time.monotonic() - begun
         load.check()
     cluster.note("connections to half of the nodes cut for a while, after they are back", whole, load, limit=WHOLE)
@@ -375,21 +411,22 @@ def test_half_of_the_replicas(cluster):
 
 def test_all_replicas_of_a_shard(cluster):
     """Answers go on, exact over what was searched, and say what is missing."""
-    # Half of it is spent on waiting for the shard; nodes are not back within that.
-    body = {"query": cluster.asked[0], "k": K, "deadline_ms": 600}
+    # Half of it is spent on waiting for the shard, and the rest is enough for the others also on a busy machine.
+    body = {"query": cluster.asked[0], "k": K, "deadline_ms": 10_000}
+    with cluster.unwatched():
+        begun = time.monotonic()
+        pids = cluster.signal(signal.SIGKILL, (2, 0, 1), (2, 1, 1))
+        status, answer = cluster.ask("/v1/search", body)
+        took = time.monotonic() - begun
+        assert status == 200
+        assert [missing["shard"] for missing in answer["coverage"]["missing"]] == [2] and not answer["coverage"]["complete"]
+        assert answer["hits"] and all(hit["shard"] != 2 for hit in answer["hits"])
+        status, _ = cluster.ask("/v1/search", body | {"deadline_ms": 600, "allow_partial": False})
+        assert status == 503
     begun = time.monotonic()
-    pids = cluster.signal(signal.SIGKILL, (2, 0, 1), (2, 1, 1))
-    status, answer = cluster.ask("/v1/search", body)
-    took = time.monotonic() - begun
-    assert status == 200
-    # Nodes are not back so soon.
-    assert [missing["shard"] for missing in answer["coverage"]["missing"]] == [2] and not answer["coverage"]["complete"]
-    assert answer["hits"] and all(hit["shard"] != 2 for hit in answer["hits"])
-    status, answer = cluster.ask("/v1/search", body | {"allow_partial": False})
-    assert status == 503 or answer["coverage"]["complete"]
     until(lambda: cluster.is_whole(pids), BROKEN)
     whole = time.monotonic() - begun
-    cluster.note(f"kill -9 of both replicas of a shard, a partial answer after {1000 * took:.0f} ms", whole, limit=WHOLE)
+    cluster.note(f"kill -9 of both replicas of a shard, a partial answer after {1000 * took:.0f} ms; from when their watchers go on", whole, limit=WHOLE)
     with Load(cluster) as load:
         time.sleep(1)
     load.check()
@@ -428,10 +465,11 @@ def test_another_version(cluster):
     assert cluster.expected[1] != cluster.expected[2]
     assert "has not a complete version 9" in cluster.run("roll", "--version-number", 9, fails=True)
     with Load(cluster) as load:
+        until(lambda: 1 in load.versions or load.wrong, BROKEN)
         begun = time.monotonic()
         cluster.run("roll")
         took = time.monotonic() - begun
-        time.sleep(0.5)
+        until(lambda: 2 in load.versions or load.wrong, BROKEN)
     load.check()
     assert load.versions == {1, 2}
     cluster.note("roll to another version", took, load)
@@ -449,7 +487,7 @@ def test_a_damaged_shard_in_the_store(cluster):
     damaged[len(damaged) // 2] ^= 1
     file.write_bytes(damaged)
     with Load(cluster) as load:
-        error = cluster.run("roll", "--timeout", 20, fails=True)
+        error = cluster.run("roll", "--timeout", 30, fails=True)
     load.check()
     assert load.versions == {2} and "not ready after" in error
     assert "shard 2" in error and "is damaged: its sha256 is" in error, error
@@ -487,7 +525,7 @@ def test_a_full_disk(cluster):
             time.sleep(12)
         load.check()
         pids += cluster.signal(signal.SIGKILL, (1, 1, 2))
-        status, answer = cluster.ask("/v1/search", {"query": cluster.asked[0], "k": K, "deadline_ms": 2000})
+        status, answer = cluster.ask("/v1/search", {"query": cluster.asked[0], "k": K, "deadline_ms": 15_000})
         assert status == 200 and [missing["shard"] for missing in answer["coverage"]["missing"]] == [1]
         time.sleep(2)
         begun = time.monotonic()
@@ -505,10 +543,9 @@ def test_a_full_disk(cluster):
 def test_a_killed_watcher(cluster):
     """The process goes on, and the next worker adopts it."""
     nodes = cluster.nodes()
-    watchers = [pid for pid in descendants(cluster.up.pid) if b"ray::Node" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-    assert len(watchers) == 2 * SHARDS
-    os.kill(watchers[0], signal.SIGKILL)
-    until(lambda: sum(node["adopted"] for node in cluster.status()["nodes"]) == 1, BROKEN)
+    os.kill(cluster.watchers()[0], signal.SIGKILL)
+    # On a busy machine Ray may replace others as well.
+    until(lambda: any(node["adopted"] for node in cluster.status()["nodes"]), BROKEN)
     assert cluster.nodes() == nodes
 
 

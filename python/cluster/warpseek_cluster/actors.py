@@ -10,6 +10,7 @@ import os
 import re
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from warpseek_cluster.config import CLUSTER_FILE, ClusterError, Config, check_counts, read_json, write_json, write_text
 from warpseek_cluster.placement import place
-from warpseek_cluster.process import Process, stop_others
+from warpseek_cluster.process import Process, remove_older, stop_others
 from warpseek_cluster.watcher import AGGREGATOR_FILE, STARTING, AggregatorWatcher, NodeWatcher, state_file
 
 NAMESPACE = "warpseek"
@@ -82,6 +83,12 @@ def _stop_others(config: dict[str, Any], keep: list[str]) -> int:
     """Stops what still runs on this machine and is not to be kept, also processes that no actor knows any more."""
     settings = Config(**config)
     return stop_others(settings.state(), set(keep), max(settings.drain, 1.0))
+
+
+def _remove_older(config: dict[str, Any], version: int) -> int:
+    """Removes versions before one from the cache of this machine."""
+    settings = Config(**config)
+    return remove_older(settings.cache() / settings.name, version)
 
 
 class Supervisor:
@@ -173,13 +180,15 @@ class Supervisor:
         with self._changing:
             if version == self.version:
                 return self.status()
-            new = self._keys(version, self.replicas)
+            before, new = self.version, self._keys(version, self.replicas)
             self._add(new, timeout)
             self.version = version
             self._save()
             # Aggregators have both versions now, and take the newer one when they have seen all of it.
             time.sleep(self.config.drain)
             self._drop([key for key in list(self._nodes) if key not in new])
+            # The version before stays on the disks, for the way back; what is older would fill them.
+            self._on_all_machines(_remove_older, min(before, version))
             return self.status()
 
     def down(self) -> int:
@@ -256,15 +265,19 @@ class Supervisor:
         return True
 
     def _stop_others(self, keep: list[str]) -> int:
-        task, here = ray.remote(_stop_others), ray.get_runtime_context().get_node_id()
+        return self._on_all_machines(_stop_others, keep)
+
+    def _on_all_machines(self, function: Callable[[dict[str, Any], Any], int], argument: Any) -> int:
+        """Calls a function on every machine; the sum of what it returns."""
+        task, here = ray.remote(function), ray.get_runtime_context().get_node_id()
         left = []
         for machine in _machines():
             # On this machine without a worker, which would have to be started.
             if machine != here:
                 there = NodeAffinitySchedulingStrategy(machine, soft=False)
-                left.append(task.options(num_cpus=0, scheduling_strategy=there).remote(self.config.to_json(), keep))
-        stopped: list[int] = ray.get(left)
-        return _stop_others(self.config.to_json(), keep) + sum(stopped)
+                left.append(task.options(num_cpus=0, scheduling_strategy=there).remote(self.config.to_json(), argument))
+        others: list[int] = ray.get(left)
+        return function(self.config.to_json(), argument) + sum(others)
 
     def _add(self, keys: list[Key], timeout: float) -> None:
         """Starts nodes that are listed when all of them are ready; if one does not become so, none is left."""

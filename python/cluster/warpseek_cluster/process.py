@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import os
+import shutil
 import signal
 import socket
 import ssl
@@ -208,6 +209,16 @@ class Process:
             time.sleep(0.02)
         self.kill()
         self.state.unlink(missing_ok=True)
+
+
+def remove_older(versions: Path, version: int) -> int:
+    """Removes the folders of versions before one from a cache. Returns how many there were."""
+    removed = 0
+    for path in versions.glob("[0-9]*"):
+        if path.name.isdecimal() and int(path.name) < version:
+            shutil.rmtree(path, ignore_errors=True)
+            removed += 1
+    return removed
 
 
 def stop_others(state: Path, keep: set[str], grace: float) -> int:

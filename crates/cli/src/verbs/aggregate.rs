@@ -14,8 +14,9 @@ use warpseek_cluster::{
 use warpseek_console::options::{RankingChoice, parse_bytes};
 use warpseek_console::terminal::{count, counted, note, summary};
 use warpseek_console::{Failure, Interrupt};
+use warpseek_server::{flush_log, start_log};
 
-use crate::options::{Deadline, QueryChoice};
+use crate::options::{Deadline, LogChoice, QueryChoice};
 use crate::protection::{Protection, failed};
 use crate::queries::{Line, Queries};
 use crate::verbs::run::{BadQuery, Output, check_tag, note_skipped};
@@ -25,7 +26,7 @@ const BATCH: usize = 1024;
 
 /// Answer queries over a collection whose shards are on nodes
 ///
-/// The nodes are those of `warpseek node`. With --listen it serves HTTP: POST /v1/search and /v1/batch, GET /v1/cluster. With --queries it answers a file of queries and writes the same TREC run, byte for byte, as `warpseek run`
+/// The nodes are those of `warpseek node`. With --listen it serves HTTP: POST /v1/search and /v1/batch, GET /v1/cluster, and /metrics for Prometheus. With --queries it answers a file of queries and writes the same TREC run, byte for byte, as `warpseek run`
 /// does over one index of all documents. If a node fails or is slow, another one with the same shard is asked.
 ///
 /// Answers that do not cover all shards say so. A run stops at the first, unless --allow-partial is given.
@@ -95,6 +96,15 @@ pub(crate) struct Options {
     /// How long a node may take for a query without a deadline, and a tenth of it for each further one that is sent along, before another is asked
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u32).range(1..))]
     node_time: u32,
+    /// How the log of nodes that come and go is written
+    #[arg(
+        long,
+        value_enum,
+        default_value = "pretty",
+        conflicts_with = "queries",
+        help_heading = "Output"
+    )]
+    log: LogChoice,
     /// Do not show a summary
     #[arg(long, short, help_heading = "Output")]
     quiet: bool,
@@ -131,7 +141,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let limits = DoorLimits { deadline: options.deadline.deadline, ..DoorLimits::default() };
     let server = server.map_err(failed)?.limits(limits);
     note(format!("listening on http://{}", server.address()));
-    server.run().map_err(failed)?;
+    start_log(options.log.format());
+    let ended = server.run().map_err(failed);
+    flush_log();
+    ended?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -9,8 +9,10 @@ use warpseek_collection::{Check, Collection};
 use warpseek_console::Failure;
 use warpseek_console::options::Threads;
 use warpseek_console::terminal::note;
+use warpseek_server::{flush_log, start_log};
 
 use super::cluster::failure;
+use crate::options::LogChoice;
 use crate::protection::{Protection, failed};
 
 /// Serve shards of a collection to aggregators, over gRPC
@@ -58,6 +60,9 @@ pub(crate) struct Options {
     /// Queries that may be under way at the same time; aggregators, which send up to 64 together, ask another node for the rest. A node without any takes a request of any size
     #[arg(long, value_name = "N", default_value_t = NodeOptions::default().capacity, value_parser = clap::value_parser!(u32).range(1..))]
     capacity: u32,
+    /// How the log of searches that fail is written
+    #[arg(long, value_enum, default_value = "pretty")]
+    log: LogChoice,
     #[command(flatten)]
     protection: Protection,
 }
@@ -173,6 +178,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let server = NodeServer::start(node, &options.listen, security, options.protection.insecure)
         .map_err(failed)?;
     note(format!("listening on {}", server.address()));
-    server.run().map_err(failed)?;
+    start_log(options.log.format());
+    let ended = server.run().map_err(failed);
+    flush_log();
+    ended?;
     Ok(ExitCode::SUCCESS)
 }

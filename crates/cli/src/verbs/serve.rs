@@ -9,6 +9,8 @@ use warpseek_console::Failure;
 use warpseek_console::terminal::note;
 use warpseek_server::{Config, ServeError, Server};
 
+use crate::options::LogChoice;
+
 /// Serve a folder of indexes over HTTP
 ///
 /// Clients of Elasticsearch and OpenSearch can use it unchanged, as far as docs/server.md lists; `/retrieve` is for the training of models, `/v1` is warpseek's own.
@@ -46,7 +48,7 @@ pub(crate) struct Options {
     retrieve_index: Option<String>,
     /// How logs are written [default: pretty]
     #[arg(long, value_enum)]
-    log: Option<Log>,
+    log: Option<LogChoice>,
     /// Certificate and its chain in PEM, to encrypt connections; it is read again when it changes
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_certificate: Option<PathBuf>,
@@ -110,12 +112,6 @@ enum Device {
     Auto,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Log {
-    Pretty,
-    Json,
-}
-
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if let Some(url) = &options.check {
         warpseek_server::check(url).map_err(Failure::broken)?;
@@ -151,10 +147,7 @@ impl Options {
             Device::Cuda => "cuda".to_owned(),
             Device::Auto => "auto".to_owned(),
         });
-        let log = self.log.map(|log| match log {
-            Log::Pretty => "pretty".to_owned(),
-            Log::Json => "json".to_owned(),
-        });
+        let log = self.log.map(|log| log.name().to_owned());
         let given = [
             ("data", self.data.as_ref().map(path)),
             ("listen", self.listen.clone()),

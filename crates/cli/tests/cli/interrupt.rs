@@ -1,17 +1,29 @@
 //! Ctrl-C: exit code 130, and nothing is left half done.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::Space;
 
-/// Starts a command, waits until `ready`, and interrupts it.
-fn interrupt(space: &Space, line: &str, signal: &str, ready: impl Fn() -> bool) -> Output {
+/// Starts a command, waits until `ready`, and interrupts it. Its standard input stays open: a command that reads it is not done before the signal, however late that comes.
+fn interrupt(
+    space: &Space,
+    line: &str,
+    signal: &str,
+    input: impl Iterator<Item = String> + Send + 'static,
+    ready: impl Fn() -> bool,
+) -> Output {
     let mut command = space.command();
-    command.args(line.split_whitespace()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
+    command.args(line.split_whitespace()).stdin(Stdio::piped());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let feeding = std::thread::spawn(move || {
+        input.take_while(|text| stdin.write_all(text.as_bytes()).is_ok()).for_each(drop);
+        stdin
+    });
     let give_up = Instant::now() + Duration::from_secs(60);
     while !ready() {
         let ended = child.try_wait().unwrap();
@@ -19,7 +31,9 @@ fn interrupt(space: &Space, line: &str, signal: &str, ready: impl Fn() -> bool) 
         std::thread::sleep(Duration::from_millis(1));
     }
     send(&child, signal);
-    child.wait_with_output().unwrap()
+    let output = child.wait_with_output().unwrap();
+    drop(feeding.join());
+    output
 }
 
 fn send(child: &Child, signal: &str) {
@@ -31,19 +45,18 @@ fn has_entry(dir: &Path, start: &str) -> bool {
     crate::support::names(dir).iter().any(|name| name.starts_with(start))
 }
 
-/// Enough text that the command can be interrupted.
-fn slow_corpus(space: &Space) {
-    space.run("synth --docs 4000 -o docs.jsonl -q").ok();
+/// Documents without end.
+fn documents() -> impl Iterator<Item = String> + Send + 'static {
+    (0..).map(|i: u64| format!("{{\"id\":\"d{i}\",\"text\":\"apple pie {i}\"}}\n"))
 }
 
 #[test]
 fn an_interrupted_build_leaves_nothing() {
     for signal in ["INT", "TERM"] {
         let space = Space::new();
-        slow_corpus(&space);
         let dir = space.path("idx");
-        let output =
-            interrupt(&space, "index docs.jsonl -o idx -j 1", signal, || has_entry(&dir, "build-"));
+        let line = "index - -o idx -j 1";
+        let output = interrupt(&space, line, signal, documents(), || has_entry(&dir, "build-"));
         let err = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(130), "{err}");
         assert_eq!(err, "error: cancelled; nothing was changed\n");
@@ -55,8 +68,9 @@ fn an_interrupted_build_leaves_nothing() {
 fn an_interrupted_synth_of_lists_leaves_nothing() {
     let space = Space::new();
     let dir = space.path("idx");
-    let line = "synth --postings --docs 500000 -o idx -j 1";
-    let output = interrupt(&space, line, "INT", || has_entry(&dir, "000001.ids"));
+    let line = "synth --postings --docs 3000000 -o idx -j 1";
+    let output =
+        interrupt(&space, line, "INT", std::iter::empty(), || has_entry(&dir, "000001.ids"));
     let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{err}");
     assert_eq!(err, "error: cancelled; nothing was changed\n");
@@ -66,11 +80,11 @@ fn an_interrupted_synth_of_lists_leaves_nothing() {
 #[test]
 fn an_interrupted_add_leaves_the_index_as_it_was() {
     let space = Space::new();
-    slow_corpus(&space);
     space.write("old.jsonl", "{\"id\":\"old\",\"text\":\"old words\"}\n");
     space.run("index old.jsonl -o idx -q").ok();
     let (dir, before) = (space.path("idx"), space.list("idx"));
-    let output = interrupt(&space, "add idx docs.jsonl -j 1", "INT", || has_entry(&dir, "build-"));
+    let ready = || has_entry(&dir, "build-");
+    let output = interrupt(&space, "add idx - -j 1", "INT", documents(), ready);
     assert_eq!(output.status.code(), Some(130));
     assert_eq!(space.list("idx"), before);
     assert_eq!((space.documents("idx"), space.hits("idx old")), (1, vec!["old".to_owned()]));
@@ -82,13 +96,15 @@ fn an_interrupted_run_holds_complete_queries() {
     space.run("synth --docs 1500 --mu 4 -o docs.jsonl -q").ok();
     space.run("synth --docs 1500 --mu 4 --queries 2000 -o queries.tsv -q").ok();
     space.run("index docs.jsonl -o idx -q").ok();
-    let line = "run idx --queries queries.tsv -k 100 -j 1";
-    let whole = space.run(&format!("{line} -q")).ok();
+    let line = "run idx -k 100 -j 1";
+    let whole = space.run(&format!("{line} --queries queries.tsv -q")).ok();
     let file = space.path("run.trec");
-    // The reference is slow enough to be interrupted.
-    let slow = format!("{line} --algorithm reference -o run.trec");
-    let output =
-        interrupt(&space, &slow, "INT", || fs::metadata(&file).is_ok_and(|meta| meta.len() > 0));
+    // The last queries fill no batch, so that more are waited for.
+    let queries = std::iter::once(space.read("queries.tsv"));
+    let waits = format!("{line} --queries - --algorithm reference -o run.trec");
+    let output = interrupt(&space, &waits, "INT", queries, || {
+        fs::metadata(&file).is_ok_and(|meta| meta.len() > 0)
+    });
     let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{err}");
     let part = space.read("run.trec");
@@ -133,8 +149,9 @@ fn an_interrupted_synth_holds_complete_documents() {
     let space = Space::new();
     let file = space.path("docs.jsonl");
     let line = "synth --docs 3000000 -o docs.jsonl -j 1";
-    let output =
-        interrupt(&space, line, "INT", || fs::metadata(&file).is_ok_and(|meta| meta.len() > 0));
+    let output = interrupt(&space, line, "INT", std::iter::empty(), || {
+        fs::metadata(&file).is_ok_and(|meta| meta.len() > 0)
+    });
     let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{err}");
     assert!(err.contains("documents were written"), "{err}");

@@ -96,7 +96,7 @@ fn capacity_follows_from_a_service_under_load() {
         "{\"id\":\"a\",\"text\":\"apple pie\"}\n{\"id\":\"b\",\"text\":\"apple\"}\n",
     );
     space.write("log.txt", "apple\n");
-    let load = "bench load --index idx --queries log.txt --configurations cpu --rates 200 --seconds 0.2 --deadlines 500 -j 1 -q --json";
+    let load = "bench load --index idx --queries log.txt --configurations cpu --rates 200 --seconds 0.2 --deadlines 60000 -j 1 -q --json";
     space.write("load.json", space.run(load).ok());
     let report = space.run("plan --measurements load.json --json").json();
     let capacity = &report["workloads"][0]["capacity"];

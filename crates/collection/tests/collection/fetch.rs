@@ -175,16 +175,19 @@ fn several_threads_fetch_one_shard() {
 }
 
 #[test]
-fn versions_leave_the_cache() {
+fn older_versions_leave_the_cache() {
     let space = Space::new();
     let (collection, cache) = (space.collection(), space.cache());
-    assert!(collection.remove_cached(&cache, &[]).unwrap().is_empty());
-    for n in [10, 11, 12] {
+    assert!(collection.remove_older(&cache, 3, 1).unwrap().is_empty());
+    for n in [10, 11, 12, 13, 14] {
         let version = space.build(&lines(n), 1);
         collection.fetch_shard(version, 0, &cache).unwrap();
     }
     fs::write(cache.join("fruit/note"), "not ours").unwrap();
-    assert_eq!(collection.remove_cached(&cache, &[3]).unwrap(), [1, 2]);
-    Index::open(shard_folder(&cache, "fruit", 3, 0)).unwrap();
+    assert_eq!(collection.remove_older(&cache, 4, 3).unwrap(), [1]);
+    assert_eq!(collection.remove_older(&cache, 4, 1).unwrap(), [3, 2]);
+    for version in [4, 5] {
+        Index::open(shard_folder(&cache, "fruit", version, 0)).unwrap();
+    }
     assert!(cache.join("fruit/note").exists());
 }

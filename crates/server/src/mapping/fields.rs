@@ -376,13 +376,16 @@ fn properties(
                     | "format",
                     Some(was),
                     is,
-                ) if was != is => {
+                ) if was != is && !is_same_format(key, was, is) => {
                     return Err(Failure::illegal(format!(
                         "Mapper for [{path}] conflicts with existing mapper: Cannot update parameter [{key}] from [{was}] to [{is}]"
                     )));
                 }
                 ("analyzer" | "similarity" | "index_options" | "format", None, is)
-                    if is != "standard" && is != "BM25" && is != "positions" =>
+                    if is != "standard"
+                        && is != "BM25"
+                        && is != "positions"
+                        && !is_same_format(key, &Value::Null, is) =>
                 {
                     return Err(Failure::illegal(format!(
                         "Mapper for [{path}] conflicts with existing mapper: Cannot update parameter [{key}] to [{is}]"
@@ -395,4 +398,35 @@ fn properties(
         }
     }
     Ok(())
+}
+
+/// Whether two formats of dates mean the same; null is the default.
+fn is_same_format(key: &str, was: &Value, is: &Value) -> bool {
+    let read = |of: &Value| match of {
+        Value::Null => Some(Formats::default()),
+        of => Formats::parse(of.as_str()?).ok(),
+    };
+    key == "format"
+        && matches!((read(was), read(is)), (Some(was), Some(is)) if was.are_same(&is))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_format_may_be_said_again_in_other_words_and_not_be_changed() {
+        let merged = |was: Value, is: Value| {
+            let of = |field: Value| json!({"properties": {"at": field}});
+            let (mut was, is) = (of(was), of(is));
+            merge(was.as_object_mut().unwrap(), is.as_object().unwrap()).is_ok()
+        };
+        let date = |format: &str| json!({"type": "date", "format": format});
+        let plain = json!({"type": "date"});
+        let default = date("strict_date_optional_time||epoch_millis");
+        assert!(merged(plain.clone(), default.clone()) && merged(default.clone(), plain.clone()));
+        assert!(merged(default, date("date_optional_time||epoch_millis")));
+        assert!(!merged(plain, date("epoch_second")));
+        assert!(!merged(date("yyyy"), date("epoch_second")));
+    }
 }

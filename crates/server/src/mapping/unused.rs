@@ -1,5 +1,7 @@
 //! What of mappings and settings has no effect here, so that clients hear of it. What changes no answer (copies, caches, how values are kept) is passed over.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 /// Parts of a field that act, or whose absence changes no answer.
@@ -50,17 +52,33 @@ fn is_default(key: &str, value: &Value) -> bool {
     *value == expected || *value == expected.to_string().as_str()
 }
 
-struct Unused(Vec<String>);
+/// Options that are named one by one, at most.
+const NAMED: usize = 20;
+
+/// By option: the first field that has it, if it is of fields, and how many have it. Clients refuse answers with many headers, so what many fields have is said once.
+#[derive(Default)]
+struct Unused(BTreeMap<String, (Option<String>, usize)>);
 
 impl Unused {
     fn say(&mut self, key: &str, field: Option<&str>) {
-        let what = match field {
-            Some(field) => format!("[{key}] of the field [{field}] is ignored"),
-            None => format!("[{key}] is ignored"),
+        let first = || (field.map(str::to_owned), 0);
+        self.0.entry(key.to_owned()).or_insert_with(first).1 += 1;
+    }
+
+    fn said(self) -> Vec<String> {
+        let more = self.0.len().saturating_sub(NAMED);
+        let one = |(key, (field, many)): (String, (Option<String>, usize))| match (field, many) {
+            (None, _) => format!("[{key}] is ignored"),
+            (Some(field), 1) => format!("[{key}] of the field [{field}] is ignored"),
+            (Some(field), many) => {
+                format!("[{key}] is ignored in {many} fields, such as [{field}]")
+            }
         };
-        if !self.0.contains(&what) {
-            self.0.push(what);
+        let mut said: Vec<String> = self.0.into_iter().take(NAMED).map(one).collect();
+        if more > 0 {
+            said.push(format!("{more} more options are ignored"));
         }
+        said
     }
 
     fn fields(&mut self, properties: Option<&Value>, path: &str) {
@@ -95,7 +113,7 @@ impl Unused {
 
 /// What of mappings has no effect.
 pub(crate) fn unused_mappings(mappings: &Map<String, Value>) -> Vec<String> {
-    let mut unused = Unused(Vec::new());
+    let mut unused = Unused::default();
     for (key, value) in mappings {
         match (key.as_str(), value) {
             ("_source" | "_routing", Value::Object(options)) => {
@@ -124,12 +142,12 @@ pub(crate) fn unused_mappings(mappings: &Map<String, Value>) -> Vec<String> {
             unused.field(&template["mapping"], &format!("dynamic template {name}"));
         }
     }
-    unused.0
+    unused.said()
 }
 
 /// What of settings, as they are kept, has no effect and would change answers.
 pub(crate) fn unused_settings(settings: &Map<String, Value>) -> Vec<String> {
-    let mut unused = Unused(Vec::new());
+    let mut unused = Unused::default();
     let at = |path: &str| {
         let mut now = settings.get(path.split('.').next()?)?;
         for part in path.split('.').skip(1) {
@@ -155,7 +173,7 @@ pub(crate) fn unused_settings(settings: &Map<String, Value>) -> Vec<String> {
     if at("mode").is_some_and(|mode| mode != "standard") {
         unused.say("index.mode", None);
     }
-    unused.0
+    unused.said()
 }
 
 #[cfg(test)]
@@ -198,6 +216,23 @@ mod tests {
         let settings =
             json!({"max_result_window": 5, "mapping": {"coerce": false}, "mode": "logsdb"});
         assert_eq!(unused_settings(settings.as_object().unwrap()).len(), 3);
+    }
+
+    #[test]
+    fn what_many_fields_have_is_said_once() {
+        let fields = |options: Value, many: usize| -> Value {
+            (0..many).map(|n| (format!("f{n:03}"), options.clone())).collect::<Map<_, _>>().into()
+        };
+        let said = |mappings: Value| unused_mappings(mappings.as_object().unwrap());
+        let norms = fields(json!({"type": "text", "norms": false, "copy_to": "all"}), 120);
+        let warnings = said(json!({"properties": norms}));
+        assert!(warnings[1].contains("[norms] is ignored in 120 fields, such as [f000]"));
+        assert_eq!(warnings.len(), 2);
+        let options: Map<String, Value> =
+            (0..NAMED + 3).map(|n| (format!("option{n:02}"), json!(1))).collect();
+        let warnings = said(json!({"properties": {"f": options}}));
+        assert_eq!(warnings.len(), NAMED + 1);
+        assert_eq!(warnings[NAMED], "3 more options are ignored");
     }
 
     /// What frameworks send as a matter of course is no reason for noise.

@@ -6,7 +6,7 @@ import warnings
 from elasticsearch import ConflictError, Elasticsearch, NotFoundError, RequestError, __versionstr__, helpers
 
 warnings.simplefilter("ignore")
-client = Elasticsearch(sys.argv[1])
+client = Elasticsearch(sys.argv[1], timeout=120)
 NAME = "t-seven"
 
 # It asks who is there before the first call.

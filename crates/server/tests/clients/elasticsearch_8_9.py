@@ -7,7 +7,7 @@ import warnings
 from elasticsearch import ApiError, AsyncElasticsearch, BadRequestError, ConflictError, Elasticsearch, NotFoundError, __versionstr__, helpers
 
 URL = sys.argv[1]
-client = Elasticsearch(URL)
+client = Elasticsearch(URL, request_timeout=120)
 
 
 def refused(kind, error_type, call):
@@ -292,17 +292,17 @@ def scores_are_those_of_elasticsearch():
 
 
 def other_ways_to_ask():
-    compressed = Elasticsearch(URL, http_compress=True)
+    compressed = Elasticsearch(URL, http_compress=True, request_timeout=120)
     helpers.bulk(compressed, [{"_index": "t-gzip", "_id": str(i), "text": "word " * 100} for i in range(20)], refresh=True)
     assert compressed.search(index="t-gzip", query={"match": {"text": "word"}}, size=20)["hits"]["total"]["value"] == 20
-    keyed = Elasticsearch(URL, api_key=("id", "a key that nobody asks for"))
+    keyed = Elasticsearch(URL, api_key=("id", "a key that nobody asks for"), request_timeout=120)
     assert keyed.info()["tagline"]
     filtered = client.search(index="t-gzip", filter_path=["hits.total.value"])
     assert filtered.body == {"hits": {"total": {"value": 20}}}
 
 
 async def asynchronous():
-    async with AsyncElasticsearch(URL) as client:
+    async with AsyncElasticsearch(URL, request_timeout=120) as client:
         await client.index(index="t-async", id="1", document={"text": "from far away"}, refresh=True)
         found = await client.search(index="t-async", query={"match": {"text": "far"}})
         assert found["hits"]["hits"][0]["_id"] == "1"

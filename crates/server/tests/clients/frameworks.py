@@ -13,7 +13,7 @@ def langchain():
     from langchain_core.documents import Document
     from langchain_elasticsearch import BM25Strategy, ElasticsearchRetriever, ElasticsearchStore
 
-    client = Elasticsearch(URL)
+    client = Elasticsearch(URL, request_timeout=120)
     client.options(ignore_status=404).indices.delete(index="t-langchain")
     store = ElasticsearchStore("t-langchain", es_url=URL, strategy=BM25Strategy())
     texts = [Document(page_content=f"passage {i} about {'rust' if i % 5 == 0 else 'gardens'}", metadata={"source": f"file {i % 3}", "page": i}) for i in range(25)]
@@ -80,9 +80,9 @@ def haystack_elasticsearch():
     from haystack_integrations.components.retrievers.elasticsearch import ElasticsearchBM25Retriever
     from haystack_integrations.document_stores.elasticsearch import ElasticsearchDocumentStore
 
-    Elasticsearch(URL).options(ignore_status=404).indices.delete(index="t-haystack")
-    haystack(ElasticsearchBM25Retriever, lambda name: ElasticsearchDocumentStore(hosts=URL, index=name))
-    Elasticsearch(URL).indices.delete(index="t-haystack")
+    Elasticsearch(URL, request_timeout=120).options(ignore_status=404).indices.delete(index="t-haystack")
+    haystack(ElasticsearchBM25Retriever, lambda name: ElasticsearchDocumentStore(hosts=URL, index=name, request_timeout=120))
+    Elasticsearch(URL, request_timeout=120).indices.delete(index="t-haystack")
 
 
 def haystack_opensearch():
@@ -90,9 +90,9 @@ def haystack_opensearch():
     from haystack_integrations.document_stores.opensearch import OpenSearchDocumentStore
     from opensearchpy import OpenSearch
 
-    OpenSearch(URL).indices.delete(index="t-haystack", ignore=404)
-    haystack(OpenSearchBM25Retriever, lambda name: OpenSearchDocumentStore(hosts=URL, index=name, use_ssl=False, verify_certs=False))
-    OpenSearch(URL).indices.delete(index="t-haystack")
+    OpenSearch(URL, timeout=120).indices.delete(index="t-haystack", ignore=404)
+    haystack(OpenSearchBM25Retriever, lambda name: OpenSearchDocumentStore(hosts=URL, index=name, use_ssl=False, verify_certs=False, timeout=120))
+    OpenSearch(URL, timeout=120).indices.delete(index="t-haystack")
 
 
 def llama_index():
@@ -127,9 +127,9 @@ def llama_index():
 
     from elasticsearch import Elasticsearch
 
-    Elasticsearch(URL).options(ignore_status=404).indices.delete(index="t-llama")
+    Elasticsearch(URL, request_timeout=120).options(ignore_status=404).indices.delete(index="t-llama")
     asyncio.run(run())
-    Elasticsearch(URL).options(ignore_status=404).indices.delete(index="t-llama")
+    Elasticsearch(URL, request_timeout=120).options(ignore_status=404).indices.delete(index="t-llama")
 
 
 failed = False

@@ -19,7 +19,7 @@ async function refused(call, status, type) {
 // Versions 8 and 9 have the same calls. The first one checks who is there.
 async function elasticsearch(name) {
   const { Client } = load(name);
-  const client = new Client({ node: url });
+  const client = new Client({ node: url, requestTimeout: 120_000 });
   const index = `t-${name}`;
   assert.equal((await client.info()).tagline, "You Know, for Search");
   await client.indices.delete({ index }, { ignore: [404] });
@@ -63,7 +63,7 @@ async function elasticsearch(name) {
 
 async function opensearch() {
   const { Client } = load("@opensearch-project/opensearch");
-  const client = new Client({ node: url });
+  const client = new Client({ node: url, requestTimeout: 120_000 });
   const index = "t-opensearch-js";
   await client.indices.delete({ index }, { ignore: [404] });
   await client.indices.create({ index, body: {} });

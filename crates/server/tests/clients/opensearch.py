@@ -6,7 +6,7 @@ import warnings
 from opensearchpy import OpenSearch, __versionstr__, helpers
 from opensearchpy.exceptions import ConflictError, NotFoundError, RequestError
 
-client = OpenSearch(sys.argv[1])
+client = OpenSearch(sys.argv[1], timeout=120)
 warnings.simplefilter("ignore")
 NAME = "t-open"
 
@@ -28,7 +28,7 @@ except ConflictError as error:
     assert error.error == "version_conflict_engine_exception"
 done, errors = helpers.bulk(client, [{"_index": NAME, "_id": i, "content": f"document {i}", "meta": {"n": i, "lang": "en" if i % 2 else "de"}, "v": [1, 2, 3]} for i in range(1, 26)], refresh="wait_for")
 assert done == 25 and not errors
-found = client.search(index=NAME, body={"query": {"bool": {"must": {"match": {"content": "document"}}, "filter": {"term": {"meta.lang.keyword": "en"}}}}, "_source": {"exclude": ["v"]}}, size=100, timeout=5)
+found = client.search(index=NAME, body={"query": {"bool": {"must": {"match": {"content": "document"}}, "filter": {"term": {"meta.lang.keyword": "en"}}}}, "_source": {"exclude": ["v"]}}, size=100, timeout=120)
 assert found["hits"]["total"]["value"] == 13 and "v" not in found["hits"]["hits"][0]["_source"]
 assert client.count(index=NAME)["count"] == 26
 assert client.get(index=NAME, id="7")["_source"]["v"] == [1, 2, 3]

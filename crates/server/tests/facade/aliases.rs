@@ -145,7 +145,7 @@ fn segments_are_merged_and_tasks_are_known() {
 
     let task = |path: &str, body: &Value| -> Value {
         let task = server.ok("POST", path, body)["task"].as_str().unwrap().to_owned();
-        for _ in 0..1000 {
+        for _ in 0..24_000 {
             let state = server.ok("GET", &format!("/_tasks/{task}"), &Value::Null);
             if state["completed"] == true {
                 return state;

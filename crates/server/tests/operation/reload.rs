@@ -15,7 +15,7 @@ fn build(dir: &Path, texts: &[&str]) {
 }
 
 fn eventually(what: &str, mut done: impl FnMut() -> bool) {
-    for _ in 0..1000 {
+    for _ in 0..12_000 {
         if done() {
             return;
         }

@@ -52,7 +52,7 @@ fn certificates_are_used_and_renewed_while_the_server_runs() {
     let server = start(&folder.path().join("data"), &settings(folder.path()));
     assert!(server.url.starts_with("https://"), "{}", server.url);
     let ready = || get(&server.url, "/health", &first).unwrap().starts_with("HTTP/1.1 200 ");
-    assert!((0..1000).any(|_| ready() || {
+    assert!((0..12_000).any(|_| ready() || {
         std::thread::sleep(Duration::from_millis(10));
         false
     }));
@@ -65,7 +65,7 @@ fn certificates_are_used_and_renewed_while_the_server_runs() {
 
     let second = renew(folder.path());
     let renewed = || {
-        (0..1000).any(|_| {
+        (0..12_000).any(|_| {
             std::thread::sleep(Duration::from_millis(10));
             get(&server.url, "/health", &second).is_ok()
         })
@@ -78,7 +78,7 @@ fn certificates_are_used_and_renewed_while_the_server_runs() {
     std::thread::sleep(Duration::from_millis(300));
     assert!(get(&server.url, "/health", &second).is_ok());
     let third = renew(folder.path());
-    assert!((0..1000).any(|_| {
+    assert!((0..12_000).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
         get(&server.url, "/health", &third).is_ok()
     }));

@@ -33,6 +33,9 @@ pub(crate) struct Options {
     /// Read shards that are there, and fetch files again whose checksums are wrong
     #[arg(long)]
     verify: bool,
+    /// Remove older versions of the collection from the cache, so that with this one at most N are left [default: none is removed]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    keep: Option<u32>,
     /// Print JSON instead of folders
     #[arg(long)]
     json: bool,
@@ -67,6 +70,10 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         } else {
             writeln!(std::io::stdout(), "{}", folder.display())?;
         }
+    }
+    // Only when all is there: what is older may be needed if this cannot be had.
+    if let Some(keep) = options.keep {
+        collection.remove_older(&options.cache, version, keep as usize).map_err(failure)?;
     }
     if options.json {
         writeln!(std::io::stdout(), "{:#}", json!({"version": version, "shards": fetched}))?;

@@ -54,6 +54,10 @@ impl Remote for Mounted {
     fn status(&self) -> Result<Value, RemoteFailure> {
         self.0.status().map_err(refused)
     }
+
+    fn metrics(&self) -> String {
+        self.0.metrics()
+    }
 }
 
 fn allowed(limits: RemoteLimits) -> DoorLimits {
