@@ -221,7 +221,9 @@ impl Aggregator {
         let (deadline, is_strict) = requests
             .first()
             .map_or((None, false), |request| (request.deadline, !request.allow_partial));
-        let times = Times::new(start, deadline, is_strict, self.0.call);
+        // Without a deadline, what is left of a long batch has as much time as its beginning.
+        let begun = if deadline.is_some() { start } else { Instant::now() };
+        let times = Times::new(begun, deadline, is_strict, self.0.call);
         let answers = self.timed(requests, times).await;
         for answer in &answers {
             let is_complete = answer.as_ref().ok().map(|answer| answer.coverage.is_complete());

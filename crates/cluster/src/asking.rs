@@ -95,12 +95,8 @@ impl Times {
         call: Duration,
     ) -> Self {
         let share = if is_strict { 0.95 } else { 0.5 };
-        // Without a deadline it is counted from when the cohort is sent, which may be long after the batch began.
-        let again = match deadline {
-            Some(deadline) => start.checked_add(deadline.mul_f64(share)),
-            None => Some(Instant::now() + AGAIN),
-        };
-        let again = again.unwrap_or(start + AGAIN);
+        let again = deadline.map_or(AGAIN, |deadline| deadline.mul_f64(share));
+        let again = start.checked_add(again).unwrap_or(start + AGAIN);
         let until = deadline.and_then(|deadline| start.checked_add(deadline));
         Times { until, again, is_strict, call }
     }

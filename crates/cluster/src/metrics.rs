@@ -87,10 +87,30 @@ pub(crate) fn of_nodes(status: &Status) -> String {
         ("replicas_fewest", "gauge", "Nodes of the shard that has the fewest.", fewest),
         ("nodes", "gauge", "Nodes in the list.", status.nodes.len() as u64),
         ("nodes_gone", "gauge", "Nodes that did not say how they are.", gone),
-        ("shards_ignored", "gauge", "Shards of nodes that are not searched, since they do not fit to the others.", status.ignored.len() as u64),
-        ("hedged_total", "counter", "Calls that were sent to a second node because of time.", status.hedged),
-        ("cache_hits_total", "counter", "Searches that were answered from the cache.", status.cache_hits),
-        ("cache_misses_total", "counter", "Searches that were not in the cache.", status.cache_misses),
+        (
+            "shards_ignored",
+            "gauge",
+            "Shards of nodes that are not searched, since they do not fit to the others.",
+            status.ignored.len() as u64,
+        ),
+        (
+            "hedged_total",
+            "counter",
+            "Calls that were sent to a second node because of time.",
+            status.hedged,
+        ),
+        (
+            "cache_hits_total",
+            "counter",
+            "Searches that were answered from the cache.",
+            status.cache_hits,
+        ),
+        (
+            "cache_misses_total",
+            "counter",
+            "Searches that were not in the cache.",
+            status.cache_misses,
+        ),
     ];
     let mut out = String::new();
     for (name, kind, what, value) in rows {

@@ -406,8 +406,7 @@ fn is_same_format(key: &str, was: &Value, is: &Value) -> bool {
         Value::Null => Some(Formats::default()),
         of => Formats::parse(of.as_str()?).ok(),
     };
-    key == "format"
-        && matches!((read(was), read(is)), (Some(was), Some(is)) if was.are_same(&is))
+    key == "format" && matches!((read(was), read(is)), (Some(was), Some(is)) if was.are_same(&is))
 }
 
 #[cfg(test)]
