@@ -2,18 +2,26 @@ use std::fmt;
 use std::str::FromStr;
 
 use warpseek_exec::{Candidate, Load, Plan, Rates};
+use warpseek_index::Statistics;
 
 /// Number of terms from which the bounds of windows add up to more than any threshold.
 const MANY_TERMS: usize = 64;
+/// What a collection whose lists stay decoded has at most: documents, and tokens, since eight bytes for each are the most that is kept.
+const SMALL: u64 = 1 << 17;
+const SMALL_TOKENS: u64 = 1 << 23;
+/// The number of terms from which on that is faster than skipping, in collections of at most so many documents (docs/cpu-profile.md).
+const KEPT_TERMS: [(u64, usize); 2] = [(1 << 14, 3), (SMALL, 5)];
 /// Postings that justify waking threads for a single query: a guess, not measured.
 const MUCH: u64 = 1 << 16;
 
 /// Nanoseconds of one thread on `gov2`, on a core of the machine with the H200 (docs/gpu/results.md). Which algorithm
 /// wins for few postings, for many terms and otherwise was measured with 1 to 100 terms and k of 10 and 1000; where
-/// exactly the lines cross was not. Up to 512 postings are read faster than their bounds are set up.
+/// exactly the lines cross was not. Up to 128 postings are read faster than their bounds are set up (512 before bounds were kept).
 const WINDOWED: Rates = Rates::thread(5_000.0, 3.0);
-const DAAT: Rates = Rates::thread(1_000.0, 3.0 + 4_000.0 / 512.0);
+const DAAT: Rates = Rates::thread(1_000.0, 3.0 + 4_000.0 / 128.0);
 const TAAT: Rates = Rates::thread(6_000.0, 2.5);
+/// After runs on small collections on another machine, in proportion to the others.
+const KEPT: Rates = Rates::thread(2_000.0, 1.0);
 /// For algorithms that run only if they are asked for: their approximate cost compared with windowed MaxScore.
 const PIVOTS: Rates = Rates::thread(5_000.0, 9.0);
 
@@ -53,11 +61,13 @@ pub enum Algorithm {
     Filtered,
     /// Windows of documents along the query tree, or all of its lists at once if it wants all of them and phrases. The only one that answers phrases, and trees whose scores are not sums.
     Tree,
+    /// Every posting, term at a time, from lists that stay decoded in memory, with the value of each posting.
+    Kept,
 }
 
 impl Algorithm {
     /// All algorithms.
-    pub const ALL: [Algorithm; 10] = [
+    pub const ALL: [Algorithm; 11] = [
         Algorithm::Daat,
         Algorithm::Taat,
         Algorithm::Wand,
@@ -68,10 +78,11 @@ impl Algorithm {
         Algorithm::Cohort,
         Algorithm::Filtered,
         Algorithm::Tree,
+        Algorithm::Kept,
     ];
 
     /// Names that `FromStr` accepts, in the order of [`Algorithm::ALL`].
-    pub const NAMES: [&'static str; 10] = [
+    pub const NAMES: [&'static str; 11] = [
         "daat",
         "taat",
         "wand",
@@ -82,6 +93,7 @@ impl Algorithm {
         "cohort",
         "filtered",
         "tree",
+        "kept",
     ];
 
     /// The name of the algorithm.
@@ -97,9 +109,9 @@ impl Algorithm {
     pub(crate) fn candidates(
         plan: &Plan,
         load: &Load,
-        documents: u64,
+        statistics: &Statistics,
         threads: usize,
-    ) -> [(Algorithm, Candidate); 6] {
+    ) -> [(Algorithm, Candidate); 7] {
         let of = |algorithm: Algorithm, rates, why| {
             (algorithm, Candidate { algorithm: algorithm.name(), rates, why })
         };
@@ -117,6 +129,7 @@ impl Algorithm {
                 no(Algorithm::Taat),
                 no(Algorithm::WindowedMaxScore),
                 no(Algorithm::Filtered),
+                no(Algorithm::Kept),
                 of(Algorithm::Tree, Ok(TREE), why),
             ];
         }
@@ -130,7 +143,9 @@ impl Algorithm {
         let taat = match () {
             () if !or => Err("it is for OR"),
             () if plan.terms.len() < MANY_TERMS => Err("it is for many terms"),
-            () if load.postings < documents => Err("it is for lists as long as the index"),
+            () if load.postings < statistics.documents => {
+                Err("it is for lists as long as the index")
+            }
             () => Ok(TAAT),
         };
         let windowed = match or {
@@ -152,6 +167,11 @@ impl Algorithm {
                 "the filter admits few documents: they are looked up in the lists",
             ),
             of(Algorithm::Tree, Err("it is for query trees"), ""),
+            of(
+                Algorithm::Kept,
+                kept_rates(plan, statistics),
+                "the collection is small: its lists stay decoded, and are added up",
+            ),
         ]
     }
 
@@ -161,6 +181,7 @@ impl Algorithm {
             Algorithm::Daat => DAAT,
             Algorithm::Taat => TAAT,
             Algorithm::Tree => TREE,
+            Algorithm::Kept => KEPT,
             Algorithm::WindowedMaxScore | Algorithm::Cohort | Algorithm::Filtered => WINDOWED,
             Algorithm::Wand
             | Algorithm::MaxScore
@@ -179,9 +200,28 @@ impl Algorithm {
             | Algorithm::WindowedMaxScore
             | Algorithm::Cohort
             | Algorithm::Filtered
-            | Algorithm::Tree => Pruning::Blocks,
+            | Algorithm::Tree
+            | Algorithm::Kept => Pruning::Blocks,
         }
     }
+}
+
+/// The cost of adding up lists that stay decoded.
+fn kept_rates(plan: &Plan, statistics: &Statistics) -> Result<Rates, &'static str> {
+    let least = KEPT_TERMS.iter().find(|&&(most, _)| statistics.documents <= most);
+    let Some(&(_, least)) = least.filter(|_| statistics.tokens <= SMALL_TOKENS) else {
+        return Err("it is for small collections");
+    };
+    if plan.terms.len() < least {
+        return Err("it is for several terms");
+    }
+    if plan.mask.is_some() {
+        return Err("it is for all documents");
+    }
+    if !plan.matches_any() {
+        return Err("it is for OR");
+    }
+    Ok(KEPT)
 }
 
 /// The cost of looking up the documents of a mask. It is rounded up to a power of two, since queries with the same rates
@@ -228,10 +268,13 @@ mod tests {
     use std::sync::Arc;
 
     use warpseek_exec::{Load, Mask, Mode, Plan, cheapest};
-    use warpseek_index::DocSet;
+    use warpseek_index::{DocSet, Statistics};
     use warpseek_testkit::{Doc, Fixture, Search, plans};
 
-    use super::Algorithm;
+    use super::{Algorithm, SMALL, SMALL_TOKENS};
+
+    const LARGE: Statistics =
+        Statistics { documents: 100_000, tokens: SMALL_TOKENS + 1, max_static: 0.0 };
 
     #[test]
     fn names_round_trip() {
@@ -257,13 +300,13 @@ mod tests {
         let choose = |mode, dfs: &[u64], threads| {
             let plan = plan(mode, dfs);
             let load = Load::of(&plan);
-            let all = Algorithm::candidates(&plan, &load, 100_000, threads).map(|(_, c)| c);
+            let all = Algorithm::candidates(&plan, &load, &LARGE, threads).map(|(_, c)| c);
             let chosen = cheapest(&all, &load).unwrap();
             (chosen.algorithm.parse().unwrap(), chosen.why.split(' ').next_back().unwrap())
         };
         use Algorithm::{Cohort, Daat, Taat, WindowedMaxScore};
-        assert_eq!(choose(Mode::Or, &[300, 212], 8), (Daat, "skipping"));
-        assert_eq!(choose(Mode::Or, &[300, 213], 8), (WindowedMaxScore, "hit"));
+        assert_eq!(choose(Mode::Or, &[80, 48], 8), (Daat, "skipping"));
+        assert_eq!(choose(Mode::Or, &[80, 49], 8), (WindowedMaxScore, "hit"));
         assert_eq!(choose(Mode::Or, &[3, 90_000], 1), (WindowedMaxScore, "hit"));
         assert_eq!(choose(Mode::Or, &[3, 90_000], 2), (Cohort, "threads"));
         assert_eq!(choose(Mode::Or, &[2000; 63], 1), (WindowedMaxScore, "hit"));
@@ -274,7 +317,27 @@ mod tests {
         assert_eq!(choose(Mode::AndOr, &[40_000, 90_000], 2), (Cohort, "threads"));
         assert_eq!(choose(Mode::And, &[], 2), (WindowedMaxScore, "hit"));
         // Of one word it is an OR.
-        assert_eq!(choose(Mode::And, &[500], 2), (Daat, "skipping"));
+        assert_eq!(choose(Mode::And, &[128], 2), (Daat, "skipping"));
+    }
+
+    #[test]
+    fn lists_of_small_collections_stay_decoded() {
+        let choose = |mode, dfs: &[u64], documents, tokens| {
+            let (plan, max_static) = (plan(mode, dfs), 0.0);
+            let (load, statistics) =
+                (Load::of(&plan), Statistics { documents, tokens, max_static });
+            let all = Algorithm::candidates(&plan, &load, &statistics, 1).map(|(_, c)| c);
+            cheapest(&all, &load).unwrap().algorithm
+        };
+        let (kept, windowed) = ("kept", "windowed-maxscore");
+        assert_eq!(choose(Mode::Or, &[3000; 5], SMALL, SMALL_TOKENS), kept);
+        assert_eq!(choose(Mode::Or, &[3000; 5], SMALL + 1, SMALL_TOKENS), windowed);
+        assert_eq!(choose(Mode::Or, &[3000; 5], SMALL, SMALL_TOKENS + 1), windowed);
+        assert_eq!(choose(Mode::Or, &[3000; 4], SMALL, SMALL_TOKENS), windowed);
+        assert_eq!(choose(Mode::And, &[3000; 5], SMALL, SMALL_TOKENS), windowed);
+        assert_eq!(choose(Mode::Or, &[3000; 3], 1 << 14, SMALL_TOKENS), kept);
+        assert_eq!(choose(Mode::Or, &[3000; 3], (1 << 14) + 1, SMALL_TOKENS), windowed);
+        assert_eq!(choose(Mode::Or, &[3; 5], SMALL, SMALL_TOKENS), "daat");
     }
 
     #[test]
@@ -289,13 +352,13 @@ mod tests {
             (0..admitted).for_each(|doc| assert!(set.insert(doc)));
             plan.mask = Some(Arc::new(Mask::new(&snapshot, vec![set])));
             let load = Load::of(&plan);
-            let all = Algorithm::candidates(&plan, &load, 100_000, 1).map(|(_, c)| c);
+            let all = Algorithm::candidates(&plan, &load, &LARGE, 1).map(|(_, c)| c);
             cheapest(&all, &load).unwrap().algorithm
         };
         assert_eq!(choose(Mode::Or, [20_000, 90_000], 2000), "filtered");
         assert_eq!(choose(Mode::Or, [2000, 3000], 2000), "windowed-maxscore");
         assert_eq!(choose(Mode::Or, [2000, 3000], 100), "filtered");
-        assert_eq!(choose(Mode::Or, [100, 30], 100), "daat");
+        assert_eq!(choose(Mode::Or, [70, 30], 100), "daat");
         assert_eq!(choose(Mode::And, [20_000, 90_000], 200), "filtered");
         assert_eq!(choose(Mode::And, [1000, 90_000], 200), "windowed-maxscore");
         assert_eq!(choose(Mode::AndOr, [20_000, 90_000], 0), "filtered");

@@ -15,6 +15,7 @@ use crate::count::Counter;
 use crate::cursor::Cursor;
 use crate::factors::FactorCache;
 use crate::halt::Halt;
+use crate::kept::ValuesCache;
 use crate::maxima::MaximaCache;
 use crate::phrase_conjunction::PhraseConjunction;
 use crate::segment::{SegmentQuery, account};
@@ -22,7 +23,7 @@ use crate::stream::Stream;
 use crate::tops::TopsCache;
 use crate::{
     block_conjunction, block_max_maxscore, block_max_wand, cohort, conjunction, count, daat,
-    filtered, gather, maxscore, taat, tree, wand, windowed_maxscore,
+    filtered, gather, kept, maxscore, taat, tree, wand, windowed_maxscore,
 };
 
 /// Documents that are counted and searched alternately if matches are counted and the search may have to stop.
@@ -35,11 +36,11 @@ pub struct CpuEngine {
     tile: Option<u32>,
     /// Positions that the engine answers for, if not all.
     within: Option<Range<u32>>,
-    documents: u64,
-    max_static: f32,
+    statistics: Statistics,
     maxima: Vec<MaximaCache>,
     factors: Vec<FactorCache>,
     tops: Vec<TopsCache>,
+    values: Vec<ValuesCache>,
     /// One per thread so far.
     #[expect(
         clippy::vec_box,
@@ -53,6 +54,7 @@ pub struct CpuEngine {
 pub(crate) struct Scratch {
     sums: Vec<Score>,
     pub(crate) windowed: windowed_maxscore::Scratch,
+    kept: kept::Scratch,
     pub(crate) count: count::Scratch,
     and: block_conjunction::Scratch,
     group: filtered::Group,
@@ -98,18 +100,18 @@ impl CpuEngine {
         let maxima = snapshot.segments().iter().map(|_| MaximaCache::default()).collect();
         let factors = snapshot.segments().iter().map(|_| FactorCache::default()).collect();
         let tops = snapshot.segments().iter().map(|_| TopsCache::default()).collect();
-        let Statistics { max_static, documents, .. } = snapshot.statistics();
-        let (tile, within) = (None, None);
+        let values = snapshot.segments().iter().map(|_| ValuesCache::default()).collect();
+        let (statistics, tile, within) = (snapshot.statistics(), None, None);
         CpuEngine {
             snapshot,
             algorithm,
             tile,
             within,
-            documents,
-            max_static,
+            statistics,
             maxima,
             factors,
             tops,
+            values,
             scratches: Mutex::default(),
         }
     }
@@ -131,7 +133,7 @@ impl CpuEngine {
             return algorithm;
         }
         let load = Load::of(plan);
-        let candidates = Algorithm::candidates(plan, &load, self.documents, threads);
+        let candidates = Algorithm::candidates(plan, &load, &self.statistics, threads);
         let chosen = cheapest_of(&candidates, |(_, candidate)| candidate, &load);
         chosen.map_or(Algorithm::WindowedMaxScore, |&(algorithm, _)| algorithm)
     }
@@ -195,7 +197,8 @@ impl CpuEngine {
         ticker: &mut Ticker<'_>,
     ) -> Result<SegmentQuery<'a>, Halt> {
         let segment = &self.snapshot.segments()[number];
-        SegmentQuery::new(plan, number, segment, &self.factors[number], self.max_static, ticker)
+        let (factors, max_static) = (&self.factors[number], self.statistics.max_static);
+        SegmentQuery::new(plan, number, segment, factors, max_static, ticker)
     }
 
     /// AND (`all`) or OR over all segments, or over as many as time permits.
@@ -282,7 +285,8 @@ impl Pass<'_> {
         query.enter(&mut self.collector);
         let (collector, work) = (&mut self.collector, &mut self.work);
         let filtered = self.algorithm == Algorithm::Filtered;
-        if filtered || matches!(self.algorithm, Algorithm::WindowedMaxScore | Algorithm::Cohort) {
+        let by_blocks = [Algorithm::WindowedMaxScore, Algorithm::Cohort, Algorithm::Kept];
+        if filtered || by_blocks.contains(&self.algorithm) {
             let mut streams = query.streams(maxima, ticker)?;
             let (streams, and) = (&mut streams, &mut scratch.and);
             let end = if filtered || filtered::leads(&query, streams) {
@@ -342,6 +346,15 @@ impl Pass<'_> {
         let (engine, docs) = (self.engine, self.engine.docs(number));
         let query = engine.query(self.plan, number, ticker)?;
         query.enter(&mut self.collector);
+        if self.algorithm == Algorithm::Kept {
+            let (values, count) = (&engine.values[number], self.plan.count);
+            let (scratch, collector, work) =
+                (&mut scratch.kept, &mut self.collector, &mut self.work);
+            let (end, counted) =
+                kept::or(&query, values, docs, count, ticker, scratch, collector, work)?;
+            self.counted += counted;
+            return Ok(end);
+        }
         let mut lists = match self.algorithm {
             Algorithm::Taat => Lists::None,
             Algorithm::WindowedMaxScore | Algorithm::Cohort | Algorithm::Filtered => {
@@ -489,7 +502,8 @@ impl Pass<'_> {
             | Algorithm::WindowedMaxScore
             | Algorithm::Cohort
             | Algorithm::Filtered
-            | Algorithm::Tree => daat::or,
+            | Algorithm::Tree
+            | Algorithm::Kept => daat::or,
         };
         or(query, cursors, docs, ticker, collector, work).map_err(|what| query.broken(what).into())
     }
@@ -518,7 +532,7 @@ impl Engine for CpuEngine {
             return vec![Candidate { algorithm: algorithm.name(), rates, why }];
         }
         let threads = if alone { context.threads() } else { 1 };
-        let all = Algorithm::candidates(plan, &Load::of(plan), self.documents, threads);
+        let all = Algorithm::candidates(plan, &Load::of(plan), &self.statistics, threads);
         all.map(|(_, candidate)| candidate).to_vec()
     }
 
@@ -527,7 +541,7 @@ impl Engine for CpuEngine {
         batch_time(plans.iter().copied(), context.threads(), |plan, load| match self.algorithm {
             Some(algorithm) => Some(algorithm.rates()),
             None => {
-                let all = Algorithm::candidates(plan, load, self.documents, threads);
+                let all = Algorithm::candidates(plan, load, &self.statistics, threads);
                 cheapest_of(&all, |(_, candidate)| candidate, load)?.1.rates.ok()
             }
         })

@@ -1,10 +1,12 @@
 //! The largest value of each block of a list, computed from its bounds once and kept for later queries.
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 use warpseek_exec::{Formula, Formulas, Ticker};
 use warpseek_index::{List, ListError};
+
+use crate::formula_cache::FormulaCache;
 
 /// Values by block; empty for a list of one block, for which the bound of the list suffices.
 pub(crate) type Maxima = Arc<[f32]>;
@@ -12,11 +14,10 @@ pub(crate) type Maxima = Arc<[f32]>;
 /// Number of postings whose scoring takes as long as computing one bound.
 const BOUND_COST: usize = 8;
 
-/// The maxima kept for one segment. They hold for one formula of each field; for others they are computed
-/// again. Were they kept by the formula of one field, lists of two fields would evict each other at every query.
+/// The maxima kept for one segment, by ordinal of the term.
 #[derive(Default)]
 pub(crate) struct MaximaCache {
-    kept: RwLock<(Option<Formulas>, FxHashMap<u32, Maxima>)>,
+    kept: FormulaCache<u32, Maxima>,
     /// Maxima of lists that a query with too little time began to compute; the next query continues.
     begun: Mutex<FxHashMap<u32, (Formula, Vec<f32>)>>,
 }
@@ -31,13 +32,8 @@ impl MaximaCache {
         formula: Formula,
         ticker: &mut Ticker<'_>,
     ) -> Result<Option<Maxima>, ListError> {
-        {
-            let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
-            if kept.0.as_ref() == Some(formulas)
-                && let Some(maxima) = kept.1.get(&ordinal)
-            {
-                return Ok(Some(maxima.clone()));
-            }
+        if let Some(maxima) = self.kept.get(formulas, &ordinal) {
+            return Ok(Some(maxima));
         }
         let mut values = Vec::new();
         if ticker.is_limited()
@@ -54,11 +50,7 @@ impl MaximaCache {
             values.push(formula.most_value(&bounds?));
         }
         let maxima: Maxima = values.into();
-        let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
-        if kept.0.as_ref() != Some(formulas) {
-            *kept = (Some(formulas.clone()), FxHashMap::default());
-        }
-        kept.1.insert(ordinal, maxima.clone());
+        self.kept.put(formulas, ordinal, maxima.clone());
         Ok(Some(maxima))
     }
 
@@ -69,7 +61,9 @@ impl MaximaCache {
 
 #[cfg(test)]
 mod tests {
-    use warpseek_exec::{Context, Engine, Mode, Planner, Query, Ranking, RankingFunction};
+    use warpseek_exec::{
+        Context, Engine, Formulas, Mode, Planner, Query, Ranking, RankingFunction,
+    };
     use warpseek_testkit::fields::schema;
     use warpseek_testkit::{Doc, Fixture, build_config};
 
@@ -89,20 +83,23 @@ mod tests {
             let plan = plan.unwrap();
             assert_ne!(plan.formulas.of(0), plan.formulas.of(1));
             engine.search(&[&plan], &Context::new(1)).remove(0).unwrap();
+            plan.formulas
         };
-        let kept = |ordinal: u32| engine.maxima(0).kept.read().unwrap().1.get(&ordinal).cloned();
+        let kept =
+            |formulas: &Formulas, ordinal: u32| engine.maxima(0).kept.get(formulas, &ordinal);
         let suited = Planner::suited(snapshot.clone()).unwrap();
-        search(&suited, 0, "apple");
-        let first = kept(0).unwrap();
+        let before = search(&suited, 0, "apple");
+        let first = kept(&before, 0).unwrap();
         search(&suited, 1, "appl");
         search(&suited, 0, "apple");
         // The same memory: it was not computed again.
-        assert!(std::ptr::eq(&*first, &*kept(0).unwrap()) && kept(1).is_some());
+        assert!(std::ptr::eq(&*first, &*kept(&before, 0).unwrap()) && kept(&before, 1).is_some());
         let function = RankingFunction::Okapi { k1: 1.2, b: 0.4 };
         let ranking = Ranking { function, static_weight: 0.0 };
         let plan = Planner::new(snapshot, ranking).unwrap();
         let plan = plan.plan(&Query::of_fields([(1, "appl", 1.0)]), Mode::Or, 10).unwrap();
         engine.search(&[&plan], &Context::new(1)).remove(0).unwrap();
-        assert!(kept(0).is_none() && kept(1).is_some());
+        assert!(kept(&before, 0).is_none() && kept(&before, 1).is_none());
+        assert!(kept(&plan.formulas, 0).is_none() && kept(&plan.formulas, 1).is_some());
     }
 }

@@ -185,6 +185,16 @@ impl<'a> SegmentQuery<'a> {
         }
     }
 
+    /// Those of the 64 documents from a position on, a multiple of 64, that cannot be hits: the mask does not admit them, or they are deleted.
+    pub(crate) fn refused_at(&self, from: u32) -> u64 {
+        match (self.mask, self.segment.deletes()) {
+            // A mask admits no deleted document.
+            (Some(mask), _) => !mask.word_at(from),
+            (None, Some(deletes)) => deletes.docs.word_at(from),
+            (None, None) => 0,
+        }
+    }
+
     /// Whether every document may be a hit.
     pub(crate) fn admits_all(&self) -> bool {
         self.mask.is_none() && self.segment.deletes().is_none()

@@ -5,12 +5,10 @@
 //! the k-th best of the list; any k postings give a bound.
 
 use std::cmp::Reverse;
-use std::sync::{PoisonError, RwLock};
 
-use rustc_hash::FxHashMap;
-use warpseek_exec::Formulas;
 use warpseek_index::ListError;
 
+use crate::formula_cache::FormulaCache;
 use crate::segment::SegmentQuery;
 use crate::stream::Stream;
 
@@ -20,13 +18,10 @@ const CLASSES: [usize; 6] = [10, 32, 100, 320, 1000, 3200];
 /// Blocks that are scored besides as many as hold the hits: the best postings are rarely in blocks of their own.
 const MORE_BLOCKS: usize = 12;
 
-/// Bounds by ordinal of the term and class; none if a list has too few documents.
-type Bounds = FxHashMap<(u32, u8), Option<f32>>;
-
-/// The bounds kept for one segment, for one formula of each field.
+/// The bounds kept for one segment, by ordinal of the term and class; none if a list has too few documents.
 #[derive(Default)]
 pub(crate) struct TopsCache {
-    kept: RwLock<(Option<Formulas>, Bounds)>,
+    kept: FormulaCache<(u32, u8), Option<f32>>,
 }
 
 impl TopsCache {
@@ -40,20 +35,11 @@ impl TopsCache {
     ) -> Result<Option<f32>, ListError> {
         let Some(class) = CLASSES.iter().position(|&most| k <= most) else { return Ok(None) };
         let (formulas, key) = (&query.plan.formulas, (ordinal, class as u8));
-        {
-            let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
-            if kept.0.as_ref() == Some(formulas)
-                && let Some(value) = kept.1.get(&key)
-            {
-                return Ok(*value);
-            }
+        if let Some(value) = self.kept.get(formulas, &key) {
+            return Ok(value);
         }
         let value = bound(query, CLASSES[class], stream)?;
-        let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
-        if kept.0.as_ref() != Some(formulas) {
-            *kept = (Some(formulas.clone()), FxHashMap::default());
-        }
-        kept.1.insert(key, value);
+        self.kept.put(formulas, key, value);
         Ok(value)
     }
 }

@@ -146,7 +146,13 @@ fn add_exactly(docs: &[u32], scores: &[Score], base: u32, sums: &mut [Score], to
 
 /// The same, but of documents that are close together the bits between them are set, too: were they set one by one, each would wait
 /// for the one before.
-fn add(docs: &[u32], scores: &[Score], base: u32, sums: &mut [Score], touched: &mut [u64]) {
+pub(crate) fn add(
+    docs: &[u32],
+    scores: &[Score],
+    base: u32,
+    sums: &mut [Score],
+    touched: &mut [u64],
+) {
     let (Some(&first), Some(&last)) = (docs.first(), docs.last()) else { return };
     let (first, last) = ((first - base) as usize, (last - base) as usize);
     if docs.len() < FEW || last - first >= DENSE * docs.len() {
@@ -443,20 +449,13 @@ impl Window<'_, '_, '_> {
 
     /// Clears the sums of documents that cannot be hits: those that the mask does not admit, and deleted ones.
     fn keep_admitted(&mut self) {
-        let (mask, deletes) = (self.query.mask, self.query.segment.deletes());
         if self.query.admits_all() {
             return;
         }
         let Scratch { sums, touched, .. } = &mut *self.scratch;
         let words = (self.to - self.from).div_ceil(64) as usize;
         for (word, bits) in touched[..words].iter_mut().enumerate() {
-            let from = self.from + 64 * word as u32;
-            // A mask admits no deleted document.
-            let out = match (mask, deletes) {
-                (Some(mask), _) => !mask.word_at(from),
-                (None, Some(deletes)) => deletes.docs.word_at(from),
-                (None, None) => 0,
-            };
+            let out = self.query.refused_at(self.from + 64 * word as u32);
             let mut left = *bits & out;
             *bits &= !out;
             while left != 0 {

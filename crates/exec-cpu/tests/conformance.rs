@@ -21,6 +21,7 @@ algorithms! {
     cohort Some(Algorithm::Cohort),
     filtered Some(Algorithm::Filtered),
     tree Some(Algorithm::Tree),
+    kept Some(Algorithm::Kept),
     auto None,
 }
 

@@ -42,10 +42,12 @@ fn hits_of_what_was_searched_are_there() {
         (0.2, 100, false),
         (1.0, 100, false),
     ];
-    for (fig, k, count) in cases {
+    let algorithms = [Algorithm::WindowedMaxScore, Algorithm::Kept];
+    let cases = cases.into_iter().flat_map(|case| algorithms.map(|algorithm| (case, algorithm)));
+    for ((fig, k, count), algorithm) in cases {
         let mut plan = planner.plan(&query(fig), Mode::Or, k).unwrap();
         plan.count = count;
-        let engine = CpuEngine::new(snapshot.clone(), Some(Algorithm::WindowedMaxScore));
+        let engine = CpuEngine::new(snapshot.clone(), Some(algorithm));
         // Once without a limit, so that nothing is left to be computed on the way.
         engine.search(&[&plan], &Context::new(1)).remove(0).unwrap();
         for checks in 0..400 {
@@ -54,7 +56,10 @@ fn hits_of_what_was_searched_are_there() {
             let over = answer.coverage.clone();
             let reference = Reference::over(snapshot.clone(), over.clone());
             let expected = answers(&reference, std::slice::from_ref(&plan), 1).unwrap().remove(0);
-            assert_eq!(answer.hits, expected.hits, "k = {k}, {checks} checks, {over:?}");
+            assert_eq!(
+                answer.hits, expected.hits,
+                "{algorithm}, k = {k}, {checks} checks, {over:?}"
+            );
             let some = over != Coverage::NOTHING && !over.is_complete();
             partial += u32::from(some && !answer.hits.is_empty());
             if over.is_complete() {

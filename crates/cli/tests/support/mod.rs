@@ -15,7 +15,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// The algorithms that answer a query; all of them return the same hits.
-pub(crate) const ALGORITHMS: [&str; 12] = [
+pub(crate) const ALGORITHMS: [&str; 13] = [
     "auto",
     "reference",
     "daat",
@@ -28,6 +28,7 @@ pub(crate) const ALGORITHMS: [&str; 12] = [
     "cohort",
     "filtered",
     "tree",
+    "kept",
 ];
 
 /// A temporary directory. Commands run inside it, so file names are short and messages do not vary.

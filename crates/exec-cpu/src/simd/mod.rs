@@ -42,6 +42,16 @@ pub(crate) fn score_block(
     plain::score(formula, weight, docs, freqs, factors, out);
 }
 
+/// Writes the contributions of postings with these values to `out`, of the same length.
+pub(crate) fn units(weight: f32, values: &[f32], out: &mut [Score]) {
+    assert!(values.len() == out.len());
+    #[cfg(target_arch = "x86_64")]
+    if x86::units(weight, values, out) {
+        return;
+    }
+    scalar::units(weight, values, out);
+}
+
 /// Writes the documents whose sums are above `least`, and these sums, to the fronts of `docs` and `out`, in ascending order; returns how many there are. The document of a sum is `base` plus its
 /// index. All sums and bits are cleared. A sum that is not 0 must have its bit in `touched`.
 ///

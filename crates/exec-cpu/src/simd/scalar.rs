@@ -19,6 +19,12 @@ pub(super) fn score(
     }
 }
 
+pub(super) fn units(weight: f32, values: &[f32], out: &mut [Score]) {
+    for (slot, &value) in out.iter_mut().zip(values) {
+        *slot = Formula::units(weight, value);
+    }
+}
+
 pub(super) fn survivors(
     sums: &mut [Score],
     touched: &mut [u64],

@@ -50,6 +50,21 @@ fn frequencies_of_any_size_are_scored_by_every_formula() {
 }
 
 #[test]
+fn values_are_multiplied_as_by_the_scalar_code() {
+    for len in [0, 1, 15, 16, 17, 128, 500] {
+        let values: Vec<f32> = (0..len).map(|i| i as f32 / 97.0 + 1e-3).collect();
+        for weight in [0.0f32, 1.0, 12_345.678, 1.0e8, 3.0e9] {
+            let (mut out, mut expected) = (vec![0; len], vec![0; len]);
+            // A contribution of 2^32 is refused when the query is planned.
+            let values: Vec<f32> = values.iter().map(|v| v.min(4.29e9 / weight.max(1.0))).collect();
+            units(weight, &values, &mut out);
+            scalar::units(weight, &values, &mut expected);
+            assert_eq!(out, expected, "{len} values with {weight}");
+        }
+    }
+}
+
+#[test]
 fn documents_are_found_as_by_the_scalar_code() {
     for len in [0usize, 1, 15, 16, 17, 33, 127, 128] {
         for step in [1u32, 2, 0x0100_0001] {

@@ -77,6 +77,36 @@ unsafe fn avx512(
     bad == 0
 }
 
+/// As [`super::units`]; false if the CPU has no suitable instructions.
+pub(super) fn units(weight: f32, values: &[f32], out: &mut [Score]) -> bool {
+    assert!(values.len() == out.len());
+    if !is_x86_feature_detected!("avx512f") {
+        return false;
+    }
+    // SAFETY: the CPU has the feature, and the slices have the same length.
+    unsafe { units_avx512(weight, values, out) };
+    true
+}
+
+/// # Safety
+/// Both slices have one length.
+#[target_feature(enable = "avx512f")]
+unsafe fn units_avx512(weight: f32, values: &[f32], out: &mut [Score]) {
+    let (weights, ones) = (_mm512_set1_ps(weight), _mm512_set1_epi32(1));
+    for start in (0..values.len()).step_by(16) {
+        let left = values.len() - start;
+        let mask: u16 = if left >= 16 { u16::MAX } else { (1 << left) - 1 };
+        // SAFETY: masked lanes are neither read nor written, and the others are within the slices.
+        unsafe {
+            let values = _mm512_maskz_loadu_ps(mask, values.as_ptr().add(start));
+            // Unsigned: what is too large becomes the largest number, as in Rust.
+            let units = _mm512_cvttps_epu32(_mm512_mul_ps(weights, values));
+            let units = _mm512_add_epi32(units, ones);
+            _mm512_mask_storeu_epi32(out.as_mut_ptr().add(start).cast(), mask, units);
+        }
+    }
+}
+
 /// As [`super::rank`]; `None` if the CPU has no suitable instructions.
 #[inline]
 pub(super) fn rank(block: &[u32; BLOCK], doc: u32) -> Option<usize> {

@@ -1,0 +1,33 @@
+//! What is kept of lists from query to query, for one formula of each field.
+
+use std::hash::Hash;
+use std::sync::{PoisonError, RwLock};
+
+use rustc_hash::FxHashMap;
+use warpseek_exec::Formulas;
+
+/// Values that hold for the formulas of a plan; those of other formulas take their place. Were they kept by the formula of one field, lists of two fields would evict each other at every query.
+pub(crate) struct FormulaCache<K, V> {
+    kept: RwLock<(Option<Formulas>, FxHashMap<K, V>)>,
+}
+
+impl<K, V> Default for FormulaCache<K, V> {
+    fn default() -> Self {
+        FormulaCache { kept: RwLock::default() }
+    }
+}
+
+impl<K: Eq + Hash, V: Clone> FormulaCache<K, V> {
+    pub(crate) fn get(&self, formulas: &Formulas, key: &K) -> Option<V> {
+        let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
+        if kept.0.as_ref() == Some(formulas) { kept.1.get(key).cloned() } else { None }
+    }
+
+    pub(crate) fn put(&self, formulas: &Formulas, key: K, value: V) {
+        let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
+        if kept.0.as_ref() != Some(formulas) {
+            *kept = (Some(formulas.clone()), FxHashMap::default());
+        }
+        kept.1.insert(key, value);
+    }
+}

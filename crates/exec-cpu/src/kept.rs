@@ -1,0 +1,276 @@
+//! Every posting, term at a time, from lists that stay decoded: for small collections, in which most documents of an OR are candidates and there is little to skip.
+//!
+//! A posting's value, before the weight of its term, does not depend on the query. So each list is decoded once, with the values of its postings, and kept for later queries, which
+//! multiply by the weight and add. That takes eight bytes for each posting of the words that were asked for.
+
+use std::collections::hash_map::Entry;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustc_hash::FxHashMap;
+use warpseek_core::Score;
+use warpseek_core::limits::BLOCK;
+use warpseek_exec::{Formula, PlanTerm, Ticker, Work};
+use warpseek_index::{List, ListError, TermInfo};
+
+use crate::candidates::Candidates;
+use crate::collector::Collector;
+use crate::formula_cache::FormulaCache;
+use crate::halt::Halt;
+use crate::segment::{Scorer, SegmentQuery};
+use crate::simd::units;
+use crate::windowed_maxscore::add;
+
+/// Documents per window: their sums stay in a second-level cache.
+const WINDOW: usize = 1 << 16;
+
+/// Postings that are multiplied before they are added.
+const RUN: usize = 512;
+
+/// A list, decoded, with the value of each posting.
+#[derive(Default)]
+pub(crate) struct Values {
+    docs: Vec<u32>,
+    values: Vec<f32>,
+}
+
+/// The lists kept for one segment, by ordinal of the term.
+#[derive(Default)]
+pub(crate) struct ValuesCache {
+    kept: FormulaCache<u32, Arc<Values>>,
+    /// Lists that a query with too little time began to decode; the next query continues.
+    begun: Mutex<FxHashMap<u32, (Formula, Values)>>,
+}
+
+impl ValuesCache {
+    fn get(
+        &self,
+        query: &SegmentQuery<'_>,
+        (info, term, scorer): (&TermInfo, &PlanTerm, &Scorer),
+        ticker: &mut Ticker<'_>,
+    ) -> Result<Arc<Values>, Halt> {
+        let (formulas, ordinal) = (&query.plan.formulas, info.ordinal);
+        if let Some(values) = self.kept.get(formulas, &ordinal) {
+            return Ok(values);
+        }
+        let list = query.segment.list(info)?;
+        let formula = formulas.of(term.field);
+        let mut values = self.take(ordinal, formula);
+        let read = values.read(&list, scorer, ticker);
+        if !read.map_err(|what| query.segment.bad_list(info, what))? {
+            self.begun().insert(ordinal, (formula, values));
+            return Err(Halt::Stop);
+        }
+        let values = Arc::new(values);
+        self.kept.put(formulas, ordinal, values.clone());
+        Ok(values)
+    }
+
+    /// What was begun for a list and its formula; empty if nothing was.
+    fn take(&self, ordinal: u32, formula: Formula) -> Values {
+        match self.begun().entry(ordinal) {
+            Entry::Occupied(begun) if begun.get().0 == formula => begun.remove().1,
+            _ => Values::default(),
+        }
+    }
+
+    fn begun(&self) -> std::sync::MutexGuard<'_, FxHashMap<u32, (Formula, Values)>> {
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Values {
+    /// Decodes what is left of a list; false if the ticker asked to stop.
+    fn read(
+        &mut self,
+        list: &List<'_>,
+        scorer: &Scorer,
+        ticker: &mut Ticker<'_>,
+    ) -> Result<bool, ListError> {
+        let (mut docs, mut freqs) = ([0; BLOCK], [0; BLOCK]);
+        let left = list.df() as usize - self.docs.len();
+        self.docs.reserve_exact(left);
+        self.values.reserve_exact(left);
+        for block in self.docs.len() / BLOCK..list.blocks() {
+            if ticker.must_stop(BLOCK) {
+                return Ok(false);
+            }
+            let n = list.decode_docs(block, &mut docs)?;
+            list.decode_freqs(block, &mut freqs)?;
+            self.docs.extend_from_slice(&docs[..n]);
+            let postings = docs[..n].iter().zip(&freqs);
+            self.values.extend(postings.map(|(&doc, &freq)| scorer.value(freq, doc)));
+        }
+        Ok(true)
+    }
+
+    /// The first posting at or after a document.
+    fn find(&self, doc: u32) -> usize {
+        match self.docs.last() {
+            Some(&last) if last >= doc => self.docs.partition_point(|&d| d < doc),
+            _ => self.docs.len(),
+        }
+    }
+}
+
+/// Sums of a window, reused from query to query.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    sums: Vec<Score>,
+    /// A bit for each sum that is not 0; those of others may be set, too.
+    touched: Vec<u64>,
+    candidates: Candidates,
+}
+
+/// A list of a query, and how far it was read.
+struct Reader {
+    list: Arc<Values>,
+    weight: f32,
+    at: usize,
+}
+
+/// Searches a range of documents. Returns the end of what was searched, which is the end of the range unless the ticker
+/// asked to stop, and the number of matches there if they are counted.
+#[expect(clippy::too_many_arguments, reason = "the state of a search, as its siblings take it")]
+pub(crate) fn or(
+    query: &SegmentQuery<'_>,
+    cache: &ValuesCache,
+    docs: Range<u32>,
+    count: bool,
+    ticker: &mut Ticker<'_>,
+    scratch: &mut Scratch,
+    collector: &mut Collector,
+    work: &mut Work,
+) -> Result<(u32, u64), Halt> {
+    let mut readers = Vec::with_capacity(query.plan.terms.len());
+    for of @ (_, term, _) in query.terms() {
+        let list = cache.get(query, of, ticker)?;
+        let at = if docs.start == 0 { 0 } else { list.find(docs.start) };
+        readers.push(Reader { list, weight: term.weight, at });
+    }
+    scratch.sums.resize(WINDOW, 0);
+    scratch.touched.resize(WINDOW / 64, 0);
+    let (mut from, mut counted) = (docs.start, 0);
+    while from < docs.end {
+        let to = docs.end.min(from.saturating_add(WINDOW as u32));
+        if !add_up(&mut readers, from..to, ticker, scratch, work) {
+            scratch.sums.fill(0);
+            scratch.touched.fill(0);
+            return Ok((from, counted));
+        }
+        let sums = &mut scratch.sums[..(to - from) as usize];
+        clear_refused(query, from, sums);
+        if count {
+            counted += sums.iter().map(|&sum| u64::from(sum > 0)).sum::<u64>();
+        }
+        offer(query, from..to, scratch, collector);
+        from = to;
+    }
+    Ok((docs.end, counted))
+}
+
+/// Adds the contributions of all lists to the sums of a window; false if the ticker asked to stop.
+fn add_up(
+    readers: &mut [Reader],
+    window: Range<u32>,
+    ticker: &mut Ticker<'_>,
+    Scratch { sums, touched, .. }: &mut Scratch,
+    work: &mut Work,
+) -> bool {
+    let mut scores = [0; RUN];
+    for Reader { list, weight, at } in readers {
+        let end = list.find(window.end);
+        let (docs, values) = (&list.docs[*at..end], &list.values[*at..end]);
+        for (docs, values) in docs.chunks(RUN).zip(values.chunks(RUN)) {
+            if ticker.must_stop(docs.len()) {
+                return false;
+            }
+            let scores = &mut scores[..docs.len()];
+            units(*weight, values, scores);
+            add(docs, scores, window.start, sums, touched);
+        }
+        work.postings_scored += (end - *at) as u64;
+        *at = end;
+    }
+    true
+}
+
+/// Clears the sums of documents that cannot be hits.
+fn clear_refused(query: &SegmentQuery<'_>, base: u32, sums: &mut [Score]) {
+    if query.admits_all() {
+        return;
+    }
+    for (word, sums) in sums.chunks_mut(64).enumerate() {
+        let refused = query.refused_at(base + 64 * word as u32);
+        if refused == 0 {
+            continue;
+        }
+        for (at, sum) in sums.iter_mut().enumerate() {
+            *sum *= (!refused >> at & 1) as Score;
+        }
+    }
+}
+
+/// Offers the documents of a window whose sums are high enough, and clears the sums. The threshold is low at first, so few documents are looked at before it is asked for again.
+fn offer(
+    query: &SegmentQuery<'_>,
+    window: Range<u32>,
+    scratch: &mut Scratch,
+    collector: &mut Collector,
+) {
+    let Scratch { sums, touched, candidates } = scratch;
+    let (mut from, mut words) = (0, 1);
+    let end = (window.end - window.start).div_ceil(64) as usize;
+    while from < end {
+        let to = end.min(from + words);
+        let least = u64::from(collector.threshold()).saturating_sub(u64::from(query.static_most));
+        let least = least.min(u64::from(Score::MAX)) as Score;
+        let base = window.start + 64 * from as u32;
+        candidates.sweep(&mut sums[64 * from..64 * to], &mut touched[from..to], base, least);
+        candidates.offer(query, collector);
+        (from, words) = (to, 2 * words);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use warpseek_exec::{Context, Engine, Mode, Planner, Query};
+    use warpseek_testkit::{Doc, Fixture};
+
+    use super::WINDOW;
+    use crate::{Algorithm, CpuEngine};
+
+    /// Lists that go on from window to window, begin in a later one, and end before the last; ranges that begin and end in the middle of a window.
+    #[test]
+    fn windows_follow_each_other() {
+        let last = WINDOW + WINDOW / 2;
+        let text = |i: usize| match i {
+            _ if i % 3 == 0 => "pear ".repeat(1 + i % 7),
+            _ if i > WINDOW && i % 50 == 1 => "fig pear pear".to_owned(),
+            _ if i < 1000 || i + 1 == last => "plum".to_owned(),
+            _ => "none".to_owned(),
+        };
+        let documents: Vec<Doc> = (0..last).map(|i| Doc::text(i, text(i))).collect();
+        let snapshot = Fixture::of(&documents).snapshot();
+        let planner = Planner::suited(snapshot.clone()).unwrap();
+        let words = ["pear", "fig", "plum", "none"];
+        let middle = WINDOW as u32;
+        for docs in [0..last as u32, 5..middle + 3, middle - 1..last as u32 - 1, middle..middle + 1]
+        {
+            for of in [&words[..3], &words, &words[1..3]] {
+                let query = Query::of(of.iter().map(|&word| (word.to_owned(), 1.0)));
+                let mut plan = planner.plan(&query, Mode::Or, 20).unwrap();
+                plan.count = true;
+                let answer = |algorithm| {
+                    let engine =
+                        CpuEngine::new(snapshot.clone(), Some(algorithm)).within(docs.clone());
+                    let answer = engine.search(&[&plan], &Context::new(1)).remove(0).unwrap();
+                    (answer.hits, answer.matches)
+                };
+                assert_eq!(answer(Algorithm::Kept), answer(Algorithm::Taat), "{of:?} in {docs:?}");
+            }
+        }
+    }
+}
