@@ -247,7 +247,7 @@ mod tests {
     fn windows_follow_each_other() {
         let last = WINDOW + WINDOW / 2;
         let text = |i: usize| match i {
-            _ if i % 3 == 0 => "pear ".repeat(1 + i % 7),
+            _ if i.is_multiple_of(3) => "pear ".repeat(1 + i % 7),
             _ if i > WINDOW && i % 50 == 1 => "fig pear pear".to_owned(),
             _ if i < 1000 || i + 1 == last => "plum".to_owned(),
             _ => "none".to_owned(),
