@@ -2,14 +2,13 @@ use std::fmt;
 use std::str::FromStr;
 
 use warpseek_exec::{Candidate, Load, Plan, Rates};
-use warpseek_index::Statistics;
 
 /// Number of terms from which the bounds of windows add up to more than any threshold.
 const MANY_TERMS: usize = 64;
-/// What a collection whose lists stay decoded has at most: documents, and tokens, since eight bytes for each are the most that is kept.
+/// The limits of an index whose lists stay decoded without being asked for: documents, and postings, which take eight bytes each.
 const SMALL: u64 = 1 << 17;
-const SMALL_TOKENS: u64 = 1 << 23;
-/// The number of terms from which on that is faster than skipping, in collections of at most so many documents (docs/cpu-profile.md).
+const SMALL_POSTINGS: u64 = 1 << 22;
+/// The number of terms from which on adding up decoded lists is faster than skipping, in indexes of at most so many documents (docs/cpu-profile.md).
 const KEPT_TERMS: [(u64, usize); 2] = [(1 << 14, 3), (SMALL, 5)];
 /// Postings that justify waking threads for a single query: a guess, not measured.
 const MUCH: u64 = 1 << 16;
@@ -61,8 +60,16 @@ pub enum Algorithm {
     Filtered,
     /// Windows of documents along the query tree, or all of its lists at once if it wants all of them and phrases. The only one that answers phrases, and trees whose scores are not sums.
     Tree,
-    /// Every posting, term at a time, from lists that stay decoded in memory, with the value of each posting.
+    /// Every posting, term at a time, from lists that stay decoded in memory, with the value of each posting: eight bytes for each posting of every word that was asked for. If nobody asks for the algorithm, it
+    /// answers for small indexes only; if somebody does, nothing limits what is kept as long as the index is open.
     Kept,
+}
+
+/// What an index has, deleted documents included.
+#[derive(Clone, Copy)]
+pub(crate) struct Size {
+    pub(crate) documents: u64,
+    pub(crate) postings: u64,
 }
 
 impl Algorithm {
@@ -104,12 +111,12 @@ impl Algorithm {
     /// Names of earlier versions that `FromStr` also accepts, with the current names.
     pub const ALIASES: [(&'static str, &'static str); 1] = [("ranges", "windowed-maxscore")];
 
-    /// The algorithms to choose from if none is asked for, each with its cost for a query on an index of this many
-    /// documents. `threads` is the number that the query has to itself, which is 1 in a batch.
+    /// The algorithms to choose from if none is asked for, each with its cost for a query on an index of this size,
+    /// always in the same order. `threads` is the number that the query has to itself, which is 1 in a batch.
     pub(crate) fn candidates(
         plan: &Plan,
         load: &Load,
-        statistics: &Statistics,
+        size: Size,
         threads: usize,
     ) -> [(Algorithm, Candidate); 7] {
         let of = |algorithm: Algorithm, rates, why| {
@@ -129,8 +136,8 @@ impl Algorithm {
                 no(Algorithm::Taat),
                 no(Algorithm::WindowedMaxScore),
                 no(Algorithm::Filtered),
-                no(Algorithm::Kept),
                 of(Algorithm::Tree, Ok(TREE), why),
+                no(Algorithm::Kept),
             ];
         }
         let or = plan.matches_any();
@@ -143,9 +150,7 @@ impl Algorithm {
         let taat = match () {
             () if !or => Err("it is for OR"),
             () if plan.terms.len() < MANY_TERMS => Err("it is for many terms"),
-            () if load.postings < statistics.documents => {
-                Err("it is for lists as long as the index")
-            }
+            () if load.postings < size.documents => Err("it is for lists as long as the index"),
             () => Ok(TAAT),
         };
         let windowed = match or {
@@ -169,8 +174,8 @@ impl Algorithm {
             of(Algorithm::Tree, Err("it is for query trees"), ""),
             of(
                 Algorithm::Kept,
-                kept_rates(plan, statistics),
-                "the collection is small: its lists stay decoded, and are added up",
+                kept_rates(plan, load, size, threads),
+                "the index is small: its lists stay decoded, and are added up",
             ),
         ]
     }
@@ -207,11 +212,14 @@ impl Algorithm {
 }
 
 /// The cost of adding up lists that stay decoded.
-fn kept_rates(plan: &Plan, statistics: &Statistics) -> Result<Rates, &'static str> {
-    let least = KEPT_TERMS.iter().find(|&&(most, _)| statistics.documents <= most);
-    let Some(&(_, least)) = least.filter(|_| statistics.tokens <= SMALL_TOKENS) else {
-        return Err("it is for small collections");
+fn kept_rates(plan: &Plan, load: &Load, size: Size, threads: usize) -> Result<Rates, &'static str> {
+    let least = KEPT_TERMS.iter().find(|&&(most, _)| size.documents <= most);
+    let Some(&(_, least)) = least.filter(|_| size.postings <= SMALL_POSTINGS) else {
+        return Err("it is for small indexes");
     };
+    if threads > 2 && load.effort >= MUCH {
+        return Err("it is for one thread");
+    }
     if plan.terms.len() < least {
         return Err("it is for several terms");
     }
@@ -267,14 +275,14 @@ mod tests {
 
     use std::sync::Arc;
 
+    use warpseek_exec::gather::Gather;
     use warpseek_exec::{Load, Mask, Mode, Plan, cheapest};
-    use warpseek_index::{DocSet, Statistics};
+    use warpseek_index::DocSet;
     use warpseek_testkit::{Doc, Fixture, Search, plans};
 
-    use super::{Algorithm, SMALL, SMALL_TOKENS};
+    use super::{Algorithm, SMALL, SMALL_POSTINGS, Size};
 
-    const LARGE: Statistics =
-        Statistics { documents: 100_000, tokens: SMALL_TOKENS + 1, max_static: 0.0 };
+    const LARGE: Size = Size { documents: 100_000, postings: SMALL_POSTINGS + 1 };
 
     #[test]
     fn names_round_trip() {
@@ -300,7 +308,7 @@ mod tests {
         let choose = |mode, dfs: &[u64], threads| {
             let plan = plan(mode, dfs);
             let load = Load::of(&plan);
-            let all = Algorithm::candidates(&plan, &load, &LARGE, threads).map(|(_, c)| c);
+            let all = Algorithm::candidates(&plan, &load, LARGE, threads).map(|(_, c)| c);
             let chosen = cheapest(&all, &load).unwrap();
             (chosen.algorithm.parse().unwrap(), chosen.why.split(' ').next_back().unwrap())
         };
@@ -322,22 +330,39 @@ mod tests {
 
     #[test]
     fn lists_of_small_collections_stay_decoded() {
-        let choose = |mode, dfs: &[u64], documents, tokens| {
-            let (plan, max_static) = (plan(mode, dfs), 0.0);
-            let (load, statistics) =
-                (Load::of(&plan), Statistics { documents, tokens, max_static });
-            let all = Algorithm::candidates(&plan, &load, &statistics, 1).map(|(_, c)| c);
+        let over = |mode, dfs: &[u64], documents, postings, threads| {
+            let (plan, size) = (plan(mode, dfs), Size { documents, postings });
+            let load = Load::of(&plan);
+            let all = Algorithm::candidates(&plan, &load, size, threads).map(|(_, c)| c);
             cheapest(&all, &load).unwrap().algorithm
         };
+        let choose =
+            |mode, dfs: &[u64], documents, postings| over(mode, dfs, documents, postings, 1);
         let (kept, windowed) = ("kept", "windowed-maxscore");
-        assert_eq!(choose(Mode::Or, &[3000; 5], SMALL, SMALL_TOKENS), kept);
-        assert_eq!(choose(Mode::Or, &[3000; 5], SMALL + 1, SMALL_TOKENS), windowed);
-        assert_eq!(choose(Mode::Or, &[3000; 5], SMALL, SMALL_TOKENS + 1), windowed);
-        assert_eq!(choose(Mode::Or, &[3000; 4], SMALL, SMALL_TOKENS), windowed);
-        assert_eq!(choose(Mode::And, &[3000; 5], SMALL, SMALL_TOKENS), windowed);
-        assert_eq!(choose(Mode::Or, &[3000; 3], 1 << 14, SMALL_TOKENS), kept);
-        assert_eq!(choose(Mode::Or, &[3000; 3], (1 << 14) + 1, SMALL_TOKENS), windowed);
-        assert_eq!(choose(Mode::Or, &[3; 5], SMALL, SMALL_TOKENS), "daat");
+        assert_eq!(choose(Mode::Or, &[3000; 5], SMALL, SMALL_POSTINGS), kept);
+        assert_eq!(choose(Mode::Or, &[3000; 5], SMALL + 1, SMALL_POSTINGS), windowed);
+        assert_eq!(choose(Mode::Or, &[3000; 5], SMALL, SMALL_POSTINGS + 1), windowed);
+        assert_eq!(choose(Mode::Or, &[3000; 4], SMALL, SMALL_POSTINGS), windowed);
+        assert_eq!(choose(Mode::And, &[3000; 5], SMALL, SMALL_POSTINGS), windowed);
+        assert_eq!(choose(Mode::Or, &[3000; 3], 1 << 14, SMALL_POSTINGS), kept);
+        assert_eq!(choose(Mode::Or, &[3000; 3], (1 << 14) + 1, SMALL_POSTINGS), windowed);
+        assert_eq!(choose(Mode::Or, &[3; 5], SMALL, SMALL_POSTINGS), "daat");
+        // Several threads share a long query.
+        assert_eq!(over(Mode::Or, &[40_000; 5], SMALL, SMALL_POSTINGS, 2), kept);
+        assert_eq!(over(Mode::Or, &[40_000; 5], SMALL, SMALL_POSTINGS, 3), "cohort");
+        assert_eq!(over(Mode::Or, &[3000; 5], SMALL, SMALL_POSTINGS, 3), kept);
+    }
+
+    /// Estimates of batches add candidates up by their places.
+    #[test]
+    fn candidates_have_one_order() {
+        let words = plan(Mode::Or, &[3000, 2000]);
+        let gather = Gather { order: Vec::new(), after: None, facets: Vec::new() };
+        let gathered = Plan { gather: Some(Arc::new(gather)), ..words.clone() };
+        let names = |plan: &Plan| {
+            Algorithm::candidates(plan, &Load::of(plan), LARGE, 1).map(|(_, c)| c.algorithm)
+        };
+        assert_eq!(names(&words), names(&gathered));
     }
 
     #[test]
@@ -352,7 +377,7 @@ mod tests {
             (0..admitted).for_each(|doc| assert!(set.insert(doc)));
             plan.mask = Some(Arc::new(Mask::new(&snapshot, vec![set])));
             let load = Load::of(&plan);
-            let all = Algorithm::candidates(&plan, &load, &LARGE, 1).map(|(_, c)| c);
+            let all = Algorithm::candidates(&plan, &load, LARGE, 1).map(|(_, c)| c);
             cheapest(&all, &load).unwrap().algorithm
         };
         assert_eq!(choose(Mode::Or, [20_000, 90_000], 2000), "filtered");

@@ -7,9 +7,9 @@ use warpseek_exec::{
     Answer, Answers, Candidate, Context, Coverage, Engine, ExecError, Formulas, Load, Mode, Plan,
     Takes, Ticker, Work, answer_supported, batch_time, cheapest_of,
 };
-use warpseek_index::{Segment, Snapshot, SnapshotId, Statistics};
+use warpseek_index::{Segment, SegmentEntry, Snapshot, SnapshotId};
 
-use crate::algorithm::{Algorithm, Pruning};
+use crate::algorithm::{Algorithm, Pruning, Size};
 use crate::collector::Collector;
 use crate::count::Counter;
 use crate::cursor::Cursor;
@@ -36,7 +36,8 @@ pub struct CpuEngine {
     tile: Option<u32>,
     /// Positions that the engine answers for, if not all.
     within: Option<Range<u32>>,
-    statistics: Statistics,
+    size: Size,
+    max_static: f32,
     maxima: Vec<MaximaCache>,
     factors: Vec<FactorCache>,
     tops: Vec<TopsCache>,
@@ -101,13 +102,16 @@ impl CpuEngine {
         let factors = snapshot.segments().iter().map(|_| FactorCache::default()).collect();
         let tops = snapshot.segments().iter().map(|_| TopsCache::default()).collect();
         let values = snapshot.segments().iter().map(|_| ValuesCache::default()).collect();
-        let (statistics, tile, within) = (snapshot.statistics(), None, None);
+        let sum = |of: fn(&SegmentEntry) -> u64| snapshot.manifest().segments.iter().map(of).sum();
+        let size = Size { documents: sum(|s| s.documents), postings: sum(|s| s.postings) };
+        let (max_static, tile, within) = (snapshot.statistics().max_static, None, None);
         CpuEngine {
             snapshot,
             algorithm,
             tile,
             within,
-            statistics,
+            size,
+            max_static,
             maxima,
             factors,
             tops,
@@ -133,7 +137,7 @@ impl CpuEngine {
             return algorithm;
         }
         let load = Load::of(plan);
-        let candidates = Algorithm::candidates(plan, &load, &self.statistics, threads);
+        let candidates = Algorithm::candidates(plan, &load, self.size, threads);
         let chosen = cheapest_of(&candidates, |(_, candidate)| candidate, &load);
         chosen.map_or(Algorithm::WindowedMaxScore, |&(algorithm, _)| algorithm)
     }
@@ -197,8 +201,7 @@ impl CpuEngine {
         ticker: &mut Ticker<'_>,
     ) -> Result<SegmentQuery<'a>, Halt> {
         let segment = &self.snapshot.segments()[number];
-        let (factors, max_static) = (&self.factors[number], self.statistics.max_static);
-        SegmentQuery::new(plan, number, segment, factors, max_static, ticker)
+        SegmentQuery::new(plan, number, segment, &self.factors[number], self.max_static, ticker)
     }
 
     /// AND (`all`) or OR over all segments, or over as many as time permits.
@@ -532,7 +535,7 @@ impl Engine for CpuEngine {
             return vec![Candidate { algorithm: algorithm.name(), rates, why }];
         }
         let threads = if alone { context.threads() } else { 1 };
-        let all = Algorithm::candidates(plan, &Load::of(plan), &self.statistics, threads);
+        let all = Algorithm::candidates(plan, &Load::of(plan), self.size, threads);
         all.map(|(_, candidate)| candidate).to_vec()
     }
 
@@ -541,7 +544,7 @@ impl Engine for CpuEngine {
         batch_time(plans.iter().copied(), context.threads(), |plan, load| match self.algorithm {
             Some(algorithm) => Some(algorithm.rates()),
             None => {
-                let all = Algorithm::candidates(plan, load, &self.statistics, threads);
+                let all = Algorithm::candidates(plan, load, self.size, threads);
                 cheapest_of(&all, |(_, candidate)| candidate, load)?.1.rates.ok()
             }
         })

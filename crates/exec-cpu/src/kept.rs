@@ -1,9 +1,8 @@
 //! Every posting, term at a time, from lists that stay decoded: for small collections, in which most documents of an OR are candidates and there is little to skip.
 //!
 //! A posting's value, before the weight of its term, does not depend on the query. So each list is decoded once, with the values of its postings, and kept for later queries, which
-//! multiply by the weight and add. That takes eight bytes for each posting of the words that were asked for.
+//! multiply by the weight and add. That takes eight bytes for each posting of the words that were asked for, which is why nothing but small indexes is searched in this way unless it is asked for.
 
-use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,7 +16,7 @@ use crate::candidates::Candidates;
 use crate::collector::Collector;
 use crate::formula_cache::FormulaCache;
 use crate::halt::Halt;
-use crate::segment::{Scorer, SegmentQuery};
+use crate::segment::{OPENING_COST, Scorer, SegmentQuery};
 use crate::simd::units;
 use crate::windowed_maxscore::add;
 
@@ -48,6 +47,7 @@ impl ValuesCache {
         query: &SegmentQuery<'_>,
         (info, term, scorer): (&TermInfo, &PlanTerm, &Scorer),
         ticker: &mut Ticker<'_>,
+        work: &mut Work,
     ) -> Result<Arc<Values>, Halt> {
         let (formulas, ordinal) = (&query.plan.formulas, info.ordinal);
         if let Some(values) = self.kept.get(formulas, &ordinal) {
@@ -55,22 +55,33 @@ impl ValuesCache {
         }
         let list = query.segment.list(info)?;
         let formula = formulas.of(term.field);
+        // Nobody waits for anybody here: two threads may decode the same list, which is rare and does no harm.
         let mut values = self.take(ordinal, formula);
-        let read = values.read(&list, scorer, ticker);
+        let read = values.read(&list, scorer, ticker, work);
         if !read.map_err(|what| query.segment.bad_list(info, what))? {
-            self.begun().insert(ordinal, (formula, values));
+            self.put_back(ordinal, formula, values);
             return Err(Halt::Stop);
         }
         let values = Arc::new(values);
         self.kept.put(formulas, ordinal, values.clone());
+        self.begun().remove(&ordinal);
         Ok(values)
     }
 
     /// What was begun for a list and its formula; empty if nothing was.
     fn take(&self, ordinal: u32, formula: Formula) -> Values {
-        match self.begun().entry(ordinal) {
-            Entry::Occupied(begun) if begun.get().0 == formula => begun.remove().1,
-            _ => Values::default(),
+        let begun = self.begun().remove(&ordinal);
+        begun.filter(|(of, _)| *of == formula).map_or_else(Values::default, |(_, values)| values)
+    }
+
+    fn put_back(&self, ordinal: u32, formula: Formula, values: Values) {
+        let mut begun = self.begun();
+        match begun.get(&ordinal) {
+            // Another thread was at it too: what came further stays.
+            Some((of, other)) if *of == formula && other.docs.len() >= values.docs.len() => {}
+            _ => {
+                begun.insert(ordinal, (formula, values));
+            }
         }
     }
 
@@ -86,6 +97,7 @@ impl Values {
         list: &List<'_>,
         scorer: &Scorer,
         ticker: &mut Ticker<'_>,
+        work: &mut Work,
     ) -> Result<bool, ListError> {
         let (mut docs, mut freqs) = ([0; BLOCK], [0; BLOCK]);
         let left = list.df() as usize - self.docs.len();
@@ -96,6 +108,7 @@ impl Values {
                 return Ok(false);
             }
             let n = list.decode_docs(block, &mut docs)?;
+            work.blocks_decoded += 1;
             list.decode_freqs(block, &mut freqs)?;
             self.docs.extend_from_slice(&docs[..n]);
             let postings = docs[..n].iter().zip(&freqs);
@@ -144,7 +157,10 @@ pub(crate) fn or(
 ) -> Result<(u32, u64), Halt> {
     let mut readers = Vec::with_capacity(query.plan.terms.len());
     for of @ (_, term, _) in query.terms() {
-        let list = cache.get(query, of, ticker)?;
+        if ticker.must_stop(OPENING_COST) {
+            return Err(Halt::Stop);
+        }
+        let list = cache.get(query, of, ticker, work)?;
         let at = if docs.start == 0 { 0 } else { list.find(docs.start) };
         readers.push(Reader { list, weight: term.weight, at });
     }
@@ -152,6 +168,9 @@ pub(crate) fn or(
     scratch.touched.resize(WINDOW / 64, 0);
     let (mut from, mut counted) = (docs.start, 0);
     while from < docs.end {
+        if ticker.must_stop(readers.len()) {
+            return Ok((from, counted));
+        }
         let to = docs.end.min(from.saturating_add(WINDOW as u32));
         if !add_up(&mut readers, from..to, ticker, scratch, work) {
             scratch.sums.fill(0);
@@ -188,8 +207,8 @@ fn add_up(
             let scores = &mut scores[..docs.len()];
             units(*weight, values, scores);
             add(docs, scores, window.start, sums, touched);
+            work.postings_scored += docs.len() as u64;
         }
-        work.postings_scored += (end - *at) as u64;
         *at = end;
     }
     true
@@ -211,7 +230,7 @@ fn clear_refused(query: &SegmentQuery<'_>, base: u32, sums: &mut [Score]) {
     }
 }
 
-/// Offers the documents of a window whose sums are high enough, and clears the sums. The threshold is low at first, so few documents are looked at before it is asked for again.
+/// Offers the documents of a window whose sums are high enough, and clears the sums. In the first window the threshold is low at first, so few documents are looked at before it is asked for again.
 fn offer(
     query: &SegmentQuery<'_>,
     window: Range<u32>,
@@ -236,13 +255,22 @@ fn offer(
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use warpseek_exec::{Context, Engine, Mode, Planner, Query};
+    use std::sync::Arc;
+
+    use warpseek_exec::{
+        Cancel, Context, Engine, Mask, Mode, Plan, Planner, Query, Ranking, RankingFunction,
+    };
+    use warpseek_index::DocSet;
     use warpseek_testkit::{Doc, Fixture};
 
     use super::WINDOW;
     use crate::{Algorithm, CpuEngine};
 
-    /// Lists that go on from window to window, begin in a later one, and end before the last; ranges that begin and end in the middle of a window.
+    fn query(words: &[&str]) -> Query {
+        Query::of(words.iter().map(|&word| (word.to_owned(), 1.0)))
+    }
+
+    /// Lists that go on from window to window, begin in a later one, and end before the last; ranges that begin and end in the middle of a window, with documents that are refused.
     #[test]
     fn windows_follow_each_other() {
         let last = WINDOW + WINDOW / 2;
@@ -255,14 +283,16 @@ mod tests {
         let documents: Vec<Doc> = (0..last).map(|i| Doc::text(i, text(i))).collect();
         let snapshot = Fixture::of(&documents).snapshot();
         let planner = Planner::suited(snapshot.clone()).unwrap();
+        let mut set = DocSet::new(last as u32);
+        (0..last as u32).filter(|doc| doc % 7 < 3).for_each(|doc| assert!(set.insert(doc)));
+        let masks = [None, Some(Arc::new(Mask::new(&snapshot, vec![set])))];
         let words = ["pear", "fig", "plum", "none"];
         let middle = WINDOW as u32;
         for docs in [0..last as u32, 5..middle + 3, middle - 1..last as u32 - 1, middle..middle + 1]
         {
-            for of in [&words[..3], &words, &words[1..3]] {
-                let query = Query::of(of.iter().map(|&word| (word.to_owned(), 1.0)));
-                let mut plan = planner.plan(&query, Mode::Or, 20).unwrap();
-                plan.count = true;
+            for (of, mask) in [&words[..3], &words, &words[1..3]].iter().zip(masks.iter().cycle()) {
+                let mut plan = planner.plan(&query(of), Mode::Or, 20).unwrap();
+                (plan.count, plan.mask) = (true, mask.clone());
                 let answer = |algorithm| {
                     let engine =
                         CpuEngine::new(snapshot.clone(), Some(algorithm)).within(docs.clone());
@@ -271,6 +301,39 @@ mod tests {
                 };
                 assert_eq!(answer(Algorithm::Kept), answer(Algorithm::Taat), "{of:?} in {docs:?}");
             }
+        }
+    }
+
+    /// Searches with too little time decode a list together, each block once; those of another ranking begin anew.
+    #[test]
+    fn a_list_that_was_begun_is_continued() {
+        let text = |i: usize| "pear ".repeat(1 + i % 5);
+        let documents: Vec<Doc> = (0..5000).map(|i| Doc::text(i, text(i))).collect();
+        let snapshot = Fixture::of(&documents).snapshot();
+        let function = RankingFunction::Okapi { k1: 1.2, b: 0.4 };
+        let other = Planner::new(snapshot.clone(), Ranking { function, static_weight: 0.0 });
+        let planners = [Planner::suited(snapshot.clone()).unwrap(), other.unwrap()];
+        let plans = planners.map(|p| p.plan(&query(&["pear"]), Mode::Or, 10).unwrap());
+        let engine = CpuEngine::new(snapshot.clone(), Some(Algorithm::Kept));
+        let search = |plan: &Plan| {
+            let context = Context::new(1).cancelled_by(Cancel::after(20));
+            engine.search(&[plan], &context).remove(0).unwrap()
+        };
+        assert!(!search(&plans[0]).coverage.is_complete());
+        for plan in &plans {
+            let mut blocks = 0;
+            let answer = loop {
+                let answer = search(plan);
+                blocks += answer.work.as_ref().unwrap().blocks_decoded;
+                if answer.coverage.is_complete() {
+                    break answer;
+                }
+            };
+            // Of the first ranking, some were decoded before.
+            assert!(if plan == &plans[0] { (1..40).contains(&blocks) } else { blocks == 40 });
+            let taat = CpuEngine::new(snapshot.clone(), Some(Algorithm::Taat));
+            let expected = taat.search(&[plan], &Context::new(1)).remove(0).unwrap();
+            assert_eq!(answer.hits, expected.hits);
         }
     }
 }

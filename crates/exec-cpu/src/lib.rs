@@ -1,8 +1,8 @@
 //! The engines that run on the CPU, one file per algorithm.
 //!
 //! Every algorithm answers OR over one segment at a time and keeps the best hits so far; [`CpuEngine`] does the rest:
-//! modes, segments and threads. All algorithms share `conjunction` for AND, with the bounds that the algorithm uses,
-//! except for windowed MaxScore, which has `block_conjunction`. All of them proceed by ranges of documents and can stop
+//! modes, segments and threads. Algorithms share `conjunction` for AND, with the bounds that the algorithm uses,
+//! except for windowed MaxScore, `cohort` and `kept`, which have `block_conjunction`, `filtered` and `tree`. All of them proceed by ranges of documents and can stop
 //! at a deadline: they return how far they got, and everything before that is done.
 
 mod algorithm;

@@ -18,7 +18,7 @@ use crate::simd::score_block;
 use crate::stream::Stream;
 
 /// Number of postings whose scoring takes as long as opening one list.
-const OPENING_COST: usize = 128;
+pub(crate) const OPENING_COST: usize = 128;
 
 /// What scoring needs to know about a field and its documents. Every list has that of its field.
 #[derive(Clone)]
@@ -185,7 +185,7 @@ impl<'a> SegmentQuery<'a> {
         }
     }
 
-    /// Those of the 64 documents from a position on, a multiple of 64, that cannot be hits: the mask does not admit them, or they are deleted.
+    /// Those of the 64 documents from a position on that cannot be hits: the mask does not admit them, or they are deleted.
     pub(crate) fn refused_at(&self, from: u32) -> u64 {
         match (self.mask, self.segment.deletes()) {
             // A mask admits no deleted document.

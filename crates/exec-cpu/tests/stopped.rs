@@ -60,6 +60,9 @@ fn hits_of_what_was_searched_are_there() {
                 answer.hits, expected.hits,
                 "{algorithm}, k = {k}, {checks} checks, {over:?}"
             );
+            if count {
+                assert_eq!(answer.matches, expected.matches, "{algorithm}, {checks} checks");
+            }
             let some = over != Coverage::NOTHING && !over.is_complete();
             partial += u32::from(some && !answer.hits.is_empty());
             if over.is_complete() {

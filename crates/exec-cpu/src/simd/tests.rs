@@ -56,7 +56,10 @@ fn values_are_multiplied_as_by_the_scalar_code() {
         for weight in [0.0f32, 1.0, 12_345.678, 1.0e8, 3.0e9] {
             let (mut out, mut expected) = (vec![0; len], vec![0; len]);
             // A contribution of 2^32 is refused when the query is planned.
-            let values: Vec<f32> = values.iter().map(|v| v.min(4.29e9 / weight.max(1.0))).collect();
+            let most = 4.29e9 / weight.max(1.0);
+            let damaged = [-5.0, f32::NAN].into_iter();
+            let values: Vec<f32> =
+                damaged.chain(values.iter().map(|v| v.min(most))).take(len).collect();
             units(weight, &values, &mut out);
             scalar::units(weight, &values, &mut expected);
             assert_eq!(out, expected, "{len} values with {weight}");

@@ -99,8 +99,9 @@ unsafe fn units_avx512(weight: f32, values: &[f32], out: &mut [Score]) {
         // SAFETY: masked lanes are neither read nor written, and the others are within the slices.
         unsafe {
             let values = _mm512_maskz_loadu_ps(mask, values.as_ptr().add(start));
-            // Unsigned: what is too large becomes the largest number, as in Rust.
-            let units = _mm512_cvttps_epu32(_mm512_mul_ps(weights, values));
+            // As in Rust, what is too large becomes the largest number, and what is negative or no number, which damage can bring, becomes 0: the maximum is its second operand then.
+            let products = _mm512_max_ps(_mm512_mul_ps(weights, values), _mm512_setzero_ps());
+            let units = _mm512_cvttps_epu32(products);
             let units = _mm512_add_epi32(units, ones);
             _mm512_mask_storeu_epi32(out.as_mut_ptr().add(start).cast(), mask, units);
         }
