@@ -533,7 +533,7 @@ def _asking(
         "count": count,
         "sort": [sort] if isinstance(sort, str) else sort,
         "after": after,
-        "facets": None if facets is None else [_facet(*facet) for facet in facets.items()],
+        "facets": _facets(facets),
         "syntax": syntax,
         "ranking": ranking,
         "k1": k1,
@@ -541,6 +541,14 @@ def _asking(
         "deadline": deadline,
         "threads": threads,
     }
+
+
+def _facets(facets: Mapping[str, Any] | None) -> list[tuple[str, Any]] | None:
+    if facets is None:
+        return None
+    if not hasattr(facets, "items"):
+        raise TypeError(f"facets are a dict such as {{'tag': 10}}, not {facets!r}")
+    return [_facet(*facet) for facet in facets.items()]
 
 
 def _facet(field: str, by: Any) -> tuple[str, Any]:

@@ -275,14 +275,18 @@ pub(crate) struct QueryChoice {
     /// as those with one of the two are (docs/queries.md)
     #[arg(long)]
     syntax: bool,
+    /// Read queries as words, with nothing special about signs, also if the index has a schema or positions: for questions as people write them
+    #[arg(long, conflicts_with = "syntax")]
+    words: bool,
 }
 
 impl QueryChoice {
-    /// A query as the index reads it: in the syntax if the index has a schema or positions, or if the user wants it.
+    /// A query as the index reads it: in the syntax if the index has a schema or positions, unless the user wants it otherwise.
     pub(crate) fn input(&self, searcher: &Searcher, text: &str) -> QueryInput {
         let snapshot = searcher.snapshot();
         let manifest = snapshot.manifest();
-        match self.syntax || manifest.schema.is_some() || manifest.positions {
+        let usual = manifest.schema.is_some() || manifest.positions;
+        match self.syntax || (usual && !self.words) {
             true => QueryInput::Expression(text.to_owned()),
             false => QueryInput::Text(text.to_owned()),
         }

@@ -578,6 +578,7 @@ fn a_node_ends_when_it_is_asked_to_and_mistakes_are_refused() {
         "--among ids.txt",
         "--filter ant",
         "--syntax",
+        "--words",
         "--rank okapi",
         "--k1 1.5",
         "--b 0.5",
@@ -603,4 +604,8 @@ fn a_node_ends_when_it_is_asked_to_and_mistakes_are_refused() {
         b"(ant\nant\n",
     );
     assert!(bad.says("1 query was skipped").ok().starts_with("2 Q0 "));
+    let few = collection.aggregate().replace("--shards 4", "--shards 3");
+    space
+        .pipe(&format!("{few} --queries -"), b"ant\n")
+        .fails(2, &["has shard 3", "correct the number of shards"]);
 }

@@ -139,8 +139,9 @@ pub(crate) struct NodeStatus {
 }
 
 impl Status {
-    /// Says which nodes are not there to begin with; of later changes each is logged as it comes.
-    pub(crate) fn log_gone(&self) {
+    /// Says which nodes are not there to begin with, and what is ignored; of later changes each is logged as it comes.
+    pub(crate) fn log(&self) {
+        self.ignored.iter().for_each(Ignored::log);
         for NodeStatus { address, problem } in &self.nodes {
             if let Some(reason) = problem {
                 tracing::warn!(node = address, reason, "a node is gone");
@@ -226,8 +227,11 @@ impl Aggregator {
         let times = Times::new(begun, deadline, is_strict, self.0.call);
         let answers = self.timed(requests, times).await;
         for answer in &answers {
-            let is_complete = answer.as_ref().ok().map(|answer| answer.coverage.is_complete());
-            self.0.counts.add(is_complete, start.elapsed());
+            match answer {
+                Ok(answer) => self.0.counts.add(answer.coverage.is_complete(), start.elapsed()),
+                Err(error) if error.is_of_the_request() => {}
+                Err(_) => self.0.counts.add_failed(),
+            }
         }
         answers
     }
@@ -301,6 +305,17 @@ impl Aggregator {
             }
         }
         took
+    }
+
+    /// The error that says so if a node has a shard that the collection has not: then there may be more shards than it was said that there are.
+    pub fn check_shards(&self) -> Result<(), ClusterError> {
+        let shards = self.0.shards;
+        match self.0.view()?.ignored.iter().find(|of| of.shard >= shards) {
+            Some(Ignored { node, shard, .. }) => {
+                Err(ClusterError::ShardNumber { node: node.clone(), shard: *shard, shards })
+            }
+            None => Ok(()),
+        }
     }
 
     /// What was counted, as Prometheus reads it.
@@ -391,7 +406,15 @@ impl Inner {
             let same = nodes.iter().eq(known.iter().map(|peer| &peer.address));
             if same { Ok(None) } else { peers(&nodes, &known, &self.security).map(Some) }
         });
-        *locked(&self.list_problem) = found.as_ref().err().map(ToString::to_string);
+        let problem = found.as_ref().err().map(ToString::to_string);
+        let before = std::mem::replace(&mut *locked(&self.list_problem), problem.clone());
+        match problem {
+            Some(reason) if before.as_ref() != Some(&reason) => {
+                tracing::warn!(reason, "the list of nodes cannot be used; the last one stays");
+            }
+            None if before.is_some() => tracing::info!("the list of nodes can be used again"),
+            _ => {}
+        }
         match found {
             Ok(Some(peers)) => Arc::new(peers),
             _ => known,
@@ -423,6 +446,10 @@ impl Inner {
     }
 
     fn go_over_to(&self, view: View, before: Option<View>) {
+        if let Some(before) = &before {
+            let new = view.ignored.iter().filter(|of| !before.ignored.contains(of));
+            new.for_each(Ignored::log);
+        }
         let old = before.map(|before| before.epoch.searcher.snapshot().id());
         if let Some(old) = old.filter(|old| *old != view.epoch.searcher.snapshot().id()) {
             self.cache.forget(old);

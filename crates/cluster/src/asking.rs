@@ -101,6 +101,11 @@ impl Times {
         Times { until, again, is_strict, call }
     }
 
+    /// Those of what comes before the search. If a partial answer will do, the other half of the time is for the search.
+    pub(crate) fn before_search(self) -> Self {
+        Times { until: self.until.map(|until| until.min(self.again)), ..self }
+    }
+
     /// How long one node is waited for. Further queries take a tenth of the first one's time each.
     fn limit(&self, queries: usize) -> Duration {
         let further = u32::try_from(queries.saturating_sub(1)).unwrap_or(u32::MAX);

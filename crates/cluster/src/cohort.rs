@@ -83,7 +83,9 @@ impl Cohort<'_> {
         };
         let (known, others): (Vec<_>, Vec<_>) =
             asked.into_iter().partition(|(_, terms)| knows(terms));
-        if let Some(Gathered { statistics, shards, .. }) = whole {
+        let mut blamed = Vec::new();
+        if let Some(Gathered { statistics, shards, missing }) = whole {
+            blamed = missing;
             let statistics = Arc::new(statistics);
             let over = Over { statistics, shards, missing: Vec::new(), is_whole: true };
             self.over(&over, requests, known, &mut outcomes).await?;
@@ -92,7 +94,8 @@ impl Cohort<'_> {
             let terms: BTreeSet<Term> =
                 others.iter().flat_map(|(_, terms)| terms).cloned().collect();
             let terms: Vec<Term> = terms.into_iter().collect();
-            let Gathered { statistics, shards, missing } = self.gathering.reduced(&terms).await?;
+            let Gathered { statistics, shards, missing } =
+                self.gathering.reduced(&terms, blamed).await?;
             let statistics = Arc::new(statistics);
             let over = Over { statistics, shards, missing, is_whole: false };
             self.over(&over, requests, others, &mut outcomes).await?;

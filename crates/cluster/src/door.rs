@@ -84,6 +84,7 @@ struct Asked {
     #[serde(default)]
     count: bool,
     filter: Option<String>,
+    /// 0 is no limit.
     deadline_ms: Option<u64>,
     allow_partial: Option<bool>,
     /// Whether the query has signs, fields and parentheses. Default: if the collection has a schema or positions.
@@ -113,7 +114,11 @@ impl Asked {
         if k > limits.k {
             return Err(bad(format!("k is {k}; it may be at most {}", limits.k)));
         }
-        let deadline = self.deadline_ms.map(Duration::from_millis).or(limits.deadline);
+        let deadline = match self.deadline_ms {
+            Some(0) => None,
+            Some(limit) => Some(Duration::from_millis(limit)),
+            None => limits.deadline,
+        };
         Ok(ClusterRequest {
             k,
             mode: self.mode.map_or(Ok(usual.mode), |mode| mode.parse()).map_err(bad)?,
@@ -129,10 +134,7 @@ impl Asked {
 impl From<ClusterError> for Refused {
     fn from(error: ClusterError) -> Self {
         let status = match &error {
-            ClusterError::Query(warpseek::ExecError::NoAnswer) => 500,
-            ClusterError::Query(_)
-            | ClusterError::Unsupported(_)
-            | ClusterError::TooLarge { .. } => 400,
+            error if error.is_of_the_request() => 400,
             ClusterError::Incomplete(_) | ClusterError::NoNodes(_) | ClusterError::Unsettled => 503,
             _ => 500,
         };

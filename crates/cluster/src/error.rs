@@ -138,6 +138,17 @@ pub(crate) fn with_causes(status: &Status) -> String {
     told
 }
 
+impl ClusterError {
+    /// Whether the request is wrong, and not the cluster.
+    pub(crate) fn is_of_the_request(&self) -> bool {
+        match self {
+            ClusterError::Query(error) => !matches!(error, ExecError::NoAnswer),
+            ClusterError::Unsupported(_) | ClusterError::TooLarge { .. } => true,
+            _ => false,
+        }
+    }
+}
+
 impl From<Error> for ClusterError {
     fn from(error: Error) -> Self {
         match error {

@@ -49,7 +49,8 @@ impl Gathering<'_> {
         let (mut missing, mut found) = (Vec::new(), Vec::new());
         if !unknown.is_empty() {
             let answers;
-            (answers, missing) = self.frequencies(&all, &unknown).await?;
+            let times = self.times.before_search();
+            (answers, missing) = self.frequencies(&all, &unknown, times).await?;
             if missing.is_empty() {
                 let sum = |at: usize| answers.iter().map(|(_, of)| of[at]).sum::<u64>();
                 found = unknown.into_iter().enumerate().map(|(at, term)| (term, sum(at))).collect();
@@ -64,13 +65,19 @@ impl Gathering<'_> {
         Ok(Some(Gathered { statistics, shards: all, missing }))
     }
 
-    /// The statistics of a collection that has only those shards that can be asked now.
-    pub(crate) async fn reduced(&self, terms: &[Term]) -> Result<Gathered, Halted> {
+    /// The statistics of a collection that has only those shards that can be asked now, which those that are `missing` cannot.
+    pub(crate) async fn reduced(
+        &self,
+        terms: &[Term],
+        mut missing: Vec<MissingShard>,
+    ) -> Result<Gathered, Halted> {
         let shards = &self.view.epoch.shards;
-        let mut missing: Vec<MissingShard> = Vec::new();
+        // What was waited for is not waited for again.
+        let times = if missing.is_empty() { self.times.before_search() } else { self.times };
         let mut there: Vec<u32> = Vec::new();
         for (number, shard) in (0..).zip(shards) {
             match shard {
+                Some(_) if missing.iter().any(|of| of.shard == number) => {}
                 Some(_) => there.push(number),
                 None => {
                     let reason = self.view.why_missing(number);
@@ -78,7 +85,7 @@ impl Gathering<'_> {
                 }
             }
         }
-        let (answers, others) = self.frequencies(&there, terms).await?;
+        let (answers, others) = self.frequencies(&there, terms, times).await?;
         missing.extend(others);
         missing.sort_by_key(|of| of.shard);
         there.retain(|number| answers.iter().any(|(of, _)| of == number));
@@ -112,6 +119,7 @@ impl Gathering<'_> {
         &self,
         shards: &[u32],
         terms: &[Term],
+        times: Times,
     ) -> Result<(Vec<(u32, Vec<u64>)>, Vec<MissingShard>), Halted> {
         let message: Vec<proto::Term> = terms
             .iter()
@@ -123,7 +131,7 @@ impl Gathering<'_> {
                 let shard = self.view.epoch.shards[number as usize].as_ref().map(|of| of.id);
                 let replicas = &self.view.replicas[number as usize];
                 let request = proto::FrequenciesRequest { shard, terms: message };
-                let answer = ask(replicas, 0, self.times, self.hedges, |peer, _| {
+                let answer = ask(replicas, 0, times, self.hedges, |peer, _| {
                     let (mut client, request) = (peer.client(), Request::new(request.clone()));
                     async move {
                         let answer = client.frequencies(request).await?.into_inner().documents;

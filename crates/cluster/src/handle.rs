@@ -31,6 +31,11 @@ impl Cluster {
         self.aggregator.settings()
     }
 
+    /// Fails if a node has a shard that the collection has not ([`Aggregator::check_shards`]).
+    pub fn check_shards(&self) -> Result<(), ClusterError> {
+        self.aggregator.check_shards()
+    }
+
     /// Answers a request.
     pub fn search(&self, request: ClusterRequest) -> Result<Arc<ClusterResponse>, ClusterError> {
         self.runtime.block_on(self.aggregator.search(request))

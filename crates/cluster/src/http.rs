@@ -30,6 +30,10 @@ const BODY: Duration = Duration::from_secs(30);
 /// How long an aggregator that ends waits for what is under way.
 const DRAIN: Duration = Duration::from_secs(30);
 
+/// What it answers to.
+const PATHS: &str =
+    "there are POST /v1/search, POST /v1/batch, GET /v1/cluster, GET /metrics and GET /livez";
+
 /// An aggregator that listens for HTTP.
 pub struct HttpServer {
     aggregator: Aggregator,
@@ -102,9 +106,11 @@ impl HttpServer {
             .route("/v1/cluster", get(cluster))
             .route("/metrics", get(metrics))
             .route("/livez", get(|| async { "ok" }))
+            .fallback(async || refused(StatusCode::NOT_FOUND, PATHS))
+            .method_not_allowed_fallback(async || refused(StatusCode::METHOD_NOT_ALLOWED, PATHS))
             .with_state(App { aggregator: aggregator.clone(), token, limits });
         if let Ok(status) = aggregator.status() {
-            status.log_gone();
+            status.log();
         }
         let served = runtime.block_on(async {
             let (ended, ending) = oneshot::channel();
@@ -147,7 +153,6 @@ async fn bounded<T>(
 
 /// A body, if it comes whole and in time.
 async fn read(body: Body, limit: Duration) -> Result<Bytes, Refused> {
-    let refused = |status: StatusCode, reason: String| Refused { status: status.as_u16(), reason };
     match tokio::time::timeout(limit, to_bytes(body, MAX_BODY)).await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(error)) => {
@@ -176,6 +181,10 @@ impl IntoResponse for Refused {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         written(status, &json!({ "error": { "reason": self.reason } }))
     }
+}
+
+fn refused(status: StatusCode, reason: impl Into<String>) -> Refused {
+    Refused { status: status.as_u16(), reason: reason.into() }
 }
 
 fn written(status: StatusCode, body: &Value) -> Response {

@@ -26,18 +26,16 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Counts a search: whether its answer covers all documents, or none if there was no answer.
-    pub(crate) fn add(&self, is_complete: Option<bool>, took: Duration) {
+    /// Counts a search that failed because of the cluster, and not because of what was asked.
+    pub(crate) fn add_failed(&self) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a search that was answered, and whether that covers all documents.
+    pub(crate) fn add(&self, is_complete: bool, took: Duration) {
         let one = |of: &AtomicU64| of.fetch_add(1, Ordering::Relaxed);
-        match is_complete {
-            None => {
-                one(&self.failed);
-                return;
-            }
-            Some(false) => {
-                one(&self.partial);
-            }
-            Some(true) => {}
+        if !is_complete {
+            one(&self.partial);
         }
         let seconds = took.as_secs_f64();
         one(&self.times[SECONDS.partition_point(|bound| *bound < seconds)]);
@@ -137,9 +135,10 @@ mod tests {
     #[test]
     fn searches_are_counted_by_time_and_outcome() {
         let counts = Counts::default();
-        for (complete, ms) in [(Some(true), 1), (Some(true), 2), (Some(false), 20_000), (None, 5)] {
+        for (complete, ms) in [(true, 1), (true, 2), (false, 20_000)] {
             counts.add(complete, Duration::from_millis(ms));
         }
+        counts.add_failed();
         let page = counts.page(None);
         let of = |start: &str| {
             let found = page.lines().find_map(|line| line.strip_prefix(start)?.strip_prefix(' '));

@@ -26,10 +26,17 @@ pub(crate) struct View {
 /// A shard of a node that is not searched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Ignored {
-    node: String,
-    shard: u32,
+    pub(crate) node: String,
+    pub(crate) shard: u32,
     version: u64,
     reason: String,
+}
+
+impl Ignored {
+    pub(crate) fn log(&self) {
+        let Ignored { node, shard, version, reason } = self;
+        tracing::warn!(node, shard, version, reason, "a shard is ignored");
+    }
 }
 
 /// A shard that a node has, and whether the node was there when it was last asked.

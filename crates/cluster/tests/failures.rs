@@ -3,7 +3,10 @@
 
 mod common;
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -73,6 +76,73 @@ fn a_node_that_ends_is_replaced_and_missing_shards_are_named() {
     }
     // What was answered before is still known.
     assert_eq!(of_cluster(&cluster, strict("fig plum")), of_one(&collection, "fig plum", 20));
+}
+
+/// What is between an aggregator and a node, and may hold everything back.
+struct Between {
+    address: String,
+    holds: Arc<AtomicBool>,
+}
+
+impl Between {
+    fn new(node: &str) -> Self {
+        let (listener, node) = (TcpListener::bind("127.0.0.1:0").unwrap(), node.to_owned());
+        let address = listener.local_addr().unwrap().to_string();
+        let holds = Arc::new(AtomicBool::new(false));
+        let held = holds.clone();
+        std::thread::spawn(move || {
+            for near in listener.incoming() {
+                let (near, far) = (near.unwrap(), TcpStream::connect(&node).unwrap());
+                let ends = [(near.try_clone(), far.try_clone()), (Ok(far), Ok(near))];
+                for (from, to) in ends {
+                    let (mut from, mut to, held) = (from.unwrap(), to.unwrap(), held.clone());
+                    std::thread::spawn(move || {
+                        let mut bytes = [0; 1 << 14];
+                        while let Ok(n @ 1..) = from.read(&mut bytes) {
+                            while held.load(Ordering::Relaxed) {
+                                std::thread::sleep(Duration::from_millis(5));
+                            }
+                            if to.write_all(&bytes[..n]).is_err() {
+                                break;
+                            }
+                        }
+                    });
+                }
+            }
+        });
+        Between { address, holds }
+    }
+}
+
+/// Words whose frequencies are not known have to be asked for. A node that hangs must not take the time of the others for it.
+#[test]
+fn a_node_that_hangs_leaves_time_for_an_answer_of_the_others() {
+    let collection = Collection::new(&documents(60), &[20], &[], &IndexOptions::new());
+    let nodes = collection.node_each();
+    let between = Between::new(&nodes[1].address);
+    let look_every = Duration::from_secs(3600);
+    let nodes = vec![nodes[0].address.clone(), between.address.clone()];
+    let options = AggregatorOptions { look_every, ..AggregatorOptions::new(nodes, 2) };
+    let cluster = Cluster::connect(options).unwrap();
+    let deadline = Some(Duration::from_secs(4));
+    let request = |text: &str| ClusterRequest { deadline, k: 100, ..ClusterRequest::new(text) };
+    assert!(cluster.search(request("fig")).unwrap().coverage.is_complete());
+    between.holds.store(true, Ordering::Relaxed);
+    let response = cluster.search(request("pear tart")).unwrap();
+    let missing: Vec<u32> = response.coverage.missing.iter().map(|of| of.shard).collect();
+    assert_eq!((missing, response.coverage.searched), (vec![1], 20));
+    assert!(!response.hits.is_empty() && !response.coverage.whole_statistics);
+    between.holds.store(false, Ordering::Relaxed);
+}
+
+/// A number of shards that is too small must not look like a smaller collection.
+#[test]
+fn shards_beyond_their_number_are_told() {
+    let collection = Collection::new(&documents(60), &[20, 40], &[], &IndexOptions::new());
+    let nodes = collection.node_each();
+    let error = cluster(&nodes, 2).check_shards().err().unwrap();
+    assert!(matches!(error, ClusterError::ShardNumber { shard: 2, shards: 2, .. }), "{error}");
+    cluster(&nodes, 3).check_shards().unwrap();
 }
 
 #[test]

@@ -156,6 +156,10 @@ impl Failure {
     }
 
     pub(crate) fn no_index(name: &str) -> Self {
+        // A call without more than its name looks like an index.
+        if let Some(failure) = crate::facade::elsewhere(name) {
+            return failure;
+        }
         let index = Some(name.to_owned());
         Failure { kind: Kind::IndexMissing, reason: format!("no such index [{name}]"), index }
     }

@@ -115,7 +115,7 @@ pub(crate) struct Options {
 /// What requests over HTTP say for themselves has no effect beside --listen. These options are shared with other commands. (clap does not ask for `queries`, which --listen excludes, so requiring it would refuse nothing.)
 fn of_runs(argument: Arg) -> Arg {
     match argument.get_id().as_str() {
-        "mode" | "count" | "among" | "filter" | "syntax" | "rank" | "k1" | "b"
+        "mode" | "count" | "among" | "filter" | "syntax" | "words" | "rank" | "k1" | "b"
         | "static_weight" => argument.conflicts_with("listen"),
         _ => argument,
     }
@@ -159,6 +159,7 @@ fn answer(
     let among = options.query.ids()?;
     let mut out = Output::new(options.output.as_deref(), queries)?;
     let cluster = Cluster::connect(asked).map_err(failed)?;
+    cluster.check_shards().map_err(failed)?;
     let searcher = cluster.settings().map_err(failed)?;
     let ranking: Ranking = options.ranking.get(searcher.snapshot().manifest())?;
     let request = |line: &Line| ClusterRequest {

@@ -86,6 +86,11 @@ fn what_cannot_be_is_said() {
     let notice = "the index is built on the CPU: an index with positions";
     space.run(&format!("{gpu} auto -q")).code(0).says(notice);
     assert_eq!(ids(&space, &["x", "\"flap damping\""]), "ac");
+    space.args(&["search", "x", "(flap: damping"]).fails(2, &["(flap"]);
+    assert_eq!(
+        ids(&space, &["x", "--words", "(flap: damping"]),
+        ids(&space, &["x", "flap damping"])
+    );
     space.run("add idx docs.jsonl --device cuda").fails(2, &["positions", "on a GPU"]);
     space.run("ngram index docs.jsonl -o grams --positions").fails(2, &["--positions"]);
     space.write("vector.jsonl", "{\"id\":\"v\",\"vector\":{\"a\":1}}\n");

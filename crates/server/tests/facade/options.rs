@@ -158,6 +158,7 @@ fn calls_that_are_not_here_are_named() {
     server.ok("PUT", "/a", &Value::Null);
     for (method, path, name) in [
         ("POST", "/_reindex", "_reindex"),
+        ("GET", "/_nodes", "_nodes"),
         ("POST", "/a/_update_by_query", "_update_by_query"),
         ("PUT", "/_index_template/x", "_index_template"),
         ("PUT", "/_template/x", "_template"),
