@@ -10,6 +10,8 @@ const SMALL: u64 = 1 << 17;
 const SMALL_POSTINGS: u64 = 1 << 22;
 /// The number of terms from which on adding up decoded lists is faster than skipping, in indexes of at most so many documents (docs/cpu-profile.md).
 const KEPT_TERMS: [(u64, usize); 2] = [(1 << 14, 3), (SMALL, 5)];
+/// The most postings for each term: of longer lists, most is skipped. Words that are in nearly all documents have such lists.
+const KEPT_POSTINGS: u64 = 1 << 11;
 /// Postings that justify waking threads for a single query: a guess, not measured.
 const MUCH: u64 = 1 << 16;
 
@@ -217,6 +219,9 @@ fn kept_rates(plan: &Plan, load: &Load, size: Size, threads: usize) -> Result<Ra
     let Some(&(_, least)) = least.filter(|_| size.postings <= SMALL_POSTINGS) else {
         return Err("it is for small indexes");
     };
+    if load.postings > KEPT_POSTINGS * plan.terms.len() as u64 {
+        return Err("it is for lists that are not long");
+    }
     if threads > 2 && load.effort >= MUCH {
         return Err("it is for one thread");
     }
@@ -339,18 +344,21 @@ mod tests {
         let choose =
             |mode, dfs: &[u64], documents, postings| over(mode, dfs, documents, postings, 1);
         let (kept, windowed) = ("kept", "windowed-maxscore");
-        assert_eq!(choose(Mode::Or, &[3000; 5], SMALL, SMALL_POSTINGS), kept);
-        assert_eq!(choose(Mode::Or, &[3000; 5], SMALL + 1, SMALL_POSTINGS), windowed);
-        assert_eq!(choose(Mode::Or, &[3000; 5], SMALL, SMALL_POSTINGS + 1), windowed);
-        assert_eq!(choose(Mode::Or, &[3000; 4], SMALL, SMALL_POSTINGS), windowed);
-        assert_eq!(choose(Mode::And, &[3000; 5], SMALL, SMALL_POSTINGS), windowed);
-        assert_eq!(choose(Mode::Or, &[3000; 3], 1 << 14, SMALL_POSTINGS), kept);
-        assert_eq!(choose(Mode::Or, &[3000; 3], (1 << 14) + 1, SMALL_POSTINGS), windowed);
+        assert_eq!(choose(Mode::Or, &[2000; 5], SMALL, SMALL_POSTINGS), kept);
+        assert_eq!(choose(Mode::Or, &[2000; 5], SMALL + 1, SMALL_POSTINGS), windowed);
+        assert_eq!(choose(Mode::Or, &[2000; 5], SMALL, SMALL_POSTINGS + 1), windowed);
+        assert_eq!(choose(Mode::Or, &[2000; 4], SMALL, SMALL_POSTINGS), windowed);
+        assert_eq!(choose(Mode::And, &[2000; 5], SMALL, SMALL_POSTINGS), windowed);
+        assert_eq!(choose(Mode::Or, &[2000; 3], 1 << 14, SMALL_POSTINGS), kept);
+        assert_eq!(choose(Mode::Or, &[2000; 3], (1 << 14) + 1, SMALL_POSTINGS), windowed);
         assert_eq!(choose(Mode::Or, &[3; 5], SMALL, SMALL_POSTINGS), "daat");
+        // Of long lists, most is skipped.
+        assert_eq!(choose(Mode::Or, &[2048, 2048, 2048, 1, 4095], SMALL, SMALL_POSTINGS), kept);
+        assert_eq!(choose(Mode::Or, &[2048, 2048, 2048, 2, 4095], SMALL, SMALL_POSTINGS), windowed);
         // Several threads share a long query.
-        assert_eq!(over(Mode::Or, &[40_000; 5], SMALL, SMALL_POSTINGS, 2), kept);
-        assert_eq!(over(Mode::Or, &[40_000; 5], SMALL, SMALL_POSTINGS, 3), "cohort");
-        assert_eq!(over(Mode::Or, &[3000; 5], SMALL, SMALL_POSTINGS, 3), kept);
+        assert_eq!(over(Mode::Or, &[2048; 32], SMALL, SMALL_POSTINGS, 2), kept);
+        assert_eq!(over(Mode::Or, &[2048; 32], SMALL, SMALL_POSTINGS, 3), "cohort");
+        assert_eq!(over(Mode::Or, &[2048; 31], SMALL, SMALL_POSTINGS, 3), kept);
     }
 
     /// Estimates of batches add candidates up by their places.
