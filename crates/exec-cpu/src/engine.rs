@@ -38,16 +38,23 @@ pub struct CpuEngine {
     within: Option<Range<u32>>,
     size: Size,
     max_static: f32,
-    maxima: Vec<MaximaCache>,
-    factors: Vec<FactorCache>,
-    tops: Vec<TopsCache>,
-    values: Vec<ValuesCache>,
+    /// By segment.
+    caches: Vec<Caches>,
     /// One per thread so far.
     #[expect(
         clippy::vec_box,
         reason = "one is lent for every query, which moves a pointer instead of all"
     )]
     scratches: Mutex<Vec<Box<Scratch>>>,
+}
+
+/// What is kept of a segment from query to query.
+#[derive(Default)]
+struct Caches {
+    maxima: MaximaCache,
+    factors: FactorCache,
+    tops: TopsCache,
+    values: ValuesCache,
 }
 
 /// Memory that a thread reuses from query to query.
@@ -98,10 +105,7 @@ impl Drop for Lent<'_> {
 impl CpuEngine {
     /// An engine for an index. Without an algorithm, each query is answered by the cheapest one.
     pub fn new(snapshot: Arc<Snapshot>, algorithm: Option<Algorithm>) -> Self {
-        let maxima = snapshot.segments().iter().map(|_| MaximaCache::default()).collect();
-        let factors = snapshot.segments().iter().map(|_| FactorCache::default()).collect();
-        let tops = snapshot.segments().iter().map(|_| TopsCache::default()).collect();
-        let values = snapshot.segments().iter().map(|_| ValuesCache::default()).collect();
+        let caches = snapshot.segments().iter().map(|_| Caches::default()).collect();
         let sum = |of: fn(&SegmentEntry) -> u64| snapshot.manifest().segments.iter().map(of).sum();
         let size = Size { documents: sum(|s| s.documents), postings: sum(|s| s.postings) };
         let (max_static, tile, within) = (snapshot.statistics().max_static, None, None);
@@ -112,10 +116,7 @@ impl CpuEngine {
             within,
             size,
             max_static,
-            maxima,
-            factors,
-            tops,
-            values,
+            caches,
             scratches: Mutex::default(),
         }
     }
@@ -159,7 +160,7 @@ impl CpuEngine {
     }
 
     pub(crate) fn maxima(&self, number: usize) -> &MaximaCache {
-        &self.maxima[number]
+        &self.caches[number].maxima
     }
 
     /// A scratch for a thread, reused or new.
@@ -201,7 +202,8 @@ impl CpuEngine {
         ticker: &mut Ticker<'_>,
     ) -> Result<SegmentQuery<'a>, Halt> {
         let segment = &self.snapshot.segments()[number];
-        SegmentQuery::new(plan, number, segment, &self.factors[number], self.max_static, ticker)
+        let factors = &self.caches[number].factors;
+        SegmentQuery::new(plan, number, segment, factors, self.max_static, ticker)
     }
 
     /// AND (`all`) or OR over all segments, or over as many as time permits.
@@ -288,8 +290,11 @@ impl Pass<'_> {
         query.enter(&mut self.collector);
         let (collector, work) = (&mut self.collector, &mut self.work);
         let filtered = self.algorithm == Algorithm::Filtered;
-        let by_blocks = [Algorithm::WindowedMaxScore, Algorithm::Cohort, Algorithm::Kept];
-        if filtered || by_blocks.contains(&self.algorithm) {
+        let by_blocks = matches!(
+            self.algorithm,
+            Algorithm::WindowedMaxScore | Algorithm::Cohort | Algorithm::Kept
+        );
+        if filtered || by_blocks {
             let mut streams = query.streams(maxima, ticker)?;
             let (streams, and) = (&mut streams, &mut scratch.and);
             let end = if filtered || filtered::leads(&query, streams) {
@@ -350,7 +355,7 @@ impl Pass<'_> {
         let query = engine.query(self.plan, number, ticker)?;
         query.enter(&mut self.collector);
         if self.algorithm == Algorithm::Kept {
-            let (values, count) = (&engine.values[number], self.plan.count);
+            let (values, count) = (&engine.caches[number].values, self.plan.count);
             let (scratch, collector, work) =
                 (&mut scratch.kept, &mut self.collector, &mut self.work);
             let (end, counted) =
@@ -414,7 +419,7 @@ impl Pass<'_> {
         if ticker.is_limited() && (self.before_floor.is_none() || self.collector.is_exact()) {
             self.before_floor = Some((number, self.collector.clone(), self.counted));
         }
-        let tops = &self.engine.tops[number];
+        let tops = &self.engine.caches[number].tops;
         for ((info, ..), stream) in query.terms().zip(streams) {
             let value = tops.get(query, info.ordinal, self.plan.k, stream);
             if let Some(value) = value.map_err(|what| query.broken(what))? {
@@ -561,7 +566,7 @@ impl Engine for CpuEngine {
 
     fn prepare(&self, formulas: &Formulas, context: &Context) -> Result<(), ExecError> {
         let mut ticker = context.ticker();
-        for (segment, factors) in self.segments().iter().zip(&self.factors) {
+        for (segment, Caches { factors, .. }) in self.segments().iter().zip(&self.caches) {
             for (field, formula) in (0..).zip(formulas.iter()) {
                 match factors.get(segment, field, formula, &mut ticker) {
                     Ok(_) | Err(Halt::Stop) => {}

@@ -177,9 +177,10 @@ pub(crate) fn or(
             scratch.touched.fill(0);
             return Ok((from, counted));
         }
-        let sums = &mut scratch.sums[..(to - from) as usize];
-        clear_refused(query, from, sums);
+        let words = (to - from).div_ceil(64) as usize;
+        query.clear_refused(from, &mut scratch.sums, &mut scratch.touched[..words]);
         if count {
+            let sums = &scratch.sums[..(to - from) as usize];
             counted += sums.iter().map(|&sum| u64::from(sum > 0)).sum::<u64>();
         }
         offer(query, from..to, scratch, collector);
@@ -212,22 +213,6 @@ fn add_up(
         *at = end;
     }
     true
-}
-
-/// Clears the sums of documents that cannot be hits.
-fn clear_refused(query: &SegmentQuery<'_>, base: u32, sums: &mut [Score]) {
-    if query.admits_all() {
-        return;
-    }
-    for (word, sums) in sums.chunks_mut(64).enumerate() {
-        let refused = query.refused_at(base + 64 * word as u32);
-        if refused == 0 {
-            continue;
-        }
-        for (at, sum) in sums.iter_mut().enumerate() {
-            *sum *= (!refused >> at & 1) as Score;
-        }
-    }
 }
 
 /// Offers the documents of a window whose sums are high enough, and clears the sums. In the first window the threshold is low at first, so few documents are looked at before it is asked for again.

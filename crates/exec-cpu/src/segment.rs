@@ -185,8 +185,24 @@ impl<'a> SegmentQuery<'a> {
         }
     }
 
+    /// Clears the sums of documents that cannot be hits, and their bits in `touched`. The first sum is that of the document at `from`; a sum that is not 0 has its bit.
+    pub(crate) fn clear_refused(&self, from: u32, sums: &mut [Score], touched: &mut [u64]) {
+        if self.admits_all() {
+            return;
+        }
+        for (word, bits) in touched.iter_mut().enumerate() {
+            let refused = self.refused_at(from + 64 * word as u32);
+            let mut left = *bits & refused;
+            *bits &= !refused;
+            while left != 0 {
+                sums[word * 64 + left.trailing_zeros() as usize] = 0;
+                left &= left - 1;
+            }
+        }
+    }
+
     /// Those of the 64 documents from a position on that cannot be hits: the mask does not admit them, or they are deleted.
-    pub(crate) fn refused_at(&self, from: u32) -> u64 {
+    fn refused_at(&self, from: u32) -> u64 {
         match (self.mask, self.segment.deletes()) {
             // A mask admits no deleted document.
             (Some(mask), _) => !mask.word_at(from),
@@ -202,17 +218,11 @@ impl<'a> SegmentQuery<'a> {
 
     /// Sets `out` to the documents of a range that may be hits, one bit each, and the rest of it to 0. False if there are none.
     pub(crate) fn admitted(&self, docs: Range<u32>, out: &mut [u64]) -> bool {
-        let deletes = self.segment.deletes();
         let mut any = 0;
         for (i, word) in out.iter_mut().enumerate() {
             let from = docs.start.saturating_add(64 * i as u32);
             let left = docs.end.saturating_sub(from);
-            *word = match (left, self.mask, deletes) {
-                (0, ..) => 0,
-                (_, Some(mask), _) => mask.word_at(from),
-                (_, None, Some(deletes)) => !deletes.docs.word_at(from),
-                (_, None, None) => u64::MAX,
-            };
+            *word = if left == 0 { 0 } else { !self.refused_at(from) };
             if (1..64).contains(&left) {
                 *word &= (1 << left) - 1;
             }

@@ -437,32 +437,14 @@ impl Window<'_, '_, '_> {
     /// Makes candidates of the documents whose sums are high enough if the lists before `first` are looked up, and clears the sums.
     fn sweep(&mut self, first: usize, collector: &Collector) {
         let least = needed(collector, self.scratch.most_below[first]);
-        self.keep_admitted();
         let Scratch { sums, touched, candidates, counted, .. } = &mut *self.scratch;
         let words = (self.to - self.from).div_ceil(64) as usize;
         let touched = &mut touched[..words];
+        self.query.clear_refused(self.from, sums, touched);
         if self.how.count {
             *counted += touched.iter().map(|bits| u64::from(bits.count_ones())).sum::<u64>();
         }
         candidates.sweep(sums, touched, self.from, least);
-    }
-
-    /// Clears the sums of documents that cannot be hits: those that the mask does not admit, and deleted ones.
-    fn keep_admitted(&mut self) {
-        if self.query.admits_all() {
-            return;
-        }
-        let Scratch { sums, touched, .. } = &mut *self.scratch;
-        let words = (self.to - self.from).div_ceil(64) as usize;
-        for (word, bits) in touched[..words].iter_mut().enumerate() {
-            let out = self.query.refused_at(self.from + 64 * word as u32);
-            let mut left = *bits & out;
-            *bits &= !out;
-            while left != 0 {
-                sums[word * 64 + left.trailing_zeros() as usize] = 0;
-                left &= left - 1;
-            }
-        }
     }
 
     /// Adds the contributions of the first lists to the candidates, and drops those that cannot become hits. It proceeds
