@@ -13,7 +13,7 @@ use warpseek::{
 };
 use warpseek_console::options::{RankingChoice, Threads, algorithms, named, parse_bytes};
 use warpseek_console::{Failure, terminal};
-use warpseek_server::LogFormat;
+use warpseek_server::{LogFormat, flush_log, start_log};
 
 use crate::verbs;
 
@@ -566,11 +566,15 @@ impl LogChoice {
         }
     }
 
-    pub(crate) fn format(self) -> LogFormat {
-        match self {
+    /// Writes a log as long as the work takes.
+    pub(crate) fn during<T>(self, work: impl FnOnce() -> T) -> T {
+        start_log(match self {
             LogChoice::Pretty => LogFormat::Pretty,
             LogChoice::Json => LogFormat::Json,
-        }
+        });
+        let done = work();
+        flush_log();
+        done
     }
 }
 

@@ -14,7 +14,6 @@ use warpseek_cluster::{
 use warpseek_console::options::{RankingChoice, parse_bytes};
 use warpseek_console::terminal::{count, counted, note, summary};
 use warpseek_console::{Failure, Interrupt};
-use warpseek_server::{flush_log, start_log};
 
 use crate::options::{Deadline, LogChoice, QueryChoice};
 use crate::protection::{Protection, failed};
@@ -141,10 +140,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let limits = DoorLimits { deadline: options.deadline.deadline, ..DoorLimits::default() };
     let server = server.map_err(failed)?.limits(limits);
     note(format!("listening on http://{}", server.address()));
-    start_log(options.log.format());
-    let ended = server.run().map_err(failed);
-    flush_log();
-    ended?;
+    options.log.during(|| server.run()).map_err(failed)?;
     Ok(ExitCode::SUCCESS)
 }
 

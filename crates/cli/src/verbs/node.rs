@@ -9,7 +9,6 @@ use warpseek_collection::{Check, Collection};
 use warpseek_console::Failure;
 use warpseek_console::options::Threads;
 use warpseek_console::terminal::note;
-use warpseek_server::{flush_log, start_log};
 
 use super::cluster::failure;
 use crate::options::LogChoice;
@@ -178,9 +177,6 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let server = NodeServer::start(node, &options.listen, security, options.protection.insecure)
         .map_err(failed)?;
     note(format!("listening on {}", server.address()));
-    start_log(options.log.format());
-    let ended = server.run().map_err(failed);
-    flush_log();
-    ended?;
+    options.log.during(|| server.run()).map_err(failed)?;
     Ok(ExitCode::SUCCESS)
 }
