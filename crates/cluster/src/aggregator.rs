@@ -13,6 +13,7 @@ use crate::asking::{Hedges, Times};
 use crate::cohort::{Cache, Cohort, within};
 use crate::error::ClusterError;
 use crate::gather::{Gathering, Halted};
+use crate::guard::DamagedShard;
 use crate::listing::{Reader, read};
 use crate::metrics::Counts;
 use crate::peer::Peer;
@@ -136,15 +137,20 @@ pub(crate) struct NodeStatus {
     address: String,
     /// Why it is not there, if it is not.
     pub(crate) problem: Option<String>,
+    /// Shards that it does not serve, since their files are damaged.
+    pub(crate) damaged: Vec<DamagedShard>,
 }
 
 impl Status {
     /// Says which nodes are not there to begin with, and what is ignored; of later changes each is logged as it comes.
     pub(crate) fn log(&self) {
         self.ignored.iter().for_each(Ignored::log);
-        for NodeStatus { address, problem } in &self.nodes {
+        for NodeStatus { address, problem, damaged } in &self.nodes {
             if let Some(reason) = problem {
                 tracing::warn!(node = address, reason, "a node is gone");
+            }
+            for DamagedShard { shard, reason, .. } in damaged {
+                tracing::warn!(node = address, shard, reason, "a shard of a node is damaged");
             }
         }
     }
@@ -331,8 +337,11 @@ impl Aggregator {
         let there = |peers: &Vec<Arc<Peer>>| {
             peers.iter().filter(|peer| peer.reason().is_none() && peer.is_usable()).count()
         };
-        let node =
-            |peer: &Arc<Peer>| NodeStatus { address: peer.address.clone(), problem: peer.reason() };
+        let node = |peer: &Arc<Peer>| NodeStatus {
+            address: peer.address.clone(),
+            problem: peer.reason(),
+            damaged: peer.damaged(),
+        };
         let counts = self.0.cache.counts();
         Ok(Status {
             version: view.epoch.version,

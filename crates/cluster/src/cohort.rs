@@ -10,7 +10,7 @@ use tonic::{Request, Status};
 use warpseek::{CollectionStatistics, HeapBytes, Lookup, Mode, Plan, ResultCache, ResultKey};
 
 use crate::aggregator::ShardTimes;
-use crate::asking::ask;
+use crate::asking::{Unanswered, ask};
 use crate::error::ClusterError;
 use crate::gather::{Gathered, Gathering, Halted, Term, halted};
 use crate::merge::merge;
@@ -272,10 +272,13 @@ impl Cohort<'_> {
         &self,
         number: u32,
         request: &proto::SearchRequest,
-    ) -> Result<proto::SearchResponse, crate::asking::Unanswered> {
+    ) -> Result<proto::SearchResponse, Unanswered> {
         let Gathering { view, hedges, times } = self.gathering;
         let shard = view.epoch.shards[number as usize].as_ref().map(|of| of.id);
         let (replicas, wanted) = (&view.replicas[number as usize], request.queries.len());
+        if replicas.is_empty() {
+            return Err(Unanswered::Missing(view.why_missing(number)));
+        }
         ask(replicas, wanted, times, hedges, |peer, left: Option<Duration>| {
             let mut client = peer.client();
             // A deadline of 0 would be none.

@@ -130,6 +130,9 @@ impl Gathering<'_> {
             async move {
                 let shard = self.view.epoch.shards[number as usize].as_ref().map(|of| of.id);
                 let replicas = &self.view.replicas[number as usize];
+                if replicas.is_empty() {
+                    return (number, Err(Unanswered::Missing(self.view.why_missing(number))));
+                }
                 let request = proto::FrequenciesRequest { shard, terms: message };
                 let answer = ask(replicas, 0, times, self.hedges, |peer, _| {
                     let (mut client, request) = (peer.client(), Request::new(request.clone()));

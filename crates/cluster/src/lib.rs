@@ -6,7 +6,7 @@
 //!
 //! What breaks is replaced as long as there is time: another replica is asked when one fails, or takes longer than it usually does. Shards that nobody could answer for are named in [`Coverage`].
 //!
-//! `node`, `shard` and `serve` are a node; `peer` is a node as an aggregator sees it, `breaker` when it is left alone, `listing` which nodes there are, `view` what all of them have, `asking` one call with its replacements, `gather` the statistics, `cohort` the answers to some queries, `merge` what shards
+//! `node`, `shard`, `guard` and `serve` are a node; `peer` is a node as an aggregator sees it, `breaker` when it is left alone, `listing` which nodes there are, `view` what all of them have, `asking` one call with its replacements, `gather` the statistics, `cohort` the answers to some queries, `merge` what shards
 //! answered, `aggregator` all together, `metrics` what it counts, `door` what clients ask of it in JSON, and `http` how it listens for that; `wire` translates to and from messages, and `security` has tokens and certificates.
 
 mod aggregator;
@@ -16,6 +16,7 @@ mod cohort;
 mod door;
 mod error;
 mod gather;
+mod guard;
 mod handle;
 mod http;
 mod listing;
@@ -33,6 +34,7 @@ mod wire;
 pub use aggregator::{Aggregator, AggregatorOptions, ShardTimes};
 pub use door::{Answered, Door, DoorLimits, Refused, Searched};
 pub use error::ClusterError;
+pub use guard::DamagedShard;
 pub use handle::Cluster;
 pub use http::HttpServer;
 pub use listing::{addresses, nodes};

@@ -78,6 +78,7 @@ pub(crate) fn of_nodes(status: &Status) -> String {
     let without = status.replicas.iter().filter(|replicas| **replicas == 0).count() as u64;
     let fewest = status.replicas.iter().min().map_or(0, |fewest| *fewest as u64);
     let gone = status.nodes.iter().filter(|node| node.problem.is_some()).count() as u64;
+    let damaged = status.nodes.iter().map(|node| node.damaged.len() as u64).sum();
     let rows = [
         ("version", "gauge", "The version of the collection that is searched.", status.version),
         ("shards", "gauge", "Shards of the collection.", status.shards.into()),
@@ -85,6 +86,12 @@ pub(crate) fn of_nodes(status: &Status) -> String {
         ("replicas_fewest", "gauge", "Nodes of the shard that has the fewest.", fewest),
         ("nodes", "gauge", "Nodes in the list.", status.nodes.len() as u64),
         ("nodes_gone", "gauge", "Nodes that did not say how they are.", gone),
+        (
+            "shards_damaged",
+            "gauge",
+            "Shards of nodes that are not searched, since their files are damaged.",
+            damaged,
+        ),
         (
             "shards_ignored",
             "gauge",

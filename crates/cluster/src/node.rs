@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use tonic::{Code, Request, Response, Status};
-use warpseek::{DeviceChoice, SearcherOptions};
+use warpseek::{DeviceChoice, ScrubOptions, SearcherOptions, Snapshot};
 
 use crate::error::ClusterError;
+use crate::guard::{DamagedShard, Repairs};
 use crate::proto::shards_server::Shards;
 use crate::shard::{OpenShard, blocking};
 use crate::{proto, wire};
@@ -25,11 +26,14 @@ pub struct NodeOptions {
     pub threads: Option<usize>,
     /// Queries that may be under way at the same time; more are refused, and the aggregator asks another node. A node without any takes a request of any size. Default: 16,384.
     pub capacity: u32,
+    /// How the files of shards are verified again while they are open. A shard whose files are damaged leaves service.
+    pub scrub: ScrubOptions,
 }
 
 impl Default for NodeOptions {
     fn default() -> Self {
-        NodeOptions { device: DeviceChoice::Cpu, threads: None, capacity: 1 << 14 }
+        let (device, scrub) = (DeviceChoice::Cpu, ScrubOptions::default());
+        NodeOptions { device, threads: None, capacity: 1 << 14, scrub }
     }
 }
 
@@ -40,17 +44,19 @@ pub struct Node {
     shards: RwLock<BTreeMap<u32, Vec<Arc<OpenShard>>>>,
     busy: AtomicU32,
     draining: AtomicBool,
+    /// Shards whose files are damaged, which are not among `shards`.
+    pub(crate) repairs: Repairs,
 }
 
 impl Node {
     /// A node without shards.
     pub fn new(options: NodeOptions) -> Self {
         let (busy, draining) = (AtomicU32::new(0), AtomicBool::new(false));
-        Node { options, shards: RwLock::default(), busy, draining }
+        Node { options, shards: RwLock::default(), busy, draining, repairs: Repairs::default() }
     }
 
     /// Opens a shard of a version of the collection, and puts it in the place of what the node has of that shard and version. The version before stays, so that aggregators can go over one after the other; older
-    /// ones are closed when nobody searches them any more. If the folder cannot be opened, everything stays as it is.
+    /// ones are closed when nobody searches them any more. All bytes of its files are verified first. If the folder cannot be opened, everything stays as it is.
     pub fn replace(&self, shard: u32, version: u64, dir: &Path) -> Result<(), ClusterError> {
         let mut options = SearcherOptions::new().device(self.options.device);
         if let Some(threads) = self.options.threads {
@@ -69,7 +75,39 @@ impl Node {
         drop(shards);
         // Their threads end here, where searches do not wait for it.
         drop(closed);
+        self.repairs.is_back(shard, version);
         Ok(())
+    }
+
+    /// Takes shards whose files were found to be damaged out of service, so that other nodes are asked.
+    pub(crate) fn withdraw_damaged(&self) {
+        let mut withdrawn = Vec::new();
+        let mut shards = self.shards.write().unwrap_or_else(PoisonError::into_inner);
+        for versions in shards.values_mut() {
+            withdrawn.extend(versions.extract_if(.., |open| open.snapshot().damage().is_some()));
+        }
+        shards.retain(|_, versions| !versions.is_empty());
+        // While the lock is held, so that a shard is never in neither place.
+        for open in &withdrawn {
+            if let Some(damage) = open.snapshot().damage() {
+                let proto::Shard { number, version, .. } = open.id();
+                self.repairs.add(number, version, open.dir(), &damage.error().to_string());
+            }
+        }
+    }
+
+    /// What is open.
+    pub(crate) fn snapshots(&self) -> Vec<Arc<Snapshot>> {
+        self.open().values().flatten().map(|open| open.snapshot()).collect()
+    }
+
+    pub(crate) fn scrub(&self) -> ScrubOptions {
+        self.options.scrub
+    }
+
+    /// Shards whose files are damaged, and what is done about it.
+    pub fn damaged(&self) -> Vec<DamagedShard> {
+        self.repairs.all()
     }
 
     /// Closes a version of a shard; false if the node does not have it.
@@ -110,6 +148,9 @@ impl Node {
         let shards = self.open();
         let versions = shards.get(&number).map_or(&[][..], Vec::as_slice);
         let Some(open) = versions.iter().find(|open| open.id().version == version) else {
+            if let Some(damaged) = self.repairs.get(number, version) {
+                return Err(Status::data_loss(damaged.reason));
+            }
             let reason = format!("the node does not have version {version} of shard {number}");
             return Err(Status::not_found(reason));
         };
@@ -173,6 +214,7 @@ impl Shards for Serving {
             busy: node.busy.load(Ordering::Relaxed).max(waiting),
             capacity: node.options.capacity,
             draining: node.draining.load(Ordering::Relaxed),
+            damaged: node.damaged().into_iter().map(Into::into).collect(),
         }))
     }
 
@@ -183,7 +225,8 @@ impl Shards for Serving {
         let proto::FrequenciesRequest { shard, terms } = request.into_inner();
         let open = self.0.find(shard)?;
         // The dictionary is on disk.
-        let documents = blocking(move || open.frequencies(&terms)).await.inspect_err(told)?;
+        let documents = blocking(move || open.frequencies(&terms)).await;
+        let documents = documents.inspect_err(|status| self.failed(status))?;
         Ok(Response::new(proto::FrequenciesResponse { documents }))
     }
 
@@ -194,14 +237,22 @@ impl Shards for Serving {
         let request = request.into_inner();
         let open = self.0.find(request.shard)?;
         let _admitted = self.0.admit(request.queries.len())?;
-        Ok(Response::new(open.search(request).await.inspect_err(told)?))
+        let answer = open.search(request).await.inspect_err(|status| self.failed(status))?;
+        Ok(Response::new(answer))
     }
 }
 
-/// What is wrong with the node itself, and with no request, is in its log.
-fn told(status: &Status) {
-    if matches!(status.code(), Code::DataLoss | Code::Internal | Code::Unknown) {
-        tracing::error!(reason = status.message(), "a search failed");
+impl Serving {
+    /// Logs what is wrong with the node itself, and with no request. A shard in which a search has found damage leaves service at once.
+    fn failed(&self, status: &Status) {
+        if matches!(status.code(), Code::DataLoss | Code::Internal | Code::Unknown) {
+            tracing::error!(reason = status.message(), "a search failed");
+        }
+        if status.code() == Code::DataLoss {
+            let node = self.0.clone();
+            // The threads of a shard end there.
+            tokio::task::spawn_blocking(move || node.withdraw_damaged());
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::breaker::Breaker;
 use crate::error::{ClusterError, with_causes};
+use crate::guard::DamagedShard;
 use crate::proto;
 use crate::proto::shards_client::ShardsClient;
 use crate::security::{Security, Sending};
@@ -34,6 +35,8 @@ pub(crate) struct Peer {
 struct State {
     /// What it had when it was last heard of.
     described: Vec<proto::ShardDescription>,
+    /// Shards that it had and does not serve, since their files are damaged.
+    damaged: Vec<DamagedShard>,
     /// Whether it answered when it was last asked how it is, and why not.
     reachable: bool,
     reason: String,
@@ -88,6 +91,7 @@ impl Peer {
             asked.describe(proto::DescribeRequest {}).await
         };
         let described = tokio::time::timeout(limit, described).await;
+        let mut changes = None;
         let mut state = self.state();
         let (was_reachable, was_described) = (state.reachable, !state.reason.is_empty());
         match described {
@@ -102,6 +106,9 @@ impl Peer {
                     if described.draining { "the node ends".into() } else { String::new() };
                 state.busy = described.busy;
                 state.described = described.shards;
+                let damaged = described.damaged.into_iter().map(DamagedShard::from).collect();
+                let before = std::mem::replace(&mut state.damaged, damaged);
+                changes = Some((before, state.damaged.clone()));
             }
             Ok(Err(status)) => state.unreachable(with_causes(&status)),
             Err(_) => state.unreachable(format!("no answer within {limit:?}")),
@@ -112,6 +119,22 @@ impl Peer {
         } else if !state.reachable && (was_reachable || !was_described) {
             tracing::warn!(node = self.address, reason = state.reason, "a node is gone");
         }
+        drop(state);
+        let Some((before, now)) = changes else { return };
+        let is_in = |of: &DamagedShard, all: &[DamagedShard]| {
+            all.iter().any(|other| (other.shard, other.version) == (of.shard, of.version))
+        };
+        for DamagedShard { shard, reason, .. } in now.iter().filter(|of| !is_in(of, &before)) {
+            tracing::warn!(node = self.address, shard, reason, "a shard of a node is damaged");
+        }
+        for DamagedShard { shard, .. } in before.iter().filter(|of| !is_in(of, &now)) {
+            tracing::info!(node = self.address, shard, "a damaged shard of a node is back");
+        }
+    }
+
+    /// Shards that it does not serve, since their files are damaged.
+    pub(crate) fn damaged(&self) -> Vec<DamagedShard> {
+        self.state().damaged.clone()
     }
 
     /// What it has, and whether it was there when it was last asked.

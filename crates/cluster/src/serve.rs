@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
 use crate::error::ClusterError;
+use crate::guard::Guard;
 use crate::node::{Node, Serving};
 use crate::proto::shards_server::ShardsServer;
 use crate::security::{Demanding, Security};
@@ -27,6 +29,7 @@ pub struct NodeServer {
     listener: TcpListener,
     address: SocketAddr,
     runtime: Runtime,
+    status_file: Option<PathBuf>,
 }
 
 /// Threads for connections.
@@ -73,7 +76,12 @@ impl NodeServer {
         let protected = insecure || security.token.is_some() || security.is_encrypted();
         let runtime = runtime()?;
         let (listener, address) = listen(&runtime, address, protected)?;
-        Ok(NodeServer { node, security, listener, address, runtime })
+        Ok(NodeServer { node, security, listener, address, runtime, status_file: None })
+    }
+
+    /// Names a file that says, as long as the node runs, which shards it serves and which are damaged, for a program on the same machine.
+    pub fn status_file(self, file: Option<PathBuf>) -> Self {
+        NodeServer { status_file: file, ..self }
     }
 
     /// Where it listens.
@@ -88,7 +96,8 @@ impl NodeServer {
 
     /// The same until a future is done.
     pub fn run_until(self, end: impl Future<Output = ()> + Send) -> Result<(), ClusterError> {
-        let NodeServer { node, security, listener, runtime, .. } = self;
+        let NodeServer { node, security, listener, runtime, status_file, .. } = self;
+        let guard = Guard::start(&node, status_file)?;
         let served = runtime.block_on(async {
             let transport = |what: &str| {
                 let what = what.to_owned();
@@ -122,6 +131,7 @@ impl NodeServer {
                 () = too_long => Ok(()),
             }
         });
+        drop(guard);
         runtime.shutdown_timeout(Duration::from_secs(1));
         served
     }

@@ -1,13 +1,13 @@
 //! A shard that a node has open.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tonic::Status;
 use warpseek::{
-    ExecError, Index, Response, Searcher, SearcherOptions, Service, ServiceError, ServiceOptions,
-    frequencies, settings,
+    ExecError, Index, Progress, Response, Searcher, SearcherOptions, Service, ServiceError,
+    ServiceOptions, Snapshot, frequencies, settings,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -17,12 +17,13 @@ use crate::{proto, wire};
 /// One version of a shard. It never changes: what is committed to its folder later is another shard's to open.
 pub(crate) struct OpenShard {
     pub(crate) description: proto::ShardDescription,
+    dir: PathBuf,
     searcher: Searcher,
     service: Service,
 }
 
 impl OpenShard {
-    /// Opens a folder, and prepares what the first query would have to wait for.
+    /// Opens a folder, verifies all bytes of its files, and prepares what the first query would have to wait for.
     pub(crate) fn open(
         number: u32,
         version: u64,
@@ -39,6 +40,9 @@ impl OpenShard {
                 "a quantized index has the mean length of its own documents in its lists, so shards of it would not score as one index does; build it without `--quantize`",
             ));
         }
+        // Files of a cache may have been damaged since they were fetched, with their sizes as they were.
+        let verified = snapshot.verify_again(&Progress::default());
+        verified.map_err(|error| failed(error.into()))?;
         searcher.prepare().map_err(failed)?;
         let fields = (0..).take(snapshot.text_fields());
         let fields = fields.map(|field| (&snapshot.field_statistics(field)).into()).collect();
@@ -52,7 +56,16 @@ impl OpenShard {
         // What engines say of themselves is enough to refuse what cannot be answered in time.
         let service = ServiceOptions::new().calibration(Duration::ZERO).keep_calibration(false);
         let service = searcher.service(service).map_err(failed)?;
-        Ok(OpenShard { description, searcher, service })
+        Ok(OpenShard { description, dir: dir.to_owned(), searcher, service })
+    }
+
+    /// The folder that it was opened in.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.searcher.snapshot()
     }
 
     pub(crate) fn id(&self) -> proto::Shard {

@@ -7,6 +7,7 @@ use serde::Serialize;
 use warpseek::{Searcher, Statistics, read_settings};
 
 use crate::error::ClusterError;
+use crate::guard::DamagedShard;
 use crate::peer::Peer;
 use crate::{proto, wire};
 
@@ -21,6 +22,8 @@ pub(crate) struct View {
     pub(crate) replicas: Arc<Vec<Vec<Arc<Peer>>>>,
     /// What nodes have that is not searched. It comes from all that they say, so it ends when they say something else, or are no longer there.
     pub(crate) ignored: Arc<Vec<Ignored>>,
+    /// Shards that nodes do not serve since their files are damaged, with the address of the node.
+    damaged: Arc<Vec<(String, DamagedShard)>>,
 }
 
 /// A shard of a node that is not searched.
@@ -127,7 +130,12 @@ impl View {
         let Some(version) = version(&known, shards, before).filter(|_| !known.is_empty()) else {
             let reasons = peers.iter().map(|peer| match peer.reason() {
                 Some(reason) => format!("{}: {reason}", peer.address),
-                None => format!("{}: it has no shards", peer.address),
+                None => match peer.damaged().first() {
+                    Some(DamagedShard { shard, reason, .. }) => {
+                        format!("{}: shard {shard}: {reason}", peer.address)
+                    }
+                    None => format!("{}: it has no shards", peer.address),
+                },
             });
             let none = || ClusterError::NoNodes(reasons.collect::<Vec<_>>().join("; "));
             return Err(error.unwrap_or_else(none));
@@ -161,14 +169,24 @@ impl View {
             Some(before) if ids(&before.epoch.shards) == ids(&infos) => before.epoch.clone(),
             _ => Arc::new(Epoch::new(version, infos)?),
         };
-        Ok(View { epoch, replicas, ignored: Arc::new(ignored) })
+        let damaged = peers
+            .iter()
+            .flat_map(|peer| peer.damaged().into_iter().map(|of| (peer.address.clone(), of)));
+        let damaged = Arc::new(damaged.collect());
+        Ok(View { epoch, replicas, ignored: Arc::new(ignored), damaged })
     }
 
-    /// Why nothing is known of a shard.
+    /// Why no node is asked for a shard.
     pub(crate) fn why_missing(&self, shard: u32) -> String {
         let is_it = |of: &&Ignored| of.shard == shard && of.version == self.epoch.version;
-        match self.ignored.iter().find(is_it) {
-            Some(Ignored { node, reason, .. }) => format!("that of {node} is ignored: {reason}"),
+        let is_damaged = |(_, of): &&(String, DamagedShard)| {
+            of.shard == shard && of.version == self.epoch.version
+        };
+        if let Some(Ignored { node, reason, .. }) = self.ignored.iter().find(is_it) {
+            return format!("that of {node} is ignored: {reason}");
+        }
+        match self.damaged.iter().find(is_damaged) {
+            Some((node, DamagedShard { reason, .. })) => format!("{node}: {reason}"),
             None => "no node has it".to_owned(),
         }
     }

@@ -44,6 +44,18 @@ pub fn check_seconds(seconds: f64) -> Result<(), Failure> {
 
 /// Parses a size in bytes such as 500M, 4G or 1048576.
 pub fn parse_bytes(text: &str) -> Result<usize, String> {
+    parse_bytes_from(text, 1.0)
+}
+
+/// Reads a number of bytes where 0 has a meaning: that of nothing at all.
+pub fn parse_bytes_or_none(text: &str) -> Result<usize, String> {
+    parse_bytes_from(text, 0.0)
+}
+
+/// The most bytes that an option may say. Any number up to it is exact as a float.
+const MOST_BYTES: f64 = (8u64 << 50) as f64;
+
+fn parse_bytes_from(text: &str, least: f64) -> Result<usize, String> {
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let bad = || format!("`{text}` is not a size; try 500M or 4G");
     let value: f64 = number.parse().map_err(|_| bad())?;
@@ -56,10 +68,9 @@ pub fn parse_bytes(text: &str) -> Result<usize, String> {
         unit => return Err(format!("unit `{unit}` is not one of K, M, G, T")),
     };
     let bytes = value * (1u64 << shift) as f64;
-    if (1.0..=9e15).contains(&bytes) {
-        Ok(bytes as usize)
-    } else {
-        Err(format!("{text} is out of range"))
+    match bytes == least || (1.0..=MOST_BYTES).contains(&bytes) {
+        true => Ok(bytes as usize),
+        false => Err(format!("{text} is out of range; give {least} to 8192T bytes")),
     }
 }
 
@@ -135,5 +146,19 @@ mod tests {
         for bad in ["", "M", "5Q", "-1", "1e99"] {
             assert!(parse_bytes(bad).is_err(), "{bad}");
         }
+        assert_eq!(parse_bytes("8192T"), Ok(8 << 50));
+        for (bad, least) in [("0", 1), ("0.5", 1), ("-1", 1), ("8193T", 1), ("inf", 1), ("NaN", 1)]
+        {
+            let error = parse_bytes(bad).unwrap_err();
+            assert!(!bad.ends_with('T') || error.contains("8192T"), "{error}");
+            assert!(
+                !bad.starts_with('0') || error.contains(&format!("give {least} to")),
+                "{error}"
+            );
+        }
+        assert_eq!(parse_bytes_or_none("0"), Ok(0));
+        assert_eq!(parse_bytes_or_none("0M"), Ok(0));
+        assert!(parse_bytes_or_none("-1").unwrap_err().contains("give 0 to 8192T bytes"));
+        assert!(parse_bytes_or_none("0.5").is_err());
     }
 }

@@ -1,14 +1,15 @@
 //! The container around every file: magic, kind, pages with checksums, seal (docs/format/README.md).
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read, Write};
-use std::ops::{Deref, RangeInclusive};
+use std::ops::{Deref, Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::damage::Watch;
 use crate::early_sync::EarlySync;
 use crate::error::{IndexError, Result};
 use crate::throttle::Throttle;
@@ -250,16 +251,19 @@ pub fn seal_bytes_as(kind: Kind, version: u32, body: &[u8]) -> Vec<u8> {
 }
 
 enum Backing {
-    Map(memmap2::Mmap),
+    Map(memmap2::Mmap, Option<Inode>),
     Memory(Vec<u8>),
 }
+
+/// What tells a file on disk from another one that has its name now: device and inode.
+type Inode = (u64, u64);
 
 impl Deref for Backing {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
         match self {
-            Backing::Map(map) => map,
+            Backing::Map(map, _) => map,
             Backing::Memory(bytes) => bytes,
         }
     }
@@ -275,7 +279,21 @@ pub(crate) fn map(path: &Path) -> Result<memmap2::Mmap> {
     unsafe { memmap2::Mmap::map(&file) }.map_err(IndexError::io(path))
 }
 
-/// A complete file. The checksum of a page is verified when the page is first read.
+/// The device and inode of a file, where there are such.
+fn inode(found: io::Result<Metadata>) -> Option<Inode> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        found.ok().map(|found| (found.dev(), found.ino()))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = found;
+        None
+    }
+}
+
+/// A complete file. The checksum of a page is verified when the page is first read, and again when it is read after [`forget`](Self::forget).
 pub struct SealedFile {
     path: PathBuf,
     bytes: Backing,
@@ -284,12 +302,16 @@ pub struct SealedFile {
     seal: u64,
     /// One bit per page, set once its checksum was verified.
     sound: Box<[AtomicU64]>,
+    /// Remembers the first damage that is found in this file, or in another one of its segment.
+    watch: Arc<Watch>,
 }
 
 impl SealedFile {
     /// Maps the file and checks everything except the pages.
     pub fn open(path: &Path, kind: Kind) -> Result<Self> {
-        Self::new(path, kind, Backing::Map(map(path)?))
+        let map = map(path)?;
+        let inode = inode(std::fs::metadata(path));
+        Self::new(path, kind, Backing::Map(map, inode))
     }
 
     /// Like [`open`](Self::open), but reads the file into memory, so that later changes to the file have no effect. A file of more than `limit` bytes is refused.
@@ -350,7 +372,13 @@ impl SealedFile {
         }
         let seal = word(seal_at);
         let sound = (0..pages.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        Ok(SealedFile { path: path.to_owned(), bytes, version, len, seal, sound })
+        let watch = Arc::default();
+        Ok(SealedFile { path: path.to_owned(), bytes, version, len, seal, sound, watch })
+    }
+
+    /// The same file, which reports its damage to this watch.
+    pub(crate) fn watched_by(self, watch: &Arc<Watch>) -> Self {
+        SealedFile { watch: watch.clone(), ..self }
     }
 
     /// The path of the file.
@@ -414,6 +442,63 @@ impl SealedFile {
         self.bytes(0, self.len)
     }
 
+    /// The number of pages of the body, each of which has a checksum.
+    pub fn pages(&self) -> u64 {
+        self.len.div_ceil(PAGE as u64)
+    }
+
+    /// Bytes of a page; the last one of a file may have fewer.
+    pub const PAGE_BYTES: u64 = PAGE as u64;
+
+    /// Forgets that some pages were verified, so that they are verified again when they are next read.
+    pub fn forget(&self, pages: Range<u64>) {
+        let mut page = pages.start;
+        let end = pages.end.min(self.pages());
+        while page < end {
+            let (word, first) = ((page / 64) as usize, page % 64);
+            let count = (64 - first).min(end - page);
+            let bits = (u64::MAX >> (64 - count)) << first;
+            self.sound[word].fetch_and(!bits, Ordering::Relaxed);
+            page += count;
+        }
+    }
+
+    /// Verifies a page, also if it was verified before.
+    ///
+    /// # Panics
+    /// If there is no such page.
+    pub fn verify_page(&self, page: u64) -> Result<()> {
+        assert!(page < self.pages(), "page {page} of {}", self.pages());
+        self.check_page(page as usize)
+    }
+
+    /// Verifies that the file is as long as when it was opened, and that its seal, which covers the checksums of pages, is still that one. Call it before pages of a mapped file are read again: the
+    /// operating system ends a process that reads behind the end of a file.
+    pub fn verify_frame(&self) -> Result<()> {
+        if let Backing::Map(map, opened) = &self.bytes {
+            let found = std::fs::metadata(&self.path);
+            let len = found.as_ref().map_or(0, Metadata::len);
+            // A file that was removed or replaced is intact under its mapping.
+            if opened.is_some() && inode(found) == *opened && len < map.len() as u64 {
+                let what =
+                    format!("it was cut from {} to {len} bytes while it was open", map.len());
+                return Err(self.damaged(what));
+            }
+        }
+        let seal_at = self.bytes.len() - 8;
+        let sealed = seal(&self.bytes[..HEADER], &self.bytes[HEADER + self.len as usize..seal_at]);
+        match sealed == self.seal && self.bytes[seal_at..] == self.seal.to_le_bytes() {
+            true => Ok(()),
+            false => Err(self.damaged("its seal has changed while it was open".into())),
+        }
+    }
+
+    /// Remembers damage.
+    fn damaged(&self, what: String) -> IndexError {
+        self.watch.found(&self.path, &what);
+        self.corrupt(what)
+    }
+
     /// An error about this file.
     pub fn corrupt(&self, what: impl Into<String>) -> IndexError {
         IndexError::corrupt(&self.path, what)
@@ -439,8 +524,10 @@ impl SealedFile {
         let sum_at = HEADER + body.len() + 8 * page;
         let sum = xxh3_64(&body[page * PAGE..body.len().min((page + 1) * PAGE)]);
         if self.bytes[sum_at..sum_at + 8] != sum.to_le_bytes() {
+            self.sound[page / 64].fetch_and(!(1 << (page % 64)), Ordering::Relaxed);
             let from = page * PAGE;
-            return Err(self.corrupt(format!("checksum of the 64 KiB from byte {from} is wrong")));
+            let what = format!("checksum of the 64 KiB from byte {from} (page {page}) is wrong");
+            return Err(self.damaged(what));
         }
         self.sound[page / 64].fetch_or(1 << (page % 64), Ordering::Relaxed);
         Ok(())
@@ -533,5 +620,69 @@ mod tests {
         assert!(file.bytes(0, PAGE as u64).is_ok());
         assert!(file.bytes(2 * PAGE as u64, 10).is_ok());
         assert!(file.bytes(PAGE as u64 - 1, 2).is_err());
+    }
+
+    #[test]
+    fn damage_after_a_page_was_verified_is_found_when_it_is_verified_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let good = seal_bytes(Kind::Post, &body(200 * PAGE + 5));
+        std::fs::write(&path, &good).unwrap();
+        let write_at = |at: usize, bytes: &[u8]| {
+            use std::io::{Seek, SeekFrom};
+            let mut file = File::options().write(true).open(&path).unwrap();
+            file.seek(SeekFrom::Start(at as u64)).unwrap();
+            file.write_all(bytes).unwrap();
+        };
+        for page in [0, 63, 64, 127, 200] {
+            std::fs::write(&path, &good).unwrap();
+            let file = SealedFile::open(&path, Kind::Post).unwrap();
+            assert_eq!(file.pages(), 201);
+            file.all().unwrap();
+            let at = HEADER + page * PAGE;
+            write_at(at, &[good[at] ^ 1]);
+            // It was verified before, and nobody knows of the change.
+            assert!(file.bytes((page * PAGE) as u64, 1).is_ok());
+            // Other pages are forgotten: this one still counts as verified.
+            let page = page as u64;
+            file.forget(0..page);
+            file.forget(page + 1..u64::MAX);
+            assert!(file.all().is_ok() && file.watch.damage().is_none(), "page {page}");
+            file.forget(page..page + 1);
+            let error = file.all().unwrap_err().to_string();
+            assert!(error.contains(&format!("(page {page})")), "{error}");
+            assert_eq!(file.watch.damage().unwrap().file, path);
+            assert!(file.verify_page(page).is_err() && file.verify_frame().is_ok());
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_cut_or_has_other_sums_while_it_is_open_is_damaged() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let good = seal_bytes(Kind::Post, &body(3 * PAGE));
+        let open = || {
+            std::fs::write(&path, &good).unwrap();
+            let file = SealedFile::open(&path, Kind::Post).unwrap();
+            assert!(file.verify_frame().is_ok());
+            file
+        };
+        let file = open();
+        File::options().write(true).open(&path).unwrap().set_len(PAGE as u64).unwrap();
+        let error = file.verify_frame().unwrap_err().to_string();
+        assert!(error.contains("was cut from"), "{error}");
+        drop(file);
+        // One that was replaced or removed is another file.
+        let file = open();
+        std::fs::remove_file(&path).unwrap();
+        assert!(file.verify_frame().is_ok());
+        std::fs::write(&path, b"other").unwrap();
+        assert!(file.verify_frame().is_ok() && file.all().is_ok());
+        drop(file);
+        let mut bytes = good.clone();
+        *bytes.last_mut().unwrap() ^= 1;
+        let file = open();
+        std::fs::write(&path, &bytes).unwrap();
+        assert!(file.verify_frame().is_err());
     }
 }

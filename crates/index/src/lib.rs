@@ -8,6 +8,7 @@ mod attributes;
 mod bits;
 mod build;
 pub mod container;
+mod damage;
 mod delete;
 mod deletes;
 mod dictionary;
@@ -30,6 +31,7 @@ mod order;
 mod parts;
 mod positions;
 mod postings;
+mod scrub;
 mod segment;
 mod segment_writer;
 mod snapshot;
@@ -48,6 +50,7 @@ pub use build::{
     ListsConfig, OnError, Phase, Progress, RunSink, SegmentBuilder, SortedLists, Survey, Wanted,
     survey,
 };
+pub use damage::{Damage, VERIFIED_FOR};
 pub use delete::{DeleteReport, delete};
 pub use deletes::{Deletes, DocSet};
 pub use dictionary::{Dictionary, TermInfo, Terms};
@@ -69,6 +72,7 @@ pub use postings::{
     BIN, BlockBounds, BlockChunk, Bounds, EncodedBlocks, FRONT_PAIRS, Front, Glimpse, List,
     ListError, ListParts, LookUp, MAX_PAIRS, MapList, MapListParts, map_codes,
 };
+pub use scrub::{Scrub, ScrubCounts};
 pub use segment::Segment;
 pub use snapshot::{OpenOptions, Snapshot, SnapshotId, Statistics};
 pub use store::{Store, StoreBlock};

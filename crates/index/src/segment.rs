@@ -9,6 +9,7 @@ use warpseek_text::{GramConfig, Schema};
 
 use crate::attributes::Attributes;
 use crate::container::{COMPACT, Kind, SealedFile};
+use crate::damage::{Damage, Watch};
 use crate::deletes::{Deletes, DocSet};
 use crate::dictionary::{Dictionary, TermInfo};
 use crate::documents::{Documents, Floats, Lengths};
@@ -55,6 +56,8 @@ struct SegmentFiles {
     norms: OnceLock<Vec<[u8; 4]>>,
     /// Held while they are computed.
     computing: Mutex<()>,
+    /// What all files report damage to.
+    watch: Arc<Watch>,
 }
 
 /// What a segment has of a schema.
@@ -103,9 +106,9 @@ impl Segment {
         base: u32,
         mut open: impl FnMut(Kind) -> Result<SealedFile>,
     ) -> Result<Self> {
-        let mut version = None;
+        let (mut version, watch) = (None, Arc::<Watch>::default());
         let mut open = |kind: Kind| -> Result<SealedFile> {
-            let file = open(kind)?;
+            let file = open(kind)?.watched_by(&watch);
             if entry.files.get(kind.name()) != Some(&seal_text(file.seal())) {
                 return Err(file.corrupt("it is not the file that the manifest names"));
             }
@@ -163,6 +166,7 @@ impl Segment {
             has_impacts: manifest.impacts.is_some(),
             norms: OnceLock::new(),
             computing: Mutex::new(()),
+            watch,
         };
         files.check(entry)?;
         let segment = Segment { base, deletes: None, files: Arc::new(files) };
@@ -203,6 +207,26 @@ impl Segment {
             .chain(lengths.map(|lengths| (Kind::Lengths, lengths.file())))
             .chain(self.attributes().map(|columns| (Kind::Attributes, columns.file())))
             .chain(files.positions.as_ref().map(|positions| (Kind::Positions, positions.file())))
+    }
+
+    /// The first damage that was found in its files since they were opened. Once there is any, searches of it fail.
+    pub fn damage(&self) -> Option<&Damage> {
+        self.files.watch.damage()
+    }
+
+    /// What knows of damage in its files.
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.files.watch
+    }
+
+    /// Identifies its files: segments that differ in their deletions alone have the same.
+    pub(crate) fn files_id(&self) -> usize {
+        Arc::as_ptr(&self.files) as usize
+    }
+
+    /// Forgets which pages were verified: each is verified again when it is next read. Whoever copies documents to another index calls it first, so that damage is not copied with checksums that hide it.
+    pub fn forget_verified(&self) {
+        self.files().for_each(|(_, file)| file.forget(0..u64::MAX));
     }
 
     /// Document id of its first document.

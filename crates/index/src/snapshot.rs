@@ -5,9 +5,12 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use warpseek_core::DocId;
 
+use crate::build::Progress;
+use crate::damage::Damage;
 use crate::directory::{WriteLock, read_manifest};
 use crate::error::{IndexError, Result};
 use crate::manifest::{Manifest, SegmentEntry};
@@ -158,6 +161,40 @@ impl Snapshot {
     /// Its segments, in document order.
     pub fn segments(&self) -> &[Arc<Segment>] {
         &self.segments
+    }
+
+    /// The first damage that was found in its files since they were opened.
+    pub fn damage(&self) -> Option<&Damage> {
+        self.segments.iter().find_map(|segment| segment.damage())
+    }
+
+    /// Returns an error if damage was found in its files since they were opened. Searches call it first: where one page is damaged, others may be. Pages that were verified longer than
+    /// [`VERIFIED_FOR`](crate::VERIFIED_FOR) ago are verified again when they are next read.
+    pub fn check_damage(&self) -> Result<()> {
+        let now = Instant::now();
+        for segment in &self.segments {
+            segment.watch().check()?;
+            if segment.watch().is_due(now) {
+                segment.forget_verified();
+            }
+        }
+        Ok(())
+    }
+
+    /// Verifies all pages of all files, also those that were verified before, and returns the first damage. [`verify`](crate::verify) checks the files on disk and more than their checksums; this checks what
+    /// is open. It can be cancelled.
+    pub fn verify_again(&self, progress: &Progress) -> Result<()> {
+        for segment in &self.segments {
+            for (_, file) in segment.files() {
+                file.verify_frame()?;
+                for page in 0..file.pages() {
+                    progress.check()?;
+                    file.verify_page(page)?;
+                }
+            }
+            segment.watch().check()?;
+        }
+        Ok(())
     }
 
     /// The largest document id plus one, deleted documents included.

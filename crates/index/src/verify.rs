@@ -47,6 +47,8 @@ pub struct Verification {
     pub postings: u64,
     /// The first hundred problems.
     pub problems: Vec<Problem>,
+    /// How many problems there are. Each damaged page of a file is one.
+    pub problems_found: u64,
 }
 
 impl Verification {
@@ -56,10 +58,29 @@ impl Verification {
             IndexError::Io { path, source } => (path, source.to_string()),
             other => return Err(other),
         };
+        let problem = Problem { file, what };
+        // What kept the index from being opened is found again when its files are checked one by one.
+        if self.problems.contains(&problem) {
+            return Ok(());
+        }
+        self.problems_found += 1;
         if self.problems.len() < MOST {
-            self.problems.push(Problem { file, what });
+            self.problems.push(problem);
         }
         Ok(())
+    }
+
+    /// Checks every page of a file, and notes each that is damaged. Returns whether none is.
+    fn check_pages(&mut self, file: &SealedFile, progress: &Progress) -> Result<bool> {
+        let before = self.problems_found;
+        self.files += 1;
+        self.bytes += file.file_len();
+        for page in 0..file.pages() {
+            progress.check()?;
+            let result = file.verify_page(page);
+            self.check(result)?;
+        }
+        Ok(self.problems_found == before)
     }
 
     fn check(&mut self, result: Result<()>) -> Result<()> {
@@ -75,7 +96,7 @@ pub fn verify(dir: &Path, progress: &Progress) -> Result<Verification> {
         Err(error @ IndexError::NotAnIndex { .. }) => return Err(error),
         Err(error) => {
             found.note(error)?;
-            check_files_alone(dir, &mut found)?;
+            check_files_alone(dir, &mut found, progress)?;
             return Ok(found);
         }
     };
@@ -87,11 +108,7 @@ pub fn verify(dir: &Path, progress: &Progress) -> Result<Verification> {
     for segment in snapshot.segments() {
         let mut sound = true;
         for (_, file) in segment.files() {
-            found.files += 1;
-            found.bytes += file.file_len();
-            let result = file.all().map(|_| ());
-            sound &= result.is_ok();
-            found.check(result)?;
+            sound &= found.check_pages(file, progress)?;
         }
         if !sound {
             continue;
@@ -112,7 +129,7 @@ pub fn verify(dir: &Path, progress: &Progress) -> Result<Verification> {
 }
 
 /// Checks at least that each file is intact, if the index cannot be opened.
-fn check_files_alone(dir: &Path, found: &mut Verification) -> Result<()> {
+fn check_files_alone(dir: &Path, found: &mut Verification, progress: &Progress) -> Result<()> {
     let Ok(manifest) = crate::directory::read_manifest(dir) else { return Ok(()) };
     for entry in &manifest.segments {
         let own = Kind::SEGMENT.into_iter().filter(|kind| entry.files.contains_key(kind.name()));
@@ -122,13 +139,14 @@ fn check_files_alone(dir: &Path, found: &mut Verification) -> Result<()> {
             files.push((deletes_name(entry.number, deletes.generation), Kind::Deletes));
         }
         for (name, kind) in files {
-            let result =
-                SealedFile::open(&dir.join(name), kind).and_then(|file| file.all().map(|_| ()));
-            found.files += 1;
-            if let Err(error) = result
-                && !found.problems.iter().any(|p| error.to_string().contains(&p.what))
-            {
-                found.note(error)?;
+            match SealedFile::open(&dir.join(name), kind) {
+                Ok(file) => {
+                    found.check_pages(&file, progress)?;
+                }
+                Err(error) => {
+                    found.files += 1;
+                    found.note(error)?;
+                }
             }
         }
     }

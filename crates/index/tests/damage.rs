@@ -6,13 +6,14 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use warpseek_core::limits::BLOCK;
 use warpseek_exec::{ExecError, Mode, Planner, Query, Ranking, Reference};
 use warpseek_index::container::{Kind, SealedFile, seal_bytes};
 use warpseek_index::{
-    BuildConfig, Manifest, MergeConfig, PositionReader, Progress, Segment, Snapshot, TermInfo,
-    delete, inspect, merge, verify,
+    BuildConfig, Lists, ListsConfig, Manifest, MergeConfig, PositionReader, Progress, Scrub,
+    Segment, Snapshot, TermInfo, create_from_lists, delete, inspect, merge, verify,
 };
 use warpseek_testkit::{Doc, Fixture, Random, build_config, file_bytes};
 
@@ -237,4 +238,116 @@ fn restore(dir: &Path, files: &BTreeMap<String, Vec<u8>>) {
         fs::remove_file(dir.join(name)).unwrap();
     }
     files.iter().for_each(|(name, bytes)| fs::write(dir.join(name), bytes).unwrap());
+}
+
+/// Overwrites a byte of a file in place, as a disk or another program would.
+fn overwrite(path: &Path, at: u64, byte: u8) {
+    use std::io::{Seek, SeekFrom, Write};
+    let mut file = fs::File::options().write(true).open(path).unwrap();
+    file.seek(SeekFrom::Start(at)).unwrap();
+    file.write_all(&[byte]).unwrap();
+}
+
+/// Damage after everything was read: no page is verified any more, so only a scrub, or reading again after it, can find it.
+#[test]
+fn damage_of_any_open_file_is_found_within_a_pass() {
+    let fixture = sample();
+    let dir = fixture.dir();
+    for (name, bytes) in files_of(&fixture) {
+        // What these say is in memory once an index is open.
+        if name == "manifest" || name.ends_with(".deletes") {
+            continue;
+        }
+        let path = dir.join(&name);
+        for at in [16, bytes.len() - 60, bytes.len() - 3] {
+            for rate in [u64::MAX, 0] {
+                let snapshot = Arc::new(Snapshot::open(&dir).unwrap());
+                snapshot.verify_again(&Progress::default()).unwrap();
+                overwrite(&path, at as u64, bytes[at] ^ 0x55);
+                assert!(snapshot.check_damage().is_ok(), "nobody can know yet");
+                let mut scrub = Scrub::new(Duration::from_secs(1), rate);
+                let shared = [snapshot.clone(), snapshot.clone()];
+                scrub.step(&shared, Duration::from_millis(500), || false);
+                scrub.step(&shared, Duration::from_millis(1000), || false);
+                assert_eq!(scrub.counts().passes, 1);
+                let of = format!("{name}, byte {at}, rate {rate}");
+                if rate == 0 && at == 16 {
+                    // It reads no page, and whoever reads one verifies it. Of pages that hold nothing, the first is not read.
+                    assert!(snapshot.damage().is_none() && scrub.counts().bytes == 0, "{of}");
+                    assert!(
+                        snapshot
+                            .segments()
+                            .iter()
+                            .any(|s| s.files().any(|(_, f)| f.all().is_err()))
+                    );
+                }
+                let error = match (rate, snapshot.check_damage()) {
+                    (_, Err(error)) => error,
+                    (0, Ok(())) => snapshot.verify_again(&Progress::default()).unwrap_err(),
+                    (_, Ok(())) => panic!("{of}: not found"),
+                };
+                let error = error.to_string();
+                assert!(error.contains(&name), "{of}: {error}");
+                assert_eq!(snapshot.damage().unwrap().file, path, "{of}");
+                fs::write(&path, &bytes).unwrap();
+            }
+        }
+    }
+    assert!(read_all(&dir).is_ok());
+}
+
+#[test]
+fn verify_names_every_damaged_page_up_to_a_hundred_and_counts_the_rest() {
+    const PAGE: usize = 1 << 16;
+    let dir = tempfile::tempdir().unwrap();
+    let lists = Wide;
+    let config = ListsConfig { threads: 1, ..ListsConfig::default() };
+    create_from_lists(dir.path(), &lists, &config, false, &Progress::default()).unwrap();
+    let path = dir.path().join("000001.post");
+    let good = fs::read(&path).unwrap();
+    let pages = (good.len() - 16) / PAGE;
+    assert!(pages > 110, "{pages} pages");
+    let damage = |pages: &[usize]| {
+        let mut bad = good.clone();
+        pages.iter().for_each(|page| bad[16 + page * PAGE + 7] ^= 1);
+        fs::write(&path, bad).unwrap();
+        verify(dir.path(), &Progress::default()).unwrap()
+    };
+    let found = damage(&[1, 5, 6]);
+    let named: Vec<&str> = found.problems.iter().map(|p| p.what.as_str()).collect();
+    assert_eq!((named.len(), found.problems_found), (3, 3), "{named:?}");
+    for (what, page) in named.iter().zip([1, 5, 6]) {
+        let wanted = format!("byte {} (page {page})", page * PAGE);
+        assert!(what.contains(&wanted), "{what}");
+    }
+    let found = damage(&(0..105).collect::<Vec<_>>());
+    assert_eq!((found.problems.len(), found.problems_found), (100, 105));
+    fs::write(&path, &good).unwrap();
+    assert_eq!(verify(dir.path(), &Progress::default()).unwrap().problems_found, 0);
+}
+
+/// Lists of some megabytes.
+struct Wide;
+
+impl Lists for Wide {
+    fn documents(&self) -> u32 {
+        400_000
+    }
+
+    fn count(&self) -> u32 {
+        12
+    }
+
+    fn term(&self, term: u32) -> &[u8] {
+        &b"abcdefghijkl"[term as usize..][..1]
+    }
+
+    fn weight(&self, _: u32) -> usize {
+        400_000
+    }
+
+    fn load(&self, term: u32, out: &mut Vec<(u32, u32)>) {
+        let freq = |doc: u32| 1 + (doc ^ term).wrapping_mul(2_654_435_761) % 60_000;
+        out.extend((0..400_000).map(|doc| (doc, freq(doc))));
+    }
 }

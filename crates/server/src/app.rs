@@ -1,10 +1,11 @@
 //! What all requests share, and the threads that work for them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use metrics_exporter_prometheus::PrometheusHandle;
+use warpseek::{Damage, ScrubStatus, Scrubber};
 
 use crate::catalogue::Catalogue;
 use crate::config::{Config, Device};
@@ -46,6 +47,8 @@ pub(crate) struct App {
     pub(crate) load: Load,
     /// The collection on other machines, if it answers for one.
     pub(crate) remote: OnceLock<Arc<dyn Remote>>,
+    /// Verifies files of open indexes again, as long as the server runs.
+    pub(crate) scrubber: Mutex<Option<Scrubber>>,
     /// Whether it says that requests are welcome: not before all indexes are open, and not once the server was asked to end.
     ready: AtomicBool,
     /// Whether requests are answered. When the server was asked to end, that is so until `drain_notice_s` is over.
@@ -81,6 +84,7 @@ impl App {
             snapshots,
             load: Load::new(),
             remote: OnceLock::new(),
+            scrubber: Mutex::default(),
             ready: AtomicBool::new(false),
             accepting: AtomicBool::new(false),
             bodies: AtomicUsize::new(0),
@@ -98,6 +102,34 @@ impl App {
     /// All indexes are open.
     pub(crate) fn open(&self, catalogue: Catalogue) {
         let _ = self.catalogue.set(catalogue);
+    }
+
+    /// Starts to verify files of open indexes again, those that are opened later too.
+    pub(crate) fn start_scrub(self: &Arc<Self>) -> Result<(), warpseek::Error> {
+        let app = Arc::downgrade(self);
+        let open = move || match app.upgrade() {
+            Some(app) => app.catalogue_if_open().map_or(Vec::new(), Catalogue::snapshots),
+            None => Vec::new(),
+        };
+        let found = |damage: &Damage| {
+            let (file, what) = (damage.file.display(), &damage.what);
+            tracing::error!(%file, what, "an index is damaged: searches of it fail until it is replaced");
+        };
+        let scrubber = Scrubber::start(self.config.scrub.options(), open, found)?;
+        *self.scrubber.lock().unwrap_or_else(PoisonError::into_inner) = Some(scrubber);
+        Ok(())
+    }
+
+    /// Ends that, and waits for it.
+    pub(crate) fn stop_scrub(&self) {
+        let scrubber = self.scrubber.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(scrubber);
+    }
+
+    /// What was verified again so far.
+    pub(crate) fn scrub_status(&self) -> Option<ScrubStatus> {
+        let scrubber = self.scrubber.lock().unwrap_or_else(PoisonError::into_inner);
+        scrubber.as_ref().map(Scrubber::status)
     }
 
     /// From now on requests are welcome.

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use warpseek::{Damage, Snapshot};
+
 use crate::aliases::{Aliases, Change};
 use crate::collection::{Collection, Opening, rename_durably, sync_folder};
 use crate::error::{Failure, Kind};
@@ -105,6 +107,23 @@ impl Catalogue {
     /// All indexes of n-grams, by name.
     pub(crate) fn all_ngrams(&self) -> Vec<Arc<Ngrams>> {
         self.ngrams.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// The snapshots of all indexes that searches see now.
+    pub(crate) fn snapshots(&self) -> Vec<Arc<Snapshot>> {
+        let words = self.all().into_iter().map(|of| of.view().searcher.snapshot());
+        words.chain(self.all_ngrams().iter().map(|of| of.searcher.snapshot())).collect()
+    }
+
+    /// The indexes whose files were found to be damaged, by name, with what is damaged.
+    pub(crate) fn damaged(&self) -> Vec<(String, Damage)> {
+        let of =
+            |name: &str, snapshot: &Snapshot| Some((name.to_owned(), snapshot.damage()?.clone()));
+        let words = self.all();
+        let words = words.iter().filter_map(|at| of(&at.name, &at.view().searcher.snapshot()));
+        let ngrams = self.all_ngrams();
+        let ngrams = ngrams.iter().filter_map(|at| of(&at.name, &at.searcher.snapshot()));
+        words.chain(ngrams).collect()
     }
 
     /// The indexes of an alias.

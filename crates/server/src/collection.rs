@@ -438,6 +438,11 @@ impl Collection {
         self.view().searcher.snapshot().statistics().documents
     }
 
+    /// Whether damage was found in its files, so that searches fail.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.view().searcher.snapshot().damage().is_some()
+    }
+
     /// Bytes on disk.
     pub(crate) fn bytes(&self) -> u64 {
         bytes_of(&self.dir)

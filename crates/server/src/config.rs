@@ -5,9 +5,11 @@ mod unset;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
+use warpseek::ScrubOptions;
 
 use crate::error::{Failure, plain};
 
@@ -56,6 +58,8 @@ pub struct Config {
     pub limits: Limits,
     /// How long slow clients are waited for.
     pub timeouts: Timeouts,
+    /// How files of open indexes are verified again.
+    pub scrub: Scrub,
     /// Encryption.
     pub tls: TlsFiles,
     /// Pages of other sites.
@@ -142,6 +146,16 @@ impl Default for ClusterSettings {
     }
 }
 
+/// How files of open indexes are verified again, so that damage of files that are in use is found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Scrub {
+    /// Seconds that a page of a file counts as verified once it was read; the next search that reads it after that verifies it again. Default: 300.
+    pub period_s: u64,
+    /// Bytes a second that are read to find damage where no search reads; 0 reads none. Default: 32 MiB.
+    pub bytes_per_second: u64,
+}
+
 /// What requests may ask for at most. Each has its own error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -224,12 +238,27 @@ impl Default for Config {
             drain_s: 30,
             limits: Limits::default(),
             timeouts: Timeouts::default(),
+            scrub: Scrub::default(),
             tls: TlsFiles::default(),
             cors: Cors::default(),
             snapshots: Snapshots::default(),
             cluster: ClusterSettings::default(),
             restore: None,
         }
+    }
+}
+
+impl Default for Scrub {
+    fn default() -> Self {
+        let ScrubOptions { period, bytes_per_second } = ScrubOptions::default();
+        Scrub { period_s: period.as_secs(), bytes_per_second }
+    }
+}
+
+impl Scrub {
+    pub(crate) fn options(&self) -> ScrubOptions {
+        let period = Duration::from_secs(self.period_s);
+        ScrubOptions { period, bytes_per_second: self.bytes_per_second }
     }
 }
 
@@ -347,6 +376,12 @@ impl Config {
                     "timeouts.{name} is {value}; it must be from 1 to {MAX_TIMEOUT}"
                 ));
             }
+        }
+        if !(1..=MAX_TIMEOUT).contains(&self.scrub.period_s) {
+            return Err(format!(
+                "scrub.period_s is {}; it must be from 1 to {MAX_TIMEOUT}",
+                self.scrub.period_s
+            ));
         }
         for origin in &self.cors.origins {
             let is_origin = origin.split_once("://").is_some_and(|(scheme, host)| {
@@ -475,6 +510,10 @@ mod tests {
             ("[cors]\norigins = ['https://a/b']", "https://a/b"),
             ("restore = 'a'", "snapshots.url"),
             ("[timeouts]\nhead_s = 0", "timeouts.head_s"),
+            ("[scrub]\nperiod_s = 0", "scrub.period_s"),
+            ("[scrub]\nperiod_s = 86401", "1 to 86400"),
+            ("[scrub]\nbytes_per_second = -1", "bytes_per_second"),
+            ("[scrub]\nrate = 1", "rate"),
             ("[timeouts]\nidle_s = 86401", "timeouts.idle_s"),
             ("[tls]\nkey = 'a'", "tls.certificate"),
             ("[tls]\ncertificate = 'a'", "tls.key"),

@@ -46,7 +46,7 @@ mod tls;
 
 pub use check::check;
 pub use config::{
-    ClusterSettings, Config, Cors, Device, Limits, LogFormat, Snapshots, Timeouts, TlsFiles,
+    ClusterSettings, Config, Cors, Device, Limits, LogFormat, Scrub, Snapshots, Timeouts, TlsFiles,
 };
 pub use log::{flush as flush_log, start as start_log};
 pub use remote::{Remote, RemoteAnswer, RemoteFailure, RemoteFuture, RemoteLimits, RemoteSearch};

@@ -152,6 +152,7 @@ impl Server {
         let (ended, ending) = tokio::sync::oneshot::channel::<()>();
         let (shared, loaded, config) = (app.clone(), app.clone(), app.config.clone());
         let reloading = reload(app.clone(), tls.clone());
+        app.start_scrub().map_err(|error| ServeError::Setup(error.to_string()))?;
         let served = runtime.block_on(async move {
             let loading = tokio::task::spawn_blocking(move || open(&loaded, opening));
             let loading = async move {
@@ -191,6 +192,7 @@ impl Server {
                 }
             }
         });
+        app.stop_scrub();
         let closed = runtime.block_on(async {
             let close = move || app.catalogue_if_open().map_or(Ok(()), Catalogue::close);
             tokio::select! {
@@ -388,7 +390,14 @@ fn cors(origins: &[String]) -> CorsLayer {
 
 async fn health(State(app): State<Arc<App>>) -> Reply {
     let ready = app.is_ready();
-    let answer = json!({"status": if ready { "available" } else { "unavailable" }, "ok": ready});
+    let mut answer =
+        json!({"status": if ready { "available" } else { "unavailable" }, "ok": ready});
+    let damaged = app.catalogue_if_open().map_or(Vec::new(), Catalogue::damaged);
+    if !damaged.is_empty() {
+        // Other indexes are answered for, so that the server is not to be restarted.
+        let names = damaged.into_iter().map(|(name, _)| name);
+        answer["damaged_indexes"] = names.collect();
+    }
     Ok(Answer::json(answer).status(if ready { 200 } else { 503 }))
 }
 

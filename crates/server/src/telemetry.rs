@@ -136,19 +136,29 @@ pub(crate) fn render(app: &App) -> String {
     gauge!("warpseek_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
     gauge!("warpseek_search_queue_depth").set(app.searches.waiting() as f64);
     let mut gpu = 0;
-    let (mut documents, mut bytes) = (Vec::new(), Vec::new());
+    let (mut documents, mut bytes, mut damaged) = (Vec::new(), Vec::new(), Vec::new());
     for of in app.catalogue_if_open().into_iter().flat_map(Catalogue::all) {
         // So that there is a number to compare with before the first one.
         degraded(&of.name).increment(0);
         documents.push((of.name.clone(), of.documents()));
         bytes.push((of.name.clone(), of.bytes()));
+        damaged.push((of.name.clone(), u64::from(of.is_damaged())));
         gpu += of.view().searcher.gpu_status().residency.iter().map(|r| r.used).sum::<u64>();
+    }
+    for of in app.catalogue_if_open().into_iter().flat_map(Catalogue::all_ngrams) {
+        let is_damaged = of.searcher.snapshot().damage().is_some();
+        damaged.push((of.name.clone(), u64::from(is_damaged)));
+    }
+    if let Some(scrub) = app.scrub_status() {
+        counter!("warpseek_scrub_passes_total").absolute(scrub.passes);
+        counter!("warpseek_scrub_bytes_total").absolute(scrub.bytes);
     }
     gauge!("warpseek_gpu_memory_bytes").set(gpu as f64);
     app.metrics.run_upkeep();
     let mut out = app.metrics.render();
     put_gauges(&mut out, "warpseek_index_documents", &documents);
     put_gauges(&mut out, "warpseek_index_size_bytes", &bytes);
+    put_gauges(&mut out, "warpseek_index_damaged", &damaged);
     if let Some(remote) = app.remote.get() {
         out.push_str(&remote.metrics());
     }

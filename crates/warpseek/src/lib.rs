@@ -31,6 +31,7 @@
 //! | add and delete documents from memory, in one commit | [`IndexWriter`] |
 //! | write single documents from many threads, durably, and search them at once | [`Index::live`] with [`LiveOptions`] |
 //! | merge, verify, inspect | [`Index::merge`], [`Index::verify`], [`Index::inspect`] |
+//! | find damage of files that are open | [`Scrubber`], [`Snapshot::verify_again`] |
 //! | search once | [`Searcher::search`] |
 //! | search thousands of queries | [`Searcher::search_batch`], [`Searcher::search_arrays`] |
 //! | answer requests that come one by one, under deadlines, with CPU and GPU at once | [`Searcher::service`] |
@@ -85,6 +86,7 @@ mod repeats;
 mod request;
 mod response;
 mod schema;
+mod scrubber;
 mod searcher;
 mod service;
 mod settings;
@@ -109,6 +111,7 @@ pub use options::{Algorithm, DeviceChoice, IndexOptions, SearcherOptions, Split,
 pub use request::{QueryInput, Request};
 pub use response::{Arrays, FieldSnippet, Response};
 pub use schema::infer_schema;
+pub use scrubber::{ScrubOptions, ScrubStatus, Scrubber};
 pub use searcher::{GpuStatus, Searcher};
 pub use service::{Cohorts, Service, ServiceError, ServiceOptions, ServiceResponse, ServiceTicket};
 pub use settings::{read_settings, settings};
@@ -142,10 +145,10 @@ pub use warpseek_exec_gpu_papers::partitioned::{
 };
 pub use warpseek_index::log::Durability;
 pub use warpseek_index::{
-    AttributeInspection, BuildReport, Content, DeleteReport, FieldInspection, FilterCacheUsage,
-    Impacts, IndexError, Inspection, Lists, ListsConfig, MANIFEST, Manifest, MergeConfig,
-    MergeReport, OnError, PartSizes, Phase, Problem, Progress, SegmentEntry, Snapshot, SnapshotId,
-    Statistics, StoreMode, Survey, Verification,
+    AttributeInspection, BuildReport, Content, Damage, DeleteReport, FieldInspection,
+    FilterCacheUsage, Impacts, IndexError, Inspection, Lists, ListsConfig, MANIFEST, Manifest,
+    MergeConfig, MergeReport, OnError, PartSizes, Phase, Problem, Progress, SegmentEntry, Snapshot,
+    SnapshotId, Statistics, StoreMode, Survey, Verification,
 };
 pub use warpseek_ngram::{Algorithm as NgramAlgorithm, Misses, NgramError, VerifyCounts};
 pub use warpseek_sched::service::{Counts as ServiceCounts, ServiceStatus, largest_cohort};

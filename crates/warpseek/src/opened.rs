@@ -167,6 +167,7 @@ impl Opened {
     }
 
     pub(crate) fn plan(&self, request: &Request) -> Result<Plan, ExecError> {
+        self.snapshot.check_damage()?;
         let other;
         let ranking = request.ranking.unwrap_or(self.ranking);
         let planner = match &request.collection {

@@ -11,7 +11,7 @@ use warpseek_cluster::{
     AggregatorOptions, Cluster, ClusterError, ClusterRequest, ClusterResponse, DoorLimits,
     HttpServer, nodes,
 };
-use warpseek_console::options::{RankingChoice, parse_bytes};
+use warpseek_console::options::{RankingChoice, parse_bytes_or_none};
 use warpseek_console::terminal::{count, counted, note, summary};
 use warpseek_console::{Failure, Interrupt};
 
@@ -89,8 +89,8 @@ pub(crate) struct Options {
     /// Write answers that do not cover all documents too, and say so
     #[arg(long, conflicts_with = "listen", help_heading = "Query")]
     allow_partial: bool,
-    /// Memory for answers that may be asked for again, e.g. 64M
-    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = parse_bytes)]
+    /// Memory for answers that may be asked for again, e.g. 64M; with 0, only equal queries at the same time share one
+    #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = parse_bytes_or_none)]
     cache: usize,
     /// How long a node may take for a query without a deadline, and a tenth of it for each further one that is sent along, before another is asked
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u32).range(1..))]

@@ -1,13 +1,14 @@
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use warpseek::{DeviceChoice, Progress};
+use warpseek::{DeviceChoice, Progress, ScrubOptions};
 use warpseek_cluster::{Node, NodeOptions, NodeServer};
 use warpseek_collection::{Check, Collection};
 use warpseek_console::Failure;
-use warpseek_console::options::Threads;
+use warpseek_console::options::{Threads, parse_bytes_or_none};
 use warpseek_console::terminal::note;
 
 use super::cluster::failure;
@@ -21,6 +22,10 @@ use crate::protection::{Protection, failed};
 ///
 /// With --store, shards are fetched from there first, with their checksums checked as they come; a fetch that was interrupted is continued. Of those that are in the cache, sizes are compared,
 /// with --verify checksums too, and what is wrong is fetched again.
+///
+/// All bytes of a shard are verified before it is served, and again while it is: once every --scrub-period when a search reads them, and at --scrub-rate without. A shard whose files are damaged leaves service; other
+/// nodes answer for it. It is fetched again and comes back. Without --store it comes back when its directory is sound again.
+///
 /// Ctrl-C or SIGTERM ends it: what is under way is finished.
 #[derive(Args)]
 #[command(after_help = "\
@@ -59,6 +64,15 @@ pub(crate) struct Options {
     /// Queries that may be under way at the same time; aggregators, which send up to 64 together, ask another node for the rest. A node without any takes a request of any size
     #[arg(long, value_name = "N", default_value_t = NodeOptions::default().capacity, value_parser = clap::value_parser!(u32).range(1..))]
     capacity: u32,
+    /// How long a page of a file counts as verified once it was read
+    #[arg(long, value_name = "SECONDS", default_value_t = ScrubOptions::default().period.as_secs(), value_parser = clap::value_parser!(u64).range(1..=86_400), help_heading = "Damage")]
+    scrub_period: u64,
+    /// Bytes a second that are read to find damage where no search reads, e.g. 100M; 0 reads none
+    #[arg(long, value_name = "BYTES", default_value = "32M", value_parser = parse_bytes_or_none, help_heading = "Damage")]
+    scrub_rate: usize,
+    /// File to say in which shards are served and which are damaged, as long as the node runs
+    #[arg(long, value_name = "FILE", help_heading = "Damage")]
+    status_file: Option<PathBuf>,
     /// How the log of searches that fail is written
     #[arg(long, value_enum, default_value = "pretty")]
     log: LogChoice,
@@ -95,15 +109,15 @@ fn parse_shard(text: &str) -> Result<(u32, Option<PathBuf>), String> {
 }
 
 /// A version of a collection in a store, and where its shards are fetched into.
-struct Source<'a> {
+struct Source {
     collection: Collection,
     version: u64,
-    cache: &'a Path,
+    cache: PathBuf,
     check: Check,
 }
 
-impl<'a> Source<'a> {
-    fn of(options: &'a Options) -> Result<Option<Self>, Failure> {
+impl Source {
+    fn of(options: &Options) -> Result<Option<Self>, Failure> {
         let (Some(store), Some(name), Some(cache)) =
             (&options.store, &options.name, &options.cache)
         else {
@@ -115,15 +129,15 @@ impl<'a> Source<'a> {
             None => collection.current().map_err(failure)?,
         };
         let check = if options.verify { Check::Checksums } else { Check::Sizes };
-        Ok(Some(Source { collection, version, cache, check }))
+        Ok(Some(Source { collection, version, cache: cache.clone(), check }))
     }
 
-    /// Fetches a shard unless it is there, and opens it. One that cannot be opened has its checksums compared, and what differs is fetched again.
+    /// Fetches a shard unless it is there, and opens it. One that cannot be opened, or is damaged, has its checksums compared, and what differs is fetched again.
     fn open(&self, node: &Node, shard: u32) -> Result<(), Failure> {
         let fetch = |check| {
-            let progress = Progress::default();
             let fetched = &self.collection;
-            fetched.fetch_shard_with(self.version, shard, self.cache, check, &progress)
+            let progress = Progress::default();
+            fetched.fetch_shard_with(self.version, shard, &self.cache, check, &progress)
         };
         let dir = fetch(self.check).map_err(failure)?;
         if let Err(error) = node.replace(shard, self.version, &dir) {
@@ -132,6 +146,14 @@ impl<'a> Source<'a> {
             node.replace(shard, self.version, &dir).map_err(failed)?;
         }
         Ok(())
+    }
+
+    /// Fetches what is damaged of a shard again, and returns its folder. Another node on this machine that has the same folder finds it sound then.
+    fn repair(&self, shard: u32, version: u64, progress: &Progress) -> Result<PathBuf, String> {
+        let check = Check::Checksums;
+        let fetched =
+            self.collection.fetch_shard_with(version, shard, &self.cache, check, progress);
+        fetched.map_err(|error| error.to_string())
     }
 }
 
@@ -142,7 +164,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if let Some(twice) = numbers.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(Failure::user(format!("shard {} is given twice", twice[0])));
     }
-    let node = Arc::new(Node::new(NodeOptions {
+    let mut node = Node::new(NodeOptions {
         device: match options.device {
             Device::Cpu => DeviceChoice::Cpu,
             Device::Cuda => DeviceChoice::Cuda,
@@ -150,7 +172,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         },
         threads: Some(options.threads.get()),
         capacity: options.capacity,
-    }));
+        scrub: ScrubOptions {
+            period: Duration::from_secs(options.scrub_period),
+            bytes_per_second: options.scrub_rate as u64,
+        },
+    });
     // Nobody could tell whether a directory is the shard that the store has.
     if options.store.is_some()
         && let Some((number, _)) = options.shards.iter().find(|(_, dir)| dir.is_some())
@@ -159,7 +185,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
             "with --store shards come from there: give --shard {number} without a directory, or start another node for it"
         )));
     }
-    let source = Source::of(options)?;
+    let source = Source::of(options)?.map(Arc::new);
+    if let Some(source) = source.clone() {
+        node = node
+            .repaired_by(move |shard, version, progress| source.repair(shard, version, progress));
+    }
+    let node = Arc::new(node);
     let version = source.as_ref().map(|source| source.version);
     let version = version.or(options.collection_version).unwrap_or(1);
     for (number, dir) in &options.shards {
@@ -175,7 +206,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         }
     }
     let server = NodeServer::start(node, &options.listen, security, options.protection.insecure)
-        .map_err(failed)?;
+        .map_err(failed)?
+        .status_file(options.status_file.clone());
     note(format!("listening on {}", server.address()));
     options.log.during(|| server.run()).map_err(failed)?;
     Ok(ExitCode::SUCCESS)

@@ -48,6 +48,8 @@ impl LiveIndex {
             (manifest, committed.segments()[range].to_vec())
         };
         self.lock.check()?;
+        // They may have been open for long.
+        old.iter().for_each(|segment| segment.forget_verified());
         let number = self.writing()?.take_number();
         let protected = self.lock.protect(number);
         let merged = self.merged(manifest, &old, number, threads, throttle, progress);

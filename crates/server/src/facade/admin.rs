@@ -93,19 +93,26 @@ async fn force_merged(app: Arc<App>, index: String, call: Call) -> Reply {
 }
 
 pub(super) async fn health(State(app): State<Arc<App>>) -> Reply {
-    Ok(Answer::json(health_body(app.catalogue().all().len())))
+    // Those of n-grams count only if they are damaged: other calls of Elasticsearch do not know them.
+    let (all, damaged) = (app.catalogue().all().len(), app.catalogue().damaged().len());
+    Ok(Answer::json(health_body(all.max(damaged), damaged)))
 }
 
 pub(super) async fn health_of(State(app): State<Arc<App>>, Path(index): Path<String>) -> Reply {
-    Ok(Answer::json(health_body(app.catalogue().select(&index, false)?.len())))
+    let selected = app.catalogue().select(&index, false)?;
+    let damaged = selected.iter().filter(|of| of.is_damaged()).count();
+    Ok(Answer::json(health_body(selected.len(), damaged)))
 }
 
-fn health_body(indexes: usize) -> Value {
+/// An index is a shard, and one that is damaged is not active.
+fn health_body(indexes: usize, damaged: usize) -> Value {
+    let (status, active) = (if damaged == 0 { "green" } else { "red" }, indexes - damaged);
+    let percent = if indexes == 0 { 100.0 } else { 100.0 * active as f64 / indexes as f64 };
     json!({
-        "cluster_name": "warpseek", "status": "green", "timed_out": false, "number_of_nodes": 1, "number_of_data_nodes": 1,
-        "active_primary_shards": indexes, "active_shards": indexes, "relocating_shards": 0, "initializing_shards": 0, "unassigned_shards": 0,
+        "cluster_name": "warpseek", "status": status, "timed_out": false, "number_of_nodes": 1, "number_of_data_nodes": 1,
+        "active_primary_shards": active, "active_shards": active, "relocating_shards": 0, "initializing_shards": 0, "unassigned_shards": damaged,
         "delayed_unassigned_shards": 0, "number_of_pending_tasks": 0, "number_of_in_flight_fetch": 0, "task_max_waiting_in_queue_millis": 0,
-        "active_shards_percent_as_number": 100.0,
+        "active_shards_percent_as_number": percent,
     })
 }
 
@@ -151,7 +158,7 @@ fn indices(app: &App, index: &str, params: &Params, headers: &HeaderMap) -> Repl
         };
         let uuid = of.view().mapping.declared.uuid.clone();
         rows.push(vec![
-            "green".into(),
+            if of.is_damaged() { "red".into() } else { "green".into() },
             "open".into(),
             of.name.clone(),
             uuid,

@@ -28,9 +28,35 @@ pub(crate) struct Status {
     /// GPUs that have something of an index.
     pub(crate) gpus: Vec<GpuMemory>,
     pub(crate) caches: CachesStatus,
+    /// How files of open indexes are verified again; none while the server starts or ends.
+    pub(crate) scrub: Option<ScrubShown>,
+    /// Indexes whose files were found to be damaged, those of n-grams included. Searches of them fail.
+    pub(crate) damaged: Vec<DamageShown>,
     /// All indexes by name; left out if `indexes=false`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) indexes: Option<Vec<IndexStatus>>,
+}
+
+/// Verifying files again.
+#[derive(Debug, Serialize)]
+pub(crate) struct ScrubShown {
+    /// The settings.
+    pub(crate) period_s: f64,
+    pub(crate) bytes_per_second: u64,
+    /// Passes over all pages so far, and bytes that were read in them.
+    pub(crate) passes: u64,
+    pub(crate) bytes: u64,
+    /// Seconds within which every page is read once; none if nothing is read.
+    pub(crate) reads_all_in_s: Option<f64>,
+}
+
+/// Damage of an index.
+#[derive(Debug, Serialize)]
+pub(crate) struct DamageShown {
+    pub(crate) index: String,
+    pub(crate) file: String,
+    /// What is wrong with the file, and at which page.
+    pub(crate) what: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -131,6 +157,12 @@ impl Status {
             caches.filters.add(filters.hits, filters.misses);
             add_gpus(&searcher.gpu_status(), &mut gpus, &mut caches.gpu_lists);
         }
+        let damaged = app.catalogue_if_open().map_or(Vec::new(), Catalogue::damaged);
+        let damaged = damaged.into_iter().map(|(index, of)| DamageShown {
+            index,
+            file: of.file.display().to_string(),
+            what: of.what,
+        });
         Status {
             version: env!("CARGO_PKG_VERSION"),
             uptime_s: app.load.uptime().as_secs_f64(),
@@ -142,6 +174,14 @@ impl Status {
             },
             gpus,
             caches,
+            scrub: app.scrub_status().map(|of| ScrubShown {
+                period_s: of.options.period.as_secs_f64(),
+                bytes_per_second: of.options.bytes_per_second,
+                passes: of.passes,
+                bytes: of.bytes,
+                reads_all_in_s: of.reads_all_in.map(|time| time.as_secs_f64()),
+            }),
+            damaged: damaged.collect(),
             indexes: with_indexes.then(|| all.iter().map(|of| IndexStatus::of(of)).collect()),
         }
     }

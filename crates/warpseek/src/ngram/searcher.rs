@@ -330,6 +330,7 @@ impl NgramSearcher {
 
 /// The query of a request, if the index can answer it.
 fn query(searcher: &Searcher, request: &NgramRequest) -> Result<Query> {
+    searcher.snapshot().check_damage()?;
     if request.verify && searcher.snapshot().manifest().store == StoreMode::Ids {
         return Err(Error::NoText);
     }

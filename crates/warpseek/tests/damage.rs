@@ -1,0 +1,142 @@
+//! Files that are damaged while an index is open: the error comes within a period, and no wrong hit after it.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::Path;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use warpseek::{
+    Document, GramConfig, Index, IndexOptions, LiveOptions, NgramRequest, Progress, Request,
+    ScrubOptions, Scrubber, SearcherOptions, ServiceOptions,
+};
+
+/// So short that passes follow each other closely.
+const QUICK: ScrubOptions =
+    ScrubOptions { period: Duration::from_millis(200), bytes_per_second: u64::MAX };
+
+fn index(options: IndexOptions) -> (tempfile::TempDir, Index) {
+    let folder = tempfile::tempdir().unwrap();
+    let index = Index::create_with(folder.path().join("index"), options).unwrap();
+    let mut writer = index.writer().unwrap();
+    for i in 0..500 {
+        let text = format!("apple pie number {i} with {}", ["walrus", "carpenter"][i % 2]);
+        writer.add(Document::new(format!("d{i}"), "", text)).unwrap();
+    }
+    writer.commit().unwrap();
+    (folder, index)
+}
+
+/// Overwrites the middle of a file in place.
+fn damage(path: &Path) {
+    let len = fs::metadata(path).unwrap().len();
+    let mut file = fs::File::options().write(true).open(path).unwrap();
+    file.seek(SeekFrom::Start(len / 2)).unwrap();
+    file.write_all(&[0xa5; 8]).unwrap();
+}
+
+/// The error must name the file and the page.
+fn assert_named(error: &dyn std::fmt::Display, file: &Path) {
+    let error = error.to_string();
+    assert!(error.contains(&*file.to_string_lossy()) && error.contains("(page 0)"), "{error}");
+}
+
+#[test]
+fn a_scrubber_finds_damage_of_any_file_and_all_searches_fail_then() {
+    for name in ["post", "dict", "docs", "ids", "store"] {
+        let (_folder, index) = index(IndexOptions::new());
+        let searcher = index.searcher().unwrap();
+        let service = searcher.service(ServiceOptions::new()).unwrap();
+        let request = Request::new("walrus pie");
+        let before = searcher.search(&request).unwrap().hits().to_vec();
+        assert!(!before.is_empty());
+        let (told, heard) = channel();
+        let open = {
+            let searcher = searcher.clone();
+            move || vec![searcher.snapshot()]
+        };
+        let told = move |damage: &warpseek::Damage| told.send(damage.clone()).unwrap();
+        let scrubber = Scrubber::start(QUICK, open, told).unwrap();
+        let file = index.path().join(format!("000001.{name}"));
+        damage(&file);
+        let found = heard.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert_eq!(found.file, file);
+        assert_named(&searcher.search(&request).err().unwrap(), &file);
+        assert_named(&searcher.search(&Request::new("nothing")).err().unwrap(), &file);
+        assert_named(&searcher.search_batch(&[request.clone()])[0].as_ref().err().unwrap(), &file);
+        assert_named(&service.submit(&request).err().unwrap(), &file);
+        // It is told once.
+        let passes = scrubber.status().passes;
+        while scrubber.status().passes < passes + 3 {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        drop(scrubber);
+        assert!(heard.recv().is_err(), "{name}: told twice");
+    }
+}
+
+#[test]
+fn an_index_of_n_grams_and_its_texts_are_scrubbed_too() {
+    for name in ["post", "dict", "store"] {
+        let grams = GramConfig { segment_words: 3, ..GramConfig::default() };
+        let (_folder, index) = index(IndexOptions::new().grams(grams));
+        let searcher = index.ngram_searcher().unwrap();
+        let request = NgramRequest::new("walruss").verify(true);
+        assert!(searcher.search(&request).is_ok());
+        let (told, heard) = channel();
+        let open = {
+            let searcher = searcher.clone();
+            move || vec![searcher.snapshot()]
+        };
+        let _scrubber = Scrubber::start(QUICK, open, move |_| told.send(()).unwrap()).unwrap();
+        let file = index.path().join(format!("000001.{name}"));
+        damage(&file);
+        heard.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert_named(&searcher.search(&request).err().unwrap(), &file);
+        let many = searcher.search_many(&[request.clone(), request]);
+        many.iter().for_each(|answer| assert_named(&answer.as_ref().err().unwrap(), &file));
+    }
+}
+
+#[test]
+fn damage_that_a_search_meets_fails_the_searches_after_it() {
+    let (_folder, index) = index(IndexOptions::new());
+    let file = index.path().join("000001.post");
+    damage(&file);
+    let searcher = index.searcher().unwrap();
+    let request = Request::new("walrus");
+    assert_named(&searcher.search(&request).err().unwrap(), &file);
+    assert_named(&searcher.search(&Request::new("nothing")).err().unwrap(), &file);
+    assert_eq!(searcher.snapshot().damage().unwrap().file, file);
+}
+
+#[test]
+fn verifying_again_finds_what_is_damaged_while_it_is_open() {
+    let (_folder, index) = index(IndexOptions::new());
+    let (searcher, request) = (index.searcher().unwrap(), Request::new("walrus"));
+    searcher.snapshot().verify_again(&Progress::default()).unwrap();
+    let file = index.path().join("000001.post");
+    damage(&file);
+    assert!(searcher.snapshot().damage().is_none());
+    let found = searcher.snapshot().verify_again(&Progress::default());
+    assert_named(&found.err().unwrap(), &file);
+    assert_named(&searcher.search(&request).err().unwrap(), &file);
+}
+
+/// A merge that read pages without verifying them again would write the damage down with good checksums.
+#[test]
+fn a_merge_does_not_copy_damage() {
+    let (_folder, index) = index(IndexOptions::new());
+    let live = index.live(LiveOptions::new()).unwrap();
+    for i in 0..300 {
+        live.put(&Document::new(format!("n{i}"), "", format!("walrus {i}"))).unwrap();
+    }
+    live.flush().unwrap();
+    let searcher = live.searcher(SearcherOptions::new()).unwrap();
+    searcher.snapshot().verify_again(&Progress::default()).unwrap();
+    let file = index.path().join("000001.post");
+    damage(&file);
+    assert_named(&live.merge(1).err().unwrap(), &file);
+    assert_named(&searcher.search(&Request::new("walrus")).err().unwrap(), &file);
+}
