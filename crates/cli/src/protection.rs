@@ -22,7 +22,7 @@ pub(crate) struct Protection {
     /// Certificate of the authority that signed those of the other side, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_authority: Option<PathBuf>,
-    /// Listen on any address without a token or certificates
+    /// Listen on any address without tokens or certificates
     #[arg(long)]
     pub(crate) insecure: bool,
 }

@@ -224,22 +224,168 @@ fn nodes_fetch_their_shards_from_the_store() {
     nodes.insert(1, Listening::start(space, &line(1)));
     compare(&nodes);
     assert_eq!(std::fs::read(&dictionary).unwrap(), whole);
-    // What it opens without reading all of it is found with --verify.
-    let postings = dictionary.with_extension("post");
-    let whole = std::fs::read(&postings).unwrap();
-    let mut damaged = whole.clone();
-    damaged[whole.len() / 2] ^= 1;
-    nodes.remove(1);
-    std::fs::write(&postings, &damaged).unwrap();
-    nodes.insert(1, Listening::start(space, &format!("{} --verify", line(1))));
-    compare(&nodes);
-    assert_eq!(std::fs::read(&postings).unwrap(), whole);
+    // So is what no search would have read yet, with --verify and without.
+    for more in ["", "--verify"] {
+        for end in ["post", "store"] {
+            let path = dictionary.with_extension(end);
+            let whole = std::fs::read(&path).unwrap();
+            let mut damaged = whole.clone();
+            damaged[whole.len() / 2] ^= 1;
+            nodes.remove(1);
+            std::fs::write(&path, &damaged).unwrap();
+            nodes.insert(1, Listening::start(space, &format!("{} {more}", line(1))));
+            compare(&nodes);
+            assert_eq!(std::fs::read(&path).unwrap(), whole);
+        }
+    }
     let mixed = format!("{} --shard 1=idx", line(0));
     space.run(&mixed).fails(2, &["--shard 1 without a directory"]);
     space.run(&line(3)).fails(2, &["shard 3"]);
     space.run(&line(0).replace("animals", "plants")).fails(2, &["plants"]);
     space.run("node --listen 127.0.0.1:0 --shard 0").fails(2, &["--shard 0=DIR", "--store"]);
     space.run(&line(0).replace("--cache kept", "")).fails(2, &["--cache"]);
+}
+
+/// Overwrites the middle of a file in place, as a disk would.
+fn damage(path: &std::path::Path) {
+    use std::io::{Seek, SeekFrom, Write};
+    let len = std::fs::metadata(path).unwrap().len();
+    let mut file = std::fs::File::options().write(true).open(path).unwrap();
+    file.seek(SeekFrom::Start(len / 2)).unwrap();
+    file.write_all(&[0xa5; 40]).unwrap();
+}
+
+/// Two nodes have the same files, and a third one others. While the store is away, so that the files cannot be fetched again, it answers alone.
+#[test]
+fn nodes_whose_files_are_damaged_while_they_serve_leave_and_come_back() {
+    let space = Space::new();
+    let text = |i: usize| ["ant bee", "cat", "bee dog cat", "eel"][i % 4];
+    let line = |i: usize| format!("{{\"id\":\"d{i}\",\"text\":\"{}\"}}\n", text(i));
+    space.write("all.jsonl", (0..400).map(line).collect::<String>());
+    let store = "--store store --name animals";
+    space.run(&format!("cluster build all.jsonl {store} --shards 1 -q")).ok();
+    let node = |cache: &str, listen: &str, status: &str| {
+        let line = format!(
+            "node --listen {listen} -j 1 {store} --cache {cache} --shard 0 --scrub-period 1 --status-file {status}"
+        );
+        Listening::start(&space, &line)
+    };
+    let any = "127.0.0.1:0";
+    let mut nodes = vec![node("one", any, "a"), node("one", any, "b"), node("two", any, "c")];
+    let addresses: Vec<String> = nodes.iter().map(|node| node.address.clone()).collect();
+    let line = format!(
+        "aggregate --nodes {} --shards 1 --listen 127.0.0.1:0 --cache 0",
+        addresses.join(",")
+    );
+    let server = Listening::start(&space, &line);
+    let ask = |method: &str, path: &str, body: &str| {
+        Connection::open(&server.address).unwrap().ask(method, path, body).unwrap()
+    };
+    let search = || {
+        let body = r#"{"query": "bee cat", "k": 20, "count": true, "allow_partial": false}"#;
+        let (status, found) = ask("POST", "/v1/search", body);
+        (status, serde_json::from_str::<serde_json::Value>(&found).unwrap())
+    };
+    let status = |name: &str| {
+        let text = space.read(name);
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()
+    };
+    let until = |what: &str, done: &dyn Fn() -> bool| {
+        let start = Instant::now();
+        while !done() {
+            assert!(start.elapsed() < Duration::from_secs(120), "it never happened: {what}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    let damaged = |nodes: usize| {
+        let line = format!("\nwarpseek_cluster_shards_damaged {nodes}\n");
+        ask("GET", "/metrics", "").1.contains(&line)
+    };
+    let (code, whole) = search();
+    assert!(code == 200 && whole["matches"] == 300, "{whole}");
+    until("all are known", &|| damaged(0));
+    assert!(status("a")["ready"] == true && status("a")["shards"][0]["shard"] == 0);
+
+    std::fs::rename(space.path("store"), space.path("away")).unwrap();
+    let file = space.path("one/animals/00000001/00000/000001.post");
+    let sound = std::fs::read(&file).unwrap();
+    damage(&file);
+    until("both leave", &|| damaged(2));
+    let (_, shown) = ask("GET", "/v1/cluster", "");
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(shown["replicas"], serde_json::json!([1]), "{shown}");
+    for at in 0..2 {
+        let reason = shown["nodes"][at]["damaged"][0]["reason"].as_str().unwrap();
+        assert!(reason.contains("000001.post") && reason.contains("(page 0)"), "{reason}");
+    }
+    assert_eq!(shown["nodes"][2]["damaged"], serde_json::json!([]));
+    // Nobody answers from the damaged file.
+    for _ in 0..30 {
+        assert_eq!(search(), (200, whole.clone()));
+    }
+    for name in ["a", "b"] {
+        until("the file says so", &|| status(name)["ready"] == false);
+        let reason = status(name)["damaged"][0]["reason"].as_str().unwrap().to_owned();
+        assert!(reason.contains("000001.post"), "{reason}");
+    }
+
+    std::fs::rename(space.path("away"), space.path("store")).unwrap();
+    until("both are back", &|| damaged(0));
+    assert_eq!(std::fs::read(&file).unwrap(), sound);
+    until("the files say so", &|| status("a")["ready"] == true && status("b")["ready"] == true);
+    // The others alone.
+    nodes[2].signal("-KILL");
+    let _ = nodes[2].process.wait();
+    assert_eq!(search(), (200, whole.clone()));
+
+    // Nodes that were killed find a file of the right size that is damaged.
+    for node in &mut nodes[..2] {
+        node.signal("-KILL");
+        let _ = node.process.wait();
+    }
+    damage(&file);
+    nodes[0] = node("one", &addresses[0], "a");
+    nodes[1] = node("one", &addresses[1], "b");
+    assert_eq!(std::fs::read(&file).unwrap(), sound);
+    until("they answer again", &|| search() == (200, whole.clone()));
+}
+
+/// Without a store, a shard comes back when its folder is sound again.
+#[test]
+fn a_damaged_folder_is_served_again_when_it_is_sound() {
+    let space = Space::new();
+    space.write("all.jsonl", "{\"id\":\"a\",\"text\":\"ant bee\"}\n");
+    space.run("index all.jsonl -o part -q").ok();
+    let line = "node --listen 127.0.0.1:0 --shard 0=part --scrub-period 1 --scrub-rate 0";
+    let node = Listening::start(&space, line);
+    let line = format!("aggregate --nodes {} --shards 1 --listen 127.0.0.1:0", node.address);
+    let server = Listening::start(&space, &line);
+    let search = |text: &str| {
+        let body = format!(r#"{{"query": "{text}", "allow_partial": false, "deadline_ms": 2000}}"#);
+        Connection::open(&server.address).unwrap().ask("POST", "/v1/search", &body).unwrap()
+    };
+    assert_eq!(search("ant").0, 200);
+    let file = space.path("part/000001.post");
+    let sound = std::fs::read(&file).unwrap();
+    damage(&file);
+    // It reads nothing by itself: a search finds the damage, and then says what it is.
+    let start = Instant::now();
+    let mut n = 0;
+    let reason = loop {
+        n += 1;
+        let (status, body) = search(&format!("ant bee{n}"));
+        if status == 503 && body.contains("000001.post") {
+            break body;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "it is not found: {body}");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert!(reason.contains("(page 0)"), "{reason}");
+    std::fs::write(&file, &sound).unwrap();
+    while search("bee").0 != 200 {
+        assert!(start.elapsed() < Duration::from_secs(120), "it does not come back");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 #[test]
@@ -594,6 +740,18 @@ fn a_node_ends_when_it_is_asked_to_and_mistakes_are_refused() {
             .fails(2, &["--listen", "cannot be used with"]);
     }
     space.write("short.txt", "too short");
+    space.write("nodes-token.txt", "0123456789abcdef");
+    for (options, wanted) in [
+        ("--listen 0.0.0.0:0", "--client-token-file"),
+        ("--listen 127.0.0.1:0 --token-file nodes-token.txt", "--client-token-file"),
+        ("--listen 127.0.0.1:0 --client-token-file short.txt", "short.txt"),
+        ("--listen 127.0.0.1:0 --http-key x", "--http-certificate"),
+        ("--listen 127.0.0.1:0 --connections 0", "1..=1000000"),
+        ("--listen 127.0.0.1:0 --cache 9000T", "give 0 to 8192T bytes"),
+        ("--queries queries.tsv --client-token-file short.txt", "--queries"),
+    ] {
+        space.run(&format!("{} {options}", collection.aggregate())).fails(2, &[wanted]);
+    }
     space
         .run("node --listen 127.0.0.1:0 --shard 0=part0 --token-file short.txt")
         .fails(2, &["short.txt", "16"]);

@@ -18,7 +18,7 @@ use crate::listing::{Reader, read};
 use crate::metrics::Counts;
 use crate::peer::Peer;
 use crate::request::{ClusterRequest, ClusterResponse};
-use crate::security::Security;
+use crate::security::{Security, Token};
 use crate::view::{Ignored, View};
 
 /// Queries that are sent to a shard together, and how many such cohorts of a batch are under way.
@@ -322,6 +322,11 @@ impl Aggregator {
             }
             None => Ok(()),
         }
+    }
+
+    /// The token that nodes want.
+    pub(crate) fn token(&self) -> Option<Token> {
+        self.0.security.token.clone()
     }
 
     /// What was counted, as Prometheus reads it.

@@ -1,7 +1,9 @@
 //! The aggregator over HTTP: a few routes with JSON. Keys, pages and the clients of other engines are the server's.
 
-use std::future::{Future, IntoFuture};
+use std::future::Future;
 use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -10,11 +12,14 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use hyper::service::Service;
+use hyper_util::service::TowerToHyperService;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tonic::metadata::MetadataValue;
+use warpseek_front::{Limits, Tls, TlsOptions};
 
 use crate::aggregator::Aggregator;
 use crate::door::{DoorLimits, Refused};
@@ -27,6 +32,9 @@ use crate::serve::{listen, signal};
 const MAX_BODY: usize = 16 << 20;
 const BODY: Duration = Duration::from_secs(30);
 
+/// How often the certificate's files are looked at.
+const RELOAD: Duration = Duration::from_secs(10);
+
 /// How long an aggregator that ends waits for what is under way.
 const DRAIN: Duration = Duration::from_secs(30);
 
@@ -34,11 +42,26 @@ const DRAIN: Duration = Duration::from_secs(30);
 const PATHS: &str =
     "there are POST /v1/search, POST /v1/batch, GET /v1/cluster, GET /metrics and GET /livez";
 
+/// Who may ask an aggregator over HTTP, and how many connections there may be.
+#[derive(Default)]
+pub struct HttpOptions {
+    /// The token that requests must bring. It is another one than that of nodes: who may ask an aggregator may not ask nodes. Default: none.
+    pub token: Option<Token>,
+    /// The certificate, with its chain, and its private key that connections are encrypted with, both in PEM. They are read again when they change. Default: none, and connections are not encrypted.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// Whether it may listen without a token, or without encryption, where other machines reach it. Default: no.
+    pub insecure: bool,
+    /// How many connections there may be, and how long slow clients are waited for.
+    pub connections: Limits,
+    /// What a request may ask for at most.
+    pub limits: DoorLimits,
+}
+
 /// An aggregator that listens for HTTP.
 pub struct HttpServer {
-    aggregator: Aggregator,
-    token: Option<Token>,
-    limits: DoorLimits,
+    app: App,
+    tls: Option<Arc<Tls>>,
+    connections: Limits,
     listener: TcpListener,
     address: SocketAddr,
     runtime: Runtime,
@@ -48,37 +71,52 @@ pub struct HttpServer {
 struct App {
     aggregator: Aggregator,
     token: Option<Token>,
+    /// That of nodes, which clients must not bring.
+    of_nodes: Option<Token>,
     limits: DoorLimits,
 }
 
 impl HttpServer {
-    /// Listens; it answers when it runs. Requests must bring the token if there is one, and an address that other machines reach is refused without, unless `insecure` is set.
+    /// Listens; it answers when it runs. An address that other machines reach is refused without a token for clients and a certificate, unless `insecure` is set: a token that is sent in the clear is known to everybody on the way.
     pub fn start(
         cluster: Cluster,
         address: &str,
-        token: Option<Token>,
-        insecure: bool,
+        options: HttpOptions,
     ) -> Result<Self, ClusterError> {
+        let HttpOptions { token, certificate, insecure, connections, limits } = options;
         let (aggregator, runtime) = cluster.parts();
-        let (listener, address) = listen(&runtime, address, insecure || token.is_some())?;
-        Ok(HttpServer {
-            aggregator,
-            token,
-            limits: DoorLimits::default(),
-            listener,
-            address,
-            runtime,
-        })
-    }
-
-    /// What a request may ask for at most. Default: those of [`DoorLimits`].
-    pub fn limits(self, limits: DoorLimits) -> Self {
-        HttpServer { limits, ..self }
+        let of_nodes = aggregator.token();
+        check_tokens(token.as_ref(), of_nodes.as_ref(), insecure)?;
+        let tls = certificate.as_ref().map(|(certificate, key)| {
+            let names = TlsOptions { certificate: "--http-certificate", key: "--http-key" };
+            Tls::read(certificate, key, names).map(Arc::new).map_err(ClusterError::Setup)
+        });
+        let tls = tls.transpose()?;
+        let missing = match (&token, &tls) {
+            _ if insecure => None,
+            (None, None) => Some(
+                "a token for clients (--client-token-file) and a certificate (--http-certificate, --http-key)",
+            ),
+            (None, Some(_)) => Some("a token for clients (--client-token-file)"),
+            (Some(_), None) => Some(
+                "a certificate (--http-certificate, --http-key), without which everybody on the way reads the token",
+            ),
+            (Some(_), Some(_)) => None,
+        };
+        let (listener, address) = listen(&runtime, address, missing)?;
+        let app = App { aggregator, token, of_nodes, limits };
+        Ok(HttpServer { app, tls, connections, listener, address, runtime })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The same as an address for clients.
+    pub fn url(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
     }
 
     /// Serves until the process is told to end (SIGTERM or Ctrl-C). Requests under way are finished, within 30 seconds; told again, it ends at once.
@@ -99,7 +137,8 @@ impl HttpServer {
         end: impl Future<Output = ()> + Send + 'static,
         at_once: impl Future<Output = ()>,
     ) -> Result<(), ClusterError> {
-        let HttpServer { aggregator, token, limits, listener, runtime, .. } = self;
+        let HttpServer { app, tls, connections, listener, runtime, .. } = self;
+        let aggregator = app.aggregator.clone();
         let router = Router::new()
             .route("/v1/search", post(search))
             .route("/v1/batch", post(batch))
@@ -108,7 +147,7 @@ impl HttpServer {
             .route("/livez", get(|| async { "ok" }))
             .fallback(async || refused(StatusCode::NOT_FOUND, PATHS))
             .method_not_allowed_fallback(async || refused(StatusCode::METHOD_NOT_ALLOWED, PATHS))
-            .with_state(App { aggregator: aggregator.clone(), token, limits });
+            .with_state(app);
         if let Ok(status) = aggregator.status() {
             status.log();
         }
@@ -118,15 +157,50 @@ impl HttpServer {
                 end.await;
                 let _ = ended.send(());
             };
-            let serving = axum::serve(listener, router).with_graceful_shutdown(end);
-            bounded(serving.into_future(), ending, at_once, DRAIN).await
+            if let Some(tls) = tls.clone() {
+                tokio::spawn(async move {
+                    loop {
+                        tokio::time::sleep(RELOAD).await;
+                        let tls = tls.clone();
+                        let _ = tokio::task::spawn_blocking(move || tls.reload(false)).await;
+                    }
+                });
+            }
+            let answer = move |request| {
+                let router = TowerToHyperService::new(router.clone());
+                async move {
+                    match router.call(request).await {
+                        Ok(response) => response,
+                        Err(never) => match never {},
+                    }
+                }
+            };
+            let serving = warpseek_front::serve(listener, answer, &connections, tls, end);
+            bounded(serving, ending, at_once, DRAIN).await
         });
         runtime.shutdown_timeout(Duration::from_secs(1));
-        served.unwrap_or(Ok(())).map_err(|source| ClusterError::Io {
-            what: "the aggregator's connections".into(),
-            source,
-        })
+        // Whether all was finished or the time was up, it has ended.
+        let (Some(()) | None) = served;
+        Ok(())
     }
+}
+
+/// Refuses tokens that are one for clients and nodes, as they were at first.
+fn check_tokens(
+    clients: Option<&Token>,
+    nodes: Option<&Token>,
+    insecure: bool,
+) -> Result<(), ClusterError> {
+    let what = match (clients, nodes) {
+        (Some(clients), Some(nodes)) if clients.is_same(nodes) => {
+            "clients and nodes have the same token: whoever may ask the aggregator could ask nodes too; give clients another one"
+        }
+        (None, Some(_)) if !insecure => {
+            "nodes have a token, and clients of the aggregator have none: it is no longer the same for both; give clients one of their own with --client-token-file or the variable WARPSEEK_CLUSTER_CLIENT_TOKEN, or say that everybody may ask (--insecure)"
+        }
+        _ => return Ok(()),
+    };
+    Err(ClusterError::Setup(what.to_owned()))
 }
 
 /// Serves until all is finished, but after the end has begun no longer than `drain`, and no longer than until `at_once`, which is asked only then.
@@ -200,7 +274,15 @@ impl App {
         match token.admits(given.as_ref()) {
             true => Ok(()),
             false => {
-                let reason = "the token is missing or not that of this aggregator".to_owned();
+                let is_of_nodes =
+                    self.of_nodes.as_ref().is_some_and(|token| token.admits(given.as_ref()));
+                let reason = match is_of_nodes {
+                    true => {
+                        "this is the token of nodes; clients of the aggregator have another one"
+                    }
+                    false => "the token is missing or not that of this aggregator",
+                };
+                let reason = reason.to_owned();
                 Err(Refused { status: StatusCode::UNAUTHORIZED.as_u16(), reason })
             }
         }
@@ -248,6 +330,22 @@ mod tests {
 
     use super::*;
     use crate::serve::runtime;
+
+    #[test]
+    fn clients_and_nodes_have_tokens_of_their_own() {
+        let token = |text: &str| Token::new(text).unwrap();
+        let (clients, nodes) = (token("0123456789abcdef"), token("fedcba9876543210"));
+        assert!(check_tokens(None, None, false).is_ok());
+        assert!(check_tokens(Some(&clients), None, false).is_ok());
+        assert!(check_tokens(Some(&clients), Some(&nodes), false).is_ok());
+        assert!(check_tokens(None, Some(&nodes), true).is_ok());
+        let error = check_tokens(None, Some(&nodes), false).unwrap_err().to_string();
+        assert!(error.contains("--client-token-file"), "{error}");
+        for insecure in [false, true] {
+            let error = check_tokens(Some(&nodes), Some(&nodes), insecure).unwrap_err();
+            assert!(error.to_string().contains("the same token"), "{error}");
+        }
+    }
 
     #[test]
     fn a_body_must_come_in_time_and_not_be_too_large() {

@@ -36,12 +36,13 @@ pub use door::{Answered, Door, DoorLimits, Refused, Searched};
 pub use error::ClusterError;
 pub use guard::DamagedShard;
 pub use handle::Cluster;
-pub use http::HttpServer;
+pub use http::{HttpOptions, HttpServer};
 pub use listing::{addresses, nodes};
 pub use node::{Node, NodeOptions};
 pub use request::{ClusterHit, ClusterRequest, ClusterResponse, Coverage, MissingShard};
 pub use security::{Security, Token};
 pub use serve::NodeServer;
+pub use warpseek_front::{Limits as ConnectionLimits, Timeouts};
 
 /// The messages and the services, as `cluster.proto` states them.
 #[allow(missing_docs, unreachable_pub, unused_qualifications, clippy::all, clippy::pedantic)]

@@ -10,8 +10,9 @@ use tonic::{Request, Status};
 
 use crate::error::ClusterError;
 
-/// The variable that a token is taken from if no file is named.
-pub(crate) const TOKEN_VARIABLE: &str = "WARPSEEK_CLUSTER_TOKEN";
+/// The variable that the token of nodes is taken from if no file is named, and the one for that of clients.
+const TOKEN_VARIABLE: &str = "WARPSEEK_CLUSTER_TOKEN";
+const CLIENT_TOKEN_VARIABLE: &str = "WARPSEEK_CLUSTER_CLIENT_TOKEN";
 
 /// The shortest token that is accepted.
 const MIN_TOKEN_BYTES: usize = 16;
@@ -27,17 +28,23 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    /// From a file, which has nothing else in it; else from the variable WARPSEEK_CLUSTER_TOKEN; none if it is not set.
+    /// Returns the token of nodes: from a file, which has nothing else in it; else from the variable WARPSEEK_CLUSTER_TOKEN; none if it is not set.
     pub fn find(file: Option<&Path>) -> Result<Option<Self>, ClusterError> {
+        Self::find_in(file, TOKEN_VARIABLE)
+    }
+
+    /// Returns the token that clients of an aggregator bring, in the same way; the variable is WARPSEEK_CLUSTER_CLIENT_TOKEN.
+    pub fn find_of_clients(file: Option<&Path>) -> Result<Option<Self>, ClusterError> {
+        Self::find_in(file, CLIENT_TOKEN_VARIABLE)
+    }
+
+    fn find_in(file: Option<&Path>, variable: &str) -> Result<Option<Self>, ClusterError> {
         let (text, source) = match file {
             Some(path) => (read_text(path)?, path.display().to_string()),
-            None => match std::env::var(TOKEN_VARIABLE) {
-                Ok(text) => (text, TOKEN_VARIABLE.to_owned()),
+            None => match std::env::var(variable) {
+                Ok(text) => (text, variable.to_owned()),
                 Err(std::env::VarError::NotPresent) => return Ok(None),
-                Err(_) => {
-                    let what = format!("{TOKEN_VARIABLE} is not text");
-                    return Err(ClusterError::Setup(what));
-                }
+                Err(_) => return Err(ClusterError::Setup(format!("{variable} is not text"))),
             },
         };
         match Self::new(text.trim()) {
@@ -56,6 +63,11 @@ impl Token {
             sound.then(|| format!("Bearer {text}").parse().ok()).flatten()?;
         value.set_sensitive(true);
         Some(Token(value))
+    }
+
+    /// Whether another token is the same.
+    pub(crate) fn is_same(&self, other: &Token) -> bool {
+        self.admits(Some(&other.0))
     }
 
     /// Whether what a request brought is this token. It takes the same time wherever they differ.

@@ -41,20 +41,20 @@ pub(crate) fn runtime() -> Result<Runtime, ClusterError> {
     runtime.map_err(|source| ClusterError::Io { what: "threads".into(), source })
 }
 
-/// Listens. Addresses that other machines reach need a token or certificates, unless `insecure` says that they do not.
+/// Listens. An address that other machines reach is refused if something is missing for that.
 pub(crate) fn listen(
     runtime: &Runtime,
     address: &str,
-    protected: bool,
+    missing: Option<&str>,
 ) -> Result<(TcpListener, SocketAddr), ClusterError> {
     let parsed: SocketAddr = address.parse().map_err(|_| {
         ClusterError::Setup(format!(
             "`{address}` is not an address and port such as 127.0.0.1:9300"
         ))
     })?;
-    if !parsed.ip().is_loopback() && !protected {
+    if let Some(missing) = missing.filter(|_| !parsed.ip().is_loopback()) {
         return Err(ClusterError::Setup(format!(
-            "{address} can be reached by other machines; give a token or certificates, or say that it is meant to be open (--insecure)"
+            "{address} can be reached by other machines; give {missing}, or say that the network is trusted (--insecure)"
         )));
     }
     let io = |source| ClusterError::Io { what: format!("cannot listen on {address}"), source };
@@ -75,7 +75,8 @@ impl NodeServer {
         security.server()?;
         let protected = insecure || security.token.is_some() || security.is_encrypted();
         let runtime = runtime()?;
-        let (listener, address) = listen(&runtime, address, protected)?;
+        let missing = (!protected).then_some("a token or certificates");
+        let (listener, address) = listen(&runtime, address, missing)?;
         Ok(NodeServer { node, security, listener, address, runtime, status_file: None })
     }
 

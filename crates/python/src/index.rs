@@ -327,11 +327,11 @@ impl NativeIndex {
         let progress = Progress::default();
         let work = || self.index.verify(&progress);
         let verified = interruptible(py, || progress.cancel(), |_| Ok(()), work)?;
-        let problems = verified.map_err(Failure::from)?.problems;
-        Ok(problems
-            .iter()
-            .map(|problem| format!("{}: {}", problem.file.display(), problem.what))
-            .collect())
+        let found = verified.map_err(Failure::from)?;
+        let more = found.problems_found - found.problems.len() as u64;
+        let listed = found.problems.iter();
+        let listed = listed.map(|problem| format!("{}: {}", problem.file.display(), problem.what));
+        Ok(listed.chain((more > 0).then(|| format!("and {more} more"))).collect())
     }
 
     /// Facts about the snapshot that is searched.

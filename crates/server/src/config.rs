@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 use warpseek::ScrubOptions;
 
+pub use warpseek_front::Timeouts;
+
 use crate::error::{Failure, plain};
 
 /// Variables of the environment that are settings begin with this; `WARPSEEK__LIMITS__BODY` is `body` in the part `limits`.
@@ -68,20 +70,6 @@ pub struct Config {
     pub snapshots: Snapshots,
     /// A collection on other machines that the server answers for.
     pub cluster: ClusterSettings,
-}
-
-/// How long slow clients are waited for. A connection whose time is up is closed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Timeouts {
-    /// Seconds until the head of a request is there, from the first byte on, or from the start of the connection. Default: 30.
-    pub head_s: u64,
-    /// Seconds without a request after the last answer. Default: 75.
-    pub idle_s: u64,
-    /// Seconds of waiting for a client that neither sends its body nor reads its answer. Default: 30.
-    pub stall_s: u64,
-    /// A client that sends or reads fewer bytes per second uses up the same seconds little by little. Default: 1,024.
-    pub bytes_per_second: u64,
 }
 
 /// Files for encryption, both or none. They are read again when they change, and on SIGHUP.
@@ -259,12 +247,6 @@ impl Scrub {
     pub(crate) fn options(&self) -> ScrubOptions {
         let period = Duration::from_secs(self.period_s);
         ScrubOptions { period, bytes_per_second: self.bytes_per_second }
-    }
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        Timeouts { head_s: 30, idle_s: 75, stall_s: 30, bytes_per_second: 1024 }
     }
 }
 

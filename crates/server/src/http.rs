@@ -13,11 +13,11 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::{FutureExt, StreamExt};
 use serde_json::{Value, json};
+use warpseek_front::TOO_SLOW;
 
 use crate::app::{App, Held};
 use crate::error::{Failure, Kind};
 use crate::gate::PANICKED;
-use crate::patience::TOO_SLOW;
 use crate::{keys, names, openapi, retrieve};
 pub(crate) use params::Params;
 

@@ -34,7 +34,6 @@ mod ngrams;
 mod openapi;
 mod origin;
 mod page;
-mod patience;
 mod remote;
 mod retrieve;
 mod search;
@@ -42,7 +41,6 @@ mod server;
 mod snapshots;
 mod tasks;
 mod telemetry;
-mod tls;
 
 pub use check::check;
 pub use config::{

@@ -21,6 +21,7 @@ use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, CorsLayer};
 use tower_http::decompression::RequestDecompressionLayer;
 use warpseek::devices::list_devices;
 use warpseek::{DeviceChoice, SearcherOptions};
+use warpseek_front::{Tls, TlsOptions};
 
 use crate::app::{App, cores};
 use crate::catalogue::Catalogue;
@@ -32,7 +33,6 @@ use crate::http::{Answer, Reply, around};
 use crate::keys::Keys;
 use crate::remote::Remote;
 use crate::snapshots::Store;
-use crate::tls::Tls;
 use crate::{
     connections, facade, log, mcp, names, native, openapi, page, remote, retrieve, snapshots,
     telemetry,
@@ -78,7 +78,8 @@ impl Server {
         let address = config.address().map_err(ServeError::Setup)?;
         let tls = match (&config.tls.certificate, &config.tls.key) {
             (Some(certificate), Some(key)) => {
-                Some(Arc::new(Tls::read(certificate, key).map_err(ServeError::Setup)?))
+                let options = TlsOptions { certificate: "tls.certificate", key: "tls.key" };
+                Some(Arc::new(Tls::read(certificate, key, options).map_err(ServeError::Setup)?))
             }
             _ => None,
         };

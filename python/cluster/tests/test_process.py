@@ -1,5 +1,6 @@
 """Processes of nodes, without Ray."""
 
+import io
 import json
 import os
 import signal
@@ -16,6 +17,7 @@ from warpseek_cluster.config import ClusterError, Config, check_counts, read_jso
 from warpseek_cluster.keeper import stop_local
 from warpseek_cluster.placement import place
 from warpseek_cluster.process import Process, answers, free_address, is_free, remove_older, started_at, stop_others
+from warpseek_cluster.progress import Progress, waiting_for
 from warpseek_cluster.watcher import NodeWatcher
 
 STAND_IN = [sys.executable, str(Path(__file__).parent / "stand_in.py")]
@@ -62,6 +64,45 @@ def test_a_process_is_adopted_by_the_next_who_watches(config, tmp_path):
     second.stop(5)
     assert not first.runs() and started_at(first.pid) is None
     assert not second.adopt()
+
+
+def test_a_node_that_says_that_its_shard_is_damaged_is_not_ready(config):
+    watcher = NodeWatcher(config, 2, 0, 7, "127.0.0.1")
+    try:
+        until(lambda: watcher.state()["ready"])
+        status = Path(config.folder) / "state/fruit/node-00002-0-00000007.status"
+        command = json.loads((status.with_suffix(".json")).read_text())["command"]
+        assert command[command.index("--status-file") + 1] == str(status)
+        assert command[command.index("--store") + 1] == "store" and command[command.index("--name") + 1] == "fruit"
+        write_json(status, {"ready": False, "shards": [], "damaged": [{"shard": 2, "version": 7, "reason": "page 3 is damaged"}]})
+        until(lambda: not watcher.state()["ready"])
+        state = watcher.state()
+        assert state["problem"] == "page 3 is damaged" and state["was_ready"], "aggregators go on to know it"
+        pid = state["pid"]
+        write_json(status, {"ready": True, "shards": [{"shard": 2, "version": 7}], "damaged": []})
+        until(lambda: watcher.state()["ready"])
+        assert watcher.state()["pid"] == pid, "it was not killed meanwhile"
+    finally:
+        watcher.stop()
+    assert not status.exists()
+
+
+def test_progress_says_what_is_waited_for_and_only_what_is_new():
+    def node(shard, problem, version=1):
+        return {"shard": shard, "replica": 0, "version": version, "ready": problem is None, "problem": problem}
+
+    status = {"version": 1, "shards": 2, "replicas": 1, "aggregator": {"ready": False, "problem": "it is starting"}}
+    first = waiting_for({**status, "nodes": [node(0, "it is starting"), node(1, "no room"), node(0, None, 2)]})
+    assert first == ["0 of 2 nodes are ready", "shard 0, replica 0: it is starting", "shard 1, replica 0: no room", "aggregator: it is starting"]
+    second = waiting_for({**status, "nodes": [node(0, None), node(1, "no room")], "aggregator": None})
+    assert second == ["1 of 2 nodes are ready", "shard 1, replica 0: no room"]
+    assert waiting_for({**status, "nodes": [node(0, None, 2)], "aggregator": None}, 2)[0] == "1 of 2 nodes are ready"
+    out = io.StringIO()
+    progress = Progress(out)
+    for lines in (first, first, second):
+        progress.show(lines)
+    written = [line.split(" s: ")[-1].strip() for line in out.getvalue().splitlines()]
+    assert written == first + ["1 of 2 nodes are ready"]
 
 
 def test_another_process_with_the_same_number_is_not_adopted(tmp_path):

@@ -23,6 +23,7 @@ from warpseek_cluster.build import build, call
 from warpseek_cluster.config import CLUSTER_FILE, ClusterError, Config, check_counts, read_json, write_json
 from warpseek_cluster.keeper import HEAD_IS_GONE, is_up, ray_file, stop_local
 from warpseek_cluster.process import Process, answers, descendants, is_free, started_at
+from warpseek_cluster.progress import Progress, waiting_for
 from warpseek_cluster.watcher import AGGREGATOR_FILE
 
 #: A machine that is gone is noticed after about (2 + 1) * 0.5 s + 0.5 s, instead of more than a minute by default.
@@ -104,7 +105,8 @@ def up(options: argparse.Namespace) -> None:
     if config.listen and not aggregator.adopt() and not is_free(config.listen):
         raise ClusterError(f"no aggregator can listen on {config.listen}: it is no address of this machine, or in use; choose another one with --listen, or `none`")
     fresh = not (config.state() / CLUSTER_FILE).exists()
-    stop = threading.Event()
+    stop, progress = threading.Event(), Progress()
+    progress.show(["Ray is starting" if local else f"connecting to Ray at {options.address}"])
     if local:
         ray.init(
             namespace=NAMESPACE,
@@ -122,6 +124,7 @@ def up(options: argparse.Namespace) -> None:
         write_json(ray_file(options), note)
     else:
         connect(options)
+    progress.show([f"starting {shards * replicas} nodes: {shards} shards of version {version}, {replicas} replicas"])
     supervisor = start_supervisor(config, shards, replicas, version)
     found = ask(supervisor.status.remote())
     if (found["shards"], found["replicas"], found["version"]) != (shards, replicas, version):
@@ -133,8 +136,7 @@ def up(options: argparse.Namespace) -> None:
     if other:
         raise ClusterError(f"a cluster with another {', '.join(other)} is up already; use `down` first")
     starting = supervisor.up.remote(options.timeout)
-    while not ray.wait([starting], timeout=0.2)[0] and not stop.is_set():
-        pass
+    watch(supervisor, starting, progress, version, stop)
     if not stop.is_set():
         try:
             show(ask(starting))
@@ -201,6 +203,18 @@ def stay(options: argparse.Namespace, stop: threading.Event, head: str, process:
     return True
 
 
+def watch(supervisor: Any, reference: Any, progress: Progress, version: int | None = None, stop: threading.Event | None = None) -> None:
+    """Says what is waited for until an answer is there, or it is interrupted."""
+    asked = None
+    while not ray.wait([reference], timeout=0.2)[0] and not (stop and stop.is_set()):
+        asked = asked or supervisor.status.remote()
+        if ray.wait([asked], timeout=0)[0]:
+            # What went wrong is told by the answer that is waited for.
+            with contextlib.suppress(ray.exceptions.RayError):
+                progress.show(waiting_for(ray.get(asked), version))
+            asked = None
+
+
 def ask(reference: Any) -> Any:
     """The answer of an actor; what it could not do is an error of ours."""
     try:
@@ -254,14 +268,18 @@ def run(options: argparse.Namespace) -> None:
         else:
             show(status)
     elif options.verb == "scale":
-        show(ask(supervisor.scale.remote(options.replicas, options.timeout)))
+        scaling = supervisor.scale.remote(options.replicas, options.timeout)
+        watch(supervisor, scaling, Progress())
+        show(ask(scaling))
     elif options.verb == "roll":
         config = ask(supervisor.settings.remote())
         new = choose(options, config["program"], config["store"])
         if new["shards"] != status["shards"]:
             raise ClusterError(f"version {new['version']} has {new['shards']} shards, and the cluster {status['shards']}; start one of its own under another --folder")
         start = time.monotonic()
-        show(ask(supervisor.roll.remote(int(new["version"]), options.timeout)))
+        rolling = supervisor.roll.remote(int(new["version"]), options.timeout)
+        watch(supervisor, rolling, Progress(), int(new["version"]))
+        show(ask(rolling))
         print(f"rolled in {time.monotonic() - start:.1f} s")
     elif options.verb == "down":
         ask(supervisor.down.remote())

@@ -9,8 +9,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-#: How `warpseek node` is called. Words in braces are replaced.
-NODE_COMMAND = ["{program}", "node", "--listen", "{address}", "--shard", "{shard}={folder}", "--collection-version", "{version}"]
+#: How `warpseek node` is called. Words in braces are replaced; there is also {folder}, that of the shard, and {replica}. A node that knows the store fetches files again that are damaged while it serves them.
+NODE_COMMAND = [
+    *("{program}", "node", "--listen", "{address}", "--store", "{store}", "--name", "{name}", "--cache", "{cache}"),
+    *("--shard", "{shard}", "--collection-version", "{version}", "--status-file", "{status}"),
+]
 
 #: How `warpseek aggregate` is called, likewise.
 AGGREGATOR_COMMAND = ["{program}", "aggregate", "--nodes", "{nodes}", "--shards", "{shards}", "--listen", "{address}"]

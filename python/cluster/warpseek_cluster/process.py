@@ -47,10 +47,15 @@ def answers(address: str, timeout: float, tls: bool = False) -> bool:
         return False
 
 
-def answers_http(address: str, timeout: float) -> bool:
+def answers_http(address: str, timeout: float, tls: bool = False) -> bool:
     """Whether an aggregator answers."""
     host, _, port = address.rpartition(":")
     connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=timeout)
+    if tls:
+        # Only whether it answers is asked; nothing is told to it.
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        connection = http.client.HTTPSConnection(host.strip("[]"), int(port), timeout=timeout, context=context)
     try:
         connection.request("GET", "/livez")
         return connection.getresponse().status == 200
@@ -231,4 +236,5 @@ def stop_others(state: Path, keep: set[str], grace: float) -> int:
         if process.adopt():
             stopped += 1
         process.stop(grace)
+        path.with_suffix(".status").unlink(missing_ok=True)
     return stopped

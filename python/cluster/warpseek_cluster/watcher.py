@@ -7,9 +7,10 @@ import subprocess
 import threading
 import time
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import Any
 
-from warpseek_cluster.config import AGGREGATOR_COMMAND, Config
+from warpseek_cluster.config import AGGREGATOR_COMMAND, Config, read_json
 from warpseek_cluster.process import Process, answers, answers_http, free_address
 
 #: Seconds before a process that died at once is started again: the first and the longest. A shard for which the disk had no room, however long, has to be there within ten seconds after there is.
@@ -53,6 +54,10 @@ class Watcher(ABC):
     @abstractmethod
     def looks_well(self) -> bool:
         """Whether the process answers."""
+
+    def trouble(self) -> str | None:
+        """Why a process that answers does not serve, if it says so."""
+        return None
 
     def state(self) -> dict[str, Any]:
         """What is known now."""
@@ -118,7 +123,8 @@ class Watcher(ABC):
             if self.looks_well():
                 failures = 0
                 self.process.note_answer()
-                self._set(ready=True, problem=None)
+                trouble = self.trouble()
+                self._set(ready=trouble is None, problem=trouble)
                 continue
             failures += 1
             self._set(ready=False, problem=f"it did not answer {failures} times")
@@ -149,15 +155,37 @@ class NodeWatcher(Watcher):
         """Whether the node speaks HTTP/2."""
         return answers(self.process.address, self.config.look_timeout, self.config.tls)
 
+    def status(self) -> Path:
+        """The file in which the node says which of its shards are damaged."""
+        return self.process.state.with_suffix(".status")
+
+    def trouble(self) -> str | None:
+        """What is damaged, as long as the node has not fetched it again."""
+        said = read_json(self.status())
+        damaged = said.get("damaged") if isinstance(said, dict) else None
+        return str(damaged[0]["reason"]) if damaged else None
+
+    def stop(self) -> None:
+        """Stops the process. It is not started again."""
+        super().stop()
+        self.status().unlink(missing_ok=True)
+
     def command(self, address: str) -> list[str]:
         """Fetches the shard."""
+        folder = self._fetch()
+        # What the process before this one has said is over.
+        self.status().unlink(missing_ok=True)
         values = {
             "program": self.config.program,
+            "store": self.config.store,
+            "name": self.config.name,
+            "cache": str(self.config.cache()),
             "shard": self.shard,
             "replica": self.replica,
             "version": self.version,
-            "folder": self._fetch(),
+            "folder": folder,
             "address": address,
+            "status": str(self.status()),
         }
         return [word.format(**values) for word in self.config.node_command] + self.config.node_arguments
 
@@ -198,7 +226,9 @@ class AggregatorWatcher(Watcher):
 
     def looks_well(self) -> bool:
         """Whether it answers HTTP."""
-        return answers_http(self.process.address, self.config.look_timeout)
+        words = self.config.aggregator_arguments
+        tls = any(word.split("=")[0] == "--http-certificate" for word in words)
+        return answers_http(self.process.address, self.config.look_timeout, tls)
 
     def command(self, address: str) -> list[str]:
         """It needs only the file of nodes."""

@@ -8,8 +8,8 @@ use clap::{Arg, Args};
 use warpseek::eval::RunWriter;
 use warpseek::{OnError, Ranking};
 use warpseek_cluster::{
-    AggregatorOptions, Cluster, ClusterError, ClusterRequest, ClusterResponse, DoorLimits,
-    HttpServer, nodes,
+    AggregatorOptions, Cluster, ClusterError, ClusterRequest, ClusterResponse, ConnectionLimits,
+    DoorLimits, HttpOptions, HttpServer, Timeouts, Token, nodes,
 };
 use warpseek_console::options::{RankingChoice, parse_bytes_or_none};
 use warpseek_console::terminal::{count, counted, note, summary};
@@ -108,7 +108,43 @@ pub(crate) struct Options {
     #[arg(long, short, help_heading = "Output")]
     quiet: bool,
     #[command(flatten)]
+    http: Http,
+    #[command(flatten)]
     protection: Protection,
+}
+
+/// Who may ask over HTTP, and how many at a time.
+#[derive(Args)]
+#[command(next_help_heading = "HTTP")]
+struct Http {
+    /// File with the token that clients bring as `Authorization: Bearer`, another one than that of nodes [default: the variable WARPSEEK_CLUSTER_CLIENT_TOKEN]
+    #[arg(long, value_name = "FILE", conflicts_with = "queries")]
+    client_token_file: Option<PathBuf>,
+    /// Certificate and its chain in PEM, to encrypt connections of clients; it is read again when it changes
+    #[arg(long, value_name = "FILE", conflicts_with = "queries", requires = "http_key")]
+    http_certificate: Option<PathBuf>,
+    /// Private key of that certificate, in PEM
+    #[arg(long, value_name = "FILE", conflicts_with = "queries", requires = "http_certificate")]
+    http_key: Option<PathBuf>,
+    /// Connections of clients that may be open; further ones wait
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1_000_000), conflicts_with = "queries")]
+    connections: u32,
+    /// Seconds until the head of a request must be there
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400), conflicts_with = "queries")]
+    head_time: u64,
+}
+
+impl Http {
+    fn get(&self, options: &Options) -> Result<HttpOptions, Failure> {
+        let timeouts = Timeouts { head_s: self.head_time, ..Timeouts::default() };
+        Ok(HttpOptions {
+            token: Token::find_of_clients(self.client_token_file.as_deref()).map_err(failed)?,
+            certificate: self.http_certificate.clone().zip(self.http_key.clone()),
+            insecure: options.protection.insecure,
+            connections: ConnectionLimits { connections: self.connections as usize, timeouts },
+            limits: DoorLimits { deadline: options.deadline.deadline, ..DoorLimits::default() },
+        })
+    }
 }
 
 /// What requests over HTTP say for themselves has no effect beside --listen. These options are shared with other commands. (clap does not ask for `queries`, which --listen excludes, so requiring it would refuse nothing.)
@@ -122,7 +158,6 @@ fn of_runs(argument: Arg) -> Arg {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let security = options.protection.security()?;
-    let token = security.token.clone();
     let (nodes, nodes_file) = nodes(&options.nodes);
     let asked = AggregatorOptions {
         security,
@@ -136,10 +171,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     let cluster = Cluster::connect(asked).map_err(failed)?;
     let listen = options.listen.as_deref().unwrap_or("127.0.0.1:9200");
-    let server = HttpServer::start(cluster, listen, token, options.protection.insecure);
-    let limits = DoorLimits { deadline: options.deadline.deadline, ..DoorLimits::default() };
-    let server = server.map_err(failed)?.limits(limits);
-    note(format!("listening on http://{}", server.address()));
+    let server = HttpServer::start(cluster, listen, options.http.get(options)?).map_err(failed)?;
+    note(format!("listening on {}", server.url()));
     options.log.during(|| server.run()).map_err(failed)?;
     Ok(ExitCode::SUCCESS)
 }

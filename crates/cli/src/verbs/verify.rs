@@ -14,7 +14,7 @@ use warpseek_console::terminal::{Theme, bytes, counted};
 
 /// Check every checksum, order, bound and count of an index
 ///
-/// If anything is damaged, the command names it and exits with code 1.
+/// If anything is damaged, the command names it and exits with code 1: every damaged page of a file (64 KiB), the first hundred of them, and how many there are.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -52,7 +52,7 @@ pub(super) fn verify(index: &Index, json: bool, quiet: bool) -> Result<ExitCode,
         let report = json!({
             "sound": sound, "files": found.files, "bytes": found.bytes,
             "documents": found.documents, "lists": found.lists, "postings": found.postings,
-            "problems": problems,
+            "problems": problems, "problems_found": found.problems_found,
         });
         writeln!(out, "{report:#}")?;
     } else {
@@ -60,6 +60,10 @@ pub(super) fn verify(index: &Index, json: bool, quiet: bool) -> Result<ExitCode,
         for problem in &found.problems {
             let bad = theme.paint(theme.bad, "damaged");
             writeln!(out, "{bad}: {}: {}", problem.file.display(), problem.what)?;
+        }
+        let more = found.problems_found - found.problems.len() as u64;
+        if more > 0 {
+            writeln!(out, "and {} more that are not listed", counted(more, "problem"))?;
         }
         if sound {
             writeln!(

@@ -6,6 +6,7 @@ mod common;
 
 mod arrow;
 mod cors;
+mod damage;
 mod ending;
 mod hostile;
 mod native;

@@ -12,10 +12,20 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+/// What the two files are called where they are named, for errors.
+#[derive(Clone, Copy, Debug)]
+pub struct TlsOptions {
+    /// The certificate.
+    pub certificate: &'static str,
+    /// The private key.
+    pub key: &'static str,
+}
+
 /// Encrypts connections.
-pub(crate) struct Tls {
+pub struct Tls {
     certificate: PathBuf,
     key: PathBuf,
+    options: TlsOptions,
     now: RwLock<Now>,
 }
 
@@ -30,11 +40,12 @@ type Seen = [Option<(SystemTime, u64)>; 2];
 
 impl Tls {
     /// Reads both files.
-    pub(crate) fn read(certificate: &Path, key: &Path) -> Result<Self, String> {
+    pub fn read(certificate: &Path, key: &Path, options: TlsOptions) -> Result<Self, String> {
         let seen = seen(certificate, key);
-        let config = config(certificate, key)?;
+        let config = config(certificate, key, options)?;
         let now = RwLock::new(Now { config, seen });
-        Ok(Tls { certificate: certificate.to_owned(), key: key.to_owned(), now })
+        let (certificate, key) = (certificate.to_owned(), key.to_owned());
+        Ok(Tls { certificate, key, options, now })
     }
 
     /// Encrypts a connection.
@@ -47,14 +58,14 @@ impl Tls {
     }
 
     /// Reads the files again if they have changed, or if `always`. If they cannot be used, what there was stays in use.
-    pub(crate) fn reload(&self, always: bool) {
+    pub fn reload(&self, always: bool) {
         let found = seen(&self.certificate, &self.key);
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
         if !always && now.seen == found {
             return;
         }
         now.seen = found;
-        match config(&self.certificate, &self.key) {
+        match config(&self.certificate, &self.key, self.options) {
             Ok(config) => {
                 now.config = config;
                 tracing::info!(certificate = %self.certificate.display(), "new connections use the new certificate");
@@ -71,12 +82,17 @@ fn seen(certificate: &Path, key: &Path) -> Seen {
     })
 }
 
-fn config(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, String> {
+fn config(
+    certificate: &Path,
+    key: &Path,
+    options: TlsOptions,
+) -> Result<Arc<ServerConfig>, String> {
     let wrong = |path: &Path, fix: &str, e: &dyn std::fmt::Display| {
         format!("{}: {e}; {fix}", path.display())
     };
-    let certificate_fix = "tls.certificate must be a PEM file of the certificate and its chain";
-    let key_fix = "tls.key must be a PEM file of the private key of tls.certificate";
+    let TlsOptions { certificate: named, key: key_named } = options;
+    let certificate_fix = &format!("{named} must be a PEM file of the certificate and its chain");
+    let key_fix = &format!("{key_named} must be a PEM file of the private key of {named}");
     let certificates: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect)
         .map_err(|e| wrong(certificate, certificate_fix, &e))?;

@@ -1,4 +1,4 @@
-//! How long the server waits for a client that is slow.
+//! How long a client that is slow is waited for.
 
 use std::future::Future;
 use std::io;
@@ -10,15 +10,34 @@ use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
+use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Sleep;
 
-use crate::config::Timeouts;
-
 /// What the error says when a body comes too slowly.
-pub(crate) const TOO_SLOW: &str = "the client is too slow";
+pub const TOO_SLOW: &str = "the client is too slow";
+
+/// How long slow clients are waited for. A connection whose time is up is closed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Timeouts {
+    /// Seconds until the head of a request is there, from the first byte on, or from the start of the connection. Default: 30.
+    pub head_s: u64,
+    /// Seconds without a request after the last answer. Default: 75.
+    pub idle_s: u64,
+    /// Seconds of waiting for a client that neither sends its body nor reads its answer. Default: 30.
+    pub stall_s: u64,
+    /// A client that sends or reads fewer bytes per second uses up the same seconds little by little. Default: 1,024.
+    pub bytes_per_second: u64,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Timeouts { head_s: 30, idle_s: 75, stall_s: 30, bytes_per_second: 1024 }
+    }
+}
 
 /// Time to wait for bytes. Waiting uses it up, bytes bring it back: so neither a client that stops nor one that sends a byte now and then is waited for much longer than the limit.
 struct Pace {
