@@ -42,26 +42,44 @@ def supervisor_name(name: str) -> str:
 
 
 def _node_name(name: str, key: Key) -> str:
-    shard, replica, version = key
-    return f"node-{name}-{shard:05}-{replica}-{version:08}"
+    shard, replica, _ = key
+    return f"node-{name}-{shard:05}-{replica}"
 
 
 class Node:
-    """Watches the process of one node on the machine where it runs."""
+    """Watches the processes of one replica of a shard on the machine where it runs, one for each version. Another version needs no other actor: starting one takes Ray seconds of a core, which the nodes of a busy machine do not leave."""
 
-    def __init__(self, config: dict[str, Any], shard: int, replica: int, version: int) -> None:
-        settings = Config(**config)
-        host = settings.host or ray.util.get_node_ip_address()
+    def __init__(self, config: dict[str, Any], shard: int, replica: int) -> None:
+        self._config, self._place = Config(**config), (shard, replica)
+        self._host = self._config.host or ray.util.get_node_ip_address()
         self._machine = ray.get_runtime_context().get_node_id()
-        self._watcher = NodeWatcher(settings, shard, replica, version, host)
+        self._lock = threading.Lock()
+        self._watchers: dict[int, NodeWatcher] = {}
+        # Versions that are not watched again because they were forgotten.
+        self._stopped: set[int] = set()
 
-    def state(self) -> dict[str, Any]:
-        """What is known of the node."""
-        return {**self._watcher.state(), "machine": self._machine}
+    def watch(self, version: int, again: bool = False) -> None:
+        """Watches the process of a version, which is adopted or started. `again` is for an actor that Ray has restarted: what was stopped since stays so."""
+        with self._lock:
+            if version in self._watchers or (again and version in self._stopped):
+                return
+            self._stopped.discard(version)
+            self._watchers[version] = NodeWatcher(self._config, *self._place, version, self._host)
 
-    def stop(self) -> None:
-        """Stops the process, which is not started again."""
-        self._watcher.stop()
+    def state(self, version: int) -> dict[str, Any] | None:
+        """What is known of the process of a version; None if it is not watched."""
+        with self._lock:
+            watcher = self._watchers.get(version)
+        return None if watcher is None else {**watcher.state(), "machine": self._machine}
+
+    def stop(self, version: int | None = None, keep: int | None = None) -> None:
+        """Stops the process of a version, or those of all but one, which are not started again."""
+        with self._lock:
+            gone = [of for of in self._watchers if of != keep] if version is None else [version]
+            self._stopped.update(gone)
+            watchers = [self._watchers.pop(of) for of in gone if of in self._watchers]
+        for watcher in watchers:
+            watcher.stop()
 
 
 class Aggregator:
@@ -129,7 +147,7 @@ class Supervisor:
             if other.startswith(f"node-{self.config.name}-") and other not in names:
                 _end([ray.get_actor(other, namespace=NAMESPACE)], self.config.drain)
         for key in wanted:
-            self._start(key)
+            self._start(key).stop.remote(None, self.version)
         self._start_aggregator()
         self._settle_by = time.monotonic() + SETTLE
 
@@ -204,7 +222,7 @@ class Supervisor:
             if aggregator is not None:
                 _end([aggregator], self.config.drain)
             self._write({})
-            _end(list(nodes.values()), self.config.drain)
+            _end(list({id(actor): actor for actor in nodes.values()}.values()), self.config.drain)
             self._file.unlink(missing_ok=True)
             return self._stop_others([])
 
@@ -231,27 +249,36 @@ class Supervisor:
     def _keys(self, version: int, replicas: int) -> list[Key]:
         return [(shard, replica, version) for replica in range(replicas) for shard in range(self.shards)]
 
-    def _start(self, key: Key) -> None:
+    def _start(self, key: Key) -> Any:
+        """Has a node watched; by the actor that watches another version of it, if there is one."""
+        shard, replica, version = key
         with self._lock:
             if key in self._nodes:
-                return
+                return self._nodes[key]
+            for other, actor in self._nodes.items():
+                if other[:2] == key[:2]:
+                    actor.watch.remote(version)
+                    self._nodes[key] = actor
+                    self._states[key] = _unknown(key) | {"machine": self._states[other]["machine"]}
+                    return actor
             taken = [(of[0], str(state.get("machine"))) for of, state in self._states.items() if of in self._nodes]
-        shard, replica, version = key
         machine = place(shard, _machines(), taken)
         if machine is None:
             raise ClusterError("the Ray cluster has no machine")
         options: dict[str, Any] = {
             **_actor_options(_node_name(self.config.name, key), machine),
-            "max_concurrency": 4,
+            "max_concurrency": 8,
             "num_cpus": self.config.cpus,
             "num_gpus": self.config.gpus,
             # If the machine dies, the actor may start on another one.
             "scheduling_strategy": NodeAffinitySchedulingStrategy(machine, soft=True),
         }
-        actor = ray.remote(Node).options(**options).remote(self.config.to_json(), shard, replica, version)
+        made: Any = ray.remote(Node).options(**options).remote(self.config.to_json(), shard, replica)
+        made.watch.remote(version)
         with self._lock:
-            self._nodes[key] = actor
+            self._nodes[key] = made
             self._states[key] = _unknown(key) | {"machine": machine}
+        return made
 
     def _start_aggregator(self) -> bool:
         """Starts the aggregator here, if there is to be one; whether there is."""
@@ -303,11 +330,16 @@ class Supervisor:
         self._look()
         time.sleep(self.config.drain)
         with self._lock:
-            gone = [self._nodes.pop(key) for key in keys if key in self._nodes]
+            gone = [(key, self._nodes.pop(key)) for key in keys if key in self._nodes]
             for key in keys:
                 self._states.pop(key, None)
                 self._hidden.discard(key)
-        _end(gone, self.config.drain)
+            still = {id(actor) for actor in self._nodes.values()}
+        # First those whose actors go on with another version.
+        stopping = [actor.stop.remote(key[2]) for key, actor in gone if id(actor) in still]
+        if stopping:
+            ray.wait(stopping, num_returns=len(stopping), timeout=self.config.drain + 15)
+        _end([actor for _, actor in gone if id(actor) not in still], self.config.drain)
 
     def _wait_ready(self, keys: list[Key], timeout: float) -> None:
         give_up = time.monotonic() + timeout
@@ -337,17 +369,21 @@ class Supervisor:
             actors = dict(self._nodes)
             if self._aggregator is not None:
                 actors[AGGREGATOR] = self._aggregator
-        asked = {key: actor.state.remote() for key, actor in actors.items()}
+        asked = {key: actor.state.remote(*([] if key == AGGREGATOR else [key[2]])) for key, actor in actors.items()}
         done, _ = ray.wait(list(asked.values()), num_returns=len(asked), timeout=ASK_TIMEOUT) if asked else ([], [])
         answered = set(done)
         for key, reference in asked.items():
-            state, problem = None, "its watcher does not answer"
+            state, problem, is_new = None, "its watcher does not answer", False
             if reference in answered:
                 try:
                     state = ray.get(reference)
+                    is_new = state is None
                 except ray.exceptions.RayError as error:
                     problem = f"its watcher is down: {type(error).__name__}"
             with self._lock:
+                if is_new and key in self._nodes:
+                    # Ray has restarted the actor, which knows nothing of its processes.
+                    self._nodes[key].watch.remote(key[2], True)
                 if key in self._states:
                     self._states[key] = state or self._states[key] | {"ready": False, "problem": problem}
         if not self._ended.is_set():

@@ -15,7 +15,7 @@ def waiting_for(status: dict[str, Any], version: int | None = None) -> list[str]
     version = status["version"] if version is None else version
     nodes = [node for node in status["nodes"] if node["version"] == version]
     ready = sum(bool(node["ready"]) for node in nodes)
-    lines = [f"{ready} of {status['shards'] * status['replicas']} nodes are ready"]
+    lines = [f"{ready} of {max(len(nodes), status['shards'] * status['replicas'])} nodes are ready"]
     lines += [f"shard {node['shard']}, replica {node['replica']}: {node['problem'] or 'not ready'}" for node in nodes if not node["ready"]]
     aggregator = status["aggregator"]
     if aggregator is not None and not aggregator["ready"]:
