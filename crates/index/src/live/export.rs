@@ -4,15 +4,17 @@ use std::fs;
 use std::path::Path;
 
 use super::LiveIndex;
+use crate::build::Progress;
 use crate::directory::{place_manifest, sync_dir};
 use crate::error::{IndexError, Result};
 use crate::manifest::SegmentEntry;
 
 impl LiveIndex {
     /// Brings all writes so far into segments and makes `dir`, an empty directory, an index of them without a log. Files are linked if the file system can, as they never change, and copied otherwise.
-    /// Writes and searches go on meanwhile. Returns the manifest's generation.
+    /// Writes and searches go on meanwhile. Returns the manifest's generation. All bytes are verified first, so that there is no copy with damage.
     pub fn export(&self, dir: &Path) -> Result<u64> {
         self.flush()?;
+        self.committed().verify_again(&Progress::default())?;
         // Nothing is committed while this is held, so that no file is removed.
         let _flushing = self.flushing();
         let mut manifest = self.committed().manifest().clone();
