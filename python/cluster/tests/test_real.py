@@ -85,7 +85,7 @@ class Cluster:
     def start(self, *more):
         words = self.words("up", "--store", self.store, "--program", PROGRAM, "--replicas", 2, "--listen", "127.0.0.1:0", "--drain", 1, *more)
         # Two cores for all, and every answer from the nodes.
-        words += ["--node-argument=--threads", "--node-argument=1", "--aggregator-argument=--cache", "--aggregator-argument=1"]
+        words += ["--node-argument=--threads", "--node-argument=1", "--node-argument=--scrub-period=1", "--aggregator-argument=--cache", "--aggregator-argument=1"]
         with (self.path / "up.log").open("w") as log:
             self.up = subprocess.Popen(words, env=self.environment, stdout=log, stderr=log)
         until(lambda: self.times_up() == 1, BROKEN)
@@ -503,6 +503,27 @@ def test_a_damaged_shard_on_disk(cluster):
     # Nodes that have it open keep the file that they have.
     damaged.rename(file)
     cluster.kill_and_wait("kill -9 of a node whose files on disk were damaged", signal.SIGKILL, (1, 0, 2))
+
+
+def test_a_file_that_is_damaged_while_it_is_served(cluster):
+    """Both replicas have the same file on this machine. Each finds the damage, leaves, and comes back with what it has fetched again, in the same process."""
+    file = max((cluster.folder / "cache/web/00000002/00001").glob("*.post"))
+    sound, inode = file.read_bytes(), file.stat().st_ino
+    pids = {key: node["pid"] for key, node in cluster.nodes().items()}
+    with file.open("r+b") as open_file:
+        open_file.seek(len(sound) // 2)
+        open_file.write(bytes(40))
+
+    def is_sound_again():
+        with contextlib.suppress(FileNotFoundError):
+            return file.stat().st_ino != inode and file.read_bytes() == sound
+
+    until(is_sound_again, BROKEN)
+    until(lambda: all(node["ready"] for node in cluster.status()["nodes"]) and cluster.is_whole(), BROKEN)
+    assert {key: node["pid"] for key, node in cluster.nodes().items()} == pids
+    with Load(cluster) as load:
+        time.sleep(2)
+    load.check()
 
 
 def test_a_full_disk(cluster):
