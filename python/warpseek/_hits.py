@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import html
+import os
 from typing import Any, Iterator, Sequence, Union, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from warpseek import _warpseek
-from warpseek._sources import strings
+from warpseek import _arguments, _warpseek
 
 
 class Hit:
@@ -36,7 +36,7 @@ class Hit:
 
     def snippet(self, width: int = 160) -> str:
         """The part of the text that shows the query's words, at most so many characters."""
-        found = self._native.snippet(self.rank, width)
+        found = self._native.snippet(self.rank, _arguments.whole()("width", width))
         return "" if found is None else found[0]
 
     def explain(self) -> dict[str, Any]:
@@ -85,11 +85,7 @@ class Hits(Sequence[Hit]):
     def __getitem__(self, rank: Union[int, slice]) -> Union[Hit, list[Hit]]:
         if isinstance(rank, slice):
             return [Hit(self._native, i) for i in range(*rank.indices(len(self)))]
-        if rank < 0:
-            rank += len(self)
-        if not 0 <= rank < len(self):
-            raise IndexError(f"there are {len(self)} hits")
-        return Hit(self._native, rank)
+        return Hit(self._native, _place("a hit", rank, len(self)))
 
     def __iter__(self) -> Iterator[Hit]:
         return (Hit(self._native, rank) for rank in range(len(self)))
@@ -227,10 +223,7 @@ class Results:
         return self.ids, self.scores, self.offsets
 
     def __getitem__(self, query: int) -> list[tuple[str, float]]:
-        if query < 0:
-            query += len(self)
-        if not 0 <= query < len(self):
-            raise IndexError(f"there are {len(self)} queries")
+        query = _place("a query", query, len(self))
         part = slice(int(self.offsets[query]), int(self.offsets[query + 1]))
         return list(zip(self.ids[part].tolist(), self.scores[part].tolist()))
 
@@ -255,9 +248,10 @@ class Results:
         """
         return self._native.run(self._names(query_ids))
 
-    def save(self, path: str, query_ids: Any = None, tag: str | None = None) -> None:
+    def save(self, path: str | os.PathLike[str], query_ids: Any = None, tag: str | None = None) -> None:
         """Writes a TREC run."""
-        self._native.write(str(path), self._names(query_ids), tag)
+        tag = None if tag is None else _arguments.text("tag", tag)
+        self._native.write(_arguments.path("path", path), self._names(query_ids), tag)
 
     def to_pandas(self, query_ids: Any = None) -> Any:
         """A data frame of ``query_id``, ``doc_id``, ``score`` and ``rank`` (from 0)."""
@@ -285,9 +279,18 @@ class Results:
 
     def _names(self, query_ids: Any) -> list[str]:
         if query_ids is not None:
-            return strings(query_ids)
+            return _arguments.ids("query_ids", query_ids)
         return self.query_ids or [str(i) for i in range(len(self))]
 
     def __repr__(self) -> str:
         failed = len(self._native.errors())
         return f"<{len(self.scores)} hits of {len(self)} queries{f', {failed} failed' if failed else ''}>"
+
+
+def _place(of: str, number: Any, count: int) -> int:
+    """The place of one of several, of which negative numbers count from the end."""
+    at: int = _arguments.whole(-(2**63), 2**63)(f"the number of {of}", number)
+    at += count if at < 0 else 0
+    if not 0 <= at < count:
+        raise IndexError(f"the number of {of} is {number}, and there are {count}")
+    return at

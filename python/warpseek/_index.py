@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 import warnings
-from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence, Union
 
-from warpseek import _sources, _warpseek
+from warpseek import _arguments, _sources, _warpseek
 from warpseek._hits import Hits, Results
 from warpseek._ngrams import NgramHits
 from warpseek._progress import Bar
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 #: Words, or terms with their weights, which are not analysed.
 Query = Union[str, Mapping[str, float]]
@@ -46,15 +48,15 @@ class Index:
         path: str | os.PathLike[str] | None = None,
         *,
         id_field: str | None = None,
-        analyzer: str = "english",
-        codec: str | None = None,
-        store: str = "all",
-        schema: Mapping[str, Any] | str | None = None,
+        analyzer: _arguments.AnalyzerName = "english",
+        codec: _arguments.CodecName | None = None,
+        store: _arguments.Store = "all",
+        schema: Mapping[str, Any] | str | os.PathLike[str] | None = None,
         positions: bool = False,
         norms: bool = False,
         quantize: tuple[float, float] | None = None,
         ngrams: int | None = None,
-        ngram_unit: str = "char",
+        ngram_unit: _arguments.NgramUnit = "char",
         segment_words: int | None = None,
         reorder: bool = False,
         order_by: str | None = None,
@@ -63,13 +65,13 @@ class Index:
         vector_scale: int = 256,
         ids: Any = None,
         vocabulary: Sequence[str] | None = None,
-        format: str | None = None,
-        on_error: str = "stop",
+        format: _arguments.FormatName | None = None,
+        on_error: _arguments.OnBadDocument = "stop",
         overwrite: bool = False,
         memory: int | None = None,
-        build_device: str = "cpu",
+        build_device: _arguments.BuildDevice = "cpu",
         progress: bool = False,
-        **searching: Any,
+        **searching: Unpack[_arguments.Searching],
     ) -> Index:
         """Makes an index of documents and opens it.
 
@@ -82,7 +84,7 @@ class Index:
         :param analyzer: one of ``names("analyzer")``
         :param codec: one of ``names("codec")``
         :param store: ``"all"``, or ``"ids"`` for a smaller index that shows no text
-        :param schema: text fields with statistics of their own, and attributes to filter, sort and count by
+        :param schema: text fields with statistics of their own, and attributes to filter, sort and count by: a dict, JSON, or the ``pathlib.Path`` of a file with JSON
         :param positions: whether phrases can be found
         :param norms: whether the norms of documents are kept, for faster ranking by ``"cosine"`` in a larger index
         :param quantize: k1 and b, to keep approximate scores of 8 bits in the place of frequencies
@@ -107,11 +109,7 @@ class Index:
         ['2']
         """
         options = _searching(searching)
-        owned = tempfile.TemporaryDirectory(prefix="warpseek-") if path is None else None
-        directory = os.path.join(owned.name, "index") if owned else os.fspath(path or "")
-        if isinstance(schema, Mapping):
-            schema = json.dumps(schema)
-        building = {
+        given = {
             "analyzer": analyzer,
             "codec": codec,
             "store": store,
@@ -131,20 +129,26 @@ class Index:
             "overwrite": overwrite,
             "threads": options["threads"],
             "memory": memory,
-            "device": build_device,
-            "gpu": (options["gpus"] or [0])[0],
+            "build_device": build_device,
         }
+        building = _arguments.checked(given, _arguments.BUILDING)
+        building.update(device=building.pop("build_device"), gpu=(options["gpus"] or [0])[0])
+        if vocabulary is not None:
+            vocabulary = _arguments.strings("vocabulary", vocabulary)
+        vectors, folder = _arguments.flag("vectors", vectors), "" if path is None else _arguments.path("path", path)
+        owned = tempfile.TemporaryDirectory(prefix="warpseek-") if path is None else None
+        directory = os.path.join(owned.name, "index") if owned else folder
         try:
             files = _sources.paths(source)
-            with Bar(progress) as report:
+            with Bar(_arguments.flag("progress", progress)) as report:
                 if files is not None:
                     built = _warpseek.build_files(directory, files, building, report)
                 elif _sources.is_matrix(source):
-                    names = None if ids is None else _sources.strings(ids)
+                    names = None if ids is None else _arguments.ids("ids", ids)
                     arrays = _sources.rows(source)
                     built = _warpseek.build_rows(directory, *arrays, vocabulary, names, building)
                 else:
-                    items, field = _documents(source, id_field, vectors)
+                    items, field = _documents("source", source, id_field, vectors)
                     built = _warpseek.build_documents(
                         directory, items, building, field, vectors, report
                     )
@@ -162,7 +166,22 @@ class Index:
         return index
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], **searching: Any) -> Index:
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        device: _arguments.Device = "cpu",
+        gpus: Sequence[int] | None = None,
+        gpu_memory: int | None = None,
+        split: _arguments.Split = "documents",
+        algorithm: _arguments.Algorithm = "auto",
+        ranking: _arguments.RankingName | None = None,
+        k1: float | None = None,
+        b: float | None = None,
+        static_weight: float = 0.0,
+        threads: int | None = None,
+        mmap: bool = True,
+    ) -> Index:
         """Opens the index in a directory.
 
         :param device: ``"cpu"``, ``"cuda"`` (an error without a GPU), ``"auto"`` (the faster for each batch) or ``"both"``
@@ -177,8 +196,22 @@ class Index:
         :param threads: threads of the CPU, one a core by default
         :param mmap: whether files are mapped into memory, or read into it
         """
-        options = _searching(searching)
-        return cls(_warpseek.NativeIndex.open(os.fspath(path), options), options)
+        options = _searching(
+            {
+                "device": device,
+                "gpus": gpus,
+                "gpu_memory": gpu_memory,
+                "split": split,
+                "algorithm": algorithm,
+                "ranking": ranking,
+                "k1": k1,
+                "b": b,
+                "static_weight": static_weight,
+                "threads": threads,
+                "mmap": mmap,
+            }
+        )
+        return cls(_warpseek.NativeIndex.open(_arguments.path("path", path), options), options)
 
     # Searching
 
@@ -187,15 +220,15 @@ class Index:
         query: Query,
         k: int = 10,
         *,
-        mode: str = "or",
+        mode: _arguments.Mode = "or",
         filter: str | None = None,
         among: Iterable[str] | None = None,
         count: bool = False,
         sort: str | Sequence[str] | None = None,
         after: str | None = None,
-        facets: Mapping[str, Any] | None = None,
+        facets: _arguments.Facets | None = None,
         syntax: bool | None = None,
-        ranking: str | None = None,
+        ranking: _arguments.RankingName | None = None,
         k1: float | None = None,
         b: float | None = None,
         deadline: float | None = None,
@@ -230,19 +263,19 @@ class Index:
         queries: Any,
         k: int = 10,
         *,
-        mode: str = "or",
+        mode: _arguments.Mode = "or",
         filter: str | None = None,
         among: Iterable[str] | None = None,
         count: bool = False,
         sort: str | Sequence[str] | None = None,
         syntax: bool | None = None,
-        ranking: str | None = None,
+        ranking: _arguments.RankingName | None = None,
         k1: float | None = None,
         b: float | None = None,
         deadline: float | None = None,
         threads: int | None = None,
         vocabulary: Sequence[str] | None = None,
-        on_error: str = "raise",
+        on_error: _arguments.OnBadQuery = "raise",
         progress: bool = False,
     ) -> Results:
         """Answers many queries at once, with all threads or on a GPU, over one snapshot of the index.
@@ -261,13 +294,14 @@ class Index:
         >>> ids.tolist(), offsets.tolist()
         (['1', '0'], [0, 1, 2, 2])
         """
-        if on_error not in ("raise", "skip"):
-            raise _error("OptionsError", f"on_error is `{on_error}`; it is one of raise, skip")
+        _arguments.one_of("on_error", on_error, ("raise", "skip"))
+        if vocabulary is not None:
+            vocabulary = _arguments.strings("vocabulary", vocabulary)
         asking = _asking(
             k, mode, filter, among, count, sort, None, None, syntax, ranking, k1, b, deadline, threads
         )
         names: list[str] | None = None
-        with Bar(progress, "queries") as report:
+        with Bar(_arguments.flag("progress", progress), "queries") as report:
             if _sources.is_matrix(queries):
                 arrays = _sources.rows(queries)
                 native = self._native.search_rows(*arrays, vocabulary, asking, report)
@@ -281,7 +315,7 @@ class Index:
             raise error
         return Results(native, names)
 
-    def explain(self, query: Query, id: str, **options: Any) -> dict[str, Any]:
+    def explain(self, query: Query, id: str, **options: Unpack[_arguments.Asking]) -> dict[str, Any]:
         """How the score of a document comes about, a hit or not. Raises KeyError if there is no such document.
 
         >>> import warpseek
@@ -289,8 +323,9 @@ class Index:
         >>> round(index.explain("pie", "0")["terms"][0]["idf"], 3)
         0.693
         """
-        asking = _asking(1, **{**_QUERY_DEFAULTS, **options})
-        explanation = self._native.explain(query, str(id), asking)
+        given: dict[str, Any] = {**_QUERY_DEFAULTS, **options}
+        _arguments.unknown(given, _QUERY_DEFAULTS)
+        explanation = self._native.explain(query, _arguments.identifier("id", id), _asking(1, **given))
         if explanation is None:
             raise KeyError(id)
         return explanation
@@ -320,7 +355,7 @@ class Index:
         1
         """
         return self.ngram_search_many(
-            [query],
+            [_arguments.text("query", query)],
             k,
             misses=misses,
             errors=errors,
@@ -343,10 +378,17 @@ class Index:
         width: int | None = None,
     ) -> list[NgramHits]:
         """The same for many queries."""
-        allowed = None if misses is None else str(misses)
-        answers = self._native.ngram_search(
-            _sources.queries(queries), k, allowed, errors, verify, candidates, deadline, width
-        )
+        given = {
+            "k": k,
+            "misses": misses,
+            "errors": errors,
+            "verify": verify,
+            "candidates": candidates,
+            "deadline": deadline,
+            "width": width,
+        }
+        asking = _arguments.checked(given, _arguments.GRAMS)
+        answers = self._native.ngram_search(_arguments.strings("queries", queries), **asking)
         return [NgramHits(*answer) for answer in answers]
 
     # Changes
@@ -363,16 +405,17 @@ class Index:
         >>> index.commit()["generation"], index.search("apple").ids
         (2, ['2'])
         """
-        items, field = _documents(_one_or_many(documents), id_field, vectors)
+        vectors = _arguments.flag("vectors", vectors)
+        items, field = _documents("documents", _one_or_many(documents), id_field, vectors)
         return self._native.add(items, field, vectors)
 
     def delete(self, ids: str | Iterable[str]) -> int:
         """Collects deletions for the next :meth:`commit`, and returns how many."""
-        return self._native.delete([ids] if isinstance(ids, str) else _sources.queries(ids))
+        return self._native.delete([ids] if isinstance(ids, str) else _arguments.ids("ids", ids))
 
     def commit(self, *, progress: bool = False) -> dict[str, Any]:
         """Writes all changes, or none if it fails; searches see them. Returns what was done."""
-        with Bar(progress) as report:
+        with Bar(_arguments.flag("progress", progress)) as report:
             done = self._native.commit(report)
         self._native.refresh()
         return done
@@ -388,8 +431,9 @@ class Index:
 
     def add_files(self, *paths: str | os.PathLike[str], progress: bool = False) -> dict[str, Any]:
         """Adds the documents of files, in one commit."""
-        with Bar(progress) as report:
-            done = self._native.add_files([os.fspath(path) for path in paths], report)
+        files = [_arguments.path("a path", path) for path in paths]
+        with Bar(_arguments.flag("progress", progress)) as report:
+            done = self._native.add_files(files, report)
         self._native.refresh()
         return done
 
@@ -410,10 +454,10 @@ class Index:
 
     def document(self, id: str) -> Any:
         """The stored document with an id; None if there is none, or if the index stores ids alone."""
-        return self._native.document(str(id))
+        return self._native.document(_arguments.identifier("id", id))
 
     def __contains__(self, id: object) -> bool:
-        return self._native.has(str(id))
+        return self._native.has(_arguments.identifier("id", id))
 
     def __len__(self) -> int:
         documents: int = self._native.facts()["documents"]
@@ -484,11 +528,14 @@ _SEARCHING: dict[str, Any] = {
 }
 
 
-def _searching(given: dict[str, Any]) -> dict[str, Any]:
-    for name in given:
-        if name not in _SEARCHING:
-            raise TypeError(f"there is no option {name!r}; there are: {', '.join(_SEARCHING)}")
-    return {**_SEARCHING, **given}
+def _searching(given: Mapping[str, Any]) -> dict[str, Any]:
+    _arguments.unknown(given, _SEARCHING)
+    return _arguments.checked({**_SEARCHING, **given}, _arguments.SEARCHING)
+
+
+def asking(**options: Any) -> dict[str, Any]:
+    """What is asked of the library beside the query, for modules that ask it themselves."""
+    return _asking(**{"k": 0, **_QUERY_DEFAULTS, **options})
 
 
 _QUERY_DEFAULTS: dict[str, Any] = {
@@ -515,7 +562,7 @@ def _asking(
     count: bool,
     sort: str | Sequence[str] | None,
     after: str | None,
-    facets: Mapping[str, Any] | None,
+    facets: _arguments.Facets | None,
     syntax: bool | None,
     ranking: str | None,
     k1: float | None,
@@ -523,17 +570,15 @@ def _asking(
     deadline: float | None,
     threads: int | None = None,
 ) -> dict[str, Any]:
-    if k < 0:
-        raise _error("OptionsError", f"k is {k}; it is 0 or more")
-    return {
+    given = {
         "k": k,
         "mode": mode,
         "filter": filter,
-        "among": None if among is None else _sources.strings(among),
+        "among": among,
         "count": count,
-        "sort": [sort] if isinstance(sort, str) else sort,
+        "sort": sort,
         "after": after,
-        "facets": _facets(facets),
+        "facets": facets,
         "syntax": syntax,
         "ranking": ranking,
         "k1": k1,
@@ -541,33 +586,14 @@ def _asking(
         "deadline": deadline,
         "threads": threads,
     }
-
-
-def _facets(facets: Mapping[str, Any] | None) -> list[tuple[str, Any]] | None:
-    if facets is None:
-        return None
-    if not hasattr(facets, "items"):
-        raise TypeError(f"facets are a dict such as {{'tag': 10}}, not {facets!r}")
-    return [_facet(*facet) for facet in facets.items()]
-
-
-def _facet(field: str, by: Any) -> tuple[str, Any]:
-    if isinstance(by, int):
-        return field, by
-    return field, [tuple(None if value is None else str(value) for value in of) for of in by]
+    return _arguments.checked(given, _arguments.ASKING)
 
 
 def _one_or_many(documents: Any) -> Any:
     return [documents] if isinstance(documents, (dict, str)) else documents
 
 
-def _documents(source: Any, id_field: str | None, vectors: bool) -> tuple[Iterator[Any], str]:
-    items = _sources.documents(source)
-    return (iter(items), "id") if vectors else _sources.id_field(iter(items), id_field)
-
-
-def _error(name: str, message: str) -> Exception:
-    from warpseek import errors
-
-    error: Exception = getattr(errors, name)(message, "Argument")
-    return error
+def _documents(name: str, source: Any, id_field: str | None, vectors: bool) -> tuple[Iterator[Any], str]:
+    field = None if id_field is None else _arguments.text("id_field", id_field)
+    items = _sources.documents(source, name)
+    return (iter(items), "id") if vectors else _sources.id_field(iter(items), field)

@@ -8,6 +8,8 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from warpseek import _arguments
+
 #: What the field of a document's id is called, in this order.
 ID_FIELDS = ("id", "docno", "doc_id", "docid", "_id")
 
@@ -49,7 +51,7 @@ def rows(matrix: Any) -> tuple[Any, Any, Any]:
     return starts, columns, np.ascontiguousarray(matrix.data, dtype=np.float64)
 
 
-def documents(source: Any) -> Iterator[Any]:
+def documents(source: Any, name: str = "source") -> Iterator[Any]:
     """Documents as dicts or strings, one by one.
 
     >>> list(documents([("a", "apple pie"), "plum"]))
@@ -67,6 +69,9 @@ def documents(source: Any) -> Iterator[Any]:
         import pyarrow as pa
 
         return _of_arrow(pa.RecordBatchReader.from_stream(source))
+    if isinstance(source, (bytes, Mapping)):
+        _arguments.refuse(name, source, "a list of documents")
+    _arguments.iterable(name, source, "documents: a list of dicts or strings, a table, or a path")
     return (_document(item) for item in source)
 
 
@@ -150,7 +155,7 @@ def _of_frame(frame: Any, names: list[str]) -> tuple[Any, list[str] | None]:
         raise ValueError(f"a table of queries has a column query; this one has: {', '.join(names)}")
     ids = next((name for name in ("qid", "query_id") if name in names), None)
     found, _ = asked(frame[texts])
-    return found, None if ids is None else strings(frame[ids])
+    return found, None if ids is None else _arguments.ids(ids, frame[ids])
 
 
 def _text_of(query: Any) -> str:
@@ -164,18 +169,7 @@ def queries(source: Any) -> Sequence[Any]:
     >>> queries(np.array(["apple", "plum"]))
     ['apple', 'plum']
     """
-    for method in ("to_pylist", "to_list", "tolist"):  # Arrow, polars and pandas, NumPy
-        if hasattr(source, method):
-            items: list[Any] = getattr(source, method)()
-            if not isinstance(items, list):  # an array without dimensions has one value
-                raise TypeError(f"there should be several values, and this is one: {items!r:.80}")
-            return items
-    if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
-        import pyarrow as pa
-
-        converted: list[Any] = pa.chunked_array(source).to_pylist()
-        return converted
-    return list(source)
+    return _arguments.several("queries", source, "a list of strings, or of dicts of terms and weights")
 
 
 def reader(index: Any, syntax: bool) -> Callable[[Any], Any]:
@@ -197,8 +191,3 @@ def take_text(stored: dict[str, Any], field: str) -> str:
     if field == "text" and "text" not in stored:
         field = "contents"
     return str(stored.pop(field, ""))
-
-
-def strings(values: Iterable[Any]) -> list[str]:
-    """Ids as strings."""
-    return [value if isinstance(value, str) else str(value) for value in queries(values)]

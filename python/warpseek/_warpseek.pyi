@@ -3,6 +3,8 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Sequenc
 import numpy as np
 from numpy.typing import NDArray
 
+from warpseek import _arguments
+
 __version__: str
 
 _Report = Optional[Callable[[str, int], object]]
@@ -113,7 +115,17 @@ def build_rows(
     ids: Optional[Sequence[str]],
     building: Mapping[str, Any],
 ) -> dict[str, Any]: ...
-def names(option: str) -> list[str]: ...
+def retrieve_tokens(
+    index: NativeIndex,
+    queries: Sequence[Any],
+    words: Optional[Mapping[int, str]],
+    k: int,
+    asking: Mapping[str, Any],
+    unit: float,
+    mask: Optional[NDArray[np.float64]],
+    report: _Report,
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]: ...
+def names(option: _arguments.OptionName) -> list[str]: ...
 def evaluate(
     qrels: Mapping[str, Mapping[str, int]],
     run: Mapping[str, Mapping[str, float]],

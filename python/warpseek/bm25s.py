@@ -14,16 +14,22 @@ import json
 import os
 import pathlib
 import shutil
-from collections import Counter
-from typing import Any, Iterable, NamedTuple, Sequence
+from typing import Any, Iterable, Literal, NamedTuple, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from warpseek._index import Index
+from warpseek import _arguments, _warpseek
+from warpseek._index import Index, asking
+from warpseek._progress import Bar
+
+Method = Literal["lucene", "robertson"]
 
 #: Methods of bm25s that the library has: the ranking, and whether its scores are those of bm25s times k1 + 1.
-_METHODS = {"lucene": ("bm25", False), "robertson": ("okapi", True)}
+_METHODS: dict[Method, tuple[_arguments.RankingName, bool]] = {
+    "lucene": ("bm25", False),
+    "robertson": ("okapi", True),
+}
 #: The other methods of bm25s.
 _MISSING = ("atire", "bm25l", "bm25+")
 _BACKENDS = ("auto", "numpy", "numba", "jax")
@@ -55,8 +61,8 @@ class BM25:
         k1: float = 1.5,
         b: float = 0.75,
         delta: float = 0.5,
-        method: str = "lucene",
-        idf_method: str | None = None,
+        method: Method = "lucene",
+        idf_method: Method | None = None,
         dtype: str = "float32",
         int_dtype: str = "int32",
         corpus: Sequence[Any] | None = None,
@@ -72,8 +78,10 @@ class BM25:
             raise ValueError(
                 f"idf_method {idf_method!r} beside method {method!r} is not supported here; leave it out"
             )
-        self.k1, self.b, self.method, self.corpus = k1, b, method, corpus
-        self.dtype = np.dtype(dtype)
+        self.k1, self.b = _arguments.real("k1", k1), _arguments.real("b", b)
+        self.method: Method = method
+        self.corpus = corpus
+        self.dtype = _float("dtype", dtype)
         self._index: Index | None = None
         #: Words of the numbers that stand for tokens, if the index was made of numbers and a vocabulary.
         self._words: dict[int, str] | None = None
@@ -91,9 +99,10 @@ class BM25:
 
         A document may be without tokens whatever ``create_empty_token`` says; a progress bar stays whatever ``leave_progress`` says.
         """
-        self._words = _vocabulary(corpus)
-        texts = enumerate(_tokens(corpus, self._words))
-        documents = ({"id": str(i), "text": _joined(of)} for i, of in texts)
+        numbered = _numbered(corpus)
+        words = None if numbered is None else _vocabulary(corpus)
+        texts = enumerate(_several("corpus", corpus if numbered is None else numbered[0]))
+        documents = ({"id": str(i), "text": _joined(i, _split("document", i, of), words)} for i, of in texts)
         self._index = Index.build(
             documents,
             path,
@@ -104,6 +113,7 @@ class BM25:
             k1=self.k1,
             b=self.b,
         )
+        self._words = words
 
     def retrieve(
         self,
@@ -111,12 +121,12 @@ class BM25:
         corpus: Sequence[Any] | None = None,
         k: int = 10,
         sorted: bool = True,
-        return_as: str = "tuple",
+        return_as: Literal["tuple", "documents"] = "tuple",
         show_progress: bool = False,
         leave_progress: bool = False,
         n_threads: int = 0,
         chunksize: int = 50,
-        backend_selection: str = "auto",
+        backend_selection: Literal["auto", "numpy", "numba", "jax"] = "auto",
         weight_mask: Any = None,
     ) -> Any:
         """The best ``k`` documents of each query: numbers, or items of ``corpus``. Where fewer match, others follow with a score of 0.
@@ -130,33 +140,17 @@ class BM25:
         """
         _one_of("return_as", return_as, ("tuple", "documents"))
         _one_of("backend_selection", backend_selection, _BACKENDS)
-        index = self._made()
-        size = len(index)
+        for name, value in (("sorted", sorted), ("show_progress", show_progress), ("leave_progress", leave_progress)):
+            _arguments.flag(name, value)
+        _arguments.whole(1)("chunksize", chunksize)
+        k, n_threads = _arguments.whole()("k", k), _arguments.whole(-1, 1024)("n_threads", n_threads)
+        size = len(self._made())
         if k > size:
             raise ValueError(f"k is {k}, and there are {size} documents; ask for fewer")
-        mask = _mask(weight_mask, size)
-        queries = self._queries(query_tokens)
-        documents = np.zeros((len(queries), k), dtype=np.int64)
-        scores = np.zeros((len(queries), k), dtype=self.dtype)
-        # With a mask any match may be among the best.
         threads = (os.cpu_count() or 1) if n_threads == -1 else n_threads or None
-        most = k if mask is None else size
-        results = index.search_many(queries, most, threads=threads, progress=show_progress)
-        numbers, found_scores = results.numbers, results.scores * self._unit()
-        for query in range(len(queries)):
-            part = slice(int(results.offsets[query]), int(results.offsets[query + 1]))
-            found, values = numbers[part].astype(np.int64), found_scores[part]
-            if mask is not None:
-                values = values * mask[found]
-                best = np.argsort(-values, kind="stable")
-                found, values = found[best][:k], values[best][:k]
-            if len(found) < k:
-                others = np.setdiff1d(np.arange(min(size, k + len(found))), found)
-                values = np.pad(values, (0, k - len(found)))
-                found = np.concatenate([found, others[: k - len(found)]])
-            documents[query], scores[query] = found, values
+        documents, scores = self._best(query_tokens, k, weight_mask, threads, show_progress)
         shown = _shown(documents, self.corpus if corpus is None else corpus)
-        return Retrieved(shown, scores) if return_as == "tuple" else shown
+        return Retrieved(shown, scores.astype(self.dtype, copy=False)) if return_as == "tuple" else shown
 
     def get_scores(self, query_tokens_single: Sequence[Any], weight_mask: Any = None) -> NDArray[Any]:
         """The scores of all documents for one query.
@@ -169,12 +163,11 @@ class BM25:
         """
         if isinstance(query_tokens_single, str):
             raise ValueError("a query is a list of tokens, and this is a string")
-        index = self._made()
-        mask = _mask(weight_mask, len(index))
-        results = index.search_many(self._queries([query_tokens_single]), len(index))
-        scores = np.zeros(len(index), dtype=np.float64)
-        scores[results.numbers] = results.scores * self._unit()
-        return (scores if mask is None else scores * mask).astype(self.dtype)
+        size = len(self._made())
+        documents, found = self._best([query_tokens_single], size, weight_mask, None, False)
+        scores = np.empty(size, dtype=self.dtype)
+        scores[documents[0]] = found[0]
+        return scores
 
     def save(
         self,
@@ -257,23 +250,49 @@ class BM25:
             raise ValueError("there is no index yet; call index first")
         return self._index
 
-    def _queries(self, queries: Any) -> list[dict[str, int]]:
-        return [dict(Counter(of)) for of in _tokens(queries, self._words)]
+    def _best(
+        self, queries: Any, k: int, mask: Any, threads: int | None, progress: bool
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Numbers and scores of the best documents, of shape (queries, k)."""
+        index, words = self._made(), self._words
+        numbered = _numbered(queries)
+        if numbered is not None:
+            queries, words = numbered[0], _vocabulary(queries)
+        texts = [_split("query", number, of) for number, of in enumerate(_several("query_tokens", queries))]
+        given = _mask(mask, len(index))
+        with Bar(progress, "queries") as report:
+            documents, scores = _warpseek.retrieve_tokens(
+                index._native, texts, words, k, asking(threads=threads), self._unit(), given, report
+            )
+        return documents.reshape(len(texts), k), scores.reshape(len(texts), k)
 
     def _unit(self) -> float:
         """What a score is multiplied by to be that of bm25s."""
         return 1 / (self.k1 + 1) if _METHODS[self.method][1] else 1.0
 
 
-def _one_of(name: str, value: str, known: Iterable[str]) -> None:
-    if value not in known:
+def _one_of(name: str, value: Any, known: Iterable[str]) -> None:
+    if value not in tuple(known):
         raise ValueError(f"{name} is {value!r}; it is one of {', '.join(known)}")
+
+
+def _float(name: str, value: Any) -> np.dtype[Any]:
+    try:
+        kind: np.dtype[Any] = np.dtype(value)
+    except TypeError:
+        kind = np.dtype(object)
+    if kind.kind != "f":
+        raise ValueError(f"{name} is {value!r}; it is a type of floats, such as 'float32'")
+    return kind
 
 
 def _mask(given: Any, size: int) -> NDArray[np.float64] | None:
     if given is None:
         return None
-    mask = np.asarray(given, dtype=np.float64)
+    try:
+        mask = np.ascontiguousarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        _arguments.refuse("weight_mask", given, "a number for each document")
     if mask.shape != (size,):
         raise ValueError(f"weight_mask has shape {mask.shape}, and there are {size} documents")
     return mask
@@ -306,27 +325,43 @@ def _vocabulary(corpus: Any) -> dict[int, str] | None:
     return None if numbered is None else {int(n): word for word, n in numbered[1].items()}
 
 
-def _tokens(corpus: Any, words: dict[int, str] | None) -> Iterable[list[str]]:
-    """The tokens of texts. What is a number is looked up in the vocabulary that it came with, else in that of the index, if it has one."""
-    numbered = _numbered(corpus)
-    if numbered is not None:
-        corpus, words = numbered[0], _vocabulary(corpus)
-    return [_of_text(of.split() if isinstance(of, str) else of, words) for of in corpus]
+def _several(name: str, values: Any) -> Any:
+    """The lists of tokens, or texts, of a corpus or of queries."""
+    expected = "a list of lists of tokens, or what bm25s.tokenize returns"
+    if isinstance(values, (str, bytes, dict)):
+        _arguments.refuse(name, values, expected)
+    _arguments.iterable(name, values, expected)
+    return values
 
 
-def _of_text(tokens: Iterable[Any], words: dict[int, str] | None) -> list[str]:
+def _split(of: str, number: int, tokens: Any) -> Any:
+    """The tokens of a text. A string is divided at blanks."""
+    if isinstance(tokens, str):
+        return tokens.split()
+    _arguments.iterable(f"{of} {number}", tokens, "a list of tokens")
+    return tokens
+
+
+def _joined(document: int, tokens: Iterable[Any], words: dict[int, str] | None) -> str:
+    """The tokens of a document as text. Numbers among them are looked up in the vocabulary, if there is one."""
     read = []
     for token in tokens:
         if isinstance(token, (int, np.integer)):
-            token = str(token) if words is None else words.get(int(token), "")
+            token = str(token) if words is None else _word(document, int(token), words)
+        elif not isinstance(token, str):
+            _arguments.refuse(f"a token of document {document}", token, "a string or its number")
+        if any(character.isspace() for character in token):
+            raise ValueError(f"{token!r} of document {document} is no token: it has blanks")
         # The empty token stands for a text without tokens.
         if token != "":
             read.append(token)
-    return read
+    return " ".join(read)
 
 
-def _joined(tokens: list[str]) -> str:
-    for token in tokens:
-        if any(character.isspace() for character in token):
-            raise ValueError(f"{token!r} is no token: it has blanks")
-    return " ".join(tokens)
+def _word(document: int, number: int, words: dict[int, str]) -> str:
+    word = words.get(number)
+    if word is None:
+        raise ValueError(
+            f"document {document} has the token {number}, and the vocabulary has no such number; it has {len(words)} tokens"
+        )
+    return word

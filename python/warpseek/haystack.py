@@ -6,7 +6,7 @@ from typing import Any
 
 from haystack import Document, component, default_from_dict, default_to_dict
 
-from warpseek import _sources
+from warpseek import _arguments, _sources
 from warpseek._index import Index
 
 
@@ -26,7 +26,7 @@ class WarpseekRetriever:
         self, index: Index | str, top_k: int = 10, content_field: str = "text", syntax: bool = False
     ):
         """``index`` is an index, or its directory; with ``syntax`` queries are read in the syntax of docs/queries.md."""
-        self.index = index if isinstance(index, Index) else Index.open(index)
+        self.index = index if isinstance(index, Index) else Index.open(_arguments.path("index", index))
         self.top_k, self.content_field, self.syntax = top_k, content_field, syntax
 
     @component.output_types(documents=list[Document])

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
-from warpseek import _sources
+from warpseek import _arguments, _sources
 from warpseek._index import Index
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 class WarpseekRetriever(BaseRetriever):
     """Documents of an index as nodes: ``text`` is their text, and all else their metadata.
@@ -28,11 +30,11 @@ class WarpseekRetriever(BaseRetriever):
         k: int = 4,
         content_field: str = "text",
         syntax: bool = False,
-        **options: Any,
+        **options: Unpack[_arguments.Words],
     ):
         """``options`` are those of ``Index.search``; with ``syntax`` queries are read in the syntax of docs/queries.md."""
         self._index, self._k, self._content_field = index, k, content_field
-        self._syntax, self._options = syntax, options
+        self._syntax, self._options = _arguments.flag("syntax", syntax), options
         super().__init__()
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:

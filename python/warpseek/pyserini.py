@@ -14,10 +14,13 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Sequence
+from typing import TYPE_CHECKING, Any, Sequence
 
-from warpseek import _sources
+from warpseek import _arguments, _sources
 from warpseek._index import Index
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class Document:
@@ -76,17 +79,26 @@ class LuceneSearcher:
     """Searches an index, given as one or by its directory. Queries are words; with ``syntax`` they are read in the syntax of docs/queries.md."""
 
     def __init__(
-        self, index_dir: str | os.PathLike[str] | Index, *, syntax: bool = False, **searching: Any
+        self,
+        index_dir: str | os.PathLike[str] | Index,
+        *,
+        syntax: bool = False,
+        **searching: Unpack[_arguments.Searching],
     ):
-        is_open = isinstance(index_dir, Index)
-        self._index: Index = index_dir if is_open else Index.open(index_dir, **searching)  # type: ignore[assignment, arg-type]
-        self._syntax, self._read = syntax, _sources.reader(self._index, syntax)
+        if isinstance(index_dir, Index):
+            if searching:
+                raise TypeError(f"the index is open already; give {', '.join(searching)} to Index.open")
+            self._index = index_dir
+        else:
+            self._index = Index.open(_arguments.path("index_dir", index_dir), **searching)
+        self._syntax = _arguments.flag("syntax", syntax)
+        self._read = _sources.reader(self._index, self._syntax)
         self._k1: float | None = None
         self._b: float | None = None
 
     def set_bm25(self, k1: float = 0.9, b: float = 0.4) -> None:
         """Parameters of BM25 for later searches."""
-        self._k1, self._b = k1, b
+        self._k1, self._b = _arguments.real("k1", k1), _arguments.real("b", b)
 
     @property
     def num_docs(self) -> int:
@@ -105,6 +117,7 @@ class LuceneSearcher:
         self, queries: Sequence[str], qids: Sequence[str], k: int = 10, threads: int = 1
     ) -> dict[str, list[JLuceneSearcherResult]]:
         """Hits by the id of the query."""
+        queries, qids = _arguments.strings("queries", queries), _arguments.ids("qids", qids)
         if len(queries) != len(qids):
             raise ValueError(f"there are {len(queries)} queries and {len(qids)} ids of them")
         results = self._index.search_many(

@@ -12,14 +12,17 @@ import json
 import os
 import pathlib
 import tempfile
-from typing import Any, Iterable
+from typing import TYPE_CHECKING, Any, Iterable
 
 import numpy as np
 import pandas as pd
 import pyterrier as pt
 
-from warpseek import _sources
+from warpseek import _arguments, _sources
 from warpseek._index import Index
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _HELP = "https://pyterrier.readthedocs.io/en/latest/transformer.html"
 _FOLDER = "index"
@@ -35,7 +38,7 @@ class WarpseekIndex(pt.Artifact, pt.Indexer):
     ARTIFACT_TYPE = _META["type"]
     ARTIFACT_FORMAT = _META["format"]
 
-    def __init__(self, path: str | os.PathLike[str], **searching: Any):
+    def __init__(self, path: str | os.PathLike[str], **searching: Unpack[_arguments.Searching]):
         super().__init__(pathlib.Path(path))
         self._folder = pathlib.Path(path)
         self._searching = searching
@@ -69,7 +72,7 @@ class WarpseekIndex(pt.Artifact, pt.Indexer):
         """For pipelines that end with indexing; ``options`` are those of ``Index.build``."""
         return WarpseekIndexer(self, options)
 
-    def retriever(self, num_results: int = 1000, **options: Any) -> WarpseekRetriever:
+    def retriever(self, num_results: int = 1000, **options: Unpack[_arguments.Batch]) -> WarpseekRetriever:
         """A transformer of queries to results; ``options`` are those of ``Index.search_many``, such as k1, b and mode.
 
         Queries are words; with ``syntax=True`` they are read in the syntax of docs/queries.md.
@@ -131,10 +134,10 @@ class WarpseekRetriever(pt.Transformer):
     All columns are kept, and there are ``docno``, ``score`` and ``rank`` (from 0) besides.
     """
 
-    def __init__(self, index: WarpseekIndex | Index, num_results: int = 1000, options: dict[str, Any] | None = None):
+    def __init__(self, index: WarpseekIndex | Index, num_results: int = 1000, options: _arguments.Batch | None = None):
         self.index = index
         self.num_results = num_results
-        self.options = dict(options or {})
+        self.options: _arguments.Batch = {**(options or {})}
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Results of queries."""
@@ -143,8 +146,8 @@ class WarpseekRetriever(pt.Transformer):
             v.query_frame(extra_columns=["query"], mode="query")
         kept = inp.drop(columns=["docno", "score", "rank"], errors="ignore").reset_index(drop=True)
         index = self.index.open() if isinstance(self.index, WarpseekIndex) else self.index
-        options = {"syntax": False, **self.options}
-        read = _sources.reader(index, options["syntax"])
+        options: _arguments.Batch = {"syntax": False, **self.options}
+        read = _sources.reader(index, bool(options["syntax"]))
         queries = [dict(q) if isinstance(q, dict) else read(q) for q in kept[v.mode]]
         results = index.search_many(queries, self.num_results, **options)
         frame = kept.iloc[results.query_numbers()].reset_index(drop=True)

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::clients::{Server, environment, quietly};
+use crate::skips;
+use crate::steps::Step;
 
 const PACKAGES: [&str; 1] = ["selenium==4.51.0"];
 const SYSTEM_PACKAGES: [&str; 3] = ["chromium", "chromium-driver", "fonts-dejavu-core"];
@@ -11,18 +13,15 @@ const BROWSERS: [&str; 4] =
     ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 const DRIVERS: [&str; 1] = ["chromedriver"];
 
-/// Runs the page's test; without a browser it is skipped, or an error with `require`. Pictures of the page are left in the folder.
-pub(crate) fn run(require: bool, root: &Path, program: &Path, folder: &Path) -> Result<(), String> {
-    eprintln!("\n== the page in a browser");
+/// Runs the page's test, if there is a browser. Pictures of the page are left in the folder.
+pub(crate) fn run(root: &Path, program: &Path, folder: &Path) -> Result<(), String> {
+    const NAME: &str = "the page in a browser";
+    let _step = Step::begin(NAME);
     let tools = environment(&folder.join("browser"), &PACKAGES)
         .and_then(|python| Ok((python, browser_and_driver()?)));
     let (python, (browser, driver)) = match tools {
         Ok(tools) => tools,
-        Err(why) if require => return Err(format!("the page in a browser: {why}")),
-        Err(why) => {
-            eprintln!("skipped: the page in a browser: {why}");
-            return Ok(());
-        }
+        Err(why) => return skips::note(NAME, &why),
     };
     let server = Server::start(program, &folder.join("data"))?;
     let done = Command::new(python)
@@ -31,7 +30,7 @@ pub(crate) fn run(require: bool, root: &Path, program: &Path, folder: &Path) -> 
         .status()
         .map_err(|e| e.to_string())?;
     server.end()?;
-    if done.success() { Ok(()) } else { Err("the page in a browser".into()) }
+    if done.success() { Ok(()) } else { Err(NAME.into()) }
 }
 
 /// Those of the system, which are installed if that is possible.

@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use crate::skips;
+use crate::steps::Step;
+
 /// A script, the packages that it needs, and the name of their environment.
 struct Client {
     environment: &'static str,
@@ -69,8 +72,8 @@ const NODE_PACKAGES: [&str; 4] = [
     "@modelcontextprotocol/sdk@1.32.2",
 ];
 
-/// Runs all clients that are available; with `require`, it is an error if one is not.
-pub(crate) fn run(require: bool, env: &[(&str, &str)]) -> Result<(), String> {
+/// Runs all clients that are available.
+pub(crate) fn run(env: &[(&str, &str)]) -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
     let target = crate::target();
     let environments = target.join("clients");
@@ -87,12 +90,11 @@ pub(crate) fn run(require: bool, env: &[(&str, &str)]) -> Result<(), String> {
     let program = target.join("debug").join("warpseek");
     for client in &CLIENTS {
         let name = format!("clients, {} in {}", client.script, client.environment);
-        eprintln!("\n== {name}");
+        let _step = Step::begin(&name);
         let python = match environment(&environments.join(client.environment), client.packages) {
             Ok(python) => python,
-            Err(why) if require => return Err(format!("{name}: {why}")),
             Err(why) => {
-                eprintln!("skipped: {name}: {why}");
+                skips::note(&name, &why)?;
                 continue;
             }
         };
@@ -100,9 +102,8 @@ pub(crate) fn run(require: bool, env: &[(&str, &str)]) -> Result<(), String> {
         if client.environment == "retrieval" {
             match wheel_file(&python, &environments) {
                 Ok(file) => arguments.push(file),
-                Err(why) if require => return Err(format!("{name}: {why}")),
                 Err(why) => {
-                    eprintln!("skipped: {name}: {why}");
+                    skips::note(&name, &why)?;
                     continue;
                 }
             }
@@ -117,21 +118,16 @@ pub(crate) fn run(require: bool, env: &[(&str, &str)]) -> Result<(), String> {
             return Err(name);
         }
     }
-    node(require, root, &program, environments.join("node"))?;
-    crate::browser::run(require, root, &program, &environments)
+    node(root, &program, environments.join("node"))?;
+    crate::browser::run(root, &program, &environments)
 }
 
 /// Runs the clients of npm.
-fn node(require: bool, root: &Path, program: &Path, folder: PathBuf) -> Result<(), String> {
-    let name = "clients, node.cjs".to_owned();
-    eprintln!("\n== {name}");
-    match npm_environment(&folder, &NODE_PACKAGES) {
-        Ok(()) => {}
-        Err(why) if require => return Err(format!("{name}: {why}")),
-        Err(why) => {
-            eprintln!("skipped: {name}: {why}");
-            return Ok(());
-        }
+fn node(root: &Path, program: &Path, folder: PathBuf) -> Result<(), String> {
+    const NAME: &str = "clients, node.cjs";
+    let _step = Step::begin(NAME);
+    if let Err(why) = npm_environment(&folder, &NODE_PACKAGES) {
+        return skips::note(NAME, &why);
     }
     let server = Server::start(program, &folder.with_file_name("data"))?;
     let script = root.join("crates/server/tests/clients/node.cjs");
@@ -139,7 +135,7 @@ fn node(require: bool, root: &Path, program: &Path, folder: PathBuf) -> Result<(
     server.end()?;
     match done.map_err(|e| e.to_string())?.success() {
         true => Ok(()),
-        false => Err(name),
+        false => Err(NAME.to_owned()),
     }
 }
 
@@ -162,12 +158,21 @@ pub(crate) fn npm_environment(folder: &Path, packages: &[&str]) -> Result<(), St
 
 /// The Python of a virtual environment with these packages, which is made once.
 pub(crate) fn environment(folder: &Path, packages: &[&str]) -> Result<PathBuf, String> {
+    environment_of(Path::new("python3"), folder, packages)
+}
+
+/// The same with a certain Python.
+pub(crate) fn environment_of(
+    from: &Path,
+    folder: &Path,
+    packages: &[&str],
+) -> Result<PathBuf, String> {
     let python = folder.join("bin/python");
     let (stamp, wanted) = (folder.join("packages"), packages.join("\n"));
     if std::fs::read_to_string(&stamp).is_ok_and(|there| there == wanted) {
         return Ok(python);
     }
-    quietly(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
+    quietly(Command::new(from).args(["-m", "venv", "--clear"]).arg(folder))?;
     quietly(
         Command::new(&python)
             .args(["-m", "pip", "install", "-q", "--disable-pip-version-check"])

@@ -4,24 +4,19 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::clients::environment;
-use crate::{run, target};
+use crate::{run, skips, target};
 
 /// What python/cluster and its tests need. The version of Ray is that of its pyproject.toml.
 const PACKAGES: [&str; 3] = ["mypy==2.4.1", "pytest==9.2.0", "ray==2.60.0"];
 
-/// Runs the tests and type checks; with `require`, it is an error if Python or Ray are not available.
-pub(crate) fn tests(require: bool, env: &[(&str, &str)]) -> Result<(), String> {
+/// Runs the tests and type checks, if Python and Ray are available.
+pub(crate) fn tests(env: &[(&str, &str)]) -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
     let (folder, source) = (target().join("cluster"), root.join("python/cluster"));
-    let name = "the Ray driver";
     pinned(&source)?;
     let python = match environment(&folder.join("environment"), &PACKAGES) {
         Ok(python) => python,
-        Err(why) if require => return Err(format!("{name}: {why}")),
-        Err(why) => {
-            eprintln!("\nskipped: {name}, python/cluster: {why}");
-            return Ok(());
-        }
+        Err(why) => return skips::note("the Ray driver, python/cluster", &why),
     };
     // The same features as in tests, so that nothing is compiled twice.
     let mut build = Command::new(env!("CARGO"));
@@ -30,10 +25,8 @@ pub(crate) fn tests(require: bool, env: &[(&str, &str)]) -> Result<(), String> {
     let mut mypy = Command::new(&python);
     mypy.args(["-m", "mypy", "--cache-dir"]).arg(folder.join("mypy"));
     run(mypy.current_dir(&source), "mypy --strict, python/cluster")?;
-    let mut pytest = Command::new(&python);
-    pytest.args(["-m", "pytest", "-q", "-rs", "-x", "-p", "no:cacheprovider"]);
-    pytest.env("PYTHONPATH", &source).env("PYTHONDONTWRITEBYTECODE", "1");
-    pytest.env("WARPSEEK_BIN", target().join("debug").join("warpseek"));
+    let mut pytest = skips::pytest(&python, Some(&source))?;
+    pytest.arg("-x").env("WARPSEEK_BIN", target().join("debug").join("warpseek"));
     run(pytest.current_dir(&source), "pytest, python/cluster")
 }
 

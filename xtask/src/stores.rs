@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::clients::{environment, npm_environment};
-use crate::{cargo, run, target};
+use crate::{cargo, run, skips, target};
 
 /// S3 as a server of this machine.
 const PACKAGES: [&str; 1] = ["moto[server]==5.2.5"];
@@ -12,8 +12,8 @@ const PACKAGES: [&str; 1] = ["moto[server]==5.2.5"];
 /// Azure Blob Storage as such.
 const NODE_PACKAGES: [&str; 1] = ["azurite@3.37.0"];
 
-/// Runs the tests; with `require`, it is an error if the servers are not available.
-pub(crate) fn tests(require: bool, env: &[(&str, &str)]) -> Result<(), String> {
+/// Runs the tests, if the servers are available.
+pub(crate) fn tests(env: &[(&str, &str)]) -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
     let folder = target().join("stores");
     let available = || {
@@ -23,11 +23,7 @@ pub(crate) fn tests(require: bool, env: &[(&str, &str)]) -> Result<(), String> {
     };
     let python = match available() {
         Ok(python) => python,
-        Err(why) if require => return Err(format!("object stores: {why}")),
-        Err(why) => {
-            eprintln!("\nskipped: object stores: {why}");
-            return Ok(());
-        }
+        Err(why) => return skips::note("object stores", &why),
     };
     // All else has the features of tests, so that little is compiled again.
     let features = "warpseek-cli/s3,warpseek-cli/gcs,warpseek-cli/azure";

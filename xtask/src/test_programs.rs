@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use crate::{cargo, cargo_command, target};
+use crate::steps::Step;
+use crate::{cargo, cargo_command, skips, target};
 
 /// Programs that take longest, which begin first, so that none of them runs alone in the end.
 const LONG: [&str; 6] = ["on_demand", "conformance", "devices", "gpu", "cli", "cohort"];
@@ -68,7 +69,7 @@ impl Program {
         let told = |e: std::io::Error| format!("{}: {e}", log.display());
         let output = File::create(log).map_err(told)?;
         // A group of its own: with it go the servers that it may have started.
-        let process = Command::new(&self.file)
+        let process = skips::collect(&mut Command::new(&self.file))
             .current_dir(&self.folder)
             .env("CARGO_MANIFEST_DIR", &self.folder)
             .env("RUST_TEST_THREADS", cores().min(THREADS).to_string())
@@ -109,13 +110,9 @@ pub(crate) fn run(env: &[(&str, &str)]) -> Result<(), String> {
     programs.sort_by_key(|program| !program.is_long());
     let logs = target().join("tests");
     fs::create_dir_all(&logs).map_err(|e| format!("{}: {e}", logs.display()))?;
-    let start = Instant::now();
-    let count = programs.len();
-    let at_once = cores();
-    eprintln!(
-        "\n== {count} programs with tests, {at_once} at once; what they say is in {}",
-        logs.display()
-    );
+    let (count, at_once) = (programs.len(), cores());
+    let step = Step::begin(format!("{count} programs with tests, {at_once} at once"));
+    eprintln!("what they say is in {}", logs.display());
     let waiting = Mutex::new(VecDeque::from(programs));
     let failed = Mutex::new(Vec::new());
     // Programs are counted, not threads: a poisoned lock means that another worker has panicked.
@@ -141,7 +138,7 @@ pub(crate) fn run(env: &[(&str, &str)]) -> Result<(), String> {
             });
         }
     });
-    eprintln!("== {:.0} s", start.elapsed().as_secs_f64());
+    drop(step);
     let mut failed = failed.into_inner().map_err(|e| e.to_string())?;
     failed.extend(cargo(&["test", "--workspace", "--locked", "--doc"], env).err());
     match failed.is_empty() {
@@ -158,8 +155,7 @@ fn cores() -> usize {
 fn build(env: &[(&str, &str)]) -> Result<Vec<Program>, String> {
     let args = ["test", "--workspace", "--locked", "--no-run"];
     let name = format!("cargo {}", args.join(" "));
-    eprintln!("\n== {name}");
-    let start = Instant::now();
+    let step = Step::begin(&name);
     let output = cargo_command()
         .args(args)
         .arg("--message-format=json-render-diagnostics")
@@ -167,7 +163,7 @@ fn build(env: &[(&str, &str)]) -> Result<Vec<Program>, String> {
         .stderr(Stdio::inherit())
         .output()
         .map_err(|e| format!("{name}: {e}"))?;
-    eprintln!("== {:.0} s", start.elapsed().as_secs_f64());
+    drop(step);
     if !output.status.success() {
         return Err(name);
     }

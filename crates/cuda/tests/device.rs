@@ -8,6 +8,7 @@ use support::{devices, devices_within, on_gpu};
 use warpseek_cuda::kernels::copy::{self, Copy};
 use warpseek_cuda::kernels::scan::Scan;
 use warpseek_cuda::{Args, Device, DeviceError, Grid, Source, Stream, Uploader};
+use warpseek_testkit::skips::elsewhere;
 
 #[test]
 fn devices_describe_themselves() {
@@ -234,8 +235,7 @@ fn launches_are_checked() {
 #[test]
 fn missing_sources_are_reported() {
     if on_gpu() {
-        println!("skipped on a GPU: the emulator's list of sources");
-        return;
+        return elsewhere("sources that are missing", "a GPU has no list of them");
     }
     const NONE: Source = Source { name: "nowhere", text: "", headers: &[] };
     let error = devices()[0].kernel(&NONE, "x").unwrap_err();
@@ -245,8 +245,7 @@ fn missing_sources_are_reported() {
 #[test]
 fn kernels_that_do_not_compile_are_reported() {
     if !on_gpu() {
-        println!("skipped on the emulator: errors of NVRTC");
-        return;
+        return elsewhere("errors of NVRTC", "the emulator does not compile kernels");
     }
     const BAD: Source = Source { name: "bad", text: "this is no C++", headers: &[] };
     let error = devices()[0].kernel(&BAD, "x").unwrap_err();

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use warpseek_eval::{Measure, Options, Qrels, Run, evaluate};
+use warpseek_testkit::collections;
 
 /// Both sides add the same terms in the same order, so only `log2` may differ in its last bit.
 const TOLERANCE: f64 = 1e-9;
@@ -65,21 +66,13 @@ fn synthetic_case_agrees_with_trec_eval() {
     check("synthetic", &qrels, &run, &expected);
 }
 
-/// The shared collections are not part of the repository. Missing ones are reported by name and
-/// skipped.
 #[test]
 fn collections_agree_with_trec_eval() {
-    let collections =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/collections");
     let expected: BTreeMap<String, Expected> = read_json(&golden("collections.json"));
-    for (name, expected) in &expected {
-        let path = collections.join(name).join("qrels.tsv");
-        if !path.exists() {
-            eprintln!("skipped: collection {name} is not in shared/data/collections");
-            continue;
-        }
-        let qrels = Qrels::read(path).unwrap();
-        check(name, &qrels, &pseudo_run(&qrels), expected);
+    assert!(expected.keys().all(|name| collections::NAMES.contains(&name.as_str())));
+    for collection in collections::present() {
+        let qrels = Qrels::read(collection.qrels()).unwrap();
+        check(collection.name, &qrels, &pseudo_run(&qrels), &expected[collection.name]);
     }
 }
 

@@ -15,6 +15,7 @@ use warpseek_exec_gpu::{GpuEngine, Settings};
 use warpseek_exec_gpu_papers::kernels::cohort::shared_bytes;
 use warpseek_exec_gpu_papers::{CohortEngine, CohortSettings};
 use warpseek_index::Snapshot;
+use warpseek_testkit::skips::elsewhere;
 use warpseek_testkit::{Doc, Fixture, Search, answers, conformance, expected, plans};
 
 /// Tiles so small that small indexes have many of them.
@@ -146,7 +147,7 @@ fn more_terms_than_sums_have_room_for() {
 #[test]
 fn more_short_lists_than_shared_memory_has_room_for() {
     if on_gpu() {
-        return println!("SKIPPED: a GPU has the shared memory it has");
+        return elsewhere("less shared memory", "a GPU has what it has");
     }
     let words: Vec<String> = (0..10_000).map(|i| format!("w{i}")).collect();
     // The first words are in every document, the others in one of the first documents.

@@ -1,4 +1,15 @@
-//! What one posting contributes to a score. It is computed only here.
+//! What one posting contributes to a score. This is the definition; engines and tools call it, or repeat it where they must:
+//!
+//! | what | where |
+//! |---|---|
+//! | the saturation itself, which an index of impacts needs too; the cosine | `warpseek_core::saturation`, `warpseek_core::cosine`, which this calls |
+//! | a block of postings in vectors | exec-cpu `simd/x86.rs` (AVX-512, AVX2) and `simd/neon.rs` |
+//! | values of the lists on a GPU | exec-gpu `kernels/common/valuer.cuh` |
+//! | values of lists that stay compressed | exec-gpu-papers `kernels/common/values.cuh` |
+//! | weights of terms in documents | build-gpu `kernels/weigh/kernel.cu` |
+//! | weight times value in whole units | exec-cpu `simd/x86.rs`, exec-gpu `kernels/common/tiles.cuh` |
+//!
+//! The test `formula` of the crate `warpseek` compares all of them, bit for bit. A change here is one there, and a new place gets its line here and its part of that test.
 
 use std::sync::Arc;
 

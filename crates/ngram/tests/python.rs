@@ -5,7 +5,6 @@
 mod common;
 
 use std::io::Write;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::{Alphabet, Indexed, best, cut};
@@ -13,7 +12,8 @@ use serde_json::json;
 use warpseek_core::Hit;
 use warpseek_exec::{Context, Coverage};
 use warpseek_ngram::{Algorithm, Misses, oracle};
-use warpseek_testkit::Random;
+use warpseek_testkit::skips::skipped;
+use warpseek_testkit::{Random, collections};
 use warpseek_text::GramConfig;
 
 /// Reads n, the words of a segment, texts and queries, and prints the hits of each query. The functions of the definition take n and the
@@ -30,15 +30,15 @@ oracle.score.__defaults__ = (words,)
 json.dump([oracle.search(query, case['texts'], misses) for query, misses in case['queries']], sys.stdout)
 ";
 
-/// The hits that Python finds; `None` if Python or the definition is missing, which is reported.
+/// The hits that Python finds; `None` if Python or the definition is missing, so that the test is skipped.
 fn by_python(
     grams: &GramConfig,
     texts: &[String],
     queries: &[(String, u32)],
 ) -> Option<Vec<Vec<Hit>>> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/ngram");
+    let dir = collections::shared().join("ngram");
     if !dir.join("oracle.py").exists() {
-        eprintln!("skipped: the definition in Python, {}, is missing", dir.display());
+        skipped("the definition in Python", "../shared/ngram/oracle.py is not there");
         return None;
     }
     let case = json!({
@@ -55,7 +55,7 @@ fn by_python(
         .stdout(Stdio::piped())
         .spawn();
     let Ok(mut python) = started else {
-        eprintln!("skipped: there is no python3 to run the definition in Python");
+        skipped("the definition in Python", "there is no python3 to run it");
         return None;
     };
     python.stdin.take().unwrap().write_all(case.to_string().as_bytes()).unwrap();

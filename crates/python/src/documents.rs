@@ -83,7 +83,12 @@ impl Fields {
                 Ok(text) => document.text = text.to_cow()?.into_owned(),
                 Err(_) => return self.keep(document, key, value),
             },
-            "vector" => document.vector = Some(weights(value.cast::<PyDict>()?)?),
+            "vector" => {
+                let dict = value.cast::<PyDict>().map_err(|_| {
+                    PyTypeError::new_err("a vector is a dict of tokens and weights")
+                })?;
+                document.vector = Some(weights(dict)?);
+            }
             key => return self.keep(document, key, value),
         }
         Ok(())
@@ -113,13 +118,18 @@ pub(crate) fn weights(dict: &Bound<'_, PyDict>) -> PyResult<Vec<(String, f64)>> 
     for (token, weight) in dict {
         let weight = match weight.cast::<PyFloat>() {
             Ok(weight) => weight.value(),
-            Err(_) => weight.extract()?,
+            Err(_) => weight.extract().map_err(|_| not_a_weight(&token, &weight))?,
         };
         if weight != 0.0 {
             weights.push((id(&token)?, weight));
         }
     }
     Ok(weights)
+}
+
+fn not_a_weight(token: &Bound<'_, PyAny>, weight: &Bound<'_, PyAny>) -> PyErr {
+    let kind = weight.get_type();
+    PyTypeError::new_err(format!("the weight of {token:?} is a number, not of type {kind:?}"))
 }
 
 /// What the builder is sent.
@@ -286,8 +296,11 @@ impl Rows {
             return bad("its rows do not cover its values");
         }
         let most = self.tokens.as_ref().map_or(i64::MAX, |tokens| tokens.len() as i64);
-        match self.columns.iter().find(|&&column| !(0..most).contains(&column)) {
-            Some(column) => bad(&format!("there is no token for column {column}")),
+        match self.columns.iter().max().filter(|&&column| column >= most) {
+            Some(column) => Err(Failure::Argument(format!(
+                "vocabulary has {most} tokens, and the matrix has weights in column {column}; give a token for each column"
+            ))),
+            None if self.columns.iter().any(|&column| column < 0) => bad("a column is negative"),
             None => Ok(self),
         }
     }

@@ -105,6 +105,10 @@ fn in_python(error: &Error) -> String {
         error => error.to_string(),
     };
     let words = [
+        (
+            "the id is empty; give each record an id of at least one character",
+            "it has no id, or an empty one; give each document an \"id\", or name the field that has it with id_field",
+        ),
         ("`--on-error skip`", "on_error=\"skip\""),
         ("`--positions`", "positions=True"),
         ("`--norms`", "norms=True"),

@@ -3,6 +3,7 @@
 //! What users see is written in Python (python/warpseek) on top of the few classes and functions of this module.
 
 mod arrow;
+mod bm25s;
 mod build;
 mod column;
 mod describe;
@@ -26,6 +27,8 @@ use pyo3::prelude::*;
 mod _warpseek {
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use crate::bm25s::retrieve_tokens;
     #[pymodule_export]
     use crate::build::{build_documents, build_files, build_rows};
     #[pymodule_export]

@@ -339,6 +339,10 @@ pub(crate) fn names(option: &str) -> PyResult<Vec<&'static str>> {
         "measure" => warpseek::eval::Measure::KNOWN.to_vec(),
         "mode" => Mode::NAMES.to_vec(),
         "ranking" => RankingFunction::NAMES.to_vec(),
-        _ => return Err(Failure::Argument(format!("there are no names for `{option}`")).into()),
+        _ => {
+            let known = "algorithm, analyzer, codec, format, measure, mode, ranking";
+            let what = format!("there are no names for `{option}`; there are some for {known}");
+            return Err(Failure::Argument(what).into());
+        }
     })
 }

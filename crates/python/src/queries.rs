@@ -77,7 +77,7 @@ fn listed<'py>(queries: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 }
 
 /// An exception about one of several queries, which says which.
-fn numbered(py: Python<'_>, failure: Failure, number: usize) -> Failure {
+pub(crate) fn numbered(py: Python<'_>, failure: Failure, number: usize) -> Failure {
     let Failure::Python(error) = failure else { return failure };
     let told = format!("query {number}: {}", error.value(py));
     match () {

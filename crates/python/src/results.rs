@@ -67,7 +67,7 @@ impl NativeResults {
     fn batch(&self) -> Result<RecordBatch> {
         let (mut queries, mut ranks) =
             (Vec::with_capacity(self.docs.len()), Vec::with_capacity(self.docs.len()));
-        for query in 0..self.__len__() {
+        for query in 0..self.queries() {
             let hits = self.range(query).len();
             queries.extend(std::iter::repeat_n(query as i64, hits));
             ranks.extend(0..hits as i64);
@@ -83,7 +83,7 @@ impl NativeResults {
     }
 
     fn check_queries(&self, ids: &[String]) -> Result<()> {
-        let queries = self.__len__();
+        let queries = self.queries();
         match ids.len() == queries {
             true => Ok(()),
             false => Err(Failure::Argument(format!(
@@ -91,6 +91,21 @@ impl NativeResults {
                 ids.len()
             ))),
         }
+    }
+
+    /// How many queries there are.
+    pub(crate) fn queries(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// Numbers of documents and scores of the hits of a query.
+    pub(crate) fn hits(&self, query: usize) -> impl Iterator<Item = (u32, f64)> {
+        self.range(query).map(|i| (self.docs[i], self.scores[i]))
+    }
+
+    /// The first error of a query, if there is any.
+    pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.errors.first().map_or(Ok(()), |(_, error)| Err(error.clone_ref(py)))
     }
 
     fn range(&self, query: usize) -> std::ops::Range<usize> {
@@ -102,7 +117,7 @@ impl NativeResults {
 impl NativeResults {
     /// The number of queries.
     fn __len__(&self) -> usize {
-        self.offsets.len() - 1
+        self.queries()
     }
 
     fn offsets(&self) -> NativeColumn {

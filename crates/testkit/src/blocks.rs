@@ -113,6 +113,7 @@ pub fn check_random_lists(make: impl MakeEngine) {
 }
 
 /// The lists of the shared collections, with the collections' own queries.
+#[track_caller]
 pub fn check_real_lists(make: impl MakeEngine) {
     for collection in collections::present() {
         let dir = tempfile::tempdir().unwrap();

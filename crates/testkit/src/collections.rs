@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::skips::skipped;
+
 /// Names of the collections.
 pub const NAMES: [&str; 3] = ["cacm", "cranfield", "scifact"];
 
@@ -34,17 +36,32 @@ impl Collection {
     }
 }
 
-/// The collections that are present. Missing ones are reported on standard error, so that no test
-/// is skipped silently.
+/// The folder beside the repository with what is not ours to publish.
+pub fn shared() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared")
+}
+
+/// The collections that are present. Those that are not are skipped, by name.
+#[track_caller]
 pub fn present() -> Vec<Collection> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/collections");
-    let find = |name: &'static str| {
-        let found = Collection { name, dir: root.join(name) };
-        if found.corpus().exists() {
-            return Some(found);
-        }
-        eprintln!("skipped: collection `{name}` is missing");
-        None
-    };
-    NAMES.into_iter().filter_map(find).collect()
+    let mut present = Vec::new();
+    for name in NAMES {
+        present.extend(find(name));
+    }
+    present
+}
+
+/// A collection; without it, its part of a test is skipped.
+#[track_caller]
+pub fn find(name: &'static str) -> Option<Collection> {
+    let dir = shared().join("data/collections").join(name);
+    let found = Collection { name, dir };
+    if found.corpus().exists() {
+        return Some(found);
+    }
+    skipped(
+        format!("the collection {name}"),
+        format!("../shared/data/collections/{name} is not there"),
+    );
+    None
 }

@@ -18,6 +18,7 @@ use crate::fixture::{Fixture, build_config, orders};
 use crate::generator;
 use crate::random::Random;
 use crate::search::{Search, answers, expected, plans};
+use crate::skips::elsewhere;
 use crate::trees::TreeSearch;
 
 /// The number of random cases per run.
@@ -112,12 +113,16 @@ pub fn check_fixed_cases(make: impl MakeEngine, (part, parts): Part) {
 }
 
 /// Queries of as many terms as there can be. An engine may have no room for them, and must say so; that is reported by name, as is that a slow one does without.
+#[track_caller]
 pub fn check_most_terms(make: impl MakeEngine, (_, parts): Part) {
     let (fixture, searches) = most_terms();
     let snapshot = fixture.snapshot();
     if parts > 1 {
         let name = make(snapshot, 1).name();
-        return println!("SKIPPED: {name}, most terms: it takes too long for a part of the cases");
+        return elsewhere(
+            format!("{name}, most terms"),
+            "it takes too long for a part of the cases",
+        );
     }
     let plans = plans(&snapshot, &searches);
     let expected = expected(&snapshot, &plans);
@@ -194,6 +199,7 @@ pub fn part_of(part: u32, parts: u32) -> Part {
 }
 
 /// Checks the shared collections with all their queries.
+#[track_caller]
 pub fn check_collections(make: impl MakeEngine) {
     let rankings = ["bm25", "okapi", "wakatsuki", "cosine"]
         .map(|name| Ranking { function: name.parse().unwrap(), static_weight: 0.0 });

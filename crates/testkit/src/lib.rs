@@ -18,6 +18,7 @@ mod oracle;
 pub mod phrases;
 mod random;
 mod search;
+pub mod skips;
 mod trees;
 
 pub use document::Doc;

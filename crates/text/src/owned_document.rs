@@ -102,10 +102,24 @@ impl OwnedDocument {
             None => Ok(()),
             Some(name) => Err(RecordErrorKind::BadField {
                 field: name.to_owned(),
-                reason: "a further field has a name with a meaning of its own; rename it"
-                    .to_owned(),
+                reason: match (name, kind(&self.fields[name])) {
+                    ("title" | "text", Some(kind)) => format!("found {kind}, expected a string"),
+                    _ => "a further field has a name with a meaning of its own; rename it".into(),
+                },
             }),
         }
+    }
+}
+
+/// What a value is, if it is no string.
+fn kind(value: &Value) -> Option<&'static str> {
+    match value {
+        Value::Null => Some("null"),
+        Value::Bool(_) => Some("a boolean"),
+        Value::Number(_) => Some("a number"),
+        Value::String(_) => None,
+        Value::Array(_) => Some("an array"),
+        Value::Object(_) => Some("an object"),
     }
 }
 

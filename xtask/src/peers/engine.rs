@@ -1,7 +1,7 @@
 //! How warpseek and the other engines are built, run and timed. All of them are separate programs;
 //! nothing here links to them.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -184,6 +184,9 @@ pub(super) enum Peer {
     Bm25s,
 }
 
+/// Where the source archive of Pyserini has Lucene 10; LUCENE10_JAR may name other jars.
+const LUCENE10_JARS: &str = "pyserini-2.4.0/pyserini/resources/jars";
+
 /// Words with fewer documents than this do not take part in Lucene's bisection.
 const BP_LEAST_DOCUMENTS: &str = "64";
 
@@ -227,7 +230,8 @@ impl Peer {
             }
             Peer::Lucene10 | Peer::Lucene10Bp => vec![
                 ("jdk-25/jdk, or LUCENE10_JDK", lucene10_jdk(home).is_some()),
-                ("lucene-10.jar, or LUCENE10_JAR", lucene10_jar(options).is_some()),
+                (LUCENE10_JARS, lucene10_jars(home).is_some()),
+                ("lucene-misc in LUCENE10_JAR", self == Peer::Lucene10 || lucene10_reorders(home)),
             ],
             Peer::Pisa => {
                 vec![("pyterrier_pisa", package("pyterrier_pisa")), ("numba", package("numba"))]
@@ -261,7 +265,7 @@ impl Peer {
             Peer::Lucene10 | Peer::Lucene10Bp => {
                 let mut command = program(peers.join("lucene10/run_lucene10.sh"));
                 lucene10_jdk(home).map(|jdk| command.env("LUCENE10_JDK", jdk));
-                lucene10_jar(options).map(|jar| command.env("LUCENE10_JAR", jar));
+                lucene10_jars(home).map(|jars| command.env("LUCENE10_JAR", jars));
                 command
             }
             Peer::Pisa => script("run_pisa.py"),
@@ -355,12 +359,23 @@ fn lucene10_jdk(home: &Path) -> Option<PathBuf> {
     found.into_iter().find(|jdk| jdk.join("bin/java").exists())
 }
 
-/// Its classes; the folder of the runners may have them.
-fn lucene10_jar(options: &Options) -> Option<PathBuf> {
-    let given = std::env::var_os("LUCENE10_JAR").map(PathBuf::from);
-    let (home, peers) = (options.home.join("lucene-10.jar"), &options.peers);
-    let found = given.into_iter().chain([home, peers.join("lucene10/lucene-10.jar")]);
-    found.into_iter().find(|jar| jar.exists())
+/// Its class path: that of the variable, which may name several jars, or the jar of Pyserini's source archive.
+fn lucene10_jars(home: &Path) -> Option<OsString> {
+    if let Some(given) = std::env::var_os("LUCENE10_JAR").filter(|given| !given.is_empty()) {
+        return std::env::split_paths(&given).all(|jar| jar.exists()).then_some(given);
+    }
+    let jars = fs::read_dir(home.join(LUCENE10_JARS)).ok()?;
+    let is_fat = |name: &str| name.starts_with("anserini-") && name.ends_with("-fatjar.jar");
+    let fat = |jar: &PathBuf| jar.file_name().and_then(OsStr::to_str).is_some_and(is_fat);
+    jars.flatten().map(|jar| jar.path()).find(fat).map(PathBuf::into_os_string)
+}
+
+/// Whether the class path has what reorders documents, which is in `lucene-misc` and not in Pyserini's jar.
+fn lucene10_reorders(home: &Path) -> bool {
+    let (Some(jdk), Some(jars)) = (lucene10_jdk(home), lucene10_jars(home)) else { return false };
+    let mut look = Command::new(jdk.join("bin/javap"));
+    look.arg("-cp").arg(jars).arg("org.apache.lucene.misc.index.BPIndexReorderer");
+    look.output().is_ok_and(|output| output.status.success())
 }
 
 /// A program on the core that measurements are to run on, if there is one.
@@ -485,6 +500,23 @@ mod tests {
         for peer in Peer::ALL {
             assert!(peer.missing(&options).is_some(), "{peer:?}");
         }
+    }
+
+    #[test]
+    fn lucene_10_is_the_jar_of_pyserini() {
+        let home = std::env::temp_dir().join(format!("warpseek-peers-{}", std::process::id()));
+        let jars = home.join(LUCENE10_JARS);
+        fs::create_dir_all(&jars).unwrap();
+        fs::write(jars.join("anserini-2.3.0.jar"), "").unwrap();
+        let found = || lucene10_jars(&home).map(PathBuf::from);
+        if std::env::var_os("LUCENE10_JAR").is_none() {
+            assert_eq!(found(), None);
+            let fat = jars.join("anserini-2.3.0-fatjar.jar");
+            fs::write(&fat, "").unwrap();
+            assert_eq!(found(), Some(fat));
+        }
+        assert!(!lucene10_reorders(&home));
+        fs::remove_dir_all(home).unwrap();
     }
 
     #[test]

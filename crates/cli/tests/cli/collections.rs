@@ -1,17 +1,13 @@
 //! The shared test collections, if they are present: with default settings, searches reach the expected effectiveness.
 
-use std::path::Path;
+use warpseek_testkit::collections;
 
 use crate::support::Space;
 
-fn check(name: &str, measure: &str, least: f64) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let dir = root.join("../shared/data/collections").join(name);
-    if !dir.join("corpus.jsonl").exists() {
-        eprintln!("skipped: collection {name} is not here");
-        return;
-    }
-    let dir = dir.canonicalize().unwrap();
+#[track_caller]
+fn check(name: &'static str, measure: &str, least: f64) {
+    let Some(collection) = collections::find(name) else { return };
+    let dir = collection.dir.canonicalize().unwrap();
     let file = |file: &str| dir.join(file).to_str().unwrap().to_owned();
     let space = Space::new();
     space.args(&["index", &file("corpus.jsonl"), "-o", "idx", "-q"]).ok();

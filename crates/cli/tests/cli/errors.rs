@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use warpseek_testkit::skips::elsewhere;
+
 use crate::support::Space;
 
 const DOCS: &str = "{\"id\":\"a\",\"text\":\"apple pie\"}\n{\"id\":\"b\",\"text\":\"banana\"}\n";
@@ -307,8 +309,7 @@ fn searching_a_damaged_index_is_an_error() {
 #[test]
 fn a_server_without_its_gpu_does_not_start() {
     if std::path::Path::new("/proc/driver/nvidia").exists() {
-        eprintln!("skipped: this machine has a GPU");
-        return;
+        return elsewhere("a server without its GPU", "this machine has a GPU");
     }
     let space = Space::new();
     space.run("serve data --listen 127.0.0.1:0 --device cuda").fails(2, &["device cuda", "NVIDIA"]);

@@ -3,6 +3,8 @@
 
 use std::process::Command;
 
+use warpseek_testkit::skips::elsewhere;
+
 use crate::support::{Done, Space};
 
 /// A directory whose programs find the emulator when they look for a GPU, with queries and a small index.
@@ -153,7 +155,7 @@ fn failures_are_errors_with_cuda_and_the_cpu_answers_with_auto() {
     ] {
         let line = "run idx --queries q.tsv -k 20 --gpu-from 0 --device";
         if variable == "LD_LIBRARY_PATH" && machine.0.run("devices").out.contains("GPU 0") {
-            println!("skipped: no driver, since this machine has one");
+            elsewhere("a machine without a driver", "this machine has one");
             continue;
         }
         let run = |device: &str| {

@@ -2,6 +2,8 @@
 
 use std::process::{Command, Stdio};
 
+use warpseek_testkit::skips::skipped;
+
 use crate::support::Space;
 
 const ESCAPE: char = '\u{1b}';
@@ -118,8 +120,7 @@ fn on_terminal(space: &Space, line: &str, environment: &[(&str, &str)]) -> Strin
 #[test]
 fn terminals_get_colours_unless_told_otherwise() {
     if Command::new("script").arg("--version").output().is_err() {
-        eprintln!("skipped: there is no script(1) to make a terminal");
-        return;
+        return skipped("colours on a terminal", "there is no script(1) to make one");
     }
     let space = long_lines();
     for line in ["search idx index", "verify idx", "inspect idx", "search nowhere index"] {

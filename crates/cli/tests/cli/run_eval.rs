@@ -1,5 +1,7 @@
 //! `run` and `eval`.
 
+use warpseek_testkit::skips::skipped;
+
 use crate::support::{ALGORITHMS, Space};
 
 const DOCS: &str = "\
@@ -119,8 +121,7 @@ fn a_reader_that_goes_away_is_not_a_failure() {
 #[test]
 fn a_full_disk_is_a_failure() {
     if !std::path::Path::new("/dev/full").exists() {
-        eprintln!("skipped: there is no /dev/full");
-        return;
+        return skipped("a full disk", "there is no /dev/full");
     }
     let space = fruit();
     for verb in

@@ -1,10 +1,11 @@
-//! A full disk. It needs a small file system, which only root can mount; elsewhere the test says that it was skipped.
+//! A full disk. It needs a small file system, which only root can mount; elsewhere the test is skipped.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use warpseek::Index;
 use warpseek_collection::{CollectionError, shard_folder};
+use warpseek_testkit::skips::skipped;
 
 use crate::{Space, lines};
 
@@ -37,8 +38,7 @@ fn a_full_disk_leaves_the_old_version() {
     let small = match Small::mount(&cache, "256k") {
         Ok(small) => small,
         Err(why) => {
-            eprintln!("skipped: a_full_disk_leaves_the_old_version: no small file system: {why}");
-            return;
+            return skipped("a full disk", format!("no small file system can be mounted: {why}"));
         }
     };
     let collection = space.collection();

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use warpseek_core::Score;
 use warpseek_core::limits::BLOCK;
+use warpseek_core::saturation;
 use warpseek_exec::Formula;
 
 /// Scores by `weight * (1 / (1 + factor * (1 / freq)))`; false if the CPU has no suitable instructions.
@@ -295,7 +296,7 @@ pub(super) unsafe fn avx2(
         }
     }
     for i in whole..docs.len() {
-        let value = 1.0 / (1.0 + factors[docs[i] as usize] * (1.0 / freqs[i] as f32));
+        let value = saturation::value(freqs[i], factors[docs[i] as usize]);
         out[i] = Formula::units(weight, value);
     }
 }

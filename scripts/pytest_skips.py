@@ -1,0 +1,21 @@
+"""A plugin of pytest: tests that are skipped are named in the file that `cargo xtask` collects, beside those of Rust."""
+
+import os
+
+
+def pytest_runtest_logreport(report):
+    _note(report)
+
+
+def pytest_collectreport(report):
+    _note(report)
+
+
+def _note(report):
+    file = os.environ.get("WARPSEEK_SKIPS")
+    # A test that is expected to fail is no test that is missing.
+    if not file or not report.skipped or hasattr(report, "wasxfail"):
+        return
+    why = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    with open(file, "a", encoding="utf-8") as lines:
+        lines.write(" ".join(f"skipped: {report.nodeid}: {why.removeprefix('Skipped: ')}".split()) + "\n")
