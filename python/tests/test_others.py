@@ -230,6 +230,13 @@ def test_evaluation_refuses_what_it_cannot_judge():
         warpseek.evaluate({"q": {"d": float("nan")}}, {"q": {"d": 1}})
     with pytest.raises(warpseek.EvaluationError):
         warpseek.evaluate("/nowhere", {})
-    answered = warpseek.evaluate({"q": {"d": 1.0}}, {"q": {"d": 1}, "p": {"d": 1}}, ["mrr"])
-    assert answered == {"mrr": 0.5} and answered.per_query["p"] == {"mrr": 0.0}
-    assert warpseek.evaluate({"q": {"d": 1.0}}, {"q": {"d": 1}, "p": {"d": 1}}, ["mrr"], complete=False)["mrr"] == 1.0
+
+
+def test_evaluation_ignores_missing_queries_as_trec_eval_does_and_says_so():
+    run, qrels = {"q": {"d": 1.0}, "r": {"d": 1.0}}, {"q": {"d": 1}, "p": {"d": 1}}
+    with pytest.warns(UserWarning, match="1 of 2 judged queries have no hits"):
+        answered = warpseek.evaluate(run, qrels, ["mrr"])
+    assert answered == {"mrr": 1.0} and (answered.queries, answered.missing, answered.unjudged) == (1, 1, 1)
+    complete = warpseek.evaluate(run, qrels, ["mrr"], complete=True)
+    assert complete == {"mrr": 0.5} and complete.per_query["p"] == {"mrr": 0.0}
+    assert (complete.queries, complete.missing) == (2, 1)

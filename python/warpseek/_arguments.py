@@ -302,6 +302,13 @@ ASKING: Dict[str, Check] = {
     "threads": optional(whole(1, 1024)),
 }
 
+#: What fields of documents are called.
+FIELDS: Dict[str, Check] = {
+    "id_field": optional(text),
+    "title_field": optional(text),
+    "text_fields": lambda name, value: [value] if isinstance(value, str) else strings(name, value),
+}
+
 BUILDING: Dict[str, Check] = {
     "analyzer": optional(text),
     "codec": optional(text),
@@ -318,6 +325,7 @@ BUILDING: Dict[str, Check] = {
     "static_field": optional(text),
     "vector_scale": whole(most=_U32),
     "format": optional(text),
+    **FIELDS,
     "on_error": text,
     "overwrite": flag,
     "threads": optional(whole(1, 1024)),

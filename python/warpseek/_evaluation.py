@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any, Iterable, Mapping
 
 from warpseek import _arguments, _warpseek
@@ -15,6 +16,10 @@ class Evaluation(dict[str, float]):
     per_query: dict[str, dict[str, float]]
     #: How many queries count.
     queries: int
+    #: How many judged queries have no hits in the run. They count only if the evaluation is complete.
+    missing: int
+    #: How many queries of the run have no judgements. They never count.
+    unjudged: int
 
     def _repr_html_(self) -> str:
         rows = "".join(f"<tr><td>{name}</td><td>{value:.4f}</td></tr>" for name, value in self.items())
@@ -26,7 +31,7 @@ def evaluate(
     qrels: Any,
     measures: Iterable[str] = ("ndcg@10", "map", "recall@100"),
     *,
-    complete: bool = True,
+    complete: bool = False,
 ) -> Evaluation:
     """Judges a run, as trec_eval does.
 
@@ -35,18 +40,24 @@ def evaluate(
     ir_measures (``query_id doc_id score`` or ``relevance``) or of PyTerrier (``qid docno score`` or ``label``).
 
     :param measures: some of ``names("measure")``, such as ``ndcg@10``
-    :param complete: whether judged queries without hits count as 0 (``trec_eval -c``)
+    Measures are means over the queries that have both judgements and hits, as in trec_eval without ``-c``. If judged queries
+    have no hits, a warning says how many, and so does ``missing`` of the result.
+
+    :param complete: whether judged queries without hits count as 0 (``trec_eval -c``), which compares systems fairly
 
     >>> evaluate({"q": {"a": 2.0, "b": 1.0}}, {"q": {"b": 1}}, ["mrr", "p@1"])
     {'mrr': 0.5, 'p@1': 0.0}
     """
     names = _arguments.strings("measures", measures)
-    means, per_query, queries = _warpseek.evaluate(
+    means, per_query, queries, missing, unjudged = _warpseek.evaluate(
         as_qrels(qrels), as_run(run), names, complete
     )
     evaluation = Evaluation(zip(names, means))
     evaluation.per_query = {query: dict(zip(names, values)) for query, values in per_query.items()}
-    evaluation.queries = queries
+    evaluation.queries, evaluation.missing, evaluation.unjudged = queries, missing, unjudged
+    if missing and not complete:
+        told = f"{missing} of {missing + queries} judged queries have no hits in the run and do not count"
+        warnings.warn(f"{told}; complete=True counts them as 0", stacklevel=2)
     return evaluation
 
 

@@ -11,6 +11,7 @@ from warpseek import _arguments, _sources, _warpseek
 from warpseek._hits import Hits, Results
 from warpseek._ngrams import NgramHits
 from warpseek._progress import Bar
+from warpseek.errors import OptionsError
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -48,6 +49,8 @@ class Index:
         path: str | os.PathLike[str] | None = None,
         *,
         id_field: str | None = None,
+        title_field: str | None = None,
+        text_fields: str | Sequence[str] = (),
         analyzer: _arguments.AnalyzerName = "english",
         codec: _arguments.CodecName | None = None,
         store: _arguments.Store = "all",
@@ -75,12 +78,15 @@ class Index:
     ) -> Index:
         """Makes an index of documents and opens it.
 
-        ``source`` is a path (JSONL, TSV, TREC files or a directory of text), several paths, an iterable of dicts with
+        ``source`` is a path (JSONL, CSV, TSV, Parquet or TREC files, or a directory), several paths (a list of strings that
+        all end as such files do is one of paths), an iterable of dicts with
         ``id`` and ``text`` (or of strings, or of pairs of id and text), a data frame of pandas or polars, an Arrow table,
         a dataset of ir_datasets, or a sparse matrix of SciPy. With ``vectors=True`` the dicts are tokens with weights.
         Without ``path`` the index is in a temporary directory, which is removed when the index is closed.
 
-        :param id_field: the field with the id; by default ``id``, ``docno``, ``doc_id``, ``docid`` or ``_id``
+        :param id_field: the field with the id; by default ``id``, ``docno``, ``doc_id``, ``docid`` or ``_id``, in files ``id`` or ``_id``
+        :param title_field: the field with the title, by default ``title``; dots lead into dicts
+        :param text_fields: the fields that together are the text, by default ``text``, or ``contents`` if there is no ``text``
         :param analyzer: one of ``names("analyzer")``
         :param codec: one of ``names("codec")``
         :param store: ``"all"``, or ``"ids"`` for a smaller index that shows no text
@@ -125,6 +131,9 @@ class Index:
             "static_field": static_field,
             "vector_scale": vector_scale,
             "format": format,
+            "id_field": id_field,
+            "title_field": title_field,
+            "text_fields": text_fields,
             "on_error": on_error,
             "overwrite": overwrite,
             "threads": options["threads"],
@@ -149,6 +158,8 @@ class Index:
                     built = _warpseek.build_rows(directory, *arrays, vocabulary, names, building)
                 else:
                     items, field = _documents("source", source, id_field, vectors)
+                    if title_field is not None or building["text_fields"]:
+                        items = _sources.named(items, title_field, building["text_fields"])
                     built = _warpseek.build_documents(
                         directory, items, building, field, vectors, report
                     )
@@ -344,7 +355,8 @@ class Index:
     ) -> NgramHits:
         """Finds documents that have a phrase, misspelt or not. The index was built with ``ngrams``.
 
-        :param misses: how many n-grams of the query a hit may lack, such as 6 or ``"25%"``
+        :param misses: how many n-grams of the query a hit may lack, such as 6 or ``"25%"``; by default what ``errors`` allows, else what 5 errors
+            can spoil or 25%, whichever is more, up to two thirds
         :param errors: how many characters may be wrong
         :param verify: whether the best candidates are compared character by character, and ranked by edit distance
         :param width: with so many characters of the text around the match
@@ -406,6 +418,8 @@ class Index:
         (2, ['2'])
         """
         vectors = _arguments.flag("vectors", vectors)
+        if _sources.paths(documents) is not None and not isinstance(documents, str):
+            raise OptionsError("documents are names of files; add_files reads files", "Argument")
         items, field = _documents("documents", _one_or_many(documents), id_field, vectors)
         return self._native.add(items, field, vectors)
 
@@ -429,12 +443,24 @@ class Index:
         """How many documents and deletions wait for a commit."""
         return self._native.pending()
 
-    def add_files(self, *paths: str | os.PathLike[str], progress: bool = False) -> dict[str, Any]:
-        """Adds the documents of files, in one commit."""
+    def add_files(
+        self,
+        *paths: str | os.PathLike[str],
+        id_field: str | None = None,
+        title_field: str | None = None,
+        text_fields: str | Sequence[str] = (),
+        progress: bool = False,
+    ) -> dict[str, Any]:
+        """Adds the documents of files, in one commit. Fields are named as for :meth:`build`."""
         files = [_arguments.path("a path", path) for path in paths]
+        names = {"id_field": id_field, "title_field": title_field, "text_fields": text_fields}
+        names = _arguments.checked(names, _arguments.FIELDS)
+        fields = (names["id_field"], names["title_field"], names["text_fields"])
         with Bar(_arguments.flag("progress", progress)) as report:
-            done = self._native.add_files(files, report)
+            done = self._native.add_files(files, fields, report)
         self._native.refresh()
+        for notice in done["notices"]:
+            warnings.warn(notice, stacklevel=2)
         return done
 
     def refresh(self) -> bool:

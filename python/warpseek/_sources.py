@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from warpseek import _arguments
+from warpseek import _arguments, _warpseek
 
 #: What the field of a document's id is called, in this order.
 ID_FIELDS = ("id", "docno", "doc_id", "docid", "_id")
@@ -20,6 +20,8 @@ _ROWS = 1024
 def paths(source: Any) -> list[str] | None:
     """The files that a source names, or None if it is something else.
 
+    Strings of a list are documents, unless all of them are names of files that could be read: a file that is not there is then an error.
+
     >>> paths("docs.jsonl")
     ['docs.jsonl']
     >>> paths([{"id": "1"}]) is None
@@ -28,9 +30,54 @@ def paths(source: Any) -> list[str] | None:
     if isinstance(source, (str, os.PathLike)):
         return [os.fspath(source)]
     if isinstance(source, (list, tuple)) and source:
-        if all(isinstance(item, os.PathLike) for item in source):
+        if all(isinstance(item, os.PathLike) or _names_file(item) for item in source):
             return [os.fspath(item) for item in source]
     return None
+
+
+def _names_file(item: Any) -> bool:
+    return isinstance(item, str) and _warpseek.names_file(item)
+
+
+def named(items: Iterator[Any], title: str | None, texts: Sequence[str]) -> Iterator[Any]:
+    """Documents whose title and text have names of their own, with the usual ones.
+
+    >>> list(named(iter([{"id": 1, "head": "A", "body": {"x": ["b", "c"]}}]), "head", ["body.x"]))
+    [{'id': 1, 'title': 'A', 'text': 'b\\nc', 'body': {'x': ['b', 'c']}}]
+    """
+    return (_named(item, title, texts) if isinstance(item, dict) else item for item in items)
+
+
+def _named(item: dict[str, Any], title: str | None, texts: Sequence[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if title is not None:
+        found["title"] = "\n".join(_values(item, title))
+    if texts:
+        found["text"] = "\n".join(value for name in texts for value in _values(item, name))
+    gone = {*found, *texts, title}
+    ids = {name: item[name] for name in ID_FIELDS if name in item and name not in gone}
+    return {**ids, **found, **{name: value for name, value in item.items() if name not in gone}}
+
+
+def _values(value: Any, path: str) -> Iterator[str]:
+    if value is None:
+        return
+    if isinstance(value, (list, tuple)):
+        for element in value:
+            yield from _values(element, path)
+    elif isinstance(value, Mapping):
+        if path in value:
+            yield from _values(value[path], "")
+            return
+        parts = path.split(".")
+        for end in range(1, len(parts)):
+            inner = value.get(".".join(parts[:end]))
+            if inner is not None:
+                yield from _values(inner, ".".join(parts[end:]))
+        if not path:
+            raise TypeError("a field with text is an object; name a field inside with a dot")
+    elif not path:
+        yield str(value)
 
 
 def is_matrix(source: Any) -> bool:

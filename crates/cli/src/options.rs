@@ -2,14 +2,16 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Arg, ArgAction, Args, Command, CommandFactory, Parser, Subcommand, ValueEnum};
 use warpseek::query::Node;
 use warpseek::{
-    Algorithm, Analyzer, BuildDevice, CodecId, DeviceChoice, Format, GPU_CODECS, GpuLists, Index,
-    IndexOptions, MAX_COHORT, Mode, Notice, OnError, PartitionBatch, PartitionSettings,
-    Partitioning, QueryInput, Schema, Searcher, SearcherOptions, Split, Threshold, Tuning,
+    Algorithm, Analyzer, BuildDevice, CodecId, Content, DeviceChoice, FieldNames, Format,
+    GPU_CODECS, GpuLists, Index, IndexOptions, MAX_COHORT, Mode, Notice, OnError, PartitionBatch,
+    PartitionSettings, Partitioning, QueryInput, Schema, Searcher, SearcherOptions, Split,
+    Threshold, Tuning,
 };
 use warpseek_console::options::{RankingChoice, Threads, algorithms, named, parse_bytes};
 use warpseek_console::{Failure, terminal};
@@ -35,6 +37,41 @@ Exit codes: 0 success, 1 something broke, 2 wrong arguments or input, 130 interr
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) verb: Verb,
+}
+
+/// The heading of settings that few users need.
+const RESEARCH: &str = "Research settings";
+
+/// The command line. `-h` shows what most users need; `--help` shows all options as closely set, without the research settings, which docs/research.md has.
+pub(crate) fn command() -> Command {
+    match std::env::args_os().any(|argument| argument == "--help") {
+        true => complete(Cli::command()),
+        false => Cli::command(),
+    }
+}
+
+/// A command whose help is complete: the short form, which has no blank lines between options, of everything.
+fn complete(command: Command) -> Command {
+    let about = command.get_long_about().or(command.get_about()).cloned();
+    let after = command.get_after_long_help().or(command.get_after_help()).cloned();
+    let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort);
+    let command = command
+        .disable_help_flag(true)
+        .mut_args(|arg| {
+            let hidden = arg.is_hide_set()
+                || arg.get_help_heading() == Some(RESEARCH) && arg.get_id() != "algorithm";
+            arg.hide_short_help(false).hide(hidden)
+        })
+        .arg(help.help("Print help; -h prints less"))
+        .mut_subcommands(complete);
+    let command = match about {
+        Some(about) => command.about(about),
+        None => command,
+    };
+    match after {
+        Some(after) => command.after_help(after),
+        None => command,
+    }
 }
 
 /// The commands; each has a file of its own under `verbs`.
@@ -76,15 +113,42 @@ pub(crate) enum OnErrorChoice {
     Skip,
 }
 
+/// The fields of the input that have a meaning, by their names; for `index`, `add` and their namesakes, and for `schema`.
+#[derive(Args)]
+pub(crate) struct Names {
+    /// Field of the input that has the id; dots lead into objects. The document is stored with `id` [default: id, or _id]
+    #[arg(long, value_name = "FIELD")]
+    pub(crate) id_field: Option<String>,
+    /// Field of the input that has the title [default: title]
+    #[arg(long, value_name = "FIELD")]
+    title_field: Option<String>,
+    /// Field of the input that has the text, e.g. body or article.abstract; may be repeated, and all of them are then the
+    /// text, one below the other. With a schema, name it there [default: text, or contents]
+    #[arg(long, value_name = "FIELD")]
+    text_field: Vec<String>,
+}
+
+impl Names {
+    pub(crate) fn get(&self) -> FieldNames {
+        FieldNames {
+            id: self.id_field.clone(),
+            title: self.title_field.clone(),
+            text: self.text_field.clone(),
+        }
+    }
+}
+
 /// Which documents are read; for `index`, `add` and their namesakes of `ngram`.
 #[derive(Args)]
 pub(crate) struct Inputs {
     /// Files or directories to read; `-` is standard input. Files that end in .gz or .zst are decompressed
     #[arg(required = true, value_name = "INPUT")]
     pub(crate) inputs: Vec<PathBuf>,
-    /// Format of all inputs [default: from the file name; a directory is a tree of text files]
+    /// Format of all inputs [default: from the file name; a file below a directory whose name tells none is one document]
     #[arg(long, value_parser = named::<Format>(Format::NAMES.to_vec()))]
     format: Option<Format>,
+    #[command(flatten)]
+    names: Names,
     /// What to do with malformed records and duplicate ids
     #[arg(long, value_enum, default_value = "stop")]
     on_error: OnErrorChoice,
@@ -106,6 +170,7 @@ impl Inputs {
         if let Some(format) = self.format {
             options = options.format(format);
         }
+        options = options.fields(self.names.get());
         match self.memory {
             Some(bytes) => options.memory(bytes),
             None => options,
@@ -266,7 +331,7 @@ pub(crate) struct QueryChoice {
     pub(crate) count: bool,
     /// Only search among documents whose ids are in this file, one per line; scores stay the same, and ids that the
     /// index does not have are ignored
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     among: Option<PathBuf>,
     /// Only search among documents that match this query, e.g. "year:>=2020 tag:(a b)"; scores stay the same
     #[arg(long, value_name = "QUERY", allow_hyphen_values = true)]
@@ -276,7 +341,7 @@ pub(crate) struct QueryChoice {
     #[arg(long)]
     syntax: bool,
     /// Read queries as words, with nothing special about signs, also if the index has a schema or positions: for questions as people write them
-    #[arg(long, conflicts_with = "syntax")]
+    #[arg(long, conflicts_with = "syntax", hide_short_help = true)]
     words: bool,
 }
 
@@ -288,7 +353,23 @@ impl QueryChoice {
         let usual = manifest.schema.is_some() || manifest.positions;
         match self.syntax || (usual && !self.words) {
             true => QueryInput::Expression(text.to_owned()),
-            false => QueryInput::Text(text.to_owned()),
+            false => {
+                if !self.words && manifest.content != Content::Vector {
+                    self.note_signs(text);
+                }
+                QueryInput::Text(text.to_owned())
+            }
+        }
+    }
+
+    /// Says once that a query has signs that are read as words.
+    fn note_signs(&self, text: &str) {
+        static SAID: AtomicBool = AtomicBool::new(false);
+        let Some(sign) = warpseek::query::sign(text) else { return };
+        if !SAID.swap(true, Ordering::Relaxed) {
+            terminal::note(format!(
+                "`{sign}` is read as words, since the index has neither a schema nor positions; --syntax reads signs such as + and - (fields need a schema, phrases --positions), and --words omits this note"
+            ));
         }
     }
 
@@ -351,36 +432,43 @@ pub(crate) enum SplitName {
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Device")]
 pub(crate) struct DeviceOptions {
-    /// The device that answers queries. All devices return the same hits
+    /// The device that answers queries: cuda is a GPU, auto the faster one, both share the work. All return the same hits
     #[arg(long, value_enum, default_value_t)]
     pub(crate) device: DeviceName,
     /// Number of the GPU (see `warpseek devices`) [default: 0]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     pub(crate) gpu: Option<u32>,
     /// Numbers of several GPUs that answer together, e.g. 0,1; a number may be repeated
-    #[arg(long, value_name = "N,N", value_delimiter = ',', conflicts_with = "gpu")]
+    #[arg(
+        long,
+        value_name = "N,N",
+        value_delimiter = ',',
+        conflicts_with = "gpu",
+        hide_short_help = true
+    )]
     pub(crate) gpus: Vec<u32>,
     /// GPU memory to use at most, e.g. 8G [default: all]. An index with less room is answered as well, more slowly: lists
     /// then come when queries need them
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, hide_short_help = true)]
     pub(crate) gpu_memory: Option<usize>,
     /// Lists in GPU memory: as tiles, ready to be searched (about 11 bytes a posting); compact, as they are on disk (about 2);
     /// on-demand, nothing before a query needs it; auto is tiles if they have room, else compact [default: auto; on-demand for
     /// a single query]
-    #[arg(long, value_name = "FORM", value_parser = named::<GpuLists>(GpuLists::NAMES.to_vec()))]
+    #[arg(long, value_name = "FORM", hide_short_help = true, value_parser = named::<GpuLists>(GpuLists::NAMES.to_vec()))]
     pub(crate) gpu_lists: Option<GpuLists>,
-    /// What is divided among several GPUs, or among the CPU and GPUs
-    #[arg(long, value_enum, default_value_t)]
+    /// What is divided among several GPUs, or the CPU and GPUs: documents, each with its part of the index, or the queries of
+    /// a batch
+    #[arg(long, value_enum, default_value_t, hide_short_help = true)]
     pub(crate) split: SplitName,
     /// Read the index into memory instead of mapping its files. Opening it is slower, but a file that is truncated
     /// during the search cannot crash the process
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) no_mmap: bool,
 }
 
 /// Settings for studies and measurements. Hits do not depend on them, unless the description says so.
 #[derive(Args, Clone, Default)]
-#[command(next_help_heading = "Research settings")]
+#[command(next_help_heading = RESEARCH)]
 pub(crate) struct ResearchOptions {
     /// Query algorithm; all of them return the same hits. A GPU supports `auto`, `exhaustive`, `wand`, `maxscore`,
     /// `cohort` and, for AND, `intersect`; the others run on the CPU
@@ -581,11 +669,11 @@ impl LogChoice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn command_definitions_are_valid() {
         Cli::command().debug_assert();
+        complete(Cli::command()).debug_assert();
     }
 
     #[test]
@@ -605,15 +693,24 @@ mod tests {
         }
     }
 
-    /// Most users need query, ranking, output and device options; research settings show in `--help` only.
+    /// Most users need query, ranking, output and device options. The long help has all but research settings, and both leave these to the documentation.
     #[test]
-    fn short_help_omits_research_settings() {
-        let mut cli = Cli::command();
-        let search = cli.find_subcommand_mut("search").map(|verb| verb.render_help().to_string());
-        let help = search.unwrap_or_default();
-        for heading in ["Query:", "Ranking:", "Device:", "Output:"] {
-            assert!(help.contains(heading), "{heading} in {help}");
+    fn help_is_short_and_complete_help_is_not_long() {
+        let help = |mut cli: Command, verb: &str| {
+            let verb = cli.find_subcommand_mut(verb).map(|verb| verb.render_help().to_string());
+            verb.unwrap_or_default()
+        };
+        for (verb, short_lines, long_lines) in [("search", 60, 120), ("run", 65, 125)] {
+            let (short, long) = (help(Cli::command(), verb), help(complete(Cli::command()), verb));
+            for heading in ["Query:", "Ranking:", "Device:", "Output:", "Examples:"] {
+                assert!(short.contains(heading) && long.contains(heading), "{heading} in {short}");
+            }
+            assert!(!short.contains("--gpu-lists") && long.contains("--gpu-lists"), "{long}");
+            assert!(!short.contains("--partition") && !long.contains("--partition"), "{long}");
+            assert!(long.contains("--algorithm") && long.contains("docs/research.md"), "{long}");
+            let lines = |help: &str| help.lines().count();
+            assert!(lines(&short) <= short_lines, "{} lines: {short}", lines(&short));
+            assert!(lines(&long) <= long_lines, "{} lines: {long}", lines(&long));
         }
-        assert!(!help.contains("--partition"), "{help}");
     }
 }

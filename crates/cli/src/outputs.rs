@@ -10,7 +10,7 @@ pub(crate) fn check(output: &Path, inputs: &[PathBuf], overwrite: bool) -> Resul
     let name = output.display();
     let problem = |what: &str| Err(Failure::user(format!("{name} {what}")));
     if output.as_os_str() == "-" {
-        return Err(Failure::user("this command writes to a file; `-` is none"));
+        return Err(Failure::user("this command writes to a file; `-` is none: name one"));
     }
     let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {

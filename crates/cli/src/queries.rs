@@ -1,18 +1,27 @@
 //! Reading of query files in batches.
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-use warpseek::OnError;
+use clap::Args;
+use warpseek::{Error, FileQuery, OnError, QueryReader, TopicPart};
 use warpseek_console::Failure;
+use warpseek_console::options::named;
 use warpseek_console::terminal::note;
+
+/// What of topics is the query; for commands that read files of queries.
+#[derive(Args, Clone, Default)]
+pub(crate) struct Topics {
+    /// Parts of TREC topics that are the query, e.g. title or title,desc [default: title]
+    #[arg(long, value_name = "PART,...", value_delimiter = ',', help_heading = "Query",
+        value_parser = named::<TopicPart>(TopicPart::NAMES.to_vec()))]
+    topic_field: Vec<TopicPart>,
+}
 
 /// A query and its line number in the file.
 pub(crate) struct Line {
@@ -36,17 +45,18 @@ pub(crate) struct Queries {
 
 impl Queries {
     /// Opens a file, or standard input for `-`, with at most this many queries per batch.
-    pub(crate) fn open(path: &Path, batch: usize, on_error: OnError) -> Result<Self, Failure> {
-        let name = path.display().to_string();
-        let input: Box<dyn BufRead + Send> = if path == Path::new("-") {
-            Box::new(BufReader::new(std::io::stdin()))
-        } else {
-            let file = File::open(path).map_err(|e| Failure::user(format!("{name}: {e}")))?;
-            Box::new(BufReader::new(file))
-        };
+    pub(crate) fn open(
+        path: &Path,
+        batch: usize,
+        on_error: OnError,
+        topics: &Topics,
+    ) -> Result<Self, Failure> {
+        let input = QueryReader::open(path, &topics.topic_field).map_err(Error::from)?;
+        let name =
+            if path == Path::new("-") { "stdin".to_owned() } else { path.display().to_string() };
         let skipped = Arc::new(AtomicU64::new(0));
         let (ids, of) = (Ids::new(), skipped.clone());
-        let mut reader = Reader { name: name.clone(), input, line: 0, ids, on_error, skipped: of };
+        let mut reader = Reader { name: name.clone(), input, ids, on_error, skipped: of };
         let (sender, batches) = sync_channel(1);
         std::thread::spawn(move || {
             let mut size = batch.min(FIRST);
@@ -105,8 +115,7 @@ impl Ids {
 
 struct Reader {
     name: String,
-    input: Box<dyn BufRead + Send>,
-    line: u64,
+    input: QueryReader,
     ids: Ids,
     on_error: OnError,
     skipped: Arc<AtomicU64>,
@@ -114,51 +123,44 @@ struct Reader {
 
 impl Reader {
     fn batch(&mut self, size: usize) -> Result<Vec<Line>, Failure> {
-        let (mut batch, mut bytes) = (Vec::new(), Vec::new());
+        let mut batch = Vec::new();
         while batch.len() < size {
-            bytes.clear();
-            self.line += 1;
-            let (name, line) = (&self.name, self.line);
-            let fail = |what: String| Failure::user(format!("{name}:{line}: {what}"));
-            if self.input.read_until(b'\n', &mut bytes).map_err(|e| fail(e.to_string()))? == 0 {
-                break;
+            let query =
+                self.input.next_query().map_err(|error| Failure::from(Error::from(error)))?;
+            if let Some(notice) = self.input.take_notice() {
+                note(notice);
             }
-            match parse(&bytes, line, &mut self.ids) {
-                Ok(Some((id, text))) => batch.push(Line { line, id, text }),
-                Ok(None) => {}
-                Err(what) if self.on_error == OnError::Skip => {
-                    note(format!("{name}:{line}: skipped: {what}"));
+            let Some(query) = query else { break };
+            let read = match query {
+                Ok(FileQuery { line, id, text }) => match check_id(&id, &mut self.ids) {
+                    Ok(()) => Ok(Line { line, id, text }),
+                    Err(what) => Err((format!("{}:{line}", self.name), what)),
+                },
+                Err(error) => Err((error.location.to_string(), error.kind.to_string())),
+            };
+            match read {
+                Ok(line) => batch.push(line),
+                Err((place, what)) if self.on_error == OnError::Skip => {
+                    note(format!("{place}: skipped: {what}"));
                     self.skipped.fetch_add(1, Ordering::Relaxed);
                 }
-                Err(what) => return Err(fail(what)),
+                Err((place, what)) => return Err(Failure::user(format!("{place}: {what}"))),
             }
         }
         Ok(batch)
     }
 }
 
-/// The id and text of a line, or `None` if it is blank.
-fn parse(bytes: &[u8], line: u64, ids: &mut Ids) -> Result<Option<(String, String)>, String> {
-    let text = std::str::from_utf8(bytes)
-        .map_err(|_| "the query is not UTF-8; convert the file".to_owned())?;
-    let text = text.trim_end_matches(['\n', '\r']);
-    // Some editors put a byte order mark at the start of a file.
-    let text = if line == 1 { text.trim_start_matches('\u{feff}') } else { text };
-    if text.trim().is_empty() {
-        return Ok(None);
-    }
-    let (id, text) = match text.split_once('\t') {
-        Some((id, text)) => (id.trim().to_owned(), text),
-        None => (line.to_string(), text),
-    };
+/// Refuses what cannot be the id of a query of a run.
+fn check_id(id: &str, ids: &mut Ids) -> Result<(), String> {
     if id.is_empty() || id.contains(char::is_whitespace) {
         return Err(format!("`{id}` cannot be the id of a query in a TREC run"));
     }
-    if !ids.is_new(&id) {
+    if !ids.is_new(id) {
         let fix = "ids must be unique in a run; rename one of them";
         return Err(format!("an earlier query has the id `{id}` too; {fix}"));
     }
-    Ok(Some((id, text.to_owned())))
+    Ok(())
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub(crate) struct Sorting {
     #[arg(long, value_name = "KEY,...", value_parser = order)]
     sort: Option<Order>,
     /// Continue after a hit of the same order: its `sort` in the output of --json, e.g. '[2019, 17]'
-    #[arg(long, value_name = "JSON")]
+    #[arg(long, value_name = "JSON", hide_short_help = true)]
     after: Option<String>,
     /// Count all matches by the values of an attribute, and show the most frequent ten (`tag`) or as many as said (`tag:25`); or by
     /// ranges, each with its lower bound and without its upper (`year:2000..2010,2010..`). May be repeated

@@ -5,11 +5,13 @@
 
 use std::fmt::Display;
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 use warpseek::eval::EvalError;
 use warpseek::{
-    Content, DeviceError, DictionaryError, Error, ExecError, IndexError, NgramError, OptionsError,
+    Content, DeviceError, DictionaryError, Error, ExecError, IndexError, MANIFEST, NgramError,
+    OptionsError, near,
 };
 use warpseek_synth::SynthError;
 
@@ -119,12 +121,28 @@ fn index(error: &IndexError) -> Failure {
             Some(source) => Failure { message: error.to_string(), ..device(source) },
             None => Failure::broken(error),
         },
+        IndexError::NotAnIndex { dir } => match index_like(dir) {
+            Some(near) => Failure::user(format!("{error}; did you mean `{near}`?")),
+            None => Failure::user(error),
+        },
         IndexError::Io { .. }
         | IndexError::Corrupt { .. }
         | IndexError::Log { .. }
         | IndexError::Interrupted { .. } => Failure::broken(error),
         _ => Failure::user(error),
     }
+}
+
+/// The name of an index beside the directory, which has a name like it.
+fn index_like(dir: &Path) -> Option<String> {
+    let name = dir.file_name()?.to_str()?;
+    let folder = dir.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let entries = std::fs::read_dir(folder).ok()?.filter_map(Result::ok);
+    let indexes = entries.filter(|entry| entry.path().join(MANIFEST).is_file());
+    let names: Vec<String> =
+        indexes.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    near(name, names.iter().map(String::as_str)).map(str::to_owned)
 }
 
 fn query(error: &ExecError) -> Failure {

@@ -83,14 +83,20 @@ pub struct RankingChoice {
     rank: Option<String>,
     /// Parameter of bm25, okapi and wakatsuki: how slowly term frequency saturates [default: 0.9, or the index's if
     /// quantized or with a schema]
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, hide_short_help = true)]
     k1: Option<f64>,
     /// Parameter of bm25, okapi and wakatsuki: how much document length counts, 0 to 1 [default: 0.4, or the index's if
     /// quantized or with a schema]
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, hide_short_help = true)]
     b: Option<f64>,
     /// Weight of the documents' static scores, which are added to the ranking score
-    #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "X",
+        default_value_t = 0.0,
+        allow_negative_numbers = true,
+        hide_short_help = true
+    )]
     static_weight: f64,
 }
 

@@ -5,8 +5,10 @@
 pub mod cosine;
 mod hit;
 pub mod limits;
+mod near;
 pub mod saturation;
 mod topk;
 
 pub use hit::{DocId, Hit, Score};
+pub use near::near;
 pub use topk::TopK;

@@ -1,8 +1,10 @@
 //! Numbered lines of a file with columns, so that every error can name its source location.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
+
+use flate2::bufread::MultiGzDecoder;
 
 use crate::EvalError;
 
@@ -15,15 +17,28 @@ pub(crate) struct Lines<R> {
     buffer: Vec<u8>,
 }
 
-impl Lines<BufReader<File>> {
-    /// Opens a file; errors refer to it by its path.
+impl Lines<Box<dyn BufRead>> {
+    /// Opens a file, which may be compressed with gzip or zstd; errors refer to it by its path.
     pub(crate) fn open(path: &Path) -> Result<Self, EvalError> {
         let name = path.display().to_string();
-        match File::open(path) {
-            Ok(file) => Ok(Lines::new(BufReader::new(file), name)),
+        match File::open(path).and_then(decompressed) {
+            Ok(reader) => Ok(Lines::new(reader, name)),
             Err(source) => Err(EvalError::Open { name, source }),
         }
     }
+}
+
+/// The text of a file, whose first bytes tell its compression, since names lie.
+fn decompressed(file: File) -> io::Result<Box<dyn BufRead>> {
+    let mut file = BufReader::new(file);
+    Ok(match file.fill_buf()? {
+        [0x1f, 0x8b, ..] => Box::new(BufReader::new(MultiGzDecoder::new(file))),
+        // Parallel tools begin with a frame to skip.
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
+            Box::new(BufReader::new(zstd::stream::read::Decoder::with_buffer(file)?))
+        }
+        _ => Box::new(file),
+    })
 }
 
 impl<R: BufRead> Lines<R> {
@@ -76,5 +91,36 @@ impl Row<'_> {
     pub(crate) fn columns_error(&self, expected: &'static str) -> EvalError {
         let (name, line) = self.location();
         EvalError::Columns { name, line, found: self.columns.len(), expected }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    #[test]
+    fn compressed_files_are_read_as_plain_ones() {
+        let text = b"\xef\xbb\xbfq d 1\n\nq e 2\n";
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+        gzip.write_all(text).unwrap();
+        let zstd = zstd::encode_all(&text[..], 1).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        for bytes in [text.to_vec(), gzip.finish().unwrap(), zstd] {
+            let path = dir.path().join("qrels");
+            std::fs::write(&path, bytes).unwrap();
+            let mut lines = Lines::open(&path).unwrap();
+            let mut rows = Vec::new();
+            while let Some(row) = lines.next_row().unwrap() {
+                rows.push((row.line, row.columns.join(" ")));
+            }
+            assert_eq!(rows, [(1, "q d 1".to_owned()), (3, "q e 2".to_owned())]);
+        }
     }
 }

@@ -18,7 +18,7 @@ pub struct Qrels {
 }
 
 impl Qrels {
-    /// Reads a file of judgements.
+    /// Reads a file of judgements, which may be compressed with gzip or zstd.
     ///
     /// Four columns are TREC's `qid iteration docid grade`, three are `qid docid grade`; the first
     /// line determines the layout of the whole file. A first line such as `query-id corpus-id

@@ -2,11 +2,11 @@
 
 mod fields;
 mod least;
-mod near;
 mod phrase;
 mod plan_node;
 mod reduce;
 mod resolve;
+mod sign;
 mod syntax;
 mod tree;
 mod values;
@@ -24,6 +24,7 @@ pub use least::Least;
 pub use phrase::PlanPhrase;
 pub(crate) use plan_node::{Facts, listed};
 pub use plan_node::{Group, PlanNode, PlanTree, best_score};
+pub use sign::sign;
 pub use syntax::{SyntaxError, SyntaxErrorKind, display, parse};
 pub use tree::{
     Across, Bool, Filter, MAX_TREE_DEPTH, MAX_TREE_NODES, MAX_TREE_SET_BYTES, MAX_TREE_VALUES,

@@ -16,6 +16,7 @@ mod batches;
 mod config;
 mod in_memory;
 mod invert;
+mod lacks;
 mod lists;
 mod ordered;
 mod pipeline;

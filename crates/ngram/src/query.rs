@@ -9,8 +9,12 @@ use warpseek_text::{GramConfig, QueryGrams};
 use crate::error::NgramError;
 
 /// How many n-grams of a query a hit may lack.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Misses {
+    /// As many as five misspelt characters can spoil or a quarter of them, whichever is more, but never more than two thirds of them: phrases with up to four errors are found
+    /// (docs/ngram.md), and what has little in common with the query is no hit.
+    #[default]
+    Usual,
     /// This many.
     Count(u32),
     /// This share of them, 0 to 1, rounded down.
@@ -19,17 +23,18 @@ pub enum Misses {
     Errors(u32),
 }
 
-impl Default for Misses {
-    /// A quarter: about one wrong character in twelve.
-    fn default() -> Self {
-        Misses::Share(0.25)
-    }
-}
+/// The errors that [`Misses::Usual`] allows for.
+const USUAL_ERRORS: u32 = 5;
 
 impl Misses {
     /// The number for a query of this many n-grams of length `n`.
     fn of(self, grams: usize, n: u32) -> Result<u32, NgramError> {
         match self {
+            Misses::Usual => {
+                let (all, spoilt) = (grams as u32, USUAL_ERRORS.saturating_mul(n));
+                // Queries have at most MAX_QUERY_TERMS n-grams.
+                Ok(spoilt.max(all / 4).min(2 * all / 3))
+            }
             Misses::Count(count) => Ok(count),
             Misses::Share(share) if (0.0..=1.0).contains(&share) => {
                 Ok((share * grams as f64) as u32)
@@ -45,6 +50,7 @@ impl Misses {
 impl fmt::Display for Misses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Misses::Usual => f.write_str("the n-grams of 5 errors, or 25%"),
             Misses::Count(count) => write!(f, "{count}"),
             Misses::Share(share) => write!(f, "{}%", share * 100.0),
             Misses::Errors(errors) => write!(f, "{errors} errors"),

@@ -361,6 +361,12 @@ fn misses_follow_from_shares_and_errors() {
     assert_eq!(least(Misses::Count(3)), 7);
     assert_eq!(least(Misses::Count(u32::MAX)), 1);
     assert_eq!(least(Misses::Share(0.25)), 8);
+    let letters: String = ('a'..='z').chain('α'..='ω').chain('а'..='я').collect();
+    for (n, misses) in [(1, 0), (3, 2), (10, 6), (19, 12), (23, 15), (60, 15), (64, 16), (80, 20)] {
+        let text: String = letters.chars().take(n + 2).collect();
+        let query = Query::new(&text, Misses::default(), &grams).unwrap();
+        assert_eq!((query.len(), query.least), (n as u32, (n - misses) as u32), "{n}");
+    }
     assert_eq!(least(Misses::Share(1.0)), 1);
     assert_eq!(least(Misses::Errors(2)), 4);
     assert_eq!(least(Misses::Errors(u32::MAX)), 1);

@@ -11,7 +11,7 @@ use crate::error::{Failure, Result};
 
 type PerQuery = HashMap<String, Vec<f64>>;
 
-/// Measures of a run: those over all queries, those of each query, and how many queries count.
+/// Measures of a run: those over all queries, those of each query, how many queries count, how many judged ones are missing from the run, and how many of the run have no judgements.
 #[pyfunction]
 pub(crate) fn evaluate(
     py: Python<'_>,
@@ -19,7 +19,7 @@ pub(crate) fn evaluate(
     run: HashMap<String, HashMap<String, f64>>,
     measures: Vec<String>,
     complete: bool,
-) -> PyResult<(Vec<f64>, PerQuery, usize)> {
+) -> PyResult<(Vec<f64>, PerQuery, usize, usize, usize)> {
     Ok(py.detach(|| -> Result<_> {
         let measures: Vec<Measure> =
             measures.iter().map(|name| name.parse()).collect::<Result<_, eval::EvalError>>()?;
@@ -41,7 +41,9 @@ pub(crate) fn evaluate(
             }
         }
         let report = eval::evaluate(&judged, &found, &measures, Options { complete });
-        Ok((report.mean, report.per_query.into_iter().collect(), report.queries))
+        let counts = (report.queries, report.missing_in_run, report.unjudged);
+        let per_query = report.per_query.into_iter().collect();
+        Ok((report.mean, per_query, counts.0, counts.1, counts.2))
     })?)
 }
 

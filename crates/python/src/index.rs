@@ -7,8 +7,8 @@ use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use warpseek::{
-    Document, Index, IndexOptions, IndexWriter, MergeConfig, NgramSearcher, Progress, Query,
-    QueryInput, Searcher,
+    Document, FieldNames, Index, IndexOptions, IndexWriter, MergeConfig, NgramSearcher, Progress,
+    Query, QueryInput, Searcher,
 };
 
 use crate::build::{built, committed, told};
@@ -302,14 +302,18 @@ impl NativeIndex {
         &self,
         py: Python<'py>,
         paths: Vec<PathBuf>,
+        fields: (Option<String>, Option<String>, Vec<String>),
         report: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let progress = Progress::default();
+        let (id, title, text) = fields;
+        let options = IndexOptions::new().fields(FieldNames { id, title, text });
+        let index = Index::at_with(self.index.path(), options);
         let added = interruptible(
             py,
             || progress.cancel(),
             |py| told(py, report.as_ref(), &progress),
-            || self.index.add_files(&paths, &progress),
+            || index.add_files(&paths, &progress),
         )?;
         built(py, &added.map_err(Failure::from)?)
     }

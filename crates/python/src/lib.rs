@@ -40,7 +40,7 @@ mod _warpseek {
     #[pymodule_export]
     use crate::index::NativeIndex;
     #[pymodule_export]
-    use crate::options::names;
+    use crate::options::{names, names_file};
     #[pymodule_export]
     use crate::results::NativeResults;
 

@@ -1,13 +1,14 @@
 //! Options as Python gives them, in dictionaries.
 
 use std::ops::Bound;
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
 use pyo3::prelude::*;
 use serde_json::Value;
 use warpseek::{
-    Algorithm, Analyzer, BuildDevice, CodecId, DeviceChoice, Facet, Format, GramConfig,
+    Algorithm, Analyzer, BuildDevice, CodecId, DeviceChoice, Facet, FieldNames, Format, GramConfig,
     IndexOptions, Manifest, Mode, OnError, OptionsError, Ranking, RankingFunction, Request, Schema,
     Searcher, SearcherOptions, SortKey, Split, StoreMode,
 };
@@ -33,6 +34,9 @@ pub(crate) struct Building {
     pub(crate) static_field: Option<String>,
     pub(crate) vector_scale: u32,
     pub(crate) format: Option<String>,
+    pub(crate) id_field: Option<String>,
+    pub(crate) title_field: Option<String>,
+    pub(crate) text_fields: Vec<String>,
     pub(crate) on_error: String,
     pub(crate) overwrite: bool,
     pub(crate) threads: Option<usize>,
@@ -96,6 +100,11 @@ impl Building {
         if let Some(format) = &self.format {
             options = options.format(named::<Format>(format)?);
         }
+        options = options.fields(FieldNames {
+            id: self.id_field.clone(),
+            title: self.title_field.clone(),
+            text: self.text_fields.clone(),
+        });
         if let Some(threads) = threads(self.threads)? {
             options = options.threads(threads);
         }
@@ -345,4 +354,10 @@ pub(crate) fn names(option: &str) -> PyResult<Vec<&'static str>> {
             return Err(Failure::Argument(what).into());
         }
     })
+}
+
+/// Whether a string is the name of a file that could be read: it ends as one, and has no blanks.
+#[pyfunction]
+pub(crate) fn names_file(text: &str) -> bool {
+    !text.contains(char::is_whitespace) && Format::of_name(Path::new(text)).is_some()
 }

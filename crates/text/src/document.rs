@@ -63,6 +63,29 @@ impl<'a> Document<'a> {
         crate::reader::parse_json(line, config)?.checked()
     }
 
+    /// The same document, which borrows nothing.
+    pub fn into_owned(self) -> Document<'static> {
+        fn own(text: Cow<'_, str>) -> Cow<'static, str> {
+            Cow::Owned(text.into_owned())
+        }
+        let fields = self.fields.into_iter().map(|(field, text)| (field, own(text)));
+        let attributes = self.attributes.into_iter().map(|(n, value)| (n, value.into_owned()));
+        let vector = self.vector.map(|weights| {
+            weights.into_iter().map(|(token, weight)| (own(token), weight)).collect()
+        });
+        Document {
+            id: own(self.id),
+            title: own(self.title),
+            text: own(self.text),
+            fields: fields.collect(),
+            attributes: attributes.collect(),
+            vector,
+            static_score: self.static_score,
+            order_key: self.order_key.map(own),
+            source: self.source.map(own),
+        }
+    }
+
     pub(crate) fn with_source(self, line: impl Into<Cow<'a, str>>) -> Self {
         Self { source: Some(line.into()), ..self }
     }

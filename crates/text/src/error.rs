@@ -31,6 +31,22 @@ pub enum TextError {
         /// What the decompressor said.
         reason: String,
     },
+    /// An input is of a kind that has no text to read.
+    #[error("{} is {what}", path.display())]
+    NotText {
+        /// The input.
+        path: PathBuf,
+        /// What it is, and what to do with it.
+        what: &'static str,
+    },
+    /// The columns of a table have no documents.
+    #[error("{}: {reason}", path.display())]
+    BadTable {
+        /// The input.
+        path: PathBuf,
+        /// What is wrong with them and how to fix it.
+        reason: String,
+    },
     /// The name of an input does not tell its format.
     #[error(
         "cannot tell the format of {} from its name; give --format, one of {}",

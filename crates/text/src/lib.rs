@@ -37,10 +37,13 @@ pub use grams::{GramConfig, GramScratch, QueryGrams, SEGMENTS, Unit};
 pub use location::Location;
 pub use normal::{Normal, normalize};
 pub use owned_document::{OwnedDocument, STATIC_FIELD};
-pub use reader::{Format, Progress, RawBatch, Reader, ReaderConfig, Selection};
+pub use reader::{
+    FieldNames, FileQuery, Format, Progress, QueryReader, RawBatch, Reader, ReaderConfig,
+    Selection, TopicPart,
+};
 pub use record_error::{RecordError, RecordErrorKind};
 pub use schema::{
     Attribute, FieldId, MAX_ATTRIBUTES, MAX_FIELD_NAME_BYTES, MAX_SOURCE_PARTS, MAX_TEXT_FIELDS,
-    Schema, SchemaConfig, TextField, Unknown,
+    Schema, SchemaConfig, SeenField, TextField, Unknown, seen_fields,
 };
 pub use snippet::{Snippet, snippet};

@@ -37,8 +37,11 @@ pub enum RecordErrorKind {
     #[error("not a JSON object on one line: {0}")]
     Json(String),
     /// There is no id.
-    #[error("no id; give each record an \"id\" (a <DOCNO> in TREC files)")]
-    MissingId,
+    #[error("no id{}", without_id(seen))]
+    MissingId {
+        /// The fields that the record has, if it has any.
+        seen: String,
+    },
     /// The id is the empty string.
     #[error("the id is empty; give each record an id of at least one character")]
     EmptyId,
@@ -70,6 +73,33 @@ pub enum RecordErrorKind {
         /// What was found.
         reason: String,
     },
+    /// A file is of a kind that has no text to read.
+    #[error("this is {what}, or leave it out")]
+    NotText {
+        /// What it is, and what to do with it.
+        what: &'static str,
+    },
+    /// A row of a table has more or fewer cells than there are columns.
+    #[error(
+        "a row of {found} cells under {expected} columns; quote cells that have separators or quotes in them"
+    )]
+    Cells {
+        /// The cells of the row.
+        found: usize,
+        /// The columns that the first line names.
+        expected: usize,
+    },
+    /// A quote in a table is not closed before the file ends.
+    #[error(
+        "a quote opens in this row and is not closed before the end of the file; close it, or double quotes inside of cells"
+    )]
+    UnclosedQuote,
+    /// A line is no query.
+    #[error("{reason}")]
+    BadQuery {
+        /// Why not, and what to do.
+        reason: String,
+    },
     /// A TSV line has no tab.
     #[error("no tab in the line; write id, tab, text or id, tab, title, tab, text")]
     NoTab,
@@ -79,4 +109,14 @@ pub enum RecordErrorKind {
     /// A TREC file has text outside its documents.
     #[error("text outside <DOC> and </DOC>; put it inside a document or remove it")]
     OutsideDoc,
+}
+
+/// The rest of the message about a record without id.
+fn without_id(seen: &str) -> String {
+    match seen {
+        "" => "; give each record an \"id\" (a <DOCNO> in TREC files)".to_owned(),
+        seen => format!(
+            "; fields seen: {seen}; give each record an \"id\", or name the field that has it (--id-field, in Python id_field)"
+        ),
+    }
 }

@@ -110,7 +110,7 @@ pub use notice::Notice;
 pub use options::{Algorithm, DeviceChoice, IndexOptions, SearcherOptions, Split, Tuning};
 pub use request::{QueryInput, Request};
 pub use response::{Arrays, FieldSnippet, Response};
-pub use schema::infer_schema;
+pub use schema::{SeenField, infer_schema, seen_fields};
 pub use scrubber::{ScrubOptions, ScrubStatus, Scrubber};
 pub use searcher::{GpuStatus, Searcher};
 pub use service::{Cohorts, Service, ServiceError, ServiceOptions, ServiceResponse, ServiceTicket};
@@ -122,7 +122,7 @@ pub use writer::{Commit, IndexWriter};
 
 pub use warpseek_build_gpu::weights;
 pub use warpseek_codec::CodecId;
-pub use warpseek_core::{DocId, Hit, Score, limits};
+pub use warpseek_core::{DocId, Hit, Score, limits, near};
 pub use warpseek_cuda::DeviceError;
 pub use warpseek_dictionary::{Dictionary, DictionaryError, Statistics as DictionaryStatistics};
 pub use warpseek_exec::gather::{
@@ -157,11 +157,11 @@ pub use warpseek_sched::{
     calibrate::Calibration,
 };
 pub use warpseek_text::{
-    Analyzer, Attribute, AttributeKind, AttributeValue, Chain, FieldAnalyzer, FieldId, Format,
-    GramConfig, Language, MAX_ATTRIBUTES, MAX_FIELD_NAME_BYTES, MAX_KEYWORD_BYTES,
-    MAX_SOURCE_PARTS, MAX_TEXT_FIELDS, OwnedDocument as Document, Schema, SchemaConfig, Scratch,
-    Selection, Snippet, StopWords, TextError, TextField, Tokens, Unit, Unknown, format_date,
-    parse_date, snippet,
+    Analyzer, Attribute, AttributeKind, AttributeValue, Chain, FieldAnalyzer, FieldId, FieldNames,
+    FileQuery, Format, GramConfig, Language, MAX_ATTRIBUTES, MAX_FIELD_NAME_BYTES,
+    MAX_KEYWORD_BYTES, MAX_SOURCE_PARTS, MAX_TEXT_FIELDS, OwnedDocument as Document, QueryReader,
+    Schema, SchemaConfig, Scratch, Selection, Snippet, StopWords, TextError, TextField, Tokens,
+    TopicPart, Unit, Unknown, format_date, parse_date, snippet,
 };
 
 /// The CPU and the GPUs of this machine, and how fast they copy.

@@ -12,7 +12,7 @@ use warpseek_exec_cpu::Algorithm as CpuAlgorithm;
 use warpseek_exec_gpu::Form as GpuLists;
 use warpseek_exec_gpu_papers::partitioned::{PartitionSettings, Pruning};
 use warpseek_index::{BuildConfig, Impacts, Manifest, OnError, StoreMode};
-use warpseek_text::{Analyzer, Format, GramConfig, Schema};
+use warpseek_text::{Analyzer, FieldNames, Format, GramConfig, Schema};
 
 use crate::build_device::{BuildDevice, BuildOn};
 use crate::error::OptionsError;
@@ -178,6 +178,11 @@ impl IndexOptions {
     /// The field of a document with a number that rankings can add to its score. Default: none.
     pub fn static_field(self, field: impl Into<String>) -> Self {
         self.with(|config| config.reader.static_field = Some(field.into()))
+    }
+
+    /// The fields of the input that are a document's id, title and text. Documents are stored with the usual names. Default: `id`, `title`, and `text` or `contents`.
+    pub fn fields(self, fields: FieldNames) -> Self {
+        self.with(|config| config.reader.fields = fields)
     }
 
     /// The format of all input files. Default: each by its name.

@@ -133,6 +133,50 @@ impl Response {
         Ok(explain(&self.snapshot, &self.plan, doc)?)
     }
 
+    /// The words of the query that are in no document, as they stand in `text`, which is what was asked for; terms of a query that is no text as they are.
+    pub fn unknown_words(&self, text: &str) -> Vec<String> {
+        // What the syntax has between words, with blanks of the same length in its place.
+        let signs = |c: char| {
+            matches!(
+                c,
+                ':' | '('
+                    | ')'
+                    | '"'
+                    | '+'
+                    | '^'
+                    | '~'
+                    | '*'
+                    | '<'
+                    | '>'
+                    | '='
+                    | '['
+                    | ']'
+                    | '{'
+                    | '}'
+            )
+        };
+        let apart = text.replace(signs, " ");
+        let manifest = self.snapshot.manifest();
+        let mut words = Vec::new();
+        for term in self.plan.unknown_words() {
+            let field = self.plan.missing.iter().find(|(_, word)| word == term);
+            let field = field.map_or(0, |(field, _)| *field);
+            let typed = [text, &apart].iter().find_map(|text| {
+                let shown = match &manifest.schema {
+                    Some(schema) => snippet(text, schema.analyzer(field), &[term], usize::MAX),
+                    None => snippet(text, &manifest.analyzer.into(), &[term], usize::MAX),
+                };
+                let range = shown.highlights.first()?.clone();
+                shown.text.get(range).map(str::to_owned)
+            });
+            let word = typed.unwrap_or_else(|| term.to_owned());
+            if !words.contains(&word) {
+                words.push(word);
+            }
+        }
+        words
+    }
+
     /// A part of a text of at most `width` characters that shows the query's words, and where they stand in it. If the index has a schema, the text is taken for one of
     /// its first text field; [`Response::snippets`] has those of all.
     pub fn snippet(&self, text: &str, width: usize) -> Snippet {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 use warpseek_index::IndexError;
+pub use warpseek_text::SeenField;
 use warpseek_text::{Reader, Schema};
 
 use crate::error::{Error, Result};
@@ -27,8 +28,36 @@ pub fn infer_schema(
     documents: usize,
     options: &IndexOptions,
 ) -> Result<Schema> {
-    let config = options.config();
-    let mut reader = Reader::open(inputs, config.reader.clone())?;
+    let found = first_documents(inputs, documents, options)?;
+    Ok(Schema::infer(&found, options.config().analyzer)?)
+}
+
+/// The fields that the first `documents` documents of files and directories have, whatever a schema would make of them.
+///
+/// ```
+/// use warpseek::{IndexOptions, seen_fields};
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let file = folder.path().join("docs.jsonl");
+/// std::fs::write(&file, "{\"id\": \"1\", \"author\": {\"name\": \"A\"}}\n").unwrap();
+/// let fields = seen_fields(&[file], 1000, &IndexOptions::new())?;
+/// assert_eq!((fields[0].path.as_str(), fields[0].kinds[0]), ("author.name", ("string", 1)));
+/// # Ok::<(), warpseek::Error>(())
+/// ```
+pub fn seen_fields(
+    inputs: &[PathBuf],
+    documents: usize,
+    options: &IndexOptions,
+) -> Result<Vec<SeenField>> {
+    Ok(warpseek_text::seen_fields(&first_documents(inputs, documents, options)?))
+}
+
+fn first_documents(
+    inputs: &[PathBuf],
+    documents: usize,
+    options: &IndexOptions,
+) -> Result<Vec<Map<String, Value>>> {
+    let mut reader = Reader::open(inputs, options.config().reader.clone())?;
     let (mut found, mut json) = (Vec::new(), Vec::new());
     'reading: while let Some(batch) = reader.next_batch()? {
         for i in 0..batch.len() {
@@ -44,5 +73,5 @@ pub fn infer_schema(
             found.push(object);
         }
     }
-    Ok(Schema::infer(&found, config.analyzer)?)
+    Ok(found)
 }

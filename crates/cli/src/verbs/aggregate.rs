@@ -17,7 +17,7 @@ use warpseek_console::{Failure, Interrupt};
 
 use crate::options::{Deadline, LogChoice, QueryChoice};
 use crate::protection::{Protection, failed};
-use crate::queries::{Line, Queries};
+use crate::queries::{Line, Queries, Topics};
 use crate::verbs::run::{BadQuery, Output, check_tag, note_skipped};
 
 /// Queries that are read and answered together.
@@ -56,16 +56,19 @@ pub(crate) struct Options {
     /// File of queries; `-` is standard input
     #[arg(long, value_name = "FILE")]
     queries: Option<PathBuf>,
+    #[command(flatten)]
+    topics: Topics,
     /// Number of hits per query
     #[arg(
         short,
+        long,
         default_value_t = 1000,
         value_name = "K",
         conflicts_with = "listen",
         help_heading = "Query"
     )]
     k: usize,
-    /// File to write the run to [default: standard output]
+    /// File to write the run to; `-` is standard output [default: standard output]
     #[arg(long, short, value_name = "FILE", conflicts_with = "listen", help_heading = "Output")]
     output: Option<PathBuf>,
     /// Name of the run, its last column
@@ -202,7 +205,7 @@ fn answer(
         allow_partial: options.allow_partial,
         ..ClusterRequest::new(options.query.input(&searcher, &line.text))
     };
-    let queries = Queries::open(queries, BATCH, options.on_error.get())?;
+    let queries = Queries::open(queries, BATCH, options.on_error.get(), &options.topics)?;
     let (start, mut done) = (Instant::now(), Done::default());
     let ended = loop {
         let lines = match queries.next_batch(|| interrupt.is_set()) {

@@ -3,12 +3,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use warpseek::eval::{Measure, Options as EvalOptions, Qrels, Run, evaluate};
+use warpseek::eval::{Measure, Options as EvalOptions, Qrels, Report, Run, evaluate};
 
 use warpseek_console::Failure;
 use warpseek_console::terminal::{note, table};
 
 /// Evaluate a run against relevance judgements, as trec_eval does
+///
+/// Measures are means over the queries that are in both files. Judged queries without hits in the run do not count, as in
+/// trec_eval without -c; --complete counts them as 0, and is what compares systems fairly. Either way, a note tells how
+/// many there are.
 #[derive(Args)]
 #[command(after_help = "\
 Measures: ndcg, ndcg@K, map, map@K, mrr, mrr@K, recall@K, p@K, rprec, success@K,
@@ -18,16 +22,16 @@ Examples:
   warpseek eval --qrels qrels.tsv --run run.trec
   warpseek eval --qrels qrels.txt --run run.trec -m ndcg@10 -m recall@100 --json")]
 pub(crate) struct Options {
-    /// Judgements: TREC (query, 0, document, grade) or TSV (query, document, grade)
+    /// Judgements: TREC (query, 0, document, grade) or TSV (query, document, grade); gzip and zstd are decompressed
     #[arg(long, value_name = "FILE")]
     qrels: PathBuf,
-    /// The run, in TREC format
+    /// The run, in TREC format; gzip and zstd are decompressed
     #[arg(long, value_name = "FILE")]
     run: PathBuf,
     /// A measure; can be given several times
     #[arg(short, value_name = "MEASURE", default_values = ["ndcg@10", "map", "mrr@10", "recall@100", "p@10"])]
     measures: Vec<Measure>,
-    /// Count judged queries that are missing from the run as 0
+    /// Count judged queries that are missing from the run as 0, as `trec_eval -c` does
     #[arg(long)]
     complete: bool,
     /// Show the measures of every query
@@ -50,6 +54,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
             options.run.display()
         )));
     }
+    note_missing(&report, complete);
     let mut out = std::io::stdout().lock();
     if options.json {
         let mut value = serde_json::to_value(&report)?;
@@ -75,11 +80,31 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     rows.push(row(&format!("all {}", report.queries), &report.mean));
     table(&rows, &mut out)?;
-    if report.missing_in_run > 0 && !complete {
-        let n = report.missing_in_run;
-        note(format!(
-            "{n} judged queries have no hits in the run and are ignored; --complete counts them as 0"
-        ));
-    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says how many queries are in one of the files alone.
+fn note_missing(report: &Report, complete: bool) {
+    let said = |n: usize, one: &str, many: &str| match n {
+        0 => {}
+        1 => note(one),
+        n => note(format!("{n} {many}")),
+    };
+    match complete {
+        true => said(
+            report.missing_in_run,
+            "1 judged query has no hits in the run and counts as 0",
+            "judged queries have no hits in the run and count as 0",
+        ),
+        false => said(
+            report.missing_in_run,
+            "1 judged query has no hits in the run and does not count; --complete counts it as 0",
+            "judged queries have no hits in the run and do not count; --complete counts them as 0",
+        ),
+    }
+    said(
+        report.unjudged,
+        "1 query of the run has no judgements and does not count",
+        "queries of the run have no judgements and do not count",
+    );
 }

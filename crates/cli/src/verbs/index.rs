@@ -32,13 +32,16 @@ impl StoreChoice {
 /// Build an index of documents
 ///
 /// Each line of JSONL input needs an `id`, and has `title` and `text`, or `vector` (an object of tokens and weights).
-/// If there is no `text`, `contents` is the text. Title and text are searched together. Other fields are stored but not
-/// searched. With a schema, any fields can be text, each with statistics of its own, or attributes; see `warpseek schema --help`.
+/// If there is no `text`, `contents` is the text. --id-field, --title-field and --text-field name others. Title and text are
+/// searched together. Other fields are stored but not searched. The first line of CSV, and of TSV if it is `id` and others,
+/// names columns; so does the schema of Parquet. Below a directory, files of these formats are read as such, and all
+/// others are a document each. With a schema, any fields can be text, each with statistics of its own, or attributes; see `warpseek schema --help`.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   warpseek index docs.jsonl.zst -o idx
   warpseek index notes/ -o idx --analyzer plain        a tree of text files
+  warpseek index products.csv -o idx --id-field sku --text-field name --text-field description
   zcat a.gz b.gz | warpseek index - -o idx --format jsonl --store ids
   warpseek index dump.jsonl -o idx --on-error skip --memory 1G
   warpseek index pages.jsonl -o idx --reorder          smaller index, faster searches, same results
@@ -112,6 +115,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 
 /// Refuses an output path that is a file, since an index is a directory.
 pub(super) fn refuse_file(output: &Path) -> Result<(), Failure> {
+    if output.as_os_str() == "-" {
+        let fix = "name a new or empty directory";
+        return Err(Failure::user(format!("an index is a directory, and `-` is none; {fix}")));
+    }
     if output.exists() && !output.is_dir() {
         let output = output.display();
         return Err(Failure::user(format!("{output} is a file; name a new or empty directory")));

@@ -93,8 +93,8 @@ enum DeviceChoice {
 #[derive(Args, Clone)]
 #[command(next_help_heading = "Query")]
 struct Searching {
-    /// n-grams of the query that a hit may lack: a number such as 6, or a share of them such as 25% [default: 25%, or what
-    /// `--errors` allows]
+    /// n-grams of the query that a hit may lack: a number such as 6, or a share of them such as 25% [default: what
+    /// `--errors` allows, else what 5 errors can spoil or 25%, whichever is more, up to two thirds]
     #[arg(long, value_name = "N|P%")]
     misses: Option<Misses>,
     /// Characters of a hit that may be wrong. Without `--misses`, a hit may lack the n-grams that this many errors can

@@ -22,7 +22,7 @@ use warpseek_console::{Failure, Interrupt};
 
 use crate::decision::Decisions;
 use crate::options::Searching;
-use crate::queries::{Line, Queries};
+use crate::queries::{Line, Queries, Topics};
 use crate::residency;
 use crate::verbs::search::{caution, matching};
 
@@ -46,8 +46,9 @@ impl BadQuery {
 
 /// Answer a file of queries and write a TREC run
 ///
-/// Each line of the file is a query: `id<TAB>text`, or text alone, whose id is then its line number. A query with the
-/// id of an earlier one is rejected; to bound memory, ids are compared with those of the first 900,000 queries only.
+/// Each line of the file is a query: `id<TAB>text`, text alone, whose id is then its line number, or a JSON object with
+/// `_id` or `id` and `text` or `query`. A file that begins with `<top>` has topics of TREC (see --topic-field). Files
+/// in gzip and zstd are decompressed. A query with the id of an earlier one is rejected; to bound memory, ids are compared with those of the first 900,000 queries only.
 /// Queries are answered in batches, and results are written in the order of the file; while one batch is answered, the
 /// next is planned and the previous one written. After Ctrl-C the run holds complete queries only.
 ///
@@ -57,12 +58,20 @@ impl BadQuery {
 #[command(after_help = "\
 Examples:
   warpseek run idx --queries q.tsv -o r.trec
+  warpseek run idx --queries topics.txt --topic-field title,desc -k 10 > r.trec
+
+`--help` shows all options.")]
+#[command(after_long_help = "\
+Examples:
+  warpseek run idx --queries q.tsv -o r.trec
   warpseek run idx --queries q.tsv -k 10 --mode and-or > r.trec
   warpseek run idx --queries q.tsv --device auto -o r.trec                 the faster of GPU and CPU
   warpseek run idx --queries q.tsv --device auto --explain-plan -o r.trec  what answered, and why
   warpseek run idx --queries q.tsv --device cuda --gpus 0,1 -o r.trec      half the documents each
   warpseek run idx --queries q.tsv --device both --split queries -o r.trec the CPU takes short ones
-  warpseek run idx --queries q.tsv --device cuda --algorithm maxscore --batch sync > r.trec")]
+  warpseek run idx --queries q.tsv --device cuda --algorithm maxscore --batch sync > r.trec
+
+Settings for studies (--tile, --partition, --host-share and others) are in docs/research.md.")]
 pub(crate) struct Options {
     /// Directory of the index
     #[arg(value_name = "DIR")]
@@ -70,10 +79,12 @@ pub(crate) struct Options {
     /// File of queries; `-` is standard input
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
+    #[command(flatten)]
+    topics: Topics,
     /// Number of hits per query
-    #[arg(short, default_value_t = 1000, value_name = "K", help_heading = "Query")]
+    #[arg(short, long, default_value_t = 1000, value_name = "K", help_heading = "Query")]
     k: usize,
-    /// File to write the run to [default: standard output]
+    /// File to write the run to; `-` is standard output [default: standard output]
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     output: Option<PathBuf>,
     /// Name of the run, its last column [default: warpseek, or warpseek-approximate if the index is quantized or
@@ -110,9 +121,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     drop(display);
     prepared?;
     let on_error = options.on_error();
-    let queries = Queries::open(&options.queries, searcher.batch_size(options.k), on_error)?;
+    let size = searcher.batch_size(options.k);
+    let queries = Queries::open(&options.queries, size, on_error, &options.topics)?;
     let unread = queries.skipped.clone();
-    let bar = progress::queries(options.quiet || options.output.is_none());
+    let bar = progress::queries(options.quiet || !writes_file(&options.output));
     let (start, mut done) = (Instant::now(), Done::default());
     let mut decisions = Decisions::default();
     let pipeline = Pipeline { searcher: &searcher, interrupt: &interrupt, options, among, filter };
@@ -222,9 +234,9 @@ impl Output {
         Ok(flushed?)
     }
 
-    /// For a file, or standard output.
+    /// For a file, or standard output, which `-` is too.
     pub(super) fn new(path: Option<&Path>, queries: &Path) -> Result<Self, Failure> {
-        let Some(path) = path else {
+        let Some(path) = path.filter(|path| path.as_os_str() != "-") else {
             return Ok(Output { file: None, open: None, new: None });
         };
         if is_same_file(path, queries) {
@@ -261,6 +273,11 @@ impl Output {
     pub(super) fn flush(&mut self) -> std::io::Result<()> {
         self.open.as_mut().map_or(Ok(()), Write::flush)
     }
+}
+
+/// Whether output goes to a file, and not to standard output.
+pub(super) fn writes_file(output: &Option<PathBuf>) -> bool {
+    output.as_ref().is_some_and(|path| path.as_os_str() != "-")
 }
 
 /// Whether two paths lead to one file that exists.

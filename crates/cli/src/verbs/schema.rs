@@ -3,14 +3,18 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use warpseek::{Analyzer, Format, IndexOptions, infer_schema};
+use warpseek::{Analyzer, FieldNames, Format, IndexOptions, SeenField, infer_schema, seen_fields};
 use warpseek_console::Failure;
 use warpseek_console::options::named;
+use warpseek_console::terminal::{count, note, table};
+
+use super::search::printable;
 
 /// Make a schema from documents
 ///
 /// Reads the first documents and prints a schema that fits them: fields of text, and attributes with their types. It is
-/// a start: read it, change it, and build the index with `warpseek index --schema`.
+/// a start: read it, change it, and build the index with `warpseek index --schema`. What was seen of each field goes to
+/// standard error: in how many documents it is, with values of which kinds, and the first of them.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -34,6 +38,12 @@ pub(crate) struct Options {
     /// Format of all inputs [default: from the file name; a directory is a tree of text files]
     #[arg(long, value_parser = named::<Format>(Format::NAMES.to_vec()))]
     format: Option<Format>,
+    /// Field of the input that has the id; no field of the schema is made of it [default: id, or _id]
+    #[arg(long, value_name = "FIELD")]
+    id_field: Option<String>,
+    /// Do not list the fields that were seen
+    #[arg(long, short)]
+    quiet: bool,
     /// How many documents to read
     #[arg(long, value_name = "N", default_value_t = 1000)]
     documents: usize,
@@ -42,12 +52,42 @@ pub(crate) struct Options {
     analyzer: Analyzer,
 }
 
+/// Characters of an example that are shown.
+const EXAMPLE: usize = 40;
+
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut reading = IndexOptions::new().analyzer(options.analyzer);
     if let Some(format) = options.format {
         reading = reading.format(format);
     }
+    let id = options.id_field.clone();
+    reading = reading.fields(FieldNames { id, ..FieldNames::default() });
+    let standard_input = options.inputs.iter().any(|input| input.as_os_str() == "-");
+    if standard_input && !options.quiet {
+        note("standard input is read once, so its fields are not listed");
+    } else if !options.quiet {
+        let fields = seen_fields(&options.inputs, options.documents, &reading)?;
+        table(&rows(&fields), &mut std::io::stderr().lock())?;
+    }
     let schema = infer_schema(&options.inputs, options.documents, &reading)?;
     writeln!(std::io::stdout().lock(), "{}", serde_json::to_string_pretty(&schema)?)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What was seen of each field.
+fn rows(fields: &[SeenField]) -> Vec<Vec<String>> {
+    let head = ["field", "documents", "kinds", "example"].map(str::to_owned).to_vec();
+    let row = |field: &SeenField| {
+        let kinds = field.kinds.iter().map(|(kind, n)| format!("{n} {kind}"));
+        let kinds = kinds.collect::<Vec<_>>().join(", ");
+        let several = if field.many { ", several a document" } else { "" };
+        let example: String = field.example.to_string().chars().take(EXAMPLE).collect();
+        vec![
+            printable(&field.path),
+            count(field.documents as u64),
+            format!("{kinds}{several}"),
+            printable(&example),
+        ]
+    };
+    std::iter::once(head).chain(fields.iter().map(row)).collect()
 }

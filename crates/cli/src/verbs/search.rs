@@ -27,6 +27,13 @@ use crate::{decision, residency};
 Examples:
   warpseek search idx \"route flap damping\"
   warpseek search idx \"ospf^2 area\" --mode and -k 5 --explain
+  warpseek search idx \"+title:ospf area\" --filter \"year:>=2010\" --sort year:desc --facet tag
+
+For words that are misspelt, see `warpseek ngram`. `--help` shows all options.")]
+#[command(after_long_help = "\
+Examples:
+  warpseek search idx \"route flap damping\"
+  warpseek search idx \"ospf^2 area\" --mode and -k 5 --explain
   warpseek search idx \"ospf area\" --count
   warpseek search idx \"slow start\" --rank cosine --json
   warpseek search idx \"slow start\" --deadline 5ms                  the best hits found in this time
@@ -40,7 +47,7 @@ Examples:
   warpseek search vectors '{\"slow\": 1.3, \"start\": 0.8}'
 
 For words that are misspelt, see `warpseek ngram`.
-`-h` omits the research settings; `--help` shows all options.")]
+Settings for studies (--tile, --partition, --host-share and others) are in docs/research.md.")]
 pub(crate) struct Options {
     /// Directory of the index
     #[arg(value_name = "DIR")]
@@ -49,7 +56,7 @@ pub(crate) struct Options {
     #[arg(required = true)]
     query: Vec<String>,
     /// Number of hits to return
-    #[arg(short, default_value_t = 10, value_name = "K", help_heading = "Query")]
+    #[arg(short, long, default_value_t = 10, value_name = "K", help_heading = "Query")]
     k: usize,
     #[command(flatten)]
     searching: Searching,
@@ -216,7 +223,7 @@ impl Found<'_> {
         let mut found = json!({
             "query": self.query,
             "terms": plan.terms.iter().map(|t| &t.term).collect::<Vec<_>>(),
-            "missing": plan.unknown_words(),
+            "missing": response.unknown_words(self.query),
             "mode": plan.mode.to_string(),
             "ranking": self.searcher.ranking_name(),
             "approximate": plan.formulas.is_approximate(),
@@ -273,9 +280,9 @@ impl Found<'_> {
         }
         self.sorting.print(response, out, theme)?;
         let mut dim = |line: String| writeln!(out, "{}", theme.paint(theme.dim, line));
-        let unknown = plan.unknown_words();
+        let unknown = response.unknown_words(self.query);
         if !unknown.is_empty() {
-            dim(format!("in no document: {}", unknown.join(" ")))?;
+            dim(format!("in no document: {}", printable(&unknown.join(" "))))?;
         }
         if !response.coverage().is_complete() {
             let (searched, documents) = response.documents_searched();

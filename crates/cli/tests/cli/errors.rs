@@ -162,7 +162,7 @@ fn bad_query_files_are_reported() {
     run(b"two words\tapple\n").fails(2, &["queries.txt:1: ", "`two words`", "id of a query"]);
     run(b"1\tapple\n\tapple\n").fails(2, &["queries.txt:2: ", "id of a query"]);
     run(b"1\tapple\n\n2\tpie^-3\n").fails(2, &["queries.txt:3: ", "`pie`", "weight -3"]);
-    space.run("run idx --queries nope.txt").fails(2, &["nope.txt: No such file"]);
+    space.run("run idx --queries nope.txt").fails(2, &["no such file or directory: nope.txt"]);
     space.run("run idx").fails(2, &["--queries <FILE>"]);
     run(b"apple\n").ok();
     space

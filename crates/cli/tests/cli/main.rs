@@ -12,6 +12,7 @@ mod dictionary;
 mod errors;
 mod gpu;
 mod index;
+mod input;
 mod interrupt;
 mod looks;
 mod ngram;

@@ -146,7 +146,11 @@ fn measures_are_printed_as_a_table_and_as_json() {
     let rows: Vec<Vec<&str>> = done.out.lines().map(|l| l.split_whitespace().collect()).collect();
     assert_eq!(rows[0], ["query", "ndcg@10", "map", "mrr@10", "recall@100", "p@10"]);
     assert_eq!(rows[1], ["all", "2", "0.8155", "0.7500", "0.7500", "1.0000", "0.1000"]);
-    assert!(done.err.contains("1 judged queries have no hits"), "{}", done.err);
+    assert!(
+        done.err.contains("1 judged query has no hits in the run and does not count; --complete"),
+        "{}",
+        done.err
+    );
 
     let done = space.run("eval --qrels qrels.tsv --run run.trec --complete -m mrr -m num_rel_ret");
     assert_eq!(done.ok(), "query     mrr  num_rel_ret\nall 3  0.5000            2\n");

@@ -1,8 +1,8 @@
 //! Fields by their names, and values of their types.
 
+use warpseek_core::near;
 use warpseek_text::{AttributeKind, AttributeValue, FieldId, Schema};
 
-use super::near::nearest;
 use super::syntax::names;
 use super::values;
 use crate::error::ExecError;
@@ -11,7 +11,7 @@ use crate::error::ExecError;
 pub(crate) fn field(schema: Option<&Schema>, name: &str) -> Result<FieldId, ExecError> {
     let known = schema.and_then(|schema| schema.find(name));
     known.ok_or_else(|| {
-        let near = schema.and_then(|schema| nearest(name, names(schema)));
+        let near = schema.and_then(|schema| near(name, names(schema)));
         ExecError::UnknownField { name: name.to_owned(), near: near.map(str::to_owned) }
     })
 }

@@ -12,10 +12,10 @@
 use std::fmt::{self, Write};
 use std::ops::Bound;
 
+use warpseek_core::near;
 use warpseek_text::{AttributeKind, FieldId, Schema, TextField};
 
 use super::least::Least;
-use super::near::nearest;
 use super::tree::{Bool, Filter, MAX_TREE_DEPTH, Node, Operator, Phrase, Words, is_weight};
 use super::values;
 
@@ -315,7 +315,7 @@ impl Parser<'_> {
                 Ok(Field::Attribute(name, kind))
             }
             None => {
-                let near = nearest(&name, names(schema)).map(str::to_owned);
+                let near = near(&name, names(schema)).map(str::to_owned);
                 Err((at, SyntaxErrorKind::UnknownField { name, near }))
             }
         }

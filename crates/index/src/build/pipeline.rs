@@ -12,6 +12,7 @@ use super::admission::{Admission, Parsed};
 use super::batches::{BatchInverter, Runs, Wanted};
 use super::config::{BuildConfig, BuildReport, Phase, Progress};
 use super::invert::{DocumentFact, Inverter};
+use super::lacks::Lacks;
 use super::ordered::Gate;
 use super::run::{Run, RunSource, spill};
 use super::write::{Coding, write_jobs, write_lists};
@@ -46,6 +47,7 @@ struct Output {
     segment: SegmentWriter,
     replaced: Vec<u32>,
     statics: u64,
+    lacks: Lacks,
     /// Empty unless documents are sorted by a field.
     keys: OrderKeys,
     /// Inverts the text of documents, if workers do not.
@@ -108,6 +110,7 @@ pub(crate) fn build_segment(
             segment: SegmentWriter::create(lock.dir(), manifest)?,
             replaced: Vec::new(),
             statics: 0,
+            lacks: Lacks::new(manifest),
             keys: OrderKeys::default(),
             inverter: inverter.transpose()?,
         }),
@@ -129,7 +132,10 @@ pub(crate) fn build_segment(
     let mut output = pipeline.output.into_inner();
     let spilled = pipeline.runs.into_inner();
     let admission = admission.forget_ids();
-    let notices = match output.inverter.take() {
+    let (reader, _) = pipeline.reader.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut notices = reader.notices().to_vec();
+    notices.extend(output.lacks.notices(manifest, old.is_none()));
+    match output.inverter.take() {
         Some(inverter) if admission.content != Some(Content::Vector) => {
             let facts = inverter.finish()?;
             let has_norms = output.segment.has_norms();
@@ -137,10 +143,10 @@ pub(crate) fn build_segment(
             assert_eq!(facts.lengths.len(), table.lengths.len(), "documents that were inverted");
             table.lengths = facts.lengths;
             table.norms = if has_norms { facts.norms } else { Vec::new() };
-            facts.notices
+            notices.extend(facts.notices);
         }
-        _ => Vec::new(),
-    };
+        _ => {}
+    }
     let mut runs: Vec<Run> =
         (0..spilled).map(|i| Run::open(&run_path(scratch.path(), i))).collect::<Result<_>>()?;
     for run in batches.take() {
@@ -283,8 +289,10 @@ impl Pipeline<'_> {
         let mut chunk = StoreChunk::default();
         let (mut replaced, mut part) = (Vec::new(), first);
         let (mut flat, mut words) = (Vec::new(), Scratch::default());
+        let mut lacks = Lacks::new(self.manifest);
         for record in &records {
             let Ok(document) = &record.document else { continue };
+            lacks.look(document, (number, batch, record.number));
             let fact = match &self.config.grams {
                 None if self.elsewhere && document.vector.is_none() => {
                     for text in [&document.title, &document.text] {
@@ -324,6 +332,7 @@ impl Pipeline<'_> {
                 store.append(&mut chunk)?;
             }
             output.replaced.append(&mut replaced);
+            output.lacks.merge(lacks);
             Ok(segment.table.lengths.len() * BYTES_A_DOCUMENT + segment.field_memory())
         });
         done.transpose()

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::config::ReaderConfig;
 use super::format::Format;
 use super::input::Input;
+use super::jsonl::parse_json;
 use super::source::Source;
-use super::{jsonl, trec, tree, tsv, words};
+use super::{names, trec, tree, tsv, words};
 use crate::{Document, Location, RecordError, RecordErrorKind};
 
 /// A run of unparsed records that owns its bytes, so that it can go to another thread. A batch may
@@ -40,7 +41,6 @@ pub(super) struct Record<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) source: &'a Source,
     pub(super) ordinal: u64,
-    pub(super) config: &'a ReaderConfig,
 }
 
 impl<'a> Record<'a> {
@@ -92,9 +92,14 @@ impl RawBatch {
     }
 
     /// Adds a record that is known to be bad.
-    pub(super) fn push_fault(&mut self, input: &mut Input, line: u64, fault: RecordErrorKind) {
+    pub(super) fn push_fault(
+        &mut self,
+        input: &mut Input,
+        line: Option<u64>,
+        fault: RecordErrorKind,
+    ) {
         let at = self.bytes.len();
-        self.push_record(input, at, at, Some(line), Some(fault));
+        self.push_record(input, at, at, line, Some(fault));
     }
 
     fn push_record(
@@ -161,6 +166,25 @@ impl RawBatch {
         self.records[i].end - self.records[i].start
     }
 
+    /// The bytes of record `i`, which must be below [`len`](Self::len).
+    pub(super) fn bytes_of(&self, i: usize) -> &[u8] {
+        &self.bytes[self.records[i].start..self.records[i].end]
+    }
+
+    /// The paths of the values of record `i`, which must be below [`len`](Self::len), with dots between keys, if it is JSON or a row of a table; else none.
+    pub fn paths(&self, i: usize) -> Vec<String> {
+        let raw = &self.records[i];
+        let source = raw.source.map(|source| &*self.sources[source]);
+        let columns = source.and_then(|source| source.columns.get());
+        match (source.map(|source| source.format), columns) {
+            (Some(Format::Tsv), Some(columns)) => columns.keys().map(str::to_owned).collect(),
+            (None | Some(Format::Jsonl | Format::Csv | Format::Parquet), _) => {
+                utf8(self.bytes_of(i)).map(names::paths_of).unwrap_or_default()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// How many records the batch holds, good and bad.
     pub fn len(&self) -> usize {
         self.records.len()
@@ -184,12 +208,22 @@ impl RawBatch {
     fn parse(&self, raw: &RawRecord) -> Result<Document<'_>, RecordErrorKind> {
         let (bytes, config) = (&self.bytes[raw.start..raw.end], &*self.config);
         let document = match raw.source.map(|source| &*self.sources[source]) {
-            None => jsonl::parse_json(utf8(bytes)?, config)?,
+            None => parse_json(utf8(bytes)?, config)?,
             Some(source) => {
-                let record = Record { bytes, source, ordinal: raw.ordinal, config };
+                let record = Record { bytes, source, ordinal: raw.ordinal };
                 match source.format {
-                    Format::Jsonl => jsonl::parse(&record)?,
-                    Format::Tsv => tsv::parse(&record)?.configured(config)?,
+                    Format::Jsonl => names::parse(record.utf8()?, &config.fields, config)?,
+                    Format::Csv | Format::Parquet => match source.columns.get() {
+                        Some(columns) => names::parse(record.utf8()?, &columns.names, config)?,
+                        None => names::parse(record.utf8()?, &config.fields, config)?,
+                    },
+                    Format::Tsv => match source.columns.get() {
+                        Some(columns) => {
+                            let row = columns.of_line(record.utf8()?)?;
+                            names::parse(&row, &columns.names, config)?.into_owned()
+                        }
+                        None => tsv::parse(&record)?.configured(config)?,
+                    },
                     Format::Trec => trec::parse(&record)?.configured(config)?,
                     Format::Tree => tree::parse(&record)?.configured(config)?,
                     Format::Words => words::parse(&record)?.configured(config)?,

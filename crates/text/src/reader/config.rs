@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::format::Format;
+use super::names::FieldNames;
 use crate::{Schema, TextError};
 
 /// Settings of a [`Reader`](super::Reader).
@@ -14,6 +15,8 @@ pub struct ReaderConfig {
     /// Which fields of a record are text and which are attributes. Default `None`: title and text (`contents` if there is no `text`) are searched as one, and there are no attributes.
     /// Formats other than JSONL have `title` and `text`.
     pub schema: Option<Arc<Schema>>,
+    /// The fields that are the id, the title and the text of a record of JSONL, CSV or Parquet, or of TSV whose first line names its columns. With a schema, only the id can have a name of its own. Default: the usual names.
+    pub fields: FieldNames,
     /// The numeric JSONL field that holds the static score. Default `None`: no static scores.
     /// Other formats have no fields and ignore it.
     pub static_field: Option<String>,
@@ -38,6 +41,7 @@ impl Default for ReaderConfig {
         Self {
             format: None,
             schema: None,
+            fields: FieldNames::default(),
             static_field: None,
             order_field: None,
             vector_scale: 256,
@@ -51,6 +55,7 @@ impl Default for ReaderConfig {
 impl ReaderConfig {
     /// Refuses values that would silently give documents without scores or vectors.
     pub(super) fn check(&self) -> Result<(), TextError> {
+        self.fields.check(self.schema.is_some())?;
         if self.vector_scale == 0 {
             let reason = "zero would drop every weight".to_owned();
             return Err(TextError::BadConfig { field: "vector_scale", reason });

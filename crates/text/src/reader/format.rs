@@ -11,8 +11,12 @@ use crate::TextError;
 pub enum Format {
     /// One JSON object a line.
     Jsonl,
-    /// `id<TAB>text` or `id<TAB>title<TAB>text` a line.
+    /// `id<TAB>text` or `id<TAB>title<TAB>text` a line; or other columns, which the first line names.
     Tsv,
+    /// Rows of cells with separators between them, as RFC 4180 has them; the first row names the columns.
+    Csv,
+    /// A file of Apache Parquet.
+    Parquet,
     /// `<DOC>` records as TREC collections have them.
     Trec,
     /// One document a file.
@@ -23,9 +27,11 @@ pub enum Format {
 
 impl Format {
     /// The names that [`FromStr`] takes and [`fmt::Display`] writes.
-    pub const NAMES: &'static [&'static str] = &["jsonl", "tsv", "trec", "tree", "words"];
+    pub const NAMES: &'static [&'static str] =
+        &["jsonl", "tsv", "csv", "parquet", "trec", "tree", "words"];
 
-    const ALL: [Self; 5] = [Self::Jsonl, Self::Tsv, Self::Trec, Self::Tree, Self::Words];
+    const ALL: [Self; 7] =
+        [Self::Jsonl, Self::Tsv, Self::Csv, Self::Parquet, Self::Trec, Self::Tree, Self::Words];
 
     /// Whether each record is a line.
     pub(crate) fn is_lines(self) -> bool {
@@ -33,16 +39,31 @@ impl Format {
     }
 
     /// The format a file's name tells, ignoring a compression suffix.
-    pub(crate) fn of_name(path: &Path) -> Option<Self> {
+    pub fn of_name(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.to_ascii_lowercase();
         let (_, extension) = without_compression(&name).rsplit_once('.')?;
         match extension {
             "jsonl" | "ndjson" | "json" => Some(Self::Jsonl),
-            "tsv" => Some(Self::Tsv),
+            "tsv" | "tab" => Some(Self::Tsv),
+            "csv" => Some(Self::Csv),
+            "parquet" => Some(Self::Parquet),
             "trec" | "sgml" | "sgm" => Some(Self::Trec),
             "txt" | "md" => Some(Self::Tree),
             "words" => Some(Self::Words),
             _ => None,
+        }
+    }
+}
+
+impl Format {
+    /// What is a document in a file of this format, for messages.
+    pub(super) fn unit(self) -> &'static str {
+        match self {
+            Self::Jsonl | Self::Tsv => "a document a line",
+            Self::Csv | Self::Parquet => "a document a row",
+            Self::Trec => "a document a <DOC>",
+            Self::Tree => "a document a file",
+            Self::Words => "documents between blank lines",
         }
     }
 }
@@ -75,6 +96,8 @@ impl fmt::Display for Format {
         f.write_str(match self {
             Self::Jsonl => "jsonl",
             Self::Tsv => "tsv",
+            Self::Csv => "csv",
+            Self::Parquet => "parquet",
             Self::Trec => "trec",
             Self::Tree => "tree",
             Self::Words => "words",
@@ -92,7 +115,10 @@ mod tests {
             assert_eq!(format.to_string().parse::<Format>().unwrap(), format);
         }
         let error = "xml".parse::<Format>().unwrap_err().to_string();
-        assert_eq!(error, "no format named \"xml\"; the formats are jsonl, tsv, trec, tree, words");
+        assert_eq!(
+            error,
+            "no format named \"xml\"; the formats are jsonl, tsv, csv, parquet, trec, tree, words"
+        );
     }
 
     #[test]
@@ -105,7 +131,9 @@ mod tests {
             ("c.sgm", Some(Format::Trec)),
             ("c.words.gz", Some(Format::Words)),
             ("README.md", Some(Format::Tree)),
-            ("c.csv", None),
+            ("c.csv.gz", Some(Format::Csv)),
+            ("c.parquet", Some(Format::Parquet)),
+            ("c.xml", None),
             ("plain", None),
             (".gz", None),
         ] {

@@ -14,6 +14,8 @@ use crate::TextError;
 
 const BUFFER: usize = 128 << 10;
 pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";
+/// How many bytes tell what kind of file it is.
+pub(super) const KIND: usize = 8;
 /// How many bytes tell the compression.
 pub(super) const MAGIC: usize = 4;
 
@@ -24,6 +26,8 @@ pub(super) struct Input {
     /// Reads instead of `reader` where records are lines and the file is large and plain.
     ahead: Option<ReadAhead>,
     compressed: bool,
+    /// What it is if it is no text, with what to do.
+    pub(super) foreign: Option<&'static str>,
     /// Whether a chunk has been read.
     begun: bool,
     pub(super) limits: Limits,
@@ -83,11 +87,13 @@ impl Input {
         };
         let fail = |error| failure(&source, compressed, error);
         let mut reader = plain.map_err(fail)?;
-        let start = prefix(&mut reader, BOM.len()).map_err(fail)?;
-        if start != BOM {
-            reader = Box::new(Cursor::new(start).chain(reader));
+        let mut start = prefix(&mut reader, KIND).map_err(fail)?;
+        let foreign = foreign(&start);
+        if start.starts_with(BOM) {
+            start.drain(..BOM.len());
         }
-        Ok(Self::new(reader, compressed, source, limits))
+        reader = Box::new(Cursor::new(start).chain(reader));
+        Ok(Self { foreign, ..Self::new(reader, compressed, source, limits) })
     }
 
     fn new(
@@ -96,8 +102,8 @@ impl Input {
         source: Arc<Source>,
         limits: Limits,
     ) -> Self {
-        let (ahead, begun, line, records) = (None, false, 0, 0);
-        Self { reader, ahead, compressed, begun, limits, source, line, records }
+        let (ahead, foreign, begun, line, records) = (None, None, false, 0, 0);
+        Self { reader, ahead, compressed, foreign, begun, limits, source, line, records }
     }
 
     /// Appends the next line with its terminator to `out`; `false` at the end of the input. The line
@@ -121,6 +127,17 @@ impl Input {
             return Err(self.too_long(Some(first)));
         }
         Ok(true)
+    }
+
+    /// Bytes that are next and not yet [used](Self::consume); none at the end of the input.
+    pub(super) fn peek(&mut self) -> Result<&[u8], TextError> {
+        let (source, compressed) = (&self.source, self.compressed);
+        self.reader.fill_buf().map_err(|error| failure(source, compressed, error))
+    }
+
+    /// Goes on after so many of the bytes.
+    pub(super) fn consume(&mut self, bytes: usize) {
+        self.reader.consume(bytes);
     }
 
     /// The next bytes, cut into lines; `None` at the end of the input. Their lines are not added to `line`.
@@ -185,6 +202,31 @@ fn prefix(reader: &mut impl Read, len: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(len);
     reader.by_ref().take(len as u64).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// What a file that begins so is, if it is no text that could be read, and what to do with it.
+pub(super) fn foreign(start: &[u8]) -> Option<&'static str> {
+    match start {
+        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
+            Some("text in UTF-16; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)")
+        }
+        [b'%', b'P', b'D', b'F', b'-', ..] => Some("a PDF file; extract its text (pdftotext)"),
+        [b'P', b'K', 3, 4, ..] => Some("a ZIP archive, as office documents are; unpack it"),
+        [b'P', b'A', b'R', b'1', ..] => Some("a Parquet file; read it with --format parquet"),
+        [b'B', b'Z', b'h', b'1'..=b'9', ..] => {
+            Some("compressed with bzip2; only gzip and zstd are read, so decompress it")
+        }
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
+            Some("compressed with xz; only gzip and zstd are read, so decompress it")
+        }
+        [0x89, b'P', b'N', b'G', ..] | [0xff, 0xd8, 0xff, ..] => Some("an image; remove it"),
+        [0x7f, b'E', b'L', b'F', ..] => Some("a program; remove it"),
+        // UTF-16 without a byte order mark looks so, and other files of numbers.
+        [_, 0, _, 0, ..] | [0, _, 0, _, ..] => {
+            Some("a binary file, or text in UTF-16; convert it to UTF-8")
+        }
+        _ => None,
+    }
 }
 
 pub(super) enum Compression {

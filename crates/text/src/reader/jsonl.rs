@@ -10,18 +10,13 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 
-use super::batch::Record;
 use super::config::ReaderConfig;
+use super::names::keys_of;
 use super::values::{Id, IfText, Key, Number, Scalar, Skip, Text, Weights};
 use super::with_schema;
 use warpseek_core::limits::{MAX_IMPACT, MAX_TERM_BYTES};
 
 use crate::{Document, RecordErrorKind};
-
-/// Parses one line.
-pub(super) fn parse<'a>(record: &Record<'a>) -> Result<Document<'a>, RecordErrorKind> {
-    parse_json(record.utf8()?, record.config)
-}
 
 /// Parses one line, wherever it comes from.
 pub(crate) fn parse_json<'a>(
@@ -37,9 +32,11 @@ pub(crate) fn parse_json<'a>(
     let seed = ObjectSeed { static_field, order_field, bad_field: &mut bad_field };
     let mut json = serde_json::Deserializer::from_str(line);
     let parsed = seed.deserialize(&mut json).and_then(|fields| json.end().map(|()| fields));
-    let fields = parsed.map_err(|error| explain(&error, bad_field, static_field, order_field))?;
+    let fields =
+        parsed.map_err(|error| explain(line, &error, bad_field, static_field, order_field))?;
 
-    let id = fields.id.or(fields.beir_id).ok_or(RecordErrorKind::MissingId)?;
+    let id = fields.id.or(fields.beir_id);
+    let id = id.ok_or_else(|| RecordErrorKind::MissingId { seen: keys_of(line) })?;
     let text = fields.text.or(fields.contents).unwrap_or_default();
     let mut document = Document::new(id, fields.title.unwrap_or_default(), text).with_source(line);
     document.order_key = match fields.static_score {
@@ -94,6 +91,7 @@ fn quantize(
 
 /// Tells a field of the wrong type from a line that is not JSON.
 fn explain(
+    line: &str,
     error: &serde_json::Error,
     bad_field: Option<&'static str>,
     static_field: Option<&str>,
@@ -118,8 +116,23 @@ fn explain(
                 _ => RecordErrorKind::BadField { field: field.to_owned(), reason },
             }
         }
-        _ => RecordErrorKind::Json(format!("{reason} at column {}", error.column())),
+        _ => not_json(line, error),
     }
+}
+
+/// A line that is not JSON. The usual reasons are files that have no lines of documents at all.
+pub(super) fn not_json(line: &str, error: &serde_json::Error) -> RecordErrorKind {
+    let full = error.to_string();
+    // The parser adds its position; the line is always 1 there, so only the column says something.
+    let reason = full.rsplit_once(" at line ").map_or(full.as_str(), |(reason, _)| reason);
+    let hint = match line.trim_start().as_bytes() {
+        [b'[', ..] => "; write the documents of an array on a line each, as `jq -c '.[]'` does",
+        [b'{', rest @ ..] if error.is_eof() && rest.iter().all(u8::is_ascii_whitespace) => {
+            "; write each document on one line, as `jq -c .` does"
+        }
+        _ => "",
+    };
+    RecordErrorKind::Json(format!("{reason} at column {}{hint}", error.column()))
 }
 
 /// Stand for the fields whose names are not known here; no JSON key compares to them.
@@ -378,8 +391,9 @@ mod tests {
 
     #[test]
     fn bad_objects() {
-        assert_eq!(error(r#"{"text":"x"}"#), RecordErrorKind::MissingId);
-        assert_eq!(error(r#"{"id":null}"#), RecordErrorKind::MissingId);
+        let missing = |seen: &str| RecordErrorKind::MissingId { seen: seen.to_owned() };
+        assert_eq!(error(r#"{"text":"x"}"#), missing("text"));
+        assert_eq!(error(r#"{"id":null}"#), missing("id"));
         assert_eq!(error(r#"{"id":""}"#), RecordErrorKind::EmptyId);
         let field = |field: &str, reason: &str| RecordErrorKind::BadField {
             field: field.to_owned(),

@@ -59,7 +59,7 @@ fn copy_known(value: &str, route: &Route, named: &dyn Fn(&str) -> bool, out: &mu
 }
 
 /// The keys and unparsed values of an object, in order.
-struct Pairs<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+pub(super) struct Pairs<'a>(pub(super) Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de> serde::Deserialize<'de> for Pairs<'de> {
     fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {

@@ -1,21 +1,27 @@
 //! Readers of document collections.
 //!
 //! [`Reader`] walks the inputs and cuts them into records; how is up to the format's file (`jsonl`,
-//! `tsv`, `trec`, `tree`, `words`). Each has the same two functions: `cut` appends the next record's
+//! `tsv`, `csv`, `parquet`, `trec`, `tree`, `words`). Each has the same two functions: `cut` appends the next record's
 //! bytes to the batch and says whether there was one, `parse` turns those bytes into a document. Where records are lines, many are cut at once (`lines`),
 //! and large files are read ahead (`read_ahead`).
 //! Cutting looks only for the ends of records, so that one thread can feed many that parse.
+//! The rows of tables become lines of JSON, by the names of their columns (`columns`), and fields with other names than the usual ones get these (`names`).
 //! With a schema, the values of JSON lines go to its fields (`with_schema`).
 //! Documents that a program hands over are written as JSON instead (`memory`) and then go the same way as lines of JSONL.
 
 mod batch;
+mod columns;
 mod config;
+mod csv;
 mod format;
 mod input;
 mod jsonl;
 mod known;
 mod lines;
 mod memory;
+mod names;
+mod parquet;
+mod queries;
 mod read_ahead;
 #[cfg(test)]
 mod read_ahead_tests;
@@ -27,6 +33,7 @@ mod source;
 mod testing;
 #[cfg(test)]
 mod tests;
+mod topics;
 mod trec;
 mod tree;
 mod tsv;
@@ -41,14 +48,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use self::batch::RawBatch;
+use self::columns::Columns;
 pub use self::config::ReaderConfig;
 pub use self::format::Format;
 use self::input::Input;
 pub(crate) use self::jsonl::parse_json;
 use self::lines::Limits;
+pub use self::names::FieldNames;
+pub use self::queries::{FileQuery, QueryReader};
 use self::selection::Selecting;
 pub use self::selection::Selection;
 use self::source::Source;
+pub use self::topics::TopicPart;
 pub(crate) use self::with_schema::assign;
 use crate::{OwnedDocument, STATIC_FIELD, Schema, TextError};
 
@@ -68,6 +79,8 @@ pub struct Reader {
     file_records: Vec<u64>,
     bytes_read: Arc<AtomicU64>,
     bytes_total: Option<u64>,
+    /// What the user should know of how the inputs are read.
+    notices: Vec<String>,
 }
 
 /// The progress of a reader.
@@ -82,6 +95,8 @@ pub struct Progress {
 /// The format at hand with what it must remember between records.
 enum Cutter {
     Lines(lines::Cutter),
+    Csv(csv::Cutter),
+    Parquet(parquet::Cutter),
     Trec(trec::Cutter),
     Tree,
     Words,
@@ -91,6 +106,8 @@ impl Cutter {
     fn new(format: Format) -> Self {
         match format {
             Format::Jsonl | Format::Tsv => Self::Lines(lines::Cutter::default()),
+            Format::Csv => Self::Csv(csv::Cutter::default()),
+            Format::Parquet => Self::Parquet(parquet::Cutter::default()),
             Format::Trec => Self::Trec(trec::Cutter::default()),
             Format::Tree => Self::Tree,
             Format::Words => Self::Words,
@@ -98,8 +115,15 @@ impl Cutter {
     }
 
     /// Moves the next record of `input` to `batch`, or many if records are lines; `false` when there is none.
-    fn cut(&mut self, input: &mut Input, batch: &mut RawBatch) -> Result<bool, TextError> {
+    fn cut(
+        &mut self,
+        input: &mut Input,
+        batch: &mut RawBatch,
+        config: &ReaderConfig,
+    ) -> Result<bool, TextError> {
         match self {
+            Self::Csv(cutter) => cutter.cut(input, batch, config),
+            Self::Parquet(cutter) => cutter.cut(input, batch, config),
             Self::Lines(cutter) => cutter.cut(input, batch),
             Self::Trec(cutter) => cutter.cut(input, batch),
             Self::Tree => tree::cut(input, batch),
@@ -113,7 +137,8 @@ impl Reader {
     /// exist, or whose format cannot be told, is an error here, before any work is done.
     pub fn open(inputs: &[PathBuf], config: ReaderConfig) -> Result<Self, TextError> {
         config.check()?;
-        let sources = source::list(inputs, config.format)?;
+        let mut notices = Vec::new();
+        let sources = source::list(inputs, config.format, &mut notices)?;
         Ok(Self {
             config: Arc::new(config),
             bytes_total: sources.iter().map(|source| source.size).sum(),
@@ -123,6 +148,7 @@ impl Reader {
             documents: None,
             selecting: None,
             file_records: Vec::new(),
+            notices,
         })
     }
 
@@ -144,6 +170,7 @@ impl Reader {
             documents: Some(memory::Documents::new(documents.into_iter())),
             selecting: None,
             file_records: Vec::new(),
+            notices: Vec::new(),
         })
     }
 
@@ -181,6 +208,11 @@ impl Reader {
         &self.file_records
     }
 
+    /// What the user should know of how the inputs were read: files of a directory that are not read alike, first lines that name columns, files without records. Complete when all batches are taken.
+    pub fn notices(&self) -> &[String] {
+        &self.notices
+    }
+
     /// The next records, at least one; `None` at the end of the last input. An error ends the read:
     /// the calls after it give `None`.
     pub fn next_batch(&mut self) -> Result<Option<RawBatch>, TextError> {
@@ -206,6 +238,10 @@ impl Reader {
                 let cutter = Cutter::new(source.format);
                 let limits = Limits::of(&self.config);
                 let input = Input::open(Arc::new(source), limits, &self.bytes_read)?;
+                let has_text = !matches!(input.source.format, Format::Tree | Format::Parquet);
+                if let Some(what) = input.foreign.filter(|_| has_text) {
+                    return Err(TextError::NotText { path: input.source.error_path(), what });
+                }
                 self.current = Some((input, cutter));
                 continue;
             };
@@ -213,9 +249,18 @@ impl Reader {
             if batch.is_empty() && !matches!(cutter, Cutter::Lines(_)) {
                 batch.reserve();
             }
-            let before = batch.len();
-            if !cutter.cut(input, batch)? {
+            let (before, begins) = (batch.len(), input.records == 0);
+            let more = cutter.cut(input, batch, &self.config)?;
+            let headless = begins && input.source.columns.get().is_none();
+            if headless && batch.len() > before && input.source.format == Format::Tsv {
+                columns::take_header(input, batch, before, &self.config)?;
+            }
+            if !more {
                 self.file_records.push(input.records);
+                self.notices.extend(input.source.columns.get().and_then(Columns::notice));
+                if input.records == 0 && input.source.path.is_some() {
+                    self.notices.push(format!("{} has no documents", input.source.name));
+                }
                 self.current = None;
             } else if let Some(selecting) = &mut self.selecting {
                 selecting.apply(batch, before);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 
-use super::input::{BOM, Compression, MAGIC};
+use super::input::{BOM, Compression, KIND, MAGIC, foreign};
 use super::lines::{Chunk, Limits, with_room};
 
 /// The most threads for one file: about as many as it takes to copy as fast as memory allows.
@@ -42,8 +42,11 @@ impl ReadAhead {
         if len < CHUNKS * limits.chunk as u64 {
             return None;
         }
-        let mut magic = [0; MAGIC];
-        if read_at(file, &mut magic, 0).ok()? < MAGIC || Compression::of(&magic).is_some() {
+        let mut magic = [0; KIND];
+        if read_at(file, &mut magic, 0).ok()? < KIND
+            || Compression::of(&magic[..MAGIC]).is_some()
+            || foreign(&magic).is_some()
+        {
             return None;
         }
         let start = if magic.starts_with(BOM) { BOM.len() } else { 0 };

@@ -36,7 +36,14 @@ fn model(bytes: &[u8], max_record: usize) -> (Found, Option<u64>) {
 fn source() -> Arc<Source> {
     let name = "input".to_owned();
     let relative = Some(name.clone());
-    Arc::new(Source { path: None, format: Format::Tree, name, relative, size: None })
+    Arc::new(Source {
+        path: None,
+        format: Format::Tree,
+        name,
+        relative,
+        columns: Default::default(),
+        size: None,
+    })
 }
 
 fn texts(batch: &RawBatch) -> impl Iterator<Item = (u64, Result<String, usize>)> {

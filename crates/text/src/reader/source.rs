@@ -1,12 +1,15 @@
 //! From the paths a user gives to the list of files to read.
 
 use std::fs;
-use std::io;
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use walkdir::WalkDir;
 
+use super::columns::Columns;
 use super::format::{Format, without_compression};
+use super::input::{Compression, MAGIC};
 use crate::{Location, TextError};
 
 /// One file to read.
@@ -20,6 +23,8 @@ pub(super) struct Source {
     /// The path below the given directory with `/` between its parts, for a file given directly its
     /// file name; `None` where it is not UTF-8.
     pub(super) relative: Option<String>,
+    /// What the columns of a table are, once its first line is read.
+    pub(super) columns: OnceLock<Columns>,
     /// The size on disk, `None` where it cannot be known in advance (standard input, pipes).
     pub(super) size: Option<u64>,
 }
@@ -27,7 +32,8 @@ pub(super) struct Source {
 impl Source {
     fn stdin(format: Format) -> Self {
         let name = "stdin".to_owned();
-        Self { path: None, format, relative: Some(name.clone()), name, size: None }
+        let columns = OnceLock::new();
+        Self { path: None, format, relative: Some(name.clone()), name, columns, size: None }
     }
 
     fn file(path: &Path, relative: &Path, format: Format) -> Result<Self, TextError> {
@@ -38,6 +44,7 @@ impl Source {
             format,
             name: path.display().to_string(),
             relative: parts.map(|parts| parts.join("/")),
+            columns: OnceLock::new(),
             size: meta.is_file().then_some(meta.len()),
         })
     }
@@ -67,17 +74,28 @@ impl Source {
     }
 }
 
-/// The files behind `inputs`, in order; those below a directory sorted by path.
-pub(super) fn list(inputs: &[PathBuf], format: Option<Format>) -> Result<Vec<Source>, TextError> {
+/// The files behind `inputs`, in order; those below a directory sorted by path. What is read in a way that the user may not expect is said in `notices`.
+pub(super) fn list(
+    inputs: &[PathBuf],
+    format: Option<Format>,
+    notices: &mut Vec<String>,
+) -> Result<Vec<Source>, TextError> {
     let mut sources = Vec::new();
     for path in inputs {
         if path.as_os_str() == "-" {
+            if format == Some(Format::Parquet) {
+                let reason =
+                    "Parquet is read from its end on, so it must be a file; store it first";
+                return Err(TextError::BadTable { path: path.clone(), reason: reason.to_owned() });
+            }
             sources.push(Source::stdin(format.unwrap_or(Format::Jsonl)));
             continue;
         }
         let meta = fs::metadata(path).map_err(|source| io_error(path, source))?;
         if meta.is_dir() {
-            list_directory(path, format.unwrap_or(Format::Tree), &mut sources)?;
+            let before = sources.len();
+            list_directory(path, format, &mut sources)?;
+            notices.extend(mixture(path, &sources[before..]));
         } else {
             let format = format
                 .or_else(|| Format::of_name(path))
@@ -91,7 +109,11 @@ pub(super) fn list(inputs: &[PathBuf], format: Option<Format>) -> Result<Vec<Sou
 
 /// Hidden entries are left out because they are tools' bookkeeping (`.git`), and links because they
 /// can loop or lead out of the tree.
-fn list_directory(root: &Path, format: Format, out: &mut Vec<Source>) -> Result<(), TextError> {
+fn list_directory(
+    root: &Path,
+    format: Option<Format>,
+    out: &mut Vec<Source>,
+) -> Result<(), TextError> {
     let visible = |entry: &walkdir::DirEntry| {
         entry.depth() == 0 || !entry.file_name().as_encoded_bytes().starts_with(b".")
     };
@@ -104,10 +126,61 @@ fn list_directory(root: &Path, format: Format, out: &mut Vec<Source>) -> Result<
         if entry.file_type().is_file() {
             let path = entry.path();
             let relative = path.strip_prefix(root).unwrap_or(path);
+            let format = format.unwrap_or_else(|| format_in_directory(path));
             out.push(Source::file(path, relative, format)?);
         }
     }
     Ok(())
+}
+
+/// The format of a file below a directory: that of its name if files of this format have several documents, else it is one. A file `.json` is either.
+fn format_in_directory(path: &Path) -> Format {
+    let found = Format::of_name(path).unwrap_or(Format::Tree);
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let is_json = without_compression(name).to_ascii_lowercase().ends_with(".json");
+    match is_json && !begins_with_document(path) {
+        true => Format::Tree,
+        false => found,
+    }
+}
+
+/// Bytes in which the first document of a file must end for the file to be taken for lines of documents.
+const FIRST: u64 = 1 << 20;
+
+/// Whether the first line of a file is an object of JSON.
+fn begins_with_document(path: &Path) -> bool {
+    let Ok(file) = fs::File::open(path) else { return false };
+    let mut line = Vec::new();
+    let mut start = BufReader::new(file).take(FIRST);
+    if start.read_until(b'\n', &mut line).is_err() {
+        return false;
+    }
+    // A compressed file has no use but lines of documents.
+    Compression::of(&line[..line.len().min(MAGIC)]).is_some()
+        || serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&line).is_ok()
+}
+
+/// How the files of a directory are read, if not all alike.
+fn mixture(root: &Path, sources: &[Source]) -> Option<String> {
+    let mut counts: Vec<(Format, usize)> = Vec::new();
+    for source in sources {
+        match counts.iter_mut().find(|(format, _)| *format == source.format) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((source.format, 1)),
+        }
+    }
+    if counts.len() < 2 {
+        return None;
+    }
+    let parts: Vec<String> = counts
+        .iter()
+        .map(|(format, count)| {
+            let files = if *count == 1 { "file is" } else { "files are" };
+            format!("{count} {files} read as {format}, {}", format.unit())
+        })
+        .collect();
+    let root = root.display();
+    Some(format!("{root}: {}; --format sets one format for all", parts.join("; ")))
 }
 
 fn io_error(path: &Path, source: io::Error) -> TextError {

@@ -21,6 +21,7 @@ pub(super) fn try_read(
         format,
         name: "input.ext".to_owned(),
         relative: Some("input.ext".to_owned()),
+        columns: Default::default(),
         size: None,
     };
     let bytes = std::io::Cursor::new(bytes.to_vec());
@@ -30,7 +31,7 @@ pub(super) fn try_read(
     while more {
         let mut batch = RawBatch::new(Arc::clone(&config));
         while more && !batch.is_full() {
-            more = cutter.cut(&mut input, &mut batch)?;
+            more = cutter.cut(&mut input, &mut batch, &config)?;
         }
         read.extend((0..batch.len()).map(|i| batch.record(i).map(|document| own(&document))));
     }

@@ -161,7 +161,7 @@ fn bad_inputs_are_refused_at_once() {
     let open = |path: PathBuf, config| Reader::open(&[path], config).err().unwrap();
     let missing = open(dir.path().join("no.jsonl"), ReaderConfig::default());
     assert!(matches!(missing, TextError::NoSuchInput { .. }), "{missing}");
-    let unknown = open(write(dir.path(), "data.csv", b""), ReaderConfig::default()).to_string();
+    let unknown = open(write(dir.path(), "data.xml", b""), ReaderConfig::default()).to_string();
     assert!(unknown.contains("--format") && unknown.contains("trec"), "{unknown}");
     let config = ReaderConfig { vector_scale: 0, ..ReaderConfig::default() };
     assert!(matches!(open("-".into(), config), TextError::BadConfig { .. }));

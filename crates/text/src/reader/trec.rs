@@ -40,7 +40,7 @@ impl Cutter {
             self.at = self.line.len();
             if !blank && !self.stray {
                 self.stray = true;
-                batch.push_fault(input, input.line, RecordErrorKind::OutsideDoc);
+                batch.push_fault(input, Some(input.line), RecordErrorKind::OutsideDoc);
                 return Ok(true);
             }
             let next = input.line + 1;
@@ -68,7 +68,7 @@ impl Cutter {
             let used = batch.bytes.len() - start;
             if !self.next_line(input, used, first)? || opens(&self.line) {
                 batch.bytes.truncate(start);
-                batch.push_fault(input, first, RecordErrorKind::UnclosedDoc);
+                batch.push_fault(input, Some(first), RecordErrorKind::UnclosedDoc);
                 return Ok(());
             }
         }
@@ -127,7 +127,7 @@ pub(super) fn parse<'a>(record: &Record<'a>) -> Result<Document<'a>, RecordError
             }
         }
     }
-    let id = id.ok_or(RecordErrorKind::MissingId)?;
+    let id = id.ok_or_else(|| RecordErrorKind::MissingId { seen: String::new() })?;
     Ok(Document::new(id, title.unwrap_or_default(), text.trim().to_owned()))
 }
 
@@ -231,7 +231,7 @@ fn fold(text: &str) -> String {
 }
 
 /// Appends `text` with the common entities decoded; others stay as they are.
-fn decode(mut text: &str, out: &mut String) {
+pub(super) fn decode(mut text: &str, out: &mut String) {
     const ENTITIES: [(&str, char); 6] = [
         ("&amp;", '&'),
         ("&lt;", '<'),
@@ -298,7 +298,7 @@ mod tests {
                 (2, RecordErrorKind::OutsideDoc),
                 (7, RecordErrorKind::OutsideDoc),
                 (8, RecordErrorKind::UnclosedDoc),
-                (12, RecordErrorKind::MissingId),
+                (12, RecordErrorKind::MissingId { seen: String::new() }),
                 (14, RecordErrorKind::EmptyId),
                 (16, RecordErrorKind::UnclosedDoc),
             ]

@@ -11,6 +11,10 @@ pub(super) fn cut(input: &mut Input, batch: &mut RawBatch) -> Result<bool, TextE
     if input.records > 0 {
         return Ok(false);
     }
+    if let Some(what) = input.foreign {
+        batch.push_fault(input, None, RecordErrorKind::NotText { what });
+        return Ok(true);
+    }
     let start = batch.bytes.len();
     input.read_all(&mut batch.bytes)?;
     let end = batch.bytes.len();

@@ -9,8 +9,9 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
 use super::config::ReaderConfig;
-use super::jsonl::static_score;
+use super::jsonl::{not_json, static_score};
 use super::known;
+use super::names::keys_of;
 use super::values::{Key, Skip};
 use crate::attribute::Scalar;
 use crate::schema::Route;
@@ -28,9 +29,10 @@ pub(super) fn parse<'a>(
     let mut json = serde_json::Deserializer::from_str(line);
     let record = Record { static_field, order_field, values: &mut values };
     let parsed = record.deserialize(&mut json).and_then(|()| json.end());
-    parsed.map_err(|error| values.fault.take().unwrap_or_else(|| not_json(&error)))?;
+    parsed.map_err(|error| values.fault.take().unwrap_or_else(|| not_json(line, &error)))?;
 
-    let id = values.id.take().or(values.beir_id.take()).ok_or(RecordErrorKind::MissingId)?;
+    let id = values.id.take().or(values.beir_id.take());
+    let id = id.ok_or_else(|| RecordErrorKind::MissingId { seen: keys_of(line) })?;
     let order_key = match order_field {
         Some("id" | "_id") => Some(id.clone()),
         _ => values.order_key.take(),
@@ -65,13 +67,6 @@ pub(crate) fn assign<'a>(
         }
     }
     values.finish(document)
-}
-
-/// A line that is not JSON.
-fn not_json(error: &serde_json::Error) -> RecordErrorKind {
-    let full = error.to_string();
-    let reason = full.rsplit_once(" at line ").map_or(full.as_str(), |(reason, _)| reason);
-    RecordErrorKind::Json(format!("{reason} at column {}", error.column()))
 }
 
 fn unknown(field: String) -> RecordErrorKind {

@@ -137,7 +137,7 @@ fn wrong_types_are_located_and_leave_the_rest() {
 #[test]
 fn ids_scores_and_json_are_checked_as_without_a_schema() {
     let error = |line: &str| read(line).remove(0).unwrap_err().kind;
-    assert_eq!(error(r#"{"title":"x"}"#), RecordErrorKind::MissingId);
+    assert_eq!(error(r#"{"title":"x"}"#), RecordErrorKind::MissingId { seen: "title".to_owned() });
     assert_eq!(error(r#"{"id":""}"#), RecordErrorKind::EmptyId);
     assert_eq!(one(r#"{"_id":"beir","id":18446744073709551615}"#).id, "18446744073709551615");
     for bad in [r#"{"id":1.5}"#, r#"{"id":["a"]}"#, r#"{"id":{"a":1}}"#, r#"{"_id":true}"#] {

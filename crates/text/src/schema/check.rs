@@ -143,11 +143,13 @@ fn check_text(config: &SchemaConfig) -> Result<Vec<FieldAnalyzer>, TextError> {
             Some(analyzer) => analyzers.push(analyzer),
             None => {
                 let predefined = Chain::predefined_names().map(str::to_owned);
-                let known: Vec<String> =
+                let analyzers_known: Vec<String> =
                     config.analyzers.keys().cloned().chain(predefined).collect();
-                let (name, known) = (&field.analyzer, known.join(", "));
+                let (name, known) = (&field.analyzer, analyzers_known.join(", "));
+                let near = warpseek_core::near(name, analyzers_known.iter().map(String::as_str))
+                    .map_or(String::new(), |near| format!("did you mean {near:?}? Or "));
                 let reason = format!(
-                    "no analyzer named {name:?}; define it under \"analyzers\" or take one of {known}"
+                    "no analyzer named {name:?}; {near}define it under \"analyzers\" or take one of {known}"
                 );
                 return bad(place(), reason);
             }

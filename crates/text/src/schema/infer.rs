@@ -21,9 +21,26 @@ const WORDS: usize = 4;
 /// The shortest date that is taken for one: a day. Shorter ones may be any number.
 const DAY: usize = "2020-01-31".len();
 
+/// What was seen of a field of documents.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SeenField {
+    /// Its path, keys with dots between them.
+    pub path: String,
+    /// Documents with a value.
+    pub documents: usize,
+    /// The kinds of its values as JSON calls them, with the number of each.
+    pub kinds: Vec<(&'static str, usize)>,
+    /// Whether a document has several values.
+    pub many: bool,
+    /// Its first value.
+    pub example: Value,
+}
+
 /// What was seen at one path.
 #[derive(Debug, Default)]
 struct Seen {
+    documents: usize,
+    example: Option<Value>,
     strings: usize,
     words: usize,
     longest: usize,
@@ -78,6 +95,32 @@ impl Schema {
     }
 }
 
+/// The fields of documents, sorted by their paths, objects by the fields in them.
+pub fn seen_fields(documents: &[Map<String, Value>]) -> Vec<SeenField> {
+    let mut paths = BTreeMap::new();
+    for (number, document) in documents.iter().enumerate() {
+        document.iter().for_each(|(key, value)| walk(value, key.clone(), number, &mut paths));
+    }
+    let fields = paths.into_iter().filter(|(_, seen): &(_, Seen)| seen.values() > 0);
+    let fields = fields.map(|(path, seen)| {
+        let kinds = [
+            ("string", seen.strings),
+            ("integer", seen.integers + seen.unsigned),
+            ("float", seen.floats),
+            ("boolean", seen.booleans),
+            ("object", seen.objects),
+        ];
+        SeenField {
+            path,
+            documents: seen.documents,
+            kinds: kinds.into_iter().filter(|(_, count)| *count > 0).collect(),
+            many: seen.many,
+            example: seen.example.unwrap_or_default(),
+        }
+    });
+    fields.collect()
+}
+
 fn walk(value: &Value, path: String, document: usize, paths: &mut BTreeMap<String, Seen>) {
     match value {
         Value::Null => return,
@@ -120,7 +163,10 @@ impl Seen {
             Value::Bool(_) => self.booleans += 1,
             _ => self.objects += 1,
         }
-        self.many |= self.last.replace(document) == Some(document);
+        let again = self.last.replace(document) == Some(document);
+        self.many |= again;
+        self.documents += usize::from(!again);
+        self.example.get_or_insert_with(|| value.clone());
     }
 
     fn numbers(&self) -> usize {

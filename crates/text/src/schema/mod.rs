@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use self::config::{Attribute, SchemaConfig, TextField, Unknown};
+pub use self::infer::{SeenField, seen_fields};
 pub(crate) use self::routes::Route;
 use crate::{FieldAnalyzer, TextError};
 

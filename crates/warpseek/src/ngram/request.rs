@@ -20,7 +20,7 @@ use warpseek_ngram::Misses;
 pub struct NgramRequest {
     /// What is searched for.
     pub text: String,
-    /// How many of its n-grams a hit may lack. Default: as many as `errors` can spoil; without these, a quarter of them.
+    /// How many of its n-grams a hit may lack. Default: as many as `errors` can spoil; without these, [`Misses::Usual`].
     pub misses: Option<Misses>,
     /// How many characters of a hit may be wrong: what is verified and has more of them is no hit. Default: any number.
     pub errors: Option<u32>,

@@ -15,8 +15,8 @@ use warpseek_console::terminal::{count, counted, note, summary};
 use warpseek_console::{Failure, Interrupt, progress};
 
 use super::{Searching, check, search};
-use crate::queries::{Line, Queries};
-use crate::verbs::run::{BadQuery, Output, check_tag, note_skipped};
+use crate::queries::{Line, Queries, Topics};
+use crate::verbs::run::{BadQuery, Output, check_tag, note_skipped, writes_file};
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
@@ -28,7 +28,7 @@ enum Format {
 
 /// Answer a file of queries from an index of n-grams
 ///
-/// Each line of the file is a query: `id<TAB>text`, or text alone, whose id is then its line number. Queries are answered in
+/// Files of queries are those of `warpseek run`: lines `id<TAB>text` or text alone, JSON lines, or topics. Queries are answered in
 /// batches, and results are written in the order of the file. After Ctrl-C the output holds complete queries only.
 ///
 /// The score of a TREC run is the number of n-grams that a hit has. If hits are verified it is the negative distance,
@@ -46,8 +46,10 @@ pub(crate) struct Options {
     /// File of queries; `-` is standard input
     #[arg(value_name = "QUERIES")]
     queries: PathBuf,
+    #[command(flatten)]
+    topics: Topics,
     /// Number of hits per query
-    #[arg(short, default_value_t = 10, value_name = "K", help_heading = "Query")]
+    #[arg(short, long, default_value_t = 10, value_name = "K", help_heading = "Query")]
     k: usize,
     #[command(flatten)]
     searching: Searching,
@@ -56,7 +58,7 @@ pub(crate) struct Options {
     /// What to do with queries that cannot be answered
     #[arg(long, value_enum, default_value = "stop", help_heading = "Query")]
     on_error: BadQuery,
-    /// File to write to [default: standard output]
+    /// File to write to; `-` is standard output [default: standard output]
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     output: Option<PathBuf>,
     /// Format of the output
@@ -87,8 +89,9 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let settings = options.searching.options(options.threads.get());
     let searcher = index.ngram_searcher_with(settings)?;
     let on_error = options.on_error.get();
-    let queries = Queries::open(&options.queries, searcher.batch_size(), on_error)?;
-    let bar = progress::queries(options.quiet || options.output.is_none());
+    let queries =
+        Queries::open(&options.queries, searcher.batch_size(), on_error, &options.topics)?;
+    let bar = progress::queries(options.quiet || !writes_file(&options.output));
     let (start, mut done) = (Instant::now(), Done::default());
     let ended = answer(options, &searcher, &queries, &interrupt, |batch| {
         for line in &batch.rendered {

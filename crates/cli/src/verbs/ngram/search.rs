@@ -36,7 +36,7 @@ pub(crate) struct Options {
     #[arg(required = true)]
     query: Vec<String>,
     /// Number of hits to return
-    #[arg(short, default_value_t = 10, value_name = "K", help_heading = "Query")]
+    #[arg(short, long, default_value_t = 10, value_name = "K", help_heading = "Query")]
     k: usize,
     #[command(flatten)]
     searching: Searching,

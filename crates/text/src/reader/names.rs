@@ -1,0 +1,300 @@
+//! The fields of the input that are a document's id, title and text, where they have names of their own.
+//!
+//! A record becomes one with the usual names, `id`, `title` and `text`, before it is parsed: so everything after the reader, the store included, knows these alone. All other fields
+//! stay as they were written.
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::config::ReaderConfig;
+use super::jsonl::{not_json, parse_json};
+use super::known::Pairs;
+use crate::document::write_string;
+use crate::{Document, RecordErrorKind, TextError};
+
+/// Names of the fields that records of the input have. Dots lead into objects, as in `article.body`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FieldNames {
+    /// The field with the id. Default: `id`, or `_id` if there is no `id`.
+    pub id: Option<String>,
+    /// The field with the title. Default: `title`.
+    pub title: Option<String>,
+    /// The fields with the text, which are put together in this order, one below the other. Default: `text`, or `contents` if there is no `text`.
+    pub text: Vec<String>,
+}
+
+impl FieldNames {
+    /// Whether records have the usual names.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// All names, for checks.
+    pub(super) fn all(&self) -> impl Iterator<Item = &str> {
+        let names = self.id.iter().chain(&self.title).chain(&self.text);
+        names.map(String::as_str)
+    }
+
+    /// Refuses names that cannot be those of fields, and those that a schema has in their place.
+    pub(super) fn check(&self, has_schema: bool) -> Result<(), TextError> {
+        let bad = |field, reason: String| Err(TextError::BadConfig { field, reason });
+        if has_schema && (self.title.is_some() || !self.text.is_empty()) {
+            let reason = "the schema names the text fields; give these names there as \"source\"";
+            return bad("title and text fields", reason.to_owned());
+        }
+        for name in self.all() {
+            if name.split('.').any(str::is_empty) {
+                let reason =
+                    format!("`{name}` is no name of a field; keys have single dots between them");
+                return bad("field names", reason);
+            }
+        }
+        for (i, name) in self.text.iter().enumerate() {
+            if self.text[..i].contains(name) {
+                return bad("text fields", format!("`{name}` is named twice"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Parses a line whose fields have these names.
+pub(super) fn parse<'a>(
+    line: &'a str,
+    names: &FieldNames,
+    config: &ReaderConfig,
+) -> Result<Document<'a>, RecordErrorKind> {
+    if names.is_empty() {
+        return parse_json(line, config);
+    }
+    let renamed = rename(line, names, config)?;
+    parse_json(&renamed, config).map(Document::into_owned)
+}
+
+/// The line with the usual names.
+fn rename(
+    line: &str,
+    names: &FieldNames,
+    config: &ReaderConfig,
+) -> Result<String, RecordErrorKind> {
+    let Pairs(pairs) = serde_json::from_str(line).map_err(|error| not_json(line, &error))?;
+    let mut out = Vec::with_capacity(line.len() + 32);
+    let mut gone: Vec<&str> = Vec::new();
+    out.push(b'{');
+    if let Some(name) = &names.id {
+        let found: Vec<&str> = values(&pairs, name).map(RawValue::get).collect();
+        let id = found.last().ok_or_else(|| RecordErrorKind::MissingId { seen: keys(&pairs) })?;
+        let is_id = serde_json::from_str::<Value>(id)
+            .is_ok_and(|id| id.is_string() || id.is_i64() || id.is_u64());
+        if !is_id {
+            let reason = format!("found {id}, expected a string or an integer");
+            return Err(RecordErrorKind::BadField { field: name.clone(), reason });
+        }
+        out.extend_from_slice(b"\"id\":");
+        out.extend_from_slice(id.as_bytes());
+        gone.extend(["id", "_id", name]);
+    }
+    if let Some(name) = &names.title {
+        write_text(&mut out, "title", &texts(&pairs, name)?);
+        gone.extend(["title", name]);
+    }
+    if !names.text.is_empty() {
+        let mut all = Vec::new();
+        for name in &names.text {
+            all.extend(texts(&pairs, name)?);
+            gone.push(name);
+        }
+        write_text(&mut out, "text", &all);
+        gone.push("text");
+    }
+    // What documents are sorted or scored by is still needed under its own name.
+    let kept = [config.order_field.as_deref(), config.static_field.as_deref()];
+    let usual = ["id", "_id", "title", "text"];
+    gone.retain(|name| usual.contains(name) || !kept.contains(&Some(name)));
+    for (key, value) in &pairs {
+        if gone.contains(&key.as_ref()) {
+            continue;
+        }
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        write_string(&mut out, key);
+        out.push(b':');
+        out.extend_from_slice(value.get().as_bytes());
+    }
+    out.push(b'}');
+    // All that was written came from strings.
+    Ok(String::from_utf8(out).unwrap_or_default())
+}
+
+fn write_text(out: &mut Vec<u8>, key: &str, texts: &[String]) {
+    if out.len() > 1 {
+        out.push(b',');
+    }
+    write_string(out, key);
+    out.push(b':');
+    write_string(out, &texts.join("\n"));
+}
+
+type Pair<'a> = (std::borrow::Cow<'a, str>, &'a RawValue);
+
+/// The values at a path, of which an array has several. A key with dots in it is taken for a path as well.
+fn values<'a>(pairs: &[Pair<'a>], path: &str) -> impl Iterator<Item = &'a RawValue> + use<'a> {
+    let mut found = Vec::new();
+    collect(pairs, path, &mut found);
+    found.into_iter()
+}
+
+fn collect<'a>(pairs: &[Pair<'a>], path: &str, found: &mut Vec<&'a RawValue>) {
+    // Of keys that are given twice the last one counts.
+    if let Some((_, value)) = pairs.iter().rev().find(|(key, _)| key == path) {
+        flatten(value, found);
+        return;
+    }
+    for (at, _) in path.match_indices('.') {
+        let (key, rest) = (&path[..at], &path[at + 1..]);
+        let Some((_, value)) = pairs.iter().rev().find(|(own, _)| own == key) else { continue };
+        let mut inner = Vec::new();
+        flatten(value, &mut inner);
+        for value in inner {
+            if let Ok(Pairs(pairs)) = serde_json::from_str(value.get()) {
+                collect(&pairs, rest, found);
+            }
+        }
+    }
+}
+
+/// The elements of an array, or the value itself; null is none.
+fn flatten<'a>(value: &'a RawValue, found: &mut Vec<&'a RawValue>) {
+    match serde_json::from_str::<Vec<&RawValue>>(value.get()) {
+        Ok(elements) => elements.into_iter().for_each(|element| flatten(element, found)),
+        Err(_) if value.get() == "null" => {}
+        Err(_) => found.push(value),
+    }
+}
+
+/// The values at a path as text.
+fn texts(pairs: &[Pair<'_>], path: &str) -> Result<Vec<String>, RecordErrorKind> {
+    let text = |value: &RawValue| match serde_json::from_str(value.get()) {
+        Ok(Value::String(text)) => Ok(text),
+        Ok(number @ (Value::Number(_) | Value::Bool(_))) => Ok(number.to_string()),
+        Ok(_) => {
+            let reason = "found an object, expected a string; name a field inside with a dot";
+            Err(RecordErrorKind::BadField { field: path.to_owned(), reason: reason.to_owned() })
+        }
+        Err(error) => Err(not_json(value.get(), &error)),
+    };
+    values(pairs, path).map(text).collect()
+}
+
+/// The most names of fields that a message has.
+const SHOWN: usize = 12;
+
+fn keys(pairs: &[Pair<'_>]) -> String {
+    let mut keys: Vec<&str> = pairs.iter().map(|(key, _)| key.as_ref()).collect();
+    let more = keys.len().saturating_sub(SHOWN);
+    keys.truncate(SHOWN);
+    match more {
+        0 => keys.join(", "),
+        more => format!("{} and {more} more", keys.join(", ")),
+    }
+}
+
+/// The fields of a line of JSON, for a message; empty if there are none.
+pub(super) fn keys_of(line: &str) -> String {
+    serde_json::from_str(line).map(|Pairs(pairs)| keys(&pairs)).unwrap_or_default()
+}
+
+/// The paths of the values of a line of JSON, with dots between keys.
+pub(super) fn paths_of(line: &str) -> Vec<String> {
+    let mut paths = Vec::new();
+    if let Ok(Value::Object(fields)) = serde_json::from_str(line) {
+        add_paths(&fields, "", &mut paths);
+    }
+    paths
+}
+
+fn add_paths(fields: &serde_json::Map<String, Value>, outer: &str, paths: &mut Vec<String>) {
+    for (key, value) in fields {
+        let path = format!("{outer}{key}");
+        match value {
+            Value::Object(inner) if !inner.is_empty() => {
+                add_paths(inner, &format!("{path}."), paths)
+            }
+            _ => paths.push(path),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(id: Option<&str>, title: Option<&str>, text: &[&str]) -> FieldNames {
+        let own = |name: &str| name.to_owned();
+        FieldNames {
+            id: id.map(own),
+            title: title.map(own),
+            text: text.iter().map(|n| own(n)).collect(),
+        }
+    }
+
+    fn renamed(line: &str, names: &FieldNames) -> Result<String, RecordErrorKind> {
+        rename(line, names, &ReaderConfig::default())
+    }
+
+    #[test]
+    fn fields_get_their_usual_names_and_others_stay_as_they_are() {
+        let line = r#"{"docno":"a","body":"b\n","year":1.50,"n":{"abstract":"c","x":1},"h":"t"}"#;
+        let all = names(Some("docno"), Some("h"), &["n.abstract", "body"]);
+        let wanted =
+            r#"{"id":"a","title":"t","text":"c\nb\n","year":1.50,"n":{"abstract":"c","x":1}}"#;
+        assert_eq!(renamed(line, &all).unwrap(), wanted);
+        let line = r#"{"id":1,"text":"no","contents":"c","a":["x",null,["y"]],"a.b":"z","p":[{"q":"1"},{"q":2}]}"#;
+        let text = |fields: &[&str]| {
+            let names = names(None, None, fields);
+            parse(line, &names, &ReaderConfig::default()).unwrap().text.into_owned()
+        };
+        assert_eq!(text(&["a"]), "x\ny");
+        assert_eq!(text(&["a.b", "p.q"]), "z\n1\n2");
+        // Without the field there is no text, whatever else there is.
+        assert_eq!(text(&["bdy"]), "");
+    }
+
+    #[test]
+    fn what_cannot_be_an_id_or_a_text_is_refused() {
+        let id = |line: &str| renamed(line, &names(Some("docno"), None, &[])).unwrap_err();
+        assert_eq!(
+            id(r#"{"id":1,"text":"x"}"#),
+            RecordErrorKind::MissingId { seen: "id, text".to_owned() }
+        );
+        assert!(
+            matches!(id(r#"{"docno":1.5}"#), RecordErrorKind::BadField { field, .. } if field == "docno")
+        );
+        assert!(matches!(id("[1]"), RecordErrorKind::Json(_)));
+        let text =
+            renamed(r#"{"id":1,"body":{"a":1}}"#, &names(None, None, &["body"])).unwrap_err();
+        assert!(matches!(text, RecordErrorKind::BadField { field, .. } if field == "body"));
+    }
+
+    #[test]
+    fn names_are_checked() {
+        assert!(names(None, None, &["a", "b.c"]).check(false).is_ok());
+        assert!(names(Some("docno"), None, &[]).check(true).is_ok());
+        for bad in [
+            names(None, None, &["a", "a"]),
+            names(Some(""), None, &[]),
+            names(None, Some("a..b"), &[]),
+        ] {
+            assert!(bad.check(false).is_err(), "{bad:?}");
+        }
+        let with_schema = names(None, None, &["body"]).check(true).unwrap_err().to_string();
+        assert!(with_schema.contains("source"), "{with_schema}");
+    }
+
+    #[test]
+    fn paths_lead_into_objects() {
+        assert_eq!(paths_of(r#"{"b":{"c":1,"d":{}},"a":[{"x":1}]}"#), ["a", "b.c", "b.d"]);
+        assert!(paths_of("[1]").is_empty());
+    }
+}
