@@ -42,6 +42,9 @@ const DRAIN: Duration = Duration::from_secs(30);
 const PATHS: &str =
     "there are POST /v1/search, POST /v1/batch, GET /v1/cluster, GET /metrics and GET /livez";
 
+/// Why an address with options is refused.
+const NO_OPTIONS: &str = "addresses have no options here; what is asked for stands in the body";
+
 /// Who may ask an aggregator over HTTP, and how many connections there may be.
 #[derive(Default)]
 pub struct HttpOptions {
@@ -180,6 +183,9 @@ impl HttpServer {
                 async move {
                     if let Err(reason) = named {
                         return refused(StatusCode::FORBIDDEN, reason).into_response();
+                    }
+                    if request.uri().query().is_some_and(|query| !query.is_empty()) {
+                        return refused(StatusCode::BAD_REQUEST, NO_OPTIONS).into_response();
                     }
                     match router.call(request).await {
                         Ok(response) => response,

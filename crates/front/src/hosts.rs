@@ -142,7 +142,7 @@ impl Hosts {
     /// Refuses a request for a host that is not one of the server's. A request that names none is no browser's.
     pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), String> {
         let Some(listen) = self.listen else { return Ok(()) };
-        let of_uri = uri.authority().map(|authority| authority.as_str());
+        let of_uri = uri.authority().map(axum::http::uri::Authority::as_str);
         if let Some(host) = of_uri.filter(|host| !self.admits(listen, host)) {
             return Err(refusal(host));
         }

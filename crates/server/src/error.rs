@@ -131,7 +131,7 @@ impl Kind {
 
 impl Failure {
     pub(crate) fn new(kind: Kind, reason: impl Into<String>) -> Self {
-        Failure { kind, reason: reason.into(), index: None }
+        Failure { kind, reason: bounded(reason.into()), index: None }
     }
 
     pub(crate) fn parsing(reason: impl Into<String>) -> Self {
@@ -161,7 +161,11 @@ impl Failure {
             return failure;
         }
         let index = Some(name.to_owned());
-        Failure { kind: Kind::IndexMissing, reason: format!("no such index [{name}]"), index }
+        Failure {
+            kind: Kind::IndexMissing,
+            reason: bounded(format!("no such index [{name}]")),
+            index,
+        }
     }
 
     pub(crate) fn of_index(self, name: &str) -> Self {
@@ -183,6 +187,7 @@ impl Failure {
     pub(crate) fn cause(&self) -> Value {
         let mut cause = json!({"type": self.kind.name(), "reason": self.reason});
         if let Some(index) = &self.index {
+            let index = brief(index);
             cause["index"] = json!(index);
             if self.kind == Kind::IndexMissing {
                 cause["resource.type"] = json!("index_or_alias");
@@ -199,6 +204,31 @@ impl Failure {
         error["root_cause"] = json!([cause]);
         json!({"error": error, "status": self.status()})
     }
+}
+
+/// Characters of a text that came with a request, as messages repeat them.
+const BRIEF: usize = 100;
+
+/// A text that came with a request as messages repeat it: the beginning and the length of one that is long.
+pub(crate) fn brief(text: &str) -> std::borrow::Cow<'_, str> {
+    match text.char_indices().nth(BRIEF) {
+        None => text.into(),
+        Some((end, _)) => format!("{}... ({} bytes)", &text[..end], text.len()).into(),
+    }
+}
+
+/// Bytes of a reason, at most. Whatever a request has in it, an answer and a line of the log stay short.
+const MAX_REASON: usize = 2000;
+
+/// A reason that is not too long: without its middle, as what is wrong stands at its beginning and what helps at its end.
+fn bounded(reason: String) -> String {
+    if reason.len() <= MAX_REASON {
+        return reason;
+    }
+    let head = reason.floor_char_boundary(MAX_REASON / 2);
+    let tail = reason.ceil_char_boundary(reason.len() - MAX_REASON / 4);
+    let left_out = tail - head;
+    format!("{}... ({left_out} bytes left out) ...{}", &reason[..head], &reason[tail..])
 }
 
 /// What is wrong with a value, without the names that types have in the program.
@@ -283,6 +313,23 @@ impl From<ExecError> for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_request_brings_is_repeated_in_part() {
+        let long = "ü".repeat(500_000);
+        for failure in [
+            Failure::no_index(&long),
+            Failure::parsing(format!("unknown key [{long}]; there is [query]")),
+            Failure::from(IndexError::Conflict { id: long.clone() }),
+        ] {
+            let body = failure.of_index(&long).body().to_string();
+            assert!(body.len() < 5 * MAX_REASON && body.contains("bytes"), "{}", body.len());
+        }
+        assert!(
+            Failure::parsing(format!("[{long}]; there is [query]")).reason.ends_with("[query]")
+        );
+        assert_eq!(brief("a"), "a");
+    }
 
     #[test]
     fn the_body_has_what_clients_read() {

@@ -6,6 +6,7 @@
 mod analysis;
 mod dynamic;
 mod fields;
+mod known;
 mod line;
 mod raw;
 mod settings;
@@ -21,6 +22,7 @@ use crate::dates::Formats;
 use crate::error::{Failure, Kind};
 use crate::names;
 pub(crate) use fields::merge;
+pub(crate) use known::{check_mappings, check_settings};
 pub(crate) use settings::normalize as normalize_settings;
 pub(crate) use unused::{unused_mappings, unused_settings};
 

@@ -20,7 +20,7 @@ pub(crate) fn check(
         let is_listed = listed.iter().any(|listed| listed == "*" || listed == origin);
         let host = Host::of_origin(origin);
         let is_own = host.as_ref().zip(own.as_ref()).is_some_and(|(of, own)| own.is_origin(of));
-        is_listed || is_own || host.is_some_and(|host| host.is_loopback())
+        is_listed || is_own || host.is_some_and(|host| Host::is_loopback(&host))
     };
     // Each, should there be more than one.
     let mut origins = headers.get_all(header::ORIGIN).iter();

@@ -11,6 +11,7 @@ use super::shards;
 use crate::app::{App, search as searching};
 use crate::error::{Failure, Kind};
 use crate::http::{Answer, Call, Reply};
+use crate::json::only;
 use crate::mapping::Field;
 use crate::search::{Ask, plan};
 
@@ -28,14 +29,19 @@ pub(super) async fn caps(
 
 fn capabilities(app: &App, index: &str, call: &Call) -> Reply {
     let body = call.json()?;
-    if body.get("index_filter").is_some() {
-        return Err(Failure::unsupported("index_filter of _field_caps"));
+    for key in ["index_filter", "runtime_mappings"] {
+        if body.get(key).is_some() {
+            return Err(Failure::unsupported(&format!("{key} of _field_caps")));
+        }
     }
+    only(&body, &["fields"])?;
     let patterns: Vec<String> = match (call.params.get("fields"), &body["fields"]) {
         (Some(fields), _) => fields.split(',').map(str::to_owned).collect(),
         (None, Value::String(fields)) => fields.split(',').map(str::to_owned).collect(),
         (None, Value::Array(fields)) => {
-            fields.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+            let name = |field: &Value| field.as_str().map(str::to_owned);
+            let names: Option<Vec<String>> = fields.iter().map(name).collect();
+            names.ok_or_else(|| Failure::parsing("[fields] must be strings"))?
         }
         _ => return Err(Failure::new(Kind::Action, "Validation Failed: 1: no fields specified;")),
     };
@@ -110,7 +116,9 @@ async fn validated(app: Arc<App>, index: String, call: Call) -> Reply {
         for of in selected {
             let name = of.name.clone();
             let mut warnings = Vec::new();
-            let planned = Ask::parse(call.json()?, &call.params, &app.config.limits)
+            let body = call.json()?;
+            let planned = only(&body, &["query"])
+                .and_then(|()| Ask::parse(body, &call.params, &app.config.limits))
                 .and_then(|ask| plan(app, of.into(), &ask, false, call.arrived, &mut warnings))
                 .and_then(|planned| Ok(planned.view.searcher.plan(&planned.request)?));
             valid &= planned.is_ok();

@@ -3,6 +3,8 @@
 use serde_json::{Map, Value};
 use warpseek::{Analyzer, Chain, Language, StopWords, Tokens};
 
+use crate::error::brief;
+
 /// The chain of an analyzer; the error says what is not there.
 pub(super) fn chain(
     name: &str,
@@ -14,6 +16,70 @@ pub(super) fn chain(
         Value::Null => builtin(name),
         definition => custom(name, definition, analysis, lenient),
     }
+}
+
+/// Parts of filters by their type, and of which the values make no difference here.
+const FILTERS: [(&str, &[&str]); 8] = [
+    ("lowercase", &[]),
+    ("asciifolding", &[]),
+    ("stop", &["stopwords"]),
+    ("porter_stem", &[]),
+    ("stemmer", &["language", "name"]),
+    ("snowball", &["language", "name"]),
+    ("english_possessive_stemmer", &[]),
+    ("possessive_english", &[]),
+];
+
+/// Refuses definitions that cannot be made, whether a field uses them or not: else they would fail when the first one does.
+pub(super) fn check(settings: &Map<String, Value>) -> Result<(), String> {
+    let Some(analysis) = settings.get("analysis") else { return Ok(()) };
+    let Value::Object(parts) = analysis else { return Err("[analysis] must be an object".into()) };
+    let known = ["analyzer", "filter", "char_filter", "tokenizer", "normalizer"];
+    if let Some(part) = parts.keys().find(|part| !known.contains(&part.as_str())) {
+        return Err(format!("unknown setting [index.analysis.{}]", brief(part)));
+    }
+    for (name, definition) in parts.get("filter").and_then(Value::as_object).into_iter().flatten() {
+        let shown = brief(name);
+        let kind = definition["type"].as_str();
+        let kind = kind.ok_or_else(|| format!("the token filter [{shown}] must have a type"))?;
+        let Some((_, options)) = FILTERS.iter().find(|(known, _)| *known == kind) else {
+            return Err(no_filter(kind));
+        };
+        // A filter that keeps the original as well adds terms, which ours does not.
+        let keeps = ["preserve_original", "ignore_case", "remove_trailing"];
+        let has_effect = |key: &str, value: &Value| match key {
+            "type" | "version" => false,
+            "remove_trailing" => *value != true && value != "true",
+            key if keeps.contains(&key) => *value != false && value != "false",
+            key => !options.contains(&key),
+        };
+        let options = definition.as_object().into_iter().flatten();
+        if let Some((key, _)) = options.into_iter().find(|(key, value)| has_effect(key, value)) {
+            let key = brief(key);
+            return Err(format!(
+                "[{key}] of the token filter [{shown}] is not supported by warpseek"
+            ));
+        }
+    }
+    for (name, definition) in parts.get("analyzer").and_then(Value::as_object).into_iter().flatten()
+    {
+        let shown = brief(name);
+        let Value::Object(options) = definition else {
+            return Err(format!("the analyzer [{shown}] must be an object"));
+        };
+        let known =
+            ["type", "tokenizer", "filter", "char_filter", "stopwords", "position_increment_gap"];
+        if let Some(key) = options.keys().find(|key| !known.contains(&key.as_str())) {
+            let key = brief(key);
+            return Err(format!("[{key}] of the analyzer [{shown}] is not supported by warpseek"));
+        }
+        chain(name, settings, false).map_err(|why| format!("analyzer [{shown}]: {why}"))?;
+    }
+    Ok(())
+}
+
+fn no_filter(name: &str) -> String {
+    format!("the token filter [{}] is not supported by warpseek", brief(name))
 }
 
 /// The analyzer of text fields that name none.
@@ -66,7 +132,7 @@ fn custom(
             }
             "english_possessive_stemmer" | "possessive_english" => takes_possessive = true,
             other => {
-                return Err(format!("the token filter [{other}] is not supported by warpseek"));
+                return Err(no_filter(other));
             }
         }
     }
