@@ -244,6 +244,24 @@ pub(crate) fn plain(error: &dyn std::fmt::Display) -> String {
         .replace("expected a sequence", "expected an array")
 }
 
+/// What is wrong with a schema or a record, in the words of those who wrote a mapping or a document: a field has its own name, not that of its place in the line that is kept.
+fn of_mappings(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (i, part) in text.split('"').enumerate() {
+        // Names stand in quotes.
+        match i % 2 {
+            0 if i > 0 => out.push(']'),
+            1 => out.push('['),
+            _ => {}
+        }
+        match i % 2 {
+            0 => out.push_str(&part.replace("schema", "mapping").replace("attribute [", "field [")),
+            _ => out.push_str(part.strip_prefix("source.").unwrap_or(part)),
+        }
+    }
+    out.replace("attribute [", "field [").replace("its source", "its value")
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let reason = error.to_string();
@@ -251,7 +269,7 @@ impl From<Error> for Failure {
             Error::Index(error) => error.into(),
             Error::Query(error) => error.into(),
             Error::Ngram(error) => error.into(),
-            Error::Text(_) => Failure::new(Kind::Mapper, reason),
+            Error::Text(_) => Failure::new(Kind::Mapper, of_mappings(&reason)),
             Error::Options(_) | Error::NoText => Failure::illegal(reason),
             _ => Failure::broken(reason),
         }
@@ -280,7 +298,11 @@ impl From<IndexError> for Failure {
             IndexError::Locked { .. } => Kind::NotReady,
             _ => Kind::Broken,
         };
-        Failure::new(kind, error.to_string())
+        let reason = error.to_string();
+        match kind {
+            Kind::Document | Kind::Mapper => Failure::new(kind, of_mappings(&reason)),
+            _ => Failure::new(kind, reason),
+        }
     }
 }
 
@@ -338,6 +360,21 @@ mod tests {
         assert_eq!(body["error"]["type"], "index_not_found_exception");
         assert_eq!(body["error"]["root_cause"][0]["reason"], "no such index [books]");
         assert_eq!(body["error"]["index"], "books");
+    }
+
+    #[test]
+    fn errors_of_mappings_have_the_names_of_clients() {
+        for (text, wanted) in [
+            (
+                "attribute \"a.b\": its source \"source.a.b\" leads through \"source.a\", which is the value of \"a\"; remove one",
+                "field [a.b]: its value [a.b] leads through [a], which is the value of [a]; remove one",
+            ),
+            ("schema: it has 256 text fields", "mapping: it has 256 text fields"),
+            ("field \"source.schema\": found two", "field [schema]: found two"),
+            ("no names", "no names"),
+        ] {
+            assert_eq!(of_mappings(text), wanted);
+        }
     }
 
     #[test]

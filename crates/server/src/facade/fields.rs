@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use serde_json::{Map, Value, json};
-use warpseek::AttributeKind;
 
 use super::shards;
 use crate::app::{App, search as searching};
@@ -47,13 +46,19 @@ fn capabilities(app: &App, index: &str, call: &Call) -> Reply {
     };
     let selected = app.catalogue().select(index, call.params.flag("ignore_unavailable"))?;
     // By field, then by type: the indexes that have it, and whether it is searched and counted.
-    type Types = BTreeMap<&'static str, (Vec<String>, bool, bool)>;
+    type Types = BTreeMap<String, (Vec<String>, bool, bool)>;
     let mut fields: BTreeMap<String, Types> = BTreeMap::new();
     for of in &selected {
         let view = of.view();
         for pattern in &patterns {
             for (name, field) in view.mapping.matching(pattern) {
-                let (kind, searched, counted) = capability(field);
+                let (searched, counted) = capability(field);
+                // Of the kinds of words and values as they are mapped; what is stored alone has a kind of its own.
+                let kind = match field {
+                    Field::Stored(_) => "unsupported",
+                    field => view.mapping.type_of(name, field),
+                };
+                let kind = kind.to_owned();
                 let of_type = fields.entry(name.to_owned()).or_default().entry(kind);
                 let (indexes, ..) = of_type.or_insert((Vec::new(), searched, counted));
                 if !indexes.contains(&of.name) {
@@ -69,7 +74,7 @@ fn capabilities(app: &App, index: &str, call: &Call) -> Reply {
             if several {
                 shown["indices"] = json!(indexes);
             }
-            (kind.to_owned(), shown)
+            (kind, shown)
         });
         (name, Value::Object(types.collect::<Map<_, _>>()))
     });
@@ -78,21 +83,12 @@ fn capabilities(app: &App, index: &str, call: &Call) -> Reply {
     Ok(Answer::json(json!({"indices": names, "fields": fields})))
 }
 
-fn capability(field: &Field) -> (&'static str, bool, bool) {
+/// Whether a field can be searched, and whether its values can be counted.
+fn capability(field: &Field) -> (bool, bool) {
     match field {
-        Field::Text { .. } => ("text", true, false),
-        Field::Attribute { kind, .. } => {
-            let name = match kind {
-                AttributeKind::Keyword => "keyword",
-                AttributeKind::Integer => "long",
-                AttributeKind::Float => "double",
-                AttributeKind::Boolean => "boolean",
-                AttributeKind::Date => "date",
-            };
-            (name, true, true)
-        }
-        Field::Object => ("object", false, false),
-        Field::Stored(_) => ("unsupported", false, false),
+        Field::Text { .. } => (true, false),
+        Field::Attribute { .. } => (true, true),
+        Field::Object | Field::Stored(_) => (false, false),
     }
 }
 

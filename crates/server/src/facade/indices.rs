@@ -11,8 +11,8 @@ use crate::collection::Collection;
 use crate::error::{Failure, Kind, brief};
 use crate::http::{Answer, Call, Reply};
 use crate::mapping::{
-    Declared, check_mappings, check_settings, merge, normalize_settings, unused_mappings,
-    unused_settings,
+    Declared, check_mappings, check_settings, differences, merge, normalize_settings,
+    unused_mappings, unused_settings,
 };
 use crate::names;
 
@@ -64,6 +64,7 @@ pub(crate) fn declared(body: &Value) -> Result<(Declared, Vec<String>), Failure>
     check_settings(&settings)?;
     let mut warnings = unused_mappings(&mappings);
     warnings.extend(unused_settings(&settings));
+    warnings.extend(differences(&mappings, &settings));
     Ok((Declared { mappings, settings, ..Declared::default() }, warnings))
 }
 
@@ -243,7 +244,8 @@ pub(super) async fn put_mapping(
         return Err(Failure::parsing("the body must be an object with [properties]"));
     };
     check_mappings(&mappings)?;
-    let warnings = unused_mappings(&mappings);
+    let mut warnings = unused_mappings(&mappings);
+    warnings.extend(differences(&mappings, &Map::new()));
     write(&app, move |app| {
         for of in app.catalogue().select(&index, false)? {
             of.view().mapping.check_new(&mappings)?;

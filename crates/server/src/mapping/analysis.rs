@@ -1,5 +1,7 @@
 //! Analyzers by the names and definitions of Elasticsearch.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 use warpseek::{Analyzer, Chain, Language, StopWords, Tokens};
 
@@ -80,6 +82,72 @@ pub(super) fn check(settings: &Map<String, Value>) -> Result<(), String> {
 
 fn no_filter(name: &str) -> String {
     format!("the token filter [{}] is not supported by warpseek", brief(name))
+}
+
+/// What analyzers that mappings or settings name do otherwise than Elasticsearch's of the same names.
+pub(crate) fn differences(
+    mappings: &Map<String, Value>,
+    settings: &Map<String, Value>,
+) -> Vec<String> {
+    let analysis = settings.get("analysis").unwrap_or(&Value::Null);
+    let defined = analysis["analyzer"].as_object();
+    let mut names = BTreeSet::new();
+    let mut languages = BTreeSet::new();
+    let mut named = Vec::new();
+    named_analyzers(mappings, &mut named);
+    let of_mappings =
+        named.into_iter().filter(|name| defined.is_none_or(|defined| !defined.contains_key(*name)));
+    let definitions = || defined.into_iter().flatten().map(|(_, definition)| definition);
+    let of_types = definitions().filter_map(|definition| definition["type"].as_str());
+    for name in of_mappings.chain(of_types) {
+        match Language::ALL.into_iter().find(|language| language.name() == name) {
+            Some(Language::English) => drop(names.insert(name)),
+            Some(_) => drop(languages.insert(name)),
+            None => {}
+        }
+    }
+    for filter in definitions().flat_map(|definition| one_or_many(&definition["filter"])) {
+        let Some(filter) = filter.as_str() else { continue };
+        let defined = &analysis["filter"][filter];
+        let language = defined["language"].as_str().or(defined["name"].as_str());
+        let language = language.map(str::to_lowercase);
+        match (defined["type"].as_str().unwrap_or(filter), language.as_deref()) {
+            ("porter_stem", _)
+            | ("stemmer", None | Some("english" | "porter"))
+            | ("snowball", Some("porter")) => drop(names.insert(filter)),
+            _ => {}
+        }
+    }
+    let join = |names: BTreeSet<&str>| names.into_iter().collect::<Vec<_>>().join(", ");
+    let mut said = Vec::new();
+    if !names.is_empty() {
+        said.push(format!(
+            "[{}] stems by Porter's second algorithm here, which [porter2] names there too, and not by his first",
+            join(names)
+        ));
+    }
+    if !languages.is_empty() {
+        said.push(format!(
+            "the analyzers [{}] stem by Snowball's algorithms here and have no stop words",
+            join(languages)
+        ));
+    }
+    said
+}
+
+/// The names of all analyzers in mappings. A field of the name `analyzer` is an object.
+fn named_analyzers<'a>(mapping: &'a Map<String, Value>, names: &mut Vec<&'a str>) {
+    for (key, value) in mapping {
+        match value {
+            Value::String(name) if key == "analyzer" => names.push(name),
+            Value::Object(inner) => named_analyzers(inner, names),
+            Value::Array(values) => {
+                let inner = values.iter().filter_map(Value::as_object);
+                inner.for_each(|inner| named_analyzers(inner, names));
+            }
+            _ => {}
+        }
+    }
 }
 
 /// The analyzer of text fields that name none.
@@ -210,6 +278,37 @@ fn one_or_many(value: &Value) -> &[Value] {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn stemmers_of_other_kinds_are_said() {
+        let said = |mappings: Value, analysis: Value| {
+            let settings = json!({"analysis": analysis});
+            differences(mappings.as_object().unwrap(), settings.as_object().unwrap())
+        };
+        let field = |name: &str| json!({"properties": {"analyzer": {"type": "text", "fields": {"x": {"type": "text", "analyzer": name}}}}});
+        assert!(
+            said(field("english"), json!({}))[0].contains("[english] stems by Porter's second")
+        );
+        assert!(said(field("german"), json!({}))[0].contains("[german]"));
+        assert!(said(field("standard"), json!({})).is_empty());
+        let with = |filter: Value| json!({"analyzer": {"english": {"tokenizer": "standard", "filter": ["lowercase", "f"]}}, "filter": {"f": filter}});
+        for (filter, differs) in [
+            (json!({"type": "porter_stem"}), true),
+            (json!({"type": "stemmer"}), true),
+            (json!({"type": "stemmer", "language": "English"}), true),
+            (json!({"type": "stemmer", "name": "porter2"}), false),
+            (json!({"type": "snowball", "language": "English"}), false),
+            (json!({"type": "snowball", "language": "Porter"}), true),
+            (json!({"type": "stemmer", "language": "german"}), false),
+        ] {
+            // An analyzer of the index comes before one that is always there.
+            assert_eq!(
+                !said(field("english"), with(filter.clone())).is_empty(),
+                differs,
+                "{filter}"
+            );
+        }
+    }
 
     #[test]
     fn names_and_definitions() {
