@@ -607,7 +607,7 @@ fn an_aggregator_has_defaults_and_ends_at_once_if_it_is_told_twice() {
     assert!(status == 200 && found["hits"][0]["id"] == "a", "{found}");
     // A body that never comes whole is under way until the limit, unless a second signal comes.
     let mut slow = std::net::TcpStream::connect(&server.address).unwrap();
-    let head = "POST /v1/search HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n{";
+    let head = "POST /v1/search HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n{";
     std::io::Write::write_all(&mut slow, head.as_bytes()).unwrap();
     ask(r#"{"query": "ant"}"#);
     let start = Instant::now();

@@ -11,7 +11,7 @@ mod value;
 use serde_json::{Map, Value};
 use warpseek::query::{Across, Bool, Least, MAX_TREE_NODES, Node, Operator, Words};
 
-use crate::error::Failure;
+use crate::error::{Failure, brief};
 use crate::mapping::{Field, Layout, Mapping};
 
 /// Translates a query. What is ignored is said in `warnings`. Texts have at most `most_text` bytes.
@@ -73,7 +73,10 @@ impl Translator<'_> {
                 let boost = parts.boost()?;
                 Ok(boosted(Node::All, boost))
             }
-            "match_none" => Ok(Node::Nothing),
+            "match_none" => {
+                self.parts(clause, body, &["boost"])?.boost()?;
+                Ok(Node::Nothing)
+            }
             "bool" => self.bool(clause, body, scored),
             "match" => self.match_words(clause, body, scored),
             "multi_match" => self.multi_match(clause, body, scored),
@@ -199,7 +202,11 @@ impl Translator<'_> {
         if let Some(key) =
             body.keys().find(|key| !allowed.contains(&key.as_str()) && *key != "_name")
         {
+            let key = brief(key);
             return Err(Failure::parsing(format!("[{clause}] query does not support [{key}]")));
+        }
+        if body.contains_key("_name") {
+            self.warn("[_name] is ignored: hits do not say which queries they match");
         }
         Ok(Parts(body))
     }
@@ -215,7 +222,15 @@ impl Translator<'_> {
                 "[{clause}] query malformed, expected an object"
             )));
         };
-        let mut fields = body.iter().filter(|(key, _)| !matches!(key.as_str(), "boost" | "_name"));
+        // Beside the field of a clause about values; elsewhere it is a field of that name.
+        let beside: &[&str] = match clause {
+            "term" | "terms" | "range" | "prefix" => &["boost", "_name"],
+            _ => &[],
+        };
+        if beside.contains(&"_name") && body.contains_key("_name") {
+            self.warn("[_name] is ignored: hits do not say which queries they match");
+        }
+        let mut fields = body.iter().filter(|(key, _)| !beside.contains(&key.as_str()));
         match (fields.next(), fields.next()) {
             (Some((field, value)), None) => Ok((field, value)),
             (None, _) => Err(Failure::parsing(format!("[{clause}] query requires a field"))),
@@ -349,7 +364,8 @@ impl<'a> Parts<'a> {
             Some(value) => {
                 let number = value.as_f64().or_else(|| value.as_str()?.parse().ok());
                 let wrong = || Failure::parsing(format!("[{key}] must be a number, found {value}"));
-                number.map(Some).ok_or_else(wrong)
+                // What is written as NaN or infinity is none.
+                number.filter(|number| number.is_finite()).map(Some).ok_or_else(wrong)
             }
         }
     }

@@ -20,6 +20,11 @@ const FUZZY: [&str; 5] =
 const HARMLESS: [&str; 4] =
     ["lenient", "zero_terms_query", "auto_generate_synonyms_phrase_query", "cutoff_frequency"];
 
+/// The boost that stands beside the field of a clause.
+fn beside(body: &Value) -> Result<f64, Failure> {
+    body.as_object().map_or(Ok(1.0), |body| Parts(body).boost())
+}
+
 impl Translator<'_> {
     /// The condition that a field has this value.
     pub(super) fn equals(&mut self, path: &str, value: &Value) -> Result<Filter, Failure> {
@@ -163,7 +168,10 @@ impl Translator<'_> {
         for field in given {
             let (name, weight) = match field.rsplit_once('^') {
                 Some((name, weight)) => {
-                    let weight = weight.parse().ok().filter(|weight: &f64| *weight > 0.0);
+                    let weight = weight
+                        .parse()
+                        .ok()
+                        .filter(|weight: &f64| *weight > 0.0 && weight.is_finite());
                     (
                         name,
                         weight.ok_or_else(|| {
@@ -207,7 +215,7 @@ impl Translator<'_> {
             value => (value, 1.0),
         };
         let node = self.exactly(field, value, scored)?;
-        Ok(boosted(node, boost))
+        Ok(boosted(node, boost * beside(body)?))
     }
 
     /// Documents that have this very value, or in a text field this very term.
@@ -252,7 +260,7 @@ impl Translator<'_> {
                 _ => Failure::parsing("[terms] query requires an array of values"),
             });
         };
-        let boost = Parts(body.as_object().unwrap_or(&serde_json::Map::new())).boost()?;
+        let boost = beside(body)?;
         let filter = match self.mapping.field(field) {
             Some(Field::Text { name, .. }) if self.mapping.layout != Layout::NoSchema => {
                 let term = |value: &Value| {
@@ -359,7 +367,14 @@ impl Translator<'_> {
             given,
             &["gte", "gt", "lte", "lt", "boost", "format", "relation", "time_zone"],
         )?;
-        let boost = parts.boost()?;
+        let boost = parts.boost()? * beside(body)?;
+        for (one, other) in [("gte", "gt"), ("lte", "lt")] {
+            let stands = |key: &str| parts.get(key).is_some_and(|value| !value.is_null());
+            if stands(one) && stands(other) {
+                let reason = format!("[range] of [{path}] has [{one}] and [{other}]; give one");
+                return Err(Failure::parsing(reason));
+            }
+        }
         let (name, kind) = match self.mapping.field(path) {
             Some(Field::Attribute { name, kind }) => (name.clone(), *kind),
             Some(Field::Stored(why)) => return Err(unsearchable(path, why)),
@@ -419,6 +434,7 @@ impl Translator<'_> {
             }
             value => (value, 1.0),
         };
+        let boost = boost * beside(body)?;
         let prefix = text(path, value)?;
         match self.mapping.field(path) {
             Some(Field::Attribute { name, kind: AttributeKind::Keyword }) => {
