@@ -294,8 +294,8 @@ impl<'a> Resolver<'a> {
                 for word in words.text.split_whitespace() {
                     let mut any = Vec::new();
                     for &(field, by) in &fields {
-                        let terms = distinct(self.terms_of(field, word), weight * by);
-                        any.extend(self.leaves(field, terms, scored)?);
+                        let terms = distinct(self.terms_of(field, word));
+                        any.extend(self.leaves(field, terms, weight * by, scored)?);
                     }
                     if !any.is_empty() {
                         let any = Group { should: any, least: 1, ..Group::default() };
@@ -432,14 +432,14 @@ impl<'a> Resolver<'a> {
         let terms = self.terms_of(field, &words.text);
         let all = terms.len();
         let least = wanted(words, all);
-        let each = distinct(terms.iter().cloned(), weight);
+        let each = distinct(terms.iter().cloned());
         let (terms, least) = match least {
             _ if all == 0 => return Ok(None),
             1 => (each, 1),
             n if n == all => (each.clone(), each.len()),
-            n => (terms.into_iter().map(|term| (term, weight)).collect(), n),
+            n => (terms.into_iter().map(|term| (term, 1.0)).collect(), n),
         };
-        let should = self.leaves(field, terms, scored)?;
+        let should = self.leaves(field, terms, weight, scored)?;
         Ok(Some(self.group(Group { should, least, ..Group::default() })))
     }
 
@@ -454,14 +454,15 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Terms with their weights.
+    /// Terms with how often they are there.
     fn leaves(
         &mut self,
         field: u8,
         terms: Vec<(String, f64)>,
+        weight: f64,
         scored: bool,
     ) -> Result<Vec<PlanNode>, ExecError> {
-        let leaf = |(term, weight)| self.leaf(field, term, weight, scored);
+        let leaf = |(term, times)| self.leaf(field, term, weight * times, scored);
         terms.into_iter().map(leaf).collect()
     }
 
@@ -661,15 +662,15 @@ fn wanted(words: &Words, all: usize) -> usize {
     }
 }
 
-/// The different ones of several terms, each with its weight as many times as it is there.
-fn distinct(terms: impl IntoIterator<Item = String>, weight: f64) -> Vec<(String, f64)> {
+/// The different ones of several terms, with how often each is there.
+fn distinct(terms: impl IntoIterator<Item = String>) -> Vec<(String, f64)> {
     let (mut found, mut places): (Vec<(String, f64)>, HashMap<String, usize>) = Default::default();
     for term in terms {
         match places.get(&term) {
-            Some(&place) => found[place].1 += weight,
+            Some(&place) => found[place].1 += 1.0,
             None => {
                 places.insert(term.clone(), found.len());
-                found.push((term, weight));
+                found.push((term, 1.0));
             }
         }
     }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use warpseek::query::{Node, Operator, Phrase};
 
-use super::{Translator, any, boosted, constant, unsearchable};
+use super::{Translator, best, boosted, constant, or_all, unsearchable};
 use crate::error::Failure;
 use crate::mapping::{Field, Layout};
 
@@ -33,7 +33,10 @@ impl Translator<'_> {
         }
         let text = self.text(clause, parts.get("query").unwrap_or(&Value::Null))?;
         let slop = self.slop(clause, parts.get("slop"))?;
-        let node = self.phrase(&fields, &text, slop, 0.0, scored)?;
+        let mut node = self.phrase(&fields, &text, slop, 0.0, scored)?;
+        if parts.zero_terms_match_all()? {
+            node = or_all(node);
+        }
         Ok(boosted(node, parts.boost()?))
     }
 
@@ -105,9 +108,6 @@ impl Translator<'_> {
                 },
             }
         }
-        Ok(match of.len() {
-            0 | 1 => any(of),
-            _ => Node::Best { of, tie_breaker },
-        })
+        Ok(best(of, tie_breaker))
     }
 }
