@@ -146,7 +146,7 @@ impl Translator<'_> {
         let least = parts.least("minimum_should_match")?;
         let only_excludes =
             must.is_empty() && should.is_empty() && filter.is_empty() && !must_not.is_empty();
-        let node = Node::Bool(Bool { must, should, must_not, filter, least });
+        let node = Node::Bool(Bool { must, should, must_not, filter, least, skip_empty: false });
         // As there: a query that only excludes has the score 0, one without parts is match_all.
         let node = match only_excludes {
             true => Node::Bool(Bool { filter: vec![node], ..Bool::default() }),

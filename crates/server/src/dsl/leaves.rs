@@ -475,18 +475,4 @@ impl Translator<'_> {
             _ => Err(Failure::unsupported("prefix of a field that is no keyword")),
         }
     }
-
-    /// How many of the words must match, for query strings.
-    pub(super) fn plain_words(
-        &mut self,
-        fields: &[(String, f64)],
-        text: &str,
-        operator: Operator,
-        scored: bool,
-    ) -> Result<Node, Failure> {
-        let across =
-            if fields.len() > 1 { Across::Best { tie_breaker: 0.0 } } else { Across::Most };
-        let words = Words { operator, across, ..Words::any([], text) };
-        self.words(fields, &words, scored)
-    }
 }

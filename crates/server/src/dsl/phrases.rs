@@ -1,7 +1,7 @@
 //! Words that stand next to each other: `match_phrase`, `multi_match` of type `phrase`, and quotation marks in query strings.
 
 use serde_json::Value;
-use warpseek::query::{Node, Operator, Phrase};
+use warpseek::query::{Node, Operator, Phrase, Words};
 
 use super::{Translator, best, boosted, constant, or_all, unsearchable};
 use crate::error::Failure;
@@ -85,12 +85,8 @@ impl Translator<'_> {
                 }
                 // One word needs no positions.
                 Some(Field::Text { .. }) if !text.trim().contains(char::is_whitespace) => {
-                    of.push(self.plain_words(
-                        &[(path.clone(), *weight)],
-                        text,
-                        Operator::And,
-                        scored,
-                    )?);
+                    let words = Words { operator: Operator::And, ..Words::any([], text) };
+                    of.push(self.words(&[(path.clone(), *weight)], &words, scored)?);
                 }
                 Some(Field::Text { .. }) if some_have => self.warn(format!(
                     "field [{path}] was indexed without position data and is ignored by phrases"
