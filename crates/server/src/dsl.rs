@@ -108,7 +108,8 @@ impl Translator<'_> {
                 Ok(boosted(Node::Best { of, tie_breaker }, parts.boost()?))
             }
             "boosting" => self.boosting(clause, body, scored),
-            "query_string" | "simple_query_string" => self.query_string(clause, body, scored),
+            "query_string" => self.query_string(clause, body, scored),
+            "simple_query_string" => self.simple_query_string(clause, body, scored),
             "match_phrase" => self.match_phrase(clause, body, scored),
             other => Err(match KNOWN_ELSEWHERE.contains(&other) {
                 true => Failure::unsupported(other),
@@ -148,7 +149,7 @@ impl Translator<'_> {
         let least = parts.least("minimum_should_match")?;
         let only_excludes =
             must.is_empty() && should.is_empty() && filter.is_empty() && !must_not.is_empty();
-        let node = Node::Bool(Bool { must, should, must_not, filter, least });
+        let node = Node::Bool(Bool { must, should, must_not, filter, least, skip_empty: false });
         // As there: a query that only excludes has the score 0, one without parts is match_all.
         let node = match only_excludes {
             true => Node::Bool(Bool { filter: vec![node], ..Bool::default() }),
@@ -304,12 +305,12 @@ impl Translator<'_> {
             }
             others.push(node);
         }
-        Ok(match words.across {
-            Across::Best { tie_breaker } if others.len() > 1 => {
-                Node::Best { of: others, tie_breaker }
-            }
-            _ => any(others),
-        })
+        let tie_breaker = match words.across {
+            Across::Best { tie_breaker } => tie_breaker,
+            // The best and all of the others are the sum.
+            Across::Most | Across::Cross => 1.0,
+        };
+        Ok(best(others, tie_breaker))
     }
 }
 
@@ -391,6 +392,20 @@ impl<'a> Parts<'a> {
         }
     }
 
+    /// Whether a text without terms matches all documents.
+    fn zero_terms_match_all(&self) -> Result<bool, Failure> {
+        match self.get("zero_terms_query") {
+            None | Some(Value::Null) => Ok(false),
+            Some(value) => match value.as_str().map(str::to_lowercase).as_deref() {
+                Some("none") => Ok(false),
+                Some("all") => Ok(true),
+                _ => Err(Failure::parsing(format!(
+                    "[zero_terms_query] must be `none` or `all`, found {value}"
+                ))),
+            },
+        }
+    }
+
     fn least(&self, key: &str) -> Result<Option<Least>, Failure> {
         let text = match self.get(key) {
             None | Some(Value::Null) => return Ok(None),
@@ -419,6 +434,19 @@ pub(super) fn any(mut of: Vec<Node>) -> Node {
     }
 }
 
+/// The best of several queries.
+pub(super) fn best(of: Vec<Node>, tie_breaker: f64) -> Node {
+    match of.len() {
+        0 | 1 => any(of),
+        _ => Node::Best { of, tie_breaker },
+    }
+}
+
+/// A query of a text, or all documents if the text has no terms.
+pub(super) fn or_all(of: Node) -> Node {
+    Node::IfEmpty { of: Box::new(of), then: Box::new(Node::All) }
+}
+
 /// How many nodes a tree has.
 fn nodes(node: &Node) -> usize {
     let all = |of: &[Node]| of.iter().map(nodes).sum::<usize>();
@@ -427,6 +455,7 @@ fn nodes(node: &Node) -> usize {
         Node::Best { of, .. } => all(of),
         Node::Constant { filter, .. } => nodes(filter),
         Node::Boost(of, _) => nodes(of),
+        Node::IfEmpty { of, then } => nodes(of) + nodes(then),
         _ => 0,
     }
 }
