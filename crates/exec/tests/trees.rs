@@ -217,7 +217,10 @@ fn fields_and_values_that_are_not_there() {
         Node::Term { field: field(), term: "apple".into() },
         Node::Words(Words::any([field()], "apple")),
         Node::Filter(Filter::Exists { field: field() }),
-        Node::Words(Words { across: Across::Cross, ..Words::any([field()], "apple") }),
+        Node::Words(Words {
+            across: Across::Cross { tie_breaker: 0.0 },
+            ..Words::any([field()], "apple")
+        }),
     ] {
         assert!(matches!(error(&tree), ExecError::UnknownField { .. }), "{tree:?}");
     }

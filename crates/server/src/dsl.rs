@@ -290,7 +290,7 @@ impl Translator<'_> {
             others.push(node);
         }
         Ok(match words.across {
-            Across::Best { tie_breaker } if others.len() > 1 => {
+            Across::Best { tie_breaker } | Across::Cross { tie_breaker } if others.len() > 1 => {
                 Node::Best { of: others, tie_breaker }
             }
             _ => any(others),

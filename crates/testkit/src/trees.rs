@@ -66,7 +66,7 @@ impl Names {
                 Node::Best { of, tie_breaker: *random.pick(&[0.0, 0.3, 1.0]) }
             }
             1 => {
-                let score = *random.pick(&[0.0, 1.0, 0.7, 250.0]);
+                let score = *random.pick(&[0.0, 1.0, 0.7, 25.0]);
                 Node::Constant { filter: Box::new(self.node(random, depth)), score }
             }
             2 | 3 => {
@@ -153,7 +153,9 @@ impl Names {
                 Across::Most,
                 Across::Best { tie_breaker: 0.0 },
                 Across::Best { tie_breaker: 0.4 },
-                Across::Cross,
+                Across::Cross { tie_breaker: 0.0 },
+                Across::Cross { tie_breaker: 0.3 },
+                Across::Cross { tie_breaker: 1.0 },
             ]),
         })
     }

@@ -106,8 +106,12 @@ impl Translator<'_> {
         let tie_breaker = parts.number("tie_breaker")?;
         let across = match parts.get("type").map_or(Some("best_fields"), Value::as_str) {
             Some("best_fields") => Across::Best { tie_breaker: tie_breaker.unwrap_or(0.0) },
-            Some("most_fields") => Across::Most,
-            Some("cross_fields") => Across::Cross,
+            // The best field and all of the others are the sum.
+            Some("most_fields") => match tie_breaker {
+                None | Some(1.0) => Across::Most,
+                Some(tie_breaker) => Across::Best { tie_breaker },
+            },
+            Some("cross_fields") => Across::Cross { tie_breaker: tie_breaker.unwrap_or(0.0) },
             Some("phrase") => {
                 let slop = self.slop(clause, parts.get("slop"))?;
                 let tie_breaker = tie_breaker.unwrap_or(0.0);
@@ -131,11 +135,16 @@ impl Translator<'_> {
     ) -> Result<Node, Failure> {
         let allowed = ["query", "fields", "operator", "minimum_should_match", "boost"];
         let parts = self.parts(clause, body, &allowed)?;
-        self.warn("[combined_fields] adds the scores of fields, as [multi_match] of type [cross_fields] does");
+        self.warn("[combined_fields] adds the scores of fields, as [multi_match] of type [cross_fields] with [tie_breaker] 1 does");
         let text = self.text(clause, parts.get("query").unwrap_or(&Value::Null))?;
         let fields = self.fields(clause, parts.get("fields"))?;
         let (operator, least) = (parts.operator("operator")?, parts.least("minimum_should_match")?);
-        let words = Words { operator, least, across: Across::Cross, ..Words::any([], text) };
+        let words = Words {
+            operator,
+            least,
+            across: Across::Cross { tie_breaker: 1.0 },
+            ..Words::any([], text)
+        };
         let node = self.words(&fields, &words, scored)?;
         Ok(boosted(node, parts.boost()?))
     }

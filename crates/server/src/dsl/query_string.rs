@@ -314,9 +314,9 @@ impl Parser {
                         let Some(Token::Word(field)) = self.next() else {
                             return Err(Failure::parsing("a field must follow [_exists_:]"));
                         };
-                        return Ok(Some(
-                            of.node(&serde_json::json!({"exists": {"field": field}}), scored)?,
-                        ));
+                        let node =
+                            of.node(&serde_json::json!({"exists": {"field": field}}), scored)?;
+                        return Ok(Some(self.with_boost(of, node)));
                     }
                     name if name.contains('*') => {
                         of.fields("query_string", Some(&Value::from(name)))?
@@ -355,18 +355,18 @@ impl Parser {
             // A boost or tilde without a word.
             _ => return Ok(None),
         };
-        match self.peek() {
-            Some(Token::Boost(weight)) => {
-                let weight = *weight;
-                self.at += 1;
-                Ok(Some(boosted(node, weight)))
+        Ok(Some(self.with_boost(of, node)))
+    }
+
+    /// A clause with the boost that follows it, in either order with a tilde.
+    fn with_boost(&mut self, of: &mut Translator<'_>, mut node: Node) -> Node {
+        loop {
+            match self.peek() {
+                Some(Token::Boost(weight)) => node = boosted(node, *weight),
+                Some(Token::Fuzzy) => of.warn("[~] is ignored: words match exactly"),
+                _ => return node,
             }
-            Some(Token::Fuzzy) => {
-                self.at += 1;
-                of.warn("[~] is ignored: words match exactly");
-                Ok(Some(node))
-            }
-            _ => Ok(Some(node)),
+            self.at += 1;
         }
     }
 
@@ -379,15 +379,19 @@ impl Parser {
     ) -> Result<Node, Failure> {
         if word == "*" {
             return match fields {
-                [(name, _)] => of.node(&serde_json::json!({"exists": {"field": name}}), scored),
+                [(name, weight)] => {
+                    let node = of.node(&serde_json::json!({"exists": {"field": name}}), scored)?;
+                    Ok(boosted(node, *weight))
+                }
                 _ => Ok(Node::All),
             };
         }
         if word.contains('*') || (word.contains('?') && !self.simple) {
             let plain = word.strip_suffix('*').filter(|prefix| !prefix.contains(['*', '?']));
             return match (plain, fields) {
-                (Some(prefix), [(name, _)]) => {
-                    of.node(&serde_json::json!({"prefix": {name: prefix}}), scored)
+                (Some(prefix), [(name, weight)]) => {
+                    let node = of.node(&serde_json::json!({"prefix": {name: prefix}}), scored)?;
+                    Ok(boosted(node, *weight))
                 }
                 _ => Err(Failure::unsupported("wildcard in a query string")),
             };
