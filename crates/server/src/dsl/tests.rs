@@ -91,6 +91,29 @@ fn several_fields() {
         ),
         Node::Words(most)
     );
+    let across = |kind: &str, tie_breaker: Value| {
+        let query = json!({"multi_match": {"query": "a", "fields": ["title", "body"], "type": kind, "tie_breaker": tie_breaker}});
+        match node(query) {
+            Node::Words(words) => words.across,
+            other => panic!("{other:?}"),
+        }
+    };
+    let (none, best) = (Value::Null, |tie_breaker| Across::Best { tie_breaker });
+    assert_eq!(across("best_fields", none.clone()), best(0.0));
+    assert_eq!(across("most_fields", none.clone()), Across::Most);
+    assert_eq!(across("most_fields", json!(1)), Across::Most);
+    assert_eq!(across("most_fields", json!(0.3)), best(0.3));
+    assert_eq!(across("cross_fields", none), Across::Cross { tie_breaker: 0.0 });
+    assert_eq!(across("cross_fields", json!(0.3)), Across::Cross { tie_breaker: 0.3 });
+    // Fields of values take part in the best field, or in the sum.
+    let tag = |kind: &str| {
+        node(
+            json!({"multi_match": {"query": "a", "fields": ["title", "tag"], "type": kind, "tie_breaker": 0.3}}),
+        )
+    };
+    for kind in ["most_fields", "cross_fields"] {
+        assert!(matches!(tag(kind), Node::Best { tie_breaker: 0.3, .. }), "{kind}");
+    }
     let mixed = node(json!({"multi_match": {"query": "a", "fields": ["title", "tag", "year"]}}));
     let title =
         Node::Words(Words { across: Across::Best { tie_breaker: 0.0 }, ..words(&["title"], "a") });
@@ -295,6 +318,31 @@ fn queries_in_one_line() {
         to: Bound::Excluded("5".into()),
     };
     assert_eq!(line("year:[1 TO 5}"), one(Node::Filter(range)));
+    // Every kind of clause has its boost.
+    for clause in [
+        "a",
+        "\"a b\"~2",
+        "(a b)",
+        "*",
+        "_exists_:tag",
+        "tag:x",
+        "tag:x*",
+        "tag:*",
+        "year:[1 TO 5}",
+        "year:[* TO *]",
+        "tag:(x y)",
+        "title:\"a b\"",
+    ] {
+        let plain = line(clause);
+        assert_eq!(line(&format!("{clause}^2.5")), Node::Boost(Box::new(plain), 2.5), "{clause}");
+    }
+    let text = json!({"query_string": {"query": "a~^2"}});
+    assert!(matches!(read(text).unwrap().0, Node::Boost(_, 2.0)));
+    // That of a field counts for all that is looked for in it.
+    let field = |text: &str| node(json!({"query_string": {"query": text, "fields": ["tag^3"]}}));
+    for clause in ["*", "x*"] {
+        assert!(matches!(field(clause), Node::Boost(_, 3.0)), "{clause}");
+    }
     let simple =
         |text: &str| node(json!({"simple_query_string": {"query": text, "fields": ["title"]}}));
     assert_eq!(simple("a + b"), of(&["a", "b"], &[], &[]));
