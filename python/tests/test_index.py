@@ -186,6 +186,19 @@ def test_phrases_modes_and_counts():
     assert plain.search({"appl": 1.0}).ids == ["1", "0"]
 
 
+def test_explanations_have_only_what_matches():
+    index = Index.build(["new york city", "york was new"], positions=True)
+    hits = index.search('"new york" *')
+    assert hits.ids == ["0", "1"]
+    whole, rest = (hit.explain() for hit in hits)
+    assert [part["description"] for part in whole["made_of"]["parts"]] == ["sum of:", "constant score"]
+    # It has the words, and not the phrase.
+    assert rest["made_of"] == {"score": 1.0, "description": "constant score", "parts": []}
+    assert [term["score"] for term in rest["terms"]] == [0.0, 0.0]
+    assert [term["frequency"] for term in rest["terms"]] == [1, 1]
+    assert index.explain("paris", "0")["made_of"] is None
+
+
 def test_explanations_add_up(scifact, scifact_index):
     hits = scifact_index.search(scifact.queries[0])
     for hit in hits:
@@ -193,6 +206,9 @@ def test_explanations_add_up(scifact, scifact_index):
         assert explanation["score"] == hit.score
         assert sum(term["score"] for term in explanation["terms"]) == pytest.approx(hit.score, abs=1e-9)
         assert scifact_index.explain(scifact.queries[0], hit.id) == explanation
+        made_of = explanation["made_of"]
+        assert made_of["score"] == hit.score and made_of["description"] == "sum of:"
+        assert sum(part["score"] for part in made_of["parts"]) == pytest.approx(hit.score, abs=1e-9)
     with pytest.raises(KeyError):
         scifact_index.explain("x", "no such id")
 

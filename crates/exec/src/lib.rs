@@ -36,7 +36,7 @@ pub use cost::{Load, Rates, Workers};
 pub use coverage::Coverage;
 pub use engine::{Answer, Answers, Engine, Takes, Work, answer_supported, fail_all, only_formula};
 pub use error::{ExecError, Fault};
-pub use explain::{Explanation, FieldExplanation, TermExplanation, explain};
+pub use explain::{Explanation, FieldExplanation, Rule, ScorePart, TermExplanation, explain};
 pub use formula::{Factors, Formula, Formulas};
 pub use mask::Mask;
 pub use plan::{Mode, Plan, PlanTerm, Planner};

@@ -97,6 +97,11 @@ impl Mask {
         &self.segments[number]
     }
 
+    /// Whether no document may be a hit.
+    pub fn is_empty(&self) -> bool {
+        self.segments.iter().all(|set| set.is_empty())
+    }
+
     /// How many documents may be hits.
     pub fn documents(&self) -> u64 {
         self.segments.iter().map(|set| set.len()).sum()

@@ -161,6 +161,9 @@ fn of_query(error: &ExecError) -> Description {
         ExecError::Content { ranking, .. } => fields![ranking = ranking],
         ExecError::Quantized { k1, b, .. } => fields![k1 = k1, b = b],
         ExecError::WordsOfFields(mode) | ExecError::ModeOfTree(mode) => fields![mode = mode],
+        ExecError::Boosts { smallest, largest } => {
+            fields![smallest = smallest, largest = largest]
+        }
         ExecError::TooManyTerms(terms) => fields![terms = terms],
         ExecError::Tree(reason)
         | ExecError::Sort(reason)

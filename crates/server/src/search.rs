@@ -205,7 +205,8 @@ pub(crate) fn put_together(
         Order::Score | Order::Keys(_) => {}
     }
     if let Some(least) = ask.min_score {
-        hits.retain(|hit| score(hit) >= least);
+        // As scores are shown: what a client read from a hit and gives back finds it.
+        hits.retain(|hit| score(hit) as f32 >= least as f32);
     }
     let found = Found { parts, hits, ask, warnings, took };
     if !found.is_complete() && !found.ask.allow_partial {

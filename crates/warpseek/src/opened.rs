@@ -195,7 +195,7 @@ impl Opened {
             QueryInput::Terms(query) => Plan { mask, ..planner.plan(query, mode, k)? },
             QueryInput::Expression(text) => {
                 let tree = self.parse(text, mode)?;
-                planner.plan_tree(&tree, None, mask.as_ref(), k, &self.filters)?
+                planner.plan_expression(&tree, None, mask.as_ref(), k, &self.filters)?
             }
             QueryInput::Tree(tree) => {
                 if mode != Mode::Or {

@@ -10,6 +10,7 @@ use warpseek_index::{
 };
 use warpseek_text::{AttributeKind, FieldAnalyzer, FieldId, Schema};
 
+use super::boosts;
 use super::fields::{self, read};
 use super::phrase::PlanPhrase;
 use super::plan_node::{Group, Matches, PlanNode, PlanTree, TIE};
@@ -23,6 +24,8 @@ use crate::plan::{Mode, Plan, PlanTerm, Planner};
 
 impl Planner {
     /// Makes the plan of a tree. Hits must match `filter` too, if there is one, and be in `among`; neither changes a score. What filters admit is looked up in the cache and kept there.
+    ///
+    /// Parts that no document can match, since a word or a value is in none, have no part in the scale of scores. With statistics of a collection only words tell so, as no index knows the values of the others.
     pub fn plan_tree(
         &self,
         tree: &Node,
@@ -31,11 +34,35 @@ impl Planner {
         k: usize,
         cache: &FilterCache,
     ) -> Result<Plan, ExecError> {
+        self.plan_of(tree, filter, among, k, cache, !self.is_of_part())
+    }
+
+    /// The same of a tree that the parts of a collection may be asked for as well. In each of them, and in one index of all documents, the plan has the same scale, and so scores have the same bits: whether any document has a value is not looked at.
+    pub fn plan_expression(
+        &self,
+        tree: &Node,
+        filter: Option<&Node>,
+        among: Option<&Arc<Mask>>,
+        k: usize,
+        cache: &FilterCache,
+    ) -> Result<Plan, ExecError> {
+        self.plan_of(tree, filter, among, k, cache, false)
+    }
+
+    fn plan_of(
+        &self,
+        tree: &Node,
+        filter: Option<&Node>,
+        among: Option<&Arc<Mask>>,
+        k: usize,
+        cache: &FilterCache,
+        is_whole: bool,
+    ) -> Result<Plan, ExecError> {
         tree.check()?;
         if among.is_some_and(|mask| mask.snapshot() != self.snapshot().id()) {
             return Err(ExecError::OtherSnapshot);
         }
-        let mut resolver = Resolver::new(self, cache);
+        let mut resolver = Resolver { is_whole, ..Resolver::new(self, cache) };
         let root = resolver.node(tree, 1.0, true)?.unwrap_or(PlanNode::Nothing);
         let mut restricted = Group { must: vec![root], ..Group::default() };
         if let Some(filter) = filter {
@@ -69,8 +96,12 @@ struct Resolver<'a> {
     snapshot: &'a Snapshot,
     schema: Option<&'a Schema>,
     cache: &'a FilterCache,
+    /// Whether the index has all documents that count, so that a filter which admits none of them matches nothing.
+    is_whole: bool,
     /// Terms that add to scores.
     terms: Vec<PlanTerm>,
+    /// The boost of each, however often the text has it.
+    boosts: Vec<f64>,
     /// Words that are only tested for, by field and word.
     known: HashMap<(u8, String), PlanNode>,
     words: Vec<Vec<Option<TermInfo>>>,
@@ -91,7 +122,9 @@ impl<'a> Resolver<'a> {
             snapshot,
             schema: snapshot.manifest().schema.as_deref(),
             cache,
+            is_whole: false,
             terms: Vec::new(),
+            boosts: Vec::new(),
             known: HashMap::new(),
             words: Vec::new(),
             phrases: Vec::new(),
@@ -114,7 +147,7 @@ impl<'a> Resolver<'a> {
             Node::Phrase(phrase) => return self.phrase(phrase, weight, scored),
             Node::Term { field, term } => {
                 let field = self.text_field(field)?;
-                self.leaf(field, term.clone(), weight, scored)?
+                self.leaf(field, term.clone(), weight, 1.0, scored)?
             }
             Node::Bool(of) => return self.bool(of, weight, scored),
             Node::Best { of, tie_breaker } => {
@@ -131,7 +164,10 @@ impl<'a> Resolver<'a> {
                     false => filter,
                 }
             }
-            Node::Filter(filter) => self.filter(filter)?,
+            Node::Filter(filter) => match self.filter(filter)? {
+                PlanNode::Set(set) if self.is_whole && set.is_empty() => PlanNode::Nothing,
+                node => node,
+            },
             Node::All if scored => constant(PlanNode::Everything, weight)?,
             Node::All => PlanNode::Everything,
             Node::Nothing => PlanNode::Nothing,
@@ -182,14 +218,19 @@ impl<'a> Resolver<'a> {
         Ok(Some(self.group(group)))
     }
 
-    fn best(&self, of: Vec<PlanNode>, tie_breaker: f64, scored: bool) -> PlanNode {
+    fn best(&mut self, of: Vec<PlanNode>, tie_breaker: f64, scored: bool) -> PlanNode {
         let mut of: Vec<PlanNode> =
             of.into_iter().filter(|node| *node != PlanNode::Nothing).collect();
+        let tie = (tie_breaker * TIE).round() as u32;
         match (of.len(), scored) {
             (0, _) => PlanNode::Nothing,
             (1, _) => of.remove(0),
             (_, false) => PlanNode::Group(Group { should: of, least: 1, ..Group::default() }),
-            (_, true) => PlanNode::Best { of, tie: (tie_breaker * TIE).round() as u32 },
+            // The best and all of the others are the sum.
+            (_, true) if f64::from(tie) == TIE => {
+                self.group(Group { should: of, least: 1, ..Group::default() })
+            }
+            (_, true) => PlanNode::Best { of, tie },
         }
     }
 
@@ -268,6 +309,7 @@ impl<'a> Resolver<'a> {
         for (kept, number) in again {
             let weight = self.terms[number].query_weight;
             self.terms[kept].query_weight += weight;
+            self.boosts[kept] = self.boosts[kept].max(self.boosts[number]);
         }
         flat
     }
@@ -290,16 +332,19 @@ impl<'a> Resolver<'a> {
         };
         let mut parts = Vec::new();
         match words.across {
-            Across::Cross => {
+            Across::Cross { tie_breaker } => {
                 for word in words.text.split_whitespace() {
-                    let mut any = Vec::new();
+                    let mut of_fields = Vec::new();
                     for &(field, by) in &fields {
                         let terms = distinct(self.terms_of(field, word));
-                        any.extend(self.leaves(field, terms, weight * by, scored)?);
+                        let leaves = self.leaves(field, terms, weight * by, scored)?;
+                        if !leaves.is_empty() {
+                            let any = Group { should: leaves, least: 1, ..Group::default() };
+                            of_fields.push(self.group(any));
+                        }
                     }
-                    if !any.is_empty() {
-                        let any = Group { should: any, least: 1, ..Group::default() };
-                        parts.push(self.group(any));
+                    if !of_fields.is_empty() {
+                        parts.push(self.best(of_fields, tie_breaker, scored));
                     }
                 }
                 let counted = self.counted(parts, words);
@@ -387,7 +432,7 @@ impl<'a> Resolver<'a> {
         }
         let (mut leaves, mut absent) = (Vec::new(), false);
         for ((_, term), times) in found.terms.iter().zip(&times) {
-            let leaf = self.leaf(field, term.clone(), weight * times, scored)?;
+            let leaf = self.leaf(field, term.clone(), weight, *times, scored)?;
             match leaf {
                 PlanNode::Term(number) => found.lists.push(self.terms[number].lists.clone()),
                 PlanNode::Word(number) => found.lists.push(self.words[number].clone()),
@@ -462,17 +507,20 @@ impl<'a> Resolver<'a> {
         weight: f64,
         scored: bool,
     ) -> Result<Vec<PlanNode>, ExecError> {
-        let leaf = |(term, times)| self.leaf(field, term, weight * times, scored);
+        let leaf = |(term, times)| self.leaf(field, term, weight, times, scored);
         terms.into_iter().map(leaf).collect()
     }
 
+    /// A term that the text has so many times, each with this boost.
     fn leaf(
         &mut self,
         field: u8,
         term: String,
-        weight: f64,
+        boost: f64,
+        times: f64,
         scored: bool,
     ) -> Result<PlanNode, ExecError> {
+        let weight = boost * times;
         if !is_weight(weight) {
             return Err(ExecError::Weight { term, weight });
         }
@@ -493,6 +541,7 @@ impl<'a> Resolver<'a> {
         Ok(match scored {
             true => {
                 self.terms.push(found);
+                self.boosts.push(boost);
                 PlanNode::Term(self.terms.len() - 1)
             }
             false => {
@@ -623,6 +672,9 @@ impl<'a> Resolver<'a> {
             PlanNode::Phrase(_) => has_phrase = true,
             _ => {}
         });
+        boosts::check(
+            old.iter().map(|&number| self.boosts[number]).chain(constants.iter().copied()),
+        )?;
         let named = |&number: &usize| (self.terms[number].field, self.terms[number].term.as_str());
         let distinct = old.iter().map(named).collect::<HashSet<_>>().len() == old.len();
         let terms: Vec<PlanTerm> = old.iter().map(|&number| self.terms[number].clone()).collect();

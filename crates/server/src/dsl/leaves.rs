@@ -17,8 +17,7 @@ const FUZZY: [&str; 5] =
     ["fuzziness", "prefix_length", "max_expansions", "fuzzy_transpositions", "fuzzy_rewrite"];
 
 /// Options that change nothing here.
-const HARMLESS: [&str; 3] =
-    ["lenient", "auto_generate_synonyms_phrase_query", "cutoff_frequency"];
+const HARMLESS: [&str; 3] = ["lenient", "auto_generate_synonyms_phrase_query", "cutoff_frequency"];
 
 /// The boost that stands beside the field of a clause.
 fn beside(body: &Value) -> Result<f64, Failure> {
@@ -119,8 +118,12 @@ impl Translator<'_> {
         let tie_breaker = parts.number("tie_breaker")?;
         let across = match parts.get("type").map_or(Some("best_fields"), Value::as_str) {
             Some("best_fields") => Across::Best { tie_breaker: tie_breaker.unwrap_or(0.0) },
-            Some("most_fields") => Across::Most,
-            Some("cross_fields") => Across::Cross,
+            // The best field and all of the others are the sum.
+            Some("most_fields") => match tie_breaker {
+                None | Some(1.0) => Across::Most,
+                Some(tie_breaker) => Across::Best { tie_breaker },
+            },
+            Some("cross_fields") => Across::Cross { tie_breaker: tie_breaker.unwrap_or(0.0) },
             Some("phrase") => {
                 let slop = self.slop(clause, parts.get("slop"))?;
                 let tie_breaker = tie_breaker.unwrap_or(0.0);
@@ -138,15 +141,17 @@ impl Translator<'_> {
         let (operator, least) = (parts.operator("operator")?, parts.least("minimum_should_match")?);
         let words = Words { operator, least, across, ..Words::any([], text) };
         let tie_breaker = match across {
-            Across::Best { tie_breaker } => tie_breaker,
-            Across::Most | Across::Cross => 1.0,
+            Across::Best { tie_breaker } | Across::Cross { tie_breaker } => tie_breaker,
+            Across::Most => 1.0,
         };
         let node = match parts.zero_terms_match_all()? {
             // All fields are searched as one.
-            true if across == Across::Cross => or_all(self.words(&fields, &words, scored)?),
-            true => self.each_or_all(&fields, tie_breaker, |of, field| {
-                of.words(field, &words, scored)
-            })?,
+            true if matches!(across, Across::Cross { .. }) => {
+                or_all(self.words(&fields, &words, scored)?)
+            }
+            true => {
+                self.each_or_all(&fields, tie_breaker, |of, field| of.words(field, &words, scored))?
+            }
             false => self.words(&fields, &words, scored)?,
         };
         Ok(boosted(node, parts.boost()?))
@@ -178,11 +183,16 @@ impl Translator<'_> {
         let allowed =
             ["query", "fields", "operator", "minimum_should_match", "boost", "zero_terms_query"];
         let parts = self.parts(clause, body, &allowed)?;
-        self.warn("[combined_fields] adds the scores of fields, as [multi_match] of type [cross_fields] does");
+        self.warn("[combined_fields] adds the scores of fields, as [multi_match] of type [cross_fields] with [tie_breaker] 1 does");
         let text = self.text(clause, parts.get("query").unwrap_or(&Value::Null))?;
         let fields = self.fields(clause, parts.get("fields"))?;
         let (operator, least) = (parts.operator("operator")?, parts.least("minimum_should_match")?);
-        let words = Words { operator, least, across: Across::Cross, ..Words::any([], text) };
+        let words = Words {
+            operator,
+            least,
+            across: Across::Cross { tie_breaker: 1.0 },
+            ..Words::any([], text)
+        };
         let mut node = self.words(&fields, &words, scored)?;
         if parts.zero_terms_match_all()? {
             node = or_all(node);

@@ -506,7 +506,11 @@ pub(super) async fn explain(
         let response = view.searcher.search(&Request::new(only).k(1))?;
         if response.hits().is_empty() {
             let there = response.snapshot().find_id(&id).map_err(Failure::from)?.is_some();
-            let answer = json!({"_index": index, "_id": id, "matched": false});
+            let mut answer = json!({"_index": index, "_id": id, "matched": false});
+            if there {
+                answer["explanation"] =
+                    json!({"value": 0.0, "description": "no matching clause", "details": []});
+            }
             return Ok(Answer::json(answer).status(if there { 200 } else { 404 }));
         }
         let explanation = crate::search::explained(&response, &response.explain(0)?);

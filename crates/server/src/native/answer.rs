@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde_json::Value;
-use warpseek::{Explanation, FacetCounts, Response, Snippet, value_as_json};
+use warpseek::{Explanation, FacetCounts, Plan, Response, ScorePart, Snippet, value_as_json};
 
 use super::ask::{FacetRequest, HighlightRequest, SearchRequest};
 use crate::collection::View;
@@ -92,16 +92,38 @@ pub(crate) struct Piece {
     pub(crate) is_match: bool,
 }
 
-/// How a score came about: the scores of the terms, `static_score` and `other` add up to it exactly.
+/// How a score came about: the scores of the terms, `static_score` and `other` add up to it exactly, and `made_of` says how.
 #[derive(Debug, Serialize)]
 pub(crate) struct ExplanationAnswer {
     pub(crate) score: f64,
-    /// Every term of the query; those that the document does not have add 0.
+    /// Every term of the query; those that the document does not have, or that stand in a part of the query which it does not match, add 0.
     pub(crate) terms: Vec<TermAnswer>,
     /// What the document has by itself.
     pub(crate) static_score: f64,
     /// What is no sum of terms: conditions with a score, and what a best field leaves out, which is negative.
     pub(crate) other: f64,
+    /// The parts of the query that the document matches.
+    pub(crate) made_of: Option<PartAnswer>,
+}
+
+/// A part of a score, and what it is made of.
+#[derive(Debug, Serialize)]
+pub(crate) struct PartAnswer {
+    pub(crate) score: f64,
+    /// How the score follows from the parts: `sum of:`, `max of:`, and so on.
+    pub(crate) description: String,
+    pub(crate) parts: Vec<PartAnswer>,
+}
+
+impl PartAnswer {
+    fn new(plan: &Plan, explanation: &Explanation, part: &ScorePart) -> Self {
+        let parts = part.parts.iter().map(|part| PartAnswer::new(plan, explanation, part));
+        PartAnswer {
+            score: plan.real(part.score),
+            description: explanation.describe(part),
+            parts: parts.collect(),
+        }
+    }
 }
 
 /// What a term adds to a score.
@@ -309,7 +331,9 @@ impl ExplanationAnswer {
             (plan.real(explanation.score), plan.real(explanation.static_score));
         // Scores are integers times a power of two, so that sums of them are exact.
         let other = score - static_score - terms.iter().map(|term| term.score).sum::<f64>();
-        ExplanationAnswer { score, terms, static_score, other }
+        let made_of = explanation.made_of.as_ref();
+        let made_of = made_of.map(|part| PartAnswer::new(plan, explanation, part));
+        ExplanationAnswer { score, terms, static_score, other, made_of }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use warpseek::{Explanation, Response};
+use warpseek::{Explanation, Plan, Response, Rule, ScorePart, TermExplanation};
 
 use super::{Found, Order, Part, Total, aggregate, sort};
 use crate::collection::number_of;
@@ -180,23 +180,40 @@ fn source(part: &Part, rank: usize) -> Result<Value, Failure> {
 
 /// How a score came about.
 pub(crate) fn explained(response: &Response, explanation: &Explanation) -> Value {
-    let plan = response.plan();
-    let terms = explanation.terms.iter().filter(|term| term.freq > 0);
-    let details: Vec<Value> = terms
-        .map(|term| {
-            let field = &explanation.fields[usize::from(term.field)];
-            let name = field.name.as_deref().unwrap_or("text");
-            json!({
-                "value": score(plan.real(term.score)),
-                "description": format!("weight({name}:{}), computed as boost * idf * tf", term.term),
-                "details": [
-                    {"value": term.query_weight, "description": "boost, with the factor k1 + 1", "details": []},
-                    {"value": term.idf, "description": format!("idf of a term in {} documents", term.df), "details": []},
-                    {"value": term.freq, "description": "freq, occurrences of term within document", "details": []},
-                    {"value": field.length, "description": format!("dl, length of field; the average is {}", field.mean_length), "details": []},
-                ],
-            })
-        })
-        .collect();
-    json!({"value": score(plan.real(explanation.score)), "description": "sum of:", "details": details})
+    match &explanation.made_of {
+        Some(part) => explained_part(response.plan(), explanation, part),
+        None => json!({"value": 0.0, "description": "no matching clause", "details": []}),
+    }
+}
+
+fn explained_part(plan: &Plan, explanation: &Explanation, part: &ScorePart) -> Value {
+    let mut description = explanation.describe(part);
+    let details = match part.rule {
+        Rule::Term(number) => {
+            description.push_str(", computed as boost * idf * tf from:");
+            of_term(explanation, &explanation.terms[number])
+        }
+        _ => part.parts.iter().map(|part| explained_part(plan, explanation, part)).collect(),
+    };
+    json!({"value": score(plan.real(part.score)), "description": description, "details": details})
+}
+
+/// What the weight of a term is the product of.
+fn of_term(explanation: &Explanation, term: &TermExplanation) -> Vec<Value> {
+    let field = &explanation.fields[usize::from(term.field)];
+    let of = |value: Value, description: &str, details: Vec<Value>| json!({"value": value, "description": description, "details": details});
+    let in_document = vec![
+        of(json!(term.freq), "freq, occurrences of term within document", Vec::new()),
+        of(json!(field.length), "dl, length of field", Vec::new()),
+        of(json!(field.mean_length), "avgdl, average length of field", Vec::new()),
+    ];
+    vec![
+        of(json!(term.query_weight), "boost, with the factor k1 + 1", Vec::new()),
+        of(json!(term.idf), &format!("idf of a term in {} documents", term.df), Vec::new()),
+        of(
+            score(f64::from(term.value)),
+            "tf, computed as freq / (freq + k1 * (1 - b + b * dl / avgdl)) from:",
+            in_document,
+        ),
+    ]
 }

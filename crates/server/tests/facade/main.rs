@@ -12,5 +12,6 @@ mod numbers;
 mod options;
 mod phrases;
 mod points_in_time;
+mod scores;
 mod strict;
 mod updates;

@@ -110,10 +110,7 @@ fn words_in_several_fields() {
     assert_eq!(read("-a b c", "and"), joined(all(&["b c"]), vec![], all(&["a"])));
     let boosted = Node::Boost(Box::new(best("b", And)), 2.0);
     assert_eq!(read("a b^2", "and"), joined(vec![best("a", And), boosted], vec![], vec![]));
-    assert_eq!(
-        read("a (b c) d", "and"),
-        joined(all(&["a", "b c", "d"]), vec![], vec![])
-    );
+    assert_eq!(read("a (b c) d", "and"), joined(all(&["a", "b c", "d"]), vec![], vec![]));
     // A keyword is the text as it stands.
     assert_eq!(line("tag:(a b)"), one(terms("tag", &["a b"])));
     let of_type = |kind: &str, tie: Value| {
@@ -145,11 +142,11 @@ fn words_in_several_fields() {
 
 #[test]
 fn minimum_should_match_counts_clauses() {
-    let least = |clause: &str, text: &str, fields: Value| {
-        match node(json!({clause: {"query": text, "fields": fields, "minimum_should_match": 2}})) {
-            Node::Bool(of) => (of.should.len(), of.least),
-            _ => (0, None),
-        }
+    let least = |clause: &str, text: &str, fields: Value| match node(
+        json!({clause: {"query": text, "fields": fields, "minimum_should_match": 2}}),
+    ) {
+        Node::Bool(of) => (of.should.len(), of.least),
+        _ => (0, None),
     };
     let two = Some(Least::count(2));
     for clause in ["query_string", "simple_query_string"] {
@@ -191,20 +188,11 @@ fn simple_query_strings() {
     let ab = || and(vec![a.clone(), b.clone()]);
     assert_eq!(simple("a + b | c"), or(vec![ab(), c.clone()]));
     assert_eq!(simple("a + b | c | d"), or(vec![ab(), c.clone(), d.clone()]));
-    assert_eq!(
-        simple("a | b + c"),
-        and(vec![or(vec![a.clone(), b.clone()]), c.clone()])
-    );
-    assert_eq!(
-        simple("a | (b + c)"),
-        or(vec![a.clone(), and(vec![b.clone(), c.clone()])])
-    );
+    assert_eq!(simple("a | b + c"), and(vec![or(vec![a.clone(), b.clone()]), c.clone()]));
+    assert_eq!(simple("a | (b + c)"), or(vec![a.clone(), and(vec![b.clone(), c.clone()])]));
     assert_eq!(simple("a + b c"), or(vec![ab(), c.clone()]));
     let and_by_default = json!({"default_operator": "and"});
-    assert_eq!(
-        simple_with("a b | c", and_by_default.clone()),
-        or(vec![ab(), c.clone()])
-    );
+    assert_eq!(simple_with("a b | c", and_by_default.clone()), or(vec![ab(), c.clone()]));
     assert_eq!(simple_with("a b", and_by_default.clone()), ab());
     // The first of several operators counts, and those before all clauses are nothing.
     assert_eq!(simple("a + | b"), ab());
@@ -277,4 +265,32 @@ fn operators_that_take_turns_for_ever_are_refused() {
     // Parentheses that are never closed are looked at once.
     let text = "(".repeat(990);
     assert_eq!(simple(&text), Node::Nothing);
+}
+
+#[test]
+fn every_kind_of_clause_has_its_boost() {
+    for clause in [
+        "a",
+        "\"a b\"~2",
+        "(a b)",
+        "*",
+        "*:*",
+        "_exists_:tag",
+        "tag:x",
+        "tag:x*",
+        "tag:*",
+        "year:>1",
+        "year:[1 TO 5}",
+        "year:[* TO *]",
+        "tag:(x y)",
+        "title:\"a b\"",
+    ] {
+        let plain = line(clause);
+        assert_eq!(line(&format!("{clause}^2.5")), Node::Boost(Box::new(plain), 2.5), "{clause}");
+    }
+    // That of a field counts for all that is looked for in it.
+    let field = |text: &str| node(json!({"query_string": {"query": text, "fields": ["tag^3"]}}));
+    for clause in ["*", "x*"] {
+        assert!(matches!(field(clause), Node::Boost(_, 3.0)), "{clause}");
+    }
 }
