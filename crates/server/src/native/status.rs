@@ -7,6 +7,7 @@ use serde::Serialize;
 use warpseek::GpuStatus;
 
 use super::search::written;
+use super::syntax;
 use crate::app::App;
 use crate::catalogue::Catalogue;
 use crate::collection::Collection;
@@ -109,6 +110,8 @@ pub(crate) struct IndexStatus {
     pub(crate) segments: usize,
     pub(crate) generation: u64,
     pub(crate) made_by_server: bool,
+    /// Whether queries are usually read by the syntax: the index has a schema or positions.
+    pub(crate) syntax: bool,
     pub(crate) fields: Vec<FieldStatus>,
     pub(crate) residency: ResidencyStatus,
 }
@@ -241,6 +244,7 @@ impl IndexStatus {
             segments: snapshot.segments().len(),
             generation: snapshot.generation(),
             made_by_server: of.is_wrapped(),
+            syntax: syntax::is_usual(&view),
             fields: fields.collect(),
             residency: ResidencyStatus {
                 gpu: status.name,
