@@ -1,5 +1,6 @@
 //! Texts that `/v1` reads by the syntax of `docs/queries.md`.
 
+use warpseek::Manifest;
 use warpseek::query::{Bool, Node, Phrase, Words};
 
 use crate::collection::View;
@@ -19,9 +20,7 @@ pub(super) fn parse(text: &str, view: &View, most_text: usize) -> Result<Node, F
 }
 
 /// Whether queries of the index are in the syntax unless somebody wants it otherwise, as those of the command line are.
-pub(super) fn is_usual(view: &View) -> bool {
-    let snapshot = view.searcher.snapshot();
-    let manifest = snapshot.manifest();
+pub(super) fn is_usual(manifest: &Manifest) -> bool {
     manifest.schema.is_some() || manifest.positions
 }
 
