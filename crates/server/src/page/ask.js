@@ -41,11 +41,13 @@ export async function page(what, from, signal) {
   return { ...answer, hits, hasMore: answer.hits.length === body.k };
 }
 
-/** A hit of n-grams with the parts that other hits have. */
+/** A hit of n-grams with the parts that other hits have: its title, and the part of its text that was found, which may be the title. */
 function ofNgrams(hit, { ngrams }) {
   const { title, text } = hit.document ?? {};
-  const plain = (field, text) => ({ field, pieces: [{ text, match: false }] });
-  const parts = hit.highlights ?? (typeof text === "string" ? [plain("text", text.slice(0, WIDTH))] : []);
-  const highlights = typeof title === "string" && title !== "" ? [plain("title", title), ...parts] : parts;
+  const part = (field, text) => ({ field, pieces: [{ text, match: false }] });
+  const begin = typeof text === "string" ? [part("text", text.slice(0, WIDTH))] : [];
+  const isTitle = ({ pieces }) => pieces.map(({ text }) => text).join("") === title;
+  const highlights = (hit.highlights ?? begin).map((part) => (isTitle(part) ? { ...part, field: "title" } : part));
+  if (typeof title === "string" && title !== "" && !highlights.some(isTitle)) highlights.unshift(part("title", title));
   return { ...hit, highlights, grams: { found: hit.score, of: ngrams, distance: hit.distance } };
 }

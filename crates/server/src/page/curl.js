@@ -3,9 +3,6 @@
 import { addressed } from "./api.js";
 import { byId } from "./dom.js";
 
-/** Milliseconds for which the button says that it is done. */
-const SAID = 2000;
-
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
 /** The command that sends a request, with the key if there is one. */
@@ -19,7 +16,7 @@ export function command({ path, body }) {
 
 /** Puts a command on the clipboard; where a browser does not allow that, shows it to be copied by hand. */
 export async function copy(request) {
-  const [button, place] = [byId("curl"), byId("curl-text")];
+  const place = byId("curl-text");
   const text = command(request);
   const { headers } = addressed(request.path, true);
   try {
@@ -33,10 +30,7 @@ export async function copy(request) {
     return;
   }
   place.hidden = true;
-  const label = "Copy as curl";
-  button.textContent = "Copied";
   byId("curl-said").textContent = headers.authorization ? "The command was copied, with your API key." : "The command was copied.";
-  setTimeout(() => (button.textContent = label), SAID);
 }
 
 /** What was said of an earlier search goes. */
