@@ -34,7 +34,7 @@ export async function enter(parameters, isNew) {
   if (!listening) listen();
   if (!isNew && parameters.toString() === address().toString()) return;
   byId("query").value = parameters.get("q") ?? byId("query").value;
-  if (parameters.has("index") || parameters.has("f")) {
+  if ([...parameters].length > 0) {
     chosen = filters.read(parameters.get("f"));
     options.read(parameters);
   }

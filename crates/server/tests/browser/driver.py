@@ -74,7 +74,7 @@ def script(text, *arguments):
     return page.execute_script(text, *arguments)
 
 
-def wait(what, condition, seconds=120):
+def wait(what, condition, seconds=12):
     """Waits until a condition holds; what the page replaces meanwhile is looked up again."""
     end = time.monotonic() + seconds
     while True:
