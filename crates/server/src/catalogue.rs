@@ -15,8 +15,10 @@ use crate::mapping::Declared;
 use crate::names;
 use crate::ngrams::Ngrams;
 
+mod listed;
 mod reload;
 
+pub(crate) use listed::{IndexKind, Listed, counts};
 pub(crate) use reload::{Identity, Look, identity};
 
 /// The file that makes a folder an index.

@@ -5,8 +5,10 @@ mod ask;
 mod bulk;
 mod documents;
 mod ngram;
+mod order;
 mod search;
 mod status;
+mod syntax;
 
 pub(crate) use search::search_one as search_index;
 
@@ -18,8 +20,7 @@ use axum::routing::{get, post, put};
 use serde_json::{Value, json};
 
 use crate::app::{App, search, write};
-use crate::catalogue::Look;
-use crate::collection::Collection;
+use crate::catalogue::{Listed, Look};
 use crate::http::{Answer, Call, Reply};
 use crate::json::only;
 
@@ -47,20 +48,28 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/v1/status", get(status::status))
 }
 
-fn described(of: &Collection) -> Value {
-    let snapshot = of.view().searcher.snapshot();
-    json!({
-        "name": of.name, "documents": snapshot.statistics().documents, "bytes": of.bytes(), "segments": snapshot.segments().len(),
-        "generation": snapshot.generation(), "made_by_server": of.is_wrapped(), "schema": snapshot.manifest().schema.as_deref(),
-    })
+fn described(of: &Listed) -> Value {
+    let snapshot = of.snapshot();
+    let mut described = json!({
+        "name": of.name(), "kind": of.kind(), "documents": snapshot.statistics().documents, "bytes": of.bytes(),
+        "segments": snapshot.segments().len(), "generation": snapshot.generation(),
+    });
+    match of {
+        Listed::Words(of) => {
+            described["made_by_server"] = json!(of.is_wrapped());
+            described["schema"] = json!(snapshot.manifest().schema.as_deref());
+        }
+        Listed::Ngrams(of) => {
+            described["made_by_server"] = json!(false);
+            described["ngrams"] = json!(of.config());
+        }
+    }
+    described
 }
 
 async fn list(State(app): State<Arc<App>>) -> Reply {
     search(&app, |app| {
-        let words = app.catalogue().all();
-        let grams = app.catalogue().all_ngrams();
-        let shown = words.iter().map(|of| described(of));
-        let all: Vec<Value> = shown.chain(grams.iter().map(|of| ngram::described(of))).collect();
+        let all: Vec<Value> = app.catalogue().listed().iter().map(described).collect();
         Ok(Answer::json(json!({"indexes": all})))
     })
     .await
@@ -68,10 +77,11 @@ async fn list(State(app): State<Arc<App>>) -> Reply {
 
 async fn about(State(app): State<Arc<App>>, Path(index): Path<String>) -> Reply {
     search(&app, move |app| {
-        Ok(Answer::json(match app.catalogue().ngrams(&index) {
-            Some(of) => ngram::described(&of),
-            None => described(&*app.catalogue().get(&index)?),
-        }))
+        let of = match app.catalogue().ngrams(&index) {
+            Some(of) => Listed::Ngrams(of),
+            None => Listed::Words(app.catalogue().get(&index)?),
+        };
+        Ok(Answer::json(described(&of)))
     })
     .await
 }
@@ -81,8 +91,8 @@ async fn create(State(app): State<Arc<App>>, Path(index): Path<String>, call: Ca
     let body = call.json()?;
     only(&body, &["mappings", "settings"])?;
     let (declared, warnings) = crate::facade::declared(&body)?;
-    let made =
-        write(&app, move |app| Ok(described(&*app.catalogue().create(&index, declared)?))).await?;
+    let made = write(&app, move |app| app.catalogue().create(&index, declared)).await?;
+    let made = described(&Listed::Words(made));
     Ok(Answer::json(made).status(201).warnings(warnings))
 }
 

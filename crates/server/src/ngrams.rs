@@ -37,7 +37,7 @@ impl Ngrams {
     /// Why it cannot be used as an index of words.
     pub(crate) fn refusal(name: &str) -> Failure {
         Failure::illegal(format!(
-            "index [{name}] has n-grams, which the server only searches, at /v1/indexes/{name}/ngram"
+            "index [{name}] has n-grams instead of words: POST /v1/indexes/{name}/ngram searches it, and it takes no other searches, no writes, no aliases and no changes, which `warpseek ngram` makes"
         ))
         .of_index(name)
     }

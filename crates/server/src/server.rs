@@ -228,7 +228,7 @@ fn open(app: &App, opening: Opening) -> Result<(), ServeError> {
     }
     app.welcome();
     tell_systemd(NotifyState::Ready);
-    tracing::info!(indexes = app.catalogue().all().len(), "ready");
+    tracing::info!(indexes = app.catalogue().listed().len(), "ready");
     Ok(())
 }
 

@@ -13,6 +13,7 @@ use warpseek::{NgramRequest, NgramResponse, Request, Response};
 use crate::app::App;
 use crate::catalogue::Catalogue;
 use crate::collection::View;
+use crate::collection::bytes_of;
 use crate::config::Device;
 use crate::remote::RemoteSearch;
 
@@ -146,8 +147,10 @@ pub(crate) fn render(app: &App) -> String {
         gpu += of.view().searcher.gpu_status().residency.iter().map(|r| r.used).sum::<u64>();
     }
     for of in app.catalogue_if_open().into_iter().flat_map(Catalogue::all_ngrams) {
-        let is_damaged = of.searcher.snapshot().damage().is_some();
-        damaged.push((of.name.clone(), u64::from(is_damaged)));
+        let snapshot = of.searcher.snapshot();
+        documents.push((of.name.clone(), snapshot.statistics().documents));
+        bytes.push((of.name.clone(), bytes_of(&of.dir)));
+        damaged.push((of.name.clone(), u64::from(snapshot.damage().is_some())));
     }
     if let Some(scrub) = app.scrub_status() {
         counter!("warpseek_scrub_passes_total").absolute(scrub.passes);

@@ -10,6 +10,7 @@ use warpseek::{Analyzer, FieldAnalyzer, FieldId, Scratch};
 
 use super::{shards, tasks};
 use crate::app::{App, search, write};
+use crate::catalogue::{Listed, counts};
 use crate::collection::Collection;
 use crate::error::{Failure, Kind};
 use crate::http::{Answer, Call, Params, Reply};
@@ -94,19 +95,17 @@ async fn force_merged(app: Arc<App>, index: String, call: Call) -> Reply {
 }
 
 pub(super) async fn health(State(app): State<Arc<App>>) -> Reply {
-    // Those of n-grams count only if they are damaged: other calls of Elasticsearch do not know them.
-    let (all, damaged) = (app.catalogue().all().len(), app.catalogue().damaged().len());
-    Ok(Answer::json(health_body(all.max(damaged), damaged)))
+    Ok(Answer::json(health_body(&app.catalogue().listed())))
 }
 
 pub(super) async fn health_of(State(app): State<Arc<App>>, Path(index): Path<String>) -> Reply {
-    let selected = app.catalogue().select(&index, false)?;
-    let damaged = selected.iter().filter(|of| of.is_damaged()).count();
-    Ok(Answer::json(health_body(selected.len(), damaged)))
+    Ok(Answer::json(health_body(&app.catalogue().select_listed(&index, false)?)))
 }
 
 /// An index is a shard, and one that is damaged is not active.
-fn health_body(indexes: usize, damaged: usize) -> Value {
+fn health_body(indexes: &[Listed]) -> Value {
+    let damaged = indexes.iter().filter(|of| of.snapshot().damage().is_some()).count();
+    let indexes = indexes.len();
     let (status, active) = (if damaged == 0 { "green" } else { "red" }, indexes - damaged);
     let percent = if indexes == 0 { 100.0 } else { 100.0 * active as f64 / indexes as f64 };
     json!({
@@ -193,21 +192,24 @@ fn indices(app: &App, index: &str, params: &Params, headers: &HeaderMap) -> Repl
         "pri.store.size",
     ];
     let mut rows = Vec::new();
-    for of in app.catalogue().select(index, params.flag("ignore_unavailable"))? {
-        let snapshot = of.view().searcher.snapshot();
-        let documents = snapshot.statistics().documents;
-        let deleted = u64::from(snapshot.doc_limit()).saturating_sub(documents);
+    for of in app.catalogue().select_listed(index, params.flag("ignore_unavailable"))? {
+        let snapshot = of.snapshot();
+        let (documents, deleted) = counts(&snapshot);
         let bytes = of.bytes();
         let size = match params.get("bytes") {
             Some("b") => bytes.to_string(),
             _ => readable(bytes),
         };
-        let uuid = of.view().mapping.declared.uuid.clone();
+        let uuid = match &of {
+            Listed::Words(of) => of.view().mapping.declared.uuid.clone(),
+            Listed::Ngrams(_) => String::new(),
+        };
         rows.push(vec![
-            if of.is_damaged() { "red".into() } else { "green".into() },
+            if snapshot.damage().is_some() { "red".into() } else { "green".into() },
             "open".into(),
-            of.name.clone(),
-            uuid,
+            of.name().to_owned(),
+            // As there, so that every row has as many columns.
+            if uuid.is_empty() { "_na_".into() } else { uuid },
             "1".into(),
             "0".into(),
             documents.to_string(),
@@ -378,15 +380,13 @@ fn statistics(app: &App, index: &str, params: &Params) -> Reply {
         let part = json!({"docs": {"count": documents, "deleted": deleted}, "store": {"size_in_bytes": bytes}});
         json!({"primaries": part, "total": part})
     };
-    for one in app.catalogue().select(index, params.flag("ignore_unavailable"))? {
-        let snapshot = one.view().searcher.snapshot();
-        let live = snapshot.statistics().documents;
-        let deleted = u64::from(snapshot.doc_limit()).saturating_sub(live);
+    for one in app.catalogue().select_listed(index, params.flag("ignore_unavailable"))? {
+        let (live, deleted) = counts(&one.snapshot());
         let bytes = one.bytes();
         documents += live;
         gone += deleted;
         size += bytes;
-        indices.insert(one.name.clone(), of(live, deleted, bytes));
+        indices.insert(one.name().to_owned(), of(live, deleted, bytes));
     }
     let count = indices.len();
     Ok(Answer::json(

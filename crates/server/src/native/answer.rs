@@ -7,6 +7,7 @@ use serde_json::Value;
 use warpseek::{Explanation, FacetCounts, Plan, Response, ScorePart, Snippet, value_as_json};
 
 use super::ask::{FacetRequest, HighlightRequest, SearchRequest};
+use super::order::sort_values;
 use crate::collection::View;
 use crate::error::Failure;
 use crate::search::snippets;
@@ -19,6 +20,8 @@ pub(crate) struct SearchAnswer {
     pub(crate) hits: Vec<HitAnswer>,
     /// How many documents match, if that was asked for or came out anyway.
     pub(crate) matches: Option<u64>,
+    /// Words of the query that are in no document.
+    pub(crate) missing: Vec<String>,
     /// The generation of the index that was searched.
     pub(crate) generation: u64,
     pub(crate) coverage: CoverageAnswer,
@@ -66,6 +69,9 @@ pub(crate) struct StepsAnswer {
 pub(crate) struct HitAnswer {
     pub(crate) id: String,
     pub(crate) score: f64,
+    /// The values that it was sorted by, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sort: Option<Vec<Value>>,
     /// Null if the index keeps ids alone; left out if it was not wanted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) document: Option<Value>,
@@ -226,10 +232,15 @@ impl SearchAnswer {
         let (documents, of) = response.documents_searched();
         let full = response.coverage().is_complete();
         let facets = asked.facets.iter().zip(response.facets());
+        let missing = match response.plan().missing.is_empty() {
+            true => Vec::new(),
+            false => response.unknown_words(asked.query.as_str().unwrap_or_default()),
+        };
         Ok(SearchAnswer {
             took_us: u64::try_from(response.took().as_micros()).unwrap_or(u64::MAX),
             hits,
             matches: response.matches(),
+            missing,
             generation: response.generation(),
             coverage: CoverageAnswer::new(documents, of, full),
             facets: facets.map(|(asked, counts)| FacetAnswer::new(asked, counts)).collect(),
@@ -249,6 +260,7 @@ fn hit(
     let mut shown = HitAnswer {
         id: response.id(rank)?,
         score: response.score(rank),
+        sort: (!asked.sort.is_empty()).then(|| sort_values(response, rank)),
         document: None,
         highlights: None,
         explanation: None,

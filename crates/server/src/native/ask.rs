@@ -7,8 +7,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use warpseek::query::{Bool, Node};
-use warpseek::{Facet, Request};
+use warpseek::{Facet, Request, SortKey};
 
+use super::order::SortRequest;
+use super::syntax;
 use crate::app::App;
 use crate::collection::View;
 use crate::dsl;
@@ -22,6 +24,9 @@ pub(crate) struct SearchRequest {
     /// A text, which is searched in all text fields, or a query in Elasticsearch's language.
     #[serde(default)]
     pub(crate) query: Value,
+    /// Whether the text is read with signs, fields, phrases and conditions.
+    #[serde(default)]
+    pub(crate) syntax: bool,
     /// A query in Elasticsearch's language that hits must match too. It has no part in scores.
     pub(crate) filter: Option<Value>,
     /// How many hits are shown.
@@ -38,6 +43,9 @@ pub(crate) struct SearchRequest {
     pub(crate) documents: bool,
     /// The most time, in milliseconds, from when the request came; 0 is no limit.
     pub(crate) deadline_ms: Option<u64>,
+    /// What hits are sorted by; the highest score comes first if there is nothing.
+    #[serde(default)]
+    pub(crate) sort: Vec<SortRequest>,
     /// What all matches are counted by.
     #[serde(default)]
     pub(crate) facets: Vec<FacetRequest>,
@@ -56,6 +64,9 @@ pub(crate) struct CountRequest {
     #[serde(default)]
     pub(crate) query: Value,
     /// As in a search.
+    #[serde(default)]
+    pub(crate) syntax: bool,
+    /// As in a search.
     pub(crate) filter: Option<Value>,
     /// As in a search.
     pub(crate) deadline_ms: Option<u64>,
@@ -68,15 +79,17 @@ impl CountRequest {
 }
 
 impl From<CountRequest> for SearchRequest {
-    fn from(CountRequest { query, filter, deadline_ms }: CountRequest) -> Self {
+    fn from(CountRequest { query, syntax, filter, deadline_ms }: CountRequest) -> Self {
         SearchRequest {
             query,
+            syntax,
             filter,
             k: ten(),
             from: 0,
             count: false,
             documents: false,
             deadline_ms,
+            sort: Vec::new(),
             facets: Vec::new(),
             highlight: None,
             explain: false,
@@ -192,6 +205,12 @@ impl SearchRequest {
         let mut translate =
             |query: &Value| dsl::translate(query, &view.mapping, limits.query_text, &mut warnings);
         let mut node = match &self.query {
+            Value::String(text) if self.syntax => syntax::parse(text, view, limits.query_text)?,
+            _ if self.syntax => {
+                return Err(Failure::illegal(
+                    "[syntax] says how a text is read; a [query] in Elasticsearch's language has none",
+                ));
+            }
             Value::String(text) => {
                 translate(&json!({"multi_match": {"query": text, "type": "most_fields"}}))?
             }
@@ -207,7 +226,9 @@ impl SearchRequest {
         }
         let facets = self.facets.iter().map(|facet| facet.plan(&view.mapping));
         let facets = facets.collect::<Result<Vec<_>, _>>()?;
-        let mut request = Request::new(node).k(last).count(self.count).facets(facets);
+        let sort = self.sort.iter().map(|key| key.plan(&view.mapping));
+        let sort = sort.collect::<Result<Vec<SortKey>, _>>()?;
+        let mut request = Request::new(node).k(last).count(self.count).facets(facets).sort(sort);
         let deadline = self.deadline_ms.unwrap_or(app.config.deadline_ms);
         if deadline > 0 {
             let left = Duration::from_millis(deadline).saturating_sub(arrived.elapsed());

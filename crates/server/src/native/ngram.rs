@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::extract::{Path, State};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use warpseek::{Misses, NgramRequest, NgramResponse};
 
 use super::answer::{CoverageAnswer, HighlightAnswer, pieces};
@@ -14,7 +14,6 @@ use super::search::written;
 use crate::app::{App, search};
 use crate::error::Failure;
 use crate::http::{Call, Reply};
-use crate::ngrams::Ngrams;
 use crate::telemetry::count_ngram_search;
 
 /// Characters of the part of a text that shows a match.
@@ -83,15 +82,6 @@ struct Hit {
     highlights: Option<Vec<HighlightAnswer>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     document: Option<Value>,
-}
-
-/// What `GET /v1/indexes` says of an index of n-grams.
-pub(super) fn described(of: &Ngrams) -> Value {
-    let snapshot = of.searcher.snapshot();
-    json!({
-        "name": of.name, "documents": snapshot.statistics().documents, "bytes": crate::collection::bytes_of(&of.dir),
-        "segments": snapshot.segments().len(), "generation": snapshot.generation(), "made_by_server": false, "ngrams": of.config(),
-    })
 }
 
 /// Documents that have most n-grams of a phrase, though it or they are misspelt.

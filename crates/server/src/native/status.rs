@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use serde::Serialize;
-use warpseek::GpuStatus;
+use warpseek::{GpuStatus, GramConfig};
 
 use super::search::written;
+use super::syntax;
 use crate::app::App;
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, IndexKind, Listed, counts};
 use crate::collection::Collection;
 use crate::config::Device;
 use crate::error::Failure;
@@ -100,6 +101,7 @@ pub(crate) struct CacheStatus {
 #[derive(Debug, Serialize)]
 pub(crate) struct IndexStatus {
     pub(crate) name: String,
+    pub(crate) kind: IndexKind,
     /// Documents as searches see them.
     pub(crate) documents: u64,
     /// Deleted or replaced ones that still take room.
@@ -109,7 +111,13 @@ pub(crate) struct IndexStatus {
     pub(crate) segments: usize,
     pub(crate) generation: u64,
     pub(crate) made_by_server: bool,
+    /// Whether queries are usually read by the syntax: the index has a schema or positions.
+    pub(crate) syntax: bool,
+    /// None of an index of n-grams.
     pub(crate) fields: Vec<FieldStatus>,
+    /// Which n-grams it has, if those are what it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ngrams: Option<GramConfig>,
     pub(crate) residency: ResidencyStatus,
 }
 
@@ -121,8 +129,8 @@ pub(crate) struct FieldStatus {
     pub(crate) kind: &'static str,
 }
 
-/// Where an index is searched.
-#[derive(Debug, Serialize)]
+/// Where an index is searched. By default on the CPU, as one of n-grams is.
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct ResidencyStatus {
     /// The GPU that answers, or that did; none if only the CPU does.
     pub(crate) gpu: Option<String>,
@@ -149,9 +157,10 @@ pub(super) async fn status(State(app): State<Arc<App>>, call: Call) -> Reply {
 
 impl Status {
     fn now(app: &App, with_indexes: bool) -> Self {
-        let all = app.catalogue_if_open().map_or(Vec::new(), Catalogue::all);
+        let all = app.catalogue_if_open().map_or(Vec::new(), Catalogue::listed);
         let (mut caches, mut gpus) = (CachesStatus::default(), Vec::new());
         for of in &all {
+            let Listed::Words(of) = of else { continue };
             let searcher = &of.view().searcher;
             let filters = searcher.filter_cache();
             caches.filters.add(filters.hits, filters.misses);
@@ -182,7 +191,7 @@ impl Status {
                 reads_all_in_s: of.reads_all_in.map(|time| time.as_secs_f64()),
             }),
             damaged: damaged.collect(),
-            indexes: with_indexes.then(|| all.iter().map(|of| IndexStatus::of(of)).collect()),
+            indexes: with_indexes.then(|| all.iter().map(IndexStatus::of).collect()),
         }
     }
 }
@@ -219,34 +228,52 @@ impl QueueStatus {
 }
 
 impl IndexStatus {
+    fn of(of: &Listed) -> Self {
+        let snapshot = of.snapshot();
+        let (documents, deleted) = counts(&snapshot);
+        let status = IndexStatus {
+            name: of.name().to_owned(),
+            kind: of.kind(),
+            documents,
+            deleted,
+            bytes: of.bytes(),
+            segments: snapshot.segments().len(),
+            generation: snapshot.generation(),
+            made_by_server: false,
+            syntax: syntax::is_usual(snapshot.manifest()),
+            fields: Vec::new(),
+            ngrams: None,
+            residency: ResidencyStatus::default(),
+        };
+        match of {
+            Listed::Words(of) => IndexStatus {
+                made_by_server: of.is_wrapped(),
+                fields: fields(of),
+                residency: ResidencyStatus::of(of),
+                ..status
+            },
+            Listed::Ngrams(of) => IndexStatus { ngrams: Some(of.config()), ..status },
+        }
+    }
+}
+
+fn fields(of: &Collection) -> Vec<FieldStatus> {
+    let view = of.view();
+    let fields = view.mapping.matching("*").into_iter();
+    let fields = fields.filter_map(|(name, field)| {
+        Some(FieldStatus { name: name.to_owned(), kind: field.type_name()? })
+    });
+    fields.collect()
+}
+
+impl ResidencyStatus {
     fn of(of: &Collection) -> Self {
-        let view = of.view();
-        let snapshot = view.searcher.snapshot();
-        let documents = snapshot.statistics().documents;
-        let fields = view.mapping.matching("*");
-        let fields = fields.into_iter().filter_map(|(name, field)| {
-            Some(FieldStatus { name: name.to_owned(), kind: field.type_name()? })
-        });
-        let status = view.searcher.gpu_status();
+        let status = of.view().searcher.gpu_status();
         let gpus = status.residency.into_iter().map(|on| GpuResidency {
             device: on.device,
             whole: on.cache.is_none(),
             used_bytes: on.used,
         });
-        IndexStatus {
-            name: of.name.clone(),
-            documents,
-            deleted: u64::from(snapshot.doc_limit()).saturating_sub(documents),
-            bytes: of.bytes(),
-            segments: snapshot.segments().len(),
-            generation: snapshot.generation(),
-            made_by_server: of.is_wrapped(),
-            fields: fields.collect(),
-            residency: ResidencyStatus {
-                gpu: status.name,
-                why_not: status.why_not,
-                gpus: gpus.collect(),
-            },
-        }
+        ResidencyStatus { gpu: status.name, why_not: status.why_not, gpus: gpus.collect() }
     }
 }

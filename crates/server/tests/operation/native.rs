@@ -136,6 +136,56 @@ fn bodies_together_have_a_limit() {
     }
 }
 
+/// The lists of indexes have the one of n-grams, `grams`, with what holds for it.
+fn assert_lists_show_it(server: &Running) {
+    server.ok("PUT", "/aside", &Value::Null);
+    let kinds = |list: &Value| {
+        let all = list["indexes"].as_array().unwrap().iter();
+        all.map(|of| (of["name"].clone(), of["kind"].clone())).collect::<Vec<_>>()
+    };
+    let wanted = vec![(json!("aside"), json!("words")), (json!("grams"), json!("ngrams"))];
+    assert_eq!(kinds(&server.ok("GET", "/v1/indexes", &Value::Null)), wanted);
+    let status = server.ok("GET", "/v1/status", &Value::Null);
+    assert_eq!(kinds(&status), wanted);
+    let shown = &status["indexes"][1];
+    assert_eq!((&shown["documents"], &shown["deleted"]), (&json!(2), &json!(0)));
+    assert_eq!((&shown["ngrams"]["n"], &shown["fields"]), (&json!(3), &json!([])));
+    assert_eq!(shown["residency"], json!({"gpu": null, "why_not": null, "gpus": []}));
+    assert!(shown["bytes"].as_u64().unwrap() > 0);
+
+    let cat = |path: &str| {
+        let rows =
+            server.ok("GET", &format!("/_cat/indices{path}?format=json&bytes=b"), &Value::Null);
+        let rows = rows.as_array().unwrap().iter();
+        rows.map(|row| row["index"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    for path in ["", "/*", "/_all", "/grams,aside", "/*a*,grams"] {
+        assert_eq!(cat(path), ["aside", "grams"], "{path}");
+    }
+    for path in ["/grams", "/gr*", "/grams,x*"] {
+        assert_eq!(cat(path), ["grams"], "{path}");
+    }
+    assert_eq!(cat("/asi*"), ["aside"]);
+    assert_eq!(server.ask("GET", "/_cat/indices/grams,none", &Value::Null).status, 404);
+    let row = &server.ok("GET", "/_cat/indices/grams?format=json&bytes=b", &Value::Null)[0];
+    assert_eq!((&row["docs.count"], &row["docs.deleted"]), (&json!("2"), &json!("0")));
+    assert_eq!((&row["health"], &row["uuid"]), (&json!("green"), &json!("_na_")));
+    assert_eq!(row["store.size"], shown["bytes"].to_string());
+    let stats = server.ok("GET", "/_stats", &Value::Null);
+    assert_eq!(stats["indices"]["grams"]["total"]["docs"]["count"], 2);
+    assert_eq!(
+        server.ok("GET", "/grams/_stats", &Value::Null)["_all"]["total"]["docs"]["count"],
+        2
+    );
+    assert_eq!(server.ok("GET", "/_cluster/health", &Value::Null)["active_shards"], 2);
+    assert_eq!(server.ok("GET", "/_cluster/health/grams", &Value::Null)["status"], "green");
+    let metrics = server.send("GET", "/metrics", &[], None).text;
+    assert!(metrics.contains("warpseek_index_documents{index=\"grams\"} 2"), "{metrics}");
+    // Searches of all indexes do not reach it.
+    assert_eq!(server.ok("GET", "/_count", &Value::Null)["count"], 0);
+    server.ok("DELETE", "/aside", &Value::Null);
+}
+
 #[test]
 fn an_index_of_n_grams_is_searched() {
     let data = tempfile::tempdir().unwrap();
@@ -160,6 +210,7 @@ fn an_index_of_n_grams_is_searched() {
         (&json!("grams"), &json!(3))
     );
     assert_eq!(server.ok("GET", "/v1/indexes/grams", &Value::Null)["documents"], 2);
+    assert_lists_show_it(&server);
     let search = |body: Value| server.ok("POST", "/v1/indexes/grams/ngram", &body);
     let found = search(json!({"query": "congestoin avoidence", "errors": 4, "verify": true}));
     let hit = &found["hits"][0];
@@ -191,11 +242,18 @@ fn an_index_of_n_grams_is_searched() {
         let answer = server.ask("POST", "/v1/indexes/grams/ngram", &body);
         assert!(answer.status == 400 && answer.text.contains(wanted), "{body}: {}", answer.text);
     }
-    // It is no index of words, and one of words has no n-grams.
+    // It is no index of words, and one of words has no n-grams. What is refused says what it can do.
     for (method, path) in [
         ("POST", "/grams/_search"),
         ("PUT", "/grams/_doc/1"),
         ("DELETE", "/grams"),
+        ("GET", "/grams"),
+        ("GET", "/grams/_mapping"),
+        ("GET", "/grams/_doc/tcp"),
+        ("POST", "/grams/_count"),
+        ("POST", "/grams/_refresh"),
+        ("POST", "/v1/indexes/grams/count"),
+        ("POST", "/v1/indexes/grams/refresh"),
         ("POST", "/v1/indexes/grams/search"),
     ] {
         let answer = server.ask(method, path, &json!({"query": {"match_all": {}}}));
