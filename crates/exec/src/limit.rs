@@ -90,6 +90,11 @@ impl Limit {
         self.cancel.as_ref()
     }
 
+    /// The time that is left until the deadline, if there is one.
+    pub fn left(&self) -> Option<Duration> {
+        Some(self.deadline?.saturating_duration_since(Instant::now()))
+    }
+
     /// Whether the work may have to stop early.
     pub fn is_limited(&self) -> bool {
         self.deadline.is_some() || self.cancel.is_some()
