@@ -193,6 +193,9 @@ pub enum ExecError {
         /// The device layer's error.
         source: Arc<dyn Error + Send + Sync>,
     },
+    /// The work had to stop before there was anything to answer with.
+    #[error("the time was up, or the request was cancelled, before the query was planned")]
+    Stopped,
     /// An engine returned fewer answers than it was given plans, which is a bug.
     #[error("the engine returned no answer to the query")]
     NoAnswer,

@@ -23,9 +23,11 @@ use crate::error::ExecError;
 pub use boosts::MAX_BOOST_RATIO;
 pub(crate) use fields::{attribute, read};
 pub use least::Least;
-pub use phrase::PlanPhrase;
+pub use phrase::{PlanPhrase, Starts};
 pub(crate) use plan_node::{Facts, TIE, listed};
 pub use plan_node::{Group, PlanNode, PlanTree, best_score};
+pub(crate) use resolve::LOOKUP_COST;
+pub use resolve::LimitedPlanner;
 pub use sign::sign;
 pub use syntax::{SyntaxError, SyntaxErrorKind, display, parse};
 pub use tree::{

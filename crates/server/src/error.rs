@@ -59,6 +59,10 @@ pub(crate) enum Kind {
     NotReady,
     /// The time was up, and a part of the answer was not wanted.
     Timeout,
+    /// Nobody waits for the answer any more.
+    Gone,
+    /// The work is begun again elsewhere, as it takes too long where it is done. Clients never see it.
+    HandOver,
     /// Something broke here.
     Broken,
 }
@@ -75,6 +79,7 @@ impl Kind {
             | Kind::IndexName
             | Kind::AliasName
             | Kind::IndexExists
+            | Kind::Gone
             | Kind::SnapshotExists => StatusCode::BAD_REQUEST,
             Kind::IndexMissing
             | Kind::DocumentMissing
@@ -92,7 +97,7 @@ impl Kind {
             Kind::Overload => StatusCode::TOO_MANY_REQUESTS,
             Kind::NotReady => StatusCode::SERVICE_UNAVAILABLE,
             Kind::Timeout => StatusCode::GATEWAY_TIMEOUT,
-            Kind::Broken | Kind::Damaged => StatusCode::INTERNAL_SERVER_ERROR,
+            Kind::Broken | Kind::Damaged | Kind::HandOver => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
@@ -121,10 +126,11 @@ impl Kind {
             Kind::Overload => "es_rejected_execution_exception",
             Kind::NotReady => "cluster_block_exception",
             Kind::Timeout | Kind::TooSlow => "timeout_exception",
+            Kind::Gone => "task_cancelled_exception",
             Kind::SnapshotExists => "invalid_snapshot_name_exception",
             Kind::SnapshotMissing => "snapshot_missing_exception",
             Kind::Damaged => "snapshot_restore_exception",
-            Kind::Broken => "internal_server_error",
+            Kind::Broken | Kind::HandOver => "internal_server_error",
         }
     }
 }
@@ -326,6 +332,7 @@ impl From<ExecError> for Failure {
                 Failure::broken(reason)
             }
             ExecError::Device { .. } => Failure::broken(reason),
+            ExecError::Stopped => Failure::new(Kind::Timeout, reason),
             ExecError::Syntax(_) | ExecError::Json(_) => Failure::parsing(reason),
             _ => Failure::illegal(reason),
         }

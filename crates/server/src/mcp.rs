@@ -3,7 +3,6 @@
 //! Streamable HTTP without sessions: every message is posted and answered on its own, so that there is no stream to keep (GET is 405). JSON-RPC is little enough to read and write here.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::Router;
 use axum::extract::State;
@@ -12,10 +11,11 @@ use axum::routing::post;
 use serde_json::{Value, json};
 
 use crate::app::{App, search as searching};
+use crate::caller::Caller;
 use crate::error::{Failure, Kind};
 use crate::http::{Answer, Call, Params, Reply};
 use crate::json::only;
-use crate::search::{Ask, Target, search as find};
+use crate::search::{Ask, Showing, Target, search as find};
 
 /// Versions of the protocol that are the same as far as this goes, the newest first.
 const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
@@ -68,7 +68,7 @@ async fn message(State(app): State<Arc<App>>, headers: HeaderMap, call: Call) ->
                 return Ok(error(id, INVALID_PARAMS, &format!("unknown tool: {name}")));
             }
             let arguments = params["arguments"].clone();
-            let done = searching(&app, move |app| tool(app, &name, &arguments)).await;
+            let done = searching(&app, move |app| tool(app, &name, &arguments, &call.caller)).await;
             match done {
                 Ok(found) => {
                     let text = serde_json::to_string(&found).unwrap_or_default();
@@ -136,7 +136,7 @@ fn text<'a>(arguments: &'a Value, key: &str) -> Result<&'a str, Failure> {
     arguments[key].as_str().ok_or_else(|| Failure::illegal(format!("[{key}] must be a string")))
 }
 
-fn tool(app: &App, name: &str, arguments: &Value) -> Result<Value, Failure> {
+fn tool(app: &App, name: &str, arguments: &Value, caller: &Caller) -> Result<Value, Failure> {
     let known: &[&str] = match name {
         "search" => &["index", "query", "fields", "size"],
         "get" => &["index", "id"],
@@ -144,7 +144,7 @@ fn tool(app: &App, name: &str, arguments: &Value) -> Result<Value, Failure> {
     };
     only(arguments, known)?;
     match name {
-        "search" => found(app, arguments),
+        "search" => found(app, arguments, caller),
         "get" => {
             let (index, id) = (text(arguments, "index")?, text(arguments, "id")?);
             let source = app.catalogue().get_to_read(index)?.get(id)?;
@@ -168,7 +168,7 @@ fn tool(app: &App, name: &str, arguments: &Value) -> Result<Value, Failure> {
     }
 }
 
-fn found(app: &App, arguments: &Value) -> Result<Value, Failure> {
+fn found(app: &App, arguments: &Value, caller: &Caller) -> Result<Value, Failure> {
     let (index, query) = (text(arguments, "index")?, text(arguments, "query")?);
     let size = match &arguments["size"] {
         Value::Null => SIZE,
@@ -184,8 +184,9 @@ fn found(app: &App, arguments: &Value) -> Result<Value, Failure> {
         json!({"query": {"simple_query_string": words}, "size": size, "track_total_hits": true});
     let ask = Ask::parse(body, &Params::default(), &app.config.limits)?;
     let targets = app.catalogue().select(index, false)?.into_iter().map(Target::from).collect();
-    let found = find(app, targets, ask, false, Instant::now())?;
-    let body: Value = serde_json::from_slice(&found.body(0, found.ask.size)?)
+    let found = find(app, targets, ask, false, caller)?;
+    let mut showing = Showing::new(app, caller, &found.ask);
+    let body: Value = serde_json::from_slice(&found.body(0, found.ask.size, &mut showing)?)
         .map_err(|e| Failure::broken(e.to_string()))?;
     let hit = |hit: &Value| json!({"index": hit["_index"], "id": hit["_id"], "score": hit["_score"], "document": hit["_source"]});
     let hits = body["hits"]["hits"].as_array().map(Vec::as_slice).unwrap_or_default();

@@ -136,6 +136,8 @@ fn count(app: &App, index: &str, took: Duration, is_complete: bool) -> bool {
 pub(crate) fn render(app: &App) -> String {
     gauge!("warpseek_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
     gauge!("warpseek_search_queue_depth").set(app.searches.waiting() as f64);
+    gauge!("warpseek_searches_running").set(app.searches.running() as f64);
+    counter!("warpseek_abandoned_requests_total").increment(0);
     let mut gpu = 0;
     let (mut documents, mut bytes, mut damaged) = (Vec::new(), Vec::new(), Vec::new());
     for of in app.catalogue_if_open().into_iter().flat_map(Catalogue::all) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use warpseek_core::limits::MAX_QUERY_TERMS;
 use warpseek_index::{
-    Content, DocSet, Filter as ColumnFilter, FilterCache, IndexError, Segment, Snapshot, TermInfo,
+    Content, DocSet, Filter as ColumnFilter, FilterCache, Segment, Snapshot, TermInfo,
 };
 use warpseek_text::{AttributeKind, FieldAnalyzer, FieldId, Schema};
 
@@ -19,8 +19,12 @@ use super::tree::{
     Across, Bool, Filter, MAX_TREE_SET_BYTES, Node, Operator, Phrase, Words, is_weight,
 };
 use crate::error::ExecError;
+use crate::limit::{Limit, Ticker};
 use crate::mask::Mask;
 use crate::plan::{Mode, Plan, PlanTerm, Planner};
+
+/// What it costs to look a word up in a dictionary, or an id, in postings.
+pub(crate) const LOOKUP_COST: usize = 256;
 
 impl Planner {
     /// Makes the plan of a tree. Hits must match `filter` too, if there is one, and be in `among`; neither changes a score. What filters admit is looked up in the cache and kept there.
@@ -34,10 +38,53 @@ impl Planner {
         k: usize,
         cache: &FilterCache,
     ) -> Result<Plan, ExecError> {
-        self.plan_of(tree, filter, among, k, cache, !self.is_of_part())
+        self.limited(&Limit::none()).plan_tree(tree, filter, among, k, cache)
     }
 
     /// The same of a tree that the parts of a collection may be asked for as well. In each of them, and in one index of all documents, the plan has the same scale, and so scores have the same bits: whether any document has a value is not looked at.
+    pub fn plan_expression(
+        &self,
+        tree: &Node,
+        filter: Option<&Node>,
+        among: Option<&Arc<Mask>>,
+        k: usize,
+        cache: &FilterCache,
+    ) -> Result<Plan, ExecError> {
+        self.limited(&Limit::none()).plan_expression(tree, filter, among, k, cache)
+    }
+
+    /// The documents that match a tree, whatever their scores.
+    pub fn matching(&self, tree: &Node, cache: &FilterCache) -> Result<Mask, ExecError> {
+        self.limited(&Limit::none()).matching(tree, cache)
+    }
+
+    /// The same planner for a request that has no more time than this. Filters, phrases among them, are evaluated when a query is planned, and fail with [`ExecError::Stopped`] when the time is up.
+    pub fn limited<'a>(&'a self, limit: &'a Limit) -> LimitedPlanner<'a> {
+        LimitedPlanner { planner: self, limit }
+    }
+}
+
+/// A planner of trees whose time is limited.
+#[derive(Clone, Copy)]
+pub struct LimitedPlanner<'a> {
+    planner: &'a Planner,
+    limit: &'a Limit,
+}
+
+impl LimitedPlanner<'_> {
+    /// As [`Planner::plan_tree`].
+    pub fn plan_tree(
+        &self,
+        tree: &Node,
+        filter: Option<&Node>,
+        among: Option<&Arc<Mask>>,
+        k: usize,
+        cache: &FilterCache,
+    ) -> Result<Plan, ExecError> {
+        self.plan_of(tree, filter, among, k, cache, !self.planner.is_of_part())
+    }
+
+    /// As [`Planner::plan_expression`].
     pub fn plan_expression(
         &self,
         tree: &Node,
@@ -59,7 +106,7 @@ impl Planner {
         is_whole: bool,
     ) -> Result<Plan, ExecError> {
         tree.check()?;
-        if among.is_some_and(|mask| mask.snapshot() != self.snapshot().id()) {
+        if among.is_some_and(|mask| mask.snapshot() != self.planner.snapshot().id()) {
             return Err(ExecError::OtherSnapshot);
         }
         let mut resolver = Resolver { is_whole, ..Resolver::new(self, cache) };
@@ -75,7 +122,7 @@ impl Planner {
         resolver.finish(root, k)
     }
 
-    /// The documents that match a tree, whatever their scores.
+    /// As [`Planner::matching`].
     pub fn matching(&self, tree: &Node, cache: &FilterCache) -> Result<Mask, ExecError> {
         tree.check()?;
         let mut resolver = Resolver::new(self, cache);
@@ -83,10 +130,11 @@ impl Planner {
         if let PlanNode::Set(mask) = root {
             return Ok(Arc::unwrap_or_clone(mask));
         }
-        let snapshot = self.snapshot();
+        let (snapshot, mut ticker) = (self.planner.snapshot(), self.limit.ticker());
         let (words, phrases) = (&resolver.words[..], &resolver.phrases[..]);
         let matches = Matches { snapshot, terms: &[], words, phrases };
-        let sets = (0..snapshot.segments().len()).map(|number| matches.of(&root, number));
+        let sets =
+            (0..snapshot.segments().len()).map(|number| matches.of(&root, number, &mut ticker));
         Ok(Mask::new(snapshot, sets.collect::<Result<_, _>>()?))
     }
 }
@@ -98,6 +146,7 @@ struct Resolver<'a> {
     cache: &'a FilterCache,
     /// Whether the index has all documents that count, so that a filter which admits none of them matches nothing.
     is_whole: bool,
+    ticker: Ticker<'a>,
     /// Terms that add to scores.
     terms: Vec<PlanTerm>,
     /// The boost of each, however often the text has it.
@@ -115,7 +164,8 @@ struct Resolver<'a> {
 }
 
 impl<'a> Resolver<'a> {
-    fn new(planner: &'a Planner, cache: &'a FilterCache) -> Self {
+    fn new(of: &LimitedPlanner<'a>, cache: &'a FilterCache) -> Self {
+        let LimitedPlanner { planner, limit } = *of;
         let snapshot = planner.snapshot();
         Resolver {
             planner,
@@ -123,6 +173,7 @@ impl<'a> Resolver<'a> {
             schema: snapshot.manifest().schema.as_deref(),
             cache,
             is_whole: false,
+            ticker: limit.ticker(),
             terms: Vec::new(),
             boosts: Vec::new(),
             known: HashMap::new(),
@@ -531,6 +582,10 @@ impl<'a> Resolver<'a> {
         if !scored && let Some(node) = self.known.get(&(field, term.clone())) {
             return Ok(node.clone());
         }
+        // A term is looked up in the dictionary of each segment.
+        if self.ticker.must_stop(LOOKUP_COST * self.snapshot.segments().len()) {
+            return Err(ExecError::Stopped);
+        }
         let Some(found) = self.planner.term(field, &term, weight)? else {
             let missing = (field, term);
             if self.is_missing.insert(missing.clone()) {
@@ -583,7 +638,7 @@ impl<'a> Resolver<'a> {
     fn filter(&mut self, filter: &Filter) -> Result<PlanNode, ExecError> {
         let filter = match filter {
             Filter::Ids(ids) => {
-                let mask = Mask::of_ids(self.snapshot, ids)?;
+                let mask = Mask::of_ids_in_time(self.snapshot, ids, &mut self.ticker)?;
                 return Ok(PlanNode::Set(Arc::new(mask)));
             }
             Filter::Terms { field, values } => {
@@ -620,18 +675,23 @@ impl<'a> Resolver<'a> {
             return Ok(known.clone());
         }
         self.check_sets()?;
+        let (cache, ticker) = (self.cache, &mut self.ticker);
         let set = |segment: &Arc<Segment>| {
             let documents = segment.documents().count();
+            let mut make = |attributes| {
+                let mut stops = |documents: usize| ticker.must_stop(documents.div_ceil(64));
+                let made = filter.bits_in_time(attributes, documents, &mut stops)?;
+                made.ok_or(ExecError::Stopped)
+            };
             match segment.attributes() {
-                None => Ok(Arc::new(filter.bits(None, documents)?)),
+                None => Ok(Arc::new(make(None)?)),
                 Some(attributes) => {
-                    let make = || filter.bits(Some(attributes), documents);
-                    self.cache.get(attributes.file().seal(), &key, make)
+                    cache.get(attributes.file().seal(), &key, || make(Some(attributes)))
                 }
             }
         };
         let sets = self.snapshot.segments().iter().map(set);
-        let sets = sets.collect::<Result<_, IndexError>>()?;
+        let sets = sets.collect::<Result<_, ExecError>>()?;
         let node = PlanNode::Set(Arc::new(Mask::shared(self.snapshot, sets)));
         self.sets.insert(key, node.clone());
         Ok(node)
@@ -648,6 +708,9 @@ impl<'a> Resolver<'a> {
             let lengths = segment.lengths(field)?;
             let mut set = DocSet::new(segment.documents().count());
             for doc in 0..segment.documents().count() {
+                if self.ticker.must_stop(1) {
+                    return Err(ExecError::Stopped);
+                }
                 if lengths.get(doc) > 0 {
                     set.insert(doc);
                 }
@@ -687,7 +750,7 @@ impl<'a> Resolver<'a> {
                 terms.iter().map(|t| t.lists.as_slice()).collect();
             let (words, phrases) = (&self.words[..], &self.phrases[..]);
             let matches = Matches { snapshot: self.snapshot, terms: &lists, words, phrases };
-            let flat = reduce(&root, !self.missing.is_empty(), &matches)?;
+            let flat = reduce(&root, !self.missing.is_empty(), &matches, &mut self.ticker)?;
             (mode, mask) = (flat.mode, flat.mask.map(Arc::new));
         }
         let missing = std::mem::take(&mut self.missing);

@@ -6,19 +6,20 @@ use std::time::Instant;
 
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
-use warpseek::Request;
 use warpseek::query::{Bool, Filter, Node};
+use warpseek::{Limit, Request};
 
 use super::documents::refreshes;
 use super::{points_in_time, tasks};
 use crate::app::{App, search as searching, search_one};
+use crate::caller::under;
 use crate::contexts::Scroll;
 use crate::error::{Failure, Kind, brief};
 use crate::http::{Answer, Call, Params, Reply};
 use crate::json::{only, truth};
 use crate::search::{
-    Ask, Found, Planned, Target, Total, add, duration, finish, plan, put_together, search as find,
-    wants_all,
+    Ask, Found, Planned, Showing, Target, Total, add, duration, finish, plan, put_together,
+    search as find, wants_all,
 };
 
 pub(super) async fn search_all(State(app): State<Arc<App>>, call: Call) -> Reply {
@@ -39,26 +40,32 @@ pub(super) fn targets(app: &App, index: &str, lenient: bool) -> Result<Vec<Targe
 }
 
 async fn run(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
-    search_one(&app, move |app| {
+    let caller = call.caller.clone();
+    search_one(&app, &caller, move |app, caller| {
         let ask = Ask::parse(call.json()?, &call.params, &app.config.limits)?;
         if ask.pit.is_some() {
             if index.is_some() {
                 let reason = "Validation Failed: 1: [indices] cannot be used with point in time. Do not specify any index with point in time.;";
                 return Err(Failure::new(Kind::Action, reason));
             }
-            let (found, id) = points_in_time::search(app, ask, &call)?;
-            let mut body = found.body(found.ask.from, found.ask.size)?;
+            let (found, id) = points_in_time::search(app, ask, caller)?;
+            let mut showing = Showing::new(app, caller, &found.ask);
+            let mut body = found.body(found.ask.from, found.ask.size, &mut showing)?;
             add(&mut body, "pit_id", &json!(id))?;
-            return Ok(Answer::written(body).warnings(found.warnings));
+            let mut warnings = found.warnings;
+            showing.warn(&mut warnings);
+            return Ok(Answer::written(body).warnings(warnings));
         }
         let collections = targets(app, index.as_deref().unwrap_or("_all"), call.params.flag("ignore_unavailable"))?;
         let (from, size, scroll) = (ask.from, ask.size, ask.scroll);
         if scroll.is_some() && (from > 0 || size == 0) {
             return Err(Failure::new(Kind::Action, "Validation Failed: 1: using [from], or a [size] of 0, is not allowed in a scroll context;"));
         }
-        let found = find(app, collections, ask, scroll.is_some(), call.arrived)?;
-        let mut body = found.body(from, size)?;
-        let warnings = found.warnings.clone();
+        let found = find(app, collections, ask, scroll.is_some(), caller)?;
+        let mut showing = Showing::new(app, caller, &found.ask);
+        let mut body = found.body(from, size, &mut showing)?;
+        let mut warnings = found.warnings.clone();
+        showing.warn(&mut warnings);
         if let Some(keep) = scroll {
             let id = app.scrolls.keep(Scroll { found, at: size }, keep)?;
             add(&mut body, "_scroll_id", &json!(id))?;
@@ -78,7 +85,7 @@ pub(super) async fn scroll(State(app): State<Arc<App>>, call: Call) -> Reply {
     };
     let missing = || Failure::new(Kind::Action, "Validation Failed: 1: scrollId is missing;");
     let id = id.ok_or_else(missing)?.to_owned();
-    scroll_on(app, id, body, call.params).await
+    scroll_on(app, id, body, call).await
 }
 
 pub(super) async fn scroll_in_path(
@@ -88,22 +95,25 @@ pub(super) async fn scroll_in_path(
 ) -> Reply {
     let body = call.json()?;
     only(&body, &["scroll"])?;
-    scroll_on(app, id, body, call.params).await
+    scroll_on(app, id, body, call).await
 }
 
-async fn scroll_on(app: Arc<App>, id: String, body: Value, params: Params) -> Reply {
-    let keep = body.get("scroll").cloned().or_else(|| params.get("scroll").map(Value::from));
+async fn scroll_on(app: Arc<App>, id: String, body: Value, call: Call) -> Reply {
+    let keep = body.get("scroll").cloned().or_else(|| call.params.get("scroll").map(Value::from));
     let keep = keep.map(|keep| duration("scroll", &keep)).transpose()?.flatten();
     searching(&app, move |app| {
+        let mut warnings = Vec::new();
         let body = app.scrolls.with(&id, keep, |scroll| {
             let (at, size) = (scroll.at, scroll.found.ask.size);
-            let body = scroll.found.body(at, size)?;
+            let mut showing = Showing::new(app, &call.caller, &scroll.found.ask);
+            let body = scroll.found.body(at, size, &mut showing)?;
+            showing.warn(&mut warnings);
             scroll.at = (at + size).min(scroll.found.hits.len());
             Ok::<_, Failure>(body)
         })?;
         let mut body = body?;
         add(&mut body, "_scroll_id", &json!(id))?;
-        Ok(Answer::written(body))
+        Ok(Answer::written(body).warnings(warnings))
     })
     .await
 }
@@ -183,17 +193,17 @@ async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
                 let (collections, ask) = asked?;
                 // A search that needs more than one answer of the engine is made on its own.
                 let [one] = collections.as_slice() else {
-                    return find(app, collections, ask, false, call.arrived).map(Err);
+                    return find(app, collections, ask, false, &call.caller).map(Err);
                 };
                 if !ask.aggregations.is_empty() {
-                    return find(app, collections, ask, false, call.arrived).map(Err);
+                    return find(app, collections, ask, false, &call.caller).map(Err);
                 }
                 // So is one that needs all hits, since it must see one snapshot from its beginning on.
                 if wants_all(&ask, false) {
-                    return find(app, collections, ask, false, call.arrived).map(Err);
+                    return find(app, collections, ask, false, &call.caller).map(Err);
                 }
                 let mut warnings = ask.warnings.clone();
-                let planned = plan(app, one.clone(), &ask, false, call.arrived, &mut warnings)?;
+                let planned = plan(app, one.clone(), &ask, false, &call.caller, &mut warnings)?;
                 Ok::<_, Failure>(Ok((planned, ask, warnings)))
             };
             match prepare() {
@@ -209,6 +219,7 @@ async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
             let requests: Vec<Request> =
                 batch.iter().map(|(_, planned, ..)| planned.request.clone()).collect();
             let responses = batch[0].1.view.searcher.search_batch(&requests);
+            call.caller.check(&Limit::none())?;
             for ((i, planned, ask, warnings), response) in batch.into_iter().zip(responses) {
                 let answer = response.map_err(Failure::from);
                 let answer = answer.and_then(|response| {
@@ -229,7 +240,9 @@ async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
                         warnings.push(warning.clone());
                     }
                 }
-                let mut body = found.body(found.ask.from, found.ask.size)?;
+                let mut showing = Showing::new(app, &call.caller, &found.ask);
+                let mut body = found.body(found.ask.from, found.ask.size, &mut showing)?;
+                showing.warn(&mut warnings);
                 add(&mut body, "status", &json!(200))?;
                 Ok(body)
             });
@@ -375,7 +388,7 @@ fn number_of(app: &App, index: &str, call: &Call) -> Result<(u64, Vec<String>), 
     let ask = Ask::parse(body, &call.params, &app.config.limits)?;
     let ask = Ask { size: 0, from: 0, total: Total::All, scroll: None, ..ask };
     let collections = targets(app, index, call.params.flag("ignore_unavailable"))?;
-    let found = find(app, collections, ask, false, call.arrived)?;
+    let found = find(app, collections, ask, false, &call.caller)?;
     // A number has no room for a word that it is too small.
     match found.is_complete() {
         true => Ok((found.total(), found.warnings)),
@@ -433,7 +446,7 @@ fn delete_found(app: &App, index: &str, call: &Call) -> Reply {
     // All that match are deleted, or the search fails before the first is.
     let ask = Ask { allow_partial: false, ..ask };
     let collections = targets(app, index, call.params.flag("ignore_unavailable"))?;
-    let found = find(app, collections, ask, true, call.arrived)?;
+    let found = find(app, collections, ask, true, &call.caller)?;
     let (mut total, mut deleted, mut last) = (0u64, 0u64, BTreeMap::new());
     for &(part, rank) in found.hits.iter().take(most) {
         let of = &found.parts[part].collection;
@@ -493,8 +506,8 @@ pub(super) async fn explain(
         let ask = Ask::parse(body, &call.params, &app.config.limits)?;
         let of = app.catalogue().get(&index)?;
         let mut warnings = ask.warnings.clone();
-        let Planned { view, request, .. } =
-            plan(app, of.into(), &ask, false, call.arrived, &mut warnings)?;
+        let Planned { view, request, limit, .. } =
+            plan(app, of.into(), &ask, false, &call.caller, &mut warnings)?;
         let warpseek::QueryInput::Tree(node) = request.query else {
             return Err(Failure::broken("the query is no tree"));
         };
@@ -503,8 +516,14 @@ pub(super) async fn explain(
             filter: vec![Node::Filter(Filter::Ids(vec![id.clone()]))],
             ..Bool::default()
         });
-        let response = view.searcher.search(&Request::new(only).k(1))?;
+        let response =
+            view.searcher.search(&under(Request::new(only).k(1), &limit, limit.left()))?;
+        call.caller.check(&limit)?;
         if response.hits().is_empty() {
+            if !response.coverage().is_complete() {
+                let reason = "the time was up before it was known whether the document matches";
+                return Err(Failure::new(Kind::Timeout, reason));
+            }
             let there = response.snapshot().find_id(&id).map_err(Failure::from)?.is_some();
             let mut answer = json!({"_index": index, "_id": id, "matched": false});
             if there {

@@ -224,10 +224,13 @@ impl SearchAnswer {
         response: &Response,
         asked: &SearchRequest,
         steps: &mut StepsAnswer,
+        (caller, limit): (&Caller, &Limit),
     ) -> Result<Self, Failure> {
-        let mut hits = Vec::new();
+        let (mut hits, mut is_cut) = (Vec::new(), false);
         for rank in asked.from..response.hits().len() {
-            hits.push(hit(view, response, asked, rank, steps)?);
+            caller.check(limit)?;
+            is_cut |= (asked.highlight.is_some() || asked.explain) && limit.is_over();
+            hits.push(hit(view, response, asked, rank, steps, !is_cut)?);
         }
         let (documents, of) = response.documents_searched();
         let full = response.coverage().is_complete();
@@ -242,7 +245,10 @@ impl SearchAnswer {
             matches: response.matches(),
             missing,
             generation: response.generation(),
-            coverage: CoverageAnswer::new(documents, of, full),
+            coverage: CoverageAnswer {
+                degraded: DegradedAnswer { timeout: !full || is_cut },
+                ..CoverageAnswer::new(documents, of, full)
+            },
             facets: facets.map(|(asked, counts)| FacetAnswer::new(asked, counts)).collect(),
             trace: None,
         })
@@ -255,6 +261,7 @@ fn hit(
     asked: &SearchRequest,
     rank: usize,
     steps: &mut StepsAnswer,
+    has_time: bool,
 ) -> Result<HitAnswer, Failure> {
     let start = Instant::now();
     let mut shown = HitAnswer {
@@ -270,7 +277,9 @@ fn hit(
         false => None,
     };
     steps.fetch += ms(start.elapsed());
-    if let Some(highlight) = &asked.highlight {
+    if let Some(highlight) = &asked.highlight
+        && has_time
+    {
         let start = Instant::now();
         let document = document.as_ref().unwrap_or(&Value::Null);
         shown.highlights = Some(highlights(view, response, highlight, document));
@@ -279,7 +288,7 @@ fn hit(
     if asked.documents {
         shown.document = Some(document.unwrap_or(Value::Null));
     }
-    if asked.explain {
+    if asked.explain && has_time {
         let start = Instant::now();
         shown.explanation = Some(ExplanationAnswer::new(response, &response.explain(rank)?));
         steps.explain += ms(start.elapsed());

@@ -1,17 +1,18 @@
 //! A search of `/v1` as it is asked.
 
 use std::ops::Bound;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use warpseek::query::{Bool, Node};
-use warpseek::{Facet, Request, SortKey};
+use warpseek::{Facet, Limit, Request, SortKey};
 
 use super::order::SortRequest;
 use super::syntax;
 use crate::app::App;
+use crate::caller::{Caller, under};
 use crate::collection::View;
 use crate::dsl;
 use crate::error::{Failure, plain};
@@ -181,8 +182,8 @@ impl SearchRequest {
         &self,
         app: &App,
         view: &View,
-        arrived: Instant,
-    ) -> Result<Request, Failure> {
+        caller: &Caller,
+    ) -> Result<(Request, Limit), Failure> {
         let limits = &app.config.limits;
         let last = self.from.saturating_add(self.k);
         if last > limits.window {
@@ -228,13 +229,20 @@ impl SearchRequest {
         let facets = facets.collect::<Result<Vec<_>, _>>()?;
         let sort = self.sort.iter().map(|key| key.plan(&view.mapping));
         let sort = sort.collect::<Result<Vec<SortKey>, _>>()?;
-        let mut request = Request::new(node).k(last).count(self.count).facets(facets).sort(sort);
+        let request = Request::new(node).k(last).count(self.count).facets(facets).sort(sort);
+        let limit = caller.limit(self.time(app));
+        Ok((under(request, &limit, limit.left()), limit))
+    }
+
+    /// How long the search may take from when its request came, if not as long as it needs.
+    fn time(&self, app: &App) -> Option<Duration> {
         let deadline = self.deadline_ms.unwrap_or(app.config.deadline_ms);
-        if deadline > 0 {
-            let left = Duration::from_millis(deadline).saturating_sub(arrived.elapsed());
-            request = request.deadline(left);
-        }
-        Ok(request)
+        (deadline > 0).then(|| Duration::from_millis(deadline))
+    }
+
+    /// The same for what is shown of its hits beside the documents, which may take as long again.
+    pub(crate) fn showing(&self, app: &App, caller: &Caller) -> Limit {
+        caller.limit(self.time(app).map(|time| time.saturating_mul(2)))
     }
 }
 
