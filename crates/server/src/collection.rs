@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use warpseek::{
-    Error, Index, IndexError, IndexOptions, LiveIndex, LiveOptions, Schema, SchemaConfig,
+    Error, Index, IndexError, IndexOptions, LiveIndex, LiveOptions, Notice, Schema, SchemaConfig,
     SearcherOptions, WriteTicket,
 };
 
@@ -22,6 +22,17 @@ pub(crate) use view::View;
 pub(crate) struct Opening {
     pub(crate) refresh: Duration,
     pub(crate) searcher: SearcherOptions,
+}
+
+impl Opening {
+    /// How the index with this name is opened: what the engine has to say is logged with the name.
+    fn of(self, name: &str) -> Self {
+        let name = name.to_owned();
+        let log = move |notice: &Notice| {
+            tracing::warn!(index = name, %notice, "notice of the engine");
+        };
+        Opening { searcher: self.searcher.on_notice(log), ..self }
+    }
 }
 
 /// An index that is open.
@@ -116,6 +127,7 @@ impl Collection {
         // Before it is opened: if it is replaced in between, that is noticed.
         let identity = identity(&dir);
         let live = index.live(live_options(&opening))?;
+        let opening = opening.of(name);
         let searcher = live.searcher(opening.searcher.clone())?;
         Ok(Collection {
             name: name.to_owned(),

@@ -89,13 +89,15 @@ impl Server {
                 // A folder without indexes would show only with the first document that there is none.
                 list_devices()
                     .map_err(|error| ServeError::Setup(format!("device cuda: {error}")))?;
-                DeviceChoice::Cuda
+                DeviceChoice::Auto
             }
             Device::Auto => DeviceChoice::Auto,
         };
-        let searcher = SearcherOptions::new()
-            .device(device)
-            .on_notice(|notice| tracing::warn!(%notice, "notice of the engine"));
+        let mut searcher = SearcherOptions::new().device(device);
+        if config.device == Device::Cuda {
+            // The GPU answers whatever it can. What it cannot, such as an index that has no room there, must not keep others from being served.
+            searcher = searcher.gpu_from(0);
+        }
         let opening =
             Opening { refresh: Duration::from_millis(config.refresh_ms.max(1)), searcher };
         let io = |what: String| move |source| ServeError::Io { what, source };
