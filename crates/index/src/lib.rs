@@ -79,7 +79,7 @@ pub use snapshot::{OpenOptions, Snapshot, SnapshotId, Statistics};
 pub use static_field::static_field_for;
 pub use store::{Store, StoreBlock};
 pub use update::{
-    UpdateReport, add, create, create_from_lists, create_from_reader, create_part, extend_schema, set_static_field,
-    update,
+    UpdateReport, add, create, create_from_lists, create_from_reader, create_part, extend_schema,
+    set_static_field, update,
 };
 pub use verify::{Problem, Verification, verify};

@@ -315,7 +315,8 @@ fn check_grams(grams: &GramConfig, reader: &Reader, config: &BuildConfig) -> Res
         return Err(IndexError::Grams { what: what.into() });
     }
     if let Some(field) = reader.named_static_field() {
-        let what = format!("an n-gram index has no static scores; leave out the static field `{field}`");
+        let what =
+            format!("an n-gram index has no static scores; leave out the static field `{field}`");
         return Err(IndexError::Grams { what });
     }
     Ok(())

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use warpseek::{
-    Error, Index, IndexError, IndexOptions, LiveIndex, LiveOptions, Notice, Schema, SchemaConfig,
-    SearcherOptions, WriteTicket,
+    Error, Index, IndexError, IndexOptions, LiveIndex, LiveOptions, Notice, STATIC_FIELD, Schema,
+    SchemaConfig, SearcherOptions, WriteTicket,
 };
 
 use crate::catalogue::{Identity, identity};
@@ -94,7 +94,11 @@ impl Collection {
         let mapping = Mapping::new(declared)?;
         write_whole(&declaration, &mapping.declared)?;
         let schema = Schema::new(mapping.schema(None)).map_err(Error::from)?;
-        Index::create_with(&dir, IndexOptions::new().schema(schema))?;
+        let mut options = IndexOptions::new().schema(schema);
+        if mapping.static_field.is_some() {
+            options = options.static_field(STATIC_FIELD);
+        }
+        Index::create_with(&dir, options)?;
         Self::open(name, dir, declaration, opening)
     }
 
@@ -115,6 +119,10 @@ impl Collection {
                 let declared = serde_json::from_slice(&bytes).map_err(wrong)?;
                 let mapping = Mapping::of_old(declared)?;
                 let schema = extend(&index, &mapping)?;
+                // The setting had no effect in earlier versions.
+                if mapping.static_field.is_some() && manifest.static_field.is_none() {
+                    index.set_static_field(STATIC_FIELD)?;
+                }
                 (mapping.with_schema(&schema), Some(declaration))
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -236,7 +244,11 @@ impl Collection {
         if snapshot.doc_limit() == 0 && old.is_some_and(Mapping::has_placeholder) {
             // It need not keep a field that stands for none.
             let schema = Schema::new(mapping.schema(None)).map_err(Error::from)?;
-            Index::create_with(&self.dir, IndexOptions::new().schema(schema).overwrite(true))?;
+            let mut options = IndexOptions::new().schema(schema).overwrite(true);
+            if let Some(field) = &snapshot.manifest().static_field {
+                options = options.static_field(field);
+            }
+            Index::create_with(&self.dir, options)?;
         } else {
             index.extend_schema(schema)?;
         }

@@ -9,6 +9,7 @@ mod fields;
 mod line;
 mod raw;
 mod settings;
+mod statics;
 mod unused;
 
 use std::collections::{BTreeMap, HashMap};
@@ -22,6 +23,7 @@ use crate::error::{Failure, Kind};
 use crate::names;
 pub(crate) use fields::merge;
 pub(crate) use settings::normalize as normalize_settings;
+pub(crate) use statics::SETTING as STATIC_FIELD_SETTING;
 pub(crate) use unused::{unused_mappings, unused_settings};
 
 /// BM25 as Elasticsearch has it by default.
@@ -69,6 +71,8 @@ pub(crate) struct Mapping {
     formats: HashMap<String, Formats>,
     definitions: Vec<Definition>,
     analyzers: BTreeMap<String, Chain>,
+    /// The path of static scores in the source, of an index that the server made.
+    pub(crate) static_field: Option<String>,
 }
 
 /// A field by the name that clients use.
@@ -129,7 +133,11 @@ impl Mapping {
             formats: HashMap::new(),
             definitions: Vec::new(),
             analyzers: BTreeMap::new(),
+            static_field: None,
         };
+        if let Some(field) = &manifest.static_field {
+            mapping.declared.settings.insert(STATIC_FIELD_SETTING.into(), json!(field));
+        }
         let mut properties = Map::new();
         match &manifest.schema {
             None => {

@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use tower_http::compression::CompressionLayer;
 use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, CorsLayer};
 use tower_http::decompression::RequestDecompressionLayer;
-use warpseek::devices::list_devices;
+use warpseek::devices::Device as Gpu;
 use warpseek::{DeviceChoice, SearcherOptions};
 use warpseek_front::{Tls, TlsOptions};
 
@@ -86,8 +86,8 @@ impl Server {
         let device = match config.device {
             Device::Cpu => DeviceChoice::Cpu,
             Device::Cuda => {
-                // A folder without indexes would show only with the first document that there is none.
-                list_devices()
+                // Whether there is one at all is better known now than with the first search.
+                Gpu::open(0, None)
                     .map_err(|error| ServeError::Setup(format!("device cuda: {error}")))?;
                 DeviceChoice::Auto
             }

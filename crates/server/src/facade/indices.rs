@@ -10,7 +10,9 @@ use crate::app::{App, write};
 use crate::collection::Collection;
 use crate::error::{Failure, Kind};
 use crate::http::{Answer, Call, Reply};
-use crate::mapping::{Declared, merge, normalize_settings, unused_mappings, unused_settings};
+use crate::mapping::{
+    Declared, STATIC_FIELD_SETTING, merge, normalize_settings, unused_mappings, unused_settings,
+};
 use crate::names;
 
 pub(super) async fn create(
@@ -248,8 +250,9 @@ pub(super) async fn put_settings(
     call: Call,
 ) -> Reply {
     let settings = normalize_settings(&call.json()?);
-    if let Some(key) =
-        ["analysis", "similarity"].into_iter().find(|key| settings.contains_key(*key))
+    if let Some(key) = ["analysis", "similarity", STATIC_FIELD_SETTING]
+        .into_iter()
+        .find(|key| settings.contains_key(*key))
     {
         return Err(Failure::illegal(format!("Can't update non dynamic settings [index.{key}]")));
     }

@@ -7,7 +7,7 @@ use warpseek::{
     Attribute, AttributeKind, Chain, MAX_FIELD_NAME_BYTES, MAX_SOURCE_PARTS, TextField,
 };
 
-use super::{B, Declared, Definition, Field, K1, Layout, Mapping, analysis, refused};
+use super::{B, Declared, Definition, Field, K1, Layout, Mapping, analysis, refused, statics};
 use crate::dates::Formats;
 use crate::error::{Failure, Kind};
 
@@ -67,7 +67,10 @@ pub(super) fn compile(declared: Declared) -> Result<Mapping, Failure> {
     compiler.object("", &declared.mappings, 1)?;
     let Compiler { fields, formats, definitions, analyzers, .. } = compiler;
     let layout = Layout::Wrapped;
-    let mapping = Mapping { layout, fields, formats, definitions, analyzers, declared };
+    let static_field = statics::setting(&declared.settings)?;
+    let mapping =
+        Mapping { layout, fields, formats, definitions, analyzers, static_field, declared };
+    mapping.check_static_field()?;
     // The engine's own limits on fields.
     warpseek::Schema::new(mapping.schema(None))
         .map_err(|error| Failure::new(Kind::Mapper, error.to_string()))?;

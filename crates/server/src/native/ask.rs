@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use warpseek::query::{Bool, Node};
-use warpseek::{Facet, Request};
+use warpseek::{Facet, Ranking, Request};
 
 use crate::app::App;
 use crate::collection::View;
@@ -46,9 +46,11 @@ pub(crate) struct SearchRequest {
     /// Whether hits say how their scores came about.
     #[serde(default)]
     pub(crate) explain: bool,
+    /// What the static score of a document counts for in its score.
+    pub(crate) static_weight: Option<f64>,
 }
 
-/// What is asked of a query without its hits: how many documents match, or why one does.
+/// What is asked of a query without its hits: how many documents match.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object with [query]")]
 pub(crate) struct CountRequest {
@@ -61,9 +63,37 @@ pub(crate) struct CountRequest {
     pub(crate) deadline_ms: Option<u64>,
 }
 
+/// What is asked of a query to hear why a document has its score.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object with [query]")]
+pub(crate) struct ExplainRequest {
+    /// As in a search.
+    #[serde(default)]
+    pub(crate) query: Value,
+    /// As in a search.
+    pub(crate) filter: Option<Value>,
+    /// As in a search.
+    pub(crate) deadline_ms: Option<u64>,
+    /// As in a search.
+    pub(crate) static_weight: Option<f64>,
+}
+
 impl CountRequest {
     pub(super) fn read(body: Value) -> Result<Self, Failure> {
         read(body)
+    }
+}
+
+impl ExplainRequest {
+    pub(super) fn read(body: Value) -> Result<Self, Failure> {
+        read(body)
+    }
+}
+
+impl From<ExplainRequest> for SearchRequest {
+    fn from(ExplainRequest { query, filter, deadline_ms, static_weight }: ExplainRequest) -> Self {
+        let of = CountRequest { query, filter, deadline_ms };
+        SearchRequest { static_weight, ..of.into() }
     }
 }
 
@@ -80,6 +110,7 @@ impl From<CountRequest> for SearchRequest {
             facets: Vec::new(),
             highlight: None,
             explain: false,
+            static_weight: None,
         }
     }
 }
@@ -208,6 +239,9 @@ impl SearchRequest {
         let facets = self.facets.iter().map(|facet| facet.plan(&view.mapping));
         let facets = facets.collect::<Result<Vec<_>, _>>()?;
         let mut request = Request::new(node).k(last).count(self.count).facets(facets);
+        if let Some(weight) = self.static_weight {
+            request = request.ranking(with_static_weight(view, weight)?);
+        }
         let deadline = self.deadline_ms.unwrap_or(app.config.deadline_ms);
         if deadline > 0 {
             let left = Duration::from_millis(deadline).saturating_sub(arrived.elapsed());
@@ -215,6 +249,17 @@ impl SearchRequest {
         }
         Ok(request)
     }
+}
+
+/// The ranking of an index with static scores that count for this much.
+fn with_static_weight(view: &View, static_weight: f64) -> Result<Ranking, Failure> {
+    let snapshot = view.searcher.snapshot();
+    if snapshot.manifest().static_field.is_none() && !snapshot.has_statics() {
+        return Err(Failure::illegal(
+            "[static_weight]: the index has no static scores; make it with the setting [static_field]",
+        ));
+    }
+    Ok(Ranking { static_weight, ..view.searcher.ranking() })
 }
 
 impl FacetRequest {

@@ -11,7 +11,7 @@ use warpseek::Request;
 use warpseek::query::{Filter, Node};
 
 use super::answer::{ExplanationAnswer, SearchAnswer, StepsAnswer, TraceAnswer, ms};
-use super::ask::{CountRequest, SearchRequest};
+use super::ask::{CountRequest, ExplainRequest, SearchRequest};
 use crate::app::{App, search, search_one as one};
 use crate::arrow;
 use crate::error::{Failure, Kind};
@@ -147,7 +147,7 @@ pub(super) async fn explain(
     search(&app, move |app| {
         let of = app.catalogue().get_to_read(&index)?;
         let view = of.view();
-        let asked: SearchRequest = CountRequest::read(call.json()?)?.into();
+        let asked: SearchRequest = ExplainRequest::read(call.json()?)?.into();
         let mut request = asked.plan(app, &view, call.arrived)?.k(1);
         request = request.filter(Node::Filter(Filter::Ids(vec![id.clone()])));
         let response = view.search(&request)?;
