@@ -66,6 +66,7 @@ pub fn create_from_reader(
     if config.norms {
         check_norms(&reader, config)?;
     }
+    check_static_field(&reader, config.grams)?;
     let mut reader = reader;
     if let Some(schema) = reader.config().schema.clone().filter(|_| config.positions) {
         reader = reader.with_schema(Arc::new(schema.with_positions()));
@@ -314,11 +315,6 @@ fn check_grams(grams: &GramConfig, reader: &Reader, config: &BuildConfig) -> Res
         let what = "an n-gram index is not quantized and keeps the order of the input";
         return Err(IndexError::Grams { what: what.into() });
     }
-    if let Some(field) = reader.named_static_field() {
-        let what =
-            format!("an n-gram index has no static scores; leave out the static field `{field}`");
-        return Err(IndexError::Grams { what });
-    }
     Ok(())
 }
 
@@ -358,6 +354,18 @@ fn check_norms(reader: &Reader, config: &BuildConfig) -> Result<()> {
     Ok(())
 }
 
+/// Refuses static scores in an index that cannot have them.
+fn check_static_field(reader: &Reader, grams: Option<GramConfig>) -> Result<()> {
+    match reader.named_static_field().filter(|_| grams.is_some()) {
+        None => Ok(()),
+        Some(field) => Err(IndexError::StaticField {
+            what: format!(
+                "an n-gram index has no static scores; leave out the static field `{field}`"
+            ),
+        }),
+    }
+}
+
 /// The schema for documents that are added with `given`: that of the index, or one that begins with it.
 fn schema_for(manifest: &Manifest, given: Option<&Arc<Schema>>) -> Result<Option<Arc<Schema>>> {
     match (&manifest.schema, given) {
@@ -389,6 +397,7 @@ fn add_segment(
     if let Some(grams) = &manifest.grams {
         check_grams(grams, &reader, config)?;
     }
+    check_static_field(&reader, manifest.grams)?;
     manifest.static_field = static_field_for(old, reader.named_static_field())?;
     if let Some(field) = &manifest.static_field {
         reader = reader.with_static_field(field.clone())?;
