@@ -15,4 +15,5 @@ mod raw;
 mod reload;
 mod slow_clients;
 mod snapshots;
+mod static_scores;
 mod tls;
