@@ -42,6 +42,7 @@ use crate::log::{Durability, Log, Operation, Ticket};
 use crate::manifest::{Content, DeletesEntry, Manifest, StoreMode};
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
+use crate::static_field::unrecorded_static_field;
 
 /// How an index takes writes.
 #[derive(Clone, Debug)]
@@ -89,6 +90,8 @@ pub struct LiveIndex {
     options: LiveOptions,
     /// How documents are read.
     reader: ReaderConfig,
+    /// Whether documents have static scores of a field that the index does not record, so that new ones would have none.
+    unrecorded: bool,
     merging: Mutex<()>,
     flushing: Mutex<()>,
     refreshing: Mutex<()>,
@@ -126,6 +129,11 @@ impl LiveIndex {
     /// The directory of the index.
     pub fn dir(&self) -> &Path {
         self.lock.dir()
+    }
+
+    /// The field that holds the static scores of documents, if they have any.
+    pub fn static_field(&self) -> Option<&str> {
+        self.reader.static_field.as_deref()
     }
 
     /// Adds a document, or replaces the one with the same id. `json` is one object, as a line of JSONL has it.
@@ -208,6 +216,9 @@ impl LiveIndex {
         json: &str,
         admit: impl Fn(&str, &LookedUp) -> Result<Result<(), R>>,
     ) -> Result<Result<Ticket, R>> {
+        if self.unrecorded {
+            return Err(unrecorded_static_field());
+        }
         let document = parse(json, &self.reader)?;
         let id: Arc<str> = Arc::from(&*document.id);
         // As the store will have it.

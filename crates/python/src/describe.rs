@@ -93,7 +93,8 @@ fn of_index(error: &IndexError) -> Description {
         | IndexError::Grams { what }
         | IndexError::Schema { what }
         | IndexError::Positions { what }
-        | IndexError::Norms { what } => ("OptionsError", fields![reason = what]),
+        | IndexError::Norms { what }
+        | IndexError::StaticField { what } => ("OptionsError", fields![reason = what]),
         IndexError::Inverter { source } => ("DeviceError", fields![reason = source]),
         _ => ("Error", vec![]),
     };

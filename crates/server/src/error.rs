@@ -298,7 +298,7 @@ impl From<IndexError> for Failure {
         let kind = match &error {
             IndexError::Refused { .. } | IndexError::Attribute { .. } => Kind::Document,
             IndexError::Conflict { .. } => Kind::Conflict,
-            IndexError::Schema { .. } => Kind::Mapper,
+            IndexError::Schema { .. } | IndexError::StaticField { .. } => Kind::Mapper,
             IndexError::TooManyDocuments => Kind::IllegalArgument,
             // Somebody else writes to it, and will be done some time.
             IndexError::Locked { .. } => Kind::NotReady,

@@ -377,6 +377,7 @@ fn schemas(limits: &Limits) -> Value {
     let hits = json!({"type": "integer", "minimum": 0, "maximum": limits.window});
     let number = json!({"type": "integer", "minimum": 0});
     let many = json!({"type": "array", "maxItems": limits.batch, "items": text});
+    let static_weight = json!({"type": "number", "minimum": 0, "description": "What the static score of a document counts for in its score."});
     let search = json!({
         "type": "object",
         "additionalProperties": false,
@@ -393,6 +394,7 @@ fn schemas(limits: &Limits) -> Value {
             "facets": {"type": "array", "items": {"$ref": "#/components/schemas/Facet"}},
             "highlight": {"$ref": "#/components/schemas/Highlight"},
             "explain": {"type": "boolean", "description": "Whether hits say how their scores came about."},
+            "static_weight": static_weight,
         },
     });
     let hit = json!({
@@ -431,6 +433,7 @@ fn schemas(limits: &Limits) -> Value {
             "deadline_ms": number,
             "allow_partial": {"type": "boolean", "description": "Whether an answer without some shards is an answer, and not an error."},
             "syntax": {"type": "boolean", "description": "Whether the query has signs, fields and parentheses."},
+            "static_weight": static_weight,
         },
     });
     let cluster_found = json!({

@@ -140,13 +140,18 @@ pub(crate) fn render(app: &App) -> String {
     counter!("warpseek_abandoned_requests_total").increment(0);
     let mut gpu = 0;
     let (mut documents, mut bytes, mut damaged) = (Vec::new(), Vec::new(), Vec::new());
+    let mut on_gpu = Vec::new();
     for of in app.catalogue_if_open().into_iter().flat_map(Catalogue::all) {
         // So that there is a number to compare with before the first one.
         degraded(&of.name).increment(0);
         documents.push((of.name.clone(), of.documents()));
         bytes.push((of.name.clone(), of.bytes()));
         damaged.push((of.name.clone(), u64::from(of.is_damaged())));
-        gpu += of.view().searcher.gpu_status().residency.iter().map(|r| r.used).sum::<u64>();
+        let status = of.view().searcher.gpu_status();
+        gpu += status.residency.iter().map(|r| r.used).sum::<u64>();
+        if app.config.device != Device::Cpu {
+            on_gpu.push((of.name.clone(), u64::from(status.why_not.is_none())));
+        }
     }
     for of in app.catalogue_if_open().into_iter().flat_map(Catalogue::all_ngrams) {
         let snapshot = of.searcher.snapshot();
@@ -164,6 +169,7 @@ pub(crate) fn render(app: &App) -> String {
     put_gauges(&mut out, "warpseek_index_documents", &documents);
     put_gauges(&mut out, "warpseek_index_size_bytes", &bytes);
     put_gauges(&mut out, "warpseek_index_damaged", &damaged);
+    put_gauges(&mut out, "warpseek_index_on_gpu", &on_gpu);
     if let Some(remote) = app.remote.get() {
         out.push_str(&remote.metrics());
     }

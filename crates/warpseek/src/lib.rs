@@ -161,8 +161,8 @@ pub use warpseek_text::{
     Analyzer, Attribute, AttributeKind, AttributeValue, Chain, FieldAnalyzer, FieldId, FieldNames,
     FileQuery, Format, GramConfig, Language, MAX_ATTRIBUTES, MAX_FIELD_NAME_BYTES,
     MAX_KEYWORD_BYTES, MAX_SOURCE_PARTS, MAX_TEXT_FIELDS, OwnedDocument as Document, QueryReader,
-    Schema, SchemaConfig, Scratch, Selection, Snippet, StopWords, TextError, TextField, Tokens,
-    TopicPart, Unit, Unknown, format_date, parse_date, snippet,
+    STATIC_FIELD, Schema, SchemaConfig, Scratch, Selection, Snippet, StopWords, TextError,
+    TextField, Tokens, TopicPart, Unit, Unknown, format_date, parse_date, snippet,
 };
 
 /// The CPU and the GPUs of this machine, and how fast they copy.

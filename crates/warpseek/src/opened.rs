@@ -64,7 +64,13 @@ impl Opened {
         let ranking = options.ranking.unwrap_or_else(|| Ranking::suited(snapshot.manifest()));
         let planner = Planner::new(snapshot.clone(), ranking)?;
         let context = Context::new(options.threads);
+        let known = before.and_then(|before| before.gpu.why_unusable());
         let (gpus, why) = match before.and_then(|before| before.gpu.engines()) {
+            _ if options.device == DeviceChoice::Auto
+                && let Some(why) = known.clone().or_else(|| gpu::unfit(planner.formulas())) =>
+            {
+                (Vec::new(), Some(why))
+            }
             Some(engines) => (engines.gpus.clone(), None),
             None => gpu::open(options)?,
         };
@@ -86,7 +92,9 @@ impl Opened {
                 Err(error) => return Err(error.into()),
             },
         };
-        if let State::Unusable(why) = &state {
+        if let State::Unusable(why) = &state
+            && known.is_none()
+        {
             (options.listener)(&Notice::NoGpu { why: why.clone() });
         }
         let (gpu, options) = (Gpu::new(state), options.clone());

@@ -238,7 +238,9 @@ fn field(path: &str, mapping: &Map<String, Value>) -> Result<(), Failure> {
 
 /// Refuses settings, as they are kept, that Elasticsearch does not know, and analyzers that cannot be made.
 pub(crate) fn check_settings(settings: &Map<String, Value>) -> Result<(), Failure> {
-    let is_known = |key: &str| OF_SETTINGS.contains(&key) || OF_INDEXES.contains(&key);
+    let is_known = |key: &str| {
+        OF_SETTINGS.contains(&key) || OF_INDEXES.contains(&key) || key == STATIC_FIELD_SETTING
+    };
     if let Some(key) = settings.keys().find(|key| !is_known(key)) {
         return Err(Failure::illegal(format!(
             "unknown setting [index.{}] please check that any required plugins are installed, or check the breaking changes documentation for removed settings",

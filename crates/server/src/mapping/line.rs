@@ -21,7 +21,9 @@ impl Mapping {
             line.insert("id".into(), json!(id));
             return Ok(Value::Object(line).to_string());
         }
-        match self.object("", source)? {
+        let converted = self.object("", source)?;
+        self.put_static_score(&mut line, source, converted.as_ref())?;
+        match converted {
             None => line.insert("source".into(), Value::Object(source.clone())),
             Some(converted) => {
                 line.insert("original".into(), Value::Object(source.clone()));

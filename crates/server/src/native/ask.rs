@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use warpseek::query::{Bool, Node};
-use warpseek::{Facet, Limit, Request, SortKey};
+use warpseek::{Facet, Limit, Ranking, Request, SortKey};
 
 use super::order::SortRequest;
 use super::syntax;
@@ -55,9 +55,11 @@ pub(crate) struct SearchRequest {
     /// Whether hits say how their scores came about.
     #[serde(default)]
     pub(crate) explain: bool,
+    /// What the static score of a document counts for in its score.
+    pub(crate) static_weight: Option<f64>,
 }
 
-/// What is asked of a query without its hits: how many documents match, or why one does.
+/// What is asked of a query without its hits: how many documents match.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object with [query]")]
 pub(crate) struct CountRequest {
@@ -73,9 +75,41 @@ pub(crate) struct CountRequest {
     pub(crate) deadline_ms: Option<u64>,
 }
 
+/// What is asked of a query to hear why a document has its score.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object with [query]")]
+pub(crate) struct ExplainRequest {
+    /// As in a search.
+    #[serde(default)]
+    pub(crate) query: Value,
+    /// As in a search.
+    #[serde(default)]
+    pub(crate) syntax: bool,
+    /// As in a search.
+    pub(crate) filter: Option<Value>,
+    /// As in a search.
+    pub(crate) deadline_ms: Option<u64>,
+    /// As in a search.
+    pub(crate) static_weight: Option<f64>,
+}
+
 impl CountRequest {
     pub(super) fn read(body: Value) -> Result<Self, Failure> {
         read(body)
+    }
+}
+
+impl ExplainRequest {
+    pub(super) fn read(body: Value) -> Result<Self, Failure> {
+        read(body)
+    }
+}
+
+impl From<ExplainRequest> for SearchRequest {
+    fn from(asked: ExplainRequest) -> Self {
+        let ExplainRequest { query, syntax, filter, deadline_ms, static_weight } = asked;
+        let of = CountRequest { query, syntax, filter, deadline_ms };
+        SearchRequest { static_weight, ..of.into() }
     }
 }
 
@@ -94,6 +128,7 @@ impl From<CountRequest> for SearchRequest {
             facets: Vec::new(),
             highlight: None,
             explain: false,
+            static_weight: None,
         }
     }
 }
@@ -229,7 +264,10 @@ impl SearchRequest {
         let facets = facets.collect::<Result<Vec<_>, _>>()?;
         let sort = self.sort.iter().map(|key| key.plan(&view.mapping));
         let sort = sort.collect::<Result<Vec<SortKey>, _>>()?;
-        let request = Request::new(node).k(last).count(self.count).facets(facets).sort(sort);
+        let mut request = Request::new(node).k(last).count(self.count).facets(facets).sort(sort);
+        if let Some(weight) = self.static_weight {
+            request = request.ranking(with_static_weight(view, weight)?);
+        }
         let limit = caller.limit(self.time(app));
         Ok((under(request, &limit, limit.left()), limit))
     }
@@ -244,6 +282,17 @@ impl SearchRequest {
     pub(crate) fn showing(&self, app: &App, caller: &Caller) -> Limit {
         caller.limit(self.time(app).map(|time| time.saturating_mul(2)))
     }
+}
+
+/// The ranking of an index with static scores that count for this much.
+fn with_static_weight(view: &View, static_weight: f64) -> Result<Ranking, Failure> {
+    let snapshot = view.searcher.snapshot();
+    if snapshot.manifest().static_field.is_none() && !snapshot.has_statics() {
+        return Err(Failure::illegal(
+            "[static_weight]: the index has no static scores; make it with the setting [static_field]",
+        ));
+    }
+    Ok(Ranking { static_weight, ..view.searcher.ranking() })
 }
 
 impl FacetRequest {

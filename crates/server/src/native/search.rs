@@ -11,7 +11,7 @@ use warpseek::query::{Filter, Node};
 use warpseek::{Limit, Request};
 
 use super::answer::{ExplanationAnswer, SearchAnswer, StepsAnswer, TraceAnswer, ms};
-use super::ask::{CountRequest, SearchRequest};
+use super::ask::{CountRequest, ExplainRequest, SearchRequest};
 use crate::app::{App, search, search_one as one};
 use crate::arrow;
 use crate::error::{Failure, Kind, brief};
@@ -164,7 +164,7 @@ pub(super) async fn explain(
     search(&app, move |app| {
         let of = app.catalogue().get_to_read(&index)?;
         let view = of.view();
-        let asked: SearchRequest = CountRequest::read(call.json()?)?.into();
+        let asked: SearchRequest = ExplainRequest::read(call.json()?)?.into();
         let (request, limit) = asked.plan(app, &view, &call.caller)?;
         let request = request.k(1).filter(Node::Filter(Filter::Ids(vec![id.clone()])));
         let response = view.search(&request)?;

@@ -16,4 +16,5 @@ mod raw;
 mod reload;
 mod slow_clients;
 mod snapshots;
+mod static_scores;
 mod tls;
