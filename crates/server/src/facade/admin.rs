@@ -121,8 +121,7 @@ pub(super) async fn cat_health(
     headers: HeaderMap,
     call: Call,
 ) -> Reply {
-    let (all, damaged) = (app.catalogue().all().len(), app.catalogue().damaged().len());
-    let health = health_body(all.max(damaged), damaged);
+    let health = health_body(&app.catalogue().listed());
     let (epoch, timestamp) = clock();
     let cell = |key: &str| health[key].as_str().map_or(health[key].to_string(), str::to_owned);
     let percent = health["active_shards_percent_as_number"].as_f64().unwrap_or_default();

@@ -11,7 +11,7 @@ use super::{
     B, Declared, Definition, Field, K1, Layout, Mapping, analysis, dynamic, refused, statics,
 };
 use crate::dates::Formats;
-use crate::error::{Failure, Kind};
+use crate::error::Failure;
 
 /// Types whose values are kept and echoed, and cannot be searched.
 const STORED_TYPES: [&str; 22] = [

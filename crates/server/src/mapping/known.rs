@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{analysis, fields, refused};
+use super::{STATIC_FIELD_SETTING, analysis, fields, refused};
 use crate::error::{Failure, Kind, brief};
 
 /// Parts of a field, of any type.

@@ -4,10 +4,13 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde_json::Value;
-use warpseek::{Explanation, FacetCounts, Plan, Response, ScorePart, Snippet, value_as_json};
+use warpseek::{
+    Explanation, FacetCounts, Limit, Plan, Response, ScorePart, Snippet, value_as_json,
+};
 
 use super::ask::{FacetRequest, HighlightRequest, SearchRequest};
 use super::order::sort_values;
+use crate::caller::Caller;
 use crate::collection::View;
 use crate::error::Failure;
 use crate::search::snippets;
