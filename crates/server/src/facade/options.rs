@@ -50,6 +50,8 @@ const SEARCH: &[&str] = &[
     "typed_keys",
     "allow_partial_search_results",
     "include_named_queries_score",
+    "cancel_after_time_interval",
+    "phase_took",
 ];
 const COUNT: &[&str] = &["min_score", "preference", "routing", "terminate_after", "timeout"];
 const MULTI_SEARCH: &[&str] = &[
