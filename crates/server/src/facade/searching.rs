@@ -458,15 +458,14 @@ fn delete_found(app: &App, index: &str, call: &Call) -> Reply {
     Ok(Answer::json(answer).warnings(found.warnings))
 }
 
-/// The most documents that are deleted: `max_docs` of the body or of the query string, of which -1 is all.
+/// The most documents that are deleted: `max_docs` of the body or of the query string. Without it, all.
 fn most_documents(body: &Value, params: &Params) -> Result<usize, Failure> {
     let read = |value: &Value| {
         let number = value.as_i64().or_else(|| value.as_str()?.parse().ok());
         match number {
-            Some(-1) => Ok(usize::MAX),
             Some(most @ 1..) => Ok(usize::try_from(most).unwrap_or(usize::MAX)),
             _ => Err(Failure::illegal(format!(
-                "[max_docs] must be a number from 1 on, or -1 for all, found {}",
+                "[max_docs] must be a number from 1 on, found {}",
                 brief(&value.to_string())
             ))),
         }
