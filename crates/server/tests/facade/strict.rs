@@ -42,6 +42,7 @@ fn a_delete_by_query_deletes_no_more_than_it_says() {
         ("?terminate_after=1", json!({})),
         ("?sort=n", json!({})),
         ("?bogus", json!({})),
+        ("?q=word", json!({})),
         ("?max_docs=2", json!({"max_docs": 1})),
         ("?conflicts=maybe", json!({})),
         ("?refresh=soon", json!({})),
