@@ -97,6 +97,11 @@ fn settings_are_printed_and_mistakes_refused() {
         code == Some(0) && out.contains("listen = \"127.0.0.1:8000\"") && out.contains("[limits]"),
         "{out}"
     );
+    let hosts = ["data", "--allowed-hosts", "search.example,10.0.0.7", "--print-config"];
+    let (code, out, _) = run(&hosts);
+    assert!(code == Some(0) && out.contains("search.example") && out.contains("10.0.0.7"), "{out}");
+    let (code, _, error) = run(&["data", "--allowed-hosts", "http://search.example"]);
+    assert!(code == Some(2) && error.contains("allowed_hosts"), "{error}");
     let (code, _, error) = run(&["data", "--listen", "0.0.0.0:0"]);
     assert!(code == Some(2) && error.contains("--api-key-file"), "{error}");
     let (code, _, error) = run(&["data", "--config", "/nowhere.toml"]);

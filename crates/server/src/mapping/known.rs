@@ -304,7 +304,7 @@ mod tests {
                 json!({"filter": {"f": {"type": "asciifolding", "preserve_original": true}}}),
                 "[preserve_original]",
             ),
-            (json!({"analysers": {}}), "[analysers]"),
+            (json!({"analysers": {}}), "analysis.analysers"),
         ] {
             let failure = of(analysis.clone()).unwrap_err();
             assert!(failure.reason.contains(wanted), "{analysis}: {}", failure.reason);
