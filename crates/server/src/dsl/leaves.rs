@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use serde_json::Value;
 use warpseek::AttributeKind;
-use warpseek::query::{Across, Filter, Node, Operator, Words};
+use warpseek::query::{Across, Filter, Node, Words};
 
 use super::value::{Side, bound, bound_of_date, equal, equal_date, text};
 use super::{Parts, Translator, any, best, boosted, constant, or_all, unsearchable};
@@ -17,8 +17,7 @@ const FUZZY: [&str; 5] =
     ["fuzziness", "prefix_length", "max_expansions", "fuzzy_transpositions", "fuzzy_rewrite"];
 
 /// Options that change nothing here.
-const HARMLESS: [&str; 3] =
-    ["lenient", "auto_generate_synonyms_phrase_query", "cutoff_frequency"];
+const HARMLESS: [&str; 3] = ["lenient", "auto_generate_synonyms_phrase_query", "cutoff_frequency"];
 
 impl Translator<'_> {
     /// The condition that a field has this value.
@@ -139,9 +138,9 @@ impl Translator<'_> {
         let node = match parts.zero_terms_match_all()? {
             // All fields are searched as one.
             true if across == Across::Cross => or_all(self.words(&fields, &words, scored)?),
-            true => self.each_or_all(&fields, tie_breaker, |of, field| {
-                of.words(field, &words, scored)
-            })?,
+            true => {
+                self.each_or_all(&fields, tie_breaker, |of, field| of.words(field, &words, scored))?
+            }
             false => self.words(&fields, &words, scored)?,
         };
         Ok(boosted(node, parts.boost()?))

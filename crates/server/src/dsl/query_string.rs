@@ -224,9 +224,7 @@ impl Parser {
                     };
                     let sign = sign.take().unwrap_or(default);
                     let node = match node {
-                        None => {
-                            self.clause(of, scope, scored && sign != Sign::MustNot, depth)?
-                        }
+                        None => self.clause(of, scope, scored && sign != Sign::MustNot, depth)?,
                         run => run,
                     };
                     clauses.extend(node.map(|node| (sign, node)));
@@ -307,12 +305,14 @@ impl Parser {
             }
             Some(Token::Star) => match fields.as_slice() {
                 [] | [_, _, ..] if !scope.named => Node::All,
-                fields => each(fields, tie, |name| {
-                    of.node(&json!({"exists": {"field": name}}), scored)
-                })?,
+                fields => {
+                    each(fields, tie, |name| of.node(&json!({"exists": {"field": name}}), scored))?
+                }
             },
             Some(Token::Prefix(prefix)) => prefixes(of, fields, &prefix, tie, scored)?,
-            Some(Token::Wildcard) => return Err(Failure::unsupported("wildcard in a query string")),
+            Some(Token::Wildcard) => {
+                return Err(Failure::unsupported("wildcard in a query string"));
+            }
             Some(Token::Phrase(words, slop)) => {
                 let Options { slop: usual, phrase_tie, .. } = self.options;
                 of.phrase(fields, &words, slop.unwrap_or(usual), phrase_tie, scored)?

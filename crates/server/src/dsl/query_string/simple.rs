@@ -159,12 +159,7 @@ impl<'a, 'b> Simple<'a, 'b> {
     }
 
     /// The query between two places.
-    fn query(
-        &mut self,
-        start: usize,
-        end: usize,
-        depth: usize,
-    ) -> Result<Option<Node>, Failure> {
+    fn query(&mut self, start: usize, end: usize, depth: usize) -> Result<Option<Node>, Failure> {
         if depth > MAX_DEPTH {
             return Err(Failure::parsing(format!(
                 "at most {MAX_DEPTH} parentheses may be inside one another"
@@ -321,8 +316,7 @@ impl<'a, 'b> Simple<'a, 'b> {
     fn add(&self, read: &mut Read, clause: Option<Node>) -> Result<(), Failure> {
         let Some(mut clause) = clause else { return Ok(()) };
         if read.not {
-            let others =
-                Bool { must_not: vec![clause], skip_empty: true, ..Bool::default() };
+            let others = Bool { must_not: vec![clause], skip_empty: true, ..Bool::default() };
             clause = constant(Node::Bool(others), 1.0, self.scored);
         }
         let operator = read.operator.take().unwrap_or(self.operator);

@@ -9,13 +9,10 @@ fn zero_terms_query_says_what_a_text_without_terms_matches() {
     let matching = |zero: &str| json!({"match": {"title": {"query": "a", "zero_terms_query": zero, "boost": 3}}});
     assert_eq!(node(matching("none")), Node::Boost(Box::new(title()), 3.0));
     assert_eq!(node(matching("ALL")), Node::Boost(Box::new(or_all(title())), 3.0));
-    let phrases =
-        json!({"match_phrase": {"title": {"query": "a b", "zero_terms_query": "all"}}});
+    let phrases = json!({"match_phrase": {"title": {"query": "a b", "zero_terms_query": "all"}}});
     assert_eq!(node(phrases), or_all(phrase("title", "a b", 0)));
     // Each field has its own analyzer, and with it its own answer.
-    let several = |kind: &str| {
-        json!({"multi_match": {"query": "a", "fields": ["title", "body^2", "nothing"], "type": kind, "zero_terms_query": "all"}})
-    };
+    let several = |kind: &str| json!({"multi_match": {"query": "a", "fields": ["title", "body^2", "nothing"], "type": kind, "zero_terms_query": "all"}});
     let of = |best: bool| {
         let across = |of: Words| match best {
             true => Words { across: Across::Best { tie_breaker: 0.0 }, ..of },

@@ -110,10 +110,7 @@ fn words_in_several_fields() {
     assert_eq!(read("-a b c", "and"), joined(all(&["b c"]), vec![], all(&["a"])));
     let boosted = Node::Boost(Box::new(best("b", And)), 2.0);
     assert_eq!(read("a b^2", "and"), joined(vec![best("a", And), boosted], vec![], vec![]));
-    assert_eq!(
-        read("a (b c) d", "and"),
-        joined(all(&["a", "b c", "d"]), vec![], vec![])
-    );
+    assert_eq!(read("a (b c) d", "and"), joined(all(&["a", "b c", "d"]), vec![], vec![]));
     // A keyword is the text as it stands.
     assert_eq!(line("tag:(a b)"), one(terms("tag", &["a b"])));
     let of_type = |kind: &str, tie: Value| {
@@ -145,11 +142,11 @@ fn words_in_several_fields() {
 
 #[test]
 fn minimum_should_match_counts_clauses() {
-    let least = |clause: &str, text: &str, fields: Value| {
-        match node(json!({clause: {"query": text, "fields": fields, "minimum_should_match": 2}})) {
-            Node::Bool(of) => (of.should.len(), of.least),
-            _ => (0, None),
-        }
+    let least = |clause: &str, text: &str, fields: Value| match node(
+        json!({clause: {"query": text, "fields": fields, "minimum_should_match": 2}}),
+    ) {
+        Node::Bool(of) => (of.should.len(), of.least),
+        _ => (0, None),
     };
     let two = Some(Least::count(2));
     for clause in ["query_string", "simple_query_string"] {
@@ -191,20 +188,11 @@ fn simple_query_strings() {
     let ab = || and(vec![a.clone(), b.clone()]);
     assert_eq!(simple("a + b | c"), or(vec![ab(), c.clone()]));
     assert_eq!(simple("a + b | c | d"), or(vec![ab(), c.clone(), d.clone()]));
-    assert_eq!(
-        simple("a | b + c"),
-        and(vec![or(vec![a.clone(), b.clone()]), c.clone()])
-    );
-    assert_eq!(
-        simple("a | (b + c)"),
-        or(vec![a.clone(), and(vec![b.clone(), c.clone()])])
-    );
+    assert_eq!(simple("a | b + c"), and(vec![or(vec![a.clone(), b.clone()]), c.clone()]));
+    assert_eq!(simple("a | (b + c)"), or(vec![a.clone(), and(vec![b.clone(), c.clone()])]));
     assert_eq!(simple("a + b c"), or(vec![ab(), c.clone()]));
     let and_by_default = json!({"default_operator": "and"});
-    assert_eq!(
-        simple_with("a b | c", and_by_default.clone()),
-        or(vec![ab(), c.clone()])
-    );
+    assert_eq!(simple_with("a b | c", and_by_default.clone()), or(vec![ab(), c.clone()]));
     assert_eq!(simple_with("a b", and_by_default.clone()), ab());
     // The first of several operators counts, and those before all clauses are nothing.
     assert_eq!(simple("a + | b"), ab());
