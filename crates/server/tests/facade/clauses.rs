@@ -269,3 +269,33 @@ fn minimum_should_match_counts_every_word() {
     assert_eq!(least("apple pie banana", json!(2)), ["1"]);
     assert_eq!(least("banana nosuch nosuch", json!(2)), NONE);
 }
+
+#[test]
+fn empty_strings_exist() {
+    let data = tempfile::tempdir().unwrap();
+    let server = start(data.path(), &[]);
+    let mappings = json!({"mappings": {"properties": {"tag": {"type": "keyword"}}}});
+    server.ok("PUT", "/a", &mappings);
+    let documents = [
+        json!({"note": "word", "tag": "x"}),
+        json!({"note": "", "tag": ""}),
+        json!({"note": "???"}),
+        json!({"note": null, "tag": null}),
+        json!({"note": [], "tag": []}),
+        json!({}),
+        json!({"note": ["", null], "tag": [null, ""]}),
+    ];
+    for (id, document) in documents.iter().enumerate() {
+        server.ok("PUT", &format!("/a/_doc/{id}?refresh=true"), document);
+    }
+    for (field, wanted) in [("note", vec!["0", "1", "2", "6"]), ("tag", vec!["0", "1", "6"])] {
+        let query = json!({"exists": {"field": field}});
+        assert_eq!(found(&server, &query), wanted, "{field}");
+        let query = json!({"query_string": {"query": format!("_exists_:{field}")}});
+        assert_eq!(found(&server, &query), wanted, "{field}");
+        let query = json!({"bool": {"must_not": query}});
+        assert_eq!(found(&server, &query).len(), documents.len() - wanted.len(), "{field}");
+    }
+    assert_eq!(found(&server, &json!({"match": {"note": ""}})), NONE);
+    assert_eq!(found(&server, &json!({"term": {"tag": ""}})), ["1", "6"]);
+}
