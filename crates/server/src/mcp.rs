@@ -168,6 +168,43 @@ fn tool(app: &App, name: &str, arguments: &Value, caller: &Caller) -> Result<Val
     }
 }
 
+/// The query string that says what the tool promises: signs and quotation marks before words have a meaning, and nothing else has one, so that no text is an error.
+fn as_query_string(text: &str) -> String {
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text.trim_start());
+    while !rest.is_empty() {
+        if let Some(unsigned) = rest.strip_prefix(['+', '-'])
+            && unsigned.starts_with(|c: char| !c.is_whitespace())
+        {
+            out.push_str(&rest[..1]);
+            rest = unsigned;
+        }
+        let phrase = rest.strip_prefix('"').and_then(|rest| rest.split_once('"'));
+        rest = match phrase {
+            Some((words, after)) => {
+                out.push('"');
+                out.extend(words.chars().flat_map(|c| escaped(c, c == '\\')));
+                out.push('"');
+                after
+            }
+            None => {
+                let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+                let (word, after) = rest.split_at(end);
+                out.push_str(if matches!(word, "AND" | "OR" | "NOT") { "\\" } else { "" });
+                out.extend(word.chars().flat_map(|c| escaped(c, !c.is_alphanumeric())));
+                after
+            }
+        };
+        out.push(' ');
+        rest = rest.trim_start();
+    }
+    out
+}
+
+/// A character, which has no meaning after a backslash.
+fn escaped(c: char, escapes: bool) -> impl Iterator<Item = char> {
+    escapes.then_some('\\').into_iter().chain([c])
+}
+
 fn found(app: &App, arguments: &Value, caller: &Caller) -> Result<Value, Failure> {
     let (index, query) = (text(arguments, "index")?, text(arguments, "query")?);
     let size = match &arguments["size"] {
@@ -176,12 +213,11 @@ fn found(app: &App, arguments: &Value, caller: &Caller) -> Result<Value, Failure
             Failure::illegal(format!("[size] must be a number from 1 to {MAX_SIZE}"))
         })?,
     };
-    let mut words = json!({"query": query});
+    let mut words = json!({"query": as_query_string(query), "type": "most_fields"});
     if !arguments["fields"].is_null() {
         words["fields"] = arguments["fields"].clone();
     }
-    let body =
-        json!({"query": {"simple_query_string": words}, "size": size, "track_total_hits": true});
+    let body = json!({"query": {"query_string": words}, "size": size, "track_total_hits": true});
     let ask = Ask::parse(body, &Params::default(), &app.config.limits)?;
     let targets = app.catalogue().select(index, false)?.into_iter().map(Target::from).collect();
     let found = find(app, targets, ask, false, caller)?;
@@ -194,4 +230,28 @@ fn found(app: &App, arguments: &Value, caller: &Caller) -> Result<Value, Failure
     Ok(
         json!({"total": body["hits"]["total"]["value"], "complete": found.is_complete(), "hits": hits}),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::as_query_string;
+
+    #[test]
+    fn signs_and_quotation_marks_alone_have_a_meaning() {
+        for (text, want) in [
+            ("ab", "ab "),
+            ("+a -b", "+a -b "),
+            ("a OR b", r"a \OR b "),
+            (r#"-"a (b" c"#, r#"-"a (b" c "#),
+            (r#""a\" b"#, r#""a\\" b "#),
+            (r#"5" a"#, r#"5\" a "#),
+            (r#"a "b"#, r#"a \"b "#),
+            ("a - b*", r"a \- b\* "),
+            ("--a", r"-\-a "),
+            ("a:b~1^2", r"a\:b\~1\^2 "),
+            ("  ", ""),
+        ] {
+            assert_eq!(as_query_string(text), want, "{text}");
+        }
+    }
 }

@@ -386,7 +386,19 @@ impl Translator<'_> {
             Some(Field::Text { .. }) if self.mapping.layout == Layout::NoSchema => {
                 return Err(unsearchable(field, "the index has no schema"));
             }
-            Some(Field::Text { name, .. } | Field::Attribute { name, .. }) => of(name),
+            Some(Field::Attribute { name, .. }) => of(name),
+            Some(Field::Text { name, .. }) => {
+                let mut having = vec![of(name)];
+                // A value without terms, such as an empty string, is still one: sub-fields have it.
+                for (path, inner) in self.mapping.matching(&format!("{field}.*")) {
+                    if let Field::Attribute { name, .. } = inner
+                        && self.mapping.path_of(path) == field
+                    {
+                        having.push(of(name));
+                    }
+                }
+                any(having)
+            }
             Some(Field::Stored(why)) => return Err(unsearchable(field, why)),
             Some(Field::Object) => {
                 let (mut inside, mut stored) = (Vec::new(), None);

@@ -317,21 +317,20 @@ impl Parser {
                 let Options { slop: usual, phrase_tie, .. } = self.options;
                 of.phrase(fields, &words, slop.unwrap_or(usual), phrase_tie, scored)?
             }
+            Some(Token::Field(name)) if name == "_exists_" => {
+                let Some(Token::Word(field)) = self.next() else {
+                    return Err(Failure::parsing("a field must follow [_exists_:]"));
+                };
+                of.node(&json!({"exists": {"field": field}}), scored)?
+            }
+            Some(Token::Field(name)) if name == "*" && self.peek() == Some(&Token::Star) => {
+                self.at += 1;
+                Node::All
+            }
             Some(Token::Field(name)) => {
-                let fields = match name.as_str() {
-                    "_exists_" => {
-                        let Some(Token::Word(field)) = self.next() else {
-                            return Err(Failure::parsing("a field must follow [_exists_:]"));
-                        };
-                        let node = of.node(&json!({"exists": {"field": field}}), scored)?;
-                        return Ok(Some(self.with_boost(node)?));
-                    }
-                    "*" if self.peek() == Some(&Token::Star) => {
-                        self.at += 1;
-                        return Ok(Some(self.with_boost(Node::All)?));
-                    }
-                    name if name.contains('*') => of.fields("query_string", Some(&name.into()))?,
-                    name => vec![(name.to_owned(), 1.0)],
+                let fields = match name.contains('*') {
+                    true => of.fields("query_string", Some(&name.as_str().into()))?,
+                    false => vec![(name.clone(), 1.0)],
                 };
                 return match self.peek() {
                     Some(

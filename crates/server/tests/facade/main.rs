@@ -6,6 +6,7 @@ mod common;
 
 mod aggregations;
 mod aliases;
+mod clauses;
 mod compatible;
 mod mcp;
 mod numbers;
