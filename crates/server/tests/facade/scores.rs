@@ -131,8 +131,9 @@ fn check(part: &Value, shown: &Value) {
         weight => {
             assert!(weight.starts_with("weight("), "{part:#}");
             let [boost, idf, tf] = [0, 1, 2].map(|i| value(&details[i]));
-            // Every contribution is rounded up to the next unit.
-            assert!((boost * idf * tf - value(part)).abs() < 1e-4, "{part:#} of {shown}");
+            // Every contribution is rounded up to the next unit, and factors are of single precision.
+            let difference = (boost * idf * tf - value(part)).abs();
+            assert!(difference < 1e-5 * (10.0 + value(part)), "{part:#} of {shown}");
             return;
         }
     };
@@ -150,7 +151,7 @@ fn explanations_add_up_for_every_kind_of_query() {
     let data = tempfile::tempdir().unwrap();
     let server = start(data.path(), &[]);
     fill(&server);
-    let (mut random, mut checked) = (Random(1), 0);
+    let (mut random, mut checked, mut natives) = (Random(1), 0, 0);
     for number in 0..300 {
         let query = random.query(number % 4);
         let body = json!({"query": query, "explain": true, "size": 50});
@@ -169,7 +170,13 @@ fn explanations_add_up_for_every_kind_of_query() {
             // The native routes say the same in exact numbers.
             if rank == 2 {
                 let path = format!("/v1/indexes/a/explain/{}", hit["_id"].as_str().unwrap());
-                let native = server.ok("POST", &path, &json!({"query": query}));
+                let native = server.ask("POST", &path, &json!({"query": query}));
+                // What warns above is refused there.
+                if native.status == 400 {
+                    continue;
+                }
+                let native = native.json();
+                natives += 1;
                 let made_of = &native["explanation"]["made_of"];
                 assert_eq!(made_of["score"], native["score"], "{query}");
                 assert_eq!(
@@ -179,7 +186,7 @@ fn explanations_add_up_for_every_kind_of_query() {
             }
         }
     }
-    assert!(checked > 1000, "{checked}");
+    assert!(checked > 1000 && natives > 20, "{checked} {natives}");
 }
 
 #[test]
@@ -237,7 +244,7 @@ fn clauses_that_match_nothing_do_not_coarsen_scores() {
     }
     for clause in [
         json!({"match": {"text": {"query": "green", "boost": 1e6}}}),
-        json!({"term": {"tag": {"value": "red", "boost": 1e6}}}),
+        json!({"range": {"n": {"gte": 0, "boost": 1e6}}}),
         json!({"match_all": {"boost": 1e-6}}),
     ] {
         let answer = server.ask("POST", "/a/_search", &json!({"query": with(&clause)}));
