@@ -77,7 +77,7 @@ def script(text, *arguments):
     return page.execute_script(text, *arguments)
 
 
-def wait(what, condition, seconds=12):
+def wait(what, condition, seconds=120):
     """Waits until a condition holds; what the page replaces meanwhile is looked up again."""
     end = time.monotonic() + seconds
     while True:
