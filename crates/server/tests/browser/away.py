@@ -3,7 +3,7 @@
 import signal
 import time
 
-from driver import all_of, allowed_errors, click, count, ids, one, page, script, serving, wait
+from driver import all_of, allowed_errors, clean, click, count, ids, one, page, script, serving, wait
 from queries import go
 
 
@@ -21,6 +21,7 @@ def one_that_hangs(folder):
         finally:
             server.send_signal(signal.SIGCONT)
         wait("hits of the new query", lambda: ids()[:1] == ["1"] and not all_of("#problem .notice"))
+        clean(url)
 
 
 def one_that_is_started_again(folder):
@@ -35,6 +36,7 @@ def one_that_is_started_again(folder):
     wait("the search", lambda: one("#query").is_displayed())
     with serving(folder, listen=f"127.0.0.1:{port}"):
         wait("hits of the new query", lambda: ids()[:1] == ["1"] and not all_of("#problem .notice"))
+        clean(url)
 
 
 def one_that_takes_its_time(folder):
@@ -49,6 +51,7 @@ def one_that_takes_its_time(folder):
         wait("the old hits go", lambda: ids() == [] and count() == "Searching…", 4)
         wait("hits", lambda: ids()[:1] == ["1"])
         assert time.monotonic() - began > 4 and not all_of("#problem .notice")
+        clean(url)
 
 
 TESTS = [one_that_hangs, one_that_is_started_again, one_that_takes_its_time]

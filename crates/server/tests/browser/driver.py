@@ -6,6 +6,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 
@@ -28,6 +29,8 @@ def serving(folder, *options, listen="127.0.0.1:0"):
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         lines = [server.stderr.readline() for _ in range(2)]
+        # A server whose log nobody reads stands still when the pipe is full.
+        threading.Thread(target=server.stderr.read, daemon=True).start()
         yield re.search(r"http://\S+", lines[0])[0], server, lines
     finally:
         server.terminate()
@@ -74,7 +77,7 @@ def script(text, *arguments):
     return page.execute_script(text, *arguments)
 
 
-def wait(what, condition, seconds=12):
+def wait(what, condition, seconds=120):
     """Waits until a condition holds; what the page replaces meanwhile is looked up again."""
     end = time.monotonic() + seconds
     while True:
