@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde_json::Value;
-use warpseek::{Explanation, FacetCounts, Response, Snippet, value_as_json};
+use warpseek::{Explanation, FacetCounts, Limit, Response, Snippet, value_as_json};
 
 use super::ask::{FacetRequest, HighlightRequest, SearchRequest};
+use crate::caller::Caller;
 use crate::collection::View;
 use crate::error::Failure;
 use crate::search::snippets;
