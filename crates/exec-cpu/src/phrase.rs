@@ -44,7 +44,13 @@ impl<'a> Matcher<'a> {
             own.map(|slot| slot.1).collect()
         };
         let order = order.into_iter().map(offsets).collect();
-        Matcher { plan, order, starts: Vec::new(), sloppy: Starts::default(), positions: Vec::new() }
+        Matcher {
+            plan,
+            order,
+            starts: Vec::new(),
+            sloppy: Starts::default(),
+            positions: Vec::new(),
+        }
     }
 
     /// Whether a document has the phrase. `read` sets the vector to the positions of the i-th term in the order above; terms are read until it is clear that the document does not have it.

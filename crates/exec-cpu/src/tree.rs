@@ -286,7 +286,8 @@ impl Window<'_, '_, '_, '_> {
                         let at = (doc - from) as usize;
                         out.bits[at / 64] |= 1 << (at % 64);
                     };
-                    self.work.postings_scored += phrase.for_each(from, to, self.ticker, wanted, found)?;
+                    self.work.postings_scored +=
+                        phrase.for_each(from, to, self.ticker, wanted, found)?;
                 }
             }
             PlanNode::Set(set) => {

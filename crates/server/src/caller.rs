@@ -47,7 +47,10 @@ impl Caller {
     /// Fails if nobody waits for the answer any more, or if the work under this limit is to be done elsewhere. What was found under the limit until then is of no use.
     pub(crate) fn check(&self, limit: &Limit) -> Result<(), Failure> {
         if self.gone.is_set() {
-            return Err(Failure::new(Kind::Gone, "the client has left before the answer was there"));
+            return Err(Failure::new(
+                Kind::Gone,
+                "the client has left before the answer was there",
+            ));
         }
         match self.hurry {
             Some(hurry) if limit.deadline() == Some(hurry) && limit.is_over() => {

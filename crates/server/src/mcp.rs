@@ -67,8 +67,7 @@ async fn message(State(app): State<Arc<App>>, headers: HeaderMap, call: Call) ->
                 return Ok(error(id, INVALID_PARAMS, &format!("unknown tool: {name}")));
             }
             let arguments = params["arguments"].clone();
-            let done =
-                searching(&app, move |app| tool(app, &name, &arguments, &call.caller)).await;
+            let done = searching(&app, move |app| tool(app, &name, &arguments, &call.caller)).await;
             match done {
                 Ok(found) => {
                     let text = serde_json::to_string(&found).unwrap_or_default();

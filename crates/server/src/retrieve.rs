@@ -73,8 +73,7 @@ fn run(app: &App, call: &Call) -> Reply {
     let deadline = Some(app.config.deadline_ms).filter(|ms| *ms > 0).map(Duration::from_millis);
     let limit = call.caller.limit(deadline);
     let left = limit.left();
-    let request =
-        |text: &String| under(Request::new(node(&view.mapping, text)).k(k), &limit, left);
+    let request = |text: &String| under(Request::new(node(&view.mapping, text)).k(k), &limit, left);
     let requests: Vec<Request> = queries.iter().map(request).collect();
     let mut result = Vec::with_capacity(queries.len());
     for (response, request) in view.searcher.search_batch(&requests).into_iter().zip(&requests) {

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use warpseek_cuda::DeviceError;
 use warpseek_exec::query::{Node, Operator, parse};
 use warpseek_exec::{
-    Answer, Answers, Choice, Context, Engine, ExecError, Fault, Limit, Load, Mask, Mode, Plan, Planner,
-    Query, Ranking, fail_all, is_sooner,
+    Answer, Answers, Choice, Context, Engine, ExecError, Fault, Limit, Load, Mask, Mode, Plan,
+    Planner, Query, Ranking, fail_all, is_sooner,
 };
 use warpseek_exec_gpu::Resident;
 use warpseek_index::{FilterCache, FilterCacheUsage, Snapshot};
@@ -258,11 +258,7 @@ impl Opened {
     }
 
     /// The documents with these ids.
-    fn documents_among(
-        &self,
-        ids: &Arc<[String]>,
-        limit: &Limit,
-    ) -> Result<Arc<Mask>, ExecError> {
+    fn documents_among(&self, ids: &Arc<[String]>, limit: &Limit) -> Result<Arc<Mask>, ExecError> {
         let last = self.among.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((_, mask)) = last.filter(|(known, _)| Arc::ptr_eq(known, ids)) {
             return Ok(mask);

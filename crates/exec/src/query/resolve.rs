@@ -94,8 +94,8 @@ impl LimitedPlanner<'_> {
         let (snapshot, mut ticker) = (self.planner.snapshot(), self.limit.ticker());
         let (words, phrases) = (&resolver.words[..], &resolver.phrases[..]);
         let matches = Matches { snapshot, terms: &[], words, phrases };
-        let sets = (0..snapshot.segments().len())
-            .map(|number| matches.of(&root, number, &mut ticker));
+        let sets =
+            (0..snapshot.segments().len()).map(|number| matches.of(&root, number, &mut ticker));
         Ok(Mask::new(snapshot, sets.collect::<Result<_, _>>()?))
     }
 }

@@ -81,11 +81,9 @@ impl View {
                 let limit = request.limit(Instant::now());
                 match cohorts.service.submit(request) {
                     // What cannot be begun in time gets the part that can be answered, as without a GPU.
-                    Err(ServiceError::Refused { .. }) => Ok(self.searcher.search(&under(
-                        request.clone(),
-                        &limit,
-                        limit.left(),
-                    ))?),
+                    Err(ServiceError::Refused { .. }) => {
+                        Ok(self.searcher.search(&under(request.clone(), &limit, limit.left()))?)
+                    }
                     ticket => Ok(ticket?.wait().answer?),
                 }
             }
@@ -100,11 +98,9 @@ impl View {
                 let start = Instant::now();
                 let limit = request.limit(start);
                 match cohorts.service.submit(request) {
-                    Err(ServiceError::Refused { .. }) => Ok(self.searcher.search_traced(&under(
-                        request.clone(),
-                        &limit,
-                        limit.left(),
-                    ))?),
+                    Err(ServiceError::Refused { .. }) => Ok(self
+                        .searcher
+                        .search_traced(&under(request.clone(), &limit, limit.left()))?),
                     ticket => cohorts.traced(ticket?, start.elapsed()),
                 }
             }

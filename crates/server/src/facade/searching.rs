@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
-use warpseek::{Limit, Request};
 use warpseek::query::{Bool, Filter, Node};
+use warpseek::{Limit, Request};
 
 use super::documents::refreshes;
 use super::{points_in_time, tasks};
@@ -17,8 +17,8 @@ use crate::contexts::Scroll;
 use crate::error::{Failure, Kind};
 use crate::http::{Answer, Call, Reply};
 use crate::search::{
-    Ask, Found, Planned, Showing, Target, Total, add, duration, finish, plan, put_together, search as find,
-    wants_all,
+    Ask, Found, Planned, Showing, Target, Total, add, duration, finish, plan, put_together,
+    search as find, wants_all,
 };
 
 pub(super) async fn search_all(State(app): State<Arc<App>>, call: Call) -> Reply {

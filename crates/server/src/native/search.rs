@@ -7,8 +7,8 @@ use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use serde::Serialize;
 use serde_json::{Value, json};
-use warpseek::{Limit, Request};
 use warpseek::query::{Filter, Node};
+use warpseek::{Limit, Request};
 
 use super::answer::{ExplanationAnswer, SearchAnswer, StepsAnswer, TraceAnswer, ms};
 use super::ask::{CountRequest, SearchRequest};
@@ -43,7 +43,8 @@ pub(crate) async fn search_one(
             ..StepsAnswer::default()
         };
         let showing = asked.showing(app, caller);
-        let mut shown = SearchAnswer::new(&view, &traced.response, &asked, &mut steps, (caller, &showing))?;
+        let mut shown =
+            SearchAnswer::new(&view, &traced.response, &asked, &mut steps, (caller, &showing))?;
         let warpseek::Choice { device, algorithm, why } = traced.choice;
         shown.trace = Some(TraceAnswer { device, algorithm, why, steps });
         written(&shown)
