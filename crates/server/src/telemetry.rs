@@ -136,7 +136,6 @@ fn count(app: &App, index: &str, took: Duration, is_complete: bool) -> bool {
 pub(crate) fn render(app: &App) -> String {
     gauge!("warpseek_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
     gauge!("warpseek_search_queue_depth").set(app.searches.waiting() as f64);
-    gauge!("warpseek_searches_running").set(app.searches.running() as f64);
     counter!("warpseek_abandoned_requests_total").increment(0);
     let mut gpu = 0;
     let (mut documents, mut bytes, mut damaged) = (Vec::new(), Vec::new(), Vec::new());
@@ -166,6 +165,10 @@ pub(crate) fn render(app: &App) -> String {
     gauge!("warpseek_gpu_memory_bytes").set(gpu as f64);
     app.metrics.run_upkeep();
     let mut out = app.metrics.render();
+    // Not of the recorder, which servers of one process share.
+    let running = app.searches.running();
+    out.push_str("# TYPE warpseek_searches_running gauge\n");
+    out.push_str(&format!("warpseek_searches_running {running}\n\n"));
     put_gauges(&mut out, "warpseek_index_documents", &documents);
     put_gauges(&mut out, "warpseek_index_size_bytes", &bytes);
     put_gauges(&mut out, "warpseek_index_damaged", &damaged);

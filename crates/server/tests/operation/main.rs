@@ -10,6 +10,7 @@ mod damage;
 mod ending;
 mod hostile;
 mod hosts;
+mod limits;
 mod native;
 mod openapi;
 mod raw;
