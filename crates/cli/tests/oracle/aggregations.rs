@@ -11,7 +11,8 @@ use crate::model::World;
 use crate::searches::{Checked, Client, Failure, Hit, INDEX, hits, ids};
 use crate::support::kill::Random;
 
-const FIELDS: [&str; 8] = ["tag", "code", "label.keyword", "year", "price", "day", "meta.level", "flag"];
+const FIELDS: [&str; 8] =
+    ["tag", "code", "label.keyword", "year", "price", "day", "meta.level", "flag"];
 const NUMBERS: [&str; 4] = ["year", "price", "day", "meta.level"];
 
 /// A value of a document, in the order of its kind.
@@ -48,17 +49,22 @@ fn counted(docs: &[&Doc], field: &str) -> Vec<(One, u64)> {
 }
 
 /// One aggregation of each of some types, of the matches of a query.
-pub(crate) fn aggregate(client: &mut Client, world: &World, clause: &Clause, random: &mut Random) -> Checked {
+pub(crate) fn aggregate(
+    client: &mut Client,
+    world: &World,
+    clause: &Clause,
+    random: &mut Random,
+) -> Checked {
     let docs: Vec<&Doc> = world.matches(clause).into_keys().map(|id| &world.docs[id]).collect();
-    let field = *pick(random, &FIELDS);
-    let number = *pick(random, &NUMBERS);
-    let order = *pick(random, &["", "_count asc", "_key asc", "_key desc"]);
+    let field = pick(random, &FIELDS);
+    let number = pick(random, &NUMBERS);
+    let order = pick(random, &["", "_count asc", "_key asc", "_key desc"]);
     let size = 1 + random.below(12);
     let mut terms = json!({"field": field, "size": size});
     if let Some((by, direction)) = order.split_once(' ') {
         terms["order"] = json!({by: direction});
     }
-    let ranged = *pick(random, &["year", "price", "meta.level"]);
+    let ranged = pick(random, &["year", "price", "meta.level"]);
     let low = random.below(10) as f64 - 4.0 + if ranged == "year" { 1995.0 } else { 0.0 };
     let high = low + 1.0 + random.below(6) as f64 / 2.0;
     let body = json!({"query": clause.json(), "size": 0, "track_total_hits": true, "aggs": {
@@ -73,7 +79,11 @@ pub(crate) fn aggregate(client: &mut Client, world: &World, clause: &Clause, ran
     }});
     let answer = client.search(&body)?;
     let all = &answer["aggregations"];
-    client.same("total beside aggregations", &json!(docs.len()), &answer["hits"]["total"]["value"])?;
+    client.same(
+        "total beside aggregations",
+        &json!(docs.len()),
+        &answer["hits"]["total"]["value"],
+    )?;
 
     let by_key = counted(&docs, field);
     let total: u64 = by_key.iter().map(|(_, count)| count).sum();
@@ -87,7 +97,11 @@ pub(crate) fn aggregate(client: &mut Client, world: &World, clause: &Clause, ran
     ordered.truncate(size as usize);
     buckets(client, "terms", field, &ordered, &all["terms"], |bucket| bucket["key"].clone())?;
     let shown: u64 = ordered.iter().map(|(_, count)| count).sum();
-    client.same("sum_other_doc_count", &json!(total - shown), &all["terms"]["sum_other_doc_count"])?;
+    client.same(
+        "sum_other_doc_count",
+        &json!(total - shown),
+        &all["terms"]["sum_other_doc_count"],
+    )?;
     client.same("cardinality", &json!(by_key.len()), &all["cardinality"]["value"])?;
     client.same("value_count", &json!(total), &all["value_count"]["value"])?;
     let mut page = by_key;
@@ -99,8 +113,10 @@ pub(crate) fn aggregate(client: &mut Client, world: &World, clause: &Clause, ran
     };
     buckets(client, "composite", field, &page, &all["composite"], key)?;
 
-    let numbers: Vec<f64> = docs.iter().filter_map(|doc| doc.numbers.get(number).copied()).collect();
-    let (min, max) = (numbers.iter().copied().reduce(f64::min), numbers.iter().copied().reduce(f64::max));
+    let numbers: Vec<f64> =
+        docs.iter().filter_map(|doc| doc.numbers.get(number).copied()).collect();
+    let (min, max) =
+        (numbers.iter().copied().reduce(f64::min), numbers.iter().copied().reduce(f64::max));
     client.same("min", &min, &all["min"]["value"].as_f64())?;
     client.same("max", &max, &all["max"]["value"].as_f64())?;
     let (stats, sum) = (&all["stats"], numbers.iter().sum::<f64>() + 0.0);
@@ -108,15 +124,25 @@ pub(crate) fn aggregate(client: &mut Client, world: &World, clause: &Clause, ran
     client.same("min of stats", &min, &stats["min"].as_f64())?;
     client.same("max of stats", &max, &stats["max"].as_f64())?;
     // Nothing has the sum 0.0, not -0.0.
-    client.same("sum of stats", &format!("{sum:?}"), &format!("{:?}", stats["sum"].as_f64().unwrap_or(f64::NAN)))?;
+    client.same(
+        "sum of stats",
+        &format!("{sum:?}"),
+        &format!("{:?}", stats["sum"].as_f64().unwrap_or(f64::NAN)),
+    )?;
     let mean = (!numbers.is_empty()).then(|| sum / numbers.len() as f64);
     client.same("avg of stats", &mean, &stats["avg"].as_f64())?;
 
-    let numbers: Vec<f64> = docs.iter().filter_map(|doc| doc.numbers.get(ranged).copied()).collect();
-    let within = |from: f64, to: f64| numbers.iter().filter(|number| (from..to).contains(*number)).count();
+    let numbers: Vec<f64> =
+        docs.iter().filter_map(|doc| doc.numbers.get(ranged).copied()).collect();
+    let within =
+        |from: f64, to: f64| numbers.iter().filter(|number| (from..to).contains(*number)).count();
     let want = [within(f64::MIN, low), within(low, high), within(high, f64::MAX)].map(Value::from);
-    let got: Vec<Value> =
-        all["range"]["buckets"].as_array().into_iter().flatten().map(|bucket| bucket["doc_count"].clone()).collect();
+    let got: Vec<Value> = all["range"]["buckets"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|bucket| bucket["doc_count"].clone())
+        .collect();
     client.same("range aggregation", &want.to_vec(), &got)
 }
 
@@ -136,7 +162,11 @@ fn buckets(
         });
     match is_same {
         true => Ok(()),
-        false => Err(client.failure(&format!("{what} aggregation of {:?}", kind(field)), &format!("{want:?}"), &got.to_string())),
+        false => Err(client.failure(
+            &format!("{what} aggregation of {:?}", kind(field)),
+            &format!("{want:?}"),
+            &got.to_string(),
+        )),
     }
 }
 
@@ -191,11 +221,16 @@ pub(crate) fn sorted(
         }
         let Some(after) = found.last().filter(|hit| hit.sort.len() == order.len()) else {
             let got = found.last().map_or(0, |hit| hit.sort.len());
-            return Err(client.failure("values of sort", &order.len().to_string(), &got.to_string()));
+            return Err(client.failure(
+                "values of sort",
+                &order.len().to_string(),
+                &got.to_string(),
+            ));
         };
         body["search_after"] = json!(after.sort);
     }
-    ids(client, &want.keys().copied().collect(), &found).map_err(|failure| named(failure, "pages"))?;
+    ids(client, &want.keys().copied().collect(), &found)
+        .map_err(|failure| named(failure, "pages"))?;
     let reach = world.reach(clause);
     for pair in found.windows(2) {
         let [a, b] = [&pair[0], &pair[1]];
@@ -232,7 +267,11 @@ fn keys(random: &mut Random) -> Vec<Key> {
         let key = match random.below(6) {
             0 => Key::Score,
             1 => Key::Number,
-            _ => Key::Field { name: pick(random, &FIELDS), descending: one_in(random, 2), first: one_in(random, 3) },
+            _ => Key::Field {
+                name: pick(random, &FIELDS),
+                descending: one_in(random, 2),
+                first: one_in(random, 3),
+            },
         };
         let is_last = matches!(key, Key::Number);
         keys.push(key);
@@ -270,8 +309,26 @@ fn compare(a: &Doc, b: &Doc, field: &str, descending: bool, first: bool) -> Orde
     debug_assert!(kind(field) != Kind::Text);
     match (one(a), one(b)) {
         (None, None) => Ordering::Equal,
-        (None, _) => if first { Ordering::Less } else { Ordering::Greater },
-        (_, None) => if first { Ordering::Greater } else { Ordering::Less },
-        (Some(a), Some(b)) => if descending { b.order(&a) } else { a.order(&b) },
+        (None, _) => {
+            if first {
+                Ordering::Less
+            } else {
+                Ordering::Greater
+            }
+        }
+        (_, None) => {
+            if first {
+                Ordering::Greater
+            } else {
+                Ordering::Less
+            }
+        }
+        (Some(a), Some(b)) => {
+            if descending {
+                b.order(&a)
+            } else {
+                a.order(&b)
+            }
+        }
     }
 }

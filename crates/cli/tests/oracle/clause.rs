@@ -29,7 +29,13 @@ impl Across {
 pub(crate) enum Clause {
     All,
     Nothing,
-    Match { field: String, text: String, and: bool, least: Option<String>, zero_all: bool },
+    Match {
+        field: String,
+        text: String,
+        and: bool,
+        least: Option<String>,
+        zero_all: bool,
+    },
     Multi {
         across: Across,
         fields: Vec<(String, f64)>,
@@ -39,14 +45,32 @@ pub(crate) enum Clause {
         tie: Option<f64>,
         slop: u32,
     },
-    Phrase { field: String, text: String, slop: u32, zero_all: bool },
-    Term { field: String, value: Value },
-    Terms { field: String, values: Vec<Value> },
+    Phrase {
+        field: String,
+        text: String,
+        slop: u32,
+        zero_all: bool,
+    },
+    Term {
+        field: String,
+        value: Value,
+    },
+    Terms {
+        field: String,
+        values: Vec<Value>,
+    },
     Ids(Vec<String>),
     Exists(String),
     /// Each bound with whether it belongs to the range.
-    Range { field: String, low: Option<(bool, Value)>, high: Option<(bool, Value)> },
-    Prefix { field: String, prefix: String },
+    Range {
+        field: String,
+        low: Option<(bool, Value)>,
+        high: Option<(bool, Value)>,
+    },
+    Prefix {
+        field: String,
+        prefix: String,
+    },
     Bool {
         must: Vec<Clause>,
         should: Vec<Clause>,
@@ -54,9 +78,16 @@ pub(crate) enum Clause {
         must_not: Vec<Clause>,
         least: Option<String>,
     },
-    Best { of: Vec<Clause>, tie: f64 },
+    Best {
+        of: Vec<Clause>,
+        tie: f64,
+    },
     Constant(Box<Clause>),
-    Boosting { positive: Box<Clause>, negative: Box<Clause>, less: f64 },
+    Boosting {
+        positive: Box<Clause>,
+        negative: Box<Clause>,
+        less: f64,
+    },
     /// A query string.
     Line(Box<Line>),
     /// The clause with this as its `boost`.
@@ -174,7 +205,9 @@ impl Clause {
                 ("prefix", Some(field.as_str()))
             }
             Clause::Bool { must, should, filter, must_not, least } => {
-                for (key, of) in [("must", must), ("should", should), ("filter", filter), ("must_not", must_not)] {
+                for (key, of) in
+                    [("must", must), ("should", should), ("filter", filter), ("must_not", must_not)]
+                {
                     match of.as_slice() {
                         [] => {}
                         [one] => set(key, one.json()),
@@ -269,8 +302,11 @@ impl Clause {
                 let mut found = vec![(**positive).clone(), (**negative).clone()];
                 for (side, of) in [(true, positive), (false, negative)] {
                     found.extend(of.simpler().into_iter().map(|of| {
-                        let (positive, negative) =
-                            if side { (of.into(), negative.clone()) } else { (positive.clone(), of.into()) };
+                        let (positive, negative) = if side {
+                            (of.into(), negative.clone())
+                        } else {
+                            (positive.clone(), of.into())
+                        };
                         Clause::Boosting { positive, negative, less: *less }
                     }));
                 }
@@ -283,11 +319,18 @@ impl Clause {
                 });
                 std::iter::once((**of).clone()).chain(inner).collect()
             }
-            Clause::Line(line) => line.simpler().into_iter().map(|line| Clause::Line(line.into())).collect(),
-            Clause::Match { text, .. } | Clause::Multi { text, .. } | Clause::Phrase { text, .. } => {
+            Clause::Line(line) => {
+                line.simpler().into_iter().map(|line| Clause::Line(line.into())).collect()
+            }
+            Clause::Match { text, .. }
+            | Clause::Multi { text, .. }
+            | Clause::Phrase { text, .. } => {
                 let with = |shorter: String| {
                     let mut less = self.clone();
-                    if let Clause::Match { text, .. } | Clause::Multi { text, .. } | Clause::Phrase { text, .. } = &mut less {
+                    if let Clause::Match { text, .. }
+                    | Clause::Multi { text, .. }
+                    | Clause::Phrase { text, .. } = &mut less
+                    {
                         *text = shorter;
                     }
                     less
@@ -308,13 +351,21 @@ impl Clause {
         };
         match self {
             Clause::Bool { must, should, filter, must_not, least } => {
-                let parts = [("must", must), ("should", should), ("filter", filter), ("must_not", must_not)];
+                let parts = [
+                    ("must", must),
+                    ("should", should),
+                    ("filter", filter),
+                    ("must_not", must_not),
+                ];
                 let parts = parts.into_iter().filter(|(_, of)| !of.is_empty());
-                let mut parts: Vec<String> = parts.map(|(name, of)| format!("{name} {}", all(of))).collect();
+                let mut parts: Vec<String> =
+                    parts.map(|(name, of)| format!("{name} {}", all(of))).collect();
                 parts.extend(least.as_ref().map(|_| "minimum_should_match".to_owned()));
                 format!("bool({})", parts.join("; "))
             }
-            Clause::Best { of, tie } => format!("dis_max({}{})", all(of), if *tie > 0.0 { "; tie" } else { "" }),
+            Clause::Best { of, tie } => {
+                format!("dis_max({}{})", all(of), if *tie > 0.0 { "; tie" } else { "" })
+            }
             Clause::Constant(of) => format!("constant_score({})", of.shape()),
             Clause::Boosting { positive, negative, .. } => {
                 format!("boosting({}, {})", positive.shape(), negative.shape())
@@ -330,7 +381,16 @@ impl Clause {
                 let mut options: Vec<&str> = body
                     .keys()
                     .map(String::as_str)
-                    .filter(|key| matches!(*key, "minimum_should_match" | "tie_breaker" | "operator" | "slop" | "zero_terms_query"))
+                    .filter(|key| {
+                        matches!(
+                            *key,
+                            "minimum_should_match"
+                                | "tie_breaker"
+                                | "operator"
+                                | "slop"
+                                | "zero_terms_query"
+                        )
+                    })
                     .collect();
                 options.extend(body.get("type").and_then(Value::as_str));
                 options.extend(empty.then_some("no words"));

@@ -8,9 +8,10 @@ use crate::support::kill::Random;
 
 /// The words of texts, those at the front more often. Each is a term by itself, whatever stands beside it.
 const WORDS: [&str; 36] = [
-    "red", "blue", "apple", "pie", "river", "stone", "Green", "tree", "night", "Étude", "42", "light", "moon", "Sun",
-    "garden", "wall", "7", "bread", "salt", "Größe", "wind", "north", "south", "glass", "paper", "iron", "gold",
-    "fish", "bird", "horse", "road", "bridge", "tower", "1984", "ñandú", "zebra",
+    "red", "blue", "apple", "pie", "river", "stone", "Green", "tree", "night", "Étude", "42",
+    "light", "moon", "Sun", "garden", "wall", "7", "bread", "salt", "Größe", "wind", "north",
+    "south", "glass", "paper", "iron", "gold", "fish", "bird", "horse", "road", "bridge", "tower",
+    "1984", "ñandú", "zebra",
 ];
 
 /// What stands between words.
@@ -44,7 +45,8 @@ pub(crate) const TEXTS: [TextField; 4] = [
 ];
 
 /// Keyword fields, with the most characters of a value.
-const KEYWORD_FIELDS: [(&str, usize); 3] = [("tag", usize::MAX), ("code", 4), ("label.keyword", 256)];
+const KEYWORD_FIELDS: [(&str, usize); 3] =
+    [("tag", usize::MAX), ("code", 4), ("label.keyword", 256)];
 
 /// What is known of a field by its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,8 +89,8 @@ pub(crate) fn mappings() -> Value {
     })
 }
 
-pub(crate) fn pick<'a, T>(random: &mut Random, of: &'a [T]) -> &'a T {
-    &of[random.below(of.len() as u64) as usize]
+pub(crate) fn pick<T: Copy>(random: &mut Random, of: &[T]) -> T {
+    of[random.below(of.len() as u64) as usize]
 }
 
 /// Whether one of so many cases holds.
@@ -137,7 +139,7 @@ fn keywords(random: &mut Random) -> Value {
         0 => json!(null),
         1 => json!([]),
         2..=5 => json!(pick(random, &KEYWORDS)),
-        _ => (0..random.below(4)).map(|_| *pick(random, &KEYWORDS)).collect(),
+        _ => (0..random.below(4)).map(|_| pick(random, &KEYWORDS)).collect(),
     }
 }
 
@@ -151,7 +153,12 @@ pub(crate) fn price(random: &mut Random) -> f64 {
 
 /// A date to the day, or to the second.
 pub(crate) fn date(random: &mut Random) -> String {
-    let day = format!("{}-{:02}-{:02}", 2019 + random.below(3), random.below(12) + 1, random.below(28) + 1);
+    let day = format!(
+        "{}-{:02}-{:02}",
+        2019 + random.below(3),
+        random.below(12) + 1,
+        random.below(28) + 1
+    );
     match one_in(random, 3) {
         true => format!("{day}T{:02}:{:02}:00Z", random.below(24), random.below(60)),
         false => day,
@@ -262,14 +269,19 @@ impl Doc {
         for (name, most) in KEYWORD_FIELDS {
             let values = values(source, name.trim_end_matches(".keyword"));
             let kept = values.iter().map(|value| value.as_str().unwrap().to_owned());
-            let kept: BTreeSet<String> = kept.filter(|value| value.chars().count() <= most).collect();
+            let kept: BTreeSet<String> =
+                kept.filter(|value| value.chars().count() <= most).collect();
             if !kept.is_empty() {
                 doc.keywords.insert(name, kept);
             }
         }
-        for (name, key) in
-            [("year", "year"), ("price", "price"), ("flag", "flag"), ("day", "day"), ("meta.level", "level")]
-        {
+        for (name, key) in [
+            ("year", "year"),
+            ("price", "price"),
+            ("flag", "flag"),
+            ("day", "day"),
+            ("meta.level", "level"),
+        ] {
             let from = if name == key { source } else { &source["meta"] };
             if let Some(value) = values(from, key).first() {
                 doc.numbers.insert(name, number(name, value));
@@ -279,7 +291,9 @@ impl Doc {
     }
 
     pub(crate) fn has(&self, field: &str) -> bool {
-        self.texts.contains_key(field) || self.keywords.contains_key(field) || self.numbers.contains_key(field)
+        self.texts.contains_key(field)
+            || self.keywords.contains_key(field)
+            || self.numbers.contains_key(field)
     }
 }
 

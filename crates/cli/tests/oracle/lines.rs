@@ -120,7 +120,11 @@ impl Line {
             }
         };
         if self.fields.len() > 1 {
-            found.extend(self.fields.iter().map(|field| Line { fields: vec![field.clone()], ..self.clone() }));
+            found.extend(
+                self.fields
+                    .iter()
+                    .map(|field| Line { fields: vec![field.clone()], ..self.clone() }),
+            );
         }
         if self.and {
             found.push(Line { and: false, ..self.clone() });
@@ -135,7 +139,9 @@ impl Line {
             Syntax::Full(part, across) => {
                 format!("query_string[{}{fields}{and}]({})", across.name(), part.shape())
             }
-            Syntax::Simple(chain) => format!("simple_query_string[{fields}{and}]({})", chain.shape()),
+            Syntax::Simple(chain) => {
+                format!("simple_query_string[{fields}{and}]({})", chain.shape())
+            }
         }
     }
 }
@@ -163,7 +169,8 @@ impl Part {
     }
 
     fn meaning(&self, of: &Line, across: Across) -> Clause {
-        let all = |parts: &[Part]| parts.iter().map(|part| part.meaning(of, across)).collect::<Vec<_>>();
+        let all =
+            |parts: &[Part]| parts.iter().map(|part| part.meaning(of, across)).collect::<Vec<_>>();
         match self {
             Part::Words(words) => of.words(across, words, 0),
             Part::Phrase(words, slop) => of.words(Across::Phrase, words, *slop),
@@ -197,7 +204,10 @@ impl Part {
         let fewer = |of: &[Part], make: fn(Vec<Part>) -> Part| -> Vec<Part> {
             let without = |i: usize| make([&of[..i], &of[i + 1..]].concat());
             let with = |i: usize| {
-                of[i].simpler().into_iter().map(move |part| make([&of[..i], &[part], &of[i + 1..]].concat()))
+                of[i]
+                    .simpler()
+                    .into_iter()
+                    .map(move |part| make([&of[..i], &[part], &of[i + 1..]].concat()))
             };
             let mut found = of.to_vec();
             if of.len() > 2 {
@@ -218,7 +228,9 @@ impl Part {
                     }
                     for part in clauses[i].1.simpler() {
                         let with = (clauses[i].0, part);
-                        found.push(Part::Signed([&clauses[..i], &[with], &clauses[i + 1..]].concat()));
+                        found.push(Part::Signed(
+                            [&clauses[..i], &[with], &clauses[i + 1..]].concat(),
+                        ));
                     }
                 }
                 found
@@ -322,7 +334,9 @@ impl Chain {
                 found.push(Chain([&self.0[..i], &self.0[i + 1..]].concat()));
             }
             let mut put = |not: bool, link: Link| {
-                found.push(Chain([&self.0[..i], &[(*before, not, link)], &self.0[i + 1..]].concat()));
+                found.push(Chain(
+                    [&self.0[..i], &[(*before, not, link)], &self.0[i + 1..]].concat(),
+                ));
             };
             if *not {
                 put(false, link.clone());

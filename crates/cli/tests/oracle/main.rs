@@ -34,7 +34,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use clause::Clause;
-use documents::{mappings, one_in, pick};
+use documents::{mappings, one_in};
 use model::World;
 use queries::Queries;
 use searches::{Checked, Client, Failure, INDEX};
@@ -87,7 +87,8 @@ impl Run {
             self.write(round);
             self.event();
             let refreshed = self.client.ok("POST", &format!("/{INDEX}/_refresh"), &Value::Null);
-            let same = refreshed.and_then(|_| writes::compare(&mut self.client, &self.sources, IDS));
+            let same =
+                refreshed.and_then(|_| writes::compare(&mut self.client, &self.sources, IDS));
             self.judge_documents(same);
             self.ask();
         }
@@ -98,7 +99,9 @@ impl Run {
             let Run { random, client, sources, .. } = self;
             let written = match random.below(12) {
                 0 => writes::conditional(client, sources, random, IDS),
-                1 if round > 0 && one_in(random, 4) => writes::delete_by_query(client, sources, random, IDS),
+                1 if round > 0 && one_in(random, 4) => {
+                    writes::delete_by_query(client, sources, random, IDS)
+                }
                 2 if one_in(random, 3) => {
                     client.ok("POST", &format!("/{INDEX}/_refresh"), &Value::Null).map(|_| ())
                 }
@@ -118,13 +121,18 @@ impl Run {
                 self.judge(merged);
             }
             1 => {
-                let flushed = self.client.ok("POST", &format!("/{INDEX}/_flush"), &Value::Null).map(|_| ());
+                let flushed =
+                    self.client.ok("POST", &format!("/{INDEX}/_flush"), &Value::Null).map(|_| ());
                 self.judge(flushed);
             }
             2 => {
                 let mut server = self.server.take().unwrap();
                 server.signal("-TERM");
-                assert!(server.process.wait().unwrap().success(), "seed {}: a clean end", self.seed);
+                assert!(
+                    server.process.wait().unwrap().success(),
+                    "seed {}: a clean end",
+                    self.seed
+                );
                 self.start();
             }
             3 | 4 => {
@@ -177,22 +185,34 @@ impl Run {
             let checked = match random.below(8) {
                 0 => searches::pages(client, &clause, &found, 1 + random.below(30) as usize),
                 1 if !found.is_empty() => {
-                    let least = pick(&mut random, &found).score.unwrap_or(0.0);
+                    let least =
+                        found[random.below(found.len() as u64) as usize].score.unwrap_or(0.0);
                     searches::min_score(client, &clause, &found, least)
                 }
                 2 => {
                     let mut queries = Queries { random: &mut random, ids: IDS };
                     let others = [queries.leaf(), queries.leaf()];
                     // Those that fail alone are found alone.
-                    match others.iter().try_for_each(|other| searches::all(client, &world, other).map(|_| ())) {
-                        Ok(()) => searches::together(client, &world, &[vec![clause.clone()], others.to_vec()].concat()),
+                    match others
+                        .iter()
+                        .try_for_each(|other| searches::all(client, &world, other).map(|_| ()))
+                    {
+                        Ok(()) => searches::together(
+                            client,
+                            &world,
+                            &[vec![clause.clone()], others.to_vec()].concat(),
+                        ),
                         Err(failure) => Err(failure),
                     }
                 }
                 3 => searches::count(client, &clause, &found),
                 4 => {
                     let id = queries::id(&mut random, IDS);
-                    let id = if world.docs.contains_key(&id) { id } else { world.docs.keys().next().unwrap().clone() };
+                    let id = if world.docs.contains_key(&id) {
+                        id
+                    } else {
+                        world.docs.keys().next().unwrap().clone()
+                    };
                     searches::explained(client, &clause, &found, &id)
                 }
                 5 => aggregations::aggregate(client, &world, &clause, &mut random),
@@ -243,7 +263,11 @@ impl Run {
         })
     }
 
-    fn shrunk(&mut self, mut failure: Failure, check: impl Fn(&mut Client, &Clause) -> Checked) -> Failure {
+    fn shrunk(
+        &mut self,
+        mut failure: Failure,
+        check: impl Fn(&mut Client, &Clause) -> Checked,
+    ) -> Failure {
         let mut tries = 0;
         'simpler: while let Some(clause) = &failure.query {
             for simpler in clause.simpler() {
@@ -264,7 +288,8 @@ impl Run {
     /// Ends the test with a failure, or counts it.
     fn judge(&mut self, checked: Checked) {
         let Err(failure) = checked else { return };
-        let shape = failure.query.as_ref().map_or(String::new(), |query| format!(", {}", query.shape()));
+        let shape =
+            failure.query.as_ref().map_or(String::new(), |query| format!(", {}", query.shape()));
         let kind = format!("{}{shape}", failure.what);
         let report = format!("{kind}\nseed {}\n{}\n{}", self.seed, failure.request, failure.said);
         match &mut self.failures {
@@ -293,7 +318,8 @@ impl Run {
 
 #[test]
 fn the_server_agrees_with_the_oracle() {
-    let (seconds, rounds) = (setting("WARPSEEK_ORACLE_SECONDS", 0), setting("WARPSEEK_ORACLE_ROUNDS", ROUNDS));
+    let (seconds, rounds) =
+        (setting("WARPSEEK_ORACLE_SECONDS", 0), setting("WARPSEEK_ORACLE_ROUNDS", ROUNDS));
     let keeps_going = std::env::var_os("WARPSEEK_ORACLE_KEEP_GOING").is_some();
     let chosen = std::env::var("WARPSEEK_SEED").ok().map(|seed| seed.parse::<u64>().unwrap());
     let start = Instant::now();

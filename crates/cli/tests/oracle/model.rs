@@ -42,7 +42,11 @@ impl Reach {
     }
 
     fn add(self, other: Self) -> Self {
-        Reach { sum: self.sum + other.sum, leaves: self.leaves + other.leaves, ties: self.ties + other.ties }
+        Reach {
+            sum: self.sum + other.sum,
+            leaves: self.leaves + other.leaves,
+            ties: self.ties + other.ties,
+        }
     }
 
     fn times(self, by: f64) -> Self {
@@ -61,9 +65,12 @@ impl World {
         let docs: BTreeMap<String, Doc> =
             sources.iter().map(|(id, source)| (id.clone(), Doc::of(source))).collect();
         let mut fields: BTreeMap<&'static str, Field> = BTreeMap::new();
-        for (name, text) in docs.values().flat_map(|doc| &doc.texts).filter(|(_, text)| text.length > 0) {
+        for (name, text) in
+            docs.values().flat_map(|doc| &doc.texts).filter(|(_, text)| text.length > 0)
+        {
             let field = fields.entry(*name).or_default();
-            (field.documents, field.length) = (field.documents + 1.0, field.length + text.length as f64);
+            (field.documents, field.length) =
+                (field.documents + 1.0, field.length + text.length as f64);
             for term in text.positions.keys() {
                 *field.having.entry(term.clone()).or_default() += 1.0;
             }
@@ -114,13 +121,16 @@ impl World {
             },
             Clause::Terms { field, values } => {
                 let is_one = |value: &Value| match kind(field) {
-                    Kind::Text => value.as_str().is_some_and(|term| self.term(field, term, doc).is_some()),
+                    Kind::Text => {
+                        value.as_str().is_some_and(|term| self.term(field, term, doc).is_some())
+                    }
                     _ => is_value(doc, field, value),
                 };
                 values.iter().any(is_one).then_some(1.0)
             }
             Clause::Ids(ids) => {
-                let is_it = |id: &String| self.docs.get(id).is_some_and(|other| std::ptr::eq(other, doc));
+                let is_it =
+                    |id: &String| self.docs.get(id).is_some_and(|other| std::ptr::eq(other, doc));
                 ids.iter().any(is_it).then_some(1.0)
             }
             Clause::Exists(field) => doc.has(field).then_some(1.0),
@@ -140,14 +150,17 @@ impl World {
                 }
                 let (all, some) = (matching(must), matching(should));
                 let usual = usize::from(must.is_empty() && filter.is_empty() && !should.is_empty());
-                let least = least.as_ref().map_or(0, |least| enough(least, should.len())).max(usual);
+                let least =
+                    least.as_ref().map_or(0, |least| enough(least, should.len())).max(usual);
                 let is_met = all.len() == must.len()
                     && matching(filter).len() == filter.len()
                     && matching(must_not).is_empty()
                     && some.len() >= least;
                 is_met.then(|| all.iter().chain(&some).sum())
             }
-            Clause::Best { of, tie } => best(of.iter().filter_map(|clause| self.score(clause, doc)), *tie),
+            Clause::Best { of, tie } => {
+                best(of.iter().filter_map(|clause| self.score(clause, doc)), *tie)
+            }
             Clause::Constant(of) => self.score(of, doc).map(|_| 1.0),
             Clause::Boosting { positive, negative, less } => {
                 let score = self.score(positive, doc)?;
@@ -177,10 +190,19 @@ impl World {
     }
 
     /// So many of the words of a text in one field, of which there is at least one. Words that are there twice count twice.
-    fn words(&self, field: &str, text: &str, and: bool, least: Option<&str>, doc: &Doc) -> Option<f64> {
+    fn words(
+        &self,
+        field: &str,
+        text: &str,
+        and: bool,
+        least: Option<&str>,
+        doc: &Doc,
+    ) -> Option<f64> {
         let terms = terms(field, text);
-        let scores: Vec<f64> = terms.iter().filter_map(|term| self.term(field, term, doc)).collect();
-        (!terms.is_empty() && scores.len() >= wanted(terms.len(), and, least)).then(|| scores.iter().sum())
+        let scores: Vec<f64> =
+            terms.iter().filter_map(|term| self.term(field, term, doc)).collect();
+        (!terms.is_empty() && scores.len() >= wanted(terms.len(), and, least))
+            .then(|| scores.iter().sum())
     }
 
     /// The same where each word may be in any of several fields.
@@ -195,11 +217,14 @@ impl World {
     ) -> Option<f64> {
         let words = terms(&fields[0].0, text);
         let of = |word: &String| {
-            let scores = fields.iter().filter_map(|(field, weight)| Some(self.term(field, word, doc)? * weight));
+            let scores = fields
+                .iter()
+                .filter_map(|(field, weight)| Some(self.term(field, word, doc)? * weight));
             best(scores, tie)
         };
         let scores: Vec<f64> = words.iter().filter_map(of).collect();
-        (!words.is_empty() && scores.len() >= wanted(words.len(), and, least)).then(|| scores.iter().sum())
+        (!words.is_empty() && scores.len() >= wanted(words.len(), and, least))
+            .then(|| scores.iter().sum())
     }
 
     /// Words that stand in the document as in the text: each gets a place of its own in the document, which is moved back by its place in the text; the last of these is at most the slop behind the first. The score is that of the words.
@@ -213,12 +238,14 @@ impl World {
             .iter()
             .map(|term| own.positions.get(term).map(Vec::as_slice))
             .collect::<Option<_>>()?;
-        let starts = places.iter().enumerate().flat_map(|(i, of)| of.iter().map(move |at| at - i as i64));
+        let starts =
+            places.iter().enumerate().flat_map(|(i, of)| of.iter().map(move |at| at - i as i64));
         let slop = i64::from(slop);
         let mut starts: Vec<i64> = starts.collect();
         starts.sort_unstable();
         starts.dedup();
-        let is_met = starts.iter().any(|start| fits(&places, *start..=start + slop, &mut Vec::new()));
+        let is_met =
+            starts.iter().any(|start| fits(&places, *start..=start + slop, &mut Vec::new()));
         is_met.then(|| terms.iter().filter_map(|term| self.term(field, term, doc)).sum())
     }
 
@@ -227,7 +254,8 @@ impl World {
         if !self.docs.values().any(|doc| self.score(clause, doc).is_some()) {
             return Reach::default();
         }
-        let all = |of: &[Clause]| of.iter().map(|of| self.reach(of)).fold(Reach::default(), Reach::add);
+        let all =
+            |of: &[Clause]| of.iter().map(|of| self.reach(of)).fold(Reach::default(), Reach::add);
         let of_text = |field: &str, text: &str| {
             let terms = terms(field, text);
             let most = |term: &String| Reach::leaf(self.most(field, term));
@@ -241,14 +269,19 @@ impl World {
             }
             Clause::Multi { fields, text, tie, .. } => {
                 let of = fields.iter().map(|(field, weight)| of_text(field, text).times(*weight));
-                let ties = Reach { ties: tie.map_or(0.0, |_| terms("title", text).len() as f64), ..Reach::default() };
+                let ties = Reach {
+                    ties: tie.map_or(0.0, |_| terms("title", text).len() as f64),
+                    ..Reach::default()
+                };
                 of.fold(ties, Reach::add)
             }
             Clause::Term { field, value } if kind(field) == Kind::Text => {
                 Reach::leaf(self.most(field, value.as_str().unwrap_or_default()))
             }
             Clause::Bool { must, should, .. } => all(must).add(all(should)).add(Reach::leaf(0.0)),
-            Clause::Best { of, .. } => Reach { ties: 1.0, ..all(of) }.add(Reach { ties: all(of).ties, ..Reach::default() }),
+            Clause::Best { of, .. } => {
+                Reach { ties: 1.0, ..all(of) }.add(Reach { ties: all(of).ties, ..Reach::default() })
+            }
             // It stands in the tree twice.
             Clause::Boosting { positive, less, .. } => {
                 let positive = self.reach(positive);
@@ -327,12 +360,18 @@ fn is_value(doc: &Doc, field: &str, value: &Value) -> bool {
 }
 
 /// Whether a value of the document is within bounds, each of which may belong to the range.
-fn is_between(doc: &Doc, field: &str, low: Option<&(bool, Value)>, high: Option<&(bool, Value)>) -> bool {
+fn is_between(
+    doc: &Doc,
+    field: &str,
+    low: Option<&(bool, Value)>,
+    high: Option<&(bool, Value)>,
+) -> bool {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     if kind(field) == Kind::Keyword {
         let is_in = |value: &String| {
             low.is_none_or(|(with, low)| *value > text(low) || *with && *value == text(low))
-                && high.is_none_or(|(with, high)| *value < text(high) || *with && *value == text(high))
+                && high
+                    .is_none_or(|(with, high)| *value < text(high) || *with && *value == text(high))
         };
         return doc.keywords.get(field).is_some_and(|values| values.iter().any(is_in));
     }
@@ -344,16 +383,26 @@ fn is_between(doc: &Doc, field: &str, low: Option<&(bool, Value)>, high: Option<
         false => text(value).parse().unwrap(),
     };
     let is_in = |value: &f64| {
-        low.is_none_or(|(with, low)| *value > bound(low, !with) || *with && *value == bound(low, !with))
-            && high.is_none_or(|(with, high)| *value < bound(high, *with) || *with && *value == bound(high, *with))
+        low.is_none_or(|(with, low)| {
+            *value > bound(low, !with) || *with && *value == bound(low, !with)
+        }) && high.is_none_or(|(with, high)| {
+            *value < bound(high, *with) || *with && *value == bound(high, *with)
+        })
     };
     doc.numbers.get(field).is_some_and(is_in)
 }
 
 #[test]
 fn the_model_counts_as_documented() {
-    for (least, of, want) in [("2", 3, 2), ("-1", 3, 2), ("75%", 3, 2), ("-25%", 3, 3), ("2<75%", 2, 2), ("2<-25% 9<-3", 12, 9), ("5", 2, 5)]
-    {
+    for (least, of, want) in [
+        ("2", 3, 2),
+        ("-1", 3, 2),
+        ("75%", 3, 2),
+        ("-25%", 3, 3),
+        ("2<75%", 2, 2),
+        ("2<-25% 9<-3", 12, 9),
+        ("5", 2, 5),
+    ] {
         assert_eq!(enough(least, of), want, "{least} of {of}");
     }
     assert_eq!(span("1970-01-02"), (86_400_000, 2 * 86_400_000 - 1));

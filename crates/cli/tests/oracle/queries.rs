@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::clause::{Across, Clause};
-use crate::documents::{ABSENT, KEYWORDS, Kind, date, kind, one_in, pick, price, word, words, year};
+use crate::documents::{
+    ABSENT, KEYWORDS, Kind, date, kind, one_in, pick, price, word, words, year,
+};
 use crate::lines::{Chain, Line, Link, Part, Syntax};
 use crate::support::kill::Random;
 
@@ -37,20 +39,20 @@ impl Queries<'_> {
         let clause = match self.random.below(12) {
             0..=5 if depth > 0 => self.bool(depth),
             6 if depth > 0 => {
-                let tie = *pick(self.random, &[0.0, 0.0, 0.3, 1.0]);
+                let tie = pick(self.random, &[0.0, 0.0, 0.3, 1.0]);
                 Clause::Best { of: self.clauses(depth, 1, 4), tie }
             }
             7 if depth > 0 => Clause::Constant(self.clause(depth - 1).into()),
             8 if depth > 0 => {
                 let (positive, negative) = (self.clause(depth - 1), self.clause(depth - 1));
-                let less = *pick(self.random, &[0.0, 0.2, 1.0, 3.0]);
+                let less = pick(self.random, &[0.0, 0.2, 1.0, 3.0]);
                 Clause::Boosting { positive: positive.into(), negative: negative.into(), less }
             }
             _ => self.leaf(),
         };
         match (self.random.below(8), &clause) {
             (_, Clause::Nothing) | (1.., _) => clause,
-            _ => Clause::Boosted(clause.into(), *pick(self.random, &[0.5, 2.0, 3.7, 10.0, 0.0])),
+            _ => Clause::Boosted(clause.into(), pick(self.random, &[0.5, 2.0, 3.7, 10.0, 0.0])),
         }
     }
 
@@ -71,7 +73,8 @@ impl Queries<'_> {
     }
 
     fn least(&mut self) -> String {
-        pick(self.random, &["1", "2", "-1", "50%", "-40%", "75%", "1<50%", "2<-1 4<75%", "0", "3"]).to_string()
+        pick(self.random, &["1", "2", "-1", "50%", "-40%", "75%", "1<50%", "2<-1 4<75%", "0", "3"])
+            .to_string()
     }
 
     fn text_field(&mut self) -> String {
@@ -81,7 +84,7 @@ impl Queries<'_> {
     fn fields(&mut self, of: &[&str]) -> Vec<(String, f64)> {
         let mut fields: Vec<(String, f64)> = Vec::new();
         for field in of.iter().take(1 + self.random.below(of.len() as u64) as usize) {
-            fields.push((field.to_string(), *pick(self.random, &[1.0, 1.0, 2.0, 0.5])));
+            fields.push((field.to_string(), pick(self.random, &[1.0, 1.0, 2.0, 0.5])));
         }
         fields
     }
@@ -113,7 +116,7 @@ impl Queries<'_> {
             Kind::Boolean => json!(one_in(self.random, 2)),
             Kind::Date => {
                 let date = date(self.random);
-                let length = *pick(self.random, &[4, 7, 10, 20]);
+                let length = pick(self.random, &[4, 7, 10, 20]);
                 json!(date.get(..length).unwrap_or(&date))
             }
         }
@@ -136,12 +139,14 @@ impl Queries<'_> {
                 Clause::Phrase { field, text, slop, zero_all }
             }
             9 | 10 => {
-                let field = if one_in(self.random, 3) { self.text_field() } else { self.attribute() };
+                let field =
+                    if one_in(self.random, 3) { self.text_field() } else { self.attribute() };
                 let value = self.value(&field);
                 Clause::Term { field, value }
             }
             11 => {
-                let field = if one_in(self.random, 4) { self.text_field() } else { self.attribute() };
+                let field =
+                    if one_in(self.random, 4) { self.text_field() } else { self.attribute() };
                 let values = (0..self.random.below(4)).map(|_| self.value(&field)).collect();
                 Clause::Terms { field, values }
             }
@@ -156,7 +161,8 @@ impl Queries<'_> {
             15..=17 => self.range(),
             18 => Clause::Prefix {
                 field: pick(self.random, &KEYWORD_FIELDS).to_string(),
-                prefix: pick(self.random, &["", "a", "ab", "b", "B", "x-", "red", "r", "q"]).to_string(),
+                prefix: pick(self.random, &["", "a", "ab", "b", "B", "x-", "red", "r", "q"])
+                    .to_string(),
             },
             19 => Clause::All,
             20 if one_in(self.random, 3) => Clause::Nothing,
@@ -197,24 +203,29 @@ impl Queries<'_> {
             return Clause::Match { field, text, and: false, least: None, zero_all: false };
         }
         let (field, text, and) = (self.text_field(), self.text(5), one_in(self.random, 4));
-        let least = (!and && text.contains(' ') && one_in(self.random, 3)).then(|| self.least_of_words());
+        let least =
+            (!and && text.contains(' ') && one_in(self.random, 3)).then(|| self.least_of_words());
         Clause::Match { field, text, and, least, zero_all: one_in(self.random, 8) }
     }
 
     /// Never more than two, which a text of several words has.
     fn least_of_words(&mut self) -> String {
-        pick(self.random, &["1", "2", "-1", "50%", "-40%", "75%", "1<50%", "2<-1 4<75%"]).to_string()
+        pick(self.random, &["1", "2", "-1", "50%", "-40%", "75%", "1<50%", "2<-1 4<75%"])
+            .to_string()
     }
 
     fn multi(&mut self) -> Clause {
-        let across = *pick(self.random, &[Across::Best, Across::Best, Across::Most, Across::Cross, Across::Phrase]);
+        let across = pick(
+            self.random,
+            &[Across::Best, Across::Best, Across::Most, Across::Cross, Across::Phrase],
+        );
         let fields = self.fields(if across == Across::Cross { &STANDARD } else { &TEXTS });
         let is_phrase = across == Across::Phrase;
         let text = if across == Across::Cross { self.words(4) } else { self.text(4) };
         let and = !is_phrase && one_in(self.random, 3);
         let has_least = !and && !is_phrase && text.contains(' ') && one_in(self.random, 3);
         let least = has_least.then(|| self.least_of_words());
-        let tie = one_in(self.random, 3).then(|| *pick(self.random, &[0.0, 0.3, 1.0]));
+        let tie = one_in(self.random, 3).then(|| pick(self.random, &[0.0, 0.3, 1.0]));
         let slop = if is_phrase { self.slop() } else { 0 };
         Clause::Multi { across, fields, text, and, least, tie, slop }
     }
@@ -240,7 +251,17 @@ impl Queries<'_> {
     }
 
     pub(crate) fn query_string(&mut self) -> Clause {
-        let across = *pick(self.random, &[Across::Best, Across::Best, Across::Best, Across::Most, Across::Cross, Across::Phrase]);
+        let across = pick(
+            self.random,
+            &[
+                Across::Best,
+                Across::Best,
+                Across::Best,
+                Across::Most,
+                Across::Cross,
+                Across::Phrase,
+            ],
+        );
         let fields = self.fields(&STANDARD);
         let and = one_in(self.random, 3);
         let depth = self.random.below(3) as u32;
@@ -254,7 +275,9 @@ impl Queries<'_> {
                 0 | 1 => self.field_part(),
                 2 => Part::Phrase(self.words(3), self.slop()),
                 3 => Part::Within(self.text_field(), self.words(3)),
-                4 => Part::Boosted(Part::Words(self.words(2)).into(), *pick(self.random, &[2.0, 0.5])),
+                4 => {
+                    Part::Boosted(Part::Words(self.words(2)).into(), pick(self.random, &[2.0, 0.5]))
+                }
                 _ => Part::Words(self.words(3)),
             };
         }
@@ -266,9 +289,9 @@ impl Queries<'_> {
                 2 => Part::Without(first.into(), self.part(depth - 1).into()),
                 _ => {
                     // One of them at least is no exclusion.
-                    let mut signed = vec![(*pick(self.random, &['+', ' ']), first)];
+                    let mut signed = vec![(pick(self.random, &['+', ' ']), first)];
                     for _ in 0..1 + self.random.below(2) {
-                        signed.push((*pick(self.random, &['+', ' ', '-']), self.part(depth - 1)));
+                        signed.push((pick(self.random, &['+', ' ', '-']), self.part(depth - 1)));
                     }
                     Part::Signed(signed)
                 }
@@ -283,10 +306,14 @@ impl Queries<'_> {
             0 => {
                 let field = self.attribute();
                 let clause = Clause::Exists(field.clone());
-                Part::Boosted(Part::Field(format!("_exists_:{field}"), clause).into(), *pick(self.random, &[1.0, 2.0]))
+                Part::Boosted(
+                    Part::Field(format!("_exists_:{field}"), clause).into(),
+                    pick(self.random, &[1.0, 2.0]),
+                )
             }
             1 => {
-                let (field, prefix) = ("tag".to_owned(), pick(self.random, &["a", "ab", "zz"]).to_string());
+                let (field, prefix) =
+                    ("tag".to_owned(), pick(self.random, &["a", "ab", "zz"]).to_string());
                 Part::Field(format!("tag:{prefix}*"), Clause::Prefix { field, prefix })
             }
             2 => {
@@ -295,7 +322,8 @@ impl Queries<'_> {
             }
             3 => {
                 let (field, year) = ("year".to_owned(), json!(year(self.random)));
-                let (sign, with) = *pick(self.random, &[(">", false), (">=", true), ("<", false), ("<=", true)]);
+                let (sign, with) =
+                    pick(self.random, &[(">", false), (">=", true), ("<", false), ("<=", true)]);
                 let bound = Some((with, year.clone()));
                 let (low, high) = if sign.starts_with('>') { (bound, None) } else { (None, bound) };
                 Part::Field(format!("year:{sign}{year}"), Clause::Range { field, low, high })
@@ -307,8 +335,8 @@ impl Queries<'_> {
             _ => {
                 let field = pick(self.random, &["year", "day"]).to_string();
                 let (from, to) = (self.value(&field), self.value(&field));
-                let (open, with_from) = *pick(self.random, &[('[', true), ('{', false)]);
-                let (close, with_to) = *pick(self.random, &[(']', true), ('}', false)]);
+                let (open, with_from) = pick(self.random, &[('[', true), ('{', false)]);
+                let (close, with_to) = pick(self.random, &[(']', true), ('}', false)]);
                 let shown = |value: &Value| match value.as_str() {
                     Some(text) => format!("\"{text}\""),
                     None => value.to_string(),
@@ -330,7 +358,7 @@ impl Queries<'_> {
     fn chain(&mut self, depth: u32) -> Chain {
         let count = 1 + self.random.below(4);
         let mut link = |_| {
-            let before = *pick(self.random, &[' ', ' ', '+', '|']);
+            let before = pick(self.random, &[' ', ' ', '+', '|']);
             let link = match self.random.below(6) {
                 0 if depth > 0 => Link::Inner(self.chain(depth - 1)),
                 1 => Link::Phrase(self.words(3), self.slop()),

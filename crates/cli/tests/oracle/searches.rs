@@ -50,7 +50,8 @@ impl Client {
     /// The status and the answer, or that there is none.
     pub(crate) fn send(&mut self, method: &str, path: &str, body: &str) -> Checked<(u16, Value)> {
         self.request = curl(method, path, body);
-        let answer = self.connection.as_mut().and_then(|connection| connection.ask(method, path, body));
+        let answer =
+            self.connection.as_mut().and_then(|connection| connection.ask(method, path, body));
         let Some((status, text)) = answer else {
             return Err(self.failure("no answer", "an answer", "the connection was closed"));
         };
@@ -74,7 +75,12 @@ impl Client {
     }
 
     /// Fails unless these are the same.
-    pub(crate) fn same<T: PartialEq + std::fmt::Debug>(&self, what: &str, want: &T, got: &T) -> Checked {
+    pub(crate) fn same<T: PartialEq + std::fmt::Debug>(
+        &self,
+        what: &str,
+        want: &T,
+        got: &T,
+    ) -> Checked {
         match want == got {
             true => Ok(()),
             false => Err(self.failure(what, &format!("{want:?}"), &format!("{got:?}"))),
@@ -92,7 +98,10 @@ fn curl(method: &str, path: &str, body: &str) -> String {
         String::new()
     } else {
         let json = if body.contains('\n') { "x-ndjson" } else { "json" };
-        format!(" -H 'content-type: application/{json}' --data-binary $'{}'", body.replace('\\', "\\\\").replace('\'', "\\'").replace('\n', "\\n"))
+        format!(
+            " -H 'content-type: application/{json}' --data-binary $'{}'",
+            body.replace('\\', "\\\\").replace('\'', "\\'").replace('\n', "\\n")
+        )
     };
     format!("curl -s -X {method} 'localhost:9200{path}'{body}")
 }
@@ -115,7 +124,8 @@ pub(crate) fn order(client: &mut Client) -> Checked<HashMap<String, u64>> {
 
 /// Searches for all hits of a query, which must be those of the model, in order and with its scores.
 pub(crate) fn all(client: &mut Client, world: &World, clause: &Clause) -> Checked<Vec<Hit>> {
-    let body = json!({"query": clause.json(), "size": ALL, "track_total_hits": true, "_source": false});
+    let body =
+        json!({"query": clause.json(), "size": ALL, "track_total_hits": true, "_source": false});
     let answer = client.search(&body).map_err(|failure| with(failure, clause))?;
     check(client, world, clause, &answer).map_err(|failure| with(failure, clause))
 }
@@ -125,13 +135,22 @@ pub(crate) fn with(failure: Failure, clause: &Clause) -> Failure {
 }
 
 /// Compares an answer to a search for all hits in their usual order.
-pub(crate) fn check(client: &Client, world: &World, clause: &Clause, answer: &Value) -> Checked<Vec<Hit>> {
+pub(crate) fn check(
+    client: &Client,
+    world: &World,
+    clause: &Clause,
+    answer: &Value,
+) -> Checked<Vec<Hit>> {
     let want = world.matches(clause);
     let hits = hits(answer);
     ids(client, &want.keys().copied().collect(), &hits)?;
     let total = json!({"value": want.len(), "relation": "eq"});
     client.same("total", &total, &answer["hits"]["total"])?;
-    client.same("max_score", &hits.first().and_then(|hit| hit.score), &answer["hits"]["max_score"].as_f64())?;
+    client.same(
+        "max_score",
+        &hits.first().and_then(|hit| hit.score),
+        &answer["hits"]["max_score"].as_f64(),
+    )?;
     let reach = world.reach(clause);
     let exact = |hit: &Hit| want[hit.id.as_str()];
     for hit in &hits {
@@ -146,7 +165,8 @@ pub(crate) fn check(client: &Client, world: &World, clause: &Clause, answer: &Va
     }
     for pair in hits.windows(2) {
         let [first, second] = [&pair[0], &pair[1]];
-        let reversed = exact(second) - exact(first) > reach.of(exact(first)) + reach.of(exact(second));
+        let reversed =
+            exact(second) - exact(first) > reach.of(exact(first)) + reach.of(exact(second));
         if first.score < second.score || reversed {
             let shown = format!("{} before {}", first.id, second.id);
             return Err(client.failure("order", "scores that do not grow", &shown));
@@ -159,19 +179,31 @@ pub(crate) fn check(client: &Client, world: &World, clause: &Clause, answer: &Va
 pub(crate) fn ids(client: &Client, want: &BTreeSet<&str>, hits: &[Hit]) -> Checked {
     let got: BTreeSet<&str> = hits.iter().map(|hit| hit.id.as_str()).collect();
     let show = |of: Vec<&&str>| format!("{} ids: {:?}", of.len(), &of[..of.len().min(12)]);
-    let (missing, more) = (want.difference(&got).collect::<Vec<_>>(), got.difference(want).collect::<Vec<_>>());
+    let (missing, more) =
+        (want.difference(&got).collect::<Vec<_>>(), got.difference(want).collect::<Vec<_>>());
     let what = match (missing.is_empty(), more.is_empty()) {
         (true, true) => return client.same("hits that are there twice", &got.len(), &hits.len()),
         (true, false) => "hits that do not match",
         (false, true) => "hits are missing",
         (false, false) => "other hits",
     };
-    let said = format!("{} hits; missing are {}, not expected are {}", hits.len(), show(missing), show(more));
+    let said = format!(
+        "{} hits; missing are {}, not expected are {}",
+        hits.len(),
+        show(missing),
+        show(more)
+    );
     Err(client.failure(what, &format!("{} hits", want.len()), &said))
 }
 
 /// Hits with the same score stand in the order of documents.
-pub(crate) fn ties(client: &Client, world: &World, clause: &Clause, hits: &[Hit], numbers: &HashMap<String, u64>) -> Checked {
+pub(crate) fn ties(
+    client: &Client,
+    world: &World,
+    clause: &Clause,
+    hits: &[Hit],
+    numbers: &HashMap<String, u64>,
+) -> Checked {
     let exact = |hit: &Hit| world.score(clause, &world.docs[&hit.id]);
     for pair in hits.windows(2) {
         if exact(&pair[0]) == exact(&pair[1]) && numbers[&pair[0].id] > numbers[&pair[1].id] {
@@ -187,7 +219,8 @@ pub(crate) fn pages(client: &mut Client, clause: &Clause, all: &[Hit], size: usi
     for from in (0..all.len().min(4 * size) + 1).step_by(size) {
         let body = json!({"query": clause.json(), "from": from, "size": size, "_source": false});
         let answer = client.search(&body)?;
-        let got: Vec<(String, Option<f64>)> = hits(&answer).into_iter().map(|hit| (hit.id, hit.score)).collect();
+        let got: Vec<(String, Option<f64>)> =
+            hits(&answer).into_iter().map(|hit| (hit.id, hit.score)).collect();
         let page = all.iter().skip(from).take(size);
         let want: Vec<_> = page.map(|hit| (hit.id.clone(), hit.score)).collect();
         client.same("a page", &want, &got).map_err(|failure| with(failure, clause))?;
@@ -197,10 +230,14 @@ pub(crate) fn pages(client: &mut Client, clause: &Clause, all: &[Hit], size: usi
 
 /// With `min_score`, hits whose shown scores are at least that.
 pub(crate) fn min_score(client: &mut Client, clause: &Clause, all: &[Hit], least: f64) -> Checked {
-    let body = json!({"query": clause.json(), "size": ALL, "min_score": least, "track_total_hits": true});
+    let body =
+        json!({"query": clause.json(), "size": ALL, "min_score": least, "track_total_hits": true});
     let answer = client.search(&body)?;
-    let want: Vec<&str> =
-        all.iter().filter(|hit| hit.score.is_some_and(|score| score >= least)).map(|hit| hit.id.as_str()).collect();
+    let want: Vec<&str> = all
+        .iter()
+        .filter(|hit| hit.score.is_some_and(|score| score >= least))
+        .map(|hit| hit.id.as_str())
+        .collect();
     let found = hits(&answer);
     let got: Vec<&str> = found.iter().map(|hit| hit.id.as_str()).collect();
     client.same("min_score", &want, &got)?;
@@ -216,7 +253,8 @@ pub(crate) fn together(client: &mut Client, world: &World, clauses: &[Clause]) -
     let body: String = clauses.iter().map(line).collect();
     let (status, answer) = client.send("POST", &format!("/{INDEX}/_msearch"), &body)?;
     client.same("status of _msearch", &200, &status)?;
-    for (clause, answer) in clauses.iter().zip(answer["responses"].as_array().into_iter().flatten()) {
+    for (clause, answer) in clauses.iter().zip(answer["responses"].as_array().into_iter().flatten())
+    {
         check(client, world, clause, answer)?;
     }
     let [query, filter, ..] = clauses else { return Ok(()) };
@@ -228,8 +266,11 @@ pub(crate) fn together(client: &mut Client, world: &World, clauses: &[Clause]) -
 }
 
 pub(crate) fn count(client: &mut Client, clause: &Clause, all: &[Hit]) -> Checked {
-    let answer = client.ok("POST", &format!("/{INDEX}/_count"), &json!({"query": clause.json()}))?;
-    client.same("count", &json!(all.len()), &answer["count"]).map_err(|failure| with(failure, clause))
+    let answer =
+        client.ok("POST", &format!("/{INDEX}/_count"), &json!({"query": clause.json()}))?;
+    client
+        .same("count", &json!(all.len()), &answer["count"])
+        .map_err(|failure| with(failure, clause))
 }
 
 /// Hits explain their scores, and so does `_explain`, also for a document that is no hit.
@@ -245,12 +286,16 @@ pub(crate) fn explained(client: &mut Client, clause: &Clause, all: &[Hit], id: &
         adds_up(client, explanation, hit.score).map_err(|failure| with(failure, clause))?;
     }
     let hit = all.iter().find(|hit| hit.id == id);
-    let (status, answer) =
-        client.send("POST", &format!("/{INDEX}/_explain/{id}"), &json!({"query": clause.json()}).to_string())?;
+    let (status, answer) = client.send(
+        "POST",
+        &format!("/{INDEX}/_explain/{id}"),
+        &json!({"query": clause.json()}).to_string(),
+    )?;
     client.same("status of _explain", &200, &status)?;
     client.same("_explain", &json!(hit.is_some()), &answer["matched"])?;
     match hit {
-        Some(hit) => adds_up(client, &answer["explanation"], hit.score).map_err(|failure| with(failure, clause)),
+        Some(hit) => adds_up(client, &answer["explanation"], hit.score)
+            .map_err(|failure| with(failure, clause)),
         None => Ok(()),
     }
 }
@@ -269,7 +314,8 @@ fn adds_up(client: &Client, explanation: &Value, score: Option<f64>) -> Checked 
         } else if description.starts_with("max of") {
             most
         } else if let Some(tie) = description.strip_prefix("max plus ") {
-            let tie: f64 = tie.split(' ').next().and_then(|tie| tie.parse().ok()).unwrap_or(f64::NAN);
+            let tie: f64 =
+                tie.split(' ').next().and_then(|tie| tie.parse().ok()).unwrap_or(f64::NAN);
             most + tie * (sum - most)
         } else {
             continue;

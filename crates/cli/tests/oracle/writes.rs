@@ -54,7 +54,11 @@ impl Act {
     }
 
     fn outcome(&self, before: Option<&Value>) -> Outcome {
-        let of = |status, result, after: Option<&Value>| Outcome { status, result, after: after.cloned() };
+        let of = |status, result, after: Option<&Value>| Outcome {
+            status,
+            result,
+            after: after.cloned(),
+        };
         match (self, before) {
             (Act::Index(source) | Act::Create(source), None) => of(201, "created", Some(source)),
             (Act::Index(source), Some(_)) => of(200, "updated", Some(source)),
@@ -151,7 +155,8 @@ impl Request {
         match self.acts.as_slice() {
             [(id, act)] if !self.is_bulk => {
                 let (method, kind) = act.route();
-                let body = if matches!(act, Act::Delete) { String::new() } else { act.body().to_string() };
+                let body =
+                    if matches!(act, Act::Delete) { String::new() } else { act.body().to_string() };
                 (method, format!("/{INDEX}/{kind}/{id}"), body)
             }
             acts => {
@@ -180,10 +185,15 @@ impl Request {
                 true => &answer["items"][number][act.name()],
                 false => &answer,
             };
-            let got_status = if self.is_bulk { got["status"].as_u64() } else { Some(u64::from(status)) };
+            let got_status =
+                if self.is_bulk { got["status"].as_u64() } else { Some(u64::from(status)) };
             let what = format!("status of {}", act.name());
             client.same(&what, &Some(u64::from(outcome.status)), &got_status)?;
-            client.same(&format!("result of {}", act.name()), &outcome.result, &got["result"].as_str().unwrap_or_default())?;
+            client.same(
+                &format!("result of {}", act.name()),
+                &outcome.result,
+                &got["result"].as_str().unwrap_or_default(),
+            )?;
             match outcome.after {
                 Some(after) => sources.insert(id, after),
                 None => sources.remove(&id),
@@ -198,7 +208,9 @@ impl Request {
         let mut stream = TcpStream::connect(address).ok()?;
         stream.set_nodelay(true).ok()?;
         let length = body.len();
-        let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n");
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n"
+        );
         stream.write_all(&[head.as_bytes(), body.as_bytes()].concat()).ok()?;
         Some(stream)
     }
@@ -212,7 +224,11 @@ impl Request {
             let found = (status == 200).then(|| answer["_source"].clone());
             if found != before && found != after {
                 let want = format!("{before:?} or {after:?}");
-                return Err(client.failure("a document after a kill", &want, &format!("{found:?}")));
+                return Err(client.failure(
+                    "a document after a kill",
+                    &want,
+                    &format!("{found:?}"),
+                ));
             }
             match found {
                 Some(found) => sources.insert(id, found),
@@ -224,7 +240,12 @@ impl Request {
 }
 
 /// A write that wants a document to be as it was read: done if it is, and a conflict if it is not.
-pub(crate) fn conditional(client: &mut Client, sources: &mut Sources, random: &mut Random, ids: u64) -> Checked {
+pub(crate) fn conditional(
+    client: &mut Client,
+    sources: &mut Sources,
+    random: &mut Random,
+    ids: u64,
+) -> Checked {
     let id = id(random, ids);
     let (status, answer) = client.send("GET", &format!("/{INDEX}/_doc/{id}"), "")?;
     let known = sources.get(&id).cloned();
@@ -249,7 +270,12 @@ pub(crate) fn conditional(client: &mut Client, sources: &mut Sources, random: &m
 }
 
 /// Deletes what a query finds, which must be what the model finds.
-pub(crate) fn delete_by_query(client: &mut Client, sources: &mut Sources, random: &mut Random, ids: u64) -> Checked {
+pub(crate) fn delete_by_query(
+    client: &mut Client,
+    sources: &mut Sources,
+    random: &mut Random,
+    ids: u64,
+) -> Checked {
     client.ok("POST", &format!("/{INDEX}/_refresh"), &Value::Null)?;
     let world = World::new(sources);
     // One that leaves most of them.
@@ -266,8 +292,12 @@ pub(crate) fn delete_by_query(client: &mut Client, sources: &mut Sources, random
         sources.remove(id);
     });
     let of_query = |failure| crate::searches::with(failure, &query);
-    client.same("total of _delete_by_query", &json!(matches.len()), &answer["total"]).map_err(of_query)?;
-    client.same("deleted by _delete_by_query", &json!(matches.len()), &answer["deleted"]).map_err(of_query)
+    client
+        .same("total of _delete_by_query", &json!(matches.len()), &answer["total"])
+        .map_err(of_query)?;
+    client
+        .same("deleted by _delete_by_query", &json!(matches.len()), &answer["deleted"])
+        .map_err(of_query)
 }
 
 /// Every document that there may be is as the model has it.
@@ -289,5 +319,7 @@ pub(crate) fn read_again(client: &mut Client, ids: u64) -> Checked<Sources> {
     let names: Vec<String> = (0..ids).map(|number| format!("d{number}")).collect();
     let answer = client.ok("POST", &format!("/{INDEX}/_mget"), &json!({"ids": names}))?;
     let found = answer["docs"].as_array().into_iter().flatten().filter(|doc| doc["found"] == true);
-    Ok(found.map(|doc| (doc["_id"].as_str().unwrap_or_default().to_owned(), doc["_source"].clone())).collect())
+    Ok(found
+        .map(|doc| (doc["_id"].as_str().unwrap_or_default().to_owned(), doc["_source"].clone()))
+        .collect())
 }
