@@ -40,7 +40,7 @@ impl Act {
                 let mut doc = json!({});
                 for _ in 0..random.below(3) {
                     let field = pick(random, &PARTS);
-                    doc[*field] = value(random, field);
+                    doc[field] = value(random, field);
                 }
                 if one_in(random, 3) {
                     doc["meta"] = value(random, "meta");
