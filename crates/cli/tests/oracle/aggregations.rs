@@ -1,14 +1,13 @@
 //! Aggregations and sorted pages, compared with the model.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
 use crate::clause::Clause;
 use crate::documents::{Doc, Kind, kind, one_in, pick};
 use crate::model::World;
-use crate::searches::{Checked, Client, Failure, Hit, INDEX, hits, ids};
+use crate::searches::{self, Checked, Client, Failure, Hit, INDEX, hits, ids};
 use crate::support::kill::Random;
 
 const FIELDS: [&str; 8] =
@@ -178,12 +177,11 @@ enum Key {
     Field { name: &'static str, descending: bool, first: bool },
 }
 
-/// All hits page by page, in a random order, as the index was when the search began: what `meanwhile` writes is not seen.
+/// All hits page by page, in a random order, as the index was when the search began: what `meanwhile` writes is not seen in a point in time, and is written only if there is one.
 pub(crate) fn sorted(
     client: &mut Client,
     world: &World,
     clause: &Clause,
-    numbers: &HashMap<String, u64>,
     random: &mut Random,
     meanwhile: impl FnOnce(&mut Client) -> Checked,
 ) -> Checked {
@@ -202,10 +200,12 @@ pub(crate) fn sorted(
     let size = 1 + random.below(world.docs.len() as u64 / 2 + 3);
     let mut body = json!({"query": clause.json(), "size": size, "sort": sort, "_source": false, "track_total_hits": true});
     let mut path = format!("/{INDEX}/_search");
+    let mut numbers = searches::order(client)?;
     if frozen {
         let opened = client.ok("POST", &format!("/{INDEX}/_pit?keep_alive=5m"), &Value::Null)?;
         body["pit"] = json!({"id": opened["id"], "keep_alive": "5m"});
         path = "/_search".into();
+        numbers = searches::frozen_order(client, &opened["id"])?;
         meanwhile(client)?;
     }
     let want = world.matches(clause);
@@ -231,6 +231,10 @@ pub(crate) fn sorted(
     }
     ids(client, &want.keys().copied().collect(), &found)
         .map_err(|failure| named(failure, "pages"))?;
+    // A merge in the background may have changed the order of documents.
+    if !frozen && searches::order(client)? != numbers {
+        return Ok(());
+    }
     let reach = world.reach(clause);
     for pair in found.windows(2) {
         let [a, b] = [&pair[0], &pair[1]];

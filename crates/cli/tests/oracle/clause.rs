@@ -4,6 +4,9 @@ use serde_json::{Map, Value, json};
 
 use crate::lines::Line;
 
+/// A boost at which the scores of other clauses lose digits, if it counts.
+pub(crate) const LARGE: f64 = 1e6;
+
 /// The types of `multi_match`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Across {
@@ -371,7 +374,7 @@ impl Clause {
                 format!("boosting({}, {})", positive.shape(), negative.shape())
             }
             Clause::Boosted(of, boost) => {
-                format!("{}^{}", of.shape(), if *boost > 1e5 { "large" } else { "boost" })
+                format!("{}^{}", of.shape(), if *boost >= LARGE { "large" } else { "boost" })
             }
             Clause::Line(line) => line.shape(),
             _ => {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
-use crate::clause::{Across, Clause};
+use crate::clause::{Across, Clause, LARGE};
 use crate::documents::{Doc, Kind, TEXTS, TextField, kind, span, terms};
 
 /// All documents that can be searched, with what scores need to know of them together.
@@ -30,7 +30,7 @@ struct Field {
 /// Inside a query a score is a whole number of units; together, the most that all clauses can add is at least 2^30 of them. The contribution of a term is rounded up to a unit, that of a condition down, and what is multiplied before is in single precision; a tie breaker is a multiple of 2^-16.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reach {
-    /// The most that all clauses can add, those apart that match nothing.
+    /// The most that all clauses can add, those with a large boost apart that match nothing.
     sum: f64,
     leaves: f64,
     ties: f64,
@@ -251,9 +251,6 @@ impl World {
 
     /// How exact scores of a query are.
     pub(crate) fn reach(&self, clause: &Clause) -> Reach {
-        if !self.docs.values().any(|doc| self.score(clause, doc).is_some()) {
-            return Reach::default();
-        }
         let all =
             |of: &[Clause]| of.iter().map(|of| self.reach(of)).fold(Reach::default(), Reach::add);
         let of_text = |field: &str, text: &str| {
@@ -288,6 +285,10 @@ impl World {
                 positive.add(positive.times(*less))
             }
             Clause::Line(line) => self.reach(&line.meaning()),
+            // What matches nothing must not make others less exact, however large its boost is.
+            Clause::Boosted(of, boost) if *boost >= LARGE && self.matches(of).is_empty() => {
+                Reach::default()
+            }
             Clause::Boosted(of, boost) => self.reach(of).times(*boost),
             _ => Reach::leaf(1.0),
         }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::clause::{Across, Clause};
+use crate::clause::{Across, Clause, LARGE};
 use crate::documents::{
     ABSENT, KEYWORDS, Kind, date, kind, one_in, pick, price, word, words, year,
 };
@@ -45,14 +45,14 @@ impl Queries<'_> {
             7 if depth > 0 => Clause::Constant(self.clause(depth - 1).into()),
             8 if depth > 0 => {
                 let (positive, negative) = (self.clause(depth - 1), self.clause(depth - 1));
-                let less = pick(self.random, &[0.0, 0.2, 1.0, 3.0]);
+                let less = pick(self.random, &[0.0, 0.25, 1.0, 3.0]);
                 Clause::Boosting { positive: positive.into(), negative: negative.into(), less }
             }
             _ => self.leaf(),
         };
         match (self.random.below(8), &clause) {
             (_, Clause::Nothing) | (1.., _) => clause,
-            _ => Clause::Boosted(clause.into(), pick(self.random, &[0.5, 2.0, 3.7, 10.0, 0.0])),
+            _ => Clause::Boosted(clause.into(), pick(self.random, &[0.5, 2.0, 3.5, 10.0, 0.0])),
         }
     }
 
@@ -188,7 +188,7 @@ impl Queries<'_> {
                 Clause::Match { field: self.text_field(), text, and: false, least, zero_all: false }
             }
         };
-        Clause::Boosted(absent.into(), 1e6)
+        Clause::Boosted(absent.into(), LARGE)
     }
 
     fn slop(&mut self) -> u32 {

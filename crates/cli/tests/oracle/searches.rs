@@ -47,6 +47,11 @@ impl Client {
         Client { connection: Connection::open(address), request: String::new() }
     }
 
+    /// Closes the connection.
+    pub(crate) fn close(&mut self) {
+        self.connection = None;
+    }
+
     /// The status and the answer, or that there is none.
     pub(crate) fn send(&mut self, method: &str, path: &str, body: &str) -> Checked<(u16, Value)> {
         self.request = curl(method, path, body);
@@ -117,9 +122,26 @@ pub(crate) fn hits(answer: &Value) -> Vec<Hit> {
 
 /// The number of each document in the order of documents.
 pub(crate) fn order(client: &mut Client) -> Checked<HashMap<String, u64>> {
-    let answer = client.search(&json!({"sort": ["_doc"], "size": ALL, "_source": false}))?;
-    let number = |hit: Hit| (hit.id, hit.sort.first().and_then(Value::as_u64).unwrap_or_default());
-    Ok(hits(&answer).into_iter().map(number).collect())
+    order_of(client, &format!("/{INDEX}/_search"), &json!({"sort": ["_doc"]}))
+}
+
+/// The same in a point in time.
+pub(crate) fn frozen_order(client: &mut Client, id: &Value) -> Checked<HashMap<String, u64>> {
+    order_of(client, "/_search", &json!({"sort": ["_shard_doc"], "pit": {"id": id}}))
+}
+
+fn order_of(client: &mut Client, path: &str, body: &Value) -> Checked<HashMap<String, u64>> {
+    let mut body = body.clone();
+    (body["size"], body["_source"]) = (json!(ALL), json!(false));
+    let found = hits(&client.ok("POST", path, &body)?);
+    let mut numbers = HashMap::new();
+    for hit in found {
+        let Some(number) = hit.sort.first().and_then(Value::as_u64) else {
+            return Err(client.failure("values of sort", "the number of the document", "none"));
+        };
+        numbers.insert(hit.id, number);
+    }
+    Ok(numbers)
 }
 
 /// Searches for all hits of a query, which must be those of the model, in order and with its scores.
@@ -283,7 +305,10 @@ pub(crate) fn explained(client: &mut Client, clause: &Clause, all: &[Hit], id: &
     }
     for hit in all.iter().take(20) {
         let explanation = explanations.get(hit.id.as_str()).copied().unwrap_or(&Value::Null);
-        adds_up(client, explanation, hit.score).map_err(|failure| with(failure, clause))?;
+        let value = explanation["value"].as_f64();
+        let is_its = client.same("value of an explanation", &hit.score, &value);
+        let checked = is_its.and_then(|()| adds_up(client, explanation));
+        checked.map_err(|failure| with(failure, clause))?;
     }
     let hit = all.iter().find(|hit| hit.id == id);
     let (status, answer) = client.send(
@@ -294,15 +319,22 @@ pub(crate) fn explained(client: &mut Client, clause: &Clause, all: &[Hit], id: &
     client.same("status of _explain", &200, &status)?;
     client.same("_explain", &json!(hit.is_some()), &answer["matched"])?;
     match hit {
-        Some(hit) => adds_up(client, &answer["explanation"], hit.score)
-            .map_err(|failure| with(failure, clause)),
+        Some(hit) => {
+            let explanation = &answer["explanation"];
+            let value = explanation["value"].as_f64().unwrap_or(f64::NAN);
+            let score = hit.score.unwrap_or(f64::NAN);
+            // It comes of a search of its own, in which a unit may be another.
+            let is_near = (value - score).abs() <= score.abs() * 1e-6;
+            let is_its = client.same("value of _explain is the score", &true, &is_near);
+            let checked = is_its.and_then(|()| adds_up(client, explanation));
+            checked.map_err(|failure| with(failure, clause))
+        }
         None => Ok(()),
     }
 }
 
-/// An explanation is of this score, and its parts make up the whole, as do theirs.
-fn adds_up(client: &Client, explanation: &Value, score: Option<f64>) -> Checked {
-    client.same("value of an explanation", &score, &explanation["value"].as_f64())?;
+/// The parts of an explanation make up the whole, as do theirs.
+fn adds_up(client: &Client, explanation: &Value) -> Checked {
     let mut left = vec![explanation];
     while let Some(part) = left.pop() {
         let description = part["description"].as_str().unwrap_or_default();
