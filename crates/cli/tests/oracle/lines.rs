@@ -364,3 +364,23 @@ impl Chain {
         self.0.iter().enumerate().map(link).collect()
     }
 }
+
+#[test]
+fn lines_are_read_from_left_to_right() {
+    let word = |word: &str| Link::Word(word.into());
+    let links =
+        vec![(' ', false, word("apple")), ('+', false, word("pie")), ('|', true, word("moon"))];
+    let (syntax, fields) = (Syntax::Simple(Chain(links)), vec![("title".to_owned(), 1.0)]);
+    let line = Line { syntax, fields, and: false };
+    assert_eq!(line.json()["query"], "apple + pie | -moon");
+    let shape = "bool(should bool(must multi_match[most_fields]), bool(should match_all; must_not multi_match[most_fields]))";
+    assert_eq!(line.meaning().shape(), shape);
+    let words = |text: &str| Part::Words(text.into());
+    let signed = vec![
+        ('+', words("red")),
+        (' ', Part::Boosted(words("a b").into(), 2.0)),
+        ('-', words("x")),
+    ];
+    let full = Line { syntax: Syntax::Full(Part::Signed(signed), Across::Best), ..line };
+    assert_eq!(full.json()["query"], "+(red) (a b)^2 -(x)");
+}

@@ -220,7 +220,7 @@ impl Run {
                 6 => aggregations::sorted(client, &world, &clause, &mut random, |_| Ok(())),
                 _ => continue,
             };
-            let checked = checked.map_err(|failure| match failure.what.contains("explanation") {
+            let checked = checked.map_err(|failure| match failure.what.contains("expla") {
                 true => self.smallest_explained(&world, failure),
                 false => failure,
             });
