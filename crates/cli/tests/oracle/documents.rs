@@ -290,9 +290,12 @@ impl Doc {
         doc
     }
 
+    /// Whether a field exists: it has a value, or a text field a term, or its sub-field a value.
     pub(crate) fn has(&self, field: &str) -> bool {
-        self.texts.contains_key(field)
-            || self.keywords.contains_key(field)
+        let has_terms = self.texts.get(field).is_some_and(|text| text.length > 0);
+        let inner = format!("{field}.keyword");
+        has_terms
+            || [field, &inner].into_iter().any(|name| self.keywords.contains_key(name))
             || self.numbers.contains_key(field)
     }
 }

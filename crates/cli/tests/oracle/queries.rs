@@ -45,14 +45,14 @@ impl Queries<'_> {
             7 if depth > 0 => Clause::Constant(self.clause(depth - 1).into()),
             8 if depth > 0 => {
                 let (positive, negative) = (self.clause(depth - 1), self.clause(depth - 1));
-                let less = pick(self.random, &[0.0, 0.25, 1.0, 3.0]);
+                let less = pick(self.random, &[0.0, 0.5, 1.0, 2.0]);
                 Clause::Boosting { positive: positive.into(), negative: negative.into(), less }
             }
             _ => self.leaf(),
         };
         match (self.random.below(8), &clause) {
             (_, Clause::Nothing) | (1.., _) => clause,
-            _ => Clause::Boosted(clause.into(), pick(self.random, &[0.5, 2.0, 3.5, 10.0, 0.0])),
+            _ => Clause::Boosted(clause.into(), pick(self.random, &[0.5, 2.0, 3.5, 0.0])),
         }
     }
 
