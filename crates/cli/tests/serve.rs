@@ -72,7 +72,7 @@ fn what_was_acknowledged_survives_a_kill() {
         server = Server::start(data.path());
         let (status, count) = server.ask("GET", "/a/_count", "").unwrap();
         let documents = (round + 1) * 10;
-        let counted: serde_json::Value = serde_json::from_str(&count).unwrap();
+        let counted: Value = serde_json::from_str(&count).unwrap();
         assert!(status == 200 && counted["count"] == documents, "{count}");
         let query =
             format!(r#"{{"query": {{"range": {{"field{round}": {{"gte": 5}}}}}}, "size": 0}}"#);
