@@ -305,7 +305,10 @@ mod tests {
 
     fn asked(body: &str, limits: &DoorLimits) -> Result<ClusterRequest, Refused> {
         let asked: Asked = serde_json::from_str(body).map_err(bad)?;
-        asked.request(false, limits)
+        let folder = tempfile::tempdir().unwrap();
+        let index = warpseek::Index::create(folder.path().join("index")).unwrap();
+        let settings = Searcher::without_documents(&index.manifest().unwrap()).unwrap();
+        asked.request(&settings, limits)
     }
 
     #[test]

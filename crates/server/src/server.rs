@@ -86,8 +86,9 @@ impl Server {
         let device = match config.device {
             Device::Cpu => DeviceChoice::Cpu,
             Device::Cuda => {
-                // Whether there is one at all is better known now than with the first search.
+                // Whether there is one that can be used at all is better known now than with the first search.
                 Gpu::open(0, None)
+                    .and_then(|gpu| gpu.compiler_version())
                     .map_err(|error| ServeError::Setup(format!("device cuda: {error}")))?;
                 DeviceChoice::Auto
             }
