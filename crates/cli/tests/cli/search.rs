@@ -86,7 +86,7 @@ fn an_explanation_adds_up() {
 }
 
 /// The units of a part of a score, which are those of its own parts by what it says.
-fn units(part: &serde_json::Value) -> u64 {
+fn units(part: &Value) -> u64 {
     let parts: Vec<u64> = part["parts"].as_array().unwrap().iter().map(units).collect();
     let own = part["units"].as_u64().unwrap();
     if part["description"] == "sum of:" {
