@@ -28,11 +28,9 @@ impl Mapping {
         let Some(path) = &self.static_field else { return Ok(()) };
         match self.fields.get(path) {
             None | Some(Field::Stored(_)) => Ok(()),
-            Some(Field::Attribute { kind, .. })
-                if matches!(kind, AttributeKind::Integer | AttributeKind::Float) =>
-            {
-                Ok(())
-            }
+            Some(Field::Attribute {
+                kind: AttributeKind::Integer | AttributeKind::Float, ..
+            }) => Ok(()),
             Some(field) => {
                 let kind = field.type_name().unwrap_or("object");
                 Err(refused(
