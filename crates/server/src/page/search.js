@@ -156,6 +156,7 @@ async function search() {
     // Counts may take longer than hits, which neither wait for them nor share the cores with them.
     if (!isOfNgrams(index)) facets.show(await facets.counted(index, what.words, chosen, mine.signal), chosen, search);
     byId("facets").removeAttribute("aria-busy");
+    byId("facets").classList.remove("stale");
   } catch (error) {
     if (isAborted(error)) return;
     clearTimeout(late);
@@ -228,8 +229,10 @@ function forget(text) {
   why.show();
 }
 
+/** The same, when no answer comes. Filters stay to be chosen from, and are marked, since their counts are of another query. */
 function clear(text) {
   for (const place of ["hits", "facets"]) byId(place).removeAttribute("aria-busy");
+  byId("facets").classList.add("stale");
   forget(text);
 }
 

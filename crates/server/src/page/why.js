@@ -4,6 +4,9 @@ import { isOfNgrams } from "./ask.js";
 import { byId, el } from "./dom.js";
 import { plural } from "./format.js";
 
+/** What means something in the syntax. */
+const SIGNS = /[-+":()^*~<>=[\]{}\\]/;
+
 /** Says what is known. `without` are ways out: functions that search without filters, or without the syntax. */
 export function show(what, answer, without) {
   byId("why").replaceChildren(...(answer ? reasons(what, answer, without) : []));
@@ -21,12 +24,13 @@ function reasons(what, answer, without) {
   }
   if (answer.matches !== 0) return lines;
   const isFiltered = what.filter !== undefined;
+  const hasSigns = what.words.syntax && SIGNS.test(what.text);
   if (what.of.documents === 0) say("The index has no documents.");
-  else if (what.words.syntax && lines.length === 0 && !isFiltered) say("No document meets all that the query wants: words with + but not with -, phrases as they stand, and conditions.");
+  else if (hasSigns && lines.length === 0 && !isFiltered) say("No document meets all that the query wants: words with + but not with -, phrases as they stand, and conditions.");
   else if (what.hasText && lines.length === 0 && !isFiltered) say("The query has no word to search for: signs alone, or words that the index leaves out, such as “the”.");
   if (isFiltered) say("Filters are in use.");
   const way = (label, go) => el("button", { type: "button", class: "quiet", onclick: go }, label);
-  const ways = [isFiltered && way("Search without filters", without.filters), what.words.syntax && way("Search for the words alone", without.syntax)].filter(Boolean);
+  const ways = [isFiltered && way("Search without filters", without.filters), hasSigns && way("Search for the words alone", without.syntax)].filter(Boolean);
   if (ways.length > 0) lines.push(el("p", { class: "ways" }, ways));
   return lines;
 }

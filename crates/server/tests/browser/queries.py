@@ -101,6 +101,7 @@ def a_query_that_is_not_at_its_end_is_said(url):
     box.send_keys("title:")
     wait("what is missing", lambda: "is missing here (character 7 of the query)" in one("#why").text)
     assert ids() == [] and count() == "" and box.get_attribute("aria-invalid") == "true"
+    assert float(script("return getComputedStyle(document.getElementById('facets')).opacity")) < 0.6
     assert not one("#tools").is_displayed() and not all_of("#problem .notice")
     picture("unread")
     box.clear()
@@ -114,7 +115,7 @@ def a_query_that_is_not_at_its_end_is_said(url):
 def a_search_without_hits_has_a_reason(url):
     go(url, "index=films&q=Zebras+okapi")
     wait("the words", lambda: one("#why").text.startswith("In no document: Zebras okapi"))
-    assert count() == "No matches"
+    assert count() == "No matches" and not all_of("#why button")
     picture("nothing")
     # Hits may lack words, too.
     typed("sweat zebras", *matches("1", "2", "3"))
