@@ -196,7 +196,7 @@ impl Collection {
         let old = manifest.schema.as_deref().map(Schema::config);
         let schema = mapping.schema(old);
         // Everything that can be wrong with it is found before anything changes.
-        let schema = Schema::new(schema).map_err(|e| Failure::new(Kind::Mapper, e.to_string()))?;
+        let schema = Schema::new(schema).map_err(Error::from)?;
         let mapping = mapping.with_schema(schema.config());
         write_whole(path, &mapping.declared)?;
         let unchanged = old.is_some_and(|old| old == schema.config());

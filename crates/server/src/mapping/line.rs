@@ -4,7 +4,7 @@ use serde_json::{Map, Number, Value, json};
 use warpseek::{AttributeKind, MAX_KEYWORD_BYTES};
 
 use super::{Field, Layout, Mapping};
-use crate::error::{Failure, Kind};
+use crate::error::{Failure, Kind, brief};
 
 impl Mapping {
     /// The line of a document, with values converted to what their fields want.
@@ -47,6 +47,12 @@ impl Mapping {
         Ok(changed)
     }
 
+    fn failed(&self, path: &str, field: Option<&Field>, why: &str) -> Failure {
+        let kind = field.map_or("object", |field| self.type_of(path, field));
+        let reason = format!("failed to parse field [{path}] of type [{kind}]: {why}");
+        Failure::new(Kind::Document, reason)
+    }
+
     /// A date of a field that says how they are written, in milliseconds.
     fn date(&self, path: &str, value: &Value) -> Result<Option<Value>, Failure> {
         let formats = self.date_formats(path);
@@ -68,7 +74,7 @@ impl Mapping {
         match (there.next(), there.next()) {
             (None, _) => Ok(Value::Null),
             (Some(only), None) => Ok(self.value(path, only)?.unwrap_or_else(|| only.clone())),
-            _ => Err(failed(
+            _ => Err(self.failed(
                 path,
                 field,
                 "several values in a field of this type are not supported; map the field as [keyword], or with [index: false] if it need not be searched",
@@ -104,7 +110,7 @@ impl Mapping {
                 Err(Failure::new(Kind::Document, reason))
             }
             (Value::Object(_), field) => {
-                Err(failed(path, field, "found an object, expected a value"))
+                Err(self.failed(path, field, "found an object, expected a value"))
             }
             (value, Some(Field::Text { .. })) => Ok(match value {
                 Value::String(_) => None,
@@ -116,7 +122,15 @@ impl Mapping {
                 self.date(path, value)
             }
             (value, Some(Field::Attribute { kind, .. })) => {
-                scalar(*kind, value).map_err(|why| failed(path, field, why))
+                let converted =
+                    scalar(*kind, value).map_err(|why| self.failed(path, field, why))?;
+                let narrow = self.narrow.get(path).map_or("", String::as_str);
+                if is_out_of_range(narrow, converted.as_ref().unwrap_or(value)) {
+                    let value = value.to_string();
+                    let why = format!("the value {} is out of its range", brief(&value));
+                    return Err(self.failed(path, field, &why));
+                }
+                Ok(converted)
             }
         }
     }
@@ -175,13 +189,21 @@ fn integer(number: Option<f64>) -> Result<Option<Value>, &'static str> {
     }
 }
 
-fn failed(path: &str, field: Option<&Field>, why: &str) -> Failure {
-    let kind = match field {
-        Some(Field::Attribute { kind, .. }) => super::fields::type_of(*kind),
-        Some(Field::Text { .. }) => "text",
-        _ => "object",
+/// Whether a number is none of a type that is narrower than what the engine has for it.
+fn is_out_of_range(kind: &str, value: &Value) -> bool {
+    let whole = |range: std::ops::RangeInclusive<i64>| {
+        value.as_i64().is_some_and(|number| !range.contains(&number))
     };
-    Failure::new(Kind::Document, format!("failed to parse field [{path}] of type [{kind}]: {why}"))
+    match kind {
+        "integer" => whole(i64::from(i32::MIN)..=i64::from(i32::MAX)),
+        "short" => whole(i64::from(i16::MIN)..=i64::from(i16::MAX)),
+        "byte" => whole(i64::from(i8::MIN)..=i64::from(i8::MAX)),
+        "unsigned_long" => whole(0..=i64::MAX),
+        "float" => value.as_f64().is_some_and(|number| !(number as f32).is_finite()),
+        // The largest number of 16 bits, and half of a step above it, which is rounded down.
+        "half_float" => value.as_f64().is_some_and(|number| number.abs() >= 65_520.0),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -232,6 +254,33 @@ mod tests {
             assert_eq!(line["source"], converted.clone().unwrap_or_else(|| source.clone()));
             assert_eq!(line.get("original").is_some(), converted.is_some());
             assert_eq!(mapping.source_of(line), source);
+        }
+    }
+
+    #[test]
+    fn numbers_have_the_range_of_their_type() {
+        let types = ["integer", "short", "byte", "unsigned_long", "float", "half_float"];
+        let properties: Map<String, Value> =
+            types.into_iter().map(|kind| (kind.to_owned(), json!({"type": kind}))).collect();
+        let mappings = json!({"properties": properties}).as_object().unwrap().clone();
+        let mapping = Mapping::new(Declared { mappings, ..Declared::default() }).unwrap();
+        let write = |kind: &str, value: &Value| {
+            mapping.line("1", &Map::from_iter([(kind.to_owned(), value.clone())]))
+        };
+        for (kind, fits, not) in [
+            ("integer", json!(i32::MAX), json!(99_999_999_999_i64)),
+            ("integer", json!("-2147483648"), json!("-2147483649")),
+            ("integer", json!([7.9]), json!([2_147_483_648.0])),
+            ("short", json!(-32_768), json!(32_768)),
+            ("byte", json!(127), json!(128)),
+            ("unsigned_long", json!(0), json!(-1)),
+            ("float", json!(3.4e38), json!(3.5e38)),
+            ("half_float", json!(65_519.9), json!("-65520")),
+        ] {
+            assert!(write(kind, &fits).is_ok(), "{kind} {fits}");
+            let failure = write(kind, &not).unwrap_err();
+            let named = failure.reason.contains(&format!("of type [{kind}]"));
+            assert!(named && failure.kind == Kind::Document, "{}", failure.reason);
         }
     }
 

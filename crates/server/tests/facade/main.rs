@@ -12,4 +12,5 @@ mod numbers;
 mod options;
 mod phrases;
 mod points_in_time;
+mod strict;
 mod updates;
