@@ -15,7 +15,7 @@ use crate::app::{App, search as searching, search_one};
 use crate::caller::under;
 use crate::contexts::Scroll;
 use crate::error::{Failure, Kind, brief};
-use crate::http::{Answer, Call, Reply};
+use crate::http::{Answer, Call, Params, Reply};
 use crate::json::{only, truth};
 use crate::search::{
     Ask, Found, Planned, Showing, Target, Total, add, duration, finish, plan, put_together,
