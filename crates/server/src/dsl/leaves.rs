@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use serde_json::Value;
 use warpseek::AttributeKind;
-use warpseek::query::{Across, Filter, Node, Operator, Words};
+use warpseek::query::{Across, Filter, Node, Words};
 
 use super::value::{Side, bound, bound_of_date, equal, equal_date, text};
 use super::{Parts, Translator, any, best, boosted, constant, or_all, unsearchable};

@@ -9,7 +9,7 @@ use warpseek::{
 
 use super::{B, Declared, Definition, Field, K1, Layout, Mapping, analysis, dynamic, refused};
 use crate::dates::Formats;
-use crate::error::{Failure, Kind};
+use crate::error::Failure;
 
 /// Types whose values are kept and echoed, and cannot be searched.
 const STORED_TYPES: [&str; 22] = [
