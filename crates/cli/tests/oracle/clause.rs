@@ -278,8 +278,8 @@ impl Clause {
                     let [must, should, filter, must_not] = parts;
                     Clause::Bool { must, should, filter, must_not, least: least.clone() }
                 };
-                for which in 0..4 {
-                    let smaller = without(parts[which]).into_iter().chain(each(parts[which]));
+                for (which, of) in parts.into_iter().enumerate() {
+                    let smaller = without(of).into_iter().chain(each(of));
                     found.extend(smaller.map(|of| with(which, of)));
                 }
                 if least.is_some() {

@@ -19,7 +19,7 @@ pub(crate) struct Failure {
     /// What differs.
     pub(crate) what: String,
     /// The query that it was found with, if a smaller one may show it too.
-    pub(crate) query: Option<Clause>,
+    pub(crate) query: Option<Box<Clause>>,
     /// The request as a line for a shell.
     pub(crate) request: String,
     /// What was expected, and what came.
@@ -153,7 +153,7 @@ pub(crate) fn all(client: &mut Client, world: &World, clause: &Clause) -> Checke
 }
 
 pub(crate) fn with(failure: Failure, clause: &Clause) -> Failure {
-    Failure { query: Some(clause.clone()), ..failure }
+    Failure { query: Some(clause.clone().into()), ..failure }
 }
 
 /// Compares an answer to a search for all hits in their usual order.
@@ -177,7 +177,8 @@ pub(crate) fn check(
     let exact = |hit: &Hit| want[hit.id.as_str()];
     for hit in &hits {
         let (want, got) = (exact(hit), hit.score.unwrap_or(f64::NAN));
-        if !((want - got).abs() <= reach.of(want)) {
+        let is_near = (want - got).abs() <= reach.of(want);
+        if !is_near {
             return Err(client.failure(
                 "score",
                 &format!("{want} of {}, up to {:e}", hit.id, reach.of(want)),
@@ -354,7 +355,8 @@ fn adds_up(client: &Client, explanation: &Value) -> Checked {
         };
         let value = part["value"].as_f64().unwrap_or(f64::NAN);
         // Every part is rounded as it is shown.
-        if !((made - value).abs() <= value.abs() * 2e-5 + 2e-6) {
+        let is_near = (made - value).abs() <= value.abs() * 2e-5 + 2e-6;
+        if !is_near {
             let want = format!("parts of `{description}` that make {value}");
             return Err(client.failure("an explanation", &want, &format!("{made}: {explanation}")));
         }
