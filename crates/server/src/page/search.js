@@ -154,7 +154,9 @@ async function search() {
     why.show(what, answer, { filters: withoutFilters, syntax: withoutSyntax });
     byId("hits").removeAttribute("aria-busy");
     // Counts may take longer than hits, which neither wait for them nor share the cores with them.
-    if (!isOfNgrams(index)) facets.show(await facets.counted(index, what.words, chosen, mine.signal), chosen, search);
+    const counted = isOfNgrams(index) ? null : await facets.counted(index, what.words, chosen, mine.signal);
+    if (mine.signal.aborted) return;
+    if (counted) facets.show(counted, chosen, search);
     byId("facets").removeAttribute("aria-busy");
     byId("facets").classList.remove("stale");
   } catch (error) {

@@ -101,7 +101,7 @@ def a_query_that_is_not_at_its_end_is_said(url):
     box.send_keys("title:")
     wait("what is missing", lambda: "is missing here (character 7 of the query)" in one("#why").text)
     assert ids() == [] and count() == "" and box.get_attribute("aria-invalid") == "true"
-    assert float(script("return getComputedStyle(document.getElementById('facets')).opacity")) < 0.6
+    wait("the counts are marked", lambda: float(script("return getComputedStyle(document.getElementById('facets')).opacity")) < 0.6)
     assert not one("#tools").is_displayed() and not all_of("#problem .notice")
     picture("unread")
     box.clear()
