@@ -238,7 +238,11 @@ impl Ask {
             Some(_) => return Err(Failure::parsing("[search_after] must be an array of values")),
         };
         let pit = body.get("pit").filter(|pit| !pit.is_null()).map(Pit::parse).transpose()?;
-        let order = Order::parse(option("sort").as_ref(), after.is_some(), &mut warnings)?;
+        if after.is_some() && scroll.is_some() {
+            return Err(Failure::illegal("`search_after` cannot be used in a scroll context."));
+        }
+        let sort = option("sort");
+        let order = Order::parse(sort.as_ref(), after.as_deref(), pit.is_some(), &mut warnings)?;
         let aggregations = aggregate::parse(body.get("aggs").or(body.get("aggregations")))?;
         if !aggregations.is_empty() && (body.contains_key("post_filter") || min_score.is_some()) {
             return Err(Failure::unsupported("aggregations beside post_filter or min_score"));
@@ -258,7 +262,7 @@ impl Ask {
             size,
             source,
             total,
-            order: if pit.is_some() { order.with_tie_breaker() } else { order },
+            order,
             after,
             track_scores,
             min_score,
@@ -376,7 +380,7 @@ mod tests {
         assert_eq!(parse(json!({"track_total_hits": true}), "").unwrap().total, Total::All);
         assert_eq!(parse(json!({"sort": "_doc"}), "").unwrap().order, Order::Document);
         assert_eq!(
-            parse(json!({"sort": [{"_score": {"order": "desc"}}, "_doc"]}), "").unwrap().order,
+            parse(json!({"sort": [{"_score": {"order": "desc"}}]}), "").unwrap().order,
             Order::Score
         );
         assert_eq!(
@@ -404,6 +408,8 @@ mod tests {
             (json!({"sort": "year:up"}), "order"),
             (json!({"search_after": [1]}), "search_after"),
             (json!({"search_after": [1], "sort": "year", "from": 1}), "from"),
+            (json!({"search_after": [1], "sort": "year", "scroll": "1m"}), "scroll"),
+            (json!({"sort": "_shard_doc"}), "[point in time]"),
             (json!({"timeout": "soon"}), "timeout"),
             (json!({"track_total_hits": "x"}), "track_total_hits"),
             (json!([]), "object"),
