@@ -217,7 +217,8 @@ pub(crate) fn put_together(
         Order::Score | Order::Keys(_) => {}
     }
     if let Some(least) = ask.min_score {
-        hits.retain(|hit| score(hit) >= least);
+        // In single precision, as scores are shown.
+        hits.retain(|hit| score(hit) as f32 >= least as f32);
     }
     let found = Found { parts, hits, ask, warnings, took };
     if !found.is_complete() && !found.ask.allow_partial {

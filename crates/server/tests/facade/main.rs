@@ -9,6 +9,7 @@ mod aliases;
 mod compatible;
 mod mcp;
 mod numbers;
+mod objects;
 mod options;
 mod phrases;
 mod points_in_time;
