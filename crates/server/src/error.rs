@@ -6,6 +6,7 @@
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 use warpseek::{Error, ExecError, IndexError, NgramError, ServiceError};
+pub(crate) use warpseek_front::plain;
 
 /// What went wrong, for whoever asked.
 #[derive(Clone, Debug)]
@@ -199,19 +200,6 @@ impl Failure {
         error["root_cause"] = json!([cause]);
         json!({"error": error, "status": self.status()})
     }
-}
-
-/// What is wrong with a value, without the names that types have in the program.
-pub(crate) fn plain(error: &dyn std::fmt::Display) -> String {
-    let mut text = error.to_string();
-    for number in ["usize", "u64", "u32", "u16"] {
-        text = text.replace(&format!("expected {number}"), "expected a whole number from 0 on");
-    }
-    for (name, said) in [("f64", "a number"), ("i64", "a whole number")] {
-        text = text.replace(&format!("expected {name}"), &format!("expected {said}"));
-    }
-    text.replace("expected a boolean", "expected true or false")
-        .replace("expected a sequence", "expected an array")
 }
 
 impl From<Error> for Failure {

@@ -217,7 +217,7 @@ pub(crate) fn put_together(
         Order::Score | Order::Keys(_) => {}
     }
     if let Some(least) = ask.min_score {
-        // In single precision, as scores are shown.
+        // As scores are shown: what a client read from a hit and gives back finds it.
         hits.retain(|hit| score(hit) as f32 >= least as f32);
     }
     let found = Found { parts, hits, ask, warnings, took };

@@ -252,6 +252,13 @@ impl Ask {
         let track_scores =
             option("track_scores").is_some_and(|value| value == true || value == "true");
         let terminates = option("terminate_after").is_some();
+        // What is no clause is blamed on its own name.
+        if let Some(filter) = body.get("post_filter").filter(|of| !of.is_null() && !of.is_object())
+        {
+            return Err(Failure::parsing(format!(
+                "[post_filter] must be an object with one clause, found {filter}"
+            )));
+        }
         // Queries may be long, and are not copied.
         let mut taken = |key: &str| body.remove(key).filter(|value| !value.is_null());
         Ok(Ask {
@@ -404,6 +411,7 @@ mod tests {
             (json!({"pit": {}}), "id"),
             (json!({"pit": {"id": "x", "index": "y"}}), "index"),
             (json!({"sise": 1}), "sise"),
+            (json!({"post_filter": "lang:en"}), "[post_filter]"),
             (json!({"size": -1}), "size"),
             (json!({"sort": "year:up"}), "order"),
             (json!({"search_after": [1]}), "search_after"),

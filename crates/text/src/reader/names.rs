@@ -219,7 +219,7 @@ fn add_paths(fields: &serde_json::Map<String, Value>, outer: &str, paths: &mut V
         let path = format!("{outer}{key}");
         match value {
             Value::Object(inner) if !inner.is_empty() => {
-                add_paths(inner, &format!("{path}."), paths)
+                add_paths(inner, &format!("{path}."), paths);
             }
             _ => paths.push(path),
         }
