@@ -1,6 +1,7 @@
 //! Reading of query files in batches.
 
 use std::collections::HashSet;
+use std::fs::Metadata;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::Arc;
@@ -51,14 +52,24 @@ impl Queries {
         on_error: OnError,
         topics: &Topics,
     ) -> Result<Self, Failure> {
-        let input = QueryReader::open(path, &topics.topic_field).map_err(Error::from)?;
+        let (file, parts) = (path.to_owned(), topics.topic_field.clone());
+        let open = move || -> Result<QueryReader, Failure> {
+            Ok(QueryReader::open(&file, &parts).map_err(Error::from)?)
+        };
+        // A pipe is opened by the thread that reads it, since its first bytes may take long to come.
+        let opened = if is_pipe(path) { None } else { Some(open()?) };
         let name =
             if path == Path::new("-") { "stdin".to_owned() } else { path.display().to_string() };
         let skipped = Arc::new(AtomicU64::new(0));
-        let (ids, of) = (Ids::new(), skipped.clone());
-        let mut reader = Reader { name: name.clone(), input, ids, on_error, skipped: of };
+        let (ids, of, place) = (Ids::new(), skipped.clone(), name.clone());
         let (sender, batches) = sync_channel(1);
         std::thread::spawn(move || {
+            let input = match opened.map_or_else(open, Ok) {
+                Ok(input) => input,
+                // If nobody listens any more, nobody needs the error.
+                Err(error) => return drop(sender.send(Err(error))),
+            };
+            let mut reader = Reader { name: place, input, ids, on_error, skipped: of };
             let mut size = batch.min(FIRST);
             loop {
                 let read = reader.batch(size);
@@ -83,6 +94,12 @@ impl Queries {
         }
         Ok(Vec::new())
     }
+}
+
+/// Whether a path leads to standard input or to another pipe.
+fn is_pipe(path: &Path) -> bool {
+    let is_pipe = |found: Metadata| !found.is_file() && !found.is_dir();
+    path == Path::new("-") || path.metadata().is_ok_and(is_pipe)
 }
 
 /// Number of ids that are remembered: the capacity of a hash table of 2^20 slots (9 MB), rounded down. `run --help`

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tonic::metadata::MetadataValue;
-use warpseek_front::{Limits, Tls, TlsOptions};
+use warpseek_front::{Hosts, Limits, Tls, TlsOptions};
 
 use crate::aggregator::Aggregator;
 use crate::door::{DoorLimits, Refused};
@@ -42,6 +42,9 @@ const DRAIN: Duration = Duration::from_secs(30);
 const PATHS: &str =
     "there are POST /v1/search, POST /v1/batch, GET /v1/cluster, GET /metrics and GET /livez";
 
+/// Why an address with options is refused.
+const NO_OPTIONS: &str = "addresses have no options here; what is asked for stands in the body";
+
 /// Who may ask an aggregator over HTTP, and how many connections there may be.
 #[derive(Default)]
 pub struct HttpOptions {
@@ -51,6 +54,8 @@ pub struct HttpOptions {
     pub certificate: Option<(PathBuf, PathBuf)>,
     /// Whether it may listen without a token, or without encryption, where other machines reach it. Default: no.
     pub insecure: bool,
+    /// Further names that it answers to, as requests have them in `Host`, or `*` alone for every name. Default: none; `localhost`, loopback addresses and the address it listens on, and every name if there is a token or a certificate.
+    pub allowed_hosts: Vec<String>,
     /// How many connections there may be, and how long slow clients are waited for.
     pub connections: Limits,
     /// What a request may ask for at most.
@@ -61,6 +66,7 @@ pub struct HttpOptions {
 pub struct HttpServer {
     app: App,
     tls: Option<Arc<Tls>>,
+    hosts: Hosts,
     connections: Limits,
     listener: TcpListener,
     address: SocketAddr,
@@ -83,7 +89,8 @@ impl HttpServer {
         address: &str,
         options: HttpOptions,
     ) -> Result<Self, ClusterError> {
-        let HttpOptions { token, certificate, insecure, connections, limits } = options;
+        let HttpOptions { token, certificate, insecure, allowed_hosts, connections, limits } =
+            options;
         let (aggregator, runtime) = cluster.parts();
         let of_nodes = aggregator.token();
         check_tokens(token.as_ref(), of_nodes.as_ref(), insecure)?;
@@ -104,8 +111,11 @@ impl HttpServer {
             (Some(_), Some(_)) => None,
         };
         let (listener, address) = listen(&runtime, address, missing)?;
+        let protected = token.is_some() || tls.is_some();
+        let hosts = Hosts::new(address.ip(), &allowed_hosts, protected);
+        let hosts = hosts.map_err(ClusterError::Setup)?;
         let app = App { aggregator, token, of_nodes, limits };
-        Ok(HttpServer { app, tls, connections, listener, address, runtime })
+        Ok(HttpServer { app, tls, hosts, connections, listener, address, runtime })
     }
 
     /// Where it listens.
@@ -137,7 +147,7 @@ impl HttpServer {
         end: impl Future<Output = ()> + Send + 'static,
         at_once: impl Future<Output = ()>,
     ) -> Result<(), ClusterError> {
-        let HttpServer { app, tls, connections, listener, runtime, .. } = self;
+        let HttpServer { app, tls, hosts, connections, listener, runtime, .. } = self;
         let aggregator = app.aggregator.clone();
         let router = Router::new()
             .route("/v1/search", post(search))
@@ -166,9 +176,17 @@ impl HttpServer {
                     }
                 });
             }
-            let answer = move |request| {
+            let answer = move |request: Request| {
                 let router = TowerToHyperService::new(router.clone());
+                // Before anything else, so that a page whose name points here learns nothing.
+                let named = hosts.check(request.uri(), request.headers());
                 async move {
+                    if let Err(reason) = named {
+                        return refused(StatusCode::FORBIDDEN, reason).into_response();
+                    }
+                    if request.uri().query().is_some_and(|query| !query.is_empty()) {
+                        return refused(StatusCode::BAD_REQUEST, NO_OPTIONS).into_response();
+                    }
                     match router.call(request).await {
                         Ok(response) => response,
                         Err(never) => match never {},

@@ -107,7 +107,7 @@ fn a_head_that_never_ends_does_not_keep_others_from_being_answered() {
     assert!(server.get("/livez", None).starts_with("HTTP/1.1 200 "));
     drop(silent);
     let mut slow = TcpStream::connect(server.address()).unwrap();
-    slow.write_all(b"GET /livez HTTP/1.1\r\nhost: a\r\nx: ").unwrap();
+    slow.write_all(b"GET /livez HTTP/1.1\r\nhost: localhost\r\nx: ").unwrap();
     let mut dripping = slow.try_clone().unwrap();
     let drip = std::thread::spawn(move || {
         while dripping.write_all(b"a").is_ok() {
@@ -121,10 +121,43 @@ fn a_head_that_never_ends_does_not_keep_others_from_being_answered() {
     drip.join().unwrap();
     // A connection that is kept and not used.
     let mut kept = TcpStream::connect(server.address()).unwrap();
-    kept.write_all(b"GET /livez HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+    kept.write_all(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     assert!(server.get("/livez", None).starts_with("HTTP/1.1 200 "));
     kept.read_to_end(&mut rest).unwrap();
     assert!(rest.starts_with(b"HTTP/1.1 200 "));
+}
+
+#[test]
+fn a_page_whose_name_points_here_is_not_answered() {
+    let (_collection, nodes) = node(None);
+    let ask = |server: &Aggregating, path: &str, host: &str| {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        let request = request(path, None).replace("host: localhost", &format!("host: {host}"));
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let server = Aggregating::start(&nodes, None, HttpOptions::default());
+    for path in ["/v1/cluster", "/metrics", "/livez", "/nothing"] {
+        let answer = ask(&server, path, "evil.example:9200");
+        assert!(
+            answer.starts_with("HTTP/1.1 403 ") && answer.contains("allowed_hosts"),
+            "{answer}"
+        );
+    }
+    assert!(ask(&server, "/livez", "127.0.0.1:1").starts_with("HTTP/1.1 200 "));
+    drop(server);
+    let allowed_hosts = vec!["search.example".to_owned()];
+    let options = HttpOptions { allowed_hosts, ..HttpOptions::default() };
+    let server = Aggregating::start(&nodes, None, options);
+    assert!(ask(&server, "/livez", "search.example:80").starts_with("HTTP/1.1 200 "));
+    assert!(ask(&server, "/livez", "evil.example").starts_with("HTTP/1.1 403 "));
+    drop(server);
+    let allowed_hosts = vec!["http://search.example".to_owned()];
+    let options = HttpOptions { allowed_hosts, ..HttpOptions::default() };
+    let error = HttpServer::start(connect(&nodes, None), "127.0.0.1:0", options).err().unwrap();
+    assert!(error.to_string().contains("allowed_hosts"), "{error}");
 }
 
 #[test]

@@ -144,7 +144,7 @@ fn lists_of_documents_far_apart() {
 /// Runs a few random queries, or as many as WARPSEEK_SOAK_QUERIES says, as `cargo xtask soak` does; on a GPU: `WARPSEEK_TEST_DEVICE=cuda WARPSEEK_SOAK_QUERIES=1000000 partitioned random_queries`.
 #[test]
 fn random_queries() {
-    let queries = std::env::var("WARPSEEK_SOAK_QUERIES").map_or(240, |n| n.parse().unwrap());
+    let queries: usize = std::env::var("WARPSEEK_SOAK_QUERIES").map_or(240, |n| n.parse().unwrap());
     // Each query goes through both algorithms with three settings, on each device.
     let runs = 2 * 3 * devices().len();
     let (mut random, mut done, mut round) = (Random::new(11), 0, 0);

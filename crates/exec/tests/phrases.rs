@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use warpseek_exec::query::{Node, Operator, Phrase, parse};
+use warpseek_exec::query::{Bool, Node, Operator, Phrase, Words, parse};
 use warpseek_exec::{Context, Engine, ExecError, Plan, Planner, Ranking, Reference, explain};
 use warpseek_index::{BuildConfig, FilterCache, Snapshot, add, create, verify};
 use warpseek_testkit::phrases::{PhraseCase, phrase_cases};
@@ -123,6 +123,25 @@ fn scores_are_those_of_the_words() {
     near(r#""new york"~2^3"#, "new^3 york^3");
     near(r#""new york new""#, "new^2 york");
     near(r#"city "new york""#, "city new york");
+}
+
+/// A phrase without terms matches nothing, unless it is a query string that leaves it out.
+#[test]
+fn phrases_without_terms() {
+    let schema = r#"{"text": [{"name": "text", "positions": true}]}"#;
+    let mut config = build_config();
+    config.reader.schema = Some(Arc::new(Schema::parse(schema).unwrap()));
+    let fixture = Fixture::with(&[Doc::text(0, "new york"), Doc::text(1, "york")], config);
+    let snapshot = fixture.snapshot();
+    for text in ["", "?? !"] {
+        let empty = || vec![Node::Phrase(Phrase::exact([], text))];
+        let york = || vec![Node::Words(Words::any([], "york"))];
+        let of = |of: Bool| ids(&snapshot, &Node::Bool(of));
+        assert_eq!(of(Bool { must: york(), filter: empty(), ..Bool::default() }), "");
+        assert_eq!(of(Bool { must: york(), must_not: empty(), ..Bool::default() }), "01");
+        let skips = Bool { must: york(), filter: empty(), skip_empty: true, ..Bool::default() };
+        assert_eq!(of(skips), "01");
+    }
 }
 
 #[test]

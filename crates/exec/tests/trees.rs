@@ -96,6 +96,11 @@ fn what_matches() {
     // Words that no document has count as well.
     assert_eq!(ids(&snapshot, &text("apple pie absent", Operator::Or, Some("2"))), "04");
     assert_eq!(ids(&snapshot, &text("apple absent", Operator::Or, Some("2"))), "");
+    // A word that is there twice counts twice, and is one word to a document that must have all.
+    assert_eq!(ids(&snapshot, &text("apple apple pie", Operator::Or, Some("2"))), "014");
+    assert_eq!(ids(&snapshot, &text("apple apple pie", Operator::Or, Some("3"))), "04");
+    assert_eq!(ids(&snapshot, &text("apple apple pie", Operator::And, None)), "04");
+    assert_eq!(ids(&snapshot, &text("apple apple pie", Operator::Or, Some("4"))), "");
     let should = |least: Option<&str>| {
         let least = least.map(|least| least.parse().unwrap());
         let should = vec![words("apple"), words("plum")];
@@ -108,6 +113,56 @@ fn what_matches() {
     assert_eq!(ids(&snapshot, &Node::Bool(with(None))), "024");
     assert_eq!(ids(&snapshot, &Node::Bool(with(Some("2")))), "4");
     assert_eq!(ids(&snapshot, &Node::Bool(Bool::default())), "012345");
+}
+
+/// A text without terms matches nothing, wherever it stands, unless the query says otherwise.
+#[test]
+fn texts_without_terms() {
+    let fixture = fixture();
+    let snapshot = fixture.snapshot();
+    let (cache, all) = (FilterCache::new(0), "012345");
+    for empty in [words("the"), words(""), words("!?")] {
+        let bool = |of: Bool| ids(&snapshot, &Node::Bool(of));
+        let (no, pie) = (|| vec![empty.clone()], || vec![words("pie")]);
+        assert_eq!(ids(&snapshot, &empty), "");
+        assert_eq!(bool(Bool { must: no(), ..Bool::default() }), "");
+        assert_eq!(bool(Bool { filter: no(), ..Bool::default() }), "");
+        assert_eq!(bool(Bool { should: no(), ..Bool::default() }), "");
+        assert_eq!(bool(Bool { must_not: no(), ..Bool::default() }), all);
+        assert_eq!(bool(Bool { must: no(), filter: pie(), ..Bool::default() }), "");
+        assert_eq!(bool(Bool { must: pie(), filter: no(), ..Bool::default() }), "");
+        assert_eq!(bool(Bool { must: pie(), should: no(), ..Bool::default() }), "024");
+        assert_eq!(bool(Bool { must: pie(), must_not: no(), ..Bool::default() }), "024");
+        // It counts as one of those that might match.
+        let least = |least: &str| Some(least.parse().unwrap());
+        let should = vec![words("pie"), empty.clone()];
+        assert_eq!(bool(Bool { should: should.clone(), least: least("2"), ..Bool::default() }), "");
+        let skips = Bool { should, least: least("100%"), skip_empty: true, ..Bool::default() };
+        assert_eq!(bool(skips), "024");
+        let inside: [Node; 5] = [
+            Node::Boost(Box::new(empty.clone()), 2.0),
+            Node::Constant { filter: Box::new(empty.clone()), score: 1.0 },
+            Node::Best { of: vec![empty.clone(), empty.clone()], tie_breaker: 0.0 },
+            Node::Bool(Bool { must: no(), skip_empty: true, ..Bool::default() }),
+            Node::Bool(Bool { must_not: no(), skip_empty: true, ..Bool::default() }),
+        ];
+        for inside in inside {
+            let shown = format!("{inside:?}");
+            let of = |skip_empty| Bool { must: vec![inside.clone()], filter: pie(), skip_empty, ..Bool::default() };
+            assert_eq!(bool(of(false)), "", "{shown}");
+            assert_eq!(bool(of(true)), "024", "{shown}");
+            let filtered = planner(&snapshot).plan_tree(&words("pie"), Some(&inside), None, 9, &cache);
+            assert_eq!(hits(&snapshot, &filtered.unwrap()), [], "{shown}");
+        }
+        let or = |then: Node| {
+            let node = Node::IfEmpty { of: Box::new(empty.clone()), then: Box::new(then) };
+            bool(Bool { must: vec![node], filter: pie(), ..Bool::default() })
+        };
+        assert_eq!(or(Node::All), "024");
+        assert_eq!(or(words("tart")), "");
+    }
+    let some = Node::IfEmpty { of: Box::new(words("tart")), then: Box::new(Node::All) };
+    assert_eq!(ids(&snapshot, &some), "1");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::collection::write_whole;
-use crate::error::{Failure, Kind};
+use crate::error::{Failure, Kind, brief};
 use crate::names;
 
 /// The most aliases of all indexes together.
@@ -56,13 +56,24 @@ impl Change {
 impl Alias {
     /// Reads the options of an alias.
     pub(crate) fn parse(body: &Value) -> Result<Self, Failure> {
+        if !matches!(body, Value::Null | Value::Object(_)) {
+            return Err(Failure::parsing("the options of an alias must be an object"));
+        }
         let map = body.as_object().into_iter().flatten();
         for (key, value) in map {
             match key.as_str() {
-                "is_write_index" | "index" | "indices" | "alias" | "aliases" | "must_exist"
-                | "is_hidden" => {}
+                "is_write_index" | "index" | "indices" | "alias" | "aliases" | "must_exist" => {}
+                // It would be found by no pattern.
+                "is_hidden" if *value == false => {}
+                "is_hidden" => return Err(Failure::unsupported("is_hidden of an alias")),
                 _ if value.is_null() => {}
-                other => return Err(Failure::unsupported(&format!("{other} of an alias"))),
+                "filter" | "routing" | "index_routing" | "search_routing" => {
+                    return Err(Failure::unsupported(&format!("{key} of an alias")));
+                }
+                other => {
+                    let reason = format!("an alias has no option [{}]", brief(other));
+                    return Err(Failure::parsing(reason));
+                }
             }
         }
         let is_write_index = match &body["is_write_index"] {

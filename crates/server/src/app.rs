@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use warpseek::{Damage, ScrubStatus, Scrubber};
+use warpseek_front::Hosts;
 
 use crate::catalogue::Catalogue;
 use crate::config::{Config, Device};
@@ -38,6 +39,8 @@ pub(crate) struct App {
     /// Not there before all indexes are open.
     catalogue: OnceLock<Catalogue>,
     pub(crate) keys: Keys,
+    /// The names that it answers to.
+    pub(crate) hosts: Hosts,
     pub(crate) metrics: PrometheusHandle,
     pub(crate) scrolls: Contexts<Scroll>,
     pub(crate) points_in_time: Contexts<PointInTime>,
@@ -66,6 +69,7 @@ impl App {
     pub(crate) fn new(
         config: Config,
         keys: Keys,
+        hosts: Hosts,
         metrics: PrometheusHandle,
         snapshots: Option<Store>,
     ) -> Self {
@@ -80,6 +84,7 @@ impl App {
             tasks: Tasks::default(),
             catalogue: OnceLock::new(),
             keys,
+            hosts,
             metrics,
             snapshots,
             load: Load::new(),

@@ -1,5 +1,7 @@
 //! How a server is set up: a file, the environment and flags, each over the one before.
 
+#[cfg(test)]
+mod tests;
 mod unset;
 
 use std::collections::BTreeMap;
@@ -11,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 use warpseek::ScrubOptions;
 
+use warpseek_front::Hosts;
 pub use warpseek_front::Timeouts;
 
 use crate::error::{Failure, plain};
@@ -34,6 +37,8 @@ pub struct Config {
     pub api_key_file: Option<PathBuf>,
     /// Whether to listen on other addresses than those of this machine without keys. Default: false.
     pub insecure: bool,
+    /// Further names that the server answers to, as requests have them in `Host`, or `*` alone for every name. Default: none; `localhost`, loopback addresses and the address it listens on, and every name if there are keys or a certificate.
+    pub allowed_hosts: Vec<String>,
     /// Where queries are answered: `cpu`, `cuda` or `auto`. Default: `cpu`.
     pub device: Device,
     /// The index that `/retrieve` searches. Default: the only one there is.
@@ -215,6 +220,7 @@ impl Default for Config {
             listen: "127.0.0.1:9200".into(),
             api_key_file: None,
             insecure: false,
+            allowed_hosts: Vec::new(),
             device: Device::Cpu,
             retrieve_index: None,
             retrieve_k: 3,
@@ -314,6 +320,12 @@ impl Config {
         self.listen.parse().map_err(wrong)
     }
 
+    /// The names that it answers to when it listens on an address.
+    pub(crate) fn hosts(&self, address: SocketAddr) -> Result<Hosts, String> {
+        let protected = self.api_key_file.is_some() || self.tls.certificate.is_some();
+        Hosts::new(address.ip(), &self.allowed_hosts, protected)
+    }
+
     fn check(&self) -> Result<(), String> {
         let address = self.address()?;
         if !is_loopback(address.ip()) && self.api_key_file.is_none() && !self.insecure {
@@ -321,6 +333,7 @@ impl Config {
                 "{address} can be reached from other machines, and there is no key; give --api-key-file, or --insecure if the network is trusted"
             ));
         }
+        self.hosts(address)?;
         let limits = &self.limits;
         for (name, value) in [
             ("body", limits.body),
@@ -421,9 +434,9 @@ fn scalar(key: &str, text: String) -> Value {
     ) {
         return Value::String(text);
     }
-    if key == "cors.origins" {
-        let origins = text.split(',').map(str::trim).filter(|origin| !origin.is_empty());
-        return Value::Array(origins.map(Value::from).collect());
+    if matches!(key, "cors.origins" | "allowed_hosts") {
+        let values = text.split(',').map(str::trim).filter(|value| !value.is_empty());
+        return Value::Array(values.map(Value::from).collect());
     }
     match (text.parse::<i64>(), text.parse::<bool>()) {
         (Ok(number), _) => Value::Integer(number),
@@ -445,70 +458,5 @@ fn set(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
                 _ => Err(format!("`{part}` has no parts")),
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn load(
-        file: &str,
-        environment: &[(&str, &str)],
-        flags: &[(&str, Value)],
-    ) -> Result<Config, String> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("config.toml");
-        std::fs::write(&path, file).unwrap();
-        let environment = environment.iter().map(|(name, value)| ((*name).into(), (*value).into()));
-        let flags = flags.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-        Config::load(Some(&path), environment, flags.collect())
-    }
-
-    #[test]
-    fn flags_come_before_the_environment_and_that_before_the_file() {
-        let file = "listen = '127.0.0.1:1'\nrefresh_ms = 7\n[limits]\nbody = 1\nqueue = 5\n";
-        let environment =
-            [("WARPSEEK__LIMITS__BODY", "2"), ("WARPSEEK__LISTEN", "127.0.0.1:2"), ("OTHER", "x")];
-        let flags = [("listen", Value::from("127.0.0.1:3"))];
-        let config = load(file, &environment, &flags).unwrap();
-        assert_eq!(config.listen, "127.0.0.1:3");
-        assert_eq!((config.limits.body, config.limits.queue, config.refresh_ms), (2, 5, 7));
-        let again = load(&config.to_toml(), &[], &[]).unwrap();
-        assert_eq!(again, config);
-    }
-
-    #[test]
-    fn mistakes_are_named() {
-        for (file, wanted) in [
-            ("listn = 'x'", "listn"),
-            ("[limits]\nbody = 'many'", "body"),
-            ("listen = 'here'", "here"),
-            ("listen = '0.0.0.0:9200'", "--api-key-file"),
-            ("[limits]\nbatch = 0", "batch"),
-            ("[limits]\nbody = 1000\nbodies = 999", "limits.bodies"),
-            ("drain_notice_s = 86401", "drain_notice_s"),
-            ("[cors]\norigins = ['*', 'https://a']", "cors.origins"),
-            ("[cors]\norigins = ['https://a/b']", "https://a/b"),
-            ("restore = 'a'", "snapshots.url"),
-            ("[timeouts]\nhead_s = 0", "timeouts.head_s"),
-            ("[scrub]\nperiod_s = 0", "scrub.period_s"),
-            ("[scrub]\nperiod_s = 86401", "1 to 86400"),
-            ("[scrub]\nbytes_per_second = -1", "bytes_per_second"),
-            ("[scrub]\nrate = 1", "rate"),
-            ("[timeouts]\nidle_s = 86401", "timeouts.idle_s"),
-            ("[tls]\nkey = 'a'", "tls.certificate"),
-            ("[tls]\ncertificate = 'a'", "tls.key"),
-            ("[cluster]\nnodes = 'a:1'", "cluster.shards"),
-        ] {
-            let error = load(file, &[], &[]).unwrap_err();
-            assert!(error.contains(wanted), "{file}: {error}");
-        }
-        assert!(load("listen = '0.0.0.0:9200'\ninsecure = true", &[], &[]).is_ok());
-        assert!(load("listen = '[::1]:9200'", &[], &[]).is_ok());
-        let origins =
-            load("", &[("WARPSEEK__CORS__ORIGINS", "https://a, https://b")], &[]).unwrap();
-        assert_eq!(origins.cors.origins, ["https://a", "https://b"]);
-        assert!(load("", &[("WARPSEEK__LISTEN__X", "1")], &[]).is_err());
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
@@ -14,6 +14,8 @@ use warpseek_front::Tls;
 use crate::app::App;
 use crate::config::Config;
 use crate::direct::Direct;
+use crate::error::{Failure, Kind};
+use crate::http::Exchange;
 
 /// Who answers requests. Clones share everything.
 #[derive(Clone)]
@@ -23,7 +25,13 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    async fn answer(self, request: Request) -> Response {
+    async fn answer(self, mut request: Request) -> Response {
+        // Before anything else, so that a page whose name points here learns nothing.
+        if let Err(reason) = self.app.hosts.check(request.uri(), request.headers()) {
+            let exchange = Exchange::begin(&self.app, &mut request);
+            let failure = Failure::new(Kind::Forbidden, reason);
+            return exchange.end("none", failure.into_response());
+        }
         match Direct::of(&request) {
             Some(direct) => direct.answer(self.app, request).await,
             None => match TowerToHyperService::new(self.router).call(request).await {

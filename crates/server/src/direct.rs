@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use crate::app::App;
 use crate::error::Failure;
 use crate::gate::PANICKED;
-use crate::http::{Call, Exchange};
+use crate::http::{Call, Exchange, params_of};
 use crate::{facade, native};
 
 /// Headers that something laid around the router would look at.
@@ -54,7 +54,11 @@ impl Direct {
     /// Answers it as the router would.
     pub(crate) async fn answer(self, app: Arc<App>, mut request: Request) -> Response {
         let (route, exchange) = (self.route(), Exchange::begin(&app, &mut request));
-        let response = match exchange.admit(&app, request.headers(), route) {
+        let admitted = exchange.admit(&app, request.headers(), route).and_then(|()| match &self {
+            Direct::Facade(_) => facade::check_options(&Method::POST, route, &params_of(&request)),
+            Direct::Native(_) => Ok(()),
+        });
+        let response = match admitted {
             Ok(()) => {
                 let search = AssertUnwindSafe(self.search(&app, request)).catch_unwind();
                 search.await.unwrap_or_else(|_| Failure::broken(PANICKED).into_response())

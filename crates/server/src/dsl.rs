@@ -11,7 +11,7 @@ mod value;
 use serde_json::{Map, Value};
 use warpseek::query::{Across, Bool, Least, MAX_TREE_NODES, Node, Operator, Words};
 
-use crate::error::Failure;
+use crate::error::{Failure, brief};
 use crate::mapping::{Field, Layout, Mapping};
 
 /// Translates a query. What is ignored is said in `warnings`. Texts have at most `most_text` bytes.
@@ -73,7 +73,10 @@ impl Translator<'_> {
                 let boost = parts.boost()?;
                 Ok(boosted(Node::All, boost))
             }
-            "match_none" => Ok(Node::Nothing),
+            "match_none" => {
+                self.parts(clause, body, &["boost"])?.boost()?;
+                Ok(Node::Nothing)
+            }
             "bool" => self.bool(clause, body, scored),
             "match" => self.match_words(clause, body, scored),
             "multi_match" => self.multi_match(clause, body, scored),
@@ -105,7 +108,8 @@ impl Translator<'_> {
                 Ok(boosted(Node::Best { of, tie_breaker }, parts.boost()?))
             }
             "boosting" => self.boosting(clause, body, scored),
-            "query_string" | "simple_query_string" => self.query_string(clause, body, scored),
+            "query_string" => self.query_string(clause, body, scored),
+            "simple_query_string" => self.simple_query_string(clause, body, scored),
             "match_phrase" => self.match_phrase(clause, body, scored),
             other => Err(match KNOWN_ELSEWHERE.contains(&other) {
                 true => Failure::unsupported(other),
@@ -145,7 +149,7 @@ impl Translator<'_> {
         let least = parts.least("minimum_should_match")?;
         let only_excludes =
             must.is_empty() && should.is_empty() && filter.is_empty() && !must_not.is_empty();
-        let node = Node::Bool(Bool { must, should, must_not, filter, least });
+        let node = Node::Bool(Bool { must, should, must_not, filter, least, skip_empty: false });
         // As there: a query that only excludes has the score 0, one without parts is match_all.
         let node = match only_excludes {
             true => Node::Bool(Bool { filter: vec![node], ..Bool::default() }),
@@ -199,7 +203,11 @@ impl Translator<'_> {
         if let Some(key) =
             body.keys().find(|key| !allowed.contains(&key.as_str()) && *key != "_name")
         {
+            let key = brief(key);
             return Err(Failure::parsing(format!("[{clause}] query does not support [{key}]")));
+        }
+        if body.contains_key("_name") {
+            self.warn("[_name] is ignored: hits do not say which queries they match");
         }
         Ok(Parts(body))
     }
@@ -215,7 +223,15 @@ impl Translator<'_> {
                 "[{clause}] query malformed, expected an object"
             )));
         };
-        let mut fields = body.iter().filter(|(key, _)| !matches!(key.as_str(), "boost" | "_name"));
+        // Beside the field of a clause about values; elsewhere it is a field of that name.
+        let beside: &[&str] = match clause {
+            "term" | "terms" | "range" | "prefix" => &["boost", "_name"],
+            _ => &[],
+        };
+        if beside.contains(&"_name") && body.contains_key("_name") {
+            self.warn("[_name] is ignored: hits do not say which queries they match");
+        }
+        let mut fields = body.iter().filter(|(key, _)| !beside.contains(&key.as_str()));
         match (fields.next(), fields.next()) {
             (Some((field, value)), None) => Ok((field, value)),
             (None, _) => Err(Failure::parsing(format!("[{clause}] query requires a field"))),
@@ -289,12 +305,12 @@ impl Translator<'_> {
             }
             others.push(node);
         }
-        Ok(match words.across {
-            Across::Best { tie_breaker } if others.len() > 1 => {
-                Node::Best { of: others, tie_breaker }
-            }
-            _ => any(others),
-        })
+        let tie_breaker = match words.across {
+            Across::Best { tie_breaker } => tie_breaker,
+            // The best and all of the others are the sum.
+            Across::Most | Across::Cross => 1.0,
+        };
+        Ok(best(others, tie_breaker))
     }
 }
 
@@ -349,7 +365,8 @@ impl<'a> Parts<'a> {
             Some(value) => {
                 let number = value.as_f64().or_else(|| value.as_str()?.parse().ok());
                 let wrong = || Failure::parsing(format!("[{key}] must be a number, found {value}"));
-                number.map(Some).ok_or_else(wrong)
+                // What is written as NaN or infinity is none.
+                number.filter(|number| number.is_finite()).map(Some).ok_or_else(wrong)
             }
         }
     }
@@ -372,6 +389,20 @@ impl<'a> Parts<'a> {
             Some(name) => {
                 Err(Failure::parsing(format!("[{key}] must be `and` or `or`, found [{name}]")))
             }
+        }
+    }
+
+    /// Whether a text without terms matches all documents.
+    fn zero_terms_match_all(&self) -> Result<bool, Failure> {
+        match self.get("zero_terms_query") {
+            None | Some(Value::Null) => Ok(false),
+            Some(value) => match value.as_str().map(str::to_lowercase).as_deref() {
+                Some("none") => Ok(false),
+                Some("all") => Ok(true),
+                _ => Err(Failure::parsing(format!(
+                    "[zero_terms_query] must be `none` or `all`, found {value}"
+                ))),
+            },
         }
     }
 
@@ -403,6 +434,19 @@ pub(super) fn any(mut of: Vec<Node>) -> Node {
     }
 }
 
+/// The best of several queries.
+pub(super) fn best(of: Vec<Node>, tie_breaker: f64) -> Node {
+    match of.len() {
+        0 | 1 => any(of),
+        _ => Node::Best { of, tie_breaker },
+    }
+}
+
+/// A query of a text, or all documents if the text has no terms.
+pub(super) fn or_all(of: Node) -> Node {
+    Node::IfEmpty { of: Box::new(of), then: Box::new(Node::All) }
+}
+
 /// How many nodes a tree has.
 fn nodes(node: &Node) -> usize {
     let all = |of: &[Node]| of.iter().map(nodes).sum::<usize>();
@@ -411,6 +455,7 @@ fn nodes(node: &Node) -> usize {
         Node::Best { of, .. } => all(of),
         Node::Constant { filter, .. } => nodes(filter),
         Node::Boost(of, _) => nodes(of),
+        Node::IfEmpty { of, then } => nodes(of) + nodes(then),
         _ => 0,
     }
 }

@@ -132,7 +132,7 @@ impl Kind {
 
 impl Failure {
     pub(crate) fn new(kind: Kind, reason: impl Into<String>) -> Self {
-        Failure { kind, reason: reason.into(), index: None }
+        Failure { kind, reason: bounded(reason.into()), index: None }
     }
 
     pub(crate) fn parsing(reason: impl Into<String>) -> Self {
@@ -162,7 +162,11 @@ impl Failure {
             return failure;
         }
         let index = Some(name.to_owned());
-        Failure { kind: Kind::IndexMissing, reason: format!("no such index [{name}]"), index }
+        Failure {
+            kind: Kind::IndexMissing,
+            reason: bounded(format!("no such index [{name}]")),
+            index,
+        }
     }
 
     pub(crate) fn of_index(self, name: &str) -> Self {
@@ -184,6 +188,7 @@ impl Failure {
     pub(crate) fn cause(&self) -> Value {
         let mut cause = json!({"type": self.kind.name(), "reason": self.reason});
         if let Some(index) = &self.index {
+            let index = brief(index);
             cause["index"] = json!(index);
             if self.kind == Kind::IndexMissing {
                 cause["resource.type"] = json!("index_or_alias");
@@ -202,6 +207,49 @@ impl Failure {
     }
 }
 
+/// Characters of a text that came with a request, as messages repeat them.
+const BRIEF: usize = 100;
+
+/// A text that came with a request as messages repeat it: the beginning and the length of one that is long.
+pub(crate) fn brief(text: &str) -> std::borrow::Cow<'_, str> {
+    match text.char_indices().nth(BRIEF) {
+        None => text.into(),
+        Some((end, _)) => format!("{}... ({} bytes)", &text[..end], text.len()).into(),
+    }
+}
+
+/// Bytes of a reason, at most. Whatever a request has in it, an answer and a line of the log stay short.
+const MAX_REASON: usize = 2000;
+
+/// A reason that is not too long: without its middle, as what is wrong stands at its beginning and what helps at its end.
+fn bounded(reason: String) -> String {
+    if reason.len() <= MAX_REASON {
+        return reason;
+    }
+    let head = reason.floor_char_boundary(MAX_REASON / 2);
+    let tail = reason.ceil_char_boundary(reason.len() - MAX_REASON / 4);
+    let left_out = tail - head;
+    format!("{}... ({left_out} bytes left out) ...{}", &reason[..head], &reason[tail..])
+}
+
+/// What is wrong with a schema or a record, in the words of those who wrote a mapping or a document: a field has its own name, not that of its place in the line that is kept.
+fn of_mappings(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (i, part) in text.split('"').enumerate() {
+        // Names stand in quotes.
+        match i % 2 {
+            0 if i > 0 => out.push(']'),
+            1 => out.push('['),
+            _ => {}
+        }
+        match i % 2 {
+            0 => out.push_str(&part.replace("schema", "mapping").replace("attribute [", "field [")),
+            _ => out.push_str(part.strip_prefix("source.").unwrap_or(part)),
+        }
+    }
+    out.replace("attribute [", "field [").replace("its source", "its value")
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let reason = error.to_string();
@@ -209,7 +257,7 @@ impl From<Error> for Failure {
             Error::Index(error) => error.into(),
             Error::Query(error) => error.into(),
             Error::Ngram(error) => error.into(),
-            Error::Text(_) => Failure::new(Kind::Mapper, reason),
+            Error::Text(_) => Failure::new(Kind::Mapper, of_mappings(&reason)),
             Error::Options(_) | Error::NoText => Failure::illegal(reason),
             _ => Failure::broken(reason),
         }
@@ -238,7 +286,11 @@ impl From<IndexError> for Failure {
             IndexError::Locked { .. } => Kind::NotReady,
             _ => Kind::Broken,
         };
-        Failure::new(kind, error.to_string())
+        let reason = error.to_string();
+        match kind {
+            Kind::Document | Kind::Mapper => Failure::new(kind, of_mappings(&reason)),
+            _ => Failure::new(kind, reason),
+        }
     }
 }
 
@@ -273,12 +325,44 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_a_request_brings_is_repeated_in_part() {
+        let long = "ü".repeat(500_000);
+        for failure in [
+            Failure::no_index(&long),
+            Failure::parsing(format!("unknown key [{long}]; there is [query]")),
+            Failure::from(IndexError::Conflict { id: long.clone() }),
+        ] {
+            let body = failure.of_index(&long).body().to_string();
+            assert!(body.len() < 5 * MAX_REASON && body.contains("bytes"), "{}", body.len());
+        }
+        assert!(
+            Failure::parsing(format!("[{long}]; there is [query]")).reason.ends_with("[query]")
+        );
+        assert_eq!(brief("a"), "a");
+    }
+
+    #[test]
     fn the_body_has_what_clients_read() {
         let body = Failure::no_index("books").body();
         assert_eq!(body["status"], 404);
         assert_eq!(body["error"]["type"], "index_not_found_exception");
         assert_eq!(body["error"]["root_cause"][0]["reason"], "no such index [books]");
         assert_eq!(body["error"]["index"], "books");
+    }
+
+    #[test]
+    fn errors_of_mappings_have_the_names_of_clients() {
+        for (text, wanted) in [
+            (
+                "attribute \"a.b\": its source \"source.a.b\" leads through \"source.a\", which is the value of \"a\"; remove one",
+                "field [a.b]: its value [a.b] leads through [a], which is the value of [a]; remove one",
+            ),
+            ("schema: it has 256 text fields", "mapping: it has 256 text fields"),
+            ("field \"source.schema\": found two", "field [schema]: found two"),
+            ("no names", "no names"),
+        ] {
+            assert_eq!(of_mappings(text), wanted);
+        }
     }
 
     #[test]

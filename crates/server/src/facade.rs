@@ -6,6 +6,7 @@ mod bulk;
 mod documents;
 mod fields;
 mod indices;
+mod options;
 mod points_in_time;
 mod searching;
 mod tasks;
@@ -14,6 +15,7 @@ pub(crate) use admin::analyze;
 pub(crate) use bulk::{id_of, parse as parse_bulk};
 pub(crate) use documents::{new_id, patch};
 pub(crate) use indices::declared;
+pub(crate) use options::check as check_options;
 pub(crate) use searching::{read_pairs, search as search_index};
 
 use std::sync::Arc;
@@ -100,6 +102,9 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/_stats/{metric}", get(admin::stats_of_all))
         .route("/{index}/_stats", get(admin::stats))
         .route("/{index}/_stats/{metric}", get(admin::stats_of))
+        .route("/_cluster/settings", get(admin::cluster_settings))
+        .route("/_cat/health", get(admin::cat_health))
+        .route_layer(axum::middleware::from_fn(options::checked))
 }
 
 fn point_in_time_routes() -> Router<Arc<App>> {

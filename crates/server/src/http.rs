@@ -16,8 +16,9 @@ use serde_json::{Value, json};
 use warpseek_front::TOO_SLOW;
 
 use crate::app::{App, Held};
-use crate::error::{Failure, Kind};
+use crate::error::{Failure, Kind, brief};
 use crate::gate::PANICKED;
+use crate::json::read as read_json;
 use crate::{keys, names, openapi, retrieve};
 pub(crate) use params::Params;
 
@@ -48,8 +49,8 @@ impl Call {
         if self.body.iter().all(u8::is_ascii_whitespace) {
             return Ok(Value::Null);
         }
-        serde_json::from_slice(&self.body)
-            .map_err(|e| Failure::parsing(format!("the body is not JSON: {e}")))
+        read_json(&self.body)
+            .map_err(|e| Failure::parsing(format!("the body cannot be read as JSON: {e}")))
     }
 
     /// The lines of the body that are not empty, with their numbers.
@@ -146,8 +147,35 @@ impl Call {
         if !whole.is_empty() {
             body = whole.into();
         }
+        if let Some(source) = params.get("source") {
+            body = body_of_source(source, &params, &body)?;
+        }
         Ok(Call { params, body, arrived: Instant::now(), _held: held })
     }
+}
+
+/// The body that stands in the query string, for clients that cannot send one with GET. Routes that have none refuse it before.
+fn body_of_source(source: &str, params: &Params, body: &Bytes) -> Result<Bytes, Failure> {
+    if !body.is_empty() {
+        return Err(Failure::illegal("give a body or [source], not both"));
+    }
+    let kind = params.get("source_content_type").map(|kind| kind.split(';').next().unwrap_or(kind));
+    match kind.map(str::trim) {
+        Some("application/json" | "application/x-ndjson") => {}
+        Some(kind)
+            if kind.starts_with("application/vnd.elasticsearch+") && kind.ends_with("json") => {}
+        None => {
+            return Err(Failure::illegal("source and source_content_type parameters are required"));
+        }
+        Some(kind) => {
+            let reason = format!(
+                "[source_content_type] must be application/json or application/x-ndjson, found [{}]",
+                brief(kind)
+            );
+            return Err(Failure::illegal(reason));
+        }
+    }
+    Ok(Bytes::copy_from_slice(source.as_bytes()))
 }
 
 /// An answer that is not written yet.
@@ -250,6 +278,7 @@ impl Exchange {
         }
         crate::origin::check(method, headers, &app.config.cors.origins)?;
         app.keys.check(method, path, headers)?;
+        params::check_path(path)?;
         openapi::check_options(method, route, params)
     }
 
@@ -303,6 +332,8 @@ pub(crate) async fn around(
 
 /// Warnings of an answer, at most.
 const WARNINGS: usize = 40;
+/// Characters of each, at most.
+const WARNING: usize = 500;
 
 /// Writes an answer down. If `ignored`, it says which options had no effect.
 fn written(mut response: Response, params: &Params, ignored: bool) -> Response {
@@ -345,6 +376,7 @@ fn written(mut response: Response, params: &Params, ignored: bool) -> Response {
     for warning in &answer.warnings {
         let text: String = warning
             .chars()
+            .take(WARNING)
             .map(|c| if c.is_ascii_graphic() && c != '"' && c != '\\' { c } else { ' ' })
             .collect();
         if let Ok(value) = HeaderValue::from_str(&format!("299 warpseek \"{text}\"")) {

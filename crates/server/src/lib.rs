@@ -23,6 +23,7 @@ mod facade;
 pub mod fuzzing;
 mod gate;
 mod http;
+mod json;
 mod keys;
 mod load;
 mod log;

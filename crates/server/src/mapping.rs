@@ -6,6 +6,7 @@
 mod analysis;
 mod dynamic;
 mod fields;
+mod known;
 mod line;
 mod raw;
 mod settings;
@@ -20,7 +21,9 @@ use warpseek::{Attribute, AttributeKind, Chain, Manifest, SchemaConfig, TextFiel
 use crate::dates::Formats;
 use crate::error::{Failure, Kind};
 use crate::names;
+pub(crate) use analysis::differences;
 pub(crate) use fields::merge;
+pub(crate) use known::{check_mappings, check_settings};
 pub(crate) use settings::normalize as normalize_settings;
 pub(crate) use unused::{unused_mappings, unused_settings};
 
@@ -67,6 +70,8 @@ pub(crate) struct Mapping {
     fields: HashMap<String, Field>,
     /// How dates are written, of the fields that say so.
     formats: HashMap<String, Formats>,
+    /// The types of numbers and dates that are narrower than what the engine has for them.
+    narrow: HashMap<String, String>,
     definitions: Vec<Definition>,
     analyzers: BTreeMap<String, Chain>,
 }
@@ -127,6 +132,7 @@ impl Mapping {
             declared: Declared::default(),
             fields: HashMap::new(),
             formats: HashMap::new(),
+            narrow: HashMap::new(),
             definitions: Vec::new(),
             analyzers: BTreeMap::new(),
         };
@@ -187,6 +193,12 @@ impl Mapping {
             }
             None
         })
+    }
+
+    /// The type of a field as it is mapped.
+    pub(crate) fn type_of<'a>(&'a self, path: &str, field: &Field) -> &'a str {
+        let narrow = self.narrow.get(path).map(String::as_str);
+        narrow.or(field.type_name()).unwrap_or("object")
     }
 
     /// How dates of a field are written.

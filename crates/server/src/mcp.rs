@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::app::{App, search as searching};
 use crate::error::{Failure, Kind};
 use crate::http::{Answer, Call, Params, Reply};
+use crate::json::only;
 use crate::search::{Ask, Target, search as find};
 
 /// Versions of the protocol that are the same as far as this goes, the newest first.
@@ -136,6 +137,12 @@ fn text<'a>(arguments: &'a Value, key: &str) -> Result<&'a str, Failure> {
 }
 
 fn tool(app: &App, name: &str, arguments: &Value) -> Result<Value, Failure> {
+    let known: &[&str] = match name {
+        "search" => &["index", "query", "fields", "size"],
+        "get" => &["index", "id"],
+        _ => &[],
+    };
+    only(arguments, known)?;
     match name {
         "search" => found(app, arguments),
         "get" => {

@@ -1,6 +1,6 @@
 //! Names of indexes, which are also names of folders.
 
-use crate::error::{Failure, Kind};
+use crate::error::{Failure, Kind, brief};
 
 /// The longest name in bytes: that of a file, less the ends of names of files that belong to an index.
 const MAX_NAME_BYTES: usize = 240;
@@ -23,22 +23,24 @@ const RESERVED: [&str; 10] = [
 pub(crate) fn check(name: &str) -> Result<(), Failure> {
     let fault = if name.is_empty() || name.len() > MAX_NAME_BYTES {
         format!("it must have 1 to {MAX_NAME_BYTES} bytes")
-    } else if name.starts_with(['-', '_', '+', '.']) {
-        "must not start with '_', '-', '+', or '.'".to_owned()
-    } else if name.chars().any(char::is_uppercase) {
-        "must be lowercase".to_owned()
-    } else if name.contains(|c: char| {
+    } else if let Some(first) = name.chars().next().filter(|c| "-_+.".contains(*c)) {
+        format!("it starts with {first:?}, and must not start with '_', '-', '+', or '.'")
+    } else if let Some(upper) = name.chars().find(|c| c.is_uppercase()) {
+        format!("must be lowercase, and has {upper:?}")
+    } else if let Some(found) = name.chars().find(|&c| {
         matches!(c, '\\' | '/' | '*' | '?' | '"' | '<' | '>' | '|' | ',' | '#' | ':')
             || c.is_whitespace()
             || c.is_control()
     }) {
-        "must not contain blanks, control characters or any of \\/*?\"<>|,#:".to_owned()
+        format!(
+            "must not contain {found:?}, nor other blanks, control characters or any of \\/*?\"<>|,#:"
+        )
     } else if RESERVED.contains(&name) {
         "this name is reserved for a route of the server".to_owned()
     } else {
         return Ok(());
     };
-    let reason = format!("Invalid index name [{name}], {fault}");
+    let reason = format!("Invalid index name [{}], {fault}", brief(name));
     Err(Failure::new(Kind::IndexName, reason).of_index(name))
 }
 
@@ -101,6 +103,21 @@ mod tests {
         ] {
             assert!(check(name).is_err(), "{name}");
         }
+    }
+
+    #[test]
+    fn the_fault_is_named() {
+        for (name, wanted) in [
+            ("a#b", "'#'"),
+            ("a b", "' '"),
+            ("aBc", "'B'"),
+            ("_a", "starts with '_'"),
+            ("a\0", "'\\0'"),
+        ] {
+            let reason = check(name).unwrap_err().reason;
+            assert!(reason.contains(wanted), "{reason}");
+        }
+        assert!(check(&"a".repeat(1 << 20)).unwrap_err().reason.len() < 300);
     }
 
     #[test]

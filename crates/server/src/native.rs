@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use crate::app::{App, search, write};
 use crate::catalogue::{Listed, Look};
 use crate::http::{Answer, Call, Reply};
+use crate::json::only;
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -85,10 +86,12 @@ async fn about(State(app): State<Arc<App>>, Path(index): Path<String>) -> Reply 
 
 /// The body has `mappings` and `settings`, as `PUT /{index}` has.
 async fn create(State(app): State<Arc<App>>, Path(index): Path<String>, call: Call) -> Reply {
-    let (declared, _) = crate::facade::declared(&call.json()?)?;
+    let body = call.json()?;
+    only(&body, &["mappings", "settings"])?;
+    let (declared, warnings) = crate::facade::declared(&body)?;
     let made = write(&app, move |app| app.catalogue().create(&index, declared)).await?;
     let made = described(&Listed::Words(made));
-    Ok(Answer::json(made).status(201))
+    Ok(Answer::json(made).status(201).warnings(warnings))
 }
 
 async fn delete(State(app): State<Arc<App>>, Path(index): Path<String>) -> Reply {
@@ -96,13 +99,15 @@ async fn delete(State(app): State<Arc<App>>, Path(index): Path<String>) -> Reply
     Ok(Answer::json(json!({"deleted": true})))
 }
 
-async fn refresh(State(app): State<Arc<App>>, Path(index): Path<String>) -> Reply {
+async fn refresh(State(app): State<Arc<App>>, Path(index): Path<String>, call: Call) -> Reply {
+    only(&call.json()?, &[])?;
     write(&app, move |app| app.catalogue().get(&index)?.refresh()).await?;
     Ok(Answer::json(json!({"refreshed": true})))
 }
 
 /// Looks at once whether the folder of the index was replaced. What is there and cannot be served is an error that says why.
-async fn reload(State(app): State<Arc<App>>, Path(index): Path<String>) -> Reply {
+async fn reload(State(app): State<Arc<App>>, Path(index): Path<String>, call: Call) -> Reply {
+    only(&call.json()?, &[])?;
     let look = write(&app, move |app| app.catalogue().reload(&index)).await?;
     Ok(Answer::json(match look {
         Look::Same(reason) => json!({"reloaded": false, "reason": reason}),

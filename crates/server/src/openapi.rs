@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::app::App;
 use crate::arrow::CONTENT_TYPE;
 use crate::config::Limits;
-use crate::error::Failure;
+use crate::error::{Failure, brief};
 use crate::http::{Answer, Params, Reply};
 
 /// A route and method: what it is for, what is sent, and what comes back with which status.
@@ -254,30 +254,40 @@ const OPERATIONS: [Operation; 35] = [
 /// Options that every route has: what is shown of an answer, and how.
 const EVERYWHERE: [&str; 2] = ["pretty", "filter_path"];
 
-/// Refuses options of a query string that a route under `/v1` does not have: they would be without effect, and nobody would know.
+/// Refuses options of a query string that a route of the server's own does not have: they would be without effect, and nobody would know.
 pub(crate) fn check_options(method: &Method, route: &str, params: &Params) -> Result<(), Failure> {
-    if !route.starts_with("/v1/") {
-        return Ok(());
-    }
+    // The address of the page may have what its scripts read.
     let of = OPERATIONS
         .iter()
-        .find(|of| of.path == route && of.method.eq_ignore_ascii_case(method.as_str()));
-    // What is no operation is refused for that.
-    let Some(of) = of else { return Ok(()) };
+        .find(|of| of.path == route && is_method(of, method) && !route.starts_with("/ui"));
+    // What is no operation is refused for that; routes of the facade have their own list.
+    let options = match of {
+        Some(of) => of.options,
+        // The protocol is described elsewhere.
+        None if route == "/mcp" => &[],
+        None => return Ok(()),
+    };
     for (name, value) in params.iter().filter(|(name, _)| !EVERYWHERE.contains(name)) {
-        if !of.options.iter().any(|(known, _)| *known == name) {
+        if !options.iter().any(|(known, _)| *known == name) {
             let known: Vec<&str> =
-                of.options.iter().map(|(known, _)| *known).chain(EVERYWHERE).collect();
+                options.iter().map(|(known, _)| *known).chain(EVERYWHERE).collect();
             let known = known.join(", ");
+            let name = brief(name);
             let reason = format!("there is no option [{name}] here; there is {known}");
             return Err(Failure::illegal(reason));
         }
         if !matches!(value, "" | "true" | "false") {
-            let reason = format!("[{name}] must be true or false, found [{value}]");
+            let reason = format!("[{name}] must be true or false, found [{}]", brief(value));
             return Err(Failure::illegal(reason));
         }
     }
     Ok(())
+}
+
+/// Whether an operation is asked for by a method. HEAD is GET without its body.
+fn is_method(of: &Operation, method: &Method) -> bool {
+    let method = if *method == Method::HEAD { "get" } else { method.as_str() };
+    of.method.eq_ignore_ascii_case(method)
 }
 
 pub(crate) async fn openapi(State(app): State<Arc<App>>) -> Reply {

@@ -1,32 +1,32 @@
 //! Pages that others serve must not reach the server through a visitor's browser: without keys they could write, as the browser is on the right machine.
 
 use axum::http::{HeaderMap, Method, header};
+use warpseek_front::Host;
 
 use crate::error::{Failure, Kind};
 
-/// Refuses what pages of other sites ask for. Pages of this machine, of the server itself, and of listed origins may; programs send no `Origin`. What only reads needs no refusal, since browsers do not show its answer to such a page.
+/// Refuses what pages of other sites ask for. Pages of this machine, of the server itself, and of listed origins may; programs send no `Origin`. What only reads needs no refusal, since browsers do not show its answer to such a page. (A page whose name points here is no
+/// other site to the browser; it is refused for its name, before this, by `warpseek_front::Hosts`.)
 pub(crate) fn check(
     method: &Method,
     headers: &HeaderMap,
     listed: &[String],
 ) -> Result<(), Failure> {
-    let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
     if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
         return Ok(());
     }
-    let origin = origin.to_str().unwrap_or("null");
-    let address = origin.strip_prefix("http://").or(origin.strip_prefix("https://"));
-    let host = address.and_then(|address| match address.strip_prefix('[') {
-        Some(address) => address.split(']').next(),
-        None => address.split(':').next(),
-    });
-    let is_own = address.is_some()
-        && headers.get(header::HOST).and_then(|host| host.to_str().ok()) == address;
-    let is_listed = listed.iter().any(|listed| listed == "*" || listed == origin);
-    match host {
-        Some("localhost" | "127.0.0.1" | "::1") => Ok(()),
-        _ if is_own || is_listed => Ok(()),
-        _ => Err(Failure::new(
+    let own = headers.get(header::HOST).and_then(|host| Host::parse(host.to_str().ok()?));
+    let may = |origin: &str| {
+        let is_listed = listed.iter().any(|listed| listed == "*" || listed == origin);
+        let host = Host::of_origin(origin);
+        let is_own = host.as_ref().zip(own.as_ref()).is_some_and(|(of, own)| own.is_origin(of));
+        is_listed || is_own || host.is_some_and(|host| Host::is_loopback(&host))
+    };
+    // Each, should there be more than one.
+    let mut origins = headers.get_all(header::ORIGIN).iter();
+    match origins.all(|origin| may(origin.to_str().unwrap_or("null"))) {
+        true => Ok(()),
+        false => Err(Failure::new(
             Kind::Forbidden,
             "pages of this Origin may not use the server; cors.origins lists those that may",
         )),
@@ -51,6 +51,7 @@ mod tests {
             "http://127.0.0.1",
             "https://[::1]:8000",
             "http://search.example:9200",
+            "http://Search.example.:9200",
             "https://listed.example",
         ] {
             assert!(asked(Method::POST, origin), "{origin}");
@@ -58,6 +59,11 @@ mod tests {
         for origin in [
             "https://evil.example",
             "http://localhost.evil.example",
+            "http://localhost:80@evil.example",
+            "http://127.0.0.1:80@evil.example",
+            "http://[::1]@evil.example",
+            "http://[::1].evil.example",
+            "http://search.example:9200@evil.example",
             "null",
             "http://search.example",
             "ftp://localhost",

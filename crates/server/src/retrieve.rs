@@ -12,6 +12,7 @@ use crate::app::{App, search};
 use crate::collection::Collection;
 use crate::error::{Failure, Kind};
 use crate::http::{Answer, Call, Reply};
+use crate::json::{only, truth};
 use crate::mapping::{Field, Layout};
 
 /// What the answer looks like.
@@ -37,6 +38,7 @@ pub(crate) fn overloaded(failure: Failure) -> Failure {
 
 fn run(app: &App, call: &Call) -> Reply {
     let body = call.json()?;
+    only(&body, &["queries", "query", "topk", "top_k", "k", "return_scores", "index"])?;
     let (queries, dialect) = read(&body)?;
     if queries.len() > app.config.limits.batch {
         return Err(Failure::illegal(format!(
@@ -52,14 +54,21 @@ fn run(app: &App, call: &Call) -> Reply {
             app.config.limits.query_text
         )));
     }
-    let k =
-        match ["topk", "top_k", "k"].iter().map(|key| &body[*key]).find(|value| !value.is_null()) {
-            None => app.config.retrieve_k,
-            Some(k) => k
-                .as_u64()
-                .and_then(|k| usize::try_from(k).ok())
-                .ok_or_else(|| Failure::illegal("[topk] must be a number"))?,
-        };
+    let said =
+        ["topk", "top_k", "k"].iter().map(|key| &body[*key]).filter(|value| !value.is_null());
+    let said: Vec<&Value> = said.collect();
+    if said.windows(2).any(|pair| pair[0] != pair[1]) {
+        return Err(Failure::illegal(
+            "[topk], [top_k] and [k] are the same option, and they differ",
+        ));
+    }
+    let k = match said.first() {
+        None => app.config.retrieve_k,
+        Some(k) => k
+            .as_u64()
+            .and_then(|k| usize::try_from(k).ok())
+            .ok_or_else(|| Failure::illegal("[topk] must be a number"))?,
+    };
     if k > app.config.limits.window {
         return Err(Failure::illegal(format!(
             "[topk] is {k}, the limit is {} (limits.window)",
@@ -110,9 +119,12 @@ fn run(app: &App, call: &Call) -> Reply {
 fn read(body: &Value) -> Result<(Vec<String>, Dialect), Failure> {
     let wrong = || Failure::parsing("[queries] must be an array of strings, or [query] one string");
     let text = |value: &Value| value.as_str().map(str::to_owned).ok_or_else(wrong);
-    let scores = body["return_scores"] == json!(true);
+    let scores = match &body["return_scores"] {
+        Value::Null => false,
+        scores => truth("return_scores", scores)?,
+    };
     match (&body["queries"], &body["query"]) {
-        (Value::Array(queries), _) => {
+        (Value::Array(queries), Value::Null) => {
             Ok((queries.iter().map(text).collect::<Result<_, _>>()?, Dialect::Nested { scores }))
         }
         (Value::Null, query @ Value::String(_)) => {
@@ -126,6 +138,9 @@ fn read(body: &Value) -> Result<(Vec<String>, Dialect), Failure> {
 
 /// The index that is asked: by the request, by the settings, or the only one.
 fn index(app: &App, body: &Value) -> Result<Arc<Collection>, Failure> {
+    if !matches!(body["index"], Value::Null | Value::String(_)) {
+        return Err(Failure::parsing("[index] must be a string"));
+    }
     if let Some(name) = body["index"].as_str().or(app.config.retrieve_index.as_deref()) {
         return app.catalogue().get_to_read(name);
     }

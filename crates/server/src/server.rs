@@ -111,11 +111,12 @@ impl Server {
             .block_on(TcpListener::bind(address))
             .map_err(io(format!("cannot listen on {address}")))?;
         let address = listener.local_addr().map_err(io("the address".into()))?;
+        let hosts = config.hosts(address).map_err(ServeError::Setup)?;
         let metrics = telemetry::recorder().map_err(ServeError::Setup)?;
         let snapshots =
             config.snapshots.url.as_deref().map(|url| Store::open(url, &config.data)).transpose();
         let snapshots = snapshots.map_err(ServeError::Setup)?;
-        let app = Arc::new(App::new(config, keys, metrics, snapshots));
+        let app = Arc::new(App::new(config, keys, hosts, metrics, snapshots));
         Ok(Server { app, opening, listener, address, tls, runtime })
     }
 

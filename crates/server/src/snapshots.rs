@@ -23,6 +23,7 @@ use crate::app::{App, write};
 use crate::collection::Collection;
 use crate::error::{Failure, Kind};
 use crate::http::{Answer, Call, Reply};
+use crate::json::only;
 use crate::names;
 pub(crate) use store::Store;
 
@@ -128,19 +129,6 @@ fn store(app: &App) -> Result<&Store, Failure> {
             "this server has no place for snapshots; set snapshots.url, such as file:///folder",
         )
     })
-}
-
-fn only(body: &Value, known: &[&str]) -> Result<(), Failure> {
-    match body {
-        Value::Null => Ok(()),
-        Value::Object(map) => match map.keys().find(|key| !known.contains(&key.as_str())) {
-            None => Ok(()),
-            Some(key) => {
-                Err(Failure::parsing(format!("no [{key}] here; there is {}", known.join(", "))))
-            }
-        },
-        _ => Err(Failure::parsing("the body must be an object")),
-    }
 }
 
 fn strings(value: &Value, key: &str) -> Result<Option<Vec<String>>, Failure> {

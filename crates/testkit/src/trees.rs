@@ -73,6 +73,10 @@ impl Names {
                 let weight = *random.pick(&[0.25, 2.0, 3.7]);
                 Node::Boost(Box::new(self.node(random, depth)), weight)
             }
+            4 if random.one_in(2) => Node::IfEmpty {
+                of: Box::new(self.leaf(random)),
+                then: Box::new(self.leaf(random)),
+            },
             4 => self.leaf(random),
             _ => {
                 let least = ["0", "1", "2", "-1", "60%", "3<70%", "9"];
@@ -86,6 +90,7 @@ impl Names {
                     must_not: some(random, 2),
                     filter: some(random, 2),
                     least: random.one_in(3).then(|| random.pick(&least).parse().unwrap()),
+                    skip_empty: random.one_in(2),
                 })
             }
         }

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -26,6 +26,12 @@ fn index(options: IndexOptions) -> (tempfile::TempDir, Index) {
     }
     writer.commit().unwrap();
     (folder, index)
+}
+
+/// The file of the index's first segment with this extension.
+fn file_of(index: &Index, extension: &str) -> PathBuf {
+    let files = fs::read_dir(index.path()).unwrap().map(|file| file.unwrap().path());
+    files.filter(|file| file.extension().is_some_and(|own| own == extension)).min().unwrap()
 }
 
 /// Overwrites the middle of a file in place.
@@ -58,7 +64,7 @@ fn a_scrubber_finds_damage_of_any_file_and_all_searches_fail_then() {
         };
         let told = move |damage: &warpseek::Damage| told.send(damage.clone()).unwrap();
         let scrubber = Scrubber::start(QUICK, open, told).unwrap();
-        let file = index.path().join(format!("000001.{name}"));
+        let file = file_of(&index, name);
         damage(&file);
         let found = heard.recv_timeout(Duration::from_secs(60)).unwrap();
         assert_eq!(found.file, file);
@@ -90,7 +96,7 @@ fn an_index_of_n_grams_and_its_texts_are_scrubbed_too() {
             move || vec![searcher.snapshot()]
         };
         let _scrubber = Scrubber::start(QUICK, open, move |_| told.send(()).unwrap()).unwrap();
-        let file = index.path().join(format!("000001.{name}"));
+        let file = file_of(&index, name);
         damage(&file);
         heard.recv_timeout(Duration::from_secs(60)).unwrap();
         assert_named(&searcher.search(&request).err().unwrap(), &file);
@@ -102,7 +108,7 @@ fn an_index_of_n_grams_and_its_texts_are_scrubbed_too() {
 #[test]
 fn damage_that_a_search_meets_fails_the_searches_after_it() {
     let (_folder, index) = index(IndexOptions::new());
-    let file = index.path().join("000001.post");
+    let file = file_of(&index, "post");
     damage(&file);
     let searcher = index.searcher().unwrap();
     let request = Request::new("walrus");
@@ -116,7 +122,7 @@ fn verifying_again_finds_what_is_damaged_while_it_is_open() {
     let (_folder, index) = index(IndexOptions::new());
     let (searcher, request) = (index.searcher().unwrap(), Request::new("walrus"));
     searcher.snapshot().verify_again(&Progress::default()).unwrap();
-    let file = index.path().join("000001.post");
+    let file = file_of(&index, "post");
     damage(&file);
     assert!(searcher.snapshot().damage().is_none());
     let found = searcher.snapshot().verify_again(&Progress::default());
@@ -136,7 +142,7 @@ fn a_merge_does_not_copy_damage() {
     live.flush().unwrap();
     let searcher = live.searcher(SearcherOptions::new()).unwrap();
     searcher.snapshot().verify_again(&Progress::default()).unwrap();
-    let file = index.path().join("000001.post");
+    let file = file_of(&index, "post");
     damage(&file);
     assert_named(&live.merge(1).err().unwrap(), &file);
     let copy = index.path().with_file_name("copy");

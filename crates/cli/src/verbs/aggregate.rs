@@ -129,6 +129,9 @@ struct Http {
     /// Private key of that certificate, in PEM
     #[arg(long, value_name = "FILE", conflicts_with = "queries", requires = "http_certificate")]
     http_key: Option<PathBuf>,
+    /// Names and addresses that requests may have in `Host` besides localhost, loopback addresses and that of --listen, separated by commas; `*` alone is every name. Without it, every name if there is a client token or a certificate
+    #[arg(long, value_name = "HOSTS", value_delimiter = ',', conflicts_with = "queries")]
+    allowed_hosts: Vec<String>,
     /// Connections of clients that may be open; further ones wait
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1_000_000), conflicts_with = "queries")]
     connections: u32,
@@ -144,6 +147,7 @@ impl Http {
             token: Token::find_of_clients(self.client_token_file.as_deref()).map_err(failed)?,
             certificate: self.http_certificate.clone().zip(self.http_key.clone()),
             insecure: options.protection.insecure,
+            allowed_hosts: self.allowed_hosts.clone(),
             connections: ConnectionLimits { connections: self.connections as usize, timeouts },
             limits: DoorLimits { deadline: options.deadline.deadline, ..DoorLimits::default() },
         })

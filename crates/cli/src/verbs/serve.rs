@@ -40,6 +40,9 @@ pub(crate) struct Options {
     /// Listen on any address without keys
     #[arg(long)]
     insecure: bool,
+    /// Names and addresses that requests may have in `Host` besides localhost, loopback addresses and that of --listen, separated by commas; `*` alone is every name [default: every name if there are keys or a certificate, else none]
+    #[arg(long, value_name = "HOSTS", value_delimiter = ',')]
+    allowed_hosts: Vec<String>,
     /// Where queries are answered [default: cpu]
     #[arg(long, value_enum)]
     device: Option<Device>,
@@ -140,7 +143,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 
 impl Options {
     /// The flags that were given, as settings.
-    fn flags<T: From<String> + From<bool> + From<u32>>(&self) -> BTreeMap<String, T> {
+    fn flags<T: From<String> + From<bool> + From<u32> + From<Vec<String>>>(
+        &self,
+    ) -> BTreeMap<String, T> {
         let path = |path: &PathBuf| path.to_string_lossy().into_owned();
         let device = self.device.map(|device| match device {
             Device::Cpu => "cpu".to_owned(),
@@ -171,6 +176,9 @@ impl Options {
             .collect();
         if let Some(shards) = self.cluster_shards {
             flags.insert("cluster.shards".to_owned(), shards.into());
+        }
+        if !self.allowed_hosts.is_empty() {
+            flags.insert("allowed_hosts".to_owned(), self.allowed_hosts.clone().into());
         }
         if self.insecure {
             flags.insert("insecure".to_owned(), true.into());

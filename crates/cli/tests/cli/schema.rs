@@ -114,5 +114,6 @@ fn errors_name_file_place_and_remedy() {
 
     space.run("schema none.jsonl").fails(2, &["none.jsonl"]);
     space.write("numbers.jsonl", "{\"id\":\"1\",\"year\":1}\n");
-    space.run("schema numbers.jsonl").fails(2, &["no text in the first 1 documents"]);
+    space.run("schema numbers.jsonl -q").fails(2, &["no text in the first document"]);
+    space.run("schema numbers.jsonl").code(2).says("year").says("no text in the first document");
 }

@@ -118,7 +118,7 @@ impl<'a> Resolver<'a> {
             }
             Node::Bool(of) => return self.bool(of, weight, scored),
             Node::Best { of, tie_breaker } => {
-                let found = self.nodes(of, weight, scored)?;
+                let found = self.nodes(of, weight, scored, None)?;
                 if found.is_empty() && !of.is_empty() {
                     return Ok(None);
                 }
@@ -136,17 +136,23 @@ impl<'a> Resolver<'a> {
             Node::All => PlanNode::Everything,
             Node::Nothing => PlanNode::Nothing,
             Node::Boost(node, by) => return self.node(node, weight * by, scored),
+            Node::IfEmpty { of, then } => match self.node(of, weight, scored)? {
+                None => return self.node(then, weight, scored),
+                found => return Ok(found),
+            },
         }))
     }
 
+    /// The nodes in their order; those without words, which are `None`, are what `empty` says, or are left out.
     fn nodes(
         &mut self,
         nodes: &[Node],
         weight: f64,
         scored: bool,
+        empty: Option<PlanNode>,
     ) -> Result<Vec<PlanNode>, ExecError> {
-        let nodes = nodes.iter().map(|node| self.node(node, weight, scored).transpose());
-        nodes.flatten().collect()
+        let found = |node| Ok(self.node(node, weight, scored)?.or_else(|| empty.clone()));
+        nodes.iter().map(found).filter_map(Result::transpose).collect()
     }
 
     fn bool(
@@ -155,15 +161,16 @@ impl<'a> Resolver<'a> {
         weight: f64,
         scored: bool,
     ) -> Result<Option<PlanNode>, ExecError> {
-        let Bool { must, should, must_not, filter, least } = of;
+        let Bool { must, should, must_not, filter, least, skip_empty } = of;
         if must.is_empty() && should.is_empty() && must_not.is_empty() && filter.is_empty() {
             return self.node(&Node::All, weight, scored);
         }
+        let empty = || (!skip_empty).then_some(PlanNode::Nothing);
         let mut group = Group {
-            must: self.nodes(must, weight, scored)?,
-            should: self.nodes(should, weight, scored)?,
-            must_not: self.nodes(must_not, 1.0, false)?,
-            filter: self.nodes(filter, 1.0, false)?,
+            must: self.nodes(must, weight, scored, empty())?,
+            should: self.nodes(should, weight, scored, empty())?,
+            must_not: self.nodes(must_not, 1.0, false, empty())?,
+            filter: self.nodes(filter, 1.0, false, empty())?,
             least: 0,
         };
         let required = !group.must.is_empty() || !group.filter.is_empty();
@@ -287,7 +294,8 @@ impl<'a> Resolver<'a> {
                 for word in words.text.split_whitespace() {
                     let mut any = Vec::new();
                     for &(field, by) in &fields {
-                        any.extend(self.leaves(field, word, weight * by, scored)?);
+                        let terms = distinct(self.terms_of(field, word));
+                        any.extend(self.leaves(field, terms, weight * by, scored)?);
                     }
                     if !any.is_empty() {
                         let any = Group { should: any, least: 1, ..Group::default() };
@@ -299,8 +307,8 @@ impl<'a> Resolver<'a> {
             }
             Across::Most | Across::Best { .. } => {
                 for &(field, by) in &fields {
-                    let leaves = self.leaves(field, &words.text, weight * by, scored)?;
-                    parts.extend(self.counted(leaves, words));
+                    let part = self.words_in(field, words, weight * by, scored)?;
+                    parts.extend(part);
                 }
             }
         }
@@ -406,43 +414,56 @@ impl<'a> Resolver<'a> {
 
     /// As many of the parts as the words' operator wants; `None` if there are no parts.
     fn counted(&mut self, parts: Vec<PlanNode>, words: &Words) -> Option<PlanNode> {
-        let least = match (words.operator, &words.least) {
-            (Operator::And, _) => parts.len(),
-            (Operator::Or, Some(least)) => least.of(parts.len()).max(1),
-            (Operator::Or, None) => 1,
-        };
+        let least = wanted(words, parts.len());
         let some = !parts.is_empty();
         some.then(|| self.group(Group { should: parts, least, ..Group::default() }))
     }
 
-    /// The distinct terms of a text.
-    fn leaves(
+    /// Words in one field; `None` if they have no terms.
+    ///
+    /// A term that is there several times is one with a larger weight, except where only some of the terms must match and each time counts.
+    fn words_in(
         &mut self,
         field: u8,
-        text: &str,
+        words: &Words,
         weight: f64,
         scored: bool,
-    ) -> Result<Vec<PlanNode>, ExecError> {
-        let terms = match self.schema {
+    ) -> Result<Option<PlanNode>, ExecError> {
+        let terms = self.terms_of(field, &words.text);
+        let all = terms.len();
+        let least = wanted(words, all);
+        let each = distinct(terms.iter().cloned());
+        let (terms, least) = match least {
+            _ if all == 0 => return Ok(None),
+            1 => (each, 1),
+            n if n == all => (each.clone(), each.len()),
+            n => (terms.into_iter().map(|term| (term, 1.0)).collect(), n),
+        };
+        let should = self.leaves(field, terms, weight, scored)?;
+        Ok(Some(self.group(Group { should, least, ..Group::default() })))
+    }
+
+    /// The terms of a text, in their order.
+    fn terms_of(&self, field: u8, text: &str) -> Vec<String> {
+        match self.schema {
             Some(schema) => schema.analyzer(field).terms(text).into_iter().map(|t| t.0).collect(),
             None if self.snapshot.manifest().content == Content::Vector => {
                 text.split_whitespace().map(str::to_owned).collect()
             }
             None => self.snapshot.manifest().analyzer.terms(text),
-        };
-        let (mut distinct, mut places): (Vec<(String, f64)>, HashMap<String, usize>) =
-            Default::default();
-        for term in terms {
-            match places.get(&term) {
-                Some(&place) => distinct[place].1 += weight,
-                None => {
-                    places.insert(term.clone(), distinct.len());
-                    distinct.push((term, weight));
-                }
-            }
         }
-        let leaf = |(term, weight)| self.leaf(field, term, weight, scored);
-        distinct.into_iter().map(leaf).collect()
+    }
+
+    /// Terms with how often they are there.
+    fn leaves(
+        &mut self,
+        field: u8,
+        terms: Vec<(String, f64)>,
+        weight: f64,
+        scored: bool,
+    ) -> Result<Vec<PlanNode>, ExecError> {
+        let leaf = |(term, times)| self.leaf(field, term, weight * times, scored);
+        terms.into_iter().map(leaf).collect()
     }
 
     fn leaf(
@@ -630,6 +651,30 @@ impl<'a> Resolver<'a> {
         let tree = PlanTree { root, words: self.words, phrases: self.phrases, is_additive };
         Ok(Plan { mask, tree: Some(Arc::new(tree)), ..plan })
     }
+}
+
+/// How many of this many words must match.
+fn wanted(words: &Words, all: usize) -> usize {
+    match (words.operator, &words.least) {
+        (Operator::And, _) => all,
+        (Operator::Or, Some(least)) => least.of(all).max(1),
+        (Operator::Or, None) => 1,
+    }
+}
+
+/// The different ones of several terms, with how often each is there.
+fn distinct(terms: impl IntoIterator<Item = String>) -> Vec<(String, f64)> {
+    let (mut found, mut places): (Vec<(String, f64)>, HashMap<String, usize>) = Default::default();
+    for term in terms {
+        match places.get(&term) {
+            Some(&place) => found[place].1 += 1.0,
+            None => {
+                places.insert(term.clone(), found.len());
+                found.push((term, 1.0));
+            }
+        }
+    }
+    found
 }
 
 fn constant(filter: PlanNode, real: f64) -> Result<PlanNode, ExecError> {

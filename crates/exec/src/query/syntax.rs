@@ -204,7 +204,7 @@ impl Parser<'_> {
         open: Option<usize>,
         depth: usize,
     ) -> Result<Option<Node>, Located> {
-        let mut of = Bool::default();
+        let mut of = Bool { skip_empty: true, ..Bool::default() };
         loop {
             self.skip_blanks();
             match (self.peek(), open) {
@@ -612,13 +612,13 @@ fn is_condition(node: &Node) -> bool {
 }
 
 fn write_clauses(of: &Bool, out: &mut String) -> Option<()> {
-    let Bool { must, should, must_not, filter, .. } = of;
+    let Bool { must, should, must_not, filter, skip_empty, .. } = of;
     // Lists of which the parser makes other trees.
     let alone = must.len() + should.len() + filter.len() == 1 && must_not.is_empty();
     let scored = must.iter().chain(should);
     let scored = !scored.clone().any(is_condition) && filter.iter().all(is_condition);
     let empty = must.is_empty() && should.is_empty() && must_not.is_empty() && filter.is_empty();
-    if of.least != least(of) || alone || !scored || empty {
+    if of.least != least(of) || !skip_empty || alone || !scored || empty {
         return None;
     }
     let signed = [("", should), ("+", must), ("", filter), ("-", must_not)];
@@ -689,9 +689,11 @@ fn write_unit(node: &Node, out: &mut String) -> Option<()> {
             write_clause("", node, out)?;
             out.push(')');
         }
-        Node::Term { .. } | Node::Best { .. } | Node::Constant { .. } | Node::Nothing => {
-            return None;
-        }
+        Node::Term { .. }
+        | Node::Best { .. }
+        | Node::Constant { .. }
+        | Node::IfEmpty { .. }
+        | Node::Nothing => return None,
     }
     Some(())
 }

@@ -26,6 +26,11 @@ fn title(text: &str) -> Node {
     Node::Words(Words::any(["title".to_owned()], text))
 }
 
+/// A query without clauses.
+fn clauses() -> Bool {
+    Bool { skip_empty: true, ..Bool::default() }
+}
+
 fn boost(node: Node, weight: f64) -> Node {
     Node::Boost(Box::new(node), weight)
 }
@@ -43,7 +48,7 @@ fn range(field: &str, from: Bound<&str>, to: Bound<&str>) -> Node {
 #[test]
 fn queries_and_their_trees() {
     use Bound::{Excluded, Included, Unbounded};
-    let all = |should: &[Node]| Node::Bool(Bool { should: should.to_vec(), ..Bool::default() });
+    let all = |should: &[Node]| Node::Bool(Bool { should: should.to_vec(), ..clauses() });
     let exists = |field: &str| Node::Filter(Filter::Exists { field: field.to_owned() });
     let ids = |ids: &[&str]| Node::Filter(Filter::Ids(ids.iter().map(|&id| id.into()).collect()));
     for (text, want) in [
@@ -114,21 +119,21 @@ fn signs() {
             range("year", Bound::Included("2020"), Bound::Unbounded),
             terms("tag", &["a", "b"]),
         ],
-        least: None,
+        ..clauses()
     };
     let text = "title:rust^2 +memory -unsafe year:>=2020 +tag:(a b) -tag:c";
     assert_eq!(read(text), Ok(Node::Bool(want)));
     // Parentheses without words are a condition as a whole.
-    let of = Bool { filter: vec![terms("tag", &["a"])], ..Bool::default() };
+    let of = Bool { filter: vec![terms("tag", &["a"])], ..clauses() };
     let condition = Bool { must_not: vec![any("x")], ..of };
     let want = Bool {
         should: vec![any("rust")],
         least: Some(Least::count(1)),
         filter: vec![Node::Bool(condition)],
-        ..Bool::default()
+        ..clauses()
     };
     assert_eq!(read("rust (tag:a -x)"), Ok(Node::Bool(want)));
-    let want = Bool { must: vec![any("a"), any("b")], ..Bool::default() };
+    let want = Bool { must: vec![any("a"), any("b")], ..clauses() };
     assert_eq!(parse("a b", None, Operator::And), Ok(Node::Bool(want)));
 }
 
@@ -217,7 +222,7 @@ fn a_caret_is_under_the_character() {
 
 #[test]
 fn what_the_syntax_cannot_say_has_no_text() {
-    let bool = |of: Bool| Node::Bool(of);
+    let bool = |of: Bool| Node::Bool(Bool { skip_empty: true, ..of });
     for node in [
         Node::Best { of: vec![any("a")], tie_breaker: 0.0 },
         Node::Term { field: "title".into(), term: "a".into() },
@@ -229,6 +234,7 @@ fn what_the_syntax_cannot_say_has_no_text() {
         bool(Bool { should: vec![any("a"), terms("tag", &["b"])], ..Bool::default() }),
         bool(Bool { should: vec![any("a")], filter: vec![any("b")], ..Bool::default() }),
         bool(Bool { should: vec![any("a"), Node::Nothing], ..Bool::default() }),
+        Node::Bool(Bool { should: vec![any("a"), any("b")], ..Bool::default() }),
     ] {
         assert_eq!(display(&node), None, "{node:?}");
     }

@@ -1,6 +1,7 @@
 //! Query trees: what a document must have, and what its score is made of.
 
 use std::ops::Bound;
+use std::slice::from_ref;
 
 use super::least::Least;
 use crate::error::ExecError;
@@ -57,9 +58,16 @@ pub enum Node {
     Nothing,
     /// A query whose scores are multiplied by a weight.
     Boost(Box<Node>, f64),
+    /// A query, or another one if the texts of the first have no terms.
+    IfEmpty {
+        /// The query.
+        of: Box<Node>,
+        /// What takes its place.
+        then: Box<Node>,
+    },
 }
 
-/// Words of a text, which the analyzers of the fields turn into terms. If there are none, as with a text of stop words, a [`Bool`] or [`Node::Best`] leaves the node out; alone it matches nothing.
+/// Words of a text, which the analyzers of the fields turn into terms. If there are none, as with a text of stop words, the node matches nothing; a [`Bool`] with `skip_empty` and a [`Node::Best`] leave it out, and [`Node::IfEmpty`] puts another query in its place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Words {
     /// The text fields with their weights. None stands for all text fields of the schema, each with weight 1.
@@ -68,7 +76,7 @@ pub struct Words {
     pub text: String,
     /// How many of its terms a document must have: one, or all.
     pub operator: Operator,
-    /// With [`Operator::Or`]: how many of its terms a document must have, if not one.
+    /// With [`Operator::Or`]: how many of its terms a document must have, if not one. A term that the text has twice counts twice.
     pub least: Option<Least>,
     /// What several fields have to do with each other.
     pub across: Across,
@@ -76,7 +84,7 @@ pub struct Words {
 
 /// Words of a text as they stand there, one after the other. A document matches if it has the phrase in one of the fields. Its score is that of the words in the fields that have the phrase; how often the phrase occurs does not matter.
 ///
-/// The analyzers of the fields turn words into terms; a stop word stands for any word in its place. If there are no terms, the node is left out as [`Words`] are.
+/// The analyzers of the fields turn words into terms; a stop word stands for any word in its place. Without terms it is as [`Words`] without any.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phrase {
     /// The text fields with their weights, which must have positions. None stands for all text fields that have.
@@ -136,6 +144,8 @@ pub struct Bool {
     pub filter: Vec<Node>,
     /// How many of `should` must match. Default: one if there is neither `must` nor `filter`, else none. Without these two it is never less than one.
     pub least: Option<Least>,
+    /// Whether parts whose texts have no terms are left out, as they are in query strings; if all are, so is the whole. Otherwise such a part matches nothing.
+    pub skip_empty: bool,
 }
 
 /// A condition on attributes or ids. Values are given as text, which is read by the type of the attribute: `2020` is an integer or a date, `true` a boolean.
@@ -249,6 +259,7 @@ impl Node {
                 ([must, should, must_not, filter], None)
             }
             Node::Best { of, .. } => ([of, &[], &[], &[]], None),
+            Node::IfEmpty { of, then } => ([from_ref(of), from_ref(then), &[], &[]], None),
             Node::Constant { filter: of, .. } | Node::Boost(of, _) => ([&[]; 4], Some(of)),
             Node::Words(_)
             | Node::Phrase(_)

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use warpseek::{Error, Index, IndexOptions, LiveIndex, Schema, SchemaConfig};
 
 use super::{Collection, View, live_options, rename_durably};
-use crate::error::{Failure, Kind};
+use crate::error::Failure;
 use crate::mapping::{Declared, Mapping};
 
 /// A declaration that grows, document by document, before the index goes over to it.
@@ -38,7 +38,7 @@ impl<'a> Growth<'a> {
     fn compiled(&self, declared: Declared) -> Result<(Mapping, Arc<Schema>), Failure> {
         let mapping = Mapping::new(declared)?;
         let schema = Schema::new(mapping.schema(self.old.as_ref()));
-        let schema = schema.map_err(|e| Failure::new(Kind::Mapper, e.to_string()))?;
+        let schema = schema.map_err(Error::from)?;
         let mapping = mapping.with_schema(schema.config());
         Ok((mapping, Arc::new(schema)))
     }

@@ -7,7 +7,7 @@ use warpseek::AttributeKind;
 use warpseek::query::{Across, Filter, Node, Operator, Words};
 
 use super::value::{Side, bound, bound_of_date, equal, equal_date, text};
-use super::{Parts, Translator, any, boosted, constant, unsearchable};
+use super::{Parts, Translator, any, best, boosted, constant, or_all, unsearchable};
 use crate::dates::{Formats, Reader, now, zone};
 use crate::error::Failure;
 use crate::mapping::{Field, Layout};
@@ -17,8 +17,12 @@ const FUZZY: [&str; 5] =
     ["fuzziness", "prefix_length", "max_expansions", "fuzzy_transpositions", "fuzzy_rewrite"];
 
 /// Options that change nothing here.
-const HARMLESS: [&str; 4] =
-    ["lenient", "zero_terms_query", "auto_generate_synonyms_phrase_query", "cutoff_frequency"];
+const HARMLESS: [&str; 3] = ["lenient", "auto_generate_synonyms_phrase_query", "cutoff_frequency"];
+
+/// The boost that stands beside the field of a clause.
+fn beside(body: &Value) -> Result<f64, Failure> {
+    body.as_object().map_or(Ok(1.0), |body| Parts(body).boost())
+}
 
 impl Translator<'_> {
     /// The condition that a field has this value.
@@ -48,9 +52,6 @@ impl Translator<'_> {
         if parts.get("fuzziness").is_some_and(|f| !f.is_null() && f != 0 && f != "0") {
             self.warn(format!("[{clause}] [fuzziness] is ignored: words match exactly"));
         }
-        if parts.get("zero_terms_query").is_some_and(|value| value == "all") {
-            self.warn(format!("[{clause}] [zero_terms_query] is ignored: no words match nothing"));
-        }
     }
 
     pub(super) fn match_words(
@@ -64,7 +65,14 @@ impl Translator<'_> {
             let text = self.text(clause, given)?;
             return self.words(&[(field.to_owned(), 1.0)], &Words::any([], text), scored);
         };
-        let mut allowed = vec!["query", "operator", "minimum_should_match", "boost", "analyzer"];
+        let mut allowed = vec![
+            "query",
+            "operator",
+            "minimum_should_match",
+            "boost",
+            "analyzer",
+            "zero_terms_query",
+        ];
         allowed.extend(FUZZY.iter().chain(&HARMLESS));
         let parts = self.parts(clause, given, &allowed)?;
         self.ignore(clause, parts);
@@ -74,7 +82,10 @@ impl Translator<'_> {
         let text = self.text(clause, parts.get("query").unwrap_or(&Value::Null))?;
         let (operator, least) = (parts.operator("operator")?, parts.least("minimum_should_match")?);
         let words = Words { operator, least, ..Words::any([], text) };
-        let node = self.words(&[(field.to_owned(), 1.0)], &words, scored)?;
+        let mut node = self.words(&[(field.to_owned(), 1.0)], &words, scored)?;
+        if parts.zero_terms_match_all()? {
+            node = or_all(node);
+        }
         Ok(boosted(node, parts.boost()?))
     }
 
@@ -94,6 +105,7 @@ impl Translator<'_> {
             "boost",
             "analyzer",
             "slop",
+            "zero_terms_query",
         ];
         allowed.extend(FUZZY.iter().chain(&HARMLESS));
         let parts = self.parts(clause, body, &allowed)?;
@@ -111,7 +123,12 @@ impl Translator<'_> {
             Some("phrase") => {
                 let slop = self.slop(clause, parts.get("slop"))?;
                 let tie_breaker = tie_breaker.unwrap_or(0.0);
-                let node = self.phrase(&fields, &text, slop, tie_breaker, scored)?;
+                let node = match parts.zero_terms_match_all()? {
+                    true => self.each_or_all(&fields, tie_breaker, |of, field| {
+                        of.phrase(field, &text, slop, 0.0, scored)
+                    })?,
+                    false => self.phrase(&fields, &text, slop, tie_breaker, scored)?,
+                };
                 return Ok(boosted(node, parts.boost()?));
             }
             Some(kind) => return Err(Failure::unsupported(&format!("multi_match of type {kind}"))),
@@ -119,8 +136,36 @@ impl Translator<'_> {
         };
         let (operator, least) = (parts.operator("operator")?, parts.least("minimum_should_match")?);
         let words = Words { operator, least, across, ..Words::any([], text) };
-        let node = self.words(&fields, &words, scored)?;
+        let tie_breaker = match across {
+            Across::Best { tie_breaker } => tie_breaker,
+            Across::Most | Across::Cross => 1.0,
+        };
+        let node = match parts.zero_terms_match_all()? {
+            // All fields are searched as one.
+            true if across == Across::Cross => or_all(self.words(&fields, &words, scored)?),
+            true => {
+                self.each_or_all(&fields, tie_breaker, |of, field| of.words(field, &words, scored))?
+            }
+            false => self.words(&fields, &words, scored)?,
+        };
         Ok(boosted(node, parts.boost()?))
+    }
+
+    /// Fields one by one, each with its own query or, if its analyzer makes no terms of the text, all documents.
+    fn each_or_all(
+        &mut self,
+        fields: &[(String, f64)],
+        tie_breaker: f64,
+        mut query: impl FnMut(&mut Self, &[(String, f64)]) -> Result<Node, Failure>,
+    ) -> Result<Node, Failure> {
+        let mut of = Vec::with_capacity(fields.len());
+        for (name, weight) in fields {
+            match query(self, &[(name.clone(), 1.0)])? {
+                Node::Nothing => {}
+                node => of.push(boosted(or_all(node), *weight)),
+            }
+        }
+        Ok(best(of, tie_breaker))
     }
 
     pub(super) fn combined_fields(
@@ -129,14 +174,18 @@ impl Translator<'_> {
         body: &Value,
         scored: bool,
     ) -> Result<Node, Failure> {
-        let allowed = ["query", "fields", "operator", "minimum_should_match", "boost"];
+        let allowed =
+            ["query", "fields", "operator", "minimum_should_match", "boost", "zero_terms_query"];
         let parts = self.parts(clause, body, &allowed)?;
         self.warn("[combined_fields] adds the scores of fields, as [multi_match] of type [cross_fields] does");
         let text = self.text(clause, parts.get("query").unwrap_or(&Value::Null))?;
         let fields = self.fields(clause, parts.get("fields"))?;
         let (operator, least) = (parts.operator("operator")?, parts.least("minimum_should_match")?);
         let words = Words { operator, least, across: Across::Cross, ..Words::any([], text) };
-        let node = self.words(&fields, &words, scored)?;
+        let mut node = self.words(&fields, &words, scored)?;
+        if parts.zero_terms_match_all()? {
+            node = or_all(node);
+        }
         Ok(boosted(node, parts.boost()?))
     }
 
@@ -163,7 +212,10 @@ impl Translator<'_> {
         for field in given {
             let (name, weight) = match field.rsplit_once('^') {
                 Some((name, weight)) => {
-                    let weight = weight.parse().ok().filter(|weight: &f64| *weight > 0.0);
+                    let weight = weight
+                        .parse()
+                        .ok()
+                        .filter(|weight: &f64| *weight > 0.0 && weight.is_finite());
                     (
                         name,
                         weight.ok_or_else(|| {
@@ -207,7 +259,7 @@ impl Translator<'_> {
             value => (value, 1.0),
         };
         let node = self.exactly(field, value, scored)?;
-        Ok(boosted(node, boost))
+        Ok(boosted(node, boost * beside(body)?))
     }
 
     /// Documents that have this very value, or in a text field this very term.
@@ -252,7 +304,7 @@ impl Translator<'_> {
                 _ => Failure::parsing("[terms] query requires an array of values"),
             });
         };
-        let boost = Parts(body.as_object().unwrap_or(&serde_json::Map::new())).boost()?;
+        let boost = beside(body)?;
         let filter = match self.mapping.field(field) {
             Some(Field::Text { name, .. }) if self.mapping.layout != Layout::NoSchema => {
                 let term = |value: &Value| {
@@ -359,7 +411,14 @@ impl Translator<'_> {
             given,
             &["gte", "gt", "lte", "lt", "boost", "format", "relation", "time_zone"],
         )?;
-        let boost = parts.boost()?;
+        let boost = parts.boost()? * beside(body)?;
+        for (one, other) in [("gte", "gt"), ("lte", "lt")] {
+            let stands = |key: &str| parts.get(key).is_some_and(|value| !value.is_null());
+            if stands(one) && stands(other) {
+                let reason = format!("[range] of [{path}] has [{one}] and [{other}]; give one");
+                return Err(Failure::parsing(reason));
+            }
+        }
         let (name, kind) = match self.mapping.field(path) {
             Some(Field::Attribute { name, kind }) => (name.clone(), *kind),
             Some(Field::Stored(why)) => return Err(unsearchable(path, why)),
@@ -419,6 +478,7 @@ impl Translator<'_> {
             }
             value => (value, 1.0),
         };
+        let boost = boost * beside(body)?;
         let prefix = text(path, value)?;
         match self.mapping.field(path) {
             Some(Field::Attribute { name, kind: AttributeKind::Keyword }) => {
@@ -429,19 +489,5 @@ impl Translator<'_> {
             Some(Field::Stored(why)) => Err(unsearchable(path, why)),
             _ => Err(Failure::unsupported("prefix of a field that is no keyword")),
         }
-    }
-
-    /// How many of the words must match, for query strings.
-    pub(super) fn plain_words(
-        &mut self,
-        fields: &[(String, f64)],
-        text: &str,
-        operator: Operator,
-        scored: bool,
-    ) -> Result<Node, Failure> {
-        let across =
-            if fields.len() > 1 { Across::Best { tie_breaker: 0.0 } } else { Across::Most };
-        let words = Words { operator, across, ..Words::any([], text) };
-        self.words(fields, &words, scored)
     }
 }

@@ -1,9 +1,9 @@
 //! Words that stand next to each other: `match_phrase`, `multi_match` of type `phrase`, and quotation marks in query strings.
 
 use serde_json::Value;
-use warpseek::query::{Node, Operator, Phrase};
+use warpseek::query::{Node, Operator, Phrase, Words};
 
-use super::{Translator, any, boosted, constant, unsearchable};
+use super::{Translator, best, boosted, constant, or_all, unsearchable};
 use crate::error::Failure;
 use crate::mapping::{Field, Layout};
 
@@ -33,7 +33,10 @@ impl Translator<'_> {
         }
         let text = self.text(clause, parts.get("query").unwrap_or(&Value::Null))?;
         let slop = self.slop(clause, parts.get("slop"))?;
-        let node = self.phrase(&fields, &text, slop, 0.0, scored)?;
+        let mut node = self.phrase(&fields, &text, slop, 0.0, scored)?;
+        if parts.zero_terms_match_all()? {
+            node = or_all(node);
+        }
         Ok(boosted(node, parts.boost()?))
     }
 
@@ -82,12 +85,8 @@ impl Translator<'_> {
                 }
                 // One word needs no positions.
                 Some(Field::Text { .. }) if !text.trim().contains(char::is_whitespace) => {
-                    of.push(self.plain_words(
-                        &[(path.clone(), *weight)],
-                        text,
-                        Operator::And,
-                        scored,
-                    )?);
+                    let words = Words { operator: Operator::And, ..Words::any([], text) };
+                    of.push(self.words(&[(path.clone(), *weight)], &words, scored)?);
                 }
                 Some(Field::Text { .. }) if some_have => self.warn(format!(
                     "field [{path}] was indexed without position data and is ignored by phrases"
@@ -105,9 +104,6 @@ impl Translator<'_> {
                 },
             }
         }
-        Ok(match of.len() {
-            0 | 1 => any(of),
-            _ => Node::Best { of, tie_breaker },
-        })
+        Ok(best(of, tie_breaker))
     }
 }

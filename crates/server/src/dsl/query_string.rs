@@ -1,32 +1,19 @@
-//! Queries in one line: `query_string` with AND, OR, NOT, `+`, `-`, `field:` and `^`; `simple_query_string` with `+`, `|` and `-`.
+//! `query_string`: queries in one line with AND, OR, NOT, `+`, `-`, `field:`, `^` and ranges, as Lucene's classic parser reads them. `simple` is the other syntax.
 
-use serde_json::Value;
-use warpseek::query::{Bool, Node, Operator};
+mod simple;
+mod tokens;
 
-use super::{Translator, boosted};
+use serde_json::{Value, json};
+use warpseek::AttributeKind;
+use warpseek::query::{Across, Bool, Node, Operator, Words};
+
+use self::tokens::{Token, tokens};
+use super::{Parts, Translator, best, boosted};
 use crate::error::Failure;
+use crate::mapping::{Field, Layout};
 
 /// The most parentheses inside one another.
-const MAX_DEPTH: usize = 32;
-
-#[derive(Clone, Debug, PartialEq)]
-enum Token {
-    Word(String),
-    /// Words between quotation marks, and their slop.
-    Phrase(String, u32),
-    Field(String),
-    Open,
-    Close,
-    Plus,
-    Minus,
-    And,
-    Or,
-    Not,
-    Boost(f64),
-    /// `[a TO b]` as it is written.
-    Range(String),
-    Fuzzy,
-}
+pub(super) const MAX_DEPTH: usize = 32;
 
 /// Whether a clause must match, may match or must not.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,6 +21,34 @@ enum Sign {
     Must,
     Should,
     MustNot,
+}
+
+/// How the words of a query string are looked for in several fields.
+#[derive(Clone, Copy)]
+enum Kind {
+    Words(Across),
+    Phrase { tie_breaker: f64 },
+}
+
+/// What holds for all clauses of a query string.
+#[derive(Clone, Copy)]
+struct Options {
+    kind: Kind,
+    operator: Operator,
+    /// Of phrases that have none of their own.
+    slop: u32,
+    /// Of phrases in several fields.
+    phrase_tie: f64,
+    /// Of values of several fields.
+    tie: f64,
+}
+
+/// The fields that words belong to.
+#[derive(Clone)]
+struct Scope {
+    fields: Vec<(String, f64)>,
+    /// Whether the query string names them before a colon.
+    named: bool,
 }
 
 impl Translator<'_> {
@@ -55,151 +70,90 @@ impl Translator<'_> {
             "minimum_should_match",
             "tie_breaker",
             "type",
+            "phrase_slop",
             "fuzziness",
-            "flags",
             "auto_generate_synonyms_phrase_query",
             "analyzer",
         ];
         let parts = self.parts(clause, body, &allowed)?;
-        for key in ["analyzer", "flags"] {
-            if parts.get(key).is_some_and(|value| value != "ALL") {
-                return Err(Failure::unsupported(&format!("{clause} with [{key}]")));
-            }
-        }
-        if parts.get("minimum_should_match").is_some() || parts.get("tie_breaker").is_some() {
-            self.warn(format!("[{clause}] [minimum_should_match] and [tie_breaker] are ignored"));
+        if parts.get("analyzer").is_some() {
+            return Err(Failure::unsupported(&format!("{clause} with [analyzer]")));
         }
         let text = self.text(clause, parts.get("query").unwrap_or(&Value::Null))?;
         let named = parts.get("default_field").map(|field| Value::Array(vec![field.clone()]));
         let fields = self.fields(clause, parts.get("fields").or(named.as_ref()))?;
-        let simple = clause == "simple_query_string";
-        let operator = parts.operator("default_operator")?;
-        let tokens = tokens(&text, simple)?;
-        let mut parser = Parser { tokens, at: 0, simple, operator };
-        let node = parser.any(self, &fields, scored, 0)?;
-        Ok(boosted(node, parts.boost()?))
+        let tie_breaker = parts.number("tie_breaker")?;
+        let is_most = parts.get("type").is_some_and(|kind| kind == "most_fields");
+        let options = Options {
+            kind: kind(clause, parts, tie_breaker)?,
+            operator: parts.operator("default_operator")?,
+            slop: self.slop(clause, parts.get("phrase_slop"))?,
+            phrase_tie: tie_breaker.unwrap_or(0.0),
+            tie: tie_breaker.unwrap_or(if is_most { 1.0 } else { 0.0 }),
+        };
+        let mut parser = Parser { tokens: tokens(&text)?, at: 0, options };
+        let node = parser.any(self, &Scope { fields, named: false }, scored, 0)?;
+        Ok(boosted(with_least(node, parts)?, parts.boost()?))
     }
-}
 
-/// Characters that stand for something in a word unless `\` is before them.
-fn is_special(c: char, simple: bool) -> bool {
-    match simple {
-        true => matches!(c, '"' | '(' | ')' | '|'),
-        false => matches!(c, '"' | '(' | ')' | '^' | '~' | ':' | '[' | '{'),
-    }
-}
-
-fn tokens(text: &str, simple: bool) -> Result<Vec<Token>, Failure> {
-    let mut tokens = Vec::new();
-    let mut rest = text.chars().peekable();
-    let bad = |what: &str| Failure::parsing(format!("Failed to parse query [{text}]: {what}"));
-    while let Some(&c) = rest.peek() {
-        match c {
-            c if c.is_whitespace() => {
-                rest.next();
+    /// A text in fields, as `multi_match` looks for it.
+    fn in_fields(
+        &mut self,
+        options: Options,
+        fields: &[(String, f64)],
+        text: &str,
+        scored: bool,
+    ) -> Result<Node, Failure> {
+        match options.kind {
+            Kind::Words(across) => {
+                let across = if fields.len() > 1 { across } else { Across::Most };
+                let words = Words { operator: options.operator, across, ..Words::any([], text) };
+                self.words(fields, &words, scored)
             }
-            '(' | ')' | '|' if c != '|' || simple => {
-                rest.next();
-                tokens.push(match c {
-                    '(' => Token::Open,
-                    ')' => Token::Close,
-                    _ => Token::Or,
-                });
-            }
-            '+' | '-' | '!' if c != '!' || !simple => {
-                rest.next();
-                tokens.push(if c == '+' { Token::Plus } else { Token::Minus });
-            }
-            '"' => {
-                rest.next();
-                let (mut words, mut closed) = (String::new(), false);
-                while let Some(c) = rest.next() {
-                    match c {
-                        '"' => {
-                            closed = true;
-                            break;
-                        }
-                        '\\' => words.extend(rest.next()),
-                        c => words.push(c),
-                    }
-                }
-                if !closed && !simple {
-                    return Err(bad("a quotation mark is not closed"));
-                }
-                let mut slop = String::new();
-                if rest.next_if_eq(&'~').is_some() {
-                    while let Some(digit) = rest.next_if(char::is_ascii_digit) {
-                        slop.push(digit);
-                    }
-                }
-                let slop = match slop.is_empty() {
-                    true => 0,
-                    false => slop.parse().map_err(|_| bad("the slop of a phrase is too large"))?,
-                };
-                tokens.push(Token::Phrase(words, slop));
-            }
-            '[' | '{' if !simple => {
-                let mut range = String::new();
-                let mut closed = false;
-                for c in rest.by_ref() {
-                    range.push(c);
-                    if matches!(c, ']' | '}') {
-                        closed = true;
-                        break;
-                    }
-                }
-                match closed {
-                    true => tokens.push(Token::Range(range)),
-                    false => return Err(bad("a range is not closed")),
-                }
-            }
-            '^' if !simple => {
-                rest.next();
-                let mut number = String::new();
-                while let Some(c) = rest.next_if(|c| c.is_ascii_digit() || *c == '.') {
-                    number.push(c);
-                }
-                tokens
-                    .push(Token::Boost(number.parse().map_err(|_| bad("a number must follow ^"))?));
-            }
-            '~' if !simple => {
-                rest.next();
-                while rest.next_if(char::is_ascii_digit).is_some() {}
-                tokens.push(Token::Fuzzy);
-            }
-            ':' if !simple => return Err(bad("a field must stand before [:]")),
-            _ => {
-                let (mut word, mut escaped) = (String::new(), false);
-                while let Some(c) = rest.next_if(|&c| !c.is_whitespace() && !is_special(c, simple))
-                {
-                    if c == '\\' {
-                        escaped = true;
-                        word.extend(rest.next());
-                    } else {
-                        word.push(c);
-                    }
-                }
-                if !simple && rest.next_if_eq(&':').is_some() {
-                    tokens.push(Token::Field(word));
-                } else {
-                    tokens.push(match word.as_str() {
-                        "AND" | "&&" if !simple && !escaped => Token::And,
-                        "OR" | "||" if !simple && !escaped => Token::Or,
-                        "NOT" if !simple && !escaped => Token::Not,
-                        _ => Token::Word(word),
-                    });
-                }
+            Kind::Phrase { tie_breaker } => {
+                self.phrase(fields, text, options.slop, tie_breaker, scored)
             }
         }
     }
-    Ok(tokens)
+}
+
+/// The type of a `query_string`.
+fn kind(clause: &str, parts: Parts<'_>, tie_breaker: Option<f64>) -> Result<Kind, Failure> {
+    let name = match parts.get("type") {
+        None | Some(Value::Null) => "best_fields",
+        Some(Value::String(name)) => name,
+        Some(_) => return Err(Failure::parsing(format!("[{clause}] [type] must be a string"))),
+    };
+    let tie_breaker = |usual: f64| tie_breaker.unwrap_or(usual);
+    match name {
+        "best_fields" => Ok(Kind::Words(Across::Best { tie_breaker: tie_breaker(0.0) })),
+        "most_fields" => Ok(Kind::Words(Across::Best { tie_breaker: tie_breaker(1.0) })),
+        "cross_fields" => Ok(Kind::Words(Across::Cross)),
+        "phrase" => Ok(Kind::Phrase { tie_breaker: tie_breaker(0.0) }),
+        "phrase_prefix" | "bool_prefix" => {
+            Err(Failure::unsupported(&format!("{clause} of type {name}")))
+        }
+        other => Err(Failure::parsing(format!(
+            "[{clause}] [type] [{other}] is unknown; there are best_fields, most_fields, cross_fields and phrase"
+        ))),
+    }
+}
+
+/// A query string of which so many clauses must match, if it has several that may.
+pub(super) fn with_least(mut node: Node, parts: Parts<'_>) -> Result<Node, Failure> {
+    if let Some(least) = parts.least("minimum_should_match")?
+        && let Node::Bool(Bool { should, least: wanted, skip_empty: true, .. }) = &mut node
+        && !should.is_empty()
+    {
+        *wanted = Some(least);
+    }
+    Ok(node)
 }
 
 struct Parser {
     tokens: Vec<Token>,
     at: usize,
-    simple: bool,
-    operator: Operator,
+    options: Options,
 }
 
 impl Parser {
@@ -217,7 +171,7 @@ impl Parser {
     fn any(
         &mut self,
         of: &mut Translator<'_>,
-        fields: &[(String, f64)],
+        scope: &Scope,
         scored: bool,
         depth: usize,
     ) -> Result<Node, Failure> {
@@ -227,13 +181,12 @@ impl Parser {
             )));
         }
         let mut clauses: Vec<(Sign, Node)> = Vec::new();
-        let default = if self.operator == Operator::And { Sign::Must } else { Sign::Should };
+        let is_and = self.options.operator == Operator::And;
+        let default = if is_and { Sign::Must } else { Sign::Should };
         let mut sign = None;
-        while let Some(token) = self.peek().cloned() {
+        while let Some(token) = self.peek() {
             match token {
                 Token::Close if depth > 0 => break,
-                // As there: the simple syntax takes what makes no sense for nothing, the other refuses it.
-                Token::Close if self.simple => self.at += 1,
                 Token::Close => {
                     return Err(Failure::parsing(
                         "a parenthesis is closed that was not opened; write \\) to search for it",
@@ -250,7 +203,7 @@ impl Parser {
                 Token::Or => {
                     self.at += 1;
                     if let Some((before @ Sign::Must, _)) = clauses.last_mut()
-                        && self.operator == Operator::And
+                        && is_and
                     {
                         *before = Sign::Should;
                     }
@@ -258,12 +211,6 @@ impl Parser {
                 }
                 Token::Plus => {
                     self.at += 1;
-                    // In the simple syntax `+` stands between words that are all wanted.
-                    if self.simple
-                        && let Some((before @ Sign::Should, _)) = clauses.last_mut()
-                    {
-                        *before = Sign::Must;
-                    }
                     sign = Some(Sign::Must);
                 }
                 Token::Minus | Token::Not => {
@@ -271,16 +218,20 @@ impl Parser {
                     sign = Some(Sign::MustNot);
                 }
                 _ => {
+                    let node = match sign {
+                        None if self.together(of, scope) => self.run(of, scope, scored)?,
+                        _ => None,
+                    };
                     let sign = sign.take().unwrap_or(default);
-                    if let Some(node) =
-                        self.clause(of, fields, scored && sign != Sign::MustNot, depth)?
-                    {
-                        clauses.push((sign, node));
-                    }
+                    let node = match node {
+                        None => self.clause(of, scope, scored && sign != Sign::MustNot, depth)?,
+                        run => run,
+                    };
+                    clauses.extend(node.map(|node| (sign, node)));
                 }
             }
         }
-        let mut bool = Bool::default();
+        let mut bool = Bool { skip_empty: true, ..Bool::default() };
         for (sign, node) in clauses {
             match sign {
                 Sign::Must => bool.must.push(node),
@@ -288,26 +239,84 @@ impl Parser {
                 Sign::MustNot => bool.must_not.push(node),
             }
         }
-        let single = bool.must.len() + bool.should.len() == 1 && bool.must_not.is_empty();
-        match (bool.must.is_empty() && bool.should.is_empty() && bool.must_not.is_empty(), single) {
-            (true, _) => Ok(Node::Nothing),
-            (_, true) => {
-                Ok(bool.must.into_iter().chain(bool.should).next().unwrap_or(Node::Nothing))
-            }
+        match (bool.must.len() + bool.should.len(), bool.must_not.len()) {
+            (0, 0) => Ok(Node::Nothing),
+            (1, 0) => Ok(bool.must.pop().or(bool.should.pop()).unwrap_or(Node::Nothing)),
             _ => Ok(Node::Bool(bool)),
         }
+    }
+
+    /// Whether plain words that follow each other are one text, of which each field makes what it does, and not a clause each. Terms of a single text field are clauses, and so are words that may be in any field.
+    fn together(&self, of: &Translator<'_>, scope: &Scope) -> bool {
+        match (self.options.kind, scope.fields.as_slice()) {
+            (Kind::Phrase { .. }, _) => true,
+            (Kind::Words(_), [(name, _)]) => matches!(
+                of.mapping.field(name),
+                Some(Field::Attribute { kind: AttributeKind::Keyword, .. })
+            ),
+            (Kind::Words(Across::Cross), _) => false,
+            // There all fields are one.
+            (Kind::Words(_), _) => of.mapping.layout != Layout::NoSchema,
+        }
+    }
+
+    /// Two or more plain words one after the other. The last of them is followed by nothing that belongs to it alone.
+    fn run(
+        &mut self,
+        of: &mut Translator<'_>,
+        scope: &Scope,
+        scored: bool,
+    ) -> Result<Option<Node>, Failure> {
+        let (start, mut text) = (self.at, String::new());
+        while let Some(Token::Word(word)) = self.tokens.get(self.at) {
+            let own = self.at > start
+                && matches!(
+                    self.tokens.get(self.at + 1),
+                    Some(Token::Boost(_) | Token::Fuzzy | Token::And | Token::Or | Token::Star)
+                );
+            if own {
+                break;
+            }
+            if self.at > start {
+                text.push(' ');
+            }
+            text.push_str(word);
+            self.at += 1;
+        }
+        if self.at - start < 2 {
+            self.at = start;
+            return Ok(None);
+        }
+        of.in_fields(self.options, &scope.fields, &text, scored).map(Some)
     }
 
     fn clause(
         &mut self,
         of: &mut Translator<'_>,
-        fields: &[(String, f64)],
+        scope: &Scope,
         scored: bool,
         depth: usize,
     ) -> Result<Option<Node>, Failure> {
+        let (fields, tie) = (&scope.fields, self.options.tie);
         let node = match self.next() {
-            Some(Token::Word(word)) => self.word(of, fields, &word, scored)?,
-            Some(Token::Phrase(words, slop)) => of.phrase(fields, &words, slop, 0.0, scored)?,
+            Some(Token::Compared(word)) if scope.named => compared(of, fields, &word, tie, scored)?,
+            Some(Token::Word(word) | Token::Compared(word)) => {
+                of.in_fields(self.options, fields, &word, scored)?
+            }
+            Some(Token::Star) => match fields.as_slice() {
+                [] | [_, _, ..] if !scope.named => Node::All,
+                fields => {
+                    each(fields, tie, |name| of.node(&json!({"exists": {"field": name}}), scored))?
+                }
+            },
+            Some(Token::Prefix(prefix)) => prefixes(of, fields, &prefix, tie, scored)?,
+            Some(Token::Wildcard) => {
+                return Err(Failure::unsupported("wildcard in a query string"));
+            }
+            Some(Token::Phrase(words, slop)) => {
+                let Options { slop: usual, phrase_tie, .. } = self.options;
+                of.phrase(fields, &words, slop.unwrap_or(usual), phrase_tie, scored)?
+            }
             Some(Token::Field(name)) => {
                 let fields = match name.as_str() {
                     "_exists_" => {
@@ -318,40 +327,35 @@ impl Parser {
                             of.node(&serde_json::json!({"exists": {"field": field}}), scored)?,
                         ));
                     }
-                    name if name.contains('*') => {
-                        of.fields("query_string", Some(&Value::from(name)))?
+                    "*" if self.peek() == Some(&Token::Star) => {
+                        self.at += 1;
+                        return Ok(Some(Node::All));
                     }
+                    name if name.contains('*') => of.fields("query_string", Some(&name.into()))?,
                     name => vec![(name.to_owned(), 1.0)],
                 };
-                match self.peek() {
-                    Some(Token::Range(_)) => {
-                        let Some(Token::Range(range)) = self.next() else { return Ok(None) };
-                        range_of(of, &name, &range, scored)?
-                    }
-                    Some(Token::Word(_) | Token::Phrase(..) | Token::Open) => {
-                        let Some(node) = self.clause(of, &fields, scored, depth)? else {
-                            return Ok(None);
-                        };
-                        return Ok(Some(node));
-                    }
-                    _ => return Err(Failure::parsing(format!("a value must follow [{name}:]"))),
-                }
+                return match self.peek() {
+                    Some(
+                        Token::Word(_)
+                        | Token::Compared(_)
+                        | Token::Star
+                        | Token::Prefix(_)
+                        | Token::Wildcard
+                        | Token::Range(_)
+                        | Token::Phrase(..)
+                        | Token::Open,
+                    ) => self.clause(of, &Scope { fields, named: true }, scored, depth),
+                    _ => Err(Failure::parsing(format!("a value must follow [{name}:]"))),
+                };
             }
             Some(Token::Open) => {
-                let inner = self.any(of, fields, scored, depth + 1)?;
+                let inner = self.any(of, scope, scored, depth + 1)?;
                 match self.next() {
-                    // Nothing was asked for, which must not keep the rest from matching.
-                    Some(Token::Close) | None if self.simple && inner == Node::Nothing => {
-                        return Ok(None);
-                    }
                     Some(Token::Close) => inner,
-                    None if self.simple => inner,
                     _ => return Err(Failure::parsing("a parenthesis is not closed")),
                 }
             }
-            Some(Token::Range(_)) => {
-                return Err(Failure::parsing("a field must stand before a range"));
-            }
+            Some(Token::Range(range)) => range_of(of, fields, &range, tie, scored)?,
             // A boost or tilde without a word.
             _ => return Ok(None),
         };
@@ -361,46 +365,55 @@ impl Parser {
                 self.at += 1;
                 Ok(Some(boosted(node, weight)))
             }
-            Some(Token::Fuzzy) => {
-                self.at += 1;
-                of.warn("[~] is ignored: words match exactly");
-                Ok(Some(node))
-            }
+            Some(Token::Fuzzy) => Err(Failure::unsupported("fuzzy search [~] in a query string")),
             _ => Ok(Some(node)),
         }
     }
+}
 
-    fn word(
-        &self,
-        of: &mut Translator<'_>,
-        fields: &[(String, f64)],
-        word: &str,
-        scored: bool,
-    ) -> Result<Node, Failure> {
-        if word == "*" {
-            return match fields {
-                [(name, _)] => of.node(&serde_json::json!({"exists": {"field": name}}), scored),
-                _ => Ok(Node::All),
-            };
-        }
-        if word.contains('*') || (word.contains('?') && !self.simple) {
-            let plain = word.strip_suffix('*').filter(|prefix| !prefix.contains(['*', '?']));
-            return match (plain, fields) {
-                (Some(prefix), [(name, _)]) => {
-                    of.node(&serde_json::json!({"prefix": {name: prefix}}), scored)
-                }
-                _ => Err(Failure::unsupported("wildcard in a query string")),
-            };
-        }
-        of.plain_words(fields, word, self.operator, scored)
-    }
+/// Fields whose values begin with something.
+fn prefixes(
+    of: &mut Translator<'_>,
+    fields: &[(String, f64)],
+    prefix: &str,
+    tie: f64,
+    scored: bool,
+) -> Result<Node, Failure> {
+    each(fields, tie, |name| of.node(&json!({"prefix": {name: prefix}}), scored))
+}
+
+/// A query of each field by its name, with its weight, and the best of them.
+fn each(
+    fields: &[(String, f64)],
+    tie_breaker: f64,
+    mut of: impl FnMut(&str) -> Result<Node, Failure>,
+) -> Result<Node, Failure> {
+    let nodes = fields.iter().map(|(name, weight)| Ok(boosted(of(name)?, *weight)));
+    Ok(best(nodes.collect::<Result<_, Failure>>()?, tie_breaker))
+}
+
+/// Fields whose values compare with one as `>=5` says.
+fn compared(
+    of: &mut Translator<'_>,
+    fields: &[(String, f64)],
+    word: &str,
+    tie: f64,
+    scored: bool,
+) -> Result<Node, Failure> {
+    let operators = [(">=", "gte"), ("<=", "lte"), (">", "gt"), ("<", "lt")];
+    let found = operators.iter().find_map(|(sign, key)| Some((key, word.strip_prefix(sign)?)));
+    let Some((key, value)) = found.filter(|(_, value)| !value.is_empty()) else {
+        return Err(Failure::parsing(format!("a value must follow [{word}]")));
+    };
+    each(fields, tie, |name| of.node(&json!({"range": {name: {*key: value}}}), scored))
 }
 
 /// `[a TO b]`, with `{` or `}` for an end that does not belong to it.
 fn range_of(
     of: &mut Translator<'_>,
-    field: &str,
+    fields: &[(String, f64)],
     range: &str,
+    tie: f64,
     scored: bool,
 ) -> Result<Node, Failure> {
     let inner = &range[1..range.len() - 1];
@@ -417,8 +430,8 @@ fn range_of(
             body.insert(key.into(), Value::from(value.trim_matches('"')));
         }
     }
-    if body.is_empty() {
-        return of.node(&serde_json::json!({"exists": {"field": field}}), scored);
-    }
-    of.node(&serde_json::json!({"range": {field: body}}), scored)
+    each(fields, tie, |name| match body.is_empty() {
+        true => of.node(&json!({"exists": {"field": name}}), scored),
+        false => of.node(&json!({"range": {name: body}}), scored),
+    })
 }

@@ -6,6 +6,11 @@ use crate::mapping::Declared;
 use serde_json::json;
 use std::ops::Bound;
 
+#[path = "tests/empty.rs"]
+mod empty;
+#[path = "tests/strings.rs"]
+mod strings;
+
 fn mapping() -> Mapping {
     let mappings = json!({"properties": {
         "title": {"type": "text"}, "body": {"type": "text", "fields": {"keyword": {"type": "keyword"}}}, "tag": {"type": "keyword"},
@@ -251,6 +256,28 @@ fn what_is_not_there_is_refused_by_name() {
         (json!({"query_string": {"query": "(a"}}), "parenthesis"),
         (json!({"query_string": {"query": "title:"}}), "title"),
         (json!({"query_string": {"query": "a*b"}}), "wildcard"),
+        (json!({"query_string": {"query": "title:a*"}}), "no keyword"),
+        (json!({"query_string": {"query": "/a b/"}}), "regexp"),
+        (json!({"query_string": {"query": "a~1"}}), "[~]"),
+        (json!({"query_string": {"query": "year:>"}}), "expected a number"),
+        (json!({"query_string": {"query": "year:>="}}), "must follow [>=]"),
+        (json!({"query_string": {"query": "title:>a"}}), "no ranges"),
+        (json!({"query_string": {"query": "[1 TO 2]"}}), "no ranges"),
+        (json!({"query_string": {"query": "a", "type": "phrase_prefix"}}), "phrase_prefix"),
+        (json!({"query_string": {"query": "a", "type": "bool_prefix"}}), "bool_prefix"),
+        (json!({"query_string": {"query": "a", "type": "best"}}), "[best] is unknown"),
+        (json!({"query_string": {"query": "a", "type": 1}}), "must be a string"),
+        (json!({"query_string": {"query": "a", "flags": "ALL"}}), "flags"),
+        (json!({"query_string": {"query": "a", "minimum_should_match": "x"}}), "[minimum_should"),
+        (json!({"simple_query_string": {"query": "a~1"}}), "[~]"),
+        (json!({"simple_query_string": {"query": "a*"}}), "no keyword"),
+        (json!({"simple_query_string": {"query": "a", "flags": "AND|XOR"}}), "[XOR]"),
+        (json!({"simple_query_string": {"query": "a", "flags": 1.5}}), "1.5"),
+        (json!({"simple_query_string": {"query": "\"a b\"~99999999999"}}), "too large"),
+        (json!({"simple_query_string": {"query": "a", "type": "phrase"}}), "[type]"),
+        (json!({"match": {"title": {"query": "a", "zero_terms_query": "some"}}}), "zero_terms"),
+        (json!({"match_phrase": {"title": {"query": "a", "zero_terms_query": 1}}}), "zero_terms"),
+        (json!({"multi_match": {"query": "a", "zero_terms_query": []}}), "zero_terms"),
     ] {
         let shown = query.to_string();
         let failure = read(query).unwrap_err();
@@ -258,56 +285,6 @@ fn what_is_not_there_is_refused_by_name() {
         assert!(failure.reason.contains(name), "{shown}: {}", failure.reason);
     }
     assert!(read(json!({"match": {"title": "a".repeat(1000)}})).is_ok());
-}
-
-#[test]
-fn queries_in_one_line() {
-    let title = |text: &str| Node::Words(words(&["title"], text));
-    let line =
-        |text: &str| node(json!({"query_string": {"query": text, "default_field": "title"}}));
-    let of = |must: &[&str], should: &[&str], must_not: &[&str]| {
-        let nodes = |list: &[&str]| list.iter().map(|text| title(text)).collect::<Vec<_>>();
-        Node::Bool(Bool {
-            must: nodes(must),
-            should: nodes(should),
-            must_not: nodes(must_not),
-            ..Bool::default()
-        })
-    };
-    assert_eq!(line("a"), title("a"));
-    assert_eq!(line("a b"), of(&[], &["a", "b"], &[]));
-    assert_eq!(line("a AND b"), of(&["a", "b"], &[], &[]));
-    assert_eq!(line("a OR b"), of(&[], &["a", "b"], &[]));
-    assert_eq!(line("+a b -c"), of(&["a"], &["b"], &["c"]));
-    assert_eq!(line("a NOT b"), of(&[], &["a"], &["b"]));
-    assert_eq!(line("a AND NOT b"), of(&["a"], &[], &["b"]));
-    assert_eq!(line("a^2"), Node::Boost(Box::new(title("a")), 2.0));
-    assert_eq!(line("(a)"), title("a"));
-    // A phrase of one word, which is that word to the engine; `a-b` would be two.
-    assert_eq!(line("\"a\""), phrase("title", "a", 0));
-    assert_eq!(line("a\\:b"), title("a:b"));
-    assert_eq!(line(""), Node::Nothing);
-    assert_eq!(line("tag:x"), one(terms("tag", &["x"])).clone());
-    assert_eq!(line("_exists_:tag"), one(Node::Filter(Filter::Exists { field: "tag".into() })));
-    let range = Filter::Range {
-        field: "year".into(),
-        from: Bound::Included("1".into()),
-        to: Bound::Excluded("5".into()),
-    };
-    assert_eq!(line("year:[1 TO 5}"), one(Node::Filter(range)));
-    let simple =
-        |text: &str| node(json!({"simple_query_string": {"query": text, "fields": ["title"]}}));
-    assert_eq!(simple("a + b"), of(&["a", "b"], &[], &[]));
-    assert_eq!(simple("a | b"), of(&[], &["a", "b"], &[]));
-    assert_eq!(simple("a -b"), of(&[], &["a"], &["b"]));
-    assert_eq!(simple("a:b"), title("a:b"));
-    // Parentheses that open or close nothing are no reason to forget the rest.
-    assert_eq!(simple("1) apples 2) pears"), of(&[], &["1", "apples", "2", "pears"], &[]));
-    assert_eq!(simple(")a"), title("a"));
-    assert_eq!(simple("a (b"), of(&[], &["a", "b"], &[]));
-    assert_eq!(simple("a + ((b"), of(&["a", "b"], &[], &[]));
-    assert_eq!(simple("a + () + ("), title("a"));
-    assert_eq!(simple("(a))"), title("a"));
 }
 
 #[test]

@@ -14,6 +14,7 @@ use crate::catalogue::{Listed, counts};
 use crate::collection::Collection;
 use crate::error::{Failure, Kind};
 use crate::http::{Answer, Call, Params, Reply};
+use crate::json::only;
 use crate::mapping::Field;
 
 async fn each(
@@ -115,6 +116,50 @@ fn health_body(indexes: &[Listed]) -> Value {
     })
 }
 
+pub(super) async fn cat_health(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    call: Call,
+) -> Reply {
+    let health = health_body(&app.catalogue().listed());
+    let (epoch, timestamp) = clock();
+    let cell = |key: &str| health[key].as_str().map_or(health[key].to_string(), str::to_owned);
+    let percent = health["active_shards_percent_as_number"].as_f64().unwrap_or_default();
+    let row = [
+        ("epoch", epoch.to_string()),
+        ("timestamp", timestamp),
+        ("cluster", cell("cluster_name")),
+        ("status", cell("status")),
+        ("node.total", cell("number_of_nodes")),
+        ("node.data", cell("number_of_data_nodes")),
+        ("shards", cell("active_shards")),
+        ("pri", cell("active_primary_shards")),
+        ("relo", cell("relocating_shards")),
+        ("init", cell("initializing_shards")),
+        ("unassign", cell("unassigned_shards")),
+        ("pending_tasks", cell("number_of_pending_tasks")),
+        ("max_task_wait_time", "-".to_owned()),
+        ("active_shards_percent", format!("{percent:.1}%")),
+    ];
+    // `ts=false` leaves the time out.
+    let from = if call.params.get("ts") == Some("false") { 2 } else { 0 };
+    let (columns, cells): (Vec<&str>, Vec<String>) = row.into_iter().skip(from).unzip();
+    table(&columns, vec![cells], &call.params, &headers)
+}
+
+/// Settings of a cluster can be neither made nor changed here, so that there are none.
+pub(super) async fn cluster_settings() -> Reply {
+    Ok(Answer::json(json!({"persistent": {}, "transient": {}})))
+}
+
+/// Seconds since 1970, and the time of day.
+fn clock() -> (u64, String) {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let since = since.unwrap_or_default().as_secs();
+    let day = format!("{:02}:{:02}:{:02}", since / 3600 % 24, since / 60 % 60, since % 60);
+    (since, day)
+}
+
 pub(super) async fn cat_indices(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
@@ -204,11 +249,7 @@ pub(super) async fn cat_count_of(
 fn documents(app: &App, index: &str, params: &Params, headers: &HeaderMap) -> Reply {
     let selected = app.catalogue().select(index, params.flag("ignore_unavailable"))?;
     let count: u64 = selected.iter().map(|of| of.documents()).sum();
-    let since = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs();
-    let time = format!("{:02}:{:02}:{:02}", since / 3600 % 24, since / 60 % 60, since % 60);
+    let (since, time) = clock();
     table(
         &["epoch", "timestamp", "count"],
         vec![vec![since.to_string(), time, count.to_string()]],
@@ -367,13 +408,25 @@ pub(crate) async fn analyze(
 async fn analyzed(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
     let body = call.json()?;
     search(&app, move |app| {
-        let known = ["text", "analyzer", "field"];
-        if let Some(key) = body.as_object().into_iter().flatten().map(|(key, _)| key).find(|key| !known.contains(&key.as_str())) {
+        let elsewhere = ["tokenizer", "filter", "char_filter", "normalizer", "explain", "attributes"];
+        if let Some(key) = elsewhere.into_iter().find(|key| body.get(key).is_some()) {
             return Err(Failure::unsupported(&format!("_analyze with [{key}]")));
         }
+        only(&body, &["text", "analyzer", "field"])?;
+        for key in ["analyzer", "field"] {
+            if !matches!(body[key], Value::Null | Value::String(_)) {
+                return Err(Failure::parsing(format!("[{key}] must be a string")));
+            }
+        }
+        if !body["field"].is_null() && !body["analyzer"].is_null() {
+            return Err(Failure::illegal("give [field] or [analyzer], not both"));
+        }
+        let wrong = || Failure::parsing("[text] must be a string or an array of strings");
         let texts: Vec<&str> = match &body["text"] {
             Value::String(text) => vec![text],
-            Value::Array(texts) => texts.iter().filter_map(Value::as_str).collect(),
+            Value::Array(texts) => {
+                texts.iter().map(Value::as_str).collect::<Option<_>>().ok_or_else(wrong)?
+            }
             _ => return Err(Failure::new(Kind::Action, "Validation Failed: 1: text is missing;")),
         };
         let collection = index.map(|index| app.catalogue().get(&index)).transpose()?;

@@ -8,8 +8,9 @@ use serde_json::{Map, Value, json};
 
 use crate::aliases::{Alias, Change};
 use crate::app::{App, write};
-use crate::error::{Failure, Kind};
+use crate::error::{Failure, Kind, brief};
 use crate::http::{Answer, Call, Reply};
+use crate::json::{only, truth};
 
 async fn changed(
     app: &Arc<App>,
@@ -19,17 +20,28 @@ async fn changed(
     Ok(Answer::json(json!({"acknowledged": true})))
 }
 
+/// Options of aliases that Elasticsearch has, and that are refused where their values are read.
+const OF_ALIASES: [&str; 4] = ["filter", "routing", "index_routing", "search_routing"];
+
 /// A name, or several with commas between them or in an array.
-fn named(body: &Value, one: &str, many: &str) -> Vec<String> {
-    match (&body[one], &body[many]) {
-        (Value::String(names), _) | (Value::Null, Value::String(names)) => {
-            names.split(',').map(str::to_owned).collect()
+fn named(body: &Value, one: &str, many: &str) -> Result<Vec<String>, Failure> {
+    let mut names = Vec::new();
+    for key in [one, many] {
+        let wrong = || Failure::parsing(format!("[{key}] must be a name or an array of names"));
+        match &body[key] {
+            Value::Null => {}
+            _ if !names.is_empty() => {
+                return Err(Failure::parsing(format!("give [{one}] or [{many}], not both")));
+            }
+            Value::String(of) => names = of.split(',').map(str::to_owned).collect(),
+            Value::Array(of) => {
+                let name = |name: &Value| name.as_str().map(str::to_owned).ok_or_else(wrong);
+                names = of.iter().map(name).collect::<Result<_, _>>()?;
+            }
+            _ => return Err(wrong()),
         }
-        (Value::Array(names), _) | (_, Value::Array(names)) => {
-            names.iter().filter_map(Value::as_str).map(str::to_owned).collect()
-        }
-        _ => Vec::new(),
     }
+    Ok(names)
 }
 
 pub(super) async fn put(
@@ -37,7 +49,12 @@ pub(super) async fn put(
     Path((index, alias)): Path<(String, String)>,
     call: Call,
 ) -> Reply {
-    let of = Alias::parse(&call.json()?)?;
+    let body = call.json()?;
+    let named = ["index", "indices", "alias", "aliases", "must_exist"];
+    if let Some(key) = named.into_iter().find(|key| body.get(key).is_some()) {
+        return Err(Failure::parsing(format!("an alias has no [{key}]; it stands in the path")));
+    }
+    let of = Alias::parse(&body)?;
     changed(&app, move |app| {
         let indexes = app.catalogue().select_indexes(&index)?;
         let add = |index: String| Change::Add { alias: alias.clone(), index, of };
@@ -69,6 +86,7 @@ pub(super) async fn delete(
 pub(super) async fn change(State(app): State<Arc<App>>, call: Call) -> Reply {
     let body = call.json()?;
     changed(&app, move |app| {
+        only(&body, &["actions"])?;
         let Value::Array(actions) = &body["actions"] else {
             return Err(Failure::parsing("[actions] must be an array"));
         };
@@ -80,7 +98,19 @@ pub(super) async fn change(State(app): State<Arc<App>>, call: Call) -> Reply {
                     "each of [actions] must be an object with one action",
                 ));
             };
-            let (indexes, aliases) = (named(of, "index", "indices"), named(of, "alias", "aliases"));
+            let known: &[&str] = match name.as_str() {
+                "add" => &["index", "indices", "alias", "aliases", "is_write_index", "is_hidden"],
+                _ => &["index", "indices", "alias", "aliases", "must_exist"],
+            };
+            let options = of.as_object().into_iter().flat_map(Map::keys);
+            if let Some(key) = options.into_iter().find(|key| !known.contains(&key.as_str()))
+                && !OF_ALIASES.contains(&key.as_str())
+            {
+                let reason = format!("[{name}] of aliases has no [{}]", brief(key));
+                return Err(Failure::parsing(reason));
+            }
+            let (indexes, aliases) =
+                (named(of, "index", "indices")?, named(of, "alias", "aliases")?);
             if !matches!(name.as_str(), "add" | "remove") {
                 return Err(Failure::unsupported(&format!("{name} of aliases")));
             }
@@ -96,7 +126,10 @@ pub(super) async fn change(State(app): State<Arc<App>>, call: Call) -> Reply {
                     changes.push(match name.as_str() {
                         "add" => Change::Add { alias, index, of: options },
                         _ => {
-                            let must_exist = of["must_exist"] != json!(false);
+                            let must_exist = match of.get("must_exist") {
+                                None | Some(Value::Null) => true,
+                                Some(value) => truth("must_exist", value)?,
+                            };
                             Change::Remove { alias, index, must_exist }
                         }
                     });

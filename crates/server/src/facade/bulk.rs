@@ -8,11 +8,14 @@ use axum::extract::{Path, State};
 use serde_json::{Map, Value, json};
 use warpseek::WriteTicket;
 
-use super::documents::{change, check, expected, new_id, put_as, refreshes, shown};
+use super::documents::{
+    change, check, expected, ignored_of_update, new_id, put_as, refreshes, shown,
+};
 use crate::app::{App, write};
 use crate::collection::Collection;
-use crate::error::{Failure, Kind};
+use crate::error::{Failure, Kind, brief};
 use crate::http::{Answer, Call, Reply};
+use crate::json::truth;
 
 pub(super) async fn all(State(app): State<Arc<App>>, call: Call) -> Reply {
     bulk(app, None, call).await
@@ -67,7 +70,29 @@ pub(crate) fn id_of(value: &Value) -> Option<String> {
 }
 
 /// Options of an action that are not here, and would change what it does.
-const REFUSED: [&str; 3] = ["version", "version_type", "pipeline"];
+const REFUSED: [&str; 4] = ["version", "version_type", "pipeline", "dynamic_templates"];
+
+/// Parts of an action that Elasticsearch knows. `_type` is what clients of older versions send.
+const KNOWN: [&str; 18] = [
+    "_index",
+    "_id",
+    "_type",
+    "routing",
+    "_routing",
+    "op_type",
+    "version",
+    "version_type",
+    "if_seq_no",
+    "if_primary_term",
+    "retry_on_conflict",
+    "_retry_on_conflict",
+    "pipeline",
+    "_source",
+    "require_alias",
+    "require_data_stream",
+    "dynamic_templates",
+    "list_executed_pipelines",
+];
 
 /// The actions of a body, and what of them is ignored.
 pub(crate) fn parse(
@@ -80,36 +105,58 @@ pub(crate) fn parse(
         let wrong = |what: String| {
             Failure::illegal(format!("Malformed action/metadata line [{number}], {what}"))
         };
-        let action: Value = serde_json::from_slice(line).map_err(|e| wrong(e.to_string()))?;
+        let action = crate::json::read(line).map_err(|e| wrong(e.to_string()))?;
         let mut entries = action.as_object().into_iter().flatten();
         let (Some((name, about)), None) = (entries.next(), entries.next()) else {
             return Err(wrong("expected an object with one action".into()));
         };
         let operation = match name.as_str() {
+            "index" if about.get("op_type").is_some_and(|of| of == "create") => Operation::Create,
             "index" => Operation::Index,
             "create" => Operation::Create,
             "update" => Operation::Update,
             "delete" => Operation::Delete,
             other => {
                 return Err(wrong(format!(
-                    "expected [index], [create], [update] or [delete] but found [{other}]"
+                    "expected [index], [create], [update] or [delete] but found [{}]",
+                    brief(other)
                 )));
             }
         };
+        let Value::Object(options) = about else {
+            return Err(wrong("an action must be an object".into()));
+        };
+        if let Some(key) = options.keys().find(|key| !KNOWN.contains(&key.as_str())) {
+            return Err(wrong(format!("it contains an unknown parameter [{}]", brief(key))));
+        }
+        if about.get("op_type").is_some_and(|of| of != "index" && of != "create") {
+            return Err(wrong("[op_type] must be index or create".into()));
+        }
         if let Some(key) = REFUSED.into_iter().find(|key| about.get(key).is_some()) {
             return Err(wrong(format!("[{key}] is not supported by warpseek")));
         }
-        if about.get("require_alias").is_some_and(|value| *value == true) {
-            return Err(wrong("[require_alias] is not supported by warpseek".into()));
+        for key in ["require_alias", "require_data_stream"] {
+            let value = about.get(key).map_or(Ok(false), |value| truth(key, value));
+            if value.map_err(|failure| wrong(failure.reason))? {
+                return Err(wrong(format!("[{key}] is not supported by warpseek")));
+            }
         }
-        let routing = "[routing] of actions is ignored".to_owned();
-        if (about.get("routing").or(about.get("_routing"))).is_some_and(|value| !value.is_null())
-            && !warnings.contains(&routing)
-        {
-            warnings.push(routing);
+        let mut warn = |what: String| {
+            if !warnings.contains(&what) {
+                warnings.push(what);
+            }
+        };
+        for key in ["routing", "_routing", "_source"] {
+            if about.get(key).is_some_and(|value| !value.is_null()) {
+                warn(format!("[{key}] of actions is ignored"));
+            }
         }
         let wanted = expected(|key| about.get(key)).map_err(|failure| wrong(failure.reason))?;
-        let index = about["_index"].as_str().or(index);
+        let index = match &about["_index"] {
+            Value::Null => index,
+            Value::String(index) => Some(index.as_str()),
+            _ => return Err(wrong("[_index] must be a string".into())),
+        };
         let index = index.ok_or_else(|| {
             Failure::new(
                 Kind::Action,
@@ -126,7 +173,7 @@ pub(crate) fn parse(
             Operation::Delete => Ok(Map::new()),
             _ => {
                 let (number, line) = lines.next().ok_or_else(|| Failure::illegal("The bulk request must be terminated by a newline, and every action but [delete] has a document after it"))?;
-                match serde_json::from_slice(line) {
+                match crate::json::read(line) {
                     Ok(Value::Object(source)) => Ok(source),
                     Ok(_) => Err(Failure::new(
                         Kind::Document,
@@ -149,6 +196,9 @@ pub(crate) fn parse(
         }
         if id.is_none() && wanted.is_some() {
             return Err(wrong("[if_seq_no] needs an [_id]".into()));
+        }
+        if let (Operation::Update, Ok(body)) = (operation, &source) {
+            ignored_of_update(body).into_iter().for_each(&mut warn);
         }
         actions.push(Action { operation, index: index.to_owned(), id, number: wanted, source });
     }

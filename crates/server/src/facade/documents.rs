@@ -9,8 +9,9 @@ use serde_json::{Map, Value, json};
 use super::shards;
 use crate::app::{App, search, write};
 use crate::collection::{Collection, Numbered, Written};
-use crate::error::{Failure, Kind};
+use crate::error::{Failure, Kind, brief};
 use crate::http::{Answer, Call, Params, Reply};
+use crate::json::{only, truth};
 use crate::search::SourceFilter;
 
 /// The only term of all documents: there is one copy of an index, and it never changes hands.
@@ -31,6 +32,14 @@ pub(super) fn check(params: &Params) -> Result<(), Failure> {
     match params.get("refresh") {
         None | Some("" | "true" | "false" | "wait_for") => Ok(()),
         Some(other) => Err(Failure::illegal(format!("Unknown value for refresh: [{other}]."))),
+    }
+}
+
+/// Refuses options of reads that would change what is read.
+fn check_read(params: &Params) -> Result<(), Failure> {
+    match ["version", "version_type"].into_iter().find(|key| params.get(key).is_some()) {
+        Some(key) => Err(Failure::unsupported(key)),
+        None => Ok(()),
     }
 }
 
@@ -189,6 +198,7 @@ pub(super) async fn get(
     Path((index, id)): Path<(String, String)>,
     call: Call,
 ) -> Reply {
+    check_read(&call.params)?;
     let filter = SourceFilter::parse(None, &call.params)?;
     let refresh = refreshes(&call.params);
     search(&app, move |app| {
@@ -220,6 +230,7 @@ pub(super) async fn source(
     Path((index, id)): Path<(String, String)>,
     call: Call,
 ) -> Reply {
+    check_read(&call.params)?;
     let filter = SourceFilter::parse(None, &call.params)?;
     search(&app, move |app| match app.catalogue().get(&index)?.get(&id)? {
         Some(source) => Ok(Answer::json(filter.apply(source))),
@@ -258,6 +269,7 @@ pub(super) async fn update(
 ) -> Reply {
     check(&call.params)?;
     let body = source_of(&call)?;
+    let warnings = ignored_of_update(&body);
     let (refresh, number) = (refreshes(&call.params), expected_of(&call.params)?);
     let answer = write(&app, move |app| {
         let of = match body.get("doc_as_upsert").is_some() || body.get("upsert").is_some() {
@@ -269,7 +281,13 @@ pub(super) async fn update(
     })
     .await?;
     let status = if answer["result"] == "created" { 201 } else { 200 };
-    Ok(Answer::json(answer).status(status))
+    Ok(Answer::json(answer).status(status).warnings(warnings))
+}
+
+/// What of the body of an update has no effect.
+pub(super) fn ignored_of_update(body: &Map<String, Value>) -> Vec<String> {
+    let shows = body.get("_source").is_some_and(|shown| !shown.is_null() && *shown != false);
+    if shows { vec!["[_source] of an update is ignored".to_owned()] } else { Vec::new() }
 }
 
 /// Changes fields of a document: those of `doc` replace fields, and objects are changed in turn.
@@ -282,8 +300,20 @@ pub(super) fn change(
     if let Some(key) = body.keys().find(|key| {
         !matches!(key.as_str(), "doc" | "doc_as_upsert" | "upsert" | "detect_noop" | "_source")
     }) {
-        return Err(Failure::unsupported(&format!("update with [{key}]")));
+        return Err(match key.as_str() {
+            "script" | "scripted_upsert" | "lang" | "params" => {
+                Failure::unsupported(&format!("update with [{key}]"))
+            }
+            key => Failure::parsing(format!("[update] unknown field [{}]", brief(key))),
+        });
     }
+    if body.get("upsert").is_some_and(|upsert| !upsert.is_object()) {
+        return Err(Failure::parsing("[upsert] must be an object"));
+    }
+    let flag = |key: &str, usual: bool| match body.get(key) {
+        None | Some(Value::Null) => Ok(usual),
+        Some(value) => truth(key, value),
+    };
     let doc = match body.get("doc") {
         Some(Value::Object(doc)) => doc.clone(),
         None if body.contains_key("upsert") => Map::new(),
@@ -294,10 +324,7 @@ pub(super) fn change(
             ));
         }
     };
-    let (as_upsert, detect_noop) = (
-        body.get("doc_as_upsert") == Some(&json!(true)),
-        body.get("detect_noop") != Some(&json!(false)),
-    );
+    let (as_upsert, detect_noop) = (flag("doc_as_upsert", false)?, flag("detect_noop", true)?);
     if number.is_some() && (as_upsert || body.contains_key("upsert")) {
         return Err(Failure::new(
             Kind::Action,
@@ -344,9 +371,10 @@ pub(super) async fn mget(
 
 async fn mget_of(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
     let body = call.json()?;
+    only(&body, &["docs", "ids"])?;
     let wanted: Vec<Value> = match (&body["docs"], &body["ids"]) {
-        (Value::Array(docs), _) => docs.clone(),
-        (_, Value::Array(ids)) => ids.iter().map(|id| json!({"_id": id})).collect(),
+        (Value::Array(docs), Value::Null) => docs.clone(),
+        (Value::Null, Value::Array(ids)) => ids.iter().map(|id| json!({"_id": id})).collect(),
         _ => return Err(Failure::new(Kind::Action, "Validation Failed: 1: no documents to get;")),
     };
     if wanted.len() > app.config.limits.batch {
@@ -359,7 +387,9 @@ async fn mget_of(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
     let params = call.params;
     search(&app, move |app| {
         let mut docs = Vec::with_capacity(wanted.len());
+        let mut warnings: Vec<String> = Vec::new();
         for of in &wanted {
+            check_wanted(of, &mut warnings)?;
             let name = of["_index"].as_str().map(str::to_owned).or_else(|| index.clone());
             let name = name.ok_or_else(|| {
                 Failure::new(Kind::Action, "Validation Failed: 1: index is missing for doc 0;")
@@ -376,7 +406,31 @@ async fn mget_of(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
                 },
             });
         }
-        Ok(Answer::json(json!({"docs": docs})))
+        Ok(Answer::json(json!({"docs": docs})).warnings(warnings))
     })
     .await
+}
+
+/// Refuses what a document of an `_mget` cannot be asked for with.
+fn check_wanted(of: &Value, warnings: &mut Vec<String>) -> Result<(), Failure> {
+    let Value::Object(options) = of else {
+        return Err(Failure::parsing("[docs] must be objects with [_id]"));
+    };
+    for (key, value) in options {
+        match key.as_str() {
+            "_id" | "_source" => {}
+            "_index" if value.is_string() || value.is_null() => {}
+            "_index" => return Err(Failure::parsing("[_index] must be a string")),
+            _ if value.is_null() => {}
+            "version" | "version_type" => return Err(Failure::unsupported(key)),
+            "routing" | "stored_fields" => {
+                let ignored = format!("[{key}] is ignored");
+                if !warnings.contains(&ignored) {
+                    warnings.push(ignored);
+                }
+            }
+            _ => return Err(Failure::parsing(format!("[docs] unknown field [{}]", brief(key)))),
+        }
+    }
+    Ok(())
 }

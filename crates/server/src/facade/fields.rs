@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use serde_json::{Map, Value, json};
-use warpseek::AttributeKind;
 
 use super::shards;
 use crate::app::{App, search as searching};
 use crate::error::{Failure, Kind};
 use crate::http::{Answer, Call, Reply};
+use crate::json::only;
 use crate::mapping::Field;
 use crate::search::{Ask, plan};
 
@@ -28,26 +28,37 @@ pub(super) async fn caps(
 
 fn capabilities(app: &App, index: &str, call: &Call) -> Reply {
     let body = call.json()?;
-    if body.get("index_filter").is_some() {
-        return Err(Failure::unsupported("index_filter of _field_caps"));
+    for key in ["index_filter", "runtime_mappings"] {
+        if body.get(key).is_some() {
+            return Err(Failure::unsupported(&format!("{key} of _field_caps")));
+        }
     }
+    only(&body, &["fields"])?;
     let patterns: Vec<String> = match (call.params.get("fields"), &body["fields"]) {
         (Some(fields), _) => fields.split(',').map(str::to_owned).collect(),
         (None, Value::String(fields)) => fields.split(',').map(str::to_owned).collect(),
         (None, Value::Array(fields)) => {
-            fields.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+            let name = |field: &Value| field.as_str().map(str::to_owned);
+            let names: Option<Vec<String>> = fields.iter().map(name).collect();
+            names.ok_or_else(|| Failure::parsing("[fields] must be strings"))?
         }
         _ => return Err(Failure::new(Kind::Action, "Validation Failed: 1: no fields specified;")),
     };
     let selected = app.catalogue().select(index, call.params.flag("ignore_unavailable"))?;
     // By field, then by type: the indexes that have it, and whether it is searched and counted.
-    type Types = BTreeMap<&'static str, (Vec<String>, bool, bool)>;
+    type Types = BTreeMap<String, (Vec<String>, bool, bool)>;
     let mut fields: BTreeMap<String, Types> = BTreeMap::new();
     for of in &selected {
         let view = of.view();
         for pattern in &patterns {
             for (name, field) in view.mapping.matching(pattern) {
-                let (kind, searched, counted) = capability(field);
+                let (searched, counted) = capability(field);
+                // Of the kinds of words and values as they are mapped; what is stored alone has a kind of its own.
+                let kind = match field {
+                    Field::Stored(_) => "unsupported",
+                    field => view.mapping.type_of(name, field),
+                };
+                let kind = kind.to_owned();
                 let of_type = fields.entry(name.to_owned()).or_default().entry(kind);
                 let (indexes, ..) = of_type.or_insert((Vec::new(), searched, counted));
                 if !indexes.contains(&of.name) {
@@ -63,7 +74,7 @@ fn capabilities(app: &App, index: &str, call: &Call) -> Reply {
             if several {
                 shown["indices"] = json!(indexes);
             }
-            (kind.to_owned(), shown)
+            (kind, shown)
         });
         (name, Value::Object(types.collect::<Map<_, _>>()))
     });
@@ -72,21 +83,12 @@ fn capabilities(app: &App, index: &str, call: &Call) -> Reply {
     Ok(Answer::json(json!({"indices": names, "fields": fields})))
 }
 
-fn capability(field: &Field) -> (&'static str, bool, bool) {
+/// Whether a field can be searched, and whether its values can be counted.
+fn capability(field: &Field) -> (bool, bool) {
     match field {
-        Field::Text { .. } => ("text", true, false),
-        Field::Attribute { kind, .. } => {
-            let name = match kind {
-                AttributeKind::Keyword => "keyword",
-                AttributeKind::Integer => "long",
-                AttributeKind::Float => "double",
-                AttributeKind::Boolean => "boolean",
-                AttributeKind::Date => "date",
-            };
-            (name, true, true)
-        }
-        Field::Object => ("object", false, false),
-        Field::Stored(_) => ("unsupported", false, false),
+        Field::Text { .. } => (true, false),
+        Field::Attribute { .. } => (true, true),
+        Field::Object | Field::Stored(_) => (false, false),
     }
 }
 
@@ -110,7 +112,9 @@ async fn validated(app: Arc<App>, index: String, call: Call) -> Reply {
         for of in selected {
             let name = of.name.clone();
             let mut warnings = Vec::new();
-            let planned = Ask::parse(call.json()?, &call.params, &app.config.limits)
+            let body = call.json()?;
+            let planned = only(&body, &["query"])
+                .and_then(|()| Ask::parse(body, &call.params, &app.config.limits))
                 .and_then(|ask| plan(app, of.into(), &ask, false, call.arrived, &mut warnings))
                 .and_then(|planned| Ok(planned.view.searcher.plan(&planned.request)?));
             valid &= planned.is_ok();

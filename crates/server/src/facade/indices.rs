@@ -8,9 +8,12 @@ use serde_json::{Map, Value, json};
 use crate::aliases::{Alias, Change};
 use crate::app::{App, write};
 use crate::collection::Collection;
-use crate::error::{Failure, Kind};
+use crate::error::{Failure, Kind, brief};
 use crate::http::{Answer, Call, Reply};
-use crate::mapping::{Declared, merge, normalize_settings, unused_mappings, unused_settings};
+use crate::mapping::{
+    Declared, check_mappings, check_settings, differences, merge, normalize_settings,
+    unused_mappings, unused_settings,
+};
 use crate::names;
 
 pub(super) async fn create(
@@ -20,6 +23,9 @@ pub(super) async fn create(
 ) -> Reply {
     let body = call.json()?;
     let (declared, warnings) = declared(&body)?;
+    if !matches!(body["aliases"], Value::Null | Value::Object(_)) {
+        return Err(Failure::parsing("[aliases] must be an object of options by name"));
+    }
     let aliases = body["aliases"].as_object().into_iter().flatten().map(|(alias, options)| {
         let of = Alias::parse(options)?;
         Ok(Change::Add { alias: alias.clone(), index: index.clone(), of })
@@ -42,16 +48,23 @@ pub(crate) fn declared(body: &Value) -> Result<(Declared, Vec<String>), Failure>
     if let Some(key) =
         body.keys().find(|key| !matches!(key.as_str(), "mappings" | "settings" | "aliases"))
     {
-        return Err(Failure::parsing(format!("unknown key [{key}] for create index")));
+        return Err(Failure::parsing(format!("unknown key [{}] for create index", brief(key))));
     }
     let mappings = match body.get("mappings") {
         None | Some(Value::Null) => Map::new(),
         Some(Value::Object(mappings)) => mappings.clone(),
         Some(_) => return Err(Failure::new(Kind::Mapper, "[mappings] must be an object")),
     };
-    let settings = normalize_settings(body.get("settings").unwrap_or(&Value::Null));
+    let settings = match body.get("settings") {
+        None | Some(Value::Null) => Map::new(),
+        Some(settings @ Value::Object(_)) => normalize_settings(settings),
+        Some(_) => return Err(Failure::parsing("[settings] must be an object")),
+    };
+    check_mappings(&mappings)?;
+    check_settings(&settings)?;
     let mut warnings = unused_mappings(&mappings);
     warnings.extend(unused_settings(&settings));
+    warnings.extend(differences(&mappings, &settings));
     Ok((Declared { mappings, settings, ..Declared::default() }, warnings))
 }
 
@@ -230,7 +243,9 @@ pub(super) async fn put_mapping(
     let Value::Object(mappings) = call.json()? else {
         return Err(Failure::parsing("the body must be an object with [properties]"));
     };
-    let warnings = unused_mappings(&mappings);
+    check_mappings(&mappings)?;
+    let mut warnings = unused_mappings(&mappings);
+    warnings.extend(differences(&mappings, &Map::new()));
     write(&app, move |app| {
         for of in app.catalogue().select(&index, false)? {
             of.view().mapping.check_new(&mappings)?;
@@ -247,7 +262,16 @@ pub(super) async fn put_settings(
     Path(index): Path<String>,
     call: Call,
 ) -> Reply {
-    let settings = normalize_settings(&call.json()?);
+    let body = call.json()?;
+    let body =
+        if body.get("settings").is_some_and(Value::is_object) { &body["settings"] } else { &body };
+    let settings = match body {
+        Value::Object(settings) if !settings.is_empty() => normalize_settings(body),
+        _ => {
+            return Err(Failure::new(Kind::Action, "Validation Failed: 1: no settings to update;"));
+        }
+    };
+    check_settings(&settings)?;
     if let Some(key) =
         ["analysis", "similarity"].into_iter().find(|key| settings.contains_key(*key))
     {

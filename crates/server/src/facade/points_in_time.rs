@@ -10,6 +10,7 @@ use super::shards;
 use crate::app::{App, search as searching};
 use crate::error::{Failure, Kind};
 use crate::http::{Answer, Call, Params, Reply};
+use crate::json::only;
 use crate::search::{Ask, Found, Target, duration, search as find};
 
 /// How long one is kept, which must be said.
@@ -59,6 +60,7 @@ pub(super) async fn open_in_opensearch(
 
 pub(super) async fn close(State(app): State<Arc<App>>, call: Call) -> Reply {
     let body = call.json()?;
+    only(&body, &["id"])?;
     let id = body["id"].as_str().ok_or_else(|| {
         Failure::new(Kind::Action, "Validation Failed: 1: [id] of the point in time is missing;")
     })?;
@@ -69,8 +71,12 @@ pub(super) async fn close(State(app): State<Arc<App>>, call: Call) -> Reply {
 
 pub(super) async fn close_in_opensearch(State(app): State<Arc<App>>, call: Call) -> Reply {
     let body = call.json()?;
+    only(&body, &["pit_id"])?;
     let ids: Vec<&str> = match &body["pit_id"] {
-        Value::Array(ids) => ids.iter().filter_map(Value::as_str).collect(),
+        Value::Array(ids) => {
+            let ids: Option<_> = ids.iter().map(Value::as_str).collect();
+            ids.ok_or_else(|| Failure::parsing("[pit_id] must be strings"))?
+        }
         Value::String(id) => vec![id],
         _ => {
             return Err(Failure::new(Kind::Action, "Validation Failed: 1: [pit_id] is missing;"));

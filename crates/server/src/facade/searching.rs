@@ -13,8 +13,9 @@ use super::documents::refreshes;
 use super::{points_in_time, tasks};
 use crate::app::{App, search as searching, search_one};
 use crate::contexts::Scroll;
-use crate::error::{Failure, Kind};
+use crate::error::{Failure, Kind, brief};
 use crate::http::{Answer, Call, Params, Reply};
+use crate::json::{only, truth};
 use crate::search::{
     Ask, Found, Planned, Target, Total, add, duration, finish, plan, put_together, search as find,
     wants_all,
@@ -69,9 +70,14 @@ async fn run(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
 
 pub(super) async fn scroll(State(app): State<Arc<App>>, call: Call) -> Reply {
     let body = call.json()?;
-    let id = body["scroll_id"].as_str().or(call.params.get("scroll_id")).map(str::to_owned);
-    let id =
-        id.ok_or_else(|| Failure::new(Kind::Action, "Validation Failed: 1: scrollId is missing;"))?;
+    only(&body, &["scroll_id", "scroll"])?;
+    let id = match &body["scroll_id"] {
+        Value::Null => call.params.get("scroll_id"),
+        Value::String(id) => Some(id.as_str()),
+        _ => return Err(Failure::parsing("[scroll_id] must be a string")),
+    };
+    let missing = || Failure::new(Kind::Action, "Validation Failed: 1: scrollId is missing;");
+    let id = id.ok_or_else(missing)?.to_owned();
     scroll_on(app, id, body, call.params).await
 }
 
@@ -81,6 +87,7 @@ pub(super) async fn scroll_in_path(
     call: Call,
 ) -> Reply {
     let body = call.json()?;
+    only(&body, &["scroll"])?;
     scroll_on(app, id, body, call.params).await
 }
 
@@ -103,9 +110,15 @@ async fn scroll_on(app: Arc<App>, id: String, body: Value, params: Params) -> Re
 
 pub(super) async fn end_scroll(State(app): State<Arc<App>>, call: Call) -> Reply {
     let body = call.json()?;
+    only(&body, &["scroll_id"])?;
+    let wrong = || Failure::parsing("[scroll_id] must be a string or an array of strings");
     let ids: Vec<String> = match &body["scroll_id"] {
-        Value::Array(ids) => ids.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        Value::Array(ids) => ids
+            .iter()
+            .map(|id| id.as_str().map(str::to_owned).ok_or_else(wrong))
+            .collect::<Result<_, _>>()?,
         Value::String(id) => vec![id.clone()],
+        other if !other.is_null() => return Err(wrong()),
         _ => call
             .params
             .get("scroll_id")
@@ -121,8 +134,9 @@ pub(super) async fn end_scroll(State(app): State<Arc<App>>, call: Call) -> Reply
 pub(super) async fn end_scroll_in_path(
     State(app): State<Arc<App>>,
     Path(ids): Path<String>,
-    _call: Call,
+    call: Call,
 ) -> Reply {
+    only(&call.json()?, &[])?;
     ended(&app, &ids.split(',').map(str::to_owned).collect::<Vec<_>>())
 }
 
@@ -131,7 +145,8 @@ fn ended(app: &App, ids: &[String]) -> Reply {
 }
 
 /// Those of everybody, which has a route of its own since it needs another key.
-pub(super) async fn end_all_scrolls(State(app): State<Arc<App>>, _call: Call) -> Reply {
+pub(super) async fn end_all_scrolls(State(app): State<Arc<App>>, call: Call) -> Reply {
+    only(&call.json()?, &[])?;
     freed(app.scrolls.end_all().len())
 }
 
@@ -241,16 +256,25 @@ type Asked = Result<(Vec<Target>, Ask), Failure>;
 fn pairs(app: &App, index: &str, call: &Call) -> Result<Vec<Asked>, Failure> {
     let pairs = read_pairs(&call.body, app.config.limits.batch)?;
     let asked = pairs.into_iter().map(|(header, body)| {
+        let flag = |key: &str| header.get(key).map(|value| truth(key, value)).transpose();
+        let wrong =
+            || Failure::parsing("[index] of a header must be a string or an array of strings");
         let of = match &header["index"] {
+            Value::Null => index.to_owned(),
             Value::String(name) => name.clone(),
             Value::Array(names) => {
-                names.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(",")
+                let names: Option<Vec<&str>> = names.iter().map(Value::as_str).collect();
+                names.ok_or_else(wrong)?.join(",")
             }
-            _ => index.to_owned(),
+            _ => return Err(wrong()),
         };
-        let lenient = header["ignore_unavailable"] == json!(true);
+        let lenient = flag("ignore_unavailable")?;
+        let lenient = lenient.unwrap_or_else(|| call.params.flag("ignore_unavailable"));
         let of = targets(app, &of, lenient)?;
         let mut ask = Ask::parse(body, &call.params, &app.config.limits)?;
+        if let Some(allow_partial) = flag("allow_partial_search_results")? {
+            ask.allow_partial = allow_partial;
+        }
         for key in ["routing", "preference"] {
             if header.get(key).is_some_and(|value| !value.is_null()) {
                 ask.warnings.push(format!("[{key}] is ignored"));
@@ -264,6 +288,22 @@ fn pairs(app: &App, index: &str, call: &Call) -> Result<Vec<Asked>, Failure> {
     Ok(asked.collect())
 }
 
+/// Parts of the header of a search in a multi-search.
+const HEADER: [&str; 12] = [
+    "index",
+    "search_type",
+    "preference",
+    "routing",
+    "allow_partial_search_results",
+    "expand_wildcards",
+    "ignore_unavailable",
+    "allow_no_indices",
+    "ignore_throttled",
+    "request_cache",
+    "ccs_minimize_roundtrips",
+    "max_concurrent_shard_requests",
+];
+
 /// The header and the body of each search, of which there may be so many.
 pub(crate) fn read_pairs(body: &[u8], most: usize) -> Result<Vec<(Value, Value)>, Failure> {
     let mut pairs = Vec::new();
@@ -271,12 +311,25 @@ pub(crate) fn read_pairs(body: &[u8], most: usize) -> Result<Vec<(Value, Value)>
     let read = |i: usize, line: &[u8]| match line.trim_ascii() {
         // An empty header is one without options.
         [] => Ok(json!({})),
-        line => serde_json::from_slice::<Value>(line)
-            .map_err(|e| Failure::parsing(format!("line {}: {e}", i + 1))),
+        line => {
+            crate::json::read(line).map_err(|e| Failure::parsing(format!("line {}: {e}", i + 1)))
+        }
     };
     let mut lines = body.split(|byte| *byte == b'\n').enumerate();
     while let Some((i, header)) = lines.next().filter(|_| !body.is_empty()) {
         let header = read(i, header)?;
+        let unknown = |key: &&String| !HEADER.contains(&key.as_str());
+        match header.as_object().map(|header| header.keys().find(unknown)) {
+            Some(None) => {}
+            Some(Some(key)) => {
+                return Err(Failure::illegal(format!(
+                    "line {}: key [{}] is not supported in the metadata section",
+                    i + 1,
+                    brief(key)
+                )));
+            }
+            None => return Err(Failure::illegal(format!("line {}: a header is an object", i + 1))),
+        }
         let Some((i, body)) = lines.next() else {
             return Err(Failure::illegal(
                 "The msearch request must be terminated by a newline, and every header has a search after it",
@@ -318,11 +371,7 @@ async fn count_of(app: Arc<App>, index: String, call: Call) -> Reply {
 
 fn number_of(app: &App, index: &str, call: &Call) -> Result<(u64, Vec<String>), Failure> {
     let body = call.json()?;
-    if let Some(key) =
-        body.as_object().into_iter().flatten().map(|(key, _)| key).find(|key| *key != "query")
-    {
-        return Err(Failure::parsing(format!("request does not support [{key}]")));
-    }
+    only(&body, &["query"])?;
     let ask = Ask::parse(body, &call.params, &app.config.limits)?;
     let ask = Ask { size: 0, from: 0, total: Total::All, scroll: None, ..ask };
     let collections = targets(app, index, call.params.flag("ignore_unavailable"))?;
@@ -350,16 +399,29 @@ pub(super) async fn delete_by_query(
 fn delete_found(app: &App, index: &str, call: &Call) -> Reply {
     let start = Instant::now();
     let body = call.json()?;
-    let max = match body
-        .get("max_docs")
-        .cloned()
-        .or_else(|| call.params.get("max_docs").map(Value::from))
+    // What is passed over here might delete more than was meant.
+    if let Some(key) =
+        ["size", "from", "sort", "slice"].into_iter().find(|key| body.get(key).is_some())
     {
-        None | Some(Value::Null) => None,
-        Some(max) => {
-            let number = max.as_u64().or_else(|| max.as_str()?.parse().ok());
-            let wrong = || Failure::illegal(format!("[max_docs] must be a number, found {max}"));
-            Some(number.ok_or_else(wrong)?)
+        let reason = format!(
+            "[{key}] is not supported in _delete_by_query; [max_docs] is the most documents that are deleted"
+        );
+        return Err(Failure::parsing(reason));
+    }
+    only(&body, &["query", "max_docs", "conflicts"])?;
+    let most = most_documents(&body, &call.params)?;
+    // What changes while it works fails it if it is to abort; here nothing is stopped half way, and what is gone is counted.
+    let conflicts = body.get("conflicts").and_then(Value::as_str).or(call.params.get("conflicts"));
+    if body.get("conflicts").is_some_and(|value| !value.is_string())
+        || !matches!(conflicts, None | Some("abort" | "proceed"))
+    {
+        return Err(Failure::illegal("[conflicts] must be abort or proceed"));
+    }
+    let refresh = match call.params.get("refresh") {
+        None | Some("" | "true" | "false") => refreshes(&call.params),
+        Some(other) => {
+            let reason = format!("[refresh] must be true or false here, found [{}]", brief(other));
+            return Err(Failure::illegal(reason));
         }
     };
     let query = body.get("query").filter(|query| !query.is_null()).cloned();
@@ -372,7 +434,6 @@ fn delete_found(app: &App, index: &str, call: &Call) -> Reply {
     let ask = Ask { allow_partial: false, ..ask };
     let collections = targets(app, index, call.params.flag("ignore_unavailable"))?;
     let found = find(app, collections, ask, true, call.arrived)?;
-    let most = max.map_or(usize::MAX, |max| usize::try_from(max).unwrap_or(usize::MAX));
     let (mut total, mut deleted, mut last) = (0u64, 0u64, BTreeMap::new());
     for &(part, rank) in found.hits.iter().take(most) {
         let of = &found.parts[part].collection;
@@ -385,7 +446,7 @@ fn delete_found(app: &App, index: &str, call: &Call) -> Reply {
     }
     for (part, ticket) in last {
         ticket.wait()?;
-        if refreshes(&call.params) {
+        if refresh {
             found.parts[part].collection.refresh()?;
         }
     }
@@ -397,13 +458,39 @@ fn delete_found(app: &App, index: &str, call: &Call) -> Reply {
     Ok(Answer::json(answer).warnings(found.warnings))
 }
 
+/// The most documents that are deleted: `max_docs` of the body or of the query string, of which -1 is all.
+fn most_documents(body: &Value, params: &Params) -> Result<usize, Failure> {
+    let read = |value: &Value| {
+        let number = value.as_i64().or_else(|| value.as_str()?.parse().ok());
+        match number {
+            Some(-1) => Ok(usize::MAX),
+            Some(most @ 1..) => Ok(usize::try_from(most).unwrap_or(usize::MAX)),
+            _ => Err(Failure::illegal(format!(
+                "[max_docs] must be a number from 1 on, or -1 for all, found {}",
+                brief(&value.to_string())
+            ))),
+        }
+    };
+    let said = [body.get("max_docs").cloned(), params.get("max_docs").map(Value::from)];
+    let said = said.iter().flatten().map(read).collect::<Result<Vec<_>, _>>()?;
+    match said[..] {
+        [a, b] if a != b => Err(Failure::illegal(
+            "[max_docs] is given twice, in the body and in the query string, and they differ",
+        )),
+        [] => Ok(usize::MAX),
+        [most, ..] => Ok(most),
+    }
+}
+
 pub(super) async fn explain(
     State(app): State<Arc<App>>,
     Path((index, id)): Path<(String, String)>,
     call: Call,
 ) -> Reply {
     searching(&app, move |app| {
-        let ask = Ask::parse(call.json()?, &call.params, &app.config.limits)?;
+        let body = call.json()?;
+        only(&body, &["query"])?;
+        let ask = Ask::parse(body, &call.params, &app.config.limits)?;
         let of = app.catalogue().get(&index)?;
         let mut warnings = ask.warnings.clone();
         let Planned { view, request, .. } =

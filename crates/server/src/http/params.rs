@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::error::{Failure, brief};
+
 /// The options of a query string. `+` and `%20` are both blanks. Clones share which of them were asked for, so that those that nobody asked for can be named.
 #[derive(Clone, Debug)]
 pub(crate) struct Params(Arc<[Param]>);
@@ -16,7 +18,7 @@ struct Param {
 }
 
 /// Options of Elasticsearch that change no answer here, so that nothing needs to be said about them: how answers look, how shards and nodes are asked, and how long one waits for a cluster.
-const QUIET: [&str; 33] = [
+const QUIET: [&str; 29] = [
     "pretty",
     "human",
     "error_trace",
@@ -38,9 +40,6 @@ const QUIET: [&str; 33] = [
     "cluster_manager_timeout",
     "timeout",
     "local",
-    "level",
-    "flat_settings",
-    "include_defaults",
     "include_type_name",
     "realtime",
     "force",
@@ -48,7 +47,6 @@ const QUIET: [&str; 33] = [
     "scroll_size",
     "slices",
     "conflicts",
-    "requests_per_second",
     "retry_on_conflict",
 ];
 
@@ -88,12 +86,25 @@ impl Params {
         let ignored = self.0.iter().filter(|param| {
             !param.read.load(Ordering::Relaxed) && !QUIET.contains(&param.name.as_str())
         });
-        ignored.map(|param| format!("[{}] is ignored", param.name))
+        ignored.map(|param| format!("[{}] is ignored", brief(&param.name)))
     }
+}
+
+/// Refuses paths whose parts are no text once they are decoded.
+pub(super) fn check_path(path: &str) -> Result<(), Failure> {
+    if !path.contains('%') || String::from_utf8(decoded(path)).is_ok() {
+        return Ok(());
+    }
+    let path = brief(path);
+    Err(Failure::illegal(format!("the path [{path}] is not UTF-8 once it is decoded")))
 }
 
 /// Decodes `%41` and `+`; what is no code stays as it is.
 fn decode(text: &str) -> String {
+    String::from_utf8_lossy(&decoded(text)).into_owned()
+}
+
+fn decoded(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -112,7 +123,7 @@ fn decode(text: &str) -> String {
         }
         at += 1;
     }
-    String::from_utf8_lossy(&out).into_owned()
+    out
 }
 
 #[cfg(test)]

@@ -1,7 +1,11 @@
 //! Analyzers by the names and definitions of Elasticsearch.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 use warpseek::{Analyzer, Chain, Language, StopWords, Tokens};
+
+use crate::error::brief;
 
 /// The chain of an analyzer; the error says what is not there.
 pub(super) fn chain(
@@ -13,6 +17,136 @@ pub(super) fn chain(
     match &analysis["analyzer"][name] {
         Value::Null => builtin(name),
         definition => custom(name, definition, analysis, lenient),
+    }
+}
+
+/// Parts of filters by their type, and of which the values make no difference here.
+const FILTERS: [(&str, &[&str]); 8] = [
+    ("lowercase", &[]),
+    ("asciifolding", &[]),
+    ("stop", &["stopwords"]),
+    ("porter_stem", &[]),
+    ("stemmer", &["language", "name"]),
+    ("snowball", &["language", "name"]),
+    ("english_possessive_stemmer", &[]),
+    ("possessive_english", &[]),
+];
+
+/// Refuses definitions that cannot be made, whether a field uses them or not: else they would fail when the first one does.
+pub(super) fn check(settings: &Map<String, Value>) -> Result<(), String> {
+    let Some(analysis) = settings.get("analysis") else { return Ok(()) };
+    let Value::Object(parts) = analysis else { return Err("[analysis] must be an object".into()) };
+    let known = ["analyzer", "filter", "char_filter", "tokenizer", "normalizer"];
+    if let Some(part) = parts.keys().find(|part| !known.contains(&part.as_str())) {
+        return Err(format!("unknown setting [index.analysis.{}]", brief(part)));
+    }
+    for (name, definition) in parts.get("filter").and_then(Value::as_object).into_iter().flatten() {
+        let shown = brief(name);
+        let kind = definition["type"].as_str();
+        let kind = kind.ok_or_else(|| format!("the token filter [{shown}] must have a type"))?;
+        let Some((_, options)) = FILTERS.iter().find(|(known, _)| *known == kind) else {
+            return Err(no_filter(kind));
+        };
+        // A filter that keeps the original as well adds terms, which ours does not.
+        let keeps = ["preserve_original", "ignore_case", "remove_trailing"];
+        let has_effect = |key: &str, value: &Value| match key {
+            "type" | "version" => false,
+            "remove_trailing" => *value != true && value != "true",
+            key if keeps.contains(&key) => *value != false && value != "false",
+            key => !options.contains(&key),
+        };
+        let options = definition.as_object().into_iter().flatten();
+        if let Some((key, _)) = options.into_iter().find(|(key, value)| has_effect(key, value)) {
+            let key = brief(key);
+            return Err(format!(
+                "[{key}] of the token filter [{shown}] is not supported by warpseek"
+            ));
+        }
+    }
+    for (name, definition) in parts.get("analyzer").and_then(Value::as_object).into_iter().flatten()
+    {
+        let shown = brief(name);
+        let Value::Object(options) = definition else {
+            return Err(format!("the analyzer [{shown}] must be an object"));
+        };
+        let known =
+            ["type", "tokenizer", "filter", "char_filter", "stopwords", "position_increment_gap"];
+        if let Some(key) = options.keys().find(|key| !known.contains(&key.as_str())) {
+            let key = brief(key);
+            return Err(format!("[{key}] of the analyzer [{shown}] is not supported by warpseek"));
+        }
+        chain(name, settings, false).map_err(|why| format!("analyzer [{shown}]: {why}"))?;
+    }
+    Ok(())
+}
+
+fn no_filter(name: &str) -> String {
+    format!("the token filter [{}] is not supported by warpseek", brief(name))
+}
+
+/// What analyzers that mappings or settings name do otherwise than Elasticsearch's of the same names.
+pub(crate) fn differences(
+    mappings: &Map<String, Value>,
+    settings: &Map<String, Value>,
+) -> Vec<String> {
+    let analysis = settings.get("analysis").unwrap_or(&Value::Null);
+    let defined = analysis["analyzer"].as_object();
+    let mut names = BTreeSet::new();
+    let mut languages = BTreeSet::new();
+    let mut named = Vec::new();
+    named_analyzers(mappings, &mut named);
+    let of_mappings =
+        named.into_iter().filter(|name| defined.is_none_or(|defined| !defined.contains_key(*name)));
+    let definitions = || defined.into_iter().flatten().map(|(_, definition)| definition);
+    let of_types = definitions().filter_map(|definition| definition["type"].as_str());
+    for name in of_mappings.chain(of_types) {
+        match Language::ALL.into_iter().find(|language| language.name() == name) {
+            Some(Language::English) => drop(names.insert(name)),
+            Some(_) => drop(languages.insert(name)),
+            None => {}
+        }
+    }
+    for filter in definitions().flat_map(|definition| one_or_many(&definition["filter"])) {
+        let Some(filter) = filter.as_str() else { continue };
+        let defined = &analysis["filter"][filter];
+        let language = defined["language"].as_str().or(defined["name"].as_str());
+        let language = language.map(str::to_lowercase);
+        match (defined["type"].as_str().unwrap_or(filter), language.as_deref()) {
+            ("porter_stem", _)
+            | ("stemmer", None | Some("english" | "porter"))
+            | ("snowball", Some("porter")) => drop(names.insert(filter)),
+            _ => {}
+        }
+    }
+    let join = |names: BTreeSet<&str>| names.into_iter().collect::<Vec<_>>().join(", ");
+    let mut said = Vec::new();
+    if !names.is_empty() {
+        said.push(format!(
+            "[{}] stems by Porter's second algorithm here, which [porter2] names there too, and not by his first",
+            join(names)
+        ));
+    }
+    if !languages.is_empty() {
+        said.push(format!(
+            "the analyzers [{}] stem by Snowball's algorithms here and have no stop words",
+            join(languages)
+        ));
+    }
+    said
+}
+
+/// The names of all analyzers in mappings. A field of the name `analyzer` is an object.
+fn named_analyzers<'a>(mapping: &'a Map<String, Value>, names: &mut Vec<&'a str>) {
+    for (key, value) in mapping {
+        match value {
+            Value::String(name) if key == "analyzer" => names.push(name),
+            Value::Object(inner) => named_analyzers(inner, names),
+            Value::Array(values) => {
+                let inner = values.iter().filter_map(Value::as_object);
+                inner.for_each(|inner| named_analyzers(inner, names));
+            }
+            _ => {}
+        }
     }
 }
 
@@ -66,7 +200,7 @@ fn custom(
             }
             "english_possessive_stemmer" | "possessive_english" => takes_possessive = true,
             other => {
-                return Err(format!("the token filter [{other}] is not supported by warpseek"));
+                return Err(no_filter(other));
             }
         }
     }
@@ -144,6 +278,37 @@ fn one_or_many(value: &Value) -> &[Value] {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn stemmers_of_other_kinds_are_said() {
+        let said = |mappings: Value, analysis: Value| {
+            let settings = json!({"analysis": analysis});
+            differences(mappings.as_object().unwrap(), settings.as_object().unwrap())
+        };
+        let field = |name: &str| json!({"properties": {"analyzer": {"type": "text", "fields": {"x": {"type": "text", "analyzer": name}}}}});
+        assert!(
+            said(field("english"), json!({}))[0].contains("[english] stems by Porter's second")
+        );
+        assert!(said(field("german"), json!({}))[0].contains("[german]"));
+        assert!(said(field("standard"), json!({})).is_empty());
+        let with = |filter: Value| json!({"analyzer": {"english": {"tokenizer": "standard", "filter": ["lowercase", "f"]}}, "filter": {"f": filter}});
+        for (filter, differs) in [
+            (json!({"type": "porter_stem"}), true),
+            (json!({"type": "stemmer"}), true),
+            (json!({"type": "stemmer", "language": "English"}), true),
+            (json!({"type": "stemmer", "name": "porter2"}), false),
+            (json!({"type": "snowball", "language": "English"}), false),
+            (json!({"type": "snowball", "language": "Porter"}), true),
+            (json!({"type": "stemmer", "language": "german"}), false),
+        ] {
+            // An analyzer of the index comes before one that is always there.
+            assert_eq!(
+                !said(field("english"), with(filter.clone())).is_empty(),
+                differs,
+                "{filter}"
+            );
+        }
+    }
 
     #[test]
     fn names_and_definitions() {

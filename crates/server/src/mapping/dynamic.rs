@@ -19,6 +19,14 @@ impl Mapping {
             return Ok(None);
         }
         let mut growth = Growth { mapping: self, declared: None };
+        if let Some(key) = source.keys().find(|key| is_metadata(key)) {
+            return Err(Failure::new(
+                Kind::Document,
+                format!(
+                    "Field [{key}] is a metadata field and cannot be added inside a document. Use the index API request parameters."
+                ),
+            ));
+        }
         let place = Place { dynamic: dynamic_of(&self.declared.mappings, true), is_listed: false };
         growth.object("", source, &self.declared.mappings, place)?;
         if let Some(declared) = &growth.declared {
@@ -31,6 +39,29 @@ impl Mapping {
         }
         Ok(growth.declared)
     }
+}
+
+/// Names that say something of a document and are no fields of it.
+const METADATA: [&str; 14] = [
+    "_id",
+    "_index",
+    "_source",
+    "_routing",
+    "_field_names",
+    "_ignored",
+    "_nested_path",
+    "_seq_no",
+    "_primary_term",
+    "_version",
+    "_tier",
+    "_size",
+    "_ignored_source",
+    "_data_stream_timestamp",
+];
+
+/// Whether this is the name of a part of the metadata.
+pub(super) fn is_metadata(path: &str) -> bool {
+    path.starts_with('_') && METADATA.contains(&path)
 }
 
 fn count(properties: Option<&Value>) -> usize {
@@ -325,6 +356,19 @@ mod tests {
         assert_eq!(strict.unwrap_err().kind, Kind::Strict);
         assert!(grow(json!({}), json!({"": 1})).is_err());
         assert!(grow(json!({}), json!({"a..b": 1})).is_err());
+    }
+
+    #[test]
+    fn metadata_is_no_field() {
+        for name in METADATA {
+            let failure = grow(json!({}), json!({"a": 1, name: "x"})).unwrap_err();
+            assert_eq!(failure.kind, Kind::Document, "{name}");
+            assert!(failure.reason.contains("metadata field"), "{}", failure.reason);
+            let mappings = json!({"properties": {name: {"type": "keyword"}}});
+            let mappings = mappings.as_object().unwrap().clone();
+            assert!(Mapping::new(Declared { mappings, ..Declared::default() }).is_err());
+        }
+        assert!(grow(json!({}), json!({"o": {"_id": 1}, "_mine": 2})).is_ok());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use warpseek::{
     Attribute, AttributeKind, Chain, MAX_FIELD_NAME_BYTES, MAX_SOURCE_PARTS, TextField,
 };
 
-use super::{B, Declared, Definition, Field, K1, Layout, Mapping, analysis, refused};
+use super::{B, Declared, Definition, Field, K1, Layout, Mapping, analysis, dynamic, refused};
 use crate::dates::Formats;
 use crate::error::{Failure, Kind};
 
@@ -61,16 +61,17 @@ pub(super) fn compile(declared: Declared) -> Result<Mapping, Failure> {
         declared: &declared,
         fields: HashMap::new(),
         formats: HashMap::new(),
+        narrow: HashMap::new(),
         definitions: Vec::new(),
         analyzers: BTreeMap::new(),
     };
     compiler.object("", &declared.mappings, 1)?;
-    let Compiler { fields, formats, definitions, analyzers, .. } = compiler;
+    let Compiler { fields, formats, narrow, definitions, analyzers, .. } = compiler;
     let layout = Layout::Wrapped;
-    let mapping = Mapping { layout, fields, formats, definitions, analyzers, declared };
+    let mapping = Mapping { layout, fields, formats, narrow, definitions, analyzers, declared };
     // The engine's own limits on fields.
     warpseek::Schema::new(mapping.schema(None))
-        .map_err(|error| Failure::new(Kind::Mapper, error.to_string()))?;
+        .map_err(|error| Failure::from(warpseek::Error::from(error)))?;
     Ok(mapping)
 }
 
@@ -78,6 +79,7 @@ struct Compiler<'a> {
     declared: &'a Declared,
     fields: HashMap<String, Field>,
     formats: HashMap<String, Formats>,
+    narrow: HashMap<String, String>,
     definitions: Vec<Definition>,
     analyzers: BTreeMap<String, Chain>,
 }
@@ -100,6 +102,10 @@ impl Compiler<'_> {
             Some(Value::Object(properties)) => {
                 for (key, value) in properties {
                     let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                    if dynamic::is_metadata(&path) && !self.declared.lenient {
+                        let reason = "it is a metadata field, which cannot be mapped";
+                        return Err(refused(&path, reason));
+                    }
                     if key.split('.').any(str::is_empty) {
                         return Err(refused(
                             &path,
@@ -197,6 +203,10 @@ impl Compiler<'_> {
                 }
                 Err(why) => return Err(refused(path, why)),
             }
+        }
+        let is_number = matches!(attribute, Some(AttributeKind::Integer | AttributeKind::Float));
+        if (is_number || kind == "date_nanos") && !matches!(kind, "long" | "double") {
+            self.narrow.insert(path.to_owned(), kind.to_owned());
         }
         if is_unsearchable {
             let why = format!("[{path}] is mapped with [index: false]");

@@ -6,7 +6,7 @@ use serde_json::{Map, Number, Value, json};
 use warpseek::{AttributeKind, MAX_KEYWORD_BYTES};
 
 use super::{Field, Layout, Mapping};
-use crate::error::{Failure, Kind};
+use crate::error::{Failure, Kind, brief};
 
 impl Mapping {
     /// The line of a document, with values converted to what their fields want.
@@ -32,6 +32,12 @@ impl Mapping {
             }
         };
         Ok(Value::Object(line).to_string())
+    }
+
+    fn failed(&self, path: &str, field: Option<&Field>, why: &str) -> Failure {
+        let kind = field.map_or("object", |field| self.type_of(path, field));
+        let reason = format!("failed to parse field [{path}] of type [{kind}]: {why}");
+        Failure::new(Kind::Document, reason)
     }
 }
 
@@ -88,7 +94,7 @@ impl<'a> Conversion<'a> {
         match (there.next(), there.next()) {
             (None, _) => Ok(Value::Null),
             (Some(only), None) => Ok(self.value(path, only)?.unwrap_or_else(|| only.clone())),
-            _ => Err(failed(path, field, SEVERAL)),
+            _ => Err(self.mapping.failed(path, field, SEVERAL)),
         }
     }
 
@@ -120,7 +126,7 @@ impl<'a> Conversion<'a> {
                 Err(Failure::new(Kind::Document, reason))
             }
             (Value::Object(_), field) => {
-                Err(failed(path, field, "found an object, expected a value"))
+                Err(mapping.failed(path, field, "found an object, expected a value"))
             }
             (value, Some(Field::Text { .. })) => Ok(match value {
                 Value::String(_) => None,
@@ -131,14 +137,20 @@ impl<'a> Conversion<'a> {
                     && let Some((path, _)) = mapping.fields.get_key_value(path)
                     && !self.single.insert(path)
                 {
-                    return Err(failed(path, field, SEVERAL));
+                    return Err(mapping.failed(path, field, SEVERAL));
                 }
-                match kind {
-                    AttributeKind::Date if mapping.formats.contains_key(path) => {
-                        self.date(path, value)
-                    }
-                    kind => scalar(*kind, value).map_err(|why| failed(path, field, why)),
+                if *kind == AttributeKind::Date && mapping.formats.contains_key(path) {
+                    return self.date(path, value);
                 }
+                let converted =
+                    scalar(*kind, value).map_err(|why| mapping.failed(path, field, why))?;
+                let narrow = mapping.narrow.get(path).map_or("", String::as_str);
+                if is_out_of_range(narrow, converted.as_ref().unwrap_or(value)) {
+                    let value = value.to_string();
+                    let why = format!("the value {} is out of its range", brief(&value));
+                    return Err(mapping.failed(path, field, &why));
+                }
+                Ok(converted)
             }
         }
     }
@@ -202,13 +214,21 @@ fn integer(number: Option<f64>) -> Result<Option<Value>, &'static str> {
     }
 }
 
-fn failed(path: &str, field: Option<&Field>, why: &str) -> Failure {
-    let kind = match field {
-        Some(Field::Attribute { kind, .. }) => super::fields::type_of(*kind),
-        Some(Field::Text { .. }) => "text",
-        _ => "object",
+/// Whether a number is none of a type that is narrower than what the engine has for it.
+fn is_out_of_range(kind: &str, value: &Value) -> bool {
+    let whole = |range: std::ops::RangeInclusive<i64>| {
+        value.as_i64().is_some_and(|number| !range.contains(&number))
     };
-    Failure::new(Kind::Document, format!("failed to parse field [{path}] of type [{kind}]: {why}"))
+    match kind {
+        "integer" => whole(i64::from(i32::MIN)..=i64::from(i32::MAX)),
+        "short" => whole(i64::from(i16::MIN)..=i64::from(i16::MAX)),
+        "byte" => whole(i64::from(i8::MIN)..=i64::from(i8::MAX)),
+        "unsigned_long" => whole(0..=i64::MAX),
+        "float" => value.as_f64().is_some_and(|number| !(number as f32).is_finite()),
+        // The largest number of 16 bits, and half of a step above it, which is rounded down.
+        "half_float" => value.as_f64().is_some_and(|number| number.abs() >= 65_520.0),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -260,6 +280,33 @@ mod tests {
             assert_eq!(line["source"], converted.clone().unwrap_or_else(|| source.clone()));
             assert_eq!(line.get("original").is_some(), converted.is_some());
             assert_eq!(mapping.source_of(line), source);
+        }
+    }
+
+    #[test]
+    fn numbers_have_the_range_of_their_type() {
+        let types = ["integer", "short", "byte", "unsigned_long", "float", "half_float"];
+        let properties: Map<String, Value> =
+            types.into_iter().map(|kind| (kind.to_owned(), json!({"type": kind}))).collect();
+        let mappings = json!({"properties": properties}).as_object().unwrap().clone();
+        let mapping = Mapping::new(Declared { mappings, ..Declared::default() }).unwrap();
+        let write = |kind: &str, value: &Value| {
+            mapping.line("1", &Map::from_iter([(kind.to_owned(), value.clone())]))
+        };
+        for (kind, fits, not) in [
+            ("integer", json!(i32::MAX), json!(99_999_999_999_i64)),
+            ("integer", json!("-2147483648"), json!("-2147483649")),
+            ("integer", json!([7.9]), json!([2_147_483_648.0])),
+            ("short", json!(-32_768), json!(32_768)),
+            ("byte", json!(127), json!(128)),
+            ("unsigned_long", json!(0), json!(-1)),
+            ("float", json!(3.4e38), json!(3.5e38)),
+            ("half_float", json!(65_519.9), json!("-65520")),
+        ] {
+            assert!(write(kind, &fits).is_ok(), "{kind} {fits}");
+            let failure = write(kind, &not).unwrap_err();
+            let named = failure.reason.contains(&format!("of type [{kind}]"));
+            assert!(named && failure.kind == Kind::Document, "{}", failure.reason);
         }
     }
 

@@ -14,7 +14,7 @@ use super::answer::{ExplanationAnswer, SearchAnswer, StepsAnswer, TraceAnswer, m
 use super::ask::{CountRequest, SearchRequest};
 use crate::app::{App, search, search_one as one};
 use crate::arrow;
-use crate::error::{Failure, Kind};
+use crate::error::{Failure, Kind, brief};
 use crate::http::{Answer, Call, Reply};
 use crate::telemetry::count_search;
 
@@ -62,6 +62,13 @@ pub(super) async fn search_many(
         let view = of.view();
         let bodies: Vec<Value> = match call.json() {
             Ok(Value::Object(mut body)) if body.contains_key("searches") => {
+                if let Some(key) = body.keys().find(|key| *key != "searches") {
+                    let reason = format!(
+                        "[{}] stands beside [searches]; options are of each search",
+                        brief(key)
+                    );
+                    return Err(Failure::parsing(reason));
+                }
                 match body.remove("searches") {
                     Some(Value::Array(searches)) => searches,
                     _ => return Err(Failure::parsing("[searches] must be an array")),
@@ -69,7 +76,7 @@ pub(super) async fn search_many(
             }
             _ => {
                 let line = |(number, line): (usize, &[u8])| {
-                    serde_json::from_slice(line)
+                    crate::json::read(line)
                         .map_err(|e| Failure::parsing(format!("line {number}: {e}")))
                 };
                 call.lines().map(line).collect::<Result<_, _>>()?

@@ -10,8 +10,9 @@ use super::highlight::Highlight;
 use super::sort::Order;
 use super::source::SourceFilter;
 use crate::config::Limits;
-use crate::error::Failure;
+use crate::error::{Failure, brief};
 use crate::http::Params;
+use crate::json::truth;
 
 /// Hits if the request does not say how many.
 const SIZE: usize = 10;
@@ -168,7 +169,10 @@ impl Ask {
             ];
             return Err(match elsewhere.contains(&key.as_str()) {
                 true => Failure::unsupported(key),
-                false => Failure::parsing(format!("unknown key [{key}] in the body of a search")),
+                false => Failure::parsing(format!(
+                    "unknown key [{}] in the body of a search",
+                    brief(key)
+                )),
             });
         }
         let option =
@@ -203,7 +207,12 @@ impl Ask {
                 value
                     .as_f64()
                     .or_else(|| value.as_str()?.parse().ok())
-                    .ok_or_else(|| Failure::illegal("[min_score] must be a number"))?,
+                    .filter(|score| score.is_finite())
+                    .ok_or_else(|| {
+                        let found = value.to_string();
+                        let found = brief(&found);
+                        Failure::illegal(format!("[min_score] must be a number, found {found}"))
+                    })?,
             ),
         };
         let q = params.get("q").map(|text| -> Result<Line, Failure> {
@@ -218,10 +227,15 @@ impl Ask {
             };
             Ok(Line { text: text.to_owned(), field: params.get("df").map(str::to_owned), operator })
         });
-        let flag = |key: &str| {
-            option(key).is_some_and(|value| value == true || value == "true" || value == "")
+        let flag = |key: &str| match option(key) {
+            None | Some(Value::Null) => Ok(false),
+            Some(value) => truth(key, &value),
         };
-        let (explain, numbers) = (flag("explain"), flag("seq_no_primary_term"));
+        let (explain, numbers) = (flag("explain")?, flag("seq_no_primary_term")?);
+        // They are ignored, but only what they can be.
+        for key in ["version", "profile"] {
+            flag(key)?;
+        }
         let allow_partial = params.get("allow_partial_search_results") != Some("false");
         let scroll = match option("scroll") {
             None | Some(Value::Null) => None,
@@ -249,8 +263,7 @@ impl Ask {
         }
         let source = SourceFilter::parse(body.get("_source"), params)?.beside(&body, params)?;
         let total = total(option("track_total_hits").as_ref(), params)?;
-        let track_scores =
-            option("track_scores").is_some_and(|value| value == true || value == "true");
+        let track_scores = flag("track_scores")?;
         let terminates = option("terminate_after").is_some();
         // What is no clause is blamed on its own name.
         if let Some(filter) = body.get("post_filter").filter(|of| !of.is_null() && !of.is_object())
@@ -371,6 +384,32 @@ mod tests {
         let ask = parse(body, "").unwrap();
         assert_eq!(ask.scroll, Some(Duration::from_secs(60)));
         assert!(!ask.source.is_whole() && ask.warnings.is_empty());
+    }
+
+    #[test]
+    fn options_have_the_values_that_they_can_have() {
+        for body in [
+            json!({"min_score": "NaN"}),
+            json!({"min_score": "inf"}),
+            json!({"min_score": []}),
+            json!({"explain": "x"}),
+            json!({"explain": 1}),
+            json!({"track_scores": "yes"}),
+            json!({"seq_no_primary_term": []}),
+            json!({"profile": "x"}),
+            json!({"version": 3}),
+            json!({"highlight": {"fields": {"t": {}}, "pre_tags": 5}}),
+            json!({"highlight": {"fields": {"t": {"post_tags": [5]}}}}),
+            json!({"highlight": {"fields": {"t": 5}}}),
+            json!({"highlight": {"fields": [5]}}),
+            json!({"size": 1.5}),
+        ] {
+            let failure = parse(body.clone(), "").unwrap_err();
+            assert_eq!(failure.status(), 400, "{body}");
+        }
+        let body = json!({"explain": "true", "min_score": "1.5", "track_scores": null});
+        let ask = parse(body, "").unwrap();
+        assert!(ask.explain && ask.min_score == Some(1.5) && !ask.track_scores);
     }
 
     #[test]

@@ -78,7 +78,11 @@ impl Highlight {
         let whole = options(value, &usual, warnings)?;
         let fields: Vec<(&String, &Value)> = match &value["fields"] {
             Value::Object(fields) => fields.iter().collect(),
-            Value::Array(fields) => fields.iter().filter_map(Value::as_object).flatten().collect(),
+            Value::Array(fields) => {
+                let fields: Option<Vec<_>> = fields.iter().map(Value::as_object).collect();
+                let wrong = || Failure::parsing("[fields] of [highlight] must be objects");
+                fields.ok_or_else(wrong)?.into_iter().flatten().collect()
+            }
             _ => return Err(Failure::parsing("[highlight] requires [fields]")),
         };
         let fields = fields
@@ -143,6 +147,9 @@ fn options(value: &Value, outer: &Options, warnings: &mut Vec<String>) -> Result
             warnings.push(what);
         }
     };
+    if !value.is_object() {
+        return Err(Failure::parsing("options of [highlight] must be an object"));
+    }
     for key in value.as_object().into_iter().flat_map(Map::keys) {
         match key.as_str() {
             key if KNOWN.contains(&key) => {}
@@ -156,10 +163,16 @@ fn options(value: &Value, outer: &Options, warnings: &mut Vec<String>) -> Result
         Some(Some("default")) => false,
         Some(_) => return Err(Failure::parsing("[encoder] must be default or html")),
     };
-    let tag = |key: &str, default: &str| match &value[key] {
-        Value::Array(tags) => tags.first().and_then(Value::as_str).unwrap_or(default).to_owned(),
-        Value::String(tag) => tag.clone(),
-        _ => default.to_owned(),
+    let tag = |key: &str, default: &str| {
+        let wrong = || Failure::parsing(format!("[{key}] must be strings"));
+        match &value[key] {
+            Value::Null => Ok(default.to_owned()),
+            Value::String(tag) => Ok(tag.clone()),
+            Value::Array(tags) if tags.iter().all(Value::is_string) => {
+                Ok(tags.first().and_then(Value::as_str).unwrap_or(default).to_owned())
+            }
+            _ => Err(wrong()),
+        }
     };
     let number = |key: &str, outer: usize| match value.get(key) {
         None | Some(Value::Null) => Ok(outer),
@@ -175,8 +188,8 @@ fn options(value: &Value, outer: &Options, warnings: &mut Vec<String>) -> Result
         (width, fragments) = (MAX_FRAGMENT, 1);
     }
     Ok(Options {
-        before: tag("pre_tags", &outer.before),
-        after: tag("post_tags", &outer.after),
+        before: tag("pre_tags", &outer.before)?,
+        after: tag("post_tags", &outer.after)?,
         width: width.clamp(3, MAX_FRAGMENT),
         fragments,
         no_match: number("no_match_size", outer.no_match)?,

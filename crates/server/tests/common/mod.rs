@@ -75,8 +75,10 @@ impl Running {
     ) -> Answer {
         let host = self.url.trim_start_matches("http://");
         let mut stream = TcpStream::connect(host).unwrap();
-        let mut request =
-            format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n");
+        let mut request = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
+        if !headers.iter().any(|(name, _)| *name == "host") {
+            request += &format!("host: {host}\r\n");
+        }
         for (name, value) in headers {
             request += &format!("{name}: {value}\r\n");
         }

@@ -13,4 +13,5 @@ mod objects;
 mod options;
 mod phrases;
 mod points_in_time;
+mod strict;
 mod updates;

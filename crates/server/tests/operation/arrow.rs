@@ -34,7 +34,7 @@ fn send(server: &Running, body: &[u8]) -> (u16, Vec<u8>) {
     let host = server.url.trim_start_matches("http://");
     let mut socket = TcpStream::connect(host).unwrap();
     let length = body.len();
-    write!(socket, "POST /v1/indexes/a/batch HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: {KIND}\r\ncontent-length: {length}\r\n\r\n").unwrap();
+    write!(socket, "POST /v1/indexes/a/batch HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: {KIND}\r\ncontent-length: {length}\r\n\r\n").unwrap();
     socket.write_all(body).unwrap();
     let mut answer = Vec::new();
     socket.read_to_end(&mut answer).unwrap();

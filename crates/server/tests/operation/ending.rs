@@ -11,7 +11,7 @@ use crate::common::start;
 /// ask again.
 fn kept(url: &str) -> TcpStream {
     let mut kept = TcpStream::connect(url.trim_start_matches("http://")).unwrap();
-    kept.write_all(b"GET /livez HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+    kept.write_all(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     let mut answer = Vec::new();
     while !answer.ends_with(b"\r\n\r\nok") {
         let mut byte = [0];
@@ -29,7 +29,7 @@ fn it_says_that_it_ends_until_requests_under_way_are_finished() {
     let mut slow = TcpStream::connect(server.url.trim_start_matches("http://")).unwrap();
     let document = b"{\"t\": \"slow\"}";
     let head = format!(
-        "PUT /a/_doc/2 HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\nexpect: 100-continue\r\n\r\n",
+        "PUT /a/_doc/2 HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\nexpect: 100-continue\r\n\r\n",
         document.len()
     );
     slow.write_all(head.as_bytes()).unwrap();

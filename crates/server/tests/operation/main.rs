@@ -9,6 +9,7 @@ mod cors;
 mod damage;
 mod ending;
 mod hostile;
+mod hosts;
 mod native;
 mod openapi;
 mod raw;

@@ -80,7 +80,7 @@ fn a_body_may_be_longer_than_a_request_may_have() {
     let large = json!({"t": "x".repeat(5000)});
     assert_eq!(server.ask("PUT", "/v1/indexes/a/documents/x", &large).status, 413);
     let mut endless = connect(&server);
-    endless.write_all(b"POST /v1/indexes/a/bulk HTTP/1.1\r\nhost: a\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n").unwrap();
+    endless.write_all(b"POST /v1/indexes/a/bulk HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n").unwrap();
     let chunk = format!("10000\r\n{}\r\n", "x".repeat(0x10000));
     while endless.write_all(chunk.as_bytes()).is_ok() {}
     let mut answer = Vec::new();
@@ -97,7 +97,7 @@ fn bodies_together_have_a_limit() {
     let data = tempfile::tempdir().unwrap();
     let settings = [("limits.body", 3000.into()), ("limits.bodies", 3000.into())];
     let server = start(data.path(), &settings);
-    let head = "PUT /a/_doc/1 HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 2000\r\n\r\n{\"t\": \"";
+    let head = "PUT /a/_doc/1 HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 2000\r\n\r\n{\"t\": \"";
     let begin = || {
         let mut slow = connect(&server);
         slow.write_all(head.as_bytes()).unwrap();

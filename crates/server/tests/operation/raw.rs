@@ -148,7 +148,7 @@ fn request(random: &mut Random) -> Vec<u8> {
     }
     // Most are proper, so that what is behind the head is reached.
     if !random.once_in(4) {
-        head += "host: a\r\nconnection: close\r\n";
+        head += "host: localhost\r\nconnection: close\r\n";
     }
     for _ in 0..random.below(3) {
         head += random.one(&HEADERS);

@@ -55,7 +55,7 @@ fn heads_that_never_end() {
     assert_eq!(server.send("GET", "/health", &[], None).status, 200);
     drop(silent);
     let mut slow = connect(&server);
-    slow.write_all(b"GET /health HTTP/1.1\r\nhost: a\r\nx: ").unwrap();
+    slow.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\nx: ").unwrap();
     assert_eq!(trickle(slow, b"a"), "");
     assert_eq!(server.send("GET", "/health", &[], None).status, 200);
 }
@@ -64,7 +64,7 @@ fn heads_that_never_end() {
 fn bodies_that_never_come() {
     let data = tempfile::tempdir().unwrap();
     let server = one_connection(data.path());
-    let head = "PUT /a/_doc/1 HTTP/1.1\r\nhost: a\r\ncontent-length: 100000\r\n\r\n{";
+    let head = "PUT /a/_doc/1 HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100000\r\n\r\n{";
     let mut stalled = connect(&server);
     stalled.write_all(head.as_bytes()).unwrap();
     let mut answer = String::new();
@@ -92,7 +92,7 @@ fn answers_that_nobody_reads() {
         );
     }
     let mut deaf = connect(&server);
-    deaf.write_all(b"GET /a/_search HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+    deaf.write_all(b"GET /a/_search HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     assert_eq!(server.send("GET", "/health", &[], None).status, 200);
     let mut rest = Vec::new();
     let _ = deaf.read_to_end(&mut rest);
@@ -105,7 +105,7 @@ fn connections_that_are_kept_and_not_used() {
     let server = one_connection(data.path());
     let mut kept = connect(&server);
     for _ in 0..3 {
-        kept.write_all(b"GET /livez HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
+        kept.write_all(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
         let mut answer = Vec::new();
         while !answer.ends_with(b"\r\n\r\nok") {
             let mut byte = [0];
@@ -132,7 +132,7 @@ fn a_thousand_idle_connections_do_not_stop_another_client() {
     server.ok("PUT", "/a/_doc/1?refresh=true", &json!({"t": "there"}));
     assert_eq!(server.ids("a", &json!({"query": {"match": {"t": "there"}}})), ["1"]);
     // They are as good as any when they go on.
-    idle[0].write_all(b"host: a\r\n\r\n").unwrap();
+    idle[0].write_all(b"host: localhost\r\n\r\n").unwrap();
     let mut answer = [0; 12];
     idle[0].read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"HTTP/1.1 200");

@@ -136,8 +136,8 @@ fn decimal(number: &Decimal) -> String {
     if bytes.first().is_some_and(|first| first & 0x80 != 0) {
         digits = -1;
     }
-    // Sixteen bytes hold the 38 digits that Parquet's writers use.
-    for &byte in bytes.iter().take(16) {
+    // The last sixteen bytes hold the 38 digits that Parquet's writers use.
+    for &byte in &bytes[bytes.len().saturating_sub(16)..] {
         digits = digits << 8 | i128::from(byte);
     }
     let scale = usize::try_from(number.scale()).unwrap_or(0);

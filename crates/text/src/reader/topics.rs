@@ -166,7 +166,10 @@ impl<'a> Topic<'a> {
         let id = of_element().or_else(of_tag).filter(|id| !id.is_empty())?;
         // Judgements have numbers without zeros in front.
         Some(match id.bytes().all(|byte| byte.is_ascii_digit()) {
-            true => id.trim_start_matches('0').to_owned(),
+            true => match id.trim_start_matches('0') {
+                "" => "0".to_owned(),
+                number => number.to_owned(),
+            },
             false => id,
         })
     }

@@ -296,7 +296,7 @@ fn types_are_inferred() {
     let error = infer(&[json!({"id": "a", "year": 1})]).unwrap_err().to_string();
     assert_eq!(
         error,
-        "schema: no text in the first 1 documents; write a schema that names the text fields"
+        "schema: no text in the first document; write a schema that names the text fields"
     );
 }
 

@@ -85,10 +85,11 @@ impl Schema {
         }
         if config.text.is_empty() {
             let place = "schema".to_owned();
-            let reason = format!(
-                "no text in the first {} documents; write a schema that names the text fields",
-                documents.len()
-            );
+            let first = match documents.len() {
+                1 => "the first document".to_owned(),
+                n => format!("the first {n} documents"),
+            };
+            let reason = format!("no text in {first}; write a schema that names the text fields");
             return Err(TextError::BadSchema { place, reason });
         }
         Schema::new(config)

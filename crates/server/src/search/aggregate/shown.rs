@@ -268,7 +268,8 @@ fn single(value: Option<&Ordered>) -> Value {
 
 fn stats(counts: &Counts) -> Value {
     let documents = counts.documents();
-    let sum: f64 = counts.values.iter().map(|(value, n)| number(&value.0) * *n as f64).sum();
+    let sum: f64 =
+        counts.values.iter().map(|(value, n)| number(&value.0) * *n as f64).fold(0.0, |a, b| a + b);
     let of = |value: &Option<Ordered>| value.as_ref().map(|value| number(&value.0));
     let average = (documents > 0).then(|| sum / documents as f64);
     let (min, max) = (of(&counts.smallest), of(&counts.largest));

@@ -1,0 +1,156 @@
+//! The parts of a `query_string`.
+
+use crate::error::Failure;
+
+/// A part of a query string.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Token {
+    Word(String),
+    /// A word that begins with `<` or `>`, which compares the values of a field if one is named.
+    Compared(String),
+    /// The beginning of a word, before a `*` at its end.
+    Prefix(String),
+    /// A `*` alone.
+    Star,
+    /// Any other word with `*` or `?`.
+    Wildcard,
+    /// Words between quotation marks, and their slop if it is given.
+    Phrase(String, Option<u32>),
+    Field(String),
+    Open,
+    Close,
+    Plus,
+    Minus,
+    And,
+    Or,
+    Not,
+    Boost(f64),
+    /// `[a TO b]` as it is written.
+    Range(String),
+    Fuzzy,
+}
+
+/// Characters that end a word unless `\` is before them.
+fn ends_word(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '"' | '(' | ')' | '^' | '~' | ':' | '[' | '{')
+}
+
+/// Divides a text into its parts.
+pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Failure> {
+    let mut tokens = Vec::new();
+    let mut rest = text.chars().peekable();
+    let bad = |what: &str| Failure::parsing(format!("Failed to parse query [{text}]: {what}"));
+    let slashes = text.matches('/').count();
+    while let Some(&c) = rest.peek() {
+        match c {
+            c if c.is_whitespace() => {
+                rest.next();
+            }
+            '(' | ')' => {
+                rest.next();
+                tokens.push(if c == '(' { Token::Open } else { Token::Close });
+            }
+            '+' | '-' | '!' => {
+                rest.next();
+                tokens.push(if c == '+' { Token::Plus } else { Token::Minus });
+            }
+            '"' => {
+                rest.next();
+                let (mut words, mut closed) = (String::new(), false);
+                while let Some(c) = rest.next() {
+                    match c {
+                        '"' => {
+                            closed = true;
+                            break;
+                        }
+                        '\\' => words.extend(rest.next()),
+                        c => words.push(c),
+                    }
+                }
+                if !closed {
+                    return Err(bad("a quotation mark is not closed"));
+                }
+                let mut slop = String::new();
+                if rest.next_if_eq(&'~').is_some() {
+                    while let Some(digit) = rest.next_if(char::is_ascii_digit) {
+                        slop.push(digit);
+                    }
+                }
+                let slop = match slop.is_empty() {
+                    true => None,
+                    false => {
+                        Some(slop.parse().map_err(|_| bad("the slop of a phrase is too large"))?)
+                    }
+                };
+                tokens.push(Token::Phrase(words, slop));
+            }
+            '[' | '{' => {
+                let mut range = String::new();
+                let mut closed = false;
+                for c in rest.by_ref() {
+                    range.push(c);
+                    if matches!(c, ']' | '}') {
+                        closed = true;
+                        break;
+                    }
+                }
+                match closed {
+                    true => tokens.push(Token::Range(range)),
+                    false => return Err(bad("a range is not closed")),
+                }
+            }
+            '^' => {
+                rest.next();
+                let mut number = String::new();
+                while let Some(c) = rest.next_if(|c| c.is_ascii_digit() || *c == '.') {
+                    number.push(c);
+                }
+                tokens
+                    .push(Token::Boost(number.parse().map_err(|_| bad("a number must follow ^"))?));
+            }
+            '~' => {
+                rest.next();
+                while rest.next_if(char::is_ascii_digit).is_some() {}
+                tokens.push(Token::Fuzzy);
+            }
+            ':' => return Err(bad("a field must stand before [:]")),
+            '/' if slashes > 1 => {
+                return Err(Failure::unsupported(
+                    "regexp in a query string (write \\/ for a slash that belongs to a word)",
+                ));
+            }
+            _ => {
+                let (mut word, mut escaped, mut wild) = (String::new(), false, 0);
+                let mut ends_with_star = false;
+                while let Some(c) = rest.next_if(|&c| !ends_word(c)) {
+                    ends_with_star = c == '*';
+                    if c == '\\' {
+                        escaped = true;
+                        word.extend(rest.next());
+                    } else {
+                        wild += usize::from(matches!(c, '*' | '?'));
+                        word.push(c);
+                    }
+                }
+                if rest.next_if_eq(&':').is_some() {
+                    tokens.push(Token::Field(word));
+                    continue;
+                }
+                tokens.push(match word.as_str() {
+                    "AND" | "&&" if !escaped => Token::And,
+                    "OR" | "||" if !escaped => Token::Or,
+                    "NOT" if !escaped => Token::Not,
+                    "*" if wild == 1 => Token::Star,
+                    _ if wild == 1 && ends_with_star => {
+                        word.pop();
+                        Token::Prefix(word)
+                    }
+                    _ if wild > 0 => Token::Wildcard,
+                    _ if matches!(c, '<' | '>') && word.len() > 1 => Token::Compared(word),
+                    _ => Token::Word(word),
+                });
+            }
+        }
+    }
+    Ok(tokens)
+}

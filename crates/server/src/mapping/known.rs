@@ -1,0 +1,314 @@
+//! What Elasticsearch knows of mappings and settings. Anything else is a mistake that would be without effect, and is refused; what is known there and has no effect here is said by `unused`.
+
+use serde_json::{Map, Value};
+
+use super::{analysis, fields, refused};
+use crate::error::{Failure, Kind, brief};
+
+/// Parts of a field, of any type.
+const OF_FIELDS: [&str; 50] = [
+    "type",
+    "properties",
+    "fields",
+    "analyzer",
+    "search_analyzer",
+    "search_quote_analyzer",
+    "normalizer",
+    "similarity",
+    "index",
+    "index_options",
+    "index_prefixes",
+    "index_phrases",
+    "ignore_above",
+    "dynamic",
+    "enabled",
+    "format",
+    "store",
+    "doc_values",
+    "eager_global_ordinals",
+    "fielddata",
+    "fielddata_frequency_filter",
+    "term_vector",
+    "meta",
+    "norms",
+    "coerce",
+    "ignore_malformed",
+    "null_value",
+    "copy_to",
+    "boost",
+    "position_increment_gap",
+    "locale",
+    "scaling_factor",
+    "script",
+    "on_script_error",
+    "time_series_metric",
+    "time_series_dimension",
+    "split_queries_on_whitespace",
+    "depth_limit",
+    "include_in_parent",
+    "include_in_root",
+    "value",
+    "path",
+    "subobjects",
+    "synthetic_source_keep",
+    "max_shingle_size",
+    "metrics",
+    "default_metric",
+    "numeric_type",
+    "skip_list",
+    "use_doc_values_skipper",
+];
+
+/// Parts of the whole.
+const OF_MAPPINGS: [&str; 16] = [
+    "properties",
+    "dynamic",
+    "dynamic_templates",
+    "date_detection",
+    "numeric_detection",
+    "dynamic_date_formats",
+    "runtime",
+    "subobjects",
+    "enabled",
+    "_source",
+    "_routing",
+    "_meta",
+    "_field_names",
+    "_size",
+    "_doc_count",
+    "_data_stream_timestamp",
+];
+
+const OF_TEMPLATES: [&str; 9] = [
+    "match",
+    "unmatch",
+    "path_match",
+    "path_unmatch",
+    "match_mapping_type",
+    "unmatch_mapping_type",
+    "match_pattern",
+    "mapping",
+    "runtime",
+];
+
+/// The first parts of settings, behind `index`.
+const OF_SETTINGS: [&str; 73] = [
+    "allocation",
+    "analysis",
+    "analyze",
+    "auto_expand_replicas",
+    "blocks",
+    "bloom_filter_for_id_field",
+    "check_on_startup",
+    "codec",
+    "compound_format",
+    "creation_date",
+    "data_path",
+    "default_pipeline",
+    "fielddata",
+    "final_pipeline",
+    "flush_after_merge",
+    "format",
+    "frozen",
+    "gc_deletes",
+    "hidden",
+    "highlight",
+    "history",
+    "indexing",
+    "knn",
+    "lifecycle",
+    "load_fixed_bitset_filters_eagerly",
+    "look_ahead_time",
+    "look_back_time",
+    "mapper",
+    "mapping",
+    "max_adjacency_matrix_filters",
+    "max_docvalue_fields_search",
+    "max_inner_result_window",
+    "max_ngram_diff",
+    "max_query_string_length",
+    "max_refresh_listeners",
+    "max_regex_length",
+    "max_rescore_window",
+    "max_result_window",
+    "max_script_fields",
+    "max_shingle_diff",
+    "max_slices_per_scroll",
+    "max_slices_per_pit",
+    "max_terms_count",
+    "merge",
+    "mode",
+    "number_of_replicas",
+    "number_of_routing_shards",
+    "number_of_shards",
+    "optimize_auto_generated_id",
+    "plugins",
+    "priority",
+    "provided_name",
+    "query",
+    "query_string",
+    "queries",
+    "recovery",
+    "refresh_interval",
+    "replication",
+    "requests",
+    "routing",
+    "routing_partition_size",
+    "routing_path",
+    "search",
+    "shard",
+    "similarity",
+    "soft_deletes",
+    "sort",
+    "store",
+    "time_series",
+    "top_metrics_max_size",
+    "translog",
+    "unassigned",
+    "write",
+];
+
+/// Settings that an index has from the server: those who copy them from another index give them back.
+const OF_INDEXES: [&str; 3] = ["uuid", "version", "resize"];
+
+/// Refuses mappings with parts that Elasticsearch does not know.
+pub(crate) fn check_mappings(mappings: &Map<String, Value>) -> Result<(), Failure> {
+    if let Some(key) = mappings.keys().find(|key| !OF_MAPPINGS.contains(&key.as_str())) {
+        return Err(Failure::new(
+            Kind::Mapper,
+            format!(
+                "Root mapping definition has unsupported parameters: [{}]; fields stand in [properties]",
+                brief(key)
+            ),
+        ));
+    }
+    let templates = match mappings.get("dynamic_templates") {
+        None | Some(Value::Null) => &[],
+        Some(Value::Array(templates)) => templates.as_slice(),
+        Some(_) => {
+            return Err(Failure::new(Kind::Mapper, "[dynamic_templates] must be an array"));
+        }
+    };
+    for named in templates {
+        let mut entries = named.as_object().into_iter().flatten();
+        let (Some((name, Value::Object(template))), None) = (entries.next(), entries.next()) else {
+            return Err(Failure::new(
+                Kind::Mapper,
+                "A dynamic template must be defined with a name, an object with one key",
+            ));
+        };
+        if let Some(key) = template.keys().find(|key| !OF_TEMPLATES.contains(&key.as_str())) {
+            let (name, key) = (brief(name), brief(key));
+            return Err(Failure::new(
+                Kind::Mapper,
+                format!("Illegal dynamic template parameter: [{key}] of the template [{name}]"),
+            ));
+        }
+        if let Some(mapping) = template.get("mapping").and_then(Value::as_object) {
+            field(name, mapping)?;
+        }
+    }
+    check_fields(mappings.get("properties"), "")
+}
+
+fn check_fields(properties: Option<&Value>, path: &str) -> Result<(), Failure> {
+    for (key, mapping) in properties.and_then(Value::as_object).into_iter().flatten() {
+        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        // What is no object is refused where fields are made.
+        if let Value::Object(mapping) = mapping {
+            field(&path, mapping)?;
+        }
+    }
+    Ok(())
+}
+
+fn field(path: &str, mapping: &Map<String, Value>) -> Result<(), Failure> {
+    let kind = mapping.get("type").and_then(Value::as_str).unwrap_or("object");
+    // What is stored alone has options that nothing asks for, and other programs others.
+    let unknown = |key: &&String| !OF_FIELDS.contains(&key.as_str());
+    if !fields::is_stored(kind)
+        && let Some(key) = mapping.keys().find(unknown)
+    {
+        let reason = format!("unknown parameter [{}] of type [{}]", brief(key), brief(kind));
+        return Err(refused(path, reason));
+    }
+    check_fields(mapping.get("properties"), path)?;
+    check_fields(mapping.get("fields"), path)
+}
+
+/// Refuses settings, as they are kept, that Elasticsearch does not know, and analyzers that cannot be made.
+pub(crate) fn check_settings(settings: &Map<String, Value>) -> Result<(), Failure> {
+    let is_known = |key: &str| OF_SETTINGS.contains(&key) || OF_INDEXES.contains(&key);
+    if let Some(key) = settings.keys().find(|key| !is_known(key)) {
+        return Err(Failure::illegal(format!(
+            "unknown setting [index.{}] please check that any required plugins are installed, or check the breaking changes documentation for removed settings",
+            brief(key)
+        )));
+    }
+    analysis::check(settings).map_err(Failure::illegal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_nobody_knows_is_refused() {
+        for (mappings, wanted) in [
+            (json!({"propertys": {}}), "[propertys]"),
+            (json!({"_doc": {"properties": {}}}), "[_doc]"),
+            (json!({"properties": {"a": {"type": "text", "analyser": "x"}}}), "[analyser]"),
+            (
+                json!({"properties": {"o": {"properties": {"a": {"type": "long", "bogus": 1}}}}}),
+                "field [o.a]",
+            ),
+            (
+                json!({"properties": {"a": {"type": "text", "fields": {"k": {"type": "keyword", "size": 1}}}}}),
+                "[size]",
+            ),
+            (json!({"dynamic_templates": [{"t": {"matches": "a", "mapping": {}}}]}), "[matches]"),
+            (json!({"dynamic_templates": [{"t": {"mapping": {"typ": "a"}}}]}), "[typ]"),
+            (json!({"dynamic_templates": {}}), "array"),
+        ] {
+            let failure = check_mappings(mappings.as_object().unwrap()).unwrap_err();
+            assert!(failure.reason.contains(wanted), "{mappings}: {}", failure.reason);
+            assert_eq!((failure.kind, failure.status()), (Kind::Mapper, 400));
+        }
+        let known = json!({
+            "dynamic": "strict", "numeric_detection": true, "_meta": {"anything": 1},
+            "properties": {"a": {"type": "text", "norms": false, "meta": {"x": "y"}}, "v": {"type": "knn_vector", "engine": "x"}},
+            "dynamic_templates": [{"t": {"match": "a*", "mapping": {"type": "keyword"}}}],
+        });
+        assert!(check_mappings(known.as_object().unwrap()).is_ok());
+    }
+
+    #[test]
+    fn settings_are_known_and_analyzers_can_be_made() {
+        let check = |settings: Value| check_settings(settings.as_object().unwrap());
+        let known = json!({"number_of_shards": 1, "refresh_interval": "1s", "knn": true});
+        assert!(check(known).is_ok());
+        let of = |analysis: Value| check(json!({"analysis": analysis}));
+        for (analysis, wanted) in [
+            (json!({"analyzer": {"a": {"tokenizer": "standard", "filter": ["nope"]}}}), "[nope]"),
+            (json!({"analyzer": {"a": {"tokenizer": "nope"}}}), "[nope]"),
+            (json!({"analyzer": {"a": {"type": "nope"}}}), "[nope]"),
+            (json!({"analyzer": {"a": {"tokenizer": "standard", "filters": []}}}), "[filters]"),
+            (json!({"analyzer": {"a": 1}}), "[a]"),
+            (json!({"filter": {"f": {"type": "nope"}}}), "[nope]"),
+            (json!({"filter": {"f": {"stopwords": []}}}), "[f]"),
+            (json!({"filter": {"f": {"type": "stop", "stop_words": []}}}), "[stop_words]"),
+            (
+                json!({"filter": {"f": {"type": "asciifolding", "preserve_original": true}}}),
+                "[preserve_original]",
+            ),
+            (json!({"analysers": {}}), "[analysers]"),
+        ] {
+            let failure = of(analysis.clone()).unwrap_err();
+            assert!(failure.reason.contains(wanted), "{analysis}: {}", failure.reason);
+            assert_eq!(failure.kind, Kind::IllegalArgument);
+        }
+        let reason = check(json!({"shards": 1})).unwrap_err().reason;
+        assert!(reason.contains("unknown setting [index.shards]"), "{reason}");
+    }
+}
