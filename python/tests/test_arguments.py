@@ -74,6 +74,7 @@ SEARCH = {
     "ranking": NOT_TEXT,
     "k1": NOT_REAL,
     "b": NOT_REAL,
+    "static_weight": NOT_REAL,
     "deadline": NOT_REAL,
 }
 

@@ -158,6 +158,7 @@ def test_options(index):
         "ranking": ["magic", 1],
         "k1": [NAN, -1.0, "x", INF],
         "b": [NAN, 2.0, -0.1, "x"],
+        "static_weight": [NAN, -1.0, "x", INF],
         "deadline": [-1.0, NAN, "soon", INF],
         "facets": [{"nosuchfield": 5}, {"year": "x"}, {1: 2}, 5],
         "after": ["[", 5, "[1,2,3]"],
@@ -256,7 +257,7 @@ def fuzz(seed, calls):
     pick = lambda: chance.choice(VALUES)  # noqa: E731
     plain = Index.build([{"id": str(i), "text": f"apple {i}"} for i in range(20)])
     grams = Index.build(["apple pie", "plum tart"], ngrams=3)
-    searching = ["mode", "filter", "among", "count", "sort", "syntax", "ranking", "k1", "b", "deadline"]
+    searching = ["mode", "filter", "among", "count", "sort", "syntax", "ranking", "k1", "b", "static_weight", "deadline"]
     building = ["id_field", "analyzer", "codec", "store", "schema", "positions", "norms", "quantize", "ngrams", "vectors", "vector_scale", "on_error", "ids"]
     opening = ["device", "gpus", "algorithm", "ranking", "k1", "b", "static_weight", "mmap"]
     some = lambda names: {name: pick() for name in chance.sample(names, chance.randrange(3))}  # noqa: E731

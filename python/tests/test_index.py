@@ -186,6 +186,19 @@ def test_phrases_modes_and_counts():
     assert plain.search({"appl": 1.0}).ids == ["1", "0"]
 
 
+def test_explanations_have_only_what_matches():
+    index = Index.build(["new york city", "york was new"], positions=True)
+    hits = index.search('"new york" *')
+    assert hits.ids == ["0", "1"]
+    whole, rest = (hit.explain() for hit in hits)
+    assert [part["description"] for part in whole["made_of"]["parts"]] == ["sum of:", "constant score"]
+    # It has the words, and not the phrase.
+    assert rest["made_of"] == {"score": 1.0, "description": "constant score", "parts": []}
+    assert [term["score"] for term in rest["terms"]] == [0.0, 0.0]
+    assert [term["frequency"] for term in rest["terms"]] == [1, 1]
+    assert index.explain("paris", "0")["made_of"] is None
+
+
 def test_explanations_add_up(scifact, scifact_index):
     hits = scifact_index.search(scifact.queries[0])
     for hit in hits:
@@ -193,6 +206,11 @@ def test_explanations_add_up(scifact, scifact_index):
         assert explanation["score"] == hit.score
         assert sum(term["score"] for term in explanation["terms"]) == pytest.approx(hit.score, abs=1e-9)
         assert scifact_index.explain(scifact.queries[0], hit.id) == explanation
+        made_of = explanation["made_of"]
+        assert made_of["score"] == hit.score
+        # A document with one of the words has no sum.
+        parts = made_of["parts"] or [made_of]
+        assert sum(part["score"] for part in parts) == pytest.approx(hit.score, abs=1e-9)
     with pytest.raises(KeyError):
         scifact_index.explain("x", "no such id")
 
@@ -243,6 +261,37 @@ def test_static_scores():
     documents = [{"id": str(i), "text": "apple", "rank": float(i)} for i in range(3)]
     index = Index.build(documents, static_field="rank", static_weight=1.0)
     assert index.search("apple").ids == ["2", "1", "0"]
+
+
+def test_static_scores_of_documents_that_come_later(tmp_path):
+    documents = [{"id": str(i), "text": "apple", "rank": float(i)} for i in range(3)]
+    index = Index.build(documents, tmp_path / "index", static_field="rank")
+    index.add({"id": "3", "text": "apple", "rank": 0.5})
+    index.commit()
+    later = tmp_path / "later.jsonl"
+    later.write_text('{"id": "4", "text": "apple", "rank": 1.5}\n')
+    index.add_files(later)
+    by_rank = ["2", "4", "1", "3", "0"]
+    assert index.search("apple").ids == ["0", "1", "2", "3", "4"]
+    assert index.search("apple", static_weight=1.0).ids == by_rank
+    assert [hits.ids for hits in index.search_many(["apple"], static_weight=1.0)] == [by_rank]
+    assert index.explain("apple", "3", static_weight=2.0)["static_score"] == 1.0
+    assert index.document("3")["rank"] == 0.5
+    # Nothing of it depends on who opens the index.
+    opened = Index.open(tmp_path / "index", static_weight=1.0)
+    assert opened.search("apple").ids == by_rank
+    assert opened.search("apple", static_weight=0.0).ids == index.search("apple").ids
+    with pytest.raises(warpseek.Error, match="static weight"):
+        index.search("apple", static_weight=-1.0)
+
+
+def test_static_scores_have_one_field(tmp_path):
+    index = Index.build([{"id": "0", "text": "apple", "static_score": 1.0}], tmp_path / "index")
+    index.add({"id": "1", "text": "apple", "static_score": 2.0})
+    index.commit()
+    assert index.search("apple", static_weight=1.0).ids == ["1", "0"]
+    with pytest.raises(warpseek.Error, match="n-gram"):
+        Index.build(["apple"], ngrams=3, static_field="rank")
 
 
 def test_temporary_indexes_are_removed():

@@ -65,6 +65,7 @@ class Words(TypedDict, total=False):
     ranking: RankingName | None
     k1: float | None
     b: float | None
+    static_weight: float | None
     deadline: float | None
 
 
@@ -298,6 +299,7 @@ ASKING: Dict[str, Check] = {
     "ranking": optional(text),
     "k1": optional(real),
     "b": optional(real),
+    "static_weight": optional(real),
     "deadline": optional(real),
     "threads": optional(whole(1, 1024)),
 }

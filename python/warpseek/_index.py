@@ -96,6 +96,8 @@ class Index:
         :param quantize: k1 and b, to keep approximate scores of 8 bits in the place of frequencies
         :param ngrams: the length of n-grams, for :meth:`ngram_search`; such an index has no words
         :param reorder: whether documents with words in common are put side by side: smaller and faster, a longer build
+        :param static_field: the field with a static score, a number of 0 or more that ``static_weight`` adds to scores; :meth:`add` and
+            :meth:`add_files` take it from there, too
         :param vector_scale: a weight of 1.0 as an integer; weights are kept in such units
         :param ids: ids of the rows of a matrix, by default their numbers
         :param vocabulary: tokens of the columns of a matrix, by default their numbers
@@ -242,6 +244,7 @@ class Index:
         ranking: _arguments.RankingName | None = None,
         k1: float | None = None,
         b: float | None = None,
+        static_weight: float | None = None,
         deadline: float | None = None,
     ) -> Hits:
         """Finds the best ``k`` documents.
@@ -255,6 +258,7 @@ class Index:
         :param after: :attr:`Hits.after` of the page before
         :param facets: counts of matches by attribute: ``{"tag": 10}`` for its ten most frequent values, ``{"year": [(2000, 2010), (2010, None)]}`` for ranges
         :param syntax: whether the query is read in the syntax, by default if the index has a schema or positions
+        :param static_weight: how much the static score of a document adds, by default as the index was opened
         :param deadline: seconds after which the search ends with what it has; :attr:`Hits.complete` is then False
 
         >>> import warpseek
@@ -265,7 +269,20 @@ class Index:
         <1 hit of 1 match: 2>
         """
         asking = _asking(
-            k, mode, filter, among, count, sort, after, facets, syntax, ranking, k1, b, deadline
+            k,
+            mode,
+            filter,
+            among,
+            count,
+            sort,
+            after,
+            facets,
+            syntax,
+            ranking,
+            k1,
+            b,
+            static_weight,
+            deadline,
         )
         return Hits(self._native.search(query, asking))
 
@@ -283,6 +300,7 @@ class Index:
         ranking: _arguments.RankingName | None = None,
         k1: float | None = None,
         b: float | None = None,
+        static_weight: float | None = None,
         deadline: float | None = None,
         threads: int | None = None,
         vocabulary: Sequence[str] | None = None,
@@ -309,7 +327,21 @@ class Index:
         if vocabulary is not None:
             vocabulary = _arguments.strings("vocabulary", vocabulary)
         asking = _asking(
-            k, mode, filter, among, count, sort, None, None, syntax, ranking, k1, b, deadline, threads
+            k,
+            mode,
+            filter,
+            among,
+            count,
+            sort,
+            None,
+            None,
+            syntax,
+            ranking,
+            k1,
+            b,
+            static_weight,
+            deadline,
+            threads,
         )
         names: list[str] | None = None
         with Bar(_arguments.flag("progress", progress), "queries") as report:
@@ -576,6 +608,7 @@ _QUERY_DEFAULTS: dict[str, Any] = {
     "ranking": None,
     "k1": None,
     "b": None,
+    "static_weight": None,
     "deadline": None,
 }
 
@@ -593,6 +626,7 @@ def _asking(
     ranking: str | None,
     k1: float | None,
     b: float | None,
+    static_weight: float | None,
     deadline: float | None,
     threads: int | None = None,
 ) -> dict[str, Any]:
@@ -609,6 +643,7 @@ def _asking(
         "ranking": ranking,
         "k1": k1,
         "b": b,
+        "static_weight": static_weight,
         "deadline": deadline,
         "threads": threads,
     }

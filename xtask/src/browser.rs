@@ -1,4 +1,4 @@
-//! The server's page in a real browser, driven by clicks and keys: crates/server/tests/browser/page.py with Debian's Chromium.
+//! The server's page in a real browser, driven by clicks and keys: crates/server/tests/browser with Debian's Chromium.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,6 +25,8 @@ pub(crate) fn run(root: &Path, program: &Path, folder: &Path) -> Result<(), Stri
     };
     let server = Server::start(program, &folder.join("data"))?;
     let done = Command::new(python)
+        // The folder of the tests stays as it is.
+        .arg("-B")
         .arg(root.join("crates/server/tests/browser/page.py"))
         .args([Path::new(&server.url), program, &browser, &driver, &folder.join("pictures")])
         .status()

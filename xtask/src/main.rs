@@ -161,6 +161,9 @@ fn soak(seconds: &str) -> Result<(), String> {
     let served =
         ["test", "--release", "-p", "warpseek-cli", "--test", "kill_serve", "--", "--nocapture"];
     cargo(&served, &[("WARPSEEK_KILLS", "20"), ("WARPSEEK_LIFE_MS", "60000")])?;
+    let oracle =
+        ["test", "--release", "-p", "warpseek-cli", "--test", "oracle", "--", "--nocapture"];
+    cargo(&oracle, &[("WARPSEEK_ORACLE_SECONDS", seconds), ("WARPSEEK_ORACLE_ROUNDS", "10")])?;
     let pruned = [
         "test",
         "--release",

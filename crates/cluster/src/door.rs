@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use warpseek::QueryInput;
+use warpseek::{QueryInput, Ranking, Searcher};
 use warpseek_front::options;
 
 use crate::aggregator::Aggregator;
@@ -90,6 +90,8 @@ struct Asked {
     allow_partial: Option<bool>,
     /// Whether the query has signs, fields and parentheses. Default: if the collection has a schema or positions.
     syntax: Option<bool>,
+    /// What the static score of a document counts for in its score.
+    static_weight: Option<f64>,
 }
 
 struct AskedBatch {
@@ -128,14 +130,14 @@ impl Asked {
         options(&json_of(body)?, "query").map_err(bad)
     }
 
-    fn request(self, syntax: bool, limits: &DoorLimits) -> Result<ClusterRequest, Refused> {
+    fn request(self, of: &Searcher, limits: &DoorLimits) -> Result<ClusterRequest, Refused> {
         let texts = [Some(&self.query), self.filter.as_ref()];
         let bytes = texts.into_iter().flatten().map(String::len).max().unwrap_or(0);
         if bytes > limits.query_bytes {
             let most = limits.query_bytes;
             return Err(bad(format!("a query has {bytes} bytes; it may have at most {most}")));
         }
-        let query = match self.syntax.unwrap_or(syntax) {
+        let query = match self.syntax.unwrap_or_else(|| has_syntax(of)) {
             true => QueryInput::Expression(self.query),
             false => QueryInput::Text(self.query),
         };
@@ -156,6 +158,9 @@ impl Asked {
             filter: self.filter,
             deadline: deadline.map(|deadline| deadline.saturating_sub(limits.waited)),
             allow_partial: self.allow_partial.unwrap_or(usual.allow_partial),
+            ranking: self
+                .static_weight
+                .map(|static_weight| Ranking { static_weight, ..of.ranking() }),
             ..usual
         })
     }
@@ -205,20 +210,20 @@ fn text(request: &ClusterRequest) -> String {
     }
 }
 
-impl Aggregator {
-    /// Whether queries have the syntax where nothing else is said.
-    fn syntax(&self) -> Result<bool, Refused> {
-        let snapshot = self.settings()?.snapshot();
-        Ok(snapshot.manifest().schema.is_some() || snapshot.manifest().positions)
-    }
+/// Whether queries have the syntax where nothing else is said.
+fn has_syntax(of: &Searcher) -> bool {
+    let snapshot = of.snapshot();
+    snapshot.manifest().schema.is_some() || snapshot.manifest().positions
+}
 
+impl Aggregator {
     pub(crate) async fn search_json(
         &self,
         body: &[u8],
         limits: &DoorLimits,
     ) -> Result<Answered, Refused> {
         let asked = Asked::read(body)?;
-        let request = asked.request(self.syntax()?, limits)?;
+        let request = asked.request(&self.settings()?, limits)?;
         limits.check_hits(std::slice::from_ref(&request))?;
         let (query, k) = (text(&request), request.k);
         let response: Arc<ClusterResponse> = self.search(request).await?;
@@ -238,8 +243,8 @@ impl Aggregator {
                 "the batch has {queries} queries; at most {most} are allowed"
             )));
         }
-        let syntax = self.syntax()?;
-        let requests = asked.queries.into_iter().map(|asked| asked.request(syntax, limits));
+        let settings = self.settings()?;
+        let requests = asked.queries.into_iter().map(|asked| asked.request(&settings, limits));
         let requests = requests.collect::<Result<Vec<_>, _>>()?;
         limits.check_hits(&requests)?;
         let asked: Vec<(String, usize)> =
@@ -330,7 +335,10 @@ mod tests {
 
     fn asked(body: &str, limits: &DoorLimits) -> Result<ClusterRequest, Refused> {
         let asked = Asked::read(body.as_bytes())?;
-        asked.request(false, limits)
+        let folder = tempfile::tempdir().unwrap();
+        let index = warpseek::Index::create(folder.path().join("index")).unwrap();
+        let settings = Searcher::without_documents(&index.manifest().unwrap()).unwrap();
+        asked.request(&settings, limits)
     }
 
     #[test]

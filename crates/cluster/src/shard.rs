@@ -53,8 +53,12 @@ impl OpenShard {
             fields,
             settings: settings(manifest).to_bytes(),
         };
-        // What engines say of themselves is enough to refuse what cannot be answered in time.
-        let service = ServiceOptions::new().calibration(Duration::ZERO).keep_calibration(false);
+        // A GPU is measured, or was earlier, as a single server does. What the CPU's engines say of themselves is close enough
+        // to refuse what cannot be answered in time.
+        let service = match searcher.gpu_status().name {
+            Some(_) => ServiceOptions::new(),
+            None => ServiceOptions::new().calibration(Duration::ZERO).keep_calibration(false),
+        };
         let service = searcher.service(service).map_err(failed)?;
         Ok(OpenShard { description, dir: dir.to_owned(), searcher, service })
     }

@@ -147,6 +147,8 @@ fn a_page_whose_name_points_here_is_not_answered() {
         );
     }
     assert!(ask(&server, "/livez", "127.0.0.1:1").starts_with("HTTP/1.1 200 "));
+    let options = ask(&server, "/v1/cluster?k=5", "localhost");
+    assert!(options.starts_with("HTTP/1.1 400 ") && options.contains("body"), "{options}");
     drop(server);
     let allowed_hosts = vec!["search.example".to_owned()];
     let options = HttpOptions { allowed_hosts, ..HttpOptions::default() };

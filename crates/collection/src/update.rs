@@ -104,6 +104,12 @@ impl Collection {
                 change.copy(shard, options)?.extend_schema(schema.clone())?;
             }
         }
+        if let Some(field) = &options.config().reader.static_field {
+            // So do all of them have the same field of static scores.
+            for shard in change.numbers() {
+                change.copy(shard, options)?.set_static_field(field)?;
+            }
+        }
         let shards = change.snapshots()?;
         let first = match change.copies.get(&0) {
             Some(copy) => copy.clone(),

@@ -8,7 +8,7 @@ mod sorter;
 
 use warpseek_core::Hit;
 use warpseek_exec::gather::{Gather, Gathered, SortValue, compare};
-use warpseek_exec::{Answer, Context, Coverage, ExecError, Mode, Plan, Ticker, Work};
+use warpseek_exec::{Answer, Coverage, ExecError, Mode, Plan, Ticker, Work};
 
 use crate::engine::{CpuEngine, Scratch};
 use crate::halt::Halt;
@@ -58,7 +58,7 @@ pub(crate) fn answer(
             break;
         }
     }
-    if !gather.by_score() {
+    if !is_scored_at_once(plan, gather) {
         gathering.score(scratch)?;
     }
     let Gathering { listed, facets, matches, work, .. } = gathering;
@@ -66,6 +66,11 @@ pub(crate) fn answer(
     let values = listed.into_iter().map(|listed| listed.values).collect();
     let gathered = Some(Box::new(Gathered { values, facets: facets.finish()? }));
     Ok(Answer { hits, matches: Some(matches), coverage, work: Some(work), gathered })
+}
+
+/// Whether all matches are scored. If it is not needed for the order, scores of the hits are computed at the end; but phrases, which may take any time, are not looked for again.
+fn is_scored_at_once(plan: &Plan, gather: &Gather) -> bool {
+    gather.by_score() || plan.needed_tree().is_some_and(|tree| !tree.phrases.is_empty())
 }
 
 struct Gathering<'a> {
@@ -91,7 +96,7 @@ impl<'a> Gathering<'a> {
         let query = engine.query(plan, number, ticker)?;
         let flat = tree::flat(plan, plan.mode == Mode::And);
         let (root, of) = tree::root(plan, &flat);
-        let scored = self.gather.by_score() && plan.k > 0;
+        let scored = is_scored_at_once(plan, self.gather) && plan.k > 0;
         let mut tree = Tree::open(&query, root, of, scored, engine.maxima(number), ticker)?;
         let segment = &engine.segments()[number];
         let mut facets = self.facets.enter(segment)?;
@@ -106,11 +111,16 @@ impl<'a> Gathering<'a> {
         let (mut from, mut live, mut postings) = (docs.start, Box::new([0; WORDS]), WORDS);
         while from < docs.end && !ticker.must_stop(postings) {
             let to = docs.end.min(from.saturating_add(WINDOW));
-            let before = self.work.postings_scored;
             postings = WORDS;
             if query.admitted(from..to, &mut live[..]) {
                 let (scratch, work) = (&mut scratch.tree, &mut self.work);
-                let found = tree::matches(&query, &mut tree, from, &live, scratch, work)?;
+                let found =
+                    match tree::matches(&query, &mut tree, from, &live, scratch, work, ticker) {
+                        Ok(found) => found,
+                        // What comes before the window is done.
+                        Err(Halt::Stop) => break,
+                        Err(failed) => return Err(failed),
+                    };
                 let matches =
                     found.bits.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
                 self.matches += matches;
@@ -127,7 +137,6 @@ impl<'a> Gathering<'a> {
                 }
                 scratch.give_back(found);
             }
-            postings += (self.work.postings_scored - before) as usize;
             from = to;
         }
         account(tree.blocks(), &mut self.work);
@@ -145,11 +154,11 @@ impl<'a> Gathering<'a> {
         Ok(from)
     }
 
-    /// Computes the scores of the hits. It is not stopped by the deadline, since the hits are chosen; only blocks that have hits are read.
+    /// Computes the scores of the hits. Nothing stops it, since the hits are chosen: it takes no longer than the search did, as only blocks that have hits are read, which were read to find them.
     fn score(&mut self, scratch: &mut Scratch) -> Result<(), ExecError> {
         let mut order: Vec<usize> = (0..self.listed.len()).collect();
         order.sort_unstable_by_key(|&i| (self.listed[i].segment, self.listed[i].position));
-        let mut ticker = Context::single().ticker();
+        let mut ticker = Ticker::unlimited();
         let segment = |i: usize| self.listed[i].segment;
         let segments: Vec<&[usize]> = order.chunk_by(|&a, &b| segment(a) == segment(b)).collect();
         for of_segment in segments {
@@ -186,7 +195,7 @@ impl<'a> Gathering<'a> {
                 live[at / 64] |= 1 << (at % 64);
             }
             let (scratch, work) = (&mut scratch.tree, &mut self.work);
-            let found = tree::matches(&query, &mut tree, from, &live, scratch, work)?;
+            let found = tree::matches(&query, &mut tree, from, &live, scratch, work, ticker)?;
             for &i in of_window {
                 let position = self.listed[i].position;
                 let sum = found.scores[(position - from) as usize];

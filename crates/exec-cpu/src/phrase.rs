@@ -5,12 +5,16 @@
 use std::ops::Range;
 
 use warpseek_core::limits::BLOCK;
-use warpseek_exec::ExecError;
-use warpseek_exec::query::PlanPhrase;
+use warpseek_exec::query::{PlanPhrase, Starts};
+use warpseek_exec::{ExecError, Ticker};
 use warpseek_index::{List, PositionReader, Segment, TermInfo};
 
+use crate::halt::Halt;
 use crate::simd::find_doc;
 use crate::stream::find_block;
+
+/// What reading the positions of a posting costs, in postings.
+pub(crate) const POSITIONS_COST: usize = 16;
 
 /// A phrase on one segment. Documents are asked for in ascending order.
 pub(crate) struct Phrase<'a> {
@@ -23,12 +27,13 @@ pub(crate) struct Phrase<'a> {
 /// Finds out whether positions are those of a phrase.
 pub(crate) struct Matcher<'a> {
     plan: &'a PlanPhrase,
-    /// For each term, in the order in which positions are read: its number in the plan, and the offsets of its slots.
-    order: Vec<(usize, Vec<u32>)>,
-    /// Where the phrase may begin.
+    /// For each term, in the order in which positions are read: the offsets of its slots.
+    order: Vec<Vec<u32>>,
+    /// Where the phrase may begin, without a slop and with one.
     starts: Vec<u32>,
-    /// Positions of each term of the plan.
-    positions: Vec<Vec<u32>>,
+    sloppy: Starts,
+    /// Positions of the term at hand.
+    positions: Vec<u32>,
 }
 
 impl<'a> Matcher<'a> {
@@ -36,42 +41,55 @@ impl<'a> Matcher<'a> {
     pub(crate) fn new(plan: &'a PlanPhrase, order: impl IntoIterator<Item = usize>) -> Self {
         let offsets = |term: usize| {
             let own = plan.slots.iter().filter(|slot| slot.0 == term);
-            (term, own.map(|slot| slot.1).collect())
+            own.map(|slot| slot.1).collect()
         };
         let order = order.into_iter().map(offsets).collect();
-        Matcher { plan, order, starts: Vec::new(), positions: vec![Vec::new(); plan.terms.len()] }
+        Matcher {
+            plan,
+            order,
+            starts: Vec::new(),
+            sloppy: Starts::default(),
+            positions: Vec::new(),
+        }
     }
 
-    /// Whether a document has the phrase. `read` sets the vector to the positions of the i-th term in the order above.
-    pub(crate) fn is_met<E>(
+    /// Whether a document has the phrase. `read` sets the vector to the positions of the i-th term in the order above; terms are read until it is clear that the document does not have it.
+    pub(crate) fn is_met(
         &mut self,
-        mut read: impl FnMut(usize, &mut Vec<u32>) -> Result<(), E>,
-    ) -> Result<bool, E> {
-        if self.plan.slop > 0 {
-            for (i, (term, _)) in self.order.iter().enumerate() {
-                read(i, &mut self.positions[*term])?;
-            }
-            return Ok(self.plan.is_met(&self.positions));
-        }
-        self.starts.clear();
-        for (i, (term, offsets)) in self.order.iter().enumerate() {
-            let positions = &mut self.positions[*term];
+        ticker: &mut Ticker<'_>,
+        mut read: impl FnMut(usize, &mut Vec<u32>) -> Result<(), Halt>,
+    ) -> Result<bool, Halt> {
+        let Matcher { plan, order, starts, sloppy, positions } = self;
+        sloppy.begin();
+        starts.clear();
+        for (i, offsets) in order.iter().enumerate() {
             read(i, positions)?;
+            if plan.slop > 0 {
+                let offsets = offsets.iter().copied();
+                if !sloppy.keep(positions, offsets, plan.slop, ticker).ok_or(Halt::Stop)? {
+                    return Ok(false);
+                }
+                continue;
+            }
             for (j, &offset) in offsets.iter().enumerate() {
                 if i == 0 && j == 0 {
-                    let starts = positions.iter().filter_map(|p| p.checked_sub(offset));
-                    self.starts.extend(starts);
+                    starts.extend(positions.iter().filter_map(|p| p.checked_sub(offset)));
+                } else if ticker.must_stop((positions.len() + starts.len()) / EXACT_PER_POSTING) {
+                    return Err(Halt::Stop);
                 } else {
-                    keep(&mut self.starts, positions, offset);
+                    keep(starts, positions, offset);
                 }
-            }
-            if self.starts.is_empty() {
-                return Ok(false);
+                if starts.is_empty() {
+                    return Ok(false);
+                }
             }
         }
         Ok(true)
     }
 }
+
+/// Positions that are looked through for an exact phrase in the time of a posting.
+const EXACT_PER_POSTING: usize = 4;
 
 /// Keeps those starts that have a position at this distance. Both ascend.
 fn keep(starts: &mut Vec<u32>, positions: &[u32], offset: u32) {
@@ -115,9 +133,10 @@ impl<'a> Phrase<'a> {
         &mut self,
         from: u32,
         to: u32,
+        ticker: &mut Ticker<'_>,
         wanted: impl Fn(u32, u32) -> bool,
         mut f: impl FnMut(u32),
-    ) -> Result<u64, ExecError> {
+    ) -> Result<u64, Halt> {
         let mut checked = 0;
         let (driver, segment) = (&self.terms[0], self.segment);
         let mut block = find_block(&driver.list, driver.next(), from);
@@ -134,7 +153,10 @@ impl<'a> Phrase<'a> {
                     let doc = self.terms[0].docs[i];
                     if (from..to).contains(&doc) && wanted(doc, doc) {
                         checked += 1;
-                        if self.has(doc)? {
+                        if ticker.must_stop(POSITIONS_COST * self.terms.len()) {
+                            return Err(Halt::Stop);
+                        }
+                        if self.has(doc, ticker)? {
                             f(doc);
                         }
                     }
@@ -146,14 +168,14 @@ impl<'a> Phrase<'a> {
     }
 
     /// Whether a document has it. It must follow those asked for before.
-    fn has(&mut self, doc: u32) -> Result<bool, ExecError> {
+    fn has(&mut self, doc: u32, ticker: &mut Ticker<'_>) -> Result<bool, Halt> {
         for term in &mut self.terms {
             if !term.seek(self.segment, doc)? {
                 return Ok(false);
             }
         }
         let (segment, terms) = (self.segment, &mut self.terms);
-        self.matcher.is_met(|i, out| terms[i].read(segment, out))
+        self.matcher.is_met(ticker, |i, out| Ok(terms[i].read(segment, out)?))
     }
 
     /// Blocks that were decoded and that there are, of each list.

@@ -14,12 +14,9 @@ use crate::collector::Collector;
 use crate::cursor::Cursor;
 use crate::halt::Halt;
 use crate::maxima::MaximaCache;
-use crate::phrase::{Matcher, reader};
+use crate::phrase::{Matcher, POSITIONS_COST, reader};
 use crate::segment::{SegmentQuery, account};
 use crate::tree::lift;
-
-/// What reading the positions of a posting costs, in postings.
-const POSITIONS_COST: usize = 16;
 
 /// All terms of a plan, with phrases and sets.
 pub(crate) struct PhraseConjunction<'a> {
@@ -178,8 +175,14 @@ impl Pass<'_, '_> {
                 }
                 work.postings_scored += lists as u64;
                 let hopeful = u64::from(sum) + fixed > u64::from(collector.threshold());
-                if (hopeful || counts) && self.has_phrases()? {
-                    query.offer(doc, sum + lift(query.plan), collector);
+                if hopeful || counts {
+                    match self.has_phrases(ticker) {
+                        Ok(true) => query.offer(doc, sum + lift(query.plan), collector),
+                        Ok(false) => {}
+                        // What comes before the document is done.
+                        Err(Halt::Stop) => return Ok(doc),
+                        Err(failed) => return Err(failed),
+                    }
                 }
             }
             doc = self.cursors[0].cursor.next().map_err(broken)?;
@@ -188,10 +191,10 @@ impl Pass<'_, '_> {
     }
 
     /// Whether the document that all cursors are on has all phrases.
-    fn has_phrases(&mut self) -> Result<bool, Halt> {
+    fn has_phrases(&mut self, ticker: &mut Ticker<'_>) -> Result<bool, Halt> {
         let Pass { query, cursors, phrases, checked, .. } = self;
         for (matcher, of_phrase) in phrases {
-            let met = matcher.is_met(|i, out| -> Result<(), Halt> {
+            let met = matcher.is_met(ticker, |i, out| {
                 let Placed { cursor, reader, .. } = &mut cursors[of_phrase[i]];
                 let (block, freqs, at) = cursor.place().map_err(|what| query.broken(what))?;
                 *checked += 1;

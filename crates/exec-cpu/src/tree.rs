@@ -199,22 +199,25 @@ pub(crate) fn search(
     work: &mut Work,
 ) -> Result<u32, Halt> {
     let (mut from, mut live) = (docs.start, Box::new([0; WORDS]));
-    let (mut postings, lift) = (WORDS, lift(query.plan));
+    let lift = lift(query.plan);
     while from < docs.end {
-        if ticker.must_stop(postings) {
+        if ticker.must_stop(WORDS) {
             return Ok(from);
         }
         let to = docs.end.min(from.saturating_add(WINDOW));
-        let before = work.postings_scored;
         if tree.may_have_hits(query, from..to, collector) && query.admitted(from..to, &mut live[..])
         {
-            let values = matches(query, tree, from, &live, scratch, work)?;
+            let values = match matches(query, tree, from, &live, scratch, work, ticker) {
+                Ok(values) => values,
+                // What comes before the window is done.
+                Err(Halt::Stop) => return Ok(from),
+                Err(failed) => return Err(failed),
+            };
             for_each(&values.bits, |at| {
                 query.offer(from + at as u32, values.scores[at] + lift, collector);
             });
             scratch.give_back(values);
         }
-        postings = WORDS + (work.postings_scored - before) as usize;
         from = to;
     }
     Ok(docs.end)
@@ -228,13 +231,14 @@ pub(crate) fn matches(
     live: &Bits,
     scratch: &mut Scratch,
     work: &mut Work,
-) -> Result<Values, ExecError> {
+    ticker: &mut Ticker<'_>,
+) -> Result<Values, Halt> {
     let Tree { root, lists, terms, words, phrases } = tree;
-    Window { query, lists, terms, words, phrases, from, scratch, work }.values(root, live)
+    Window { query, lists, terms, words, phrases, from, scratch, work, ticker }.values(root, live)
 }
 
 /// A window of documents.
-struct Window<'w, 'q, 'a> {
+struct Window<'w, 'q, 'a, 't> {
     query: &'w SegmentQuery<'q>,
     lists: &'w [Vec<Option<TermInfo>>],
     terms: &'w mut [Option<Leaf<'a>>],
@@ -243,24 +247,35 @@ struct Window<'w, 'q, 'a> {
     from: u32,
     scratch: &'w mut Scratch,
     work: &'w mut Work,
+    ticker: &'w mut Ticker<'t>,
 }
 
-impl Window<'_, '_, '_> {
+impl Window<'_, '_, '_, '_> {
     /// Which of the documents `within` match a part, and their scores.
-    fn values(&mut self, node: &PlanNode, within: &Bits) -> Result<Values, ExecError> {
+    fn values(&mut self, node: &PlanNode, within: &Bits) -> Result<Values, Halt> {
+        if self.ticker.must_stop(WORDS) {
+            return Err(Halt::Stop);
+        }
         let mut out = self.scratch.take();
         match node {
             PlanNode::Term(number) => {
                 if let Some(leaf) = &mut self.terms[*number] {
                     let list = &self.query.plan.terms[*number].lists;
-                    let filled = leaf.fill(self.from, within, &mut out, self.work);
-                    filled.map_err(|what| self.broken(list, what))?;
+                    let filled = leaf.fill(self.from, within, &mut out, self.work, self.ticker);
+                    let is_whole = filled.map_err(|what| self.broken(list, what))?;
+                    if !is_whole {
+                        return Err(Halt::Stop);
+                    }
                 }
             }
             PlanNode::Word(number) => {
                 if let Some(leaf) = &mut self.words[*number] {
-                    let filled = leaf.fill(self.from, within, &mut out, self.work);
-                    filled.map_err(|what| self.broken(&self.lists[*number], what))?;
+                    let filled = leaf.fill(self.from, within, &mut out, self.work, self.ticker);
+                    let is_whole =
+                        filled.map_err(|what| self.broken(&self.lists[*number], what))?;
+                    if !is_whole {
+                        return Err(Halt::Stop);
+                    }
                 }
             }
             PlanNode::Phrase(number) => {
@@ -271,7 +286,8 @@ impl Window<'_, '_, '_> {
                         let at = (doc - from) as usize;
                         out.bits[at / 64] |= 1 << (at % 64);
                     };
-                    self.work.postings_scored += phrase.for_each(from, to, wanted, found)?;
+                    self.work.postings_scored +=
+                        phrase.for_each(from, to, self.ticker, wanted, found)?;
                 }
             }
             PlanNode::Set(set) => {
@@ -303,7 +319,7 @@ impl Window<'_, '_, '_> {
         }
     }
 
-    fn group(&mut self, group: &Group, within: &Bits, out: &mut Values) -> Result<(), ExecError> {
+    fn group(&mut self, group: &Group, within: &Bits, out: &mut Values) -> Result<(), Halt> {
         let Group { must, should, must_not, filter, least } = group;
         *out.bits = *within;
         for (i, node) in filter.iter().chain(must).enumerate() {
@@ -365,7 +381,7 @@ impl Window<'_, '_, '_> {
         tie: u32,
         within: &Bits,
         out: &mut Values,
-    ) -> Result<(), ExecError> {
+    ) -> Result<(), Halt> {
         let mut sums = self.scratch.take();
         for node in of {
             let found = self.values(node, within)?;
@@ -435,14 +451,15 @@ impl<'a> Leaf<'a> {
         any.then(|| if self.scorer.is_some() { Formula::units(self.weight, most) } else { 0 })
     }
 
-    /// Adds its documents among `within` to `out`.
+    /// Adds its documents among `within` to `out`; false if it had to stop.
     fn fill(
         &mut self,
         from: u32,
         within: &Bits,
         out: &mut Values,
         work: &mut Work,
-    ) -> Result<(), ListError> {
+        ticker: &mut Ticker<'_>,
+    ) -> Result<bool, ListError> {
         let to = from.saturating_add(WINDOW);
         self.block = find_block(&self.list, self.block, from);
         for block in self.block..self.list.blocks() {
@@ -455,6 +472,9 @@ impl<'a> Leaf<'a> {
                 continue;
             }
             if self.loaded != block {
+                if ticker.must_stop(BLOCK) {
+                    return Ok(false);
+                }
                 self.load(block, work)?;
             }
             let docs = &self.docs[..self.len];
@@ -469,7 +489,7 @@ impl<'a> Leaf<'a> {
                 }
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     fn load(&mut self, block: usize, work: &mut Work) -> Result<(), ListError> {

@@ -5,7 +5,7 @@ use warpseek_core::limits::MAX_QUERY_TERMS;
 use warpseek_index::{Content, IndexError};
 
 use crate::plan::Mode;
-use crate::query::SyntaxError;
+use crate::query::{MAX_BOOST_RATIO, SyntaxError};
 use crate::ranking::RankingFunction;
 
 /// An error of a query. It can be cloned, since one cause may fail many queries.
@@ -80,6 +80,17 @@ pub enum ExecError {
         term: String,
         /// Its weight.
         weight: f64,
+    },
+    /// The boosts of a query's parts are too different.
+    #[error(
+        "the boosts of the query's parts reach from {smallest} to {largest}, by a factor of {:.0}; at most {MAX_BOOST_RATIO} is allowed, since scores would lose their order beyond; lower the largest or raise the smallest",
+        largest / smallest
+    )]
+    Boosts {
+        /// The smallest, with those of the parts around it and of its field.
+        smallest: f64,
+        /// The largest.
+        largest: f64,
     },
     /// A query has too many terms.
     #[error("the query has {0} different terms; at most {MAX_QUERY_TERMS} are allowed")]
@@ -182,6 +193,9 @@ pub enum ExecError {
         /// The device layer's error.
         source: Arc<dyn Error + Send + Sync>,
     },
+    /// The work had to stop before there was anything to answer with.
+    #[error("the time was up, or the request was cancelled, before the query was planned")]
+    Stopped,
     /// An engine returned fewer answers than it was given plans, which is a bug.
     #[error("the engine returned no answer to the query")]
     NoAnswer,

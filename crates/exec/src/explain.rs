@@ -1,13 +1,15 @@
 //! Explanations of scores.
 
+use std::fmt::Write;
+
 use warpseek_core::limits::BLOCK;
 use warpseek_core::{DocId, Score};
 use warpseek_index::{IndexError, List, Snapshot};
 
 use crate::error::ExecError;
 use crate::formula::Formula;
-use crate::plan::Plan;
-use crate::query::Facts;
+use crate::plan::{Mode, Plan};
+use crate::query::{Facts, Group, PlanNode, TIE};
 
 /// The contribution of one term to a score.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +26,9 @@ pub struct TermExplanation {
     pub idf: f64,
     /// Its frequency in the document, or its impact in an index of impacts; 0 if the document does not contain it.
     pub freq: u32,
-    /// Its contribution in units; 0 if the document does not contain it.
+    /// What the frequency, with the length of the document, is worth; 0 if the document does not contain the term.
+    pub value: f32,
+    /// Its contribution in units; 0 if it has no part in the score, since the document does not contain it or does not match the part of the query that it stands in.
     pub score: Score,
 }
 
@@ -41,6 +45,35 @@ pub struct FieldExplanation {
     pub mean_length: f64,
 }
 
+/// A part of a score, and the parts that it follows from exactly.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScorePart {
+    /// In units.
+    pub score: Score,
+    /// How the score follows from the parts.
+    pub rule: Rule,
+    /// The parts of the query that the document matches and that have scores.
+    pub parts: Vec<ScorePart>,
+}
+
+/// How a score follows from its parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// It is that of the term of [`Explanation::terms`] with this number.
+    Term(usize),
+    /// It is the sum of the parts; 0 if there are none.
+    Sum,
+    /// It is the largest of the parts, and the sum of the others times `tie` / 65536, rounded down.
+    Best {
+        /// The tie breaker.
+        tie: u32,
+    },
+    /// It is a number that the query gives.
+    Constant,
+    /// It is what the document has by itself.
+    Static,
+}
+
 /// How the score of a document is computed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
@@ -50,10 +83,111 @@ pub struct Explanation {
     pub norm: Option<f32>,
     /// Every term of the plan.
     pub terms: Vec<TermExplanation>,
-    /// What the document's static score adds, in units.
+    /// What the document's static score adds, in units; 0 if the document does not match.
     pub static_score: Score,
-    /// The sum, in units; for a query tree that is no sum, what the tree makes of the terms. 0 if the document does not match.
+    /// The score, in units; 0 if the document does not match.
     pub score: Score,
+    /// What the score is made of; none if the document does not match.
+    pub made_of: Option<ScorePart>,
+}
+
+impl Explanation {
+    /// The name of a term's field and the term, as in `title:apple`; the term alone if fields have no names.
+    pub fn name_of(&self, term: &TermExplanation) -> String {
+        match self.fields.get(usize::from(term.field)).and_then(|field| field.name.as_ref()) {
+            Some(field) => format!("{field}:{}", term.term),
+            None => term.term.clone(),
+        }
+    }
+
+    /// Says in words how the score of a part follows from its own parts.
+    pub fn describe(&self, part: &ScorePart) -> String {
+        match part.rule {
+            Rule::Term(number) => format!("weight({})", self.name_of(&self.terms[number])),
+            Rule::Sum if part.parts.is_empty() => "conditions, which add nothing".to_owned(),
+            Rule::Sum => "sum of:".to_owned(),
+            Rule::Best { tie: 0 } => "max of:".to_owned(),
+            Rule::Best { tie } => {
+                // As many digits as the tie breaker is exact to.
+                let mut shown = format!("{:.4}", f64::from(tie) / TIE);
+                shown.truncate(shown.trim_end_matches('0').trim_end_matches('.').len());
+                format!("max plus {shown} times others of:")
+            }
+            Rule::Constant => "constant score".to_owned(),
+            Rule::Static => "static score of the document".to_owned(),
+        }
+    }
+
+    /// The parts of the score as lines: each with its units, and deeper than what it is a part of.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut left: Vec<(usize, &ScorePart)> =
+            self.made_of.iter().map(|part| (0, part)).collect();
+        while let Some((depth, part)) = left.pop() {
+            let mut line = "  ".repeat(depth);
+            let _ = write!(line, "{} {}", part.score, self.describe(part));
+            lines.push(line);
+            left.extend(part.parts.iter().rev().map(|part| (depth + 1, part)));
+        }
+        lines
+    }
+}
+
+impl ScorePart {
+    fn leaf(rule: Rule, score: Score) -> Self {
+        ScorePart { score, rule, parts: Vec::new() }
+    }
+
+    /// The sum of parts; of one, the part itself.
+    fn sum(mut parts: Vec<ScorePart>) -> Self {
+        match parts.len() {
+            1 => parts.remove(0),
+            _ => {
+                let score = parts.iter().map(|part| part.score).sum();
+                ScorePart { score, rule: Rule::Sum, parts }
+            }
+        }
+    }
+
+    /// What a part of a query gives a document; none if the document does not match it.
+    fn of(node: &PlanNode, facts: &Facts<'_>) -> Option<Self> {
+        let score = node.evaluate(facts)?;
+        let all = |nodes: &[PlanNode]| -> Vec<ScorePart> {
+            let scoring = nodes.iter().filter(|node| !node.is_condition());
+            scoring.filter_map(|node| ScorePart::of(node, facts)).collect()
+        };
+        let part = match node {
+            PlanNode::Term(number) => ScorePart::leaf(Rule::Term(*number), score),
+            PlanNode::Group(Group { must, should, .. }) => {
+                let mut parts = all(must);
+                parts.extend(all(should));
+                ScorePart::sum(parts)
+            }
+            PlanNode::Best { of, tie } => {
+                let mut parts = all(of);
+                match parts.len() {
+                    1 => parts.remove(0),
+                    _ => ScorePart { score, rule: Rule::Best { tie: *tie }, parts },
+                }
+            }
+            PlanNode::Constant { .. } => ScorePart::leaf(Rule::Constant, score),
+            PlanNode::Word(_)
+            | PlanNode::Phrase(_)
+            | PlanNode::Set(_)
+            | PlanNode::Everything
+            | PlanNode::Nothing => ScorePart::leaf(Rule::Sum, score),
+        };
+        debug_assert_eq!(part.score, score);
+        Some(part)
+    }
+
+    /// Calls `f` with the number of every term that has a part in the score.
+    fn for_each_term(&self, f: &mut impl FnMut(usize)) {
+        if let Rule::Term(number) = self.rule {
+            f(number);
+        }
+        self.parts.iter().for_each(|part| part.for_each_term(f));
+    }
 }
 
 /// Explains the score that `doc` has under `plan`.
@@ -77,7 +211,7 @@ pub fn explain(snapshot: &Snapshot, plan: &Plan, doc: DocId) -> Result<Explanati
     let fields: Vec<FieldExplanation> =
         (0..).take(snapshot.text_fields()).map(of_field).collect::<Result<_, _>>()?;
     let static_score = documents.statics()?.map_or(0, |s| plan.static_score(s.get(place)));
-    let (mut terms, mut score) = (Vec::new(), static_score);
+    let (mut terms, mut shares) = (Vec::new(), Vec::new());
     for term in &plan.terms {
         let formula = plan.formulas.of(term.field);
         let mut freq = 0;
@@ -87,8 +221,12 @@ pub fn explain(snapshot: &Snapshot, plan: &Plan, doc: DocId) -> Result<Explanati
         }
         let length = fields[usize::from(term.field)].length;
         let factor = formula.factor(length, norm.unwrap_or(0.0));
-        let share = if freq == 0 { 0 } else { formula.contribution(term.weight, freq, factor) };
-        score += share;
+        let (mut value, mut share) = (0.0, None);
+        if freq > 0 {
+            value = formula.value(freq, factor);
+            share = Some(formula.contribution(term.weight, freq, factor));
+        }
+        shares.push(share);
         terms.push(TermExplanation {
             field: term.field,
             term: term.term.clone(),
@@ -96,30 +234,62 @@ pub fn explain(snapshot: &Snapshot, plan: &Plan, doc: DocId) -> Result<Explanati
             df: term.df,
             idf: term.idf,
             freq,
-            score: share,
+            value,
+            score: 0,
         });
     }
-    if let Some(tree) = &plan.tree {
-        let mut words = Vec::new();
-        for lists in &tree.words {
-            let Some(info) = &lists[number] else {
-                words.push(false);
-                continue;
+    let mut made_of = match &plan.tree {
+        Some(tree) => {
+            let mut words = Vec::new();
+            for lists in &tree.words {
+                let Some(info) = &lists[number] else {
+                    words.push(false);
+                    continue;
+                };
+                let freq = frequency(&segment.list(info)?, place);
+                words.push(freq.map_err(|what| segment.bad_list(info, what))? > 0);
+            }
+            let phrases = tree.phrases.iter().map(|phrase| phrase.is_in(segment, number, place));
+            let phrases = phrases.collect::<Result<Vec<_>, _>>()?;
+            let facts = Facts {
+                term: &|term| shares[term],
+                word: &|word| words[word],
+                phrase: &|phrase| phrases[phrase],
+                set: &|set| set.segment(number).contains(place),
             };
-            let freq = frequency(&segment.list(info)?, place);
-            words.push(freq.map_err(|what| segment.bad_list(info, what))? > 0);
+            ScorePart::of(&tree.root, &facts)
         }
-        let phrases = tree.phrases.iter().map(|phrase| phrase.is_in(segment, number, place));
-        let phrases = phrases.collect::<Result<Vec<_>, _>>()?;
-        let facts = Facts {
-            term: &|term| Some(terms[term].score).filter(|&score| score > 0),
-            word: &|word| words[word],
-            phrase: &|phrase| phrases[phrase],
-            set: &|set| set.segment(number).contains(place),
-        };
-        score = tree.root.evaluate(&facts).map_or(0, |score| score + static_score);
+        None => flat(plan, &shares),
+    };
+    if let Some(part) = &mut made_of {
+        let of_term = &mut |number: usize| terms[number].score = shares[number].unwrap_or(0);
+        part.for_each_term(of_term);
+        if static_score > 0 {
+            let own = ScorePart::leaf(Rule::Static, static_score);
+            let mut parts = match part.rule {
+                Rule::Sum => std::mem::take(&mut part.parts),
+                _ => vec![part.clone()],
+            };
+            parts.push(own);
+            *part = ScorePart::sum(parts);
+        }
     }
-    Ok(Explanation { fields, norm, terms, static_score, score })
+    let static_score = if made_of.is_some() { static_score } else { 0 };
+    let score = made_of.as_ref().map_or(0, |part| part.score);
+    Ok(Explanation { fields, norm, terms, static_score, score, made_of })
+}
+
+/// The score of a document by a plan without a tree: the sum of what its terms contribute.
+fn flat(plan: &Plan, shares: &[Option<Score>]) -> Option<ScorePart> {
+    let part = |(number, share): (usize, &Option<Score>)| {
+        share.map(|share| ScorePart::leaf(Rule::Term(number), share))
+    };
+    let parts: Vec<ScorePart> = shares.iter().enumerate().filter_map(part).collect();
+    let matches = match plan.mode {
+        Mode::And => !plan.lacks_terms() && parts.len() == shares.len(),
+        Mode::Or | Mode::AndOr => !parts.is_empty(),
+    };
+    matches.then(|| ScorePart::sum(parts))
 }
 
 /// Frequency of a document in a list; 0 if it is not in the list.

@@ -19,6 +19,7 @@ mod explain;
 mod formula;
 pub mod gather;
 mod known;
+mod limit;
 mod mask;
 mod plan;
 mod pool;
@@ -31,13 +32,14 @@ pub use choice::{
     Candidate, Choice, Estimate, Offer, batch_time, cheapest, cheapest_of, is_sooner,
 };
 pub use collection::{CollectionStatistics, frequencies};
-pub use context::{Cancel, Context, Ticker};
+pub use context::Context;
 pub use cost::{Load, Rates, Workers};
 pub use coverage::Coverage;
 pub use engine::{Answer, Answers, Engine, Takes, Work, answer_supported, fail_all, only_formula};
 pub use error::{ExecError, Fault};
-pub use explain::{Explanation, FieldExplanation, TermExplanation, explain};
+pub use explain::{Explanation, FieldExplanation, Rule, ScorePart, TermExplanation, explain};
 pub use formula::{Factors, Formula, Formulas};
+pub use limit::{Cancel, Limit, Ticker};
 pub use mask::Mask;
 pub use plan::{Mode, Plan, PlanTerm, Planner};
 pub use pool::{Pool, at_once};

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use warpseek_index::{DocSet, Segment, Snapshot, SnapshotId};
 
 use crate::error::ExecError;
+use crate::limit::Ticker;
+use crate::query::LOOKUP_COST;
 
 /// The documents of a snapshot that may be hits: a set for each segment, without deleted documents. Statistics, and so scores, do not depend on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,10 +67,22 @@ impl Mask {
         snapshot: &Snapshot,
         ids: impl IntoIterator<Item = I>,
     ) -> Result<Self, ExecError> {
+        Self::of_ids_in_time(snapshot, ids, &mut Ticker::unlimited())
+    }
+
+    /// The same, unless the ticker says that it is time to stop: then it fails with [`ExecError::Stopped`].
+    pub fn of_ids_in_time<I: AsRef<str>>(
+        snapshot: &Snapshot,
+        ids: impl IntoIterator<Item = I>,
+        ticker: &mut Ticker<'_>,
+    ) -> Result<Self, ExecError> {
         let segments = snapshot.segments();
         let empty = |segment: &Arc<Segment>| DocSet::new(segment.documents().count());
         let mut sets: Vec<DocSet> = segments.iter().map(empty).collect();
         for id in ids {
+            if ticker.must_stop(LOOKUP_COST * segments.len()) {
+                return Err(ExecError::Stopped);
+            }
             let Some(doc) = snapshot.find_id(id.as_ref())? else { continue };
             let number = segments.partition_point(|segment| segment.base() <= doc) - 1;
             let ordinal = doc - segments[number].base();
@@ -95,6 +109,11 @@ impl Mask {
     /// The documents of a segment, by position.
     pub fn segment(&self, number: usize) -> &DocSet {
         &self.segments[number]
+    }
+
+    /// Whether no document may be a hit.
+    pub fn is_empty(&self) -> bool {
+        self.segments.iter().all(|set| set.is_empty())
     }
 
     /// How many documents may be hits.

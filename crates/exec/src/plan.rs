@@ -253,6 +253,11 @@ impl Planner {
         }
     }
 
+    /// Whether the index is a part of a collection, whose other parts it does not know.
+    pub(crate) fn is_of_part(&self) -> bool {
+        self.collection.is_some()
+    }
+
     /// The snapshot that it makes plans for.
     pub(crate) fn snapshot(&self) -> &Snapshot {
         &self.snapshot

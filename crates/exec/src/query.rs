@@ -1,5 +1,6 @@
 //! Parsing of query text into weighted terms, and query trees with a syntax of their own.
 
+mod boosts;
 mod fields;
 mod least;
 mod phrase;
@@ -19,11 +20,14 @@ use warpseek_text::{Analyzer, Schema, Scratch};
 
 use crate::error::ExecError;
 
+pub use boosts::MAX_BOOST_RATIO;
 pub(crate) use fields::{attribute, read};
 pub use least::Least;
-pub use phrase::PlanPhrase;
-pub(crate) use plan_node::{Facts, listed};
+pub use phrase::{PlanPhrase, Starts};
+pub(crate) use plan_node::{Facts, TIE, listed};
 pub use plan_node::{Group, PlanNode, PlanTree, best_score};
+pub(crate) use resolve::LOOKUP_COST;
+pub use resolve::LimitedPlanner;
 pub use sign::sign;
 pub use syntax::{SyntaxError, SyntaxErrorKind, display, parse};
 pub use tree::{

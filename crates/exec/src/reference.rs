@@ -15,6 +15,7 @@ use crate::engine::{Answer, Answers, Engine, Takes, Work, answer_supported};
 use crate::error::ExecError;
 use crate::formula::Factors;
 use crate::gather;
+use crate::limit::Ticker;
 use crate::plan::{Mode, Plan};
 use crate::query::{Facts, PlanTree, listed};
 
@@ -94,9 +95,12 @@ impl Reference {
             for term in 0..plan.terms.len() {
                 scores.push(contributions(plan, term, number, segment, &mut work)?);
             }
-            let words = tree.words.iter().map(|lists| listed(segment, lists[number].as_ref()));
+            let ticker = &mut Ticker::unlimited();
+            let words =
+                tree.words.iter().map(|lists| listed(segment, lists[number].as_ref(), ticker));
             let words = words.collect::<Result<Vec<_>, _>>()?;
-            let phrases = tree.phrases.iter().map(|phrase| phrase.documents(segment, number));
+            let phrases =
+                tree.phrases.iter().map(|phrase| phrase.documents(segment, number, ticker));
             let phrases = phrases.collect::<Result<Vec<_>, _>>()?;
             for position in 0..documents.count() {
                 let covered = self.over.contains(segment.base() + position);

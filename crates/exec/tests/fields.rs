@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use warpseek_exec::query::{Across, Node, Words, best_score};
 use warpseek_exec::{
     ExecError, Mode, Planner, Query, QueryTerm, Ranking, RankingFunction, explain,
 };
-use warpseek_index::BuildConfig;
+use warpseek_index::{BuildConfig, FilterCache};
 use warpseek_testkit::fields::{field_cases, schema};
 use warpseek_testkit::{
     Doc, Fixture, Oracle, Search, build_config, expected, external_hits, generator, plans,
@@ -130,4 +131,46 @@ fn what_does_not_suit_a_schema_is_refused() {
     let beyond = Query { terms: vec![QueryTerm { field: 2, term: "appl".into(), weight: 1.0 }] };
     let error = planner.plan(&beyond, Mode::Or, 1).unwrap_err();
     assert!(matches!(error, ExecError::Field { field: 2, last: 1, .. }), "{error}");
+}
+
+#[test]
+fn a_word_in_several_fields_scores_as_the_tie_breaker_says() {
+    let docs = [
+        Doc { title: "apple".into(), ..Doc::text(0, "apple pie and apple tart") },
+        Doc { title: "tart".into(), ..Doc::text(1, "apple") },
+        Doc { title: "plum".into(), ..Doc::text(2, "plum") },
+    ];
+    let mut config = build_config();
+    config.reader.schema = Some(schema(2));
+    let fixture = Fixture::with(&docs, config);
+    let snapshot = fixture.snapshot();
+    let planner = Planner::suited(snapshot.clone()).unwrap();
+    let of = |across, text: &str| {
+        let tree = Node::Words(Words { across, ..Words::any([], text) });
+        planner.plan_tree(&tree, None, None, 10, &FilterCache::new(0))
+    };
+    for tie_breaker in [0.0, 0.25, 1.0] {
+        let plan = of(Across::Cross { tie_breaker }, "apple tart").unwrap();
+        let doc = snapshot.find_id("0").unwrap().unwrap();
+        let explanation = explain(&snapshot, &plan, doc).unwrap();
+        let score = |name: &str| {
+            let named = explanation.terms.iter().find(|term| explanation.name_of(term) == name);
+            named.unwrap_or_else(|| panic!("{name}: {explanation:?}")).score
+        };
+        let (title, body) = (score("title:apple"), score("body:appl"));
+        assert!(title > 0 && body > 0 && score("title:tart") == 0);
+        let apple = best_score(title.max(body), title + body, (tie_breaker * 65_536.0) as u32);
+        assert_eq!(explanation.score, apple + score("body:tart"));
+        let answer = expected(&snapshot, std::slice::from_ref(&plan)).remove(0);
+        let hit = answer.hits.iter().find(|hit| hit.doc == doc).unwrap();
+        assert_eq!(hit.score, explanation.score);
+        // A sum needs no tree, so that every engine answers it.
+        assert_eq!(plan.needed_tree().is_none(), tie_breaker == 1.0);
+    }
+    for tie_breaker in [-0.1, 1.1, f64::NAN] {
+        for across in [Across::Cross { tie_breaker }, Across::Best { tie_breaker }] {
+            let refused = of(across, "apple").unwrap_err();
+            assert!(refused.to_string().contains("tie_breaker"), "{refused}");
+        }
+    }
 }

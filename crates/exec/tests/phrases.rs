@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use warpseek_exec::query::{Bool, Node, Operator, Phrase, Words, parse};
-use warpseek_exec::{Context, Engine, ExecError, Plan, Planner, Ranking, Reference, explain};
+use warpseek_exec::{
+    Cancel, Context, Engine, ExecError, Limit, Plan, Planner, Ranking, Reference, explain,
+};
 use warpseek_index::{BuildConfig, FilterCache, Snapshot, add, create, verify};
 use warpseek_testkit::phrases::{PhraseCase, phrase_cases};
 use warpseek_testkit::{Doc, Fixture, Random, build_config};
@@ -56,6 +58,27 @@ fn fixture() -> Fixture {
     let title = Doc { title: "big new".into(), ..Doc::text(7, "york") };
     fixture.add(&[title]).unwrap();
     fixture
+}
+
+#[test]
+fn planning_a_phrase_stops_or_finds_all() {
+    let fixture = fixture();
+    let snapshot = fixture.snapshot();
+    let planner = Planner::new(snapshot.clone(), Ranking::suited(snapshot.manifest())).unwrap();
+    let tree = parse(r#""new york new"~3 OR -"old city""#, None, Operator::Or).unwrap();
+    let want = planner.matching(&tree, &FilterCache::new(0)).unwrap();
+    let mut finished = false;
+    for looks in 0..200 {
+        let limit = Limit::none().cancelled_by(Cancel::after(looks));
+        match planner.limited(&limit).matching(&tree, &FilterCache::new(0)) {
+            Ok(found) => {
+                assert_eq!(found, want);
+                finished = true;
+            }
+            Err(error) => assert!(matches!(error, ExecError::Stopped) && !finished, "{error}"),
+        }
+    }
+    assert!(finished);
 }
 
 #[test]

@@ -148,10 +148,16 @@ fn texts_without_terms() {
         ];
         for inside in inside {
             let shown = format!("{inside:?}");
-            let of = |skip_empty| Bool { must: vec![inside.clone()], filter: pie(), skip_empty, ..Bool::default() };
+            let of = |skip_empty| Bool {
+                must: vec![inside.clone()],
+                filter: pie(),
+                skip_empty,
+                ..Bool::default()
+            };
             assert_eq!(bool(of(false)), "", "{shown}");
             assert_eq!(bool(of(true)), "024", "{shown}");
-            let filtered = planner(&snapshot).plan_tree(&words("pie"), Some(&inside), None, 9, &cache);
+            let filtered =
+                planner(&snapshot).plan_tree(&words("pie"), Some(&inside), None, 9, &cache);
             assert_eq!(hits(&snapshot, &filtered.unwrap()), [], "{shown}");
         }
         let or = |then: Node| {
@@ -272,7 +278,10 @@ fn fields_and_values_that_are_not_there() {
         Node::Term { field: field(), term: "apple".into() },
         Node::Words(Words::any([field()], "apple")),
         Node::Filter(Filter::Exists { field: field() }),
-        Node::Words(Words { across: Across::Cross, ..Words::any([field()], "apple") }),
+        Node::Words(Words {
+            across: Across::Cross { tie_breaker: 0.0 },
+            ..Words::any([field()], "apple")
+        }),
     ] {
         assert!(matches!(error(&tree), ExecError::UnknownField { .. }), "{tree:?}");
     }

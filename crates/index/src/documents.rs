@@ -382,6 +382,11 @@ impl Documents {
         self.table(0).map(Floats)
     }
 
+    /// Whether a document has a static score other than 0.
+    pub fn has_statics(&self) -> bool {
+        self.has_statics
+    }
+
     /// Static scores of all documents, if they have any.
     pub fn statics(&self) -> Result<Option<Floats<'_>>> {
         let table = u64::from(self.has_norms);

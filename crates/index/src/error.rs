@@ -126,6 +126,12 @@ pub enum IndexError {
         /// What is wrong, and how to fix it.
         what: String,
     },
+    /// A field of static scores that the index cannot have, or that it lacks.
+    #[error("{what}")]
+    StaticField {
+        /// What is wrong, and how to fix it.
+        what: String,
+    },
     /// A document with a vector in an index with positions.
     #[error(
         "{location}: document `{id}` has a `vector`, and only words have positions; index vectors without `--positions`"

@@ -35,6 +35,7 @@ mod scrub;
 mod segment;
 mod segment_writer;
 mod snapshot;
+mod static_field;
 mod store;
 mod throttle;
 mod update;
@@ -75,9 +76,10 @@ pub use postings::{
 pub use scrub::{Scrub, ScrubCounts};
 pub use segment::Segment;
 pub use snapshot::{OpenOptions, Snapshot, SnapshotId, Statistics};
+pub use static_field::static_field_for;
 pub use store::{Store, StoreBlock};
 pub use update::{
     UpdateReport, add, create, create_from_lists, create_from_reader, create_part, extend_schema,
-    update,
+    set_static_field, update,
 };
 pub use verify::{Problem, Verification, verify};

@@ -42,6 +42,7 @@ use crate::log::{Durability, Log, Operation, Ticket};
 use crate::manifest::{Content, DeletesEntry, Manifest, StoreMode};
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
+use crate::static_field::unrecorded_static_field;
 
 /// How an index takes writes.
 #[derive(Clone, Debug)]
@@ -89,6 +90,8 @@ pub struct LiveIndex {
     options: LiveOptions,
     /// How documents are read.
     reader: ReaderConfig,
+    /// Whether documents have static scores of a field that the index does not record, so that new ones would have none.
+    unrecorded: bool,
     merging: Mutex<()>,
     flushing: Mutex<()>,
     refreshing: Mutex<()>,
@@ -128,6 +131,11 @@ impl LiveIndex {
         self.lock.dir()
     }
 
+    /// The field that holds the static scores of documents, if they have any.
+    pub fn static_field(&self) -> Option<&str> {
+        self.reader.static_field.as_deref()
+    }
+
     /// Adds a document, or replaces the one with the same id. `json` is one object, as a line of JSONL has it.
     pub fn put(&self, json: &str) -> Result<Ticket> {
         let Ok(ticket) = self.write(json, |_, _| Ok(Ok::<_, Infallible>(())))?;
@@ -144,6 +152,9 @@ impl LiveIndex {
 
     /// Checks a document as [`put`](Self::put) does, under a schema that the index is to get: an error if it would be refused. Nothing is written.
     pub fn check(&self, json: &str, schema: &Arc<Schema>) -> Result<()> {
+        if self.unrecorded {
+            return Err(unrecorded_static_field());
+        }
         let reader = ReaderConfig { schema: Some(schema.clone()), ..self.reader.clone() };
         let document = parse(json, &reader)?;
         let others = self.taken.load(Ordering::Relaxed) + u64::from(self.snapshot().doc_limit());
@@ -216,6 +227,9 @@ impl LiveIndex {
         json: &str,
         admit: impl Fn(&str, &LookedUp) -> Result<Result<(), R>>,
     ) -> Result<Result<Ticket, R>> {
+        if self.unrecorded {
+            return Err(unrecorded_static_field());
+        }
         let document = parse(json, &self.reader)?;
         let id: Arc<str> = Arc::from(&*document.id);
         // As the store will have it.

@@ -201,6 +201,9 @@ pub struct Manifest {
     /// Whether the norms of documents are kept, and bounds of their weights, so that ranking by cosine is faster. Text and vectors only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub norms: bool,
+    /// The field of documents that holds their static scores, if they have any. Whatever writes to the index takes scores from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub static_field: Option<String>,
     /// The first log whose writes no segment has, if the index was open for single writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogEntry>,
@@ -227,7 +230,17 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// How stored documents of the index are read again. Fields that the schema refuses in new documents are not refused.
+    /// How documents that are written to the index are read.
+    pub(crate) fn writing_config(&self) -> ReaderConfig {
+        ReaderConfig {
+            vector_scale: self.vector_scale,
+            schema: self.schema.clone(),
+            static_field: self.static_field.clone(),
+            ..ReaderConfig::default()
+        }
+    }
+
+    /// How stored documents of the index are read again. Fields that the schema refuses in new documents are not refused, and static scores, which are not stored, are left alone.
     pub(crate) fn reader_config(&self) -> ReaderConfig {
         let schema = self.schema.as_ref().map(|schema| match schema.unknown() {
             Unknown::Refuse => Arc::new(schema.with_unknown(Unknown::Store)),
@@ -308,6 +321,9 @@ impl Manifest {
         let weighed = self.schema.is_none() && self.grams.is_none() && self.impacts.is_none();
         if self.norms && !weighed {
             return Err("it has norms, and a schema, n-grams or impacts".into());
+        }
+        if self.static_field.is_some() && self.grams.is_some() {
+            return Err("it has n-grams and a field of static scores".into());
         }
         // The next commit increments both.
         if self.generation == u64::MAX || self.next_segment == u64::MAX {
@@ -496,6 +512,7 @@ mod tests {
             schema: None,
             positions: false,
             norms: false,
+            static_field: None,
             log: None,
             segments: vec![segment],
         }
@@ -512,6 +529,8 @@ mod tests {
         assert_eq!(read(&live).unwrap(), live);
         let with_norms = Manifest { norms: true, ..sound() };
         assert_eq!(read(&with_norms).unwrap(), with_norms);
+        let scored = Manifest { static_field: Some("größe \"x\"".into()), ..sound() };
+        assert_eq!(read(&scored).unwrap(), scored);
     }
 
     /// Version 2 is for schemas alone, and no version but the last has optional norms.
@@ -530,12 +549,17 @@ mod tests {
     #[test]
     fn without_impacts_and_log_nothing_is_written() {
         let text = String::from_utf8(sound().to_bytes()).unwrap();
-        assert!(!["impacts", "log", "positions", "norms"].iter().any(|name| text.contains(name)));
+        let names = ["impacts", "log", "positions", "norms", "static_field"];
+        assert!(!names.iter().any(|name| text.contains(name)));
     }
 
     #[test]
     fn numbers_that_cannot_be_are_refused() {
-        let forgeries: [fn(&mut Manifest); 19] = [
+        let forgeries: [fn(&mut Manifest); 20] = [
+            |m| {
+                (m.content, m.grams) = (Content::Grams, Some(GramConfig::default()));
+                m.static_field = Some("rank".into());
+            },
             // A segment without the file, and a file without positions.
             |m| m.positions = true,
             |m| drop(m.segments[0].files.insert("pos".into(), seal_text(7))),

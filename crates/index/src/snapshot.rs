@@ -163,6 +163,11 @@ impl Snapshot {
         &self.segments
     }
 
+    /// Whether a document has a static score, deleted or not.
+    pub fn has_statics(&self) -> bool {
+        self.segments.iter().any(|segment| segment.documents().has_statics())
+    }
+
     /// The first damage that was found in its files since they were opened.
     pub fn damage(&self) -> Option<&Damage> {
         self.segments.iter().find_map(|segment| segment.damage())

@@ -15,6 +15,7 @@ use crate::impacts::Impacts;
 use crate::live::settle;
 use crate::manifest::{Content, Manifest, StoreMode};
 use crate::snapshot::Snapshot;
+use crate::static_field::static_field_for;
 
 /// Creates an index of `inputs` in `dir`. An existing index is replaced only with `overwrite`, and
 /// remains in effect until the new one is complete. Without any documents, the new index is empty.
@@ -65,6 +66,7 @@ pub fn create_from_reader(
     if config.norms {
         check_norms(&reader, config)?;
     }
+    check_static_field(&reader, config.grams)?;
     let mut reader = reader;
     if let Some(schema) = reader.config().schema.clone().filter(|_| config.positions) {
         reader = reader.with_schema(Arc::new(schema.with_positions()));
@@ -85,6 +87,7 @@ pub fn create_from_reader(
         grams: config.grams,
         positions: config.positions && schema.is_none(),
         norms: config.norms,
+        static_field: reader.named_static_field().map(str::to_owned),
         schema,
         log: None,
         segments: Vec::new(),
@@ -120,6 +123,7 @@ pub fn create_from_lists(
         schema: None,
         positions: false,
         norms: false,
+        static_field: None,
         log: None,
         segments: Vec::new(),
     };
@@ -179,6 +183,7 @@ fn create_locked(
     let result = build(lock, &manifest).and_then(|built| {
         manifest.content = built.content.unwrap_or(manifest.content);
         manifest.impacts = built.impacts;
+        manifest.static_field = built.static_field;
         manifest.segments.extend(built.entry);
         manifest.next_segment += 1;
         progress.check()?;
@@ -257,7 +262,8 @@ fn update_locked(
         gone.sort_unstable();
         (added, entry) = (built.report, built.entry);
     }
-    if entry.is_none() && gone.is_empty() {
+    // Without documents, there may still be new fields.
+    if manifest == *old.manifest() && gone.is_empty() {
         lock.clean(old.manifest());
         let generation = old.generation();
         return Ok(UpdateReport { added, deleted, generation });
@@ -278,6 +284,24 @@ pub fn extend_schema(dir: &Path, schema: &Arc<Schema>) -> Result<u64> {
     let schema = schema_for(&manifest, Some(schema))?;
     if manifest.schema != schema {
         manifest.schema = schema;
+        manifest.generation += 1;
+        lock.commit(&manifest)?;
+    }
+    Ok(manifest.generation)
+}
+
+/// Lets the documents that are added to the index in `dir` from now on have their static scores in `field`. It is an error if the index has another field, as documents would have scores of both. Returns the generation.
+pub fn set_static_field(dir: &Path, field: &str) -> Result<u64> {
+    read_manifest(dir)?;
+    let lock = settle(WriteLock::take(dir)?)?;
+    let old = Snapshot::open_locked(&lock)?;
+    if old.manifest().grams.is_some() {
+        let what = "an n-gram index has no static scores";
+        return Err(IndexError::StaticField { what: what.into() });
+    }
+    let mut manifest = old.manifest().clone();
+    manifest.static_field = static_field_for(&old, Some(field))?;
+    if manifest != *old.manifest() {
         manifest.generation += 1;
         lock.commit(&manifest)?;
     }
@@ -330,6 +354,18 @@ fn check_norms(reader: &Reader, config: &BuildConfig) -> Result<()> {
     Ok(())
 }
 
+/// Refuses static scores in an index that cannot have them.
+fn check_static_field(reader: &Reader, grams: Option<GramConfig>) -> Result<()> {
+    match reader.named_static_field().filter(|_| grams.is_some()) {
+        None => Ok(()),
+        Some(field) => Err(IndexError::StaticField {
+            what: format!(
+                "an n-gram index has no static scores; leave out the static field `{field}`"
+            ),
+        }),
+    }
+}
+
 /// The schema for documents that are added with `given`: that of the index, or one that begins with it.
 fn schema_for(manifest: &Manifest, given: Option<&Arc<Schema>>) -> Result<Option<Arc<Schema>>> {
     match (&manifest.schema, given) {
@@ -361,6 +397,11 @@ fn add_segment(
     if let Some(grams) = &manifest.grams {
         check_grams(grams, &reader, config)?;
     }
+    check_static_field(&reader, manifest.grams)?;
+    manifest.static_field = static_field_for(old, reader.named_static_field())?;
+    if let Some(field) = &manifest.static_field {
+        reader = reader.with_static_field(field.clone())?;
+    }
     let config = BuildConfig {
         analyzer: manifest.analyzer,
         codec: Some(manifest.codec),
@@ -371,10 +412,16 @@ fn add_segment(
     };
     // An index without documents accepts text as well as vectors.
     let known = (!manifest.segments.is_empty()).then_some(old);
-    let built = build_segment(lock, manifest, reader, &config, known, progress)?;
+    let mut built = build_segment(lock, manifest, reader, &config, known, progress)?;
     if built.entry.is_some() {
         manifest.next_segment += 1;
         manifest.impacts = built.impacts;
+        manifest.static_field = built.static_field.take();
+        let is_new = old.manifest().static_field.is_none() && manifest.static_field.is_some();
+        if is_new && old.statistics().documents > 0 && !old.has_statics() {
+            let what = "documents that the index had before have no static scores; add them again to give them theirs";
+            built.report.notices.push(what.to_owned());
+        }
         if known.is_none() {
             manifest.content = built.content.unwrap_or(manifest.content);
         }

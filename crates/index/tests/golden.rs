@@ -19,10 +19,12 @@ use warpseek_index::{
     PositionReader, Progress, Segment, Snapshot, add, create, delete, merge, verify,
 };
 use warpseek_testkit::{
-    Doc, ExternalHit, Fixture, History, Operation, Search, build_config, external_hits, file_bytes,
-    orders, plans,
+    Doc, ExternalHit, Fixture, History, Operation, STATIC_FIELD, Search, build_config,
+    external_hits, file_bytes, orders, plans,
 };
-use warpseek_text::{Attribute, AttributeKind, GramConfig, GramScratch, Schema, TextField, Unit};
+use warpseek_text::{
+    Attribute, AttributeKind, GramConfig, GramScratch, ReaderConfig, Schema, TextField, Unit,
+};
 
 /// Two segments with lists of one, some and many postings, an update, deletions, static scores, ids outside of ASCII.
 fn text() -> History {
@@ -162,7 +164,11 @@ fn check_files(name: &str, built: &Path) -> PathBuf {
     }
     let kept = file_bytes(&dir);
     assert!(kept.keys().eq(fresh.keys()), "{:?} and {:?}", kept.keys(), fresh.keys());
-    let (kept, fresh) = (without_stores(kept), without_stores(fresh));
+    let (kept, mut fresh) = (without_stores(kept), without_stores(fresh));
+    if kept.0.static_field.is_none() {
+        // It was written before the field of static scores was recorded.
+        fresh.0.static_field = None;
+    }
     for (file, bytes) in &kept.1 {
         assert!(*bytes == fresh.1[file], "{file} is written in another way");
     }
@@ -228,6 +234,19 @@ fn text_index() {
         let norms = [old, kept, computed].map(|segment| segment.norms().unwrap().bytes().to_vec());
         assert!(norms[0] == norms[1] && norms[0] == norms[2]);
     }
+}
+
+/// An index whose manifest records the field of static scores. Those above, which have the scores and no record of the field, stand for indexes of earlier programs.
+#[test]
+fn static_field() {
+    let kept = check_files("statics", &Fixture::after(&text(), build_config()).dir());
+    check_contents(&kept, &text(), &[]);
+    let recorded = ["statics", "text"].map(|name| {
+        let snapshot = Snapshot::open(&current(name)).unwrap();
+        assert!(snapshot.has_statics());
+        snapshot.manifest().static_field.clone()
+    });
+    assert_eq!(recorded, [Some(STATIC_FIELD.to_owned()), None]);
 }
 
 /// The same with positions: every other file is as it is without.
@@ -364,7 +383,8 @@ fn n_gram_indexes() {
         ("grams", config),
         ("word-grams", GramConfig { unit: Unit::Word, n: 2, segment_words: 3, parts: false }),
     ] {
-        let build = BuildConfig { grams: Some(config), ..build_config() };
+        let reader = ReaderConfig::default();
+        let build = BuildConfig { grams: Some(config), reader, ..build_config() };
         check(name, build, &passages(), &[]);
         for version in [1, VERSION] {
             let snapshot = Snapshot::open(&golden(&format!("v{version}/{name}"))).unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator};
-use warpseek::{BuildReport, Document, Index, Phase, Progress};
+use warpseek::{BuildReport, Document, Index, Phase, Progress, STATIC_FIELD};
 
 use crate::documents::{Fields, Rows, feed};
 use crate::error::Failure;
@@ -62,7 +62,7 @@ pub(crate) fn build_documents<'py>(
     report: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let options = building.options()?;
-    let static_score = building.static_field.unwrap_or_else(|| "static_score".to_owned());
+    let static_score = building.static_field.unwrap_or_else(|| STATIC_FIELD.to_owned());
     let fields = Fields { id: id_field, static_score, vectors };
     let progress = Arc::new(Progress::default());
     let tell = |py: Python<'_>| told(py, report.as_ref(), &progress);

@@ -93,7 +93,8 @@ fn of_index(error: &IndexError) -> Description {
         | IndexError::Grams { what }
         | IndexError::Schema { what }
         | IndexError::Positions { what }
-        | IndexError::Norms { what } => ("OptionsError", fields![reason = what]),
+        | IndexError::Norms { what }
+        | IndexError::StaticField { what } => ("OptionsError", fields![reason = what]),
         IndexError::Inverter { source } => ("DeviceError", fields![reason = source]),
         _ => ("Error", vec![]),
     };
@@ -161,6 +162,9 @@ fn of_query(error: &ExecError) -> Description {
         ExecError::Content { ranking, .. } => fields![ranking = ranking],
         ExecError::Quantized { k1, b, .. } => fields![k1 = k1, b = b],
         ExecError::WordsOfFields(mode) | ExecError::ModeOfTree(mode) => fields![mode = mode],
+        ExecError::Boosts { smallest, largest } => {
+            fields![smallest = smallest, largest = largest]
+        }
         ExecError::TooManyTerms(terms) => fields![terms = terms],
         ExecError::Tree(reason)
         | ExecError::Sort(reason)

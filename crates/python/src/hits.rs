@@ -6,7 +6,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde_json::json;
 use warpseek::{
-    AttributeValue, Explanation, Facet, FacetCounts, Plan, Response, Snippet, value_as_json,
+    AttributeValue, Explanation, Facet, FacetCounts, Plan, Response, ScorePart, Snippet,
+    value_as_json,
 };
 
 use crate::error::Result;
@@ -171,6 +172,11 @@ pub(crate) fn explained<'py>(
         terms.append(entry)?;
     }
     dict.set_item("terms", terms)?;
+    let made_of = explanation.made_of.as_ref();
+    dict.set_item(
+        "made_of",
+        made_of.map(|part| made_of_parts(py, plan, explanation, part)).transpose()?,
+    )?;
     let fields = PyList::empty(py);
     for field in &explanation.fields {
         let entry = PyDict::new(py);
@@ -180,6 +186,21 @@ pub(crate) fn explained<'py>(
         fields.append(entry)?;
     }
     dict.set_item("fields", fields)?;
+    Ok(dict)
+}
+
+/// A part of a score, with the parts that it is made of.
+fn made_of_parts<'py>(
+    py: Python<'py>,
+    plan: &Plan,
+    explanation: &Explanation,
+    part: &ScorePart,
+) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("score", plan.real(part.score))?;
+    dict.set_item("description", explanation.describe(part))?;
+    let parts = part.parts.iter().map(|part| made_of_parts(py, plan, explanation, part));
+    dict.set_item("parts", parts.collect::<PyResult<Vec<_>>>()?)?;
     Ok(dict)
 }
 

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use warpseek::{
     Document, FieldNames, Index, IndexOptions, IndexWriter, MergeConfig, NgramSearcher, Progress,
-    Query, QueryInput, Searcher,
+    Query, QueryInput, STATIC_FIELD, Searcher,
 };
 
 use crate::build::{built, committed, told};
@@ -242,7 +242,8 @@ impl NativeIndex {
         id_field: String,
         vectors: bool,
     ) -> PyResult<u64> {
-        let static_score = "static_score".to_owned();
+        let static_field = self.manifest()?.static_field;
+        let static_score = static_field.unwrap_or_else(|| STATIC_FIELD.to_owned());
         let fields = Fields { id: id_field, static_score, vectors };
         // All are read before any is added, so that a bad one adds nothing.
         let mut read: Vec<Document> = Vec::new();

@@ -229,6 +229,8 @@ pub(crate) struct Asking {
     pub(crate) ranking: Option<String>,
     pub(crate) k1: Option<f64>,
     pub(crate) b: Option<f64>,
+    /// In the place of that of the index.
+    pub(crate) static_weight: Option<f64>,
     /// In seconds.
     pub(crate) deadline: Option<f64>,
     /// Threads of a batch, in the place of those of the index.
@@ -283,11 +285,13 @@ impl Asking {
             request.after = Some(searcher.sort_values(&request.sort, &values)?);
         }
         request.facets = self.facets.iter().flatten().map(FacetChoice::get).collect();
+        let static_weight = self.static_weight.unwrap_or(searcher.ranking().static_weight);
         if self.ranking.is_some() || self.k1.is_some() || self.b.is_some() {
             let (name, k1, b) = (self.ranking.clone(), self.k1, self.b);
-            let choice =
-                RankingChoice { name, k1, b, static_weight: searcher.ranking().static_weight };
+            let choice = RankingChoice { name, k1, b, static_weight };
             request.ranking = Some(choice.get(searcher.snapshot().manifest())?);
+        } else if self.static_weight.is_some() {
+            request.ranking = Some(Ranking { static_weight, ..searcher.ranking() });
         }
         request.deadline = deadline(self.deadline)?;
         Ok(request)

@@ -225,7 +225,8 @@ fn what_cannot_be_answered_in_time_is_refused_and_what_runs_out_of_time_says_so(
     );
     // A request whose time is up before it is submitted.
     let past = Instant::now().checked_sub(Duration::from_millis(20)).unwrap();
-    let limits = Limits { arrived: Some(past), deadline: Some(Duration::from_millis(10)) };
+    let deadline = Some(Duration::from_millis(10));
+    let limits = Limits { arrived: Some(past), deadline, ..Limits::default() };
     assert!(matches!(
         service.submit(Arc::new(plan.clone()), limits),
         Err(ServiceError::Refused { .. })

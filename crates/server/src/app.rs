@@ -8,6 +8,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use warpseek::{Damage, ScrubStatus, Scrubber};
 use warpseek_front::Hosts;
 
+use crate::caller::Caller;
 use crate::catalogue::Catalogue;
 use crate::config::{Config, Device};
 use crate::contexts::{Contexts, PointInTime, Scroll};
@@ -24,6 +25,9 @@ const FOR_A_GPU: usize = 256;
 
 /// Searches that take no longer may be answered by the threads that read and write requests. A busy machine lets a search of a fraction of a millisecond wait for a core for as long as this.
 const QUICK: Duration = Duration::from_millis(10);
+
+/// What a search may take at the most before it is handed to another thread after all.
+const HURRY: Duration = Duration::from_millis(20);
 
 /// Searches of a cluster under way at a time. No thread waits for them.
 const OF_A_CLUSTER: usize = 256;
@@ -241,22 +245,30 @@ impl Pace {
 }
 
 /// Does one search. As long as searches are quick, that is done right here, once it may run: to hand it to another thread and back would take as long as the search. One that may be slow, or
-/// waits for a GPU, is handed over.
+/// waits for a GPU, is handed over; one that turns out to be slow is begun again on another thread, since this one has connections to look after, that of the caller among them.
 pub(crate) async fn search_one<T: Send + 'static>(
     app: &Arc<App>,
-    work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,
+    caller: &Caller,
+    work: impl Fn(&App, &Caller) -> Result<T, Failure> + Send + Sync + 'static,
 ) -> Result<T, Failure> {
-    let shared = app.clone();
-    let work = move || {
-        let start = Instant::now();
-        let done = work(&shared);
-        shared.pace.note(start.elapsed());
-        done
+    let work = Arc::new(work);
+    let timed = |hurry: Option<Duration>| {
+        let (app, caller, work) = (app.clone(), caller.clone(), work.clone());
+        move || {
+            let start = Instant::now();
+            let caller = hurry.map_or_else(|| caller.clone(), |time| caller.hurried(time));
+            let done = work(&app, &caller);
+            app.pace.note(start.elapsed());
+            done
+        }
     };
-    match app.config.device == Device::Cpu && app.pace.is_quick() {
-        true => app.searches.run_here(work).await,
-        false => app.searches.run(work).await,
+    if app.config.device == Device::Cpu && app.pace.is_quick() {
+        match app.searches.run_here(timed(Some(HURRY))).await {
+            Err(failure) if failure.kind == Kind::HandOver => {}
+            done => return done,
+        }
     }
+    app.searches.run(timed(None)).await
 }
 
 /// Does work of a request on a blocking thread, with everything that requests share.

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arrow_array::builder::{Float64Builder, StringBuilder, UInt32Builder};
 use arrow_array::cast::AsArray;
@@ -14,9 +14,10 @@ use arrow_schema::{ArrowError, DataType, Field, Schema};
 use axum::body::Bytes;
 use axum::http::{HeaderMap, header};
 use serde_json::json;
-use warpseek::{Request, Response};
+use warpseek::{Limit, Request, Response};
 
 use crate::app::App;
+use crate::caller::{Caller, under};
 use crate::collection::{Collection, View};
 use crate::dsl;
 use crate::error::Failure;
@@ -36,7 +37,7 @@ pub(crate) fn is_arrow(headers: &HeaderMap) -> bool {
 
 /// Answers all searches of a stream: rows of `query`, a string, and if wanted `k`. For each record batch there is one of hits: `query` (the number of the row in the stream), `rank` from 0, `id`, `score` as the engine has it,
 /// and `coverage`, the part of the documents that was searched. A search that found nothing has no row, unless not all was searched: then it has one without rank, id and score.
-pub(crate) fn batch(app: &App, of: &Collection, body: &Bytes, arrived: Instant) -> Reply {
+pub(crate) fn batch(app: &App, of: &Collection, body: &Bytes, caller: &Caller) -> Reply {
     let view = of.view();
     let schema = Arc::new(Schema::new(vec![
         Field::new("query", DataType::UInt32, false),
@@ -47,12 +48,15 @@ pub(crate) fn batch(app: &App, of: &Collection, body: &Bytes, arrived: Instant) 
     ]));
     let broken = |e: ArrowError| Failure::broken(e.to_string());
     let mut writer = StreamWriter::try_new(Vec::new(), &schema).map_err(broken)?;
+    let deadline = Some(app.config.deadline_ms).filter(|ms| *ms > 0).map(Duration::from_millis);
+    let limit = caller.limit(deadline);
     let (mut first, mut wanted) = (0, 0);
     for rows in read(app, body)? {
-        let requests = requests(app, &view, &rows, first, arrived)?;
+        let requests = requests(app, &view, &rows, first, &limit)?;
         wanted += requests.iter().map(|request| request.k).sum::<usize>();
         app.config.limits.check_hits(std::iter::once(wanted))?;
         let responses = view.searcher.search_batch(&requests);
+        caller.check(&limit)?;
         let mut hits = Hits::default();
         for (i, (response, request)) in responses.into_iter().zip(&requests).enumerate() {
             let response = response.map_err(|error| named(first + i, &Failure::from(error)))?;
@@ -101,7 +105,7 @@ fn requests(
     view: &View,
     rows: &RecordBatch,
     first: usize,
-    arrived: Instant,
+    limit: &Limit,
 ) -> Result<Vec<Request>, Failure> {
     let limits = &app.config.limits;
     let schema = rows.schema();
@@ -115,7 +119,7 @@ fn requests(
         .column_by_name("query")
         .ok_or_else(|| Failure::parsing("the column [query] is missing"))?;
     let ks = rows.column_by_name("k");
-    let deadline = Duration::from_millis(app.config.deadline_ms);
+    let left = limit.left();
     let mut requests = Vec::with_capacity(rows.num_rows());
     for row in 0..rows.num_rows() {
         let wrong = |failure: Failure| named(first + row, &failure);
@@ -127,11 +131,7 @@ fn requests(
         }
         let query = json!({"multi_match": {"query": text, "type": "most_fields"}});
         let node = dsl::translate(&query, &view.mapping, limits.query_text, &mut Vec::new());
-        let mut request = Request::new(node.map_err(wrong)?).k(k);
-        if !deadline.is_zero() {
-            request = request.deadline(deadline.saturating_sub(arrived.elapsed()));
-        }
-        requests.push(request);
+        requests.push(under(Request::new(node.map_err(wrong)?).k(k), limit, left));
     }
     Ok(requests)
 }

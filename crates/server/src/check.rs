@@ -27,6 +27,9 @@ pub fn check(url: &str) -> Result<(), String> {
     stream.read_exact(&mut head).map_err(failed)?;
     match &head {
         b"HTTP/1.1 200" => Ok(()),
+        b"HTTP/1.1 403" => Err(format!(
+            "{url} does not answer to this name; ask it by an address that it listens on, or name the host in its allowed_hosts"
+        )),
         head => Err(format!("{url} is not ready: {}", String::from_utf8_lossy(head))),
     }
 }

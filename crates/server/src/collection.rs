@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use warpseek::{
-    Error, Index, IndexError, IndexOptions, LiveIndex, LiveOptions, Schema, SearcherOptions,
-    WriteTicket,
+    Error, Index, IndexError, IndexOptions, LiveIndex, LiveOptions, Notice, STATIC_FIELD, Schema,
+    SearcherOptions, WriteTicket,
 };
 
 use crate::catalogue::{Identity, identity};
@@ -25,6 +25,17 @@ pub(crate) use view::View;
 pub(crate) struct Opening {
     pub(crate) refresh: Duration,
     pub(crate) searcher: SearcherOptions,
+}
+
+impl Opening {
+    /// How the index with this name is opened: what the engine has to say is logged with the name.
+    fn of(self, name: &str) -> Self {
+        let name = name.to_owned();
+        let log = move |notice: &Notice| {
+            tracing::warn!(index = name, %notice, "notice of the engine");
+        };
+        Opening { searcher: self.searcher.on_notice(log), ..self }
+    }
 }
 
 /// An index that is open.
@@ -86,7 +97,11 @@ impl Collection {
         let mapping = Mapping::new(declared)?;
         write_whole(&declaration, &mapping.declared)?;
         let schema = Schema::new(mapping.schema(None)).map_err(Error::from)?;
-        Index::create_with(&dir, IndexOptions::new().schema(schema))?;
+        let mut options = IndexOptions::new().schema(schema);
+        if mapping.static_field.is_some() {
+            options = options.static_field(STATIC_FIELD);
+        }
+        Index::create_with(&dir, options)?;
         Self::open(name, dir, declaration, opening)
     }
 
@@ -107,6 +122,10 @@ impl Collection {
                 let declared = serde_json::from_slice(&bytes).map_err(wrong)?;
                 let mapping = Mapping::of_old(declared)?;
                 let schema = extend(&index, &mapping)?;
+                // The setting had no effect in earlier versions.
+                if mapping.static_field.is_some() && manifest.static_field.is_none() {
+                    index.set_static_field(STATIC_FIELD)?;
+                }
                 (mapping.with_schema(&schema), Some(declaration))
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -119,6 +138,7 @@ impl Collection {
         // Before it is opened: if it is replaced in between, that is noticed.
         let identity = identity(&dir);
         let live = index.live(live_options(&opening))?;
+        let opening = opening.of(name);
         let searcher = live.searcher(opening.searcher.clone())?;
         Ok(Collection {
             name: name.to_owned(),

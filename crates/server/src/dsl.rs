@@ -306,9 +306,9 @@ impl Translator<'_> {
             others.push(node);
         }
         let tie_breaker = match words.across {
-            Across::Best { tie_breaker } => tie_breaker,
+            Across::Best { tie_breaker } | Across::Cross { tie_breaker } => tie_breaker,
             // The best and all of the others are the sum.
-            Across::Most | Across::Cross => 1.0,
+            Across::Most => 1.0,
         };
         Ok(best(others, tie_breaker))
     }

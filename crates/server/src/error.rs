@@ -60,6 +60,10 @@ pub(crate) enum Kind {
     NotReady,
     /// The time was up, and a part of the answer was not wanted.
     Timeout,
+    /// Nobody waits for the answer any more.
+    Gone,
+    /// The work is begun again elsewhere, as it takes too long where it is done. Clients never see it.
+    HandOver,
     /// Something broke here.
     Broken,
 }
@@ -76,6 +80,7 @@ impl Kind {
             | Kind::IndexName
             | Kind::AliasName
             | Kind::IndexExists
+            | Kind::Gone
             | Kind::SnapshotExists => StatusCode::BAD_REQUEST,
             Kind::IndexMissing
             | Kind::DocumentMissing
@@ -93,7 +98,7 @@ impl Kind {
             Kind::Overload => StatusCode::TOO_MANY_REQUESTS,
             Kind::NotReady => StatusCode::SERVICE_UNAVAILABLE,
             Kind::Timeout => StatusCode::GATEWAY_TIMEOUT,
-            Kind::Broken | Kind::Damaged => StatusCode::INTERNAL_SERVER_ERROR,
+            Kind::Broken | Kind::Damaged | Kind::HandOver => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
@@ -122,10 +127,11 @@ impl Kind {
             Kind::Overload => "es_rejected_execution_exception",
             Kind::NotReady => "cluster_block_exception",
             Kind::Timeout | Kind::TooSlow => "timeout_exception",
+            Kind::Gone => "task_cancelled_exception",
             Kind::SnapshotExists => "invalid_snapshot_name_exception",
             Kind::SnapshotMissing => "snapshot_missing_exception",
             Kind::Damaged => "snapshot_restore_exception",
-            Kind::Broken => "internal_server_error",
+            Kind::Broken | Kind::HandOver => "internal_server_error",
         }
     }
 }
@@ -280,7 +286,7 @@ impl From<IndexError> for Failure {
         let kind = match &error {
             IndexError::Refused { .. } | IndexError::Attribute { .. } => Kind::Document,
             IndexError::Conflict { .. } => Kind::Conflict,
-            IndexError::Schema { .. } => Kind::Mapper,
+            IndexError::Schema { .. } | IndexError::StaticField { .. } => Kind::Mapper,
             IndexError::TooManyDocuments => Kind::IllegalArgument,
             // Somebody else writes to it, and will be done some time.
             IndexError::Locked { .. } => Kind::NotReady,
@@ -314,6 +320,7 @@ impl From<ExecError> for Failure {
                 Failure::broken(reason)
             }
             ExecError::Device { .. } => Failure::broken(reason),
+            ExecError::Stopped => Failure::new(Kind::Timeout, reason),
             ExecError::Syntax(_) | ExecError::Json(_) => Failure::parsing(reason),
             _ => Failure::illegal(reason),
         }

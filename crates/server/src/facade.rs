@@ -3,6 +3,7 @@
 mod admin;
 mod aliases;
 mod bulk;
+mod deleting;
 mod documents;
 mod fields;
 mod indices;
@@ -74,7 +75,7 @@ pub(crate) fn routes() -> Router<Arc<App>> {
                 .get(searching::scroll_in_path)
                 .post(searching::scroll_in_path),
         )
-        .route("/{index}/_delete_by_query", post(searching::delete_by_query))
+        .route("/{index}/_delete_by_query", post(deleting::delete_by_query))
         .route("/{index}/_explain/{id}", get(searching::explain).post(searching::explain))
         .route("/_refresh", get(admin::refresh_all).post(admin::refresh_all))
         .route("/{index}/_refresh", get(admin::refresh).post(admin::refresh))

@@ -13,9 +13,11 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::{FutureExt, StreamExt};
 use serde_json::{Value, json};
+use warpseek::Cancel;
 use warpseek_front::TOO_SLOW;
 
 use crate::app::{App, Held};
+use crate::caller::{Caller, Presence};
 use crate::error::{Failure, Kind, brief};
 use crate::gate::PANICKED;
 use crate::json::read as read_json;
@@ -31,8 +33,8 @@ const JSON: &str = "application/json";
 pub(crate) struct Call {
     pub(crate) params: Params,
     pub(crate) body: Bytes,
-    /// When it was there: limits of time count from here.
-    pub(crate) arrived: Instant,
+    /// Who waits for the answer.
+    pub(crate) caller: Caller,
     /// What the body takes of the memory for bodies, as long as this is there.
     _held: Held,
 }
@@ -41,7 +43,7 @@ impl Call {
     /// One without a request.
     pub(crate) fn of(body: Bytes) -> Self {
         let (params, _held) = (Params::default(), Held::default());
-        Call { params, body, arrived: Instant::now(), _held }
+        Call { params, body, caller: Caller::new(Cancel::new()), _held }
     }
 
     /// The body as JSON; nothing is null.
@@ -127,6 +129,7 @@ impl Call {
         }
         admit_body(app, &request)?;
         let params = params_of(&request);
+        let gone = request.extensions().get::<Cancel>().cloned().unwrap_or_default();
         let (mut held, mut body) = (Held::new(app), Bytes::new());
         // From the second part on they are put together.
         let mut whole = Vec::new();
@@ -150,7 +153,7 @@ impl Call {
         if let Some(source) = params.get("source") {
             body = body_of_source(source, &params, &body)?;
         }
-        Ok(Call { params, body, arrived: Instant::now(), _held: held })
+        Ok(Call { params, body, caller: Caller::new(gone), _held: held })
     }
 }
 
@@ -251,12 +254,16 @@ pub(crate) struct Exchange {
     params: Params,
     id: Option<HeaderValue>,
     opaque: Option<HeaderValue>,
+    /// Dropped with this if the client leaves before the answer is there.
+    presence: Presence,
 }
 
 impl Exchange {
     pub(crate) fn begin(app: &App, request: &mut Request) -> Self {
         let params = Params::parse(request.uri().query());
+        let gone = Cancel::new();
         request.extensions_mut().insert(params.clone());
+        request.extensions_mut().insert(gone.clone());
         let header = |name| request.headers().get(name).cloned();
         Exchange {
             start: Instant::now(),
@@ -265,6 +272,7 @@ impl Exchange {
             params,
             id: header(REQUEST_ID).or_else(|| HeaderValue::from_str(&app.request_id()).ok()),
             opaque: header(OPAQUE_ID),
+            presence: Presence::of(gone),
         }
     }
 
@@ -284,6 +292,7 @@ impl Exchange {
 
     /// Writes the answer, counts and logs.
     pub(crate) fn end(self, route: &str, response: Response) -> Response {
+        self.presence.answered();
         // Routes of the server's own refuse what they do not know.
         let ignored = !names::is_own(&self.path) && response.status().is_success();
         let mut response = written(response, &self.params, ignored);

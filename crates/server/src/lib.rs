@@ -8,6 +8,7 @@
 mod aliases;
 mod app;
 mod arrow;
+mod caller;
 mod catalogue;
 mod check;
 mod collection;

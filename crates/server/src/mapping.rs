@@ -10,6 +10,7 @@ mod known;
 mod line;
 mod raw;
 mod settings;
+mod statics;
 mod unused;
 
 use std::collections::{BTreeMap, HashMap};
@@ -25,6 +26,7 @@ pub(crate) use analysis::differences;
 pub(crate) use fields::merge;
 pub(crate) use known::{check_mappings, check_settings};
 pub(crate) use settings::normalize as normalize_settings;
+pub(crate) use statics::SETTING as STATIC_FIELD_SETTING;
 pub(crate) use unused::{unused_mappings, unused_settings};
 
 /// BM25 as Elasticsearch has it by default.
@@ -74,6 +76,8 @@ pub(crate) struct Mapping {
     narrow: HashMap<String, String>,
     definitions: Vec<Definition>,
     analyzers: BTreeMap<String, Chain>,
+    /// The path of static scores in the source, of an index that the server made.
+    pub(crate) static_field: Option<String>,
 }
 
 /// A field by the name that clients use.
@@ -135,7 +139,11 @@ impl Mapping {
             narrow: HashMap::new(),
             definitions: Vec::new(),
             analyzers: BTreeMap::new(),
+            static_field: None,
         };
+        if let Some(field) = &manifest.static_field {
+            mapping.declared.settings.insert(STATIC_FIELD_SETTING.into(), json!(field));
+        }
         let mut properties = Map::new();
         match &manifest.schema {
             None => {

@@ -3,7 +3,6 @@
 //! Streamable HTTP without sessions: every message is posted and answered on its own, so that there is no stream to keep (GET is 405). JSON-RPC is little enough to read and write here.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::Router;
 use axum::extract::State;
@@ -12,10 +11,11 @@ use axum::routing::post;
 use serde_json::{Value, json};
 
 use crate::app::{App, search as searching};
+use crate::caller::Caller;
 use crate::error::{Failure, Kind};
 use crate::http::{Answer, Call, Params, Reply};
 use crate::json::only;
-use crate::search::{Ask, Target, search as find};
+use crate::search::{Ask, Showing, Target, search as find};
 
 /// Versions of the protocol that are the same as far as this goes, the newest first.
 const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
@@ -68,7 +68,7 @@ async fn message(State(app): State<Arc<App>>, headers: HeaderMap, call: Call) ->
                 return Ok(error(id, INVALID_PARAMS, &format!("unknown tool: {name}")));
             }
             let arguments = params["arguments"].clone();
-            let done = searching(&app, move |app| tool(app, &name, &arguments)).await;
+            let done = searching(&app, move |app| tool(app, &name, &arguments, &call.caller)).await;
             match done {
                 Ok(found) => {
                     let text = serde_json::to_string(&found).unwrap_or_default();
@@ -136,7 +136,7 @@ fn text<'a>(arguments: &'a Value, key: &str) -> Result<&'a str, Failure> {
     arguments[key].as_str().ok_or_else(|| Failure::illegal(format!("[{key}] must be a string")))
 }
 
-fn tool(app: &App, name: &str, arguments: &Value) -> Result<Value, Failure> {
+fn tool(app: &App, name: &str, arguments: &Value, caller: &Caller) -> Result<Value, Failure> {
     let known: &[&str] = match name {
         "search" => &["index", "query", "fields", "size"],
         "get" => &["index", "id"],
@@ -144,7 +144,7 @@ fn tool(app: &App, name: &str, arguments: &Value) -> Result<Value, Failure> {
     };
     only(arguments, known)?;
     match name {
-        "search" => found(app, arguments),
+        "search" => found(app, arguments, caller),
         "get" => {
             let (index, id) = (text(arguments, "index")?, text(arguments, "id")?);
             let source = app.catalogue().get_to_read(index)?.get(id)?;
@@ -168,7 +168,44 @@ fn tool(app: &App, name: &str, arguments: &Value) -> Result<Value, Failure> {
     }
 }
 
-fn found(app: &App, arguments: &Value) -> Result<Value, Failure> {
+/// The query string that says what the tool promises: signs and quotation marks before words have a meaning, and nothing else has one, so that no text is an error.
+fn as_query_string(text: &str) -> String {
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text.trim_start());
+    while !rest.is_empty() {
+        if let Some(unsigned) = rest.strip_prefix(['+', '-'])
+            && unsigned.starts_with(|c: char| !c.is_whitespace())
+        {
+            out.push_str(&rest[..1]);
+            rest = unsigned;
+        }
+        let phrase = rest.strip_prefix('"').and_then(|rest| rest.split_once('"'));
+        rest = match phrase {
+            Some((words, after)) => {
+                out.push('"');
+                out.extend(words.chars().flat_map(|c| escaped(c, c == '\\')));
+                out.push('"');
+                after
+            }
+            None => {
+                let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+                let (word, after) = rest.split_at(end);
+                out.push_str(if matches!(word, "AND" | "OR" | "NOT") { "\\" } else { "" });
+                out.extend(word.chars().flat_map(|c| escaped(c, !c.is_alphanumeric())));
+                after
+            }
+        };
+        out.push(' ');
+        rest = rest.trim_start();
+    }
+    out
+}
+
+/// A character, which has no meaning after a backslash.
+fn escaped(c: char, escapes: bool) -> impl Iterator<Item = char> {
+    escapes.then_some('\\').into_iter().chain([c])
+}
+
+fn found(app: &App, arguments: &Value, caller: &Caller) -> Result<Value, Failure> {
     let (index, query) = (text(arguments, "index")?, text(arguments, "query")?);
     let size = match &arguments["size"] {
         Value::Null => SIZE,
@@ -176,16 +213,16 @@ fn found(app: &App, arguments: &Value) -> Result<Value, Failure> {
             Failure::illegal(format!("[size] must be a number from 1 to {MAX_SIZE}"))
         })?,
     };
-    let mut words = json!({"query": query});
+    let mut words = json!({"query": as_query_string(query), "type": "most_fields"});
     if !arguments["fields"].is_null() {
         words["fields"] = arguments["fields"].clone();
     }
-    let body =
-        json!({"query": {"simple_query_string": words}, "size": size, "track_total_hits": true});
+    let body = json!({"query": {"query_string": words}, "size": size, "track_total_hits": true});
     let ask = Ask::parse(body, &Params::default(), &app.config.limits)?;
     let targets = app.catalogue().select(index, false)?.into_iter().map(Target::from).collect();
-    let found = find(app, targets, ask, false, Instant::now())?;
-    let body: Value = serde_json::from_slice(&found.body(0, found.ask.size)?)
+    let found = find(app, targets, ask, false, caller)?;
+    let mut showing = Showing::new(app, caller, &found.ask);
+    let body: Value = serde_json::from_slice(&found.body(0, found.ask.size, &mut showing)?)
         .map_err(|e| Failure::broken(e.to_string()))?;
     let hit = |hit: &Value| json!({"index": hit["_index"], "id": hit["_id"], "score": hit["_score"], "document": hit["_source"]});
     let hits = body["hits"]["hits"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -193,4 +230,28 @@ fn found(app: &App, arguments: &Value) -> Result<Value, Failure> {
     Ok(
         json!({"total": body["hits"]["total"]["value"], "complete": found.is_complete(), "hits": hits}),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::as_query_string;
+
+    #[test]
+    fn signs_and_quotation_marks_alone_have_a_meaning() {
+        for (text, want) in [
+            ("ab", "ab "),
+            ("+a -b", "+a -b "),
+            ("a OR b", r"a \OR b "),
+            (r#"-"a (b" c"#, r#"-"a (b" c "#),
+            (r#""a\" b"#, r#""a\\" b "#),
+            (r#"5" a"#, r#"5\" a "#),
+            (r#"a "b"#, r#"a \"b "#),
+            ("a - b*", r"a \- b\* "),
+            ("--a", r"-\-a "),
+            ("a:b~1^2", r"a\:b\~1\^2 "),
+            ("  ", ""),
+        ] {
+            assert_eq!(as_query_string(text), want, "{text}");
+        }
+    }
 }

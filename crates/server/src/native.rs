@@ -5,8 +5,10 @@ mod ask;
 mod bulk;
 mod documents;
 mod ngram;
+mod order;
 mod search;
 mod status;
+mod syntax;
 
 pub(crate) use search::search_one as search_index;
 

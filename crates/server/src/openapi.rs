@@ -377,20 +377,24 @@ fn schemas(limits: &Limits) -> Value {
     let hits = json!({"type": "integer", "minimum": 0, "maximum": limits.window});
     let number = json!({"type": "integer", "minimum": 0});
     let many = json!({"type": "array", "maxItems": limits.batch, "items": text});
+    let static_weight = json!({"type": "number", "minimum": 0, "description": "What the static score of a document counts for in its score."});
     let search = json!({
         "type": "object",
         "additionalProperties": false,
         "properties": {
             "query": query,
+            "syntax": {"type": "boolean", "description": "Whether the text has signs, fields, phrases and conditions."},
             "filter": {"type": "object", "description": "A query that hits must match too; it has no part in scores."},
             "k": hits,
             "from": hits,
             "count": {"type": "boolean", "description": "Whether all matches are counted."},
             "documents": {"type": "boolean", "description": "Whether hits have their documents."},
             "deadline_ms": number,
+            "sort": {"type": "array", "items": {"$ref": "#/components/schemas/Sort"}},
             "facets": {"type": "array", "items": {"$ref": "#/components/schemas/Facet"}},
             "highlight": {"$ref": "#/components/schemas/Highlight"},
             "explain": {"type": "boolean", "description": "Whether hits say how their scores came about."},
+            "static_weight": static_weight,
         },
     });
     let hit = json!({
@@ -399,6 +403,7 @@ fn schemas(limits: &Limits) -> Value {
         "properties": {
             "id": {"type": "string"},
             "score": {"type": "number"},
+            "sort": {"type": "array", "description": "The values that the hit was sorted by, if that was asked for."},
             "document": {},
             "highlights": {},
             "explanation": {"type": "object"},
@@ -428,6 +433,7 @@ fn schemas(limits: &Limits) -> Value {
             "deadline_ms": number,
             "allow_partial": {"type": "boolean", "description": "Whether an answer without some shards is an answer, and not an error."},
             "syntax": {"type": "boolean", "description": "Whether the query has signs, fields and parentheses."},
+            "static_weight": static_weight,
         },
     });
     let cluster_found = json!({
@@ -491,6 +497,16 @@ fn schemas(limits: &Limits) -> Value {
                 "ranges": {"type": "array", "items": {"type": "object", "additionalProperties": false, "properties": {"from": {}, "to": {}}}},
             },
         },
+        "Sort": {
+            "type": "object",
+            "additionalProperties": false,
+            "required": ["field"],
+            "properties": {
+                "field": {"type": "string", "description": "A field with values, _score or _doc."},
+                "order": {"enum": ["asc", "desc"]},
+                "missing": {"enum": ["first", "last"]},
+            },
+        },
         "Highlight": {
             "type": "object",
             "additionalProperties": false,
@@ -505,6 +521,7 @@ fn schemas(limits: &Limits) -> Value {
                 "took_us": number,
                 "hits": {"type": "array", "items": {"$ref": "#/components/schemas/Hit"}},
                 "matches": {"type": ["integer", "null"]},
+                "missing": {"type": "array", "items": {"type": "string"}, "description": "Words of the query that are in no document."},
                 "generation": number,
                 "coverage": {"$ref": "#/components/schemas/Coverage"},
                 "facets": {"type": "array", "items": {"type": "object"}},

@@ -37,12 +37,14 @@ macro_rules! part {
 }
 
 /// All of them.
-const PARTS: [Part; 20] = [
+const PARTS: [Part; 24] = [
     Part { path: "/ui/", kind: HTML, text: include_str!("page/index.html") },
     part!("icon.svg", SVG),
     part!("style.css", CSS),
     part!("api.js", SCRIPT),
+    part!("ask.js", SCRIPT),
     part!("chart.js", SCRIPT),
+    part!("curl.js", SCRIPT),
     part!("dom.js", SCRIPT),
     part!("explain.js", SCRIPT),
     part!("facets.js", SCRIPT),
@@ -53,11 +55,13 @@ const PARTS: [Part; 20] = [
     part!("key.js", SCRIPT),
     part!("load.js", SCRIPT),
     part!("main.js", SCRIPT),
+    part!("options.js", SCRIPT),
     part!("problem.js", SCRIPT),
     part!("ranges.js", SCRIPT),
     part!("search.js", SCRIPT),
     part!("theme.js", SCRIPT),
     part!("trace.js", SCRIPT),
+    part!("why.js", SCRIPT),
 ];
 
 /// What the page's address is without the slash that its links need.

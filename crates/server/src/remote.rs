@@ -134,7 +134,7 @@ async fn answer(
         hits: limits.hits,
         query_bytes: limits.query_text,
         deadline,
-        waited: start.saturating_duration_since(call.arrived),
+        waited: start.saturating_duration_since(call.caller.arrived),
     };
     let answered = ask(&**remote, call.body.to_vec(), limits).await?;
     for search in &answered.searches {

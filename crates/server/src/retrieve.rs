@@ -9,6 +9,7 @@ use warpseek::Request;
 use warpseek::query::{Node, Words};
 
 use crate::app::{App, search};
+use crate::caller::under;
 use crate::collection::Collection;
 use crate::error::{Failure, Kind};
 use crate::http::{Answer, Call, Reply};
@@ -78,14 +79,10 @@ fn run(app: &App, call: &Call) -> Reply {
     app.config.limits.check_hits(queries.iter().map(|_| k))?;
     let of = index(app, &body)?;
     let view = of.view();
-    let deadline = Duration::from_millis(app.config.deadline_ms);
-    let request = |text: &String| {
-        let request = Request::new(node(&view.mapping, text)).k(k);
-        match deadline.is_zero() {
-            true => request,
-            false => request.deadline(deadline.saturating_sub(call.arrived.elapsed())),
-        }
-    };
+    let deadline = Some(app.config.deadline_ms).filter(|ms| *ms > 0).map(Duration::from_millis);
+    let limit = call.caller.limit(deadline);
+    let left = limit.left();
+    let request = |text: &String| under(Request::new(node(&view.mapping, text)).k(k), &limit, left);
     let requests: Vec<Request> = queries.iter().map(request).collect();
     let mut result = Vec::with_capacity(queries.len());
     for (response, request) in view.searcher.search_batch(&requests).into_iter().zip(&requests) {
@@ -98,6 +95,7 @@ fn run(app: &App, call: &Call) -> Reply {
         }
         let mut hits = Vec::with_capacity(response.hits().len());
         for rank in 0..response.hits().len() {
+            call.caller.check(&limit)?;
             let id = response.id(rank)?;
             let source = response
                 .document(rank)?

@@ -12,15 +12,16 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use warpseek::query::{Bool, Node};
-use warpseek::{Request, Response, SortKey};
+use warpseek::{Limit, Request, Response, SortKey};
 
 pub(crate) use ask::{Ask, Total, duration};
 pub(crate) use highlight::snippets;
-pub(crate) use show::{add, explained};
+pub(crate) use show::{Showing, add, explained};
 pub(crate) use sort::Order;
 pub(crate) use source::SourceFilter;
 
 use crate::app::App;
+use crate::caller::{Caller, under};
 use crate::collection::{Collection, View};
 use crate::error::{Failure, Kind};
 use crate::{dsl, telemetry};
@@ -57,6 +58,8 @@ pub(crate) struct Planned {
     pub(crate) collection: Arc<Collection>,
     pub(crate) view: Arc<View>,
     pub(crate) request: Request,
+    /// When its work has to stop.
+    pub(crate) limit: Limit,
 }
 
 /// What a search found, in all of its indexes.
@@ -76,11 +79,13 @@ pub(crate) struct Part {
     pub(crate) response: Response,
     /// The smallest and largest values that aggregations ask for.
     extremes: Vec<aggregate::Extremes>,
+    /// Whether there was time to find these.
+    is_whole: bool,
 }
 
 impl Found {
     pub(crate) fn is_complete(&self) -> bool {
-        self.parts.iter().all(|part| part.response.coverage().is_complete())
+        self.parts.iter().all(|part| part.is_whole && part.response.coverage().is_complete())
     }
 
     /// How many documents match, or at the least do, where it is more than was asked for.
@@ -109,13 +114,19 @@ fn finds_place(ask: &Ask, targets: &[Target]) -> bool {
     }
 }
 
+/// How long a search may take from when its request came, if not as long as it needs.
+pub(crate) fn time_of(app: &App, ask: &Ask) -> Option<Duration> {
+    let default = Duration::from_millis(app.config.deadline_ms);
+    ask.timeout.or((!default.is_zero()).then_some(default))
+}
+
 /// Plans a search over an index. All hits are asked for if `all`.
 pub(crate) fn plan(
     app: &App,
     target: Target,
     ask: &Ask,
     all: bool,
-    arrived: Instant,
+    caller: &Caller,
     warnings: &mut Vec<String>,
 ) -> Result<Planned, Failure> {
     let Target { collection, view } = target;
@@ -152,11 +163,9 @@ pub(crate) fn plan(
         Order::Document | Order::Score => request,
     };
     request = request.facets(aggregate::facets(&ask.aggregations, &view)?);
-    let default = Duration::from_millis(app.config.deadline_ms);
-    if let Some(deadline) = ask.timeout.or((!default.is_zero()).then_some(default)) {
-        request = request.deadline(deadline.saturating_sub(arrived.elapsed()));
-    }
-    Ok(Planned { collection, view, request })
+    let limit = caller.limit(time_of(app, ask));
+    let request = under(request, &limit, limit.left());
+    Ok(Planned { collection, view, request, limit })
 }
 
 /// Searches indexes and puts their hits together: score down or by the keys of the order, then index by index, then document id up.
@@ -165,7 +174,7 @@ pub(crate) fn search(
     targets: Vec<Target>,
     ask: Ask,
     all: bool,
-    arrived: Instant,
+    caller: &Caller,
 ) -> Result<Found, Failure> {
     let (start, mut warnings) = (Instant::now(), ask.warnings.clone());
     let mut ask = ask;
@@ -176,19 +185,22 @@ pub(crate) fn search(
     let mut parts = Vec::with_capacity(targets.len());
     for target in targets {
         let target = if once { target } else { target.freeze() };
-        let planned = plan(app, target, &ask, all, arrived, &mut warnings)?;
-        let response = planned.view.search(&planned.request)?;
-        let extremes = aggregate::extremes(&ask.aggregations, &planned)?;
-        parts.push(Part { extremes, ..finish(app, planned, response) });
+        let planned = plan(app, target, &ask, all, caller, &mut warnings)?;
+        let response = planned.view.search(&planned.request);
+        caller.check(&planned.limit)?;
+        let response = response?;
+        let (extremes, is_whole) = aggregate::extremes(&ask.aggregations, &planned)?;
+        caller.check(&planned.limit)?;
+        parts.push(Part { extremes, is_whole, ..finish(app, planned, response) });
     }
     put_together(parts, ask, after.as_deref(), warnings, start.elapsed())
 }
 
 /// Counts an answer.
 pub(crate) fn finish(app: &App, planned: Planned, response: Response) -> Part {
-    let Planned { collection, view, request } = planned;
+    let Planned { collection, view, request, .. } = planned;
     telemetry::count_search(app, &collection.name, &view, &request, &response);
-    Part { collection, view, response, extremes: Vec::new() }
+    Part { collection, view, response, extremes: Vec::new(), is_whole: true }
 }
 
 /// Puts hits of indexes into one order, without those up to `after`, the place to continue after if no engine has found it.

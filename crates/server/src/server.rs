@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use tower_http::compression::CompressionLayer;
 use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, CorsLayer};
 use tower_http::decompression::RequestDecompressionLayer;
-use warpseek::devices::list_devices;
+use warpseek::devices::Device as Gpu;
 use warpseek::{DeviceChoice, SearcherOptions};
 use warpseek_front::{Tls, TlsOptions};
 
@@ -86,16 +86,19 @@ impl Server {
         let device = match config.device {
             Device::Cpu => DeviceChoice::Cpu,
             Device::Cuda => {
-                // A folder without indexes would show only with the first document that there is none.
-                list_devices()
+                // Whether there is one that can be used at all is better known now than with the first search.
+                Gpu::open(0, None)
+                    .and_then(|gpu| gpu.compiler_version())
                     .map_err(|error| ServeError::Setup(format!("device cuda: {error}")))?;
-                DeviceChoice::Cuda
+                DeviceChoice::Auto
             }
             Device::Auto => DeviceChoice::Auto,
         };
-        let searcher = SearcherOptions::new()
-            .device(device)
-            .on_notice(|notice| tracing::warn!(%notice, "notice of the engine"));
+        let mut searcher = SearcherOptions::new().device(device);
+        if config.device == Device::Cuda {
+            // The GPU answers whatever it can. What it cannot, such as an index that has no room there, must not keep others from being served.
+            searcher = searcher.gpu_from(0);
+        }
         let opening =
             Opening { refresh: Duration::from_millis(config.refresh_ms.max(1)), searcher };
         let io = |what: String| move |source| ServeError::Io { what, source };

@@ -136,15 +136,21 @@ fn count(app: &App, index: &str, took: Duration, is_complete: bool) -> bool {
 pub(crate) fn render(app: &App) -> String {
     gauge!("warpseek_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
     gauge!("warpseek_search_queue_depth").set(app.searches.waiting() as f64);
+    counter!("warpseek_abandoned_requests_total").increment(0);
     let mut gpu = 0;
     let (mut documents, mut bytes, mut damaged) = (Vec::new(), Vec::new(), Vec::new());
+    let mut on_gpu = Vec::new();
     for of in app.catalogue_if_open().into_iter().flat_map(Catalogue::all) {
         // So that there is a number to compare with before the first one.
         degraded(&of.name).increment(0);
         documents.push((of.name.clone(), of.documents()));
         bytes.push((of.name.clone(), of.bytes()));
         damaged.push((of.name.clone(), u64::from(of.is_damaged())));
-        gpu += of.view().searcher.gpu_status().residency.iter().map(|r| r.used).sum::<u64>();
+        let status = of.view().searcher.gpu_status();
+        gpu += status.residency.iter().map(|r| r.used).sum::<u64>();
+        if app.config.device != Device::Cpu {
+            on_gpu.push((of.name.clone(), u64::from(status.why_not.is_none())));
+        }
     }
     for of in app.catalogue_if_open().into_iter().flat_map(Catalogue::all_ngrams) {
         let snapshot = of.searcher.snapshot();
@@ -159,9 +165,14 @@ pub(crate) fn render(app: &App) -> String {
     gauge!("warpseek_gpu_memory_bytes").set(gpu as f64);
     app.metrics.run_upkeep();
     let mut out = app.metrics.render();
+    // Not of the recorder, which servers of one process share.
+    let running = app.searches.running();
+    out.push_str("# TYPE warpseek_searches_running gauge\n");
+    out.push_str(&format!("warpseek_searches_running {running}\n\n"));
     put_gauges(&mut out, "warpseek_index_documents", &documents);
     put_gauges(&mut out, "warpseek_index_size_bytes", &bytes);
     put_gauges(&mut out, "warpseek_index_damaged", &damaged);
+    put_gauges(&mut out, "warpseek_index_on_gpu", &on_gpu);
     if let Some(remote) = app.remote.get() {
         out.push_str(&remote.metrics());
     }

@@ -5,6 +5,7 @@ mod common;
 
 use common::{Answer, Running, start};
 use serde_json::{Value, json};
+use warpseek::{Document, Index, IndexOptions};
 
 const KEY: &str = "an-admin-key-of-some-length";
 
@@ -134,6 +135,166 @@ fn facets_are_exact() {
     assert_eq!(many["results"][0]["facets"], want);
     assert_eq!(many["results"][1]["facets"], found["facets"]);
     assert!(many["results"][0].get("steps").is_none());
+}
+
+/// The ids of the hits of a search, in their order.
+fn found(server: &Running, index: &str, body: &Value) -> Vec<String> {
+    let found = server.ok("POST", &format!("/v1/indexes/{index}/search"), body);
+    let hits = found["hits"].as_array().unwrap();
+    hits.iter().map(|hit| hit["id"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn texts_are_read_by_the_syntax_if_that_is_asked_for() {
+    let (_data, server) = shop();
+    let read = |text: &str| {
+        let mut ids = found(&server, "shop", &json!({"query": text, "syntax": true}));
+        ids.sort_unstable();
+        ids
+    };
+    for (text, want) in [
+        ("title:kettle", vec!["a", "b"]),
+        ("title:kettle -blue", vec!["a"]),
+        ("+kettle +pot", vec!["b"]),
+        ("\"kettle for\"", vec!["a"]),
+        ("\"for kettle\"", vec![]),
+        ("year:>=2005", vec!["b", "c"]),
+        ("kettle year:[1999 TO 2005}", vec!["a"]),
+        ("colour:red", vec!["a", "c"]),
+        ("_id:(c d)", vec!["c", "d"]),
+        ("-kettle", vec!["c", "d"]),
+    ] {
+        assert_eq!(read(text), want, "{text}");
+    }
+    // Without it they are words.
+    assert_eq!(found(&server, "shop", &json!({"query": "lamp -kettle"})).len(), 3);
+    // A query of words alone has the same hits with the same scores either way.
+    let hits = |syntax: bool| {
+        search(&server, &json!({"query": "a kettle for tea", "syntax": syntax}))["hits"].clone()
+    };
+    assert_eq!(hits(true), hits(false));
+    let counted = json!({"query": "title:kettle", "syntax": true});
+    assert_eq!(server.ok("POST", "/v1/indexes/shop/count", &counted)["count"], 2);
+    let searches = json!({"searches": [counted, {"query": "title:kettle"}]});
+    let many = server.ok("POST", "/v1/indexes/shop/batch", &searches);
+    assert_eq!(many["results"][0]["hits"].as_array().unwrap().len(), 2);
+    // What cannot be read is said with its place.
+    for (query, want) in [
+        (json!("title:\"kettle"), "`\"` is not closed (character 7 of the query)"),
+        (json!("yaer:2005"), "did you mean `year`?"),
+        (json!("title:>3"), "text field"),
+        (json!({"match_all": {}}), "[syntax]"),
+        (json!("a".repeat(70_000)), "limits.query_text"),
+    ] {
+        let body = json!({"query": query, "syntax": true});
+        let refused = server.ask("POST", "/v1/indexes/shop/search", &body);
+        assert_eq!(refused.status, 400, "{}", refused.text);
+        let reason = refused.json()["error"]["reason"].as_str().unwrap().to_owned();
+        assert!(reason.contains(want), "{reason}");
+    }
+}
+
+#[test]
+fn an_index_says_whether_its_queries_have_a_syntax() {
+    let data = tempfile::tempdir().unwrap();
+    for (name, options) in
+        [("words", IndexOptions::new()), ("positions", IndexOptions::new().positions(true))]
+    {
+        let index = Index::create_with(data.path().join(name), options).unwrap();
+        let mut writer = index.writer().unwrap();
+        writer.add(Document::new("1", "Red kettle", "for tea")).unwrap();
+        writer.add(Document::new("2", "Tea pot", "no kettle")).unwrap();
+        writer.commit().unwrap();
+    }
+    let server = start(data.path(), &[]);
+    server.ok("PUT", "/v1/indexes/made", &Value::Null);
+    let status = server.ok("GET", "/v1/status", &Value::Null);
+    let all = status["indexes"].as_array().unwrap();
+    let said: Vec<(&str, bool)> = all
+        .iter()
+        .map(|of| (of["name"].as_str().unwrap(), of["syntax"].as_bool().unwrap()))
+        .collect();
+    assert_eq!(said, [("made", true), ("positions", true), ("words", false)]);
+    for index in ["words", "positions"] {
+        let ids = found(&server, index, &json!({"query": "tea -pot", "syntax": true}));
+        assert_eq!(ids, ["1"], "{index}");
+        let hits = |syntax: bool| {
+            let body = json!({"query": "kettle tea", "syntax": syntax});
+            server.ok("POST", &format!("/v1/indexes/{index}/search"), &body)["hits"].clone()
+        };
+        assert_eq!(hits(true), hits(false), "{index}");
+    }
+    let phrase = json!({"query": "\"red kettle\"", "syntax": true});
+    assert_eq!(found(&server, "positions", &phrase), ["1"]);
+}
+
+#[test]
+fn hits_are_sorted_by_fields() {
+    let (_data, server) = shop();
+    let sorted = |sort: Value| {
+        let body = json!({"query": {"match_all": {}}, "sort": sort});
+        let found = search(&server, &body)["hits"].as_array().unwrap().clone();
+        let of = |hit: &Value| (hit["id"].as_str().unwrap().to_owned(), hit["sort"].clone());
+        let (ids, values): (Vec<String>, Vec<Value>) = found.iter().map(of).unzip();
+        (ids.concat(), json!(values))
+    };
+    let years = json!([[2012], [2005], [1999], [null]]);
+    assert_eq!(sorted(json!([{"field": "year", "order": "desc"}])), ("cbad".to_owned(), years));
+    assert_eq!(sorted(json!([{"field": "year", "missing": "first"}])).0, "dabc");
+    let two = json!([{"field": "colour", "order": "desc"}, {"field": "_doc", "order": "desc"}]);
+    let values = json!([["red", 2], ["red", 0], ["blue", 1], [null, 3]]);
+    assert_eq!(sorted(two), ("cabd".to_owned(), values));
+    let made = json!([["2005-03-01T00:00:00.000Z"], [null], [null], [null]]);
+    assert_eq!(sorted(json!([{"field": "made"}])).1, made);
+    // By scores, the lowest first; hits say theirs, whatever the order.
+    let body = json!({"query": "kettle tea", "sort": [{"field": "_score", "order": "asc"}]});
+    let hits = search(&server, &body)["hits"].as_array().unwrap().clone();
+    let scores: Vec<f64> = hits.iter().map(|hit| hit["score"].as_f64().unwrap()).collect();
+    assert!(scores.len() == 3 && scores.is_sorted(), "{scores:?}");
+    let usual = search(&server, &json!({"query": "kettle tea"}))["hits"].clone();
+    assert!(usual[0].get("sort").is_none() && usual[0]["score"] == scores[2], "{usual}");
+    // Pages of an order follow each other.
+    let page = |from: usize| {
+        let body =
+            json!({"query": {"match_all": {}}, "sort": [{"field": "year"}], "k": 2, "from": from});
+        found(&server, "shop", &body).concat()
+    };
+    assert_eq!((page(0).as_str(), page(2).as_str()), ("ab", "cd"));
+    for (sort, want) in [
+        (json!([{"field": "none"}]), "no such field"),
+        (json!([{"field": "title"}]), "text field"),
+        (json!([{"field": "vector"}]), "dense_vector"),
+        (json!([{"field": "year", "order": "up"}]), "`asc` or `desc`"),
+        (json!([{"field": "year", "mode": "max"}]), "unknown field `mode`"),
+        (json!(["year"]), "an object with [field]"),
+        (json!("year"), "[sort]"),
+        (json!(vec![json!({"field": "year"}); 9]), "8"),
+    ] {
+        let body = json!({"query": "tea", "sort": sort});
+        let refused = server.ask("POST", "/v1/indexes/shop/search", &body);
+        assert_eq!(refused.status, 400, "{body}");
+        let reason = refused.json()["error"]["reason"].as_str().unwrap().to_owned();
+        assert!(reason.contains(want), "{body}: {reason}");
+    }
+}
+
+#[test]
+fn words_in_no_document_are_named() {
+    let (_data, server) = shop();
+    let missing = |body: Value| search(&server, &body)["missing"].clone();
+    assert_eq!(missing(json!({"query": "kettle"})), json!([]));
+    assert_eq!(missing(json!({"query": "Zebras kettle Okapi zebras"})), json!(["Zebras", "Okapi"]));
+    assert_eq!(missing(json!({"query": "+title:Zebra kettle", "syntax": true})), json!(["Zebra"]));
+    // A word of another field is not missing there, but in this one.
+    assert_eq!(missing(json!({"query": "title:coffee", "syntax": true})), json!(["coffee"]));
+    assert_eq!(missing(json!({"query": {"match": {"text": "zebra tea"}}})), json!(["zebra"]));
+    let many = json!({"searches": [{"query": "zebra"}, {"query": "tea"}]});
+    let many = server.ok("POST", "/v1/indexes/shop/batch", &many);
+    let missing = |of: &Value| of["missing"].clone();
+    assert_eq!(
+        (missing(&many["results"][0]), missing(&many["results"][1])),
+        (json!(["zebra"]), json!([]))
+    );
 }
 
 #[test]

@@ -66,17 +66,16 @@ impl Names {
                 Node::Best { of, tie_breaker: *random.pick(&[0.0, 0.3, 1.0]) }
             }
             1 => {
-                let score = *random.pick(&[0.0, 1.0, 0.7, 250.0]);
+                let score = *random.pick(&[0.0, 1.0, 0.7, 25.0]);
                 Node::Constant { filter: Box::new(self.node(random, depth)), score }
             }
             2 | 3 => {
                 let weight = *random.pick(&[0.25, 2.0, 3.7]);
                 Node::Boost(Box::new(self.node(random, depth)), weight)
             }
-            4 if random.one_in(2) => Node::IfEmpty {
-                of: Box::new(self.leaf(random)),
-                then: Box::new(self.leaf(random)),
-            },
+            4 if random.one_in(2) => {
+                Node::IfEmpty { of: Box::new(self.leaf(random)), then: Box::new(self.leaf(random)) }
+            }
             4 => self.leaf(random),
             _ => {
                 let least = ["0", "1", "2", "-1", "60%", "3<70%", "9"];
@@ -158,7 +157,9 @@ impl Names {
                 Across::Most,
                 Across::Best { tie_breaker: 0.0 },
                 Across::Best { tie_breaker: 0.4 },
-                Across::Cross,
+                Across::Cross { tie_breaker: 0.0 },
+                Across::Cross { tie_breaker: 0.3 },
+                Across::Cross { tie_breaker: 1.0 },
             ]),
         })
     }

@@ -37,8 +37,13 @@ impl OwnedDocument {
 
     /// Its line of JSON, without newline, as [`STATIC_FIELD`] and the other fields are stored. A document that cannot be expressed as such a line is refused.
     pub fn to_json(&self) -> Result<String, RecordErrorKind> {
+        self.to_json_with(STATIC_FIELD)
+    }
+
+    /// The same with the static score in another field.
+    pub fn to_json_with(&self, static_field: &str) -> Result<String, RecordErrorKind> {
         let mut out = Vec::new();
-        self.write_json(STATIC_FIELD, &mut out)?;
+        self.write_json(static_field, &mut out)?;
         // Everything in it was UTF-8 before.
         Ok(String::from_utf8_lossy(&out).into_owned())
     }

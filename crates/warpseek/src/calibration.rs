@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
-use warpseek_exec::Plan;
+use warpseek_exec::{Limit, Plan};
 use warpseek_sched::calibrate::Calibration;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -59,7 +59,7 @@ impl Searcher {
     pub fn calibrate(&self, time: Duration, log: &[Request]) -> Result<CalibrationReport> {
         let opened = self.opened();
         let stations = Stations::of(&opened, self.threads(), None)?;
-        let plan = |request: &Request| Ok(opened.plan(request)?);
+        let plan = |request: &Request| Ok(opened.plan(request, &Limit::none())?);
         let log: Vec<Plan> = log.iter().map(plan).collect::<Result<_>>()?;
         let log = Some(&log[..]).filter(|log| !log.is_empty());
         let found = stations.calibrate(&opened, log, time)?;

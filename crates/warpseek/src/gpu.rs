@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use warpseek_cuda::{Device, DeviceError};
-use warpseek_exec::{Engine, ExecError};
+use warpseek_exec::{Engine, ExecError, Formulas};
 use warpseek_exec_gpu::Residence;
 
 use crate::engines::GpuEngines;
@@ -35,6 +35,14 @@ pub(crate) fn open(
         }
         Err(error) => Err(error),
     }
+}
+
+/// Why no GPU can answer for an index, if that is so whatever is asked.
+pub(crate) fn unfit(formulas: &Formulas) -> Option<String> {
+    let fields = formulas.fields();
+    (fields > 1).then(|| {
+        format!("the index has {fields} text fields, and a GPU searches indexes with one alone")
+    })
 }
 
 /// All GPUs that the options name.
@@ -93,6 +101,14 @@ impl Gpu {
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why it cannot be used, if it was found that it cannot. Later snapshots need not try again.
+    pub(crate) fn why_unusable(&self) -> Option<String> {
+        match &*self.state() {
+            State::Unusable(why) => Some(why.clone()),
+            _ => None,
+        }
     }
 
     /// What answers on the GPU now.

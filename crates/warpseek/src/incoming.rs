@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use warpseek_core::limits::MAX_DOCS;
-use warpseek_index::{Content, IndexError, Manifest, OnError, Progress};
+use warpseek_index::{Content, IndexError, Manifest, OnError, Progress, static_field_for};
 use warpseek_text::{RawBatch, Reader, Selection};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -143,6 +143,10 @@ impl Index {
         let reader = Reader::open(inputs, config.reader.clone()).map_err(IndexError::from)?;
         let mut reader =
             reader.with_vector_scale(manifest.vector_scale).map_err(IndexError::from)?;
+        let static_field = static_field_for(&*self.snapshot()?, reader.named_static_field())?;
+        if let Some(field) = static_field {
+            reader = reader.with_static_field(field).map_err(IndexError::from)?;
+        }
         if let Some(schema) = &manifest.schema {
             reader = reader.with_schema(schema.clone());
         }

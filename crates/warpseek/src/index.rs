@@ -282,6 +282,26 @@ impl Index {
         Ok(warpseek_index::extend_schema(&self.dir, &schema.into())?)
     }
 
+    /// Lets documents that are added from now on have their static scores in a field, if the index was made without one. Documents that are in the index keep the scores that they have, which is none
+    /// unless it was made by a version that did not record the field. An index has one field of static scores, so another one is an error. The index must not be open for single writes.
+    ///
+    /// ```
+    /// use warpseek::{Document, Index, LiveOptions};
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let index = Index::create(folder.path().join("index"))?;
+    /// index.set_static_field("rank")?;
+    /// let live = index.live(LiveOptions::new())?;
+    /// live.put(&Document { static_score: Some(2.5), ..Document::new("1", "", "an apple") })?;
+    /// assert_eq!(live.get("1")?.unwrap()["rank"], 2.5);
+    /// live.close()?;
+    /// assert!(index.set_static_field("price").is_err());
+    /// # Ok::<(), warpseek::Error>(())
+    /// ```
+    pub fn set_static_field(&self, field: &str) -> Result<u64> {
+        Ok(warpseek_index::set_static_field(&self.dir, field)?)
+    }
+
     /// Deletes the documents with these ids.
     pub fn delete(&self, ids: &[String], progress: &Progress) -> Result<DeleteReport> {
         Ok(warpseek_index::delete(&self.dir, ids, self.options.config().threads, progress)?)

@@ -133,8 +133,9 @@ pub use warpseek_exec::gather::{
 pub use warpseek_exec::query;
 pub use warpseek_exec::{
     Answer, Answers, Cancel, Choice, CollectionStatistics, Context, Coverage, Estimate, ExecError,
-    Explanation, Fault, FieldExplanation, Mode, Offer, Plan, PlanTerm, Pool, Query, QueryTerm,
-    Ranking, RankingFunction, ShapeClass, TermExplanation, Work, frequencies,
+    Explanation, Fault, FieldExplanation, Limit, Mode, Offer, Plan, PlanTerm, Pool, Query,
+    QueryTerm, Ranking, RankingFunction, Rule, ScorePart, ShapeClass, TermExplanation, Work,
+    frequencies,
 };
 pub use warpseek_exec_cpu::Algorithm as CpuAlgorithm;
 pub use warpseek_exec_gpu::{CacheCounts, Form as GpuLists, Loading, Residency};
@@ -160,8 +161,8 @@ pub use warpseek_text::{
     Analyzer, Attribute, AttributeKind, AttributeValue, Chain, FieldAnalyzer, FieldId, FieldNames,
     FileQuery, Format, GramConfig, Language, MAX_ATTRIBUTES, MAX_FIELD_NAME_BYTES,
     MAX_KEYWORD_BYTES, MAX_SOURCE_PARTS, MAX_TEXT_FIELDS, OwnedDocument as Document, QueryReader,
-    Schema, SchemaConfig, Scratch, Selection, Snippet, StopWords, TextError, TextField, Tokens,
-    TopicPart, Unit, Unknown, format_date, parse_date, snippet,
+    STATIC_FIELD, Schema, SchemaConfig, Scratch, Selection, Snippet, StopWords, TextError,
+    TextField, Tokens, TopicPart, Unit, Unknown, format_date, parse_date, snippet,
 };
 
 /// The CPU and the GPUs of this machine, and how fast they copy.

@@ -198,9 +198,9 @@ impl LiveIndex {
         Ok(())
     }
 
-    /// Adds a document, or replaces the one with the same id. It must have no static score.
+    /// Adds a document, or replaces the one with the same id. If it has a static score, the index must have a field for it ([`IndexOptions::static_field`](crate::IndexOptions::static_field)).
     pub fn put(&self, document: &OwnedDocument) -> Result<WriteTicket> {
-        self.put_json(&json(document)?)
+        self.put_json(&self.json(document)?)
     }
 
     /// The same with a document as one line of JSON, as JSONL has it.
@@ -210,7 +210,7 @@ impl LiveIndex {
 
     /// Adds a document, unless there is one with its id: then the error is [`IndexError::Conflict`]. Of several threads that create the same id, one succeeds.
     pub fn create(&self, document: &OwnedDocument) -> Result<WriteTicket> {
-        self.create_json(&json(document)?)
+        self.create_json(&self.json(document)?)
     }
 
     /// The same with a document as one line of JSON.
@@ -346,6 +346,22 @@ impl LiveIndex {
         Ok(searcher)
     }
 
+    /// The line of JSON of a document, with its static score where the index has it.
+    fn json(&self, document: &OwnedDocument) -> Result<String> {
+        let refused = |what: String| Error::Index(IndexError::Refused { what });
+        let line = match (document.static_score, self.shared.core.static_field()) {
+            (Some(_), None) => {
+                let id = &document.id;
+                return Err(refused(format!(
+                    "document `{id}` has a static score, and the index has no field for it; make the index with `IndexOptions::static_field`, or give it one with `Index::set_static_field`"
+                )));
+            }
+            (Some(_), Some(field)) => document.to_json_with(field),
+            (None, _) => document.to_json(),
+        };
+        line.map_err(|kind| refused(kind.to_string()))
+    }
+
     /// Why the last flush or merge in the background failed; `None` if it did not, or if this was asked since. Nothing is lost by it, and it is tried again.
     pub fn trouble(&self) -> Option<Error> {
         self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -429,16 +445,4 @@ impl Shared {
         });
         result
     }
-}
-
-/// The line of JSON of a document, which must be one that single writes can keep.
-fn json(document: &OwnedDocument) -> Result<String> {
-    let refused = |what: String| Error::Index(IndexError::Refused { what });
-    if document.static_score.is_some() {
-        let id = &document.id;
-        return Err(refused(format!(
-            "document `{id}` has a static score, which single writes do not take; add it with a commit"
-        )));
-    }
-    document.to_json().map_err(|kind| refused(kind.to_string()))
 }

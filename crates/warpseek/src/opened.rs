@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use warpseek_cuda::DeviceError;
 use warpseek_exec::query::{Node, Operator, parse};
 use warpseek_exec::{
-    Answer, Answers, Choice, Context, Engine, ExecError, Fault, Load, Mask, Mode, Plan, Planner,
-    Query, Ranking, fail_all, is_sooner,
+    Answer, Answers, Choice, Context, Engine, ExecError, Fault, Limit, Load, Mask, Mode, Plan,
+    Planner, Query, Ranking, fail_all, is_sooner,
 };
 use warpseek_exec_gpu::Resident;
 use warpseek_index::{FilterCache, FilterCacheUsage, Snapshot};
@@ -64,7 +64,13 @@ impl Opened {
         let ranking = options.ranking.unwrap_or_else(|| Ranking::suited(snapshot.manifest()));
         let planner = Planner::new(snapshot.clone(), ranking)?;
         let context = Context::new(options.threads);
+        let known = before.and_then(|before| before.gpu.why_unusable());
         let (gpus, why) = match before.and_then(|before| before.gpu.engines()) {
+            _ if options.device == DeviceChoice::Auto
+                && let Some(why) = known.clone().or_else(|| gpu::unfit(planner.formulas())) =>
+            {
+                (Vec::new(), Some(why))
+            }
             Some(engines) => (engines.gpus.clone(), None),
             None => gpu::open(options)?,
         };
@@ -86,7 +92,9 @@ impl Opened {
                 Err(error) => return Err(error.into()),
             },
         };
-        if let State::Unusable(why) = &state {
+        if let State::Unusable(why) = &state
+            && known.is_none()
+        {
             (options.listener)(&Notice::NoGpu { why: why.clone() });
         }
         let (gpu, options) = (Gpu::new(state), options.clone());
@@ -166,7 +174,8 @@ impl Opened {
         status
     }
 
-    pub(crate) fn plan(&self, request: &Request) -> Result<Plan, ExecError> {
+    /// The plan of a request, unless its time is up before: then this fails with [`ExecError::Stopped`], and what the request gets is [`Opened::nothing`].
+    pub(crate) fn plan(&self, request: &Request, limit: &Limit) -> Result<Plan, ExecError> {
         self.snapshot.check_damage()?;
         let other;
         let ranking = request.ranking.unwrap_or(self.ranking);
@@ -182,7 +191,8 @@ impl Opened {
             }
         };
         let (mode, k) = (request.mode, request.k);
-        let mask = self.mask(request)?;
+        let mask = self.mask(request, limit)?;
+        let trees = planner.limited(limit);
         let plan = match &request.query {
             QueryInput::Text(text) => {
                 // Every word goes to every field, and a document with all terms has each word in each field.
@@ -195,13 +205,13 @@ impl Opened {
             QueryInput::Terms(query) => Plan { mask, ..planner.plan(query, mode, k)? },
             QueryInput::Expression(text) => {
                 let tree = self.parse(text, mode)?;
-                planner.plan_tree(&tree, None, mask.as_ref(), k, &self.filters)?
+                trees.plan_expression(&tree, None, mask.as_ref(), k, &self.filters)?
             }
             QueryInput::Tree(tree) => {
                 if mode != Mode::Or {
                     return Err(ExecError::ModeOfTree(mode));
                 }
-                planner.plan_tree(tree, None, mask.as_ref(), k, &self.filters)?
+                trees.plan_tree(tree, None, mask.as_ref(), k, &self.filters)?
             }
         };
         let gather = planner.gather(&request.sort, request.after.as_ref(), &request.facets)?;
@@ -210,6 +220,16 @@ impl Opened {
         }
         let count = request.count && plan.least_matches() <= request.count_to;
         Ok(Plan { count, gather: gather.map(Arc::new), ..plan })
+    }
+
+    /// The answer to a request that had to stop before it was planned: it covers nothing. Its plan finds nothing, and wants what the request does of its hits.
+    pub(crate) fn nothing(&self, request: &Request) -> Result<(Plan, Answer), ExecError> {
+        let (query, mode) = (QueryInput::Tree(Node::Nothing), Mode::Or);
+        let of_nothing =
+            Request { query, mode, among: None, filter: None, collection: None, ..request.clone() };
+        let plan = self.plan(&of_nothing, &Limit::none())?;
+        let answer = Answer::nothing(&plan);
+        Ok((plan, answer))
     }
 
     /// The tree of a text.
@@ -223,9 +243,10 @@ impl Opened {
     }
 
     /// The documents that may be hits, if not all.
-    fn mask(&self, request: &Request) -> Result<Option<Arc<Mask>>, ExecError> {
-        let among = request.among.as_ref().map(|ids| self.documents_among(ids)).transpose()?;
-        let filter = request.filter.as_ref().map(|tree| self.documents_of(tree)).transpose()?;
+    fn mask(&self, request: &Request, limit: &Limit) -> Result<Option<Arc<Mask>>, ExecError> {
+        let among = request.among.as_ref().map(|ids| self.documents_among(ids, limit));
+        let filter = request.filter.as_ref().map(|tree| self.documents_of(tree, limit));
+        let (among, filter) = (among.transpose()?, filter.transpose()?);
         Ok(match (among, filter) {
             (Some(among), Some(filter)) => Some(Arc::new(among.and(&filter))),
             (among, filter) => among.or(filter),
@@ -233,24 +254,24 @@ impl Opened {
     }
 
     /// The documents that match a filter.
-    fn documents_of(&self, tree: &Arc<Node>) -> Result<Arc<Mask>, ExecError> {
+    fn documents_of(&self, tree: &Arc<Node>, limit: &Limit) -> Result<Arc<Mask>, ExecError> {
         let last = self.filter.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((_, mask)) = last.filter(|(known, _)| Arc::ptr_eq(known, tree)) {
             return Ok(mask);
         }
-        let mask = Arc::new(self.planner.matching(tree, &self.filters)?);
+        let mask = Arc::new(self.planner.limited(limit).matching(tree, &self.filters)?);
         let mut last = self.filter.lock().unwrap_or_else(PoisonError::into_inner);
         *last = Some((tree.clone(), mask.clone()));
         Ok(mask)
     }
 
     /// The documents with these ids.
-    fn documents_among(&self, ids: &Arc<[String]>) -> Result<Arc<Mask>, ExecError> {
+    fn documents_among(&self, ids: &Arc<[String]>, limit: &Limit) -> Result<Arc<Mask>, ExecError> {
         let last = self.among.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((_, mask)) = last.filter(|(known, _)| Arc::ptr_eq(known, ids)) {
             return Ok(mask);
         }
-        let mask = Arc::new(Mask::of_ids(&self.snapshot, ids.iter())?);
+        let mask = Arc::new(Mask::of_ids_in_time(&self.snapshot, ids.iter(), &mut limit.ticker())?);
         let mut last = self.among.lock().unwrap_or_else(PoisonError::into_inner);
         *last = Some((ids.clone(), mask.clone()));
         Ok(mask)

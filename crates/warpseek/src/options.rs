@@ -175,7 +175,7 @@ impl IndexOptions {
         self.with(|config| config.reader.order_field = Some(field.into()))
     }
 
-    /// The field of a document with a number that rankings can add to its score. Default: none.
+    /// The field of a document with a number that rankings can add to its score. The index records it, and whatever writes to the index later takes scores from there; a different field is an error then. Default: that of the index; for a new one none, or, once a [`Document`](crate::Document) has a static score, `static_score`.
     pub fn static_field(self, field: impl Into<String>) -> Self {
         self.with(|config| config.reader.static_field = Some(field.into()))
     }

@@ -1,9 +1,9 @@
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use warpseek_exec::gather::{Facet, SortKey, SortValues};
 use warpseek_exec::query::Node;
-use warpseek_exec::{Cancel, CollectionStatistics, Mode, Query, Ranking};
+use warpseek_exec::{Cancel, CollectionStatistics, Limit, Mode, Query, Ranking};
 
 /// What is searched for: text that the index's analyzer takes apart, terms as the index has them, or a query with fields and conditions.
 ///
@@ -58,7 +58,7 @@ impl From<Query> for QueryInput {
 /// A search.
 ///
 /// ```
-/// use std::time::Duration;
+/// use std::time::{Duration, Instant};
 /// use warpseek::{Mode, Request};
 ///
 /// let request = Request::new("route flap damping")
@@ -294,5 +294,26 @@ impl Request {
     /// Until somebody cancels.
     pub fn cancelled_by(self, cancel: Cancel) -> Self {
         Request { cancel: Some(cancel), ..self }
+    }
+
+    /// When work for it has to stop, if its time counts from a moment.
+    pub fn limit(&self, start: Instant) -> Limit {
+        limit_of(self.deadline, self.cancel.as_ref(), start)
+    }
+}
+
+/// The limit of a request that came at a moment.
+pub(crate) fn limit_of(
+    deadline: Option<Duration>,
+    cancel: Option<&Cancel>,
+    start: Instant,
+) -> Limit {
+    let limit = match deadline {
+        Some(time) => Limit::none().after(start, time),
+        None => Limit::none(),
+    };
+    match cancel {
+        Some(cancel) => limit.cancelled_by(cancel.clone()),
+        None => limit,
     }
 }

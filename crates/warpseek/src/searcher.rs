@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use warpseek_exec::gather::{SortKey, SortValues};
 use warpseek_exec::query::Node;
-use warpseek_exec::{Answers, Cancel, Context, ExecError, Mode, Plan, Ranking};
+use warpseek_exec::{Answers, Context, ExecError, Mode, Plan, Ranking};
 use warpseek_exec_gpu::{Loading, Residency};
 use warpseek_index::{Manifest, Published, Snapshot};
 
@@ -269,9 +269,15 @@ impl Searcher {
     /// Answers a request.
     pub fn search(&self, request: &Request) -> Result<Response> {
         let (now, start) = (self.now(), Instant::now());
-        let plan = now.plan(request)?;
-        let context = limited(&self.context, request.deadline, request.cancel.as_ref(), start);
-        let answer = now.answer(&[&plan], &context).pop().unwrap_or(Err(ExecError::NoAnswer))?;
+        let context = self.context.with_limit(request.limit(start));
+        let (plan, answer) = match now.plan(request, context.limit()) {
+            Ok(plan) => {
+                let mut answers = now.answer(&[&plan], &context);
+                (plan, answers.pop().unwrap_or(Err(ExecError::NoAnswer))?)
+            }
+            Err(ExecError::Stopped) => now.nothing(request)?,
+            Err(error) => return Err(error.into()),
+        };
         let (snapshot, plan) = (now.snapshot.clone(), Arc::new(plan));
         Ok(Response { snapshot, plan, answer, took: start.elapsed() })
     }
@@ -284,13 +290,21 @@ impl Searcher {
 
     fn search_batch_over(&self, now: &Arc<Opened>, requests: &[Request]) -> Vec<Result<Response>> {
         let start = Instant::now();
-        let plans = self.context.pool().map(requests, || (), |(), request| now.plan(request));
+        let plan = |(): &mut (), request: &Request| now.plan(request, &request.limit(start));
+        let plans = self.context.pool().map(requests, || (), plan);
         let mut responses: Vec<Option<Result<Response>>> =
             std::iter::repeat_with(|| None).take(requests.len()).collect();
         let mut planned = Vec::with_capacity(requests.len());
         for (i, plan) in plans.into_iter().enumerate() {
             match plan {
                 Ok(plan) => planned.push((i, plan)),
+                Err(ExecError::Stopped) => {
+                    let nothing = now.nothing(&requests[i]).map_err(Error::from);
+                    responses[i] = Some(nothing.map(|(plan, answer)| {
+                        let (snapshot, plan) = (now.snapshot.clone(), Arc::new(plan));
+                        Response { snapshot, plan, answer, took: start.elapsed() }
+                    }));
+                }
                 Err(error) => responses[i] = Some(Err(error.into())),
             }
         }
@@ -304,7 +318,7 @@ impl Searcher {
                 left.into_iter().partition(|(i, _)| same_limits(of, &requests[*i]));
             left = others;
             let group: Vec<(usize, Plan)> = group;
-            let context = limited(&self.context, of.deadline, of.cancel.as_ref(), start);
+            let context = self.context.with_limit(of.limit(start));
             let refs: Vec<&Plan> = group.iter().map(|(_, plan)| plan).collect();
             let answers = now.answer(&refs, &context);
             let took = start.elapsed();
@@ -355,15 +369,17 @@ impl Searcher {
         Ok(self.now().planner.sort_values(sort, values)?)
     }
 
-    /// Plans a request without answering it. Plans are of one snapshot: after [`Searcher::refresh`] they are refused.
+    /// Plans a request without answering it. Plans are of one snapshot: after [`Searcher::refresh`] they are refused. Fails if the deadline of the request passes before, or it is cancelled.
     pub fn plan(&self, request: &Request) -> Result<Plan> {
-        Ok(self.now().plan(request)?)
+        Ok(self.now().plan(request, &request.limit(Instant::now()))?)
     }
 
     /// Plans many requests with all threads.
     pub fn plan_batch(&self, requests: &[Request]) -> Vec<Result<Plan>> {
-        let now = self.now();
-        let plan = |(): &mut (), request: &Request| now.plan(request).map_err(Error::from);
+        let (now, start) = (self.now(), Instant::now());
+        let plan = |(): &mut (), request: &Request| {
+            now.plan(request, &request.limit(start)).map_err(Error::from)
+        };
         self.context.pool().map(requests, || (), plan)
     }
 
@@ -421,22 +437,4 @@ fn same_limits(a: &Request, b: &Request) -> bool {
         _ => false,
     };
     a.deadline == b.deadline && same_cancel
-}
-
-/// The context of a request that came at a moment: with its limits.
-pub(crate) fn limited(
-    context: &Context,
-    deadline: Option<Duration>,
-    cancel: Option<&Cancel>,
-    start: Instant,
-) -> Context {
-    let context = context.clone();
-    let context = match deadline.and_then(|time| start.checked_add(time)) {
-        Some(deadline) => context.until(deadline),
-        None => context,
-    };
-    match cancel {
-        Some(cancel) => context.cancelled_by(cancel.clone()),
-        None => context,
-    }
 }

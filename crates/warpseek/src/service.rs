@@ -189,12 +189,12 @@ impl Service {
         Ok(Service { service, searcher, now, refreshing, stations, calibrations })
     }
 
-    /// Hands a request in. It is refused at once if it cannot be answered in time. Dropping the ticket gives it up; [`Request::cancelled_by`] has no
-    /// effect here.
+    /// Hands a request in. It is refused at once if it cannot be answered in time, or not even planned. Dropping the ticket gives it up, as
+    /// [`Request::cancelled_by`] does.
     pub fn submit(&self, request: &Request) -> std::result::Result<ServiceTicket, ServiceError> {
         let arrived = Instant::now();
-        let (now, plan) = self.planned(request)?;
-        let limits = Limits { arrived: Some(arrived), deadline: request.deadline };
+        let (now, plan) = self.planned(request, arrived)?;
+        let limits = limits(request, arrived);
         let ticket = self.service.submit(plan.clone(), limits)?;
         Ok(ServiceTicket { ticket, request: Planned { opened: now.clone(), plan } })
     }
@@ -207,8 +207,8 @@ impl Service {
         arrived: Instant,
         done: impl FnOnce(ServiceResponse) + Send + 'static,
     ) -> std::result::Result<u64, ServiceError> {
-        let (now, plan) = self.planned(request)?;
-        let limits = Limits { arrived: Some(arrived), deadline: request.deadline };
+        let (now, plan) = self.planned(request, arrived)?;
+        let limits = limits(request, arrived);
         self.hand_in(&now, plan, limits, done)
     }
 
@@ -220,14 +220,16 @@ impl Service {
         deadline: Option<Duration>,
         done: impl FnOnce(ServiceResponse) + Send + 'static,
     ) -> std::result::Result<u64, ServiceError> {
-        self.hand_in(&self.now(), plan, Limits { arrived: Some(arrived), deadline }, done)
+        let limits = Limits { arrived: Some(arrived), deadline, ..Limits::default() };
+        self.hand_in(&self.now(), plan, limits, done)
     }
 
     /// The plan of a request, and the snapshot that it belongs to, held so that the request gets to its engines.
     fn planned(
         &self,
         request: &Request,
-    ) -> std::result::Result<(RwLockReadGuard<'_, Arc<Opened>>, Arc<Plan>), ExecError> {
+        arrived: Instant,
+    ) -> std::result::Result<(RwLockReadGuard<'_, Arc<Opened>>, Arc<Plan>), ServiceError> {
         // The searcher of an index that takes single writes moves on by itself, and the service follows.
         if self.searcher.is_live() && !Arc::ptr_eq(&self.searcher.opened(), &self.now()) {
             let _one = self.refreshing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -235,9 +237,18 @@ impl Service {
         }
         // A filter may take long to evaluate, and a refresh that waited for it would make all requests wait.
         let before = self.now().clone();
-        let plan = before.plan(request)?;
+        let limit = request.limit(arrived);
+        let stopped = |error| match error {
+            ExecError::Stopped if limit.is_cancelled() => ServiceError::Cancelled,
+            ExecError::Stopped => ServiceError::Refused { wait: arrived.elapsed() },
+            error => ServiceError::Exec(error),
+        };
+        let plan = before.plan(request, &limit).map_err(stopped)?;
         let now = self.now();
-        let plan = if Arc::ptr_eq(&before, &now) { plan } else { now.plan(request)? };
+        let plan = match Arc::ptr_eq(&before, &now) {
+            true => plan,
+            false => now.plan(request, &limit).map_err(stopped)?,
+        };
         Ok((now, Arc::new(plan)))
     }
 
@@ -285,4 +296,10 @@ impl Service {
     pub fn status(&self) -> ServiceStatus {
         self.service.status()
     }
+}
+
+/// When a request came, and when it has to stop.
+fn limits(request: &Request, arrived: Instant) -> Limits {
+    let Request { deadline, cancel, .. } = request;
+    Limits { arrived: Some(arrived), deadline: *deadline, cancel: cancel.clone() }
 }

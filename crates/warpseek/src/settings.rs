@@ -11,6 +11,7 @@ pub fn settings(of: &Manifest) -> Manifest {
         codec: CodecId::BitPack,
         store: StoreMode::Ids,
         norms: false,
+        static_field: None,
         log: None,
         segments: Vec::new(),
         ..of.clone()

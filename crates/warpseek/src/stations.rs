@@ -45,10 +45,15 @@ impl Stations {
     /// Those of a searcher with so many threads, of which the CPU's servers have this many if it was said. A GPU gets its index first,
     /// since it depends on its form how many batches there is memory for.
     pub(crate) fn of(opened: &Opened, threads: usize, servers: Option<usize>) -> Result<Self> {
+        let alone = || Stations { cpu: Some(servers.unwrap_or(threads).max(1)), gpu: None };
         if opened.gpu.engine().is_none() {
-            return Ok(Stations { cpu: Some(servers.unwrap_or(threads).max(1)), gpu: None });
+            return Ok(alone());
         }
         opened.prepare()?;
+        // It may have turned out that the GPU has no room for the index.
+        if opened.gpu.why_unusable().is_some() {
+            return Ok(alone());
+        }
         let servers = servers.unwrap_or(threads.saturating_sub(LEFT_TO_OTHERS).max(1));
         let is_whole = opened.gpu_status().residency.iter().all(|of| of.cache.is_none());
         let batches = if is_whole { GPU_SERVERS } else { GPU_SERVERS_ON_DEMAND };

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use warpseek_exec::Choice;
+use warpseek_exec::{Choice, ExecError};
 use warpseek_index::FilterCacheUsage;
 
 use crate::error::Result;
 use crate::request::Request;
 use crate::response::Response;
-use crate::searcher::{Searcher, limited};
+use crate::searcher::Searcher;
 
 /// A response, and how it came about.
 ///
@@ -41,13 +41,21 @@ impl Searcher {
     /// Answers a request, and says by which device and algorithm, and how long the steps took.
     pub fn search_traced(&self, request: &Request) -> Result<Traced> {
         let (now, start) = (self.opened(), Instant::now());
-        let plan = now.plan(request)?;
-        let planning = start.elapsed();
-        let deadline = request.deadline;
-        let context = limited(self.context(), deadline, request.cancel.as_ref(), start);
-        let asked = Instant::now();
-        let (answer, by) = now.answer_one(&plan, &context);
-        let (answer, answering) = (answer?, asked.elapsed());
+        let context = self.context().with_limit(request.limit(start));
+        let plan = now.plan(request, context.limit());
+        let (planning, asked) = (start.elapsed(), Instant::now());
+        let (plan, answer, by) = match plan {
+            Ok(plan) => {
+                let (answer, by) = now.answer_one(&plan, &context);
+                (plan, answer?, by)
+            }
+            Err(ExecError::Stopped) => {
+                let (plan, answer) = now.nothing(request)?;
+                (plan, answer, None)
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let answering = asked.elapsed();
         let (snapshot, took) = (now.snapshot.clone(), start.elapsed());
         let choice = now.choice(by.as_ref(), &plan, &context);
         let response = Response { snapshot, plan: Arc::new(plan), answer, took };

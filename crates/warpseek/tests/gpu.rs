@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use warpseek::devices::Device;
 use warpseek::{
-    DeviceChoice, Document, Error, GpuLists, Index, IndexOptions, Mode, Notice, Progress, Request,
-    Searcher, SearcherOptions, ServiceOptions, SortKey, Split, Tuning,
+    DeviceChoice, Document, Error, GpuLists, Index, IndexOptions, LiveOptions, Mode, Notice,
+    Progress, Request, Schema, Searcher, SearcherOptions, ServiceOptions, SortKey, Split, Tuning,
 };
 use warpseek_cuda_emulator::{inject, symbol};
 
@@ -333,4 +333,51 @@ fn a_trace_names_the_device_that_answered() {
     let searcher = case.searcher(DeviceChoice::Auto, &["cuLaunchKernel@1=719!"]);
     assert_eq!(check(&searcher, &request), "CPU");
     assert_eq!(searcher.gpu_status().fallen_back, 1);
+}
+
+/// An index with several text fields is no index for a GPU, which is said once, and not again with every refresh.
+#[test]
+fn what_no_gpu_can_search_is_said_once() {
+    let case = Case::new();
+    let schema = Schema::parse(r#"{"text": [{"name": "title"}, {"name": "body"}]}"#).unwrap();
+    let dir = case.index.path().with_file_name("fields");
+    let index = Index::create_with(&dir, IndexOptions::new().schema(schema)).unwrap();
+    let live = index.live(LiveOptions::new()).unwrap();
+    let searcher = live.searcher(case.options(DeviceChoice::Auto, &[])).unwrap();
+    for i in 0..3 {
+        let line = format!(r#"{{"id": "{i}", "title": "red", "body": "green"}}"#);
+        live.put_json(&line).unwrap().wait().unwrap();
+        live.refresh().unwrap();
+        assert_eq!(searcher.search(&Request::new("green")).unwrap().hits().len(), i + 1);
+    }
+    searcher.prepare().unwrap();
+    assert!(searcher.gpu_status().why_not.unwrap().contains("2 text fields"));
+    assert!(matches!(&case.notices()[..], [Notice::NoGpu { .. }]), "{:?}", case.notices());
+    assert_eq!(case.opened.load(Ordering::Relaxed), 0);
+    let service = searcher.service(ServiceOptions::new().calibration(Duration::ZERO)).unwrap();
+    assert_eq!(
+        service.submit(&Request::new("red")).unwrap().wait().answer.unwrap().hits().len(),
+        3
+    );
+}
+
+/// A GPU without room for an index is not asked again by each refresh, and nothing fails.
+#[test]
+fn a_gpu_without_room_is_not_asked_again() {
+    let case = Case::new();
+    let live = case.index.live(LiveOptions::new()).unwrap();
+    let options = case.options(DeviceChoice::Auto, &["memory=1000"]);
+    let searcher = live.searcher(options).unwrap();
+    searcher.prepare().unwrap();
+    let service = searcher.service(ServiceOptions::new().calibration(Duration::ZERO)).unwrap();
+    for i in 0..3 {
+        live.put(&Document::new(format!("new{i}"), "", "violet")).unwrap().wait().unwrap();
+        live.refresh().unwrap();
+        assert_eq!(searcher.search(&Request::new("violet")).unwrap().hits().len(), i + 1);
+        let served = service.submit(&Request::new("violet")).unwrap().wait();
+        assert_eq!(served.answer.unwrap().hits().len(), i + 1);
+    }
+    assert!(searcher.gpu_status().why_not.is_some() && searcher.gpu_status().name.is_none());
+    assert!(matches!(&case.notices()[..], [Notice::NoGpu { .. }]), "{:?}", case.notices());
+    assert_eq!(case.opened.load(Ordering::Relaxed), 1);
 }

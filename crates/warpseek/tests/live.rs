@@ -195,12 +195,35 @@ fn updates_change_what_they_name() {
 }
 
 #[test]
+fn static_scores_need_a_field() {
+    let (_folder, index) = fixture();
+    let live = open(&index);
+    let scored = Document { static_score: Some(1.5), ..document(1, 1) };
+    let error = live.put(&scored).err().unwrap();
+    assert!(error.to_string().contains("set_static_field"), "{error}");
+    live.close().unwrap();
+    index.set_static_field("rank").unwrap();
+    let live = open(&index);
+    drop((live.put(&scored).unwrap(), live.create(&document(2, 1)).unwrap()));
+    assert_eq!(live.get("1").unwrap().unwrap()["rank"], 1.5);
+    drop(live.update("1", r#"{"other": 3}"#).unwrap().unwrap());
+    drop(live.update("2", r#"{"rank": 0.5}"#).unwrap().unwrap());
+    assert_eq!(live.refresh().unwrap().statistics().max_static, 1.5);
+    drop(live.delete("1").unwrap().unwrap());
+    assert_eq!(live.refresh().unwrap().statistics().max_static, 0.5);
+    live.close().unwrap();
+    // A writer for commits finds the field in the index, too.
+    let mut writer = index.writer().unwrap();
+    writer.add(Document { static_score: Some(4.0), ..document(3, 1) }).unwrap();
+    writer.commit().unwrap();
+    assert_eq!(index.snapshot().unwrap().statistics().max_static, 4.0);
+    assert_eq!(index.manifest().unwrap().static_field.as_deref(), Some("rank"));
+}
+
+#[test]
 fn what_single_writes_cannot_keep_is_refused() {
     let (_folder, index) = fixture();
     let live = open(&index);
-    let scored = Document { static_score: Some(1.0), ..document(1, 1) };
-    let error = live.put(&scored).err().unwrap();
-    assert!(error.to_string().contains("static score"), "{error}");
     drop(live.create(&document(1, 1)).unwrap());
     let error = live.create(&document(1, 2)).err().unwrap();
     assert!(matches!(error, Error::Index(IndexError::Conflict { .. })), "{error}");

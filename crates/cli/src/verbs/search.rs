@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use warpseek::{
     Decision, Explanation, FieldExplanation, FieldSnippet, Index, Plan, Request, Response,
-    Searcher, SearcherOptions, Snippet, TermExplanation,
+    ScorePart, Searcher, SearcherOptions, Snippet, TermExplanation,
 };
 use warpseek_console::options::Threads;
 use warpseek_console::progress::Display;
@@ -426,7 +426,7 @@ fn print_explanation(e: &Explanation, plan: &Plan, out: &mut impl Write) -> std:
     ];
     for t in &e.terms {
         rows.push(vec![
-            format!("     {}", named(e, t)),
+            format!("     {}", printable(&e.name_of(t))),
             t.query_weight.to_string(),
             count(t.df),
             format!("{:.4}", t.idf),
@@ -444,8 +444,13 @@ fn print_explanation(e: &Explanation, plan: &Plan, out: &mut impl Write) -> std:
     if e.static_score > 0 {
         rows.push(total("static score", e.static_score));
     }
-    rows.push(total("sum", e.score));
+    let is_sum = e.terms.iter().map(|term| term.score).sum::<u32>() + e.static_score == e.score;
+    rows.push(total(if is_sum { "sum" } else { "score" }, e.score));
     table(&rows, out)?;
+    if !is_sum {
+        writeln!(out, "     made of, in units:")?;
+        e.lines().iter().try_for_each(|line| writeln!(out, "       {}", printable(line)))?;
+    }
     let fields = e.fields.iter().map(|field| {
         let name = field.name.as_ref().map_or(String::new(), |name| format!("{name}: "));
         format!("{name}length {}, mean length {:.2}", field.length, field.mean_length)
@@ -453,11 +458,6 @@ fn print_explanation(e: &Explanation, plan: &Plan, out: &mut impl Write) -> std:
     let fields: Vec<String> = fields.collect();
     let norm = e.norm.map_or(String::new(), |norm| format!(", norm {norm:.4}"));
     writeln!(out, "     {}{norm}; one unit is 2^{}", fields.join("; "), -plan.scale)
-}
-
-/// A term after the name of its field, if fields have names.
-fn named(e: &Explanation, term: &TermExplanation) -> String {
-    name_of(e, term).map_or(term.term.clone(), |name| format!("{name}:{}", term.term))
 }
 
 fn name_of<'a>(e: &'a Explanation, term: &TermExplanation) -> Option<&'a str> {
@@ -482,6 +482,7 @@ fn explanation_json(e: &Explanation, plan: &Plan) -> Value {
         .collect();
     let mut json = json!({
         "terms": terms, "static_units": e.static_score, "units": e.score,
+        "made_of": e.made_of.as_ref().map(|part| made_of_json(e, part, plan)),
     });
     let of = |field: &FieldExplanation| json!({ "length": field.length, "mean_length": field.mean_length });
     for field in &e.fields {
@@ -497,6 +498,14 @@ fn explanation_json(e: &Explanation, plan: &Plan) -> Value {
         json["norm"] = norm.into();
     }
     json
+}
+
+fn made_of_json(e: &Explanation, part: &ScorePart, plan: &Plan) -> Value {
+    let parts: Vec<Value> = part.parts.iter().map(|part| made_of_json(e, part, plan)).collect();
+    json!({
+        "units": part.score, "score": plan.real(part.score),
+        "description": e.describe(part), "parts": parts,
+    })
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ mod queries;
 mod run_eval;
 mod schema;
 mod search;
+mod static_scores;
 mod tools;
 mod update;
 mod weights;

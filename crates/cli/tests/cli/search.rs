@@ -85,6 +85,36 @@ fn an_explanation_adds_up() {
     assert!(out.contains("     sum ") && out.contains("mean length "), "{out}");
 }
 
+/// The units of a part of a score, which are those of its own parts by what it says.
+fn units(part: &Value) -> u64 {
+    let parts: Vec<u64> = part["parts"].as_array().unwrap().iter().map(units).collect();
+    let own = part["units"].as_u64().unwrap();
+    if part["description"] == "sum of:" {
+        assert_eq!(parts.iter().sum::<u64>(), own, "{part:#}");
+    }
+    own
+}
+
+#[test]
+fn an_explanation_says_what_a_score_is_made_of() {
+    let space = Space::with_index(DOCS);
+    // The words of the group count only if the document has all of them.
+    let query = ["search", "idx", "(+route +damping) *", "--syntax", "--explain"];
+    let found = space.args(&[&query[..], &["--json"]].concat()).json();
+    let hits = found["hits"].as_array().unwrap();
+    assert!(hits.len() > 1);
+    let mut sums = 0;
+    for hit in hits {
+        let made_of = &hit["explanation"]["made_of"];
+        assert_eq!(units(made_of), hit["units"].as_u64().unwrap(), "{hit:#}");
+        assert_eq!(made_of["score"], hit["score"]);
+        sums += usize::from(made_of["description"] == "sum of:");
+    }
+    assert!(sums > 0 && sums < hits.len(), "{found:#}");
+    let out = space.args(&query).ok();
+    assert!(out.contains("made of, in units:") && out.contains("constant score"), "{out}");
+}
+
 #[test]
 fn modes_decide_which_documents_match() {
     let space = Space::with_index(DOCS);

@@ -5,6 +5,7 @@ use warpseek_index::{DocSet, PositionReader, Segment, TermInfo};
 
 use super::plan_node::listed;
 use crate::error::ExecError;
+use crate::limit::Ticker;
 
 /// Documents whose positions are in memory at a time.
 const AT_A_TIME: usize = 1024;
@@ -32,35 +33,50 @@ impl PlanPhrase {
         lists + size_of_val(self.slots.as_slice())
     }
 
-    /// Whether a document with these positions of each term has the phrase; positions ascend.
-    ///
-    /// The smallest difference is that of some slot and position. If it is this one, every slot wants a position from here to the slop after; of the slots of one term, which all want as many, the first
-    /// takes the first that there is, since a later one can only be of use to those after it.
-    pub fn is_met<P: AsRef<[u32]>>(&self, positions: &[P]) -> bool {
-        self.slots.iter().any(|&(term, offset)| {
-            let differences = positions[term].as_ref().iter();
-            let mut differences = differences.map(|&p| i64::from(p) - i64::from(offset));
-            differences.any(|smallest| self.is_met_from(smallest, positions))
-        })
-    }
-
-    fn is_met_from<P: AsRef<[u32]>>(&self, smallest: i64, positions: &[P]) -> bool {
-        (0..positions.len()).all(|number| {
-            let (positions, mut free) = (positions[number].as_ref(), 0);
-            let mut own = self.slots.iter().filter(|slot| slot.0 == number);
-            own.all(|&(_, offset)| {
-                let from = smallest + i64::from(offset);
-                free += positions[free..].partition_point(|&p| i64::from(p) < from);
-                let found = positions.get(free);
-                free = positions.len().min(free + 1);
-                found.is_some_and(|&p| i64::from(p) - from <= i64::from(self.slop))
-            })
-        })
+    /// Whether a document with these positions of each term has the phrase; positions ascend. `None` if the ticker says that
+    /// it is time to stop.
+    pub fn is_met<P: AsRef<[u32]>>(
+        &self,
+        positions: &[P],
+        starts: &mut Starts,
+        ticker: &mut Ticker<'_>,
+    ) -> Option<bool> {
+        starts.begin();
+        for (number, positions) in positions.iter().enumerate() {
+            let offsets = self.slots.iter().filter(|slot| slot.0 == number).map(|slot| slot.1);
+            if !starts.keep(positions.as_ref(), offsets, self.slop, ticker)? {
+                return Some(false);
+            }
+        }
+        Some(true)
     }
 
     /// The documents of a segment that have the phrase, by position. Deleted ones may be among them.
-    pub(crate) fn documents(&self, segment: &Segment, number: usize) -> Result<DocSet, ExecError> {
-        self.documents_of(segment, number, DocSet::full(segment.documents().count()))
+    pub(crate) fn documents(
+        &self,
+        segment: &Segment,
+        number: usize,
+        ticker: &mut Ticker<'_>,
+    ) -> Result<DocSet, ExecError> {
+        let mut met = DocSet::new(segment.documents().count());
+        let Some(infos) = self.infos(number) else { return Ok(met) };
+        let mut having = DocSet::full(segment.documents().count());
+        for info in &infos {
+            having.and_assign(&listed(segment, Some(info), ticker)?);
+        }
+        let (documents, mut starts): (Vec<u32>, _) = (having.iter().collect(), Starts::default());
+        for documents in documents.chunks(AT_A_TIME) {
+            let places = infos.iter().map(|info| positions_of(segment, info, documents, ticker));
+            let places = places.collect::<Result<Vec<_>, _>>()?;
+            for (i, &document) in documents.iter().enumerate() {
+                let positions: Vec<&[u32]> = places.iter().map(|of_term| &of_term[i][..]).collect();
+                let is_met = self.is_met(&positions, &mut starts, ticker);
+                if is_met.ok_or(ExecError::Stopped)? {
+                    met.insert(document);
+                }
+            }
+        }
+        Ok(met)
     }
 
     /// Whether the document at a position of a segment has the phrase.
@@ -70,37 +86,136 @@ impl PlanPhrase {
         number: usize,
         position: u32,
     ) -> Result<bool, ExecError> {
-        let mut only = DocSet::new(segment.documents().count());
-        only.insert(position);
-        Ok(!self.documents_of(segment, number, only)?.is_empty())
+        let (Some(infos), mut ticker) = (self.infos(number), Ticker::unlimited()) else {
+            return Ok(false);
+        };
+        let mut places = Vec::with_capacity(infos.len());
+        for info in infos {
+            let list = segment.list(info)?;
+            let (block, mut docs) = (list.block_for(position), [0; BLOCK]);
+            if block == list.blocks() {
+                return Ok(false);
+            }
+            let decoded = list.decode_docs(block, &mut docs);
+            let n = decoded.map_err(|what| segment.bad_list(info, what))?;
+            if docs[..n].binary_search(&position).is_err() {
+                return Ok(false);
+            }
+            places.extend(positions_of(segment, info, &[position], &mut ticker)?);
+        }
+        Ok(self.is_met(&places, &mut Starts::default(), &mut ticker) == Some(true))
     }
 
-    fn documents_of(
-        &self,
-        segment: &Segment,
-        number: usize,
-        mut having: DocSet,
-    ) -> Result<DocSet, ExecError> {
-        let none = DocSet::new(segment.documents().count());
-        let infos: Option<Vec<&TermInfo>> =
-            self.lists.iter().map(|lists| lists[number].as_ref()).collect();
-        let Some(infos) = infos else { return Ok(none) };
-        for info in &infos {
-            having.and_assign(&listed(segment, Some(info))?);
+    /// The entries of its terms in a segment; none if the segment lacks one.
+    fn infos(&self, number: usize) -> Option<Vec<&TermInfo>> {
+        self.lists.iter().map(|lists| lists[number].as_ref()).collect()
+    }
+}
+
+/// Where a phrase may begin in a document, and the memory to find that out.
+///
+/// A start is a number to which the difference between a slot's position and its offset is equal, or larger by the slop at
+/// most. A document has the phrase if there is a start from which every slot has a position, and slots of one term different
+/// ones. From a given start, each slot of a term takes the first position that it may have and that those before it left,
+/// since slots ascend by their offsets and all have as much room: a later position could only be of use to a later slot.
+///
+/// So the starts with which a slot takes a certain position or an earlier one end at a certain number, and these numbers
+/// follow from those of the slot before, one for each position. Each slot leaves ranges of starts, and what is left of all of
+/// them is the answer. The work for a slot is a pass over the positions of its term and over the ranges that are left, which are
+/// fewer than the positions of the document and the offsets of the phrase: all of it is bounded by words times positions.
+#[derive(Debug, Default)]
+pub struct Starts {
+    /// The first and last of each range that is left, ascending and apart.
+    left: Vec<(i64, i64)>,
+    /// Where the next ones are put together.
+    next: Vec<(i64, i64)>,
+    /// For each position, the last start with which the slot at hand takes it or an earlier one.
+    last: Vec<i64>,
+}
+
+impl Starts {
+    /// A new document, in which the phrase may begin anywhere.
+    pub fn begin(&mut self) {
+        self.left.clear();
+        self.left.push((i64::MIN, i64::MAX));
+    }
+
+    /// Keeps the starts from which all slots of a term, whose offsets ascend, have different positions of these, which ascend
+    /// too; false if there is none. `None` if the ticker says that it is time to stop.
+    pub fn keep(
+        &mut self,
+        positions: &[u32],
+        offsets: impl IntoIterator<Item = u32>,
+        slop: u32,
+        ticker: &mut Ticker<'_>,
+    ) -> Option<bool> {
+        self.last.clear();
+        for (slot, offset) in offsets.into_iter().map(i64::from).enumerate() {
+            if ticker.must_stop(positions.len() + self.left.len()) {
+                return None;
+            }
+            // The slots before it need a position each.
+            let Some(own) = positions.get(slot..) else { return Some(false) };
+            let first = |&position: &u32| i64::from(position) - offset;
+            if slot == 0 {
+                self.last.extend(own.iter().map(first));
+            } else {
+                // If it takes a position, the slot before takes an earlier one.
+                self.last.truncate(own.len());
+                let last = self.last.iter_mut().zip(own);
+                last.for_each(|(last, position)| *last = first(position).min(*last));
+            }
+            self.meet(own, offset + i64::from(slop));
+            if self.left.is_empty() {
+                return Some(false);
+            }
         }
-        let documents: Vec<u32> = having.iter().collect();
-        let mut met = none;
-        for documents in documents.chunks(AT_A_TIME) {
-            let places = infos.iter().map(|info| positions_of(segment, info, documents));
-            let places = places.collect::<Result<Vec<_>, _>>()?;
-            for (i, &document) in documents.iter().enumerate() {
-                let positions: Vec<&[u32]> = places.iter().map(|of_term| &of_term[i][..]).collect();
-                if self.is_met(&positions) {
-                    met.insert(document);
+        Some(true)
+    }
+
+    /// Keeps the starts with which the slot at hand takes a position that is no farther from them than this.
+    fn meet(&mut self, positions: &[u32], farthest: i64) {
+        let Starts { left, next, last } = self;
+        next.clear();
+        // What each position allows is put together to ranges first: where positions are dense there are few.
+        let (mut at, mut own, mut before) = (0, None, i64::MIN);
+        for (&position, &last) in positions.iter().zip(&*last) {
+            let first = (i64::from(position) - farthest).max(before);
+            before = last + 1;
+            if first > last {
+                continue;
+            }
+            match &mut own {
+                Some((_, to)) if *to + 1 == first => *to = last,
+                own => {
+                    if let Some(range) = own.replace((first, last)) {
+                        intersect(left, &mut at, range, next);
+                    }
                 }
             }
         }
-        Ok(met)
+        if let Some(range) = own {
+            intersect(left, &mut at, range, next);
+        }
+        std::mem::swap(left, next);
+    }
+}
+
+/// Adds what a range has in common with those of a list from `at` on, which moves on to the first that may go on behind it.
+fn intersect(
+    left: &[(i64, i64)],
+    at: &mut usize,
+    (from, to): (i64, i64),
+    out: &mut Vec<(i64, i64)>,
+) {
+    while let Some(range) = left.get(*at).filter(|range| range.0 <= to) {
+        if range.1 >= from {
+            out.push((range.0.max(from), range.1.min(to)));
+        }
+        if range.1 > to {
+            break;
+        }
+        *at += 1;
     }
 }
 
@@ -109,6 +224,7 @@ fn positions_of(
     segment: &Segment,
     info: &TermInfo,
     documents: &[u32],
+    ticker: &mut Ticker<'_>,
 ) -> Result<Vec<Vec<u32>>, ExecError> {
     let mut found = Vec::with_capacity(documents.len());
     let Some(positions) = segment.positions(info)? else { return Err(ExecError::NoPositions) };
@@ -126,6 +242,9 @@ fn positions_of(
             .map_err(|what| segment.bad_list(info, what))?;
         for (i, doc) in docs[..n].iter().enumerate() {
             if documents.get(found.len()) == Some(doc) {
+                if ticker.must_stop(freqs[i] as usize) {
+                    return Err(ExecError::Stopped);
+                }
                 let mut own = Vec::new();
                 reader.read(block, &freqs[..n], i, &mut own)?;
                 found.push(own);
@@ -144,6 +263,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::limit::{Cancel, Limit};
 
     /// Tries all choices of positions.
     fn by_trying(phrase: &PlanPhrase, positions: &[Vec<u32>], chosen: &mut Vec<u32>) -> bool {
@@ -182,7 +302,76 @@ mod tests {
             let phrase = PlanPhrase { terms: Vec::new(), lists: Vec::new(), slots, slop };
             let positions: Vec<Vec<u32>> =
                 positions.into_iter().map(|set| set.into_iter().collect()).collect();
-            prop_assert_eq!(phrase.is_met(&positions), by_trying(&phrase, &positions, &mut Vec::new()));
+            let mut starts = Starts::default();
+            // Memory is used again.
+            starts.left.extend([(3, 4), (7, 9)]);
+            let met = phrase.is_met(&positions, &mut starts, &mut Ticker::unlimited());
+            prop_assert_eq!(met, Some(by_trying(&phrase, &positions, &mut Vec::new())));
+            prop_assert_eq!(met, Some(by_starts(&phrase, &positions)));
         }
+
+        /// Long documents of few words, with phrases that repeat them.
+        #[test]
+        fn repeated_words_of_long_documents(
+            words in proptest::collection::vec(0usize..3, 2..60),
+            document in proptest::collection::vec(0usize..4, 0..400),
+            slop in 0u32..40,
+            distance in 1u32..8,
+        ) {
+            let slots = (0..).map(|i| i * distance).zip(&words).map(|(at, word)| (*word, at)).collect();
+            let phrase = PlanPhrase { terms: Vec::new(), lists: Vec::new(), slots, slop };
+            let positions: Vec<Vec<u32>> = (0..3)
+                .map(|word| (0..).zip(&document).filter(|(_, w)| **w == word).map(|(at, _)| at).collect())
+                .collect();
+            let met = phrase.is_met(&positions, &mut Starts::default(), &mut Ticker::unlimited());
+            prop_assert_eq!(met, Some(by_starts(&phrase, &positions)));
+        }
+    }
+
+    /// Tries all starts that there can be; from each, every slot takes the first position that it may have.
+    fn by_starts(phrase: &PlanPhrase, positions: &[Vec<u32>]) -> bool {
+        let slots = phrase.slots.iter();
+        let starts = slots.flat_map(|&(term, offset)| {
+            positions[term].iter().map(move |&p| i64::from(p) - i64::from(offset))
+        });
+        starts.into_iter().any(|start| {
+            (0..positions.len()).all(|term| {
+                let mut next = 0;
+                phrase.slots.iter().filter(|slot| slot.0 == term).all(|&(_, offset)| {
+                    let from = start + i64::from(offset);
+                    let free = (next..positions[term].len())
+                        .find(|&i| i64::from(positions[term][i]) >= from);
+                    next = free.map_or(usize::MAX, |i| i + 1);
+                    free.is_some_and(|i| {
+                        i64::from(positions[term][i]) - from <= i64::from(phrase.slop)
+                    })
+                })
+            })
+        })
+    }
+
+    /// A word a hundred times in a phrase, over a document of a million words: looked for from each of a hundred million starts, this would take hours.
+    #[test]
+    fn work_is_bounded_by_words_times_positions() {
+        let slots: Vec<(usize, u32)> = (0..100).map(|i| (0, 2 * i)).collect();
+        let phrase = PlanPhrase { terms: Vec::new(), lists: Vec::new(), slots, slop: 5 };
+        let positions: Vec<u32> = (0..1_000_000).filter(|at| at % 1500 != 0).collect();
+        let (mut starts, limit) = (Starts::default(), Limit::none().cancelled_by(Cancel::new()));
+        let met = phrase.is_met(&[&positions], &mut starts, &mut limit.ticker());
+        assert_eq!(met, Some(true));
+        let sparse: Vec<u32> = (0..1_000_000).step_by(9).collect();
+        assert_eq!(phrase.is_met(&[&sparse], &mut starts, &mut limit.ticker()), Some(false));
+    }
+
+    #[test]
+    fn it_stops_between_two_words() {
+        let slots: Vec<(usize, u32)> = (0..100).map(|i| (0, i)).collect();
+        let phrase = PlanPhrase { terms: Vec::new(), lists: Vec::new(), slots, slop: 1 };
+        let positions: Vec<u32> = (0..500).collect();
+        let met = |looks: u32| {
+            let limit = Limit::none().cancelled_by(Cancel::after(looks));
+            phrase.is_met(&[&positions], &mut Starts::default(), &mut limit.ticker())
+        };
+        assert_eq!((met(0), met(1), met(99), met(100)), (None, None, None, Some(true)));
     }
 }

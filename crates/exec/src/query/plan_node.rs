@@ -8,6 +8,7 @@ use warpseek_index::{DocSet, Segment, Snapshot, TermInfo};
 
 use super::phrase::PlanPhrase;
 use crate::error::ExecError;
+use crate::limit::Ticker;
 use crate::mask::Mask;
 
 /// A tree with the lists of the words that it only tests for.
@@ -213,13 +214,21 @@ pub(crate) struct Matches<'a> {
 
 impl Matches<'_> {
     /// The documents of a segment that match, by position. Deleted ones may be among them.
-    pub(crate) fn of(&self, node: &PlanNode, number: usize) -> Result<DocSet, ExecError> {
+    pub(crate) fn of(
+        &self,
+        node: &PlanNode,
+        number: usize,
+        ticker: &mut Ticker<'_>,
+    ) -> Result<DocSet, ExecError> {
         let segment = &self.snapshot.segments()[number];
         let documents = segment.documents().count();
+        if ticker.must_stop(documents as usize / 64) {
+            return Err(ExecError::Stopped);
+        }
         match node {
-            PlanNode::Term(term) => listed(segment, self.terms[*term][number].as_ref()),
-            PlanNode::Word(word) => listed(segment, self.words[*word][number].as_ref()),
-            PlanNode::Phrase(phrase) => self.phrases[*phrase].documents(segment, number),
+            PlanNode::Term(term) => listed(segment, self.terms[*term][number].as_ref(), ticker),
+            PlanNode::Word(word) => listed(segment, self.words[*word][number].as_ref(), ticker),
+            PlanNode::Phrase(phrase) => self.phrases[*phrase].documents(segment, number, ticker),
             PlanNode::Set(set) => Ok(set.segment(number).clone()),
             PlanNode::Group(group) => {
                 let mut set = DocSet::full(documents);
@@ -227,18 +236,18 @@ impl Matches<'_> {
                     if set.is_empty() {
                         return Ok(set);
                     }
-                    set.and_assign(&self.of(node, number)?);
+                    set.and_assign(&self.of(node, number, ticker)?);
                 }
                 if group.least > 0 {
-                    set.and_assign(&self.at_least(&group.should, group.least, number)?);
+                    set.and_assign(&self.at_least(&group.should, group.least, number, ticker)?);
                 }
                 if !set.is_empty() {
-                    set.and_not_assign(&self.at_least(&group.must_not, 1, number)?);
+                    set.and_not_assign(&self.at_least(&group.must_not, 1, number, ticker)?);
                 }
                 Ok(set)
             }
-            PlanNode::Best { of, .. } => self.at_least(of, 1, number),
-            PlanNode::Constant { filter, .. } => self.of(filter, number),
+            PlanNode::Best { of, .. } => self.at_least(of, 1, number, ticker),
+            PlanNode::Constant { filter, .. } => self.of(filter, number, ticker),
             PlanNode::Everything => Ok(DocSet::full(documents)),
             PlanNode::Nothing => Ok(DocSet::new(documents)),
         }
@@ -250,18 +259,19 @@ impl Matches<'_> {
         of: &[PlanNode],
         least: usize,
         number: usize,
+        ticker: &mut Ticker<'_>,
     ) -> Result<DocSet, ExecError> {
         let documents = self.snapshot.segments()[number].documents().count();
         if least == 1 {
             let mut set = DocSet::new(documents);
             for node in of {
-                set.or_assign(&self.of(node, number)?);
+                set.or_assign(&self.of(node, number, ticker)?);
             }
             return Ok(set);
         }
         let mut counts = vec![0u32; documents as usize];
         for node in of {
-            self.of(node, number)?.iter().for_each(|doc| counts[doc as usize] += 1);
+            self.of(node, number, ticker)?.iter().for_each(|doc| counts[doc as usize] += 1);
         }
         let mut set = DocSet::new(documents);
         for (doc, &count) in (0..).zip(&counts) {
@@ -274,12 +284,19 @@ impl Matches<'_> {
 }
 
 /// The documents of a list.
-pub(crate) fn listed(segment: &Segment, info: Option<&TermInfo>) -> Result<DocSet, ExecError> {
+pub(crate) fn listed(
+    segment: &Segment,
+    info: Option<&TermInfo>,
+    ticker: &mut Ticker<'_>,
+) -> Result<DocSet, ExecError> {
     let mut set = DocSet::new(segment.documents().count());
     let Some(info) = info else { return Ok(set) };
     let list = segment.list(info)?;
     let mut docs = [0; BLOCK];
     for block in 0..list.blocks() {
+        if ticker.must_stop(BLOCK) {
+            return Err(ExecError::Stopped);
+        }
         let decoded = list.decode_docs(block, &mut docs);
         let n = decoded.map_err(|what| segment.bad_list(info, what))?;
         for &doc in &docs[..n] {

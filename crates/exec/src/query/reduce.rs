@@ -7,6 +7,7 @@ use warpseek_index::DocSet;
 
 use super::plan_node::{Group, Matches, PlanNode};
 use crate::error::ExecError;
+use crate::limit::Ticker;
 use crate::mask::Mask;
 use crate::plan::Mode;
 
@@ -77,6 +78,7 @@ pub(super) fn reduce(
     root: &PlanNode,
     no_mode_and: bool,
     matches: &Matches<'_>,
+    ticker: &mut Ticker<'_>,
 ) -> Result<Flat, ExecError> {
     let (mut all, mut conditions) = (false, Vec::new());
     root.conditions(&mut all, &mut conditions);
@@ -96,10 +98,10 @@ pub(super) fn reduce(
                 break;
             }
             match condition {
-                Condition::Is(node) => set.and_assign(&matches.of(node, number)?),
-                Condition::IsNot(node) => set.and_not_assign(&matches.of(node, number)?),
+                Condition::Is(node) => set.and_assign(&matches.of(node, number, ticker)?),
+                Condition::IsNot(node) => set.and_not_assign(&matches.of(node, number, ticker)?),
                 Condition::AtLeast(of, least) => {
-                    set.and_assign(&matches.at_least(of, *least, number)?);
+                    set.and_assign(&matches.at_least(of, *least, number, ticker)?);
                 }
             }
         }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use warpseek_core::limits::MAX_QUERY_TERMS;
 use warpseek_index::{
-    Content, DocSet, Filter as ColumnFilter, FilterCache, IndexError, Segment, Snapshot, TermInfo,
+    Content, DocSet, Filter as ColumnFilter, FilterCache, Segment, Snapshot, TermInfo,
 };
 use warpseek_text::{AttributeKind, FieldAnalyzer, FieldId, Schema};
 
+use super::boosts;
 use super::fields::{self, read};
 use super::phrase::PlanPhrase;
 use super::plan_node::{Group, Matches, PlanNode, PlanTree, TIE};
@@ -18,11 +19,17 @@ use super::tree::{
     Across, Bool, Filter, MAX_TREE_SET_BYTES, Node, Operator, Phrase, Words, is_weight,
 };
 use crate::error::ExecError;
+use crate::limit::{Limit, Ticker};
 use crate::mask::Mask;
 use crate::plan::{Mode, Plan, PlanTerm, Planner};
 
+/// What it costs to look a word up in a dictionary, or an id, in postings.
+pub(crate) const LOOKUP_COST: usize = 256;
+
 impl Planner {
     /// Makes the plan of a tree. Hits must match `filter` too, if there is one, and be in `among`; neither changes a score. What filters admit is looked up in the cache and kept there.
+    ///
+    /// Parts that no document can match, since a word or a value is in none, have no part in the scale of scores. With statistics of a collection only words tell so, as no index knows the values of the others.
     pub fn plan_tree(
         &self,
         tree: &Node,
@@ -31,11 +38,78 @@ impl Planner {
         k: usize,
         cache: &FilterCache,
     ) -> Result<Plan, ExecError> {
+        self.limited(&Limit::none()).plan_tree(tree, filter, among, k, cache)
+    }
+
+    /// The same of a tree that the parts of a collection may be asked for as well. In each of them, and in one index of all documents, the plan has the same scale, and so scores have the same bits: whether any document has a value is not looked at.
+    pub fn plan_expression(
+        &self,
+        tree: &Node,
+        filter: Option<&Node>,
+        among: Option<&Arc<Mask>>,
+        k: usize,
+        cache: &FilterCache,
+    ) -> Result<Plan, ExecError> {
+        self.limited(&Limit::none()).plan_expression(tree, filter, among, k, cache)
+    }
+
+    /// The documents that match a tree, whatever their scores.
+    pub fn matching(&self, tree: &Node, cache: &FilterCache) -> Result<Mask, ExecError> {
+        self.limited(&Limit::none()).matching(tree, cache)
+    }
+
+    /// The same planner for a request that has no more time than this. Filters, phrases among them, are evaluated when a query is planned, and fail with [`ExecError::Stopped`] when the time is up.
+    pub fn limited<'a>(&'a self, limit: &'a Limit) -> LimitedPlanner<'a> {
+        LimitedPlanner { planner: self, limit }
+    }
+}
+
+/// A planner of trees whose time is limited.
+#[derive(Clone, Copy)]
+pub struct LimitedPlanner<'a> {
+    planner: &'a Planner,
+    limit: &'a Limit,
+}
+
+impl LimitedPlanner<'_> {
+    /// As [`Planner::plan_tree`].
+    pub fn plan_tree(
+        &self,
+        tree: &Node,
+        filter: Option<&Node>,
+        among: Option<&Arc<Mask>>,
+        k: usize,
+        cache: &FilterCache,
+    ) -> Result<Plan, ExecError> {
+        self.plan_of(tree, filter, among, k, cache, !self.planner.is_of_part())
+    }
+
+    /// As [`Planner::plan_expression`].
+    pub fn plan_expression(
+        &self,
+        tree: &Node,
+        filter: Option<&Node>,
+        among: Option<&Arc<Mask>>,
+        k: usize,
+        cache: &FilterCache,
+    ) -> Result<Plan, ExecError> {
+        self.plan_of(tree, filter, among, k, cache, false)
+    }
+
+    fn plan_of(
+        &self,
+        tree: &Node,
+        filter: Option<&Node>,
+        among: Option<&Arc<Mask>>,
+        k: usize,
+        cache: &FilterCache,
+        is_whole: bool,
+    ) -> Result<Plan, ExecError> {
         tree.check()?;
-        if among.is_some_and(|mask| mask.snapshot() != self.snapshot().id()) {
+        if among.is_some_and(|mask| mask.snapshot() != self.planner.snapshot().id()) {
             return Err(ExecError::OtherSnapshot);
         }
-        let mut resolver = Resolver::new(self, cache);
+        let mut resolver = Resolver { is_whole, ..Resolver::new(self, cache) };
         let root = resolver.node(tree, 1.0, true)?.unwrap_or(PlanNode::Nothing);
         let mut restricted = Group { must: vec![root], ..Group::default() };
         if let Some(filter) = filter {
@@ -48,7 +122,7 @@ impl Planner {
         resolver.finish(root, k)
     }
 
-    /// The documents that match a tree, whatever their scores.
+    /// As [`Planner::matching`].
     pub fn matching(&self, tree: &Node, cache: &FilterCache) -> Result<Mask, ExecError> {
         tree.check()?;
         let mut resolver = Resolver::new(self, cache);
@@ -56,10 +130,11 @@ impl Planner {
         if let PlanNode::Set(mask) = root {
             return Ok(Arc::unwrap_or_clone(mask));
         }
-        let snapshot = self.snapshot();
+        let (snapshot, mut ticker) = (self.planner.snapshot(), self.limit.ticker());
         let (words, phrases) = (&resolver.words[..], &resolver.phrases[..]);
         let matches = Matches { snapshot, terms: &[], words, phrases };
-        let sets = (0..snapshot.segments().len()).map(|number| matches.of(&root, number));
+        let sets =
+            (0..snapshot.segments().len()).map(|number| matches.of(&root, number, &mut ticker));
         Ok(Mask::new(snapshot, sets.collect::<Result<_, _>>()?))
     }
 }
@@ -69,8 +144,13 @@ struct Resolver<'a> {
     snapshot: &'a Snapshot,
     schema: Option<&'a Schema>,
     cache: &'a FilterCache,
+    /// Whether the index has all documents that count, so that a filter which admits none of them matches nothing.
+    is_whole: bool,
+    ticker: Ticker<'a>,
     /// Terms that add to scores.
     terms: Vec<PlanTerm>,
+    /// The boost of each, however often the text has it.
+    boosts: Vec<f64>,
     /// Words that are only tested for, by field and word.
     known: HashMap<(u8, String), PlanNode>,
     words: Vec<Vec<Option<TermInfo>>>,
@@ -84,14 +164,18 @@ struct Resolver<'a> {
 }
 
 impl<'a> Resolver<'a> {
-    fn new(planner: &'a Planner, cache: &'a FilterCache) -> Self {
+    fn new(of: &LimitedPlanner<'a>, cache: &'a FilterCache) -> Self {
+        let LimitedPlanner { planner, limit } = *of;
         let snapshot = planner.snapshot();
         Resolver {
             planner,
             snapshot,
             schema: snapshot.manifest().schema.as_deref(),
             cache,
+            is_whole: false,
+            ticker: limit.ticker(),
             terms: Vec::new(),
+            boosts: Vec::new(),
             known: HashMap::new(),
             words: Vec::new(),
             phrases: Vec::new(),
@@ -114,7 +198,7 @@ impl<'a> Resolver<'a> {
             Node::Phrase(phrase) => return self.phrase(phrase, weight, scored),
             Node::Term { field, term } => {
                 let field = self.text_field(field)?;
-                self.leaf(field, term.clone(), weight, scored)?
+                self.leaf(field, term.clone(), weight, 1.0, scored)?
             }
             Node::Bool(of) => return self.bool(of, weight, scored),
             Node::Best { of, tie_breaker } => {
@@ -131,7 +215,10 @@ impl<'a> Resolver<'a> {
                     false => filter,
                 }
             }
-            Node::Filter(filter) => self.filter(filter)?,
+            Node::Filter(filter) => match self.filter(filter)? {
+                PlanNode::Set(set) if self.is_whole && set.is_empty() => PlanNode::Nothing,
+                node => node,
+            },
             Node::All if scored => constant(PlanNode::Everything, weight)?,
             Node::All => PlanNode::Everything,
             Node::Nothing => PlanNode::Nothing,
@@ -182,14 +269,19 @@ impl<'a> Resolver<'a> {
         Ok(Some(self.group(group)))
     }
 
-    fn best(&self, of: Vec<PlanNode>, tie_breaker: f64, scored: bool) -> PlanNode {
+    fn best(&mut self, of: Vec<PlanNode>, tie_breaker: f64, scored: bool) -> PlanNode {
         let mut of: Vec<PlanNode> =
             of.into_iter().filter(|node| *node != PlanNode::Nothing).collect();
+        let tie = (tie_breaker * TIE).round() as u32;
         match (of.len(), scored) {
             (0, _) => PlanNode::Nothing,
             (1, _) => of.remove(0),
             (_, false) => PlanNode::Group(Group { should: of, least: 1, ..Group::default() }),
-            (_, true) => PlanNode::Best { of, tie: (tie_breaker * TIE).round() as u32 },
+            // The best and all of the others are the sum.
+            (_, true) if f64::from(tie) == TIE => {
+                self.group(Group { should: of, least: 1, ..Group::default() })
+            }
+            (_, true) => PlanNode::Best { of, tie },
         }
     }
 
@@ -268,6 +360,7 @@ impl<'a> Resolver<'a> {
         for (kept, number) in again {
             let weight = self.terms[number].query_weight;
             self.terms[kept].query_weight += weight;
+            self.boosts[kept] = self.boosts[kept].max(self.boosts[number]);
         }
         flat
     }
@@ -290,16 +383,19 @@ impl<'a> Resolver<'a> {
         };
         let mut parts = Vec::new();
         match words.across {
-            Across::Cross => {
+            Across::Cross { tie_breaker } => {
                 for word in words.text.split_whitespace() {
-                    let mut any = Vec::new();
+                    let mut of_fields = Vec::new();
                     for &(field, by) in &fields {
                         let terms = distinct(self.terms_of(field, word));
-                        any.extend(self.leaves(field, terms, weight * by, scored)?);
+                        let leaves = self.leaves(field, terms, weight * by, scored)?;
+                        if !leaves.is_empty() {
+                            let any = Group { should: leaves, least: 1, ..Group::default() };
+                            of_fields.push(self.group(any));
+                        }
                     }
-                    if !any.is_empty() {
-                        let any = Group { should: any, least: 1, ..Group::default() };
-                        parts.push(self.group(any));
+                    if !of_fields.is_empty() {
+                        parts.push(self.best(of_fields, tie_breaker, scored));
                     }
                 }
                 let counted = self.counted(parts, words);
@@ -387,7 +483,7 @@ impl<'a> Resolver<'a> {
         }
         let (mut leaves, mut absent) = (Vec::new(), false);
         for ((_, term), times) in found.terms.iter().zip(&times) {
-            let leaf = self.leaf(field, term.clone(), weight * times, scored)?;
+            let leaf = self.leaf(field, term.clone(), weight, *times, scored)?;
             match leaf {
                 PlanNode::Term(number) => found.lists.push(self.terms[number].lists.clone()),
                 PlanNode::Word(number) => found.lists.push(self.words[number].clone()),
@@ -462,17 +558,20 @@ impl<'a> Resolver<'a> {
         weight: f64,
         scored: bool,
     ) -> Result<Vec<PlanNode>, ExecError> {
-        let leaf = |(term, times)| self.leaf(field, term, weight * times, scored);
+        let leaf = |(term, times)| self.leaf(field, term, weight, times, scored);
         terms.into_iter().map(leaf).collect()
     }
 
+    /// A term that the text has so many times, each with this boost.
     fn leaf(
         &mut self,
         field: u8,
         term: String,
-        weight: f64,
+        boost: f64,
+        times: f64,
         scored: bool,
     ) -> Result<PlanNode, ExecError> {
+        let weight = boost * times;
         if !is_weight(weight) {
             return Err(ExecError::Weight { term, weight });
         }
@@ -482,6 +581,10 @@ impl<'a> Resolver<'a> {
         }
         if !scored && let Some(node) = self.known.get(&(field, term.clone())) {
             return Ok(node.clone());
+        }
+        // A term is looked up in the dictionary of each segment.
+        if self.ticker.must_stop(LOOKUP_COST * self.snapshot.segments().len()) {
+            return Err(ExecError::Stopped);
         }
         let Some(found) = self.planner.term(field, &term, weight)? else {
             let missing = (field, term);
@@ -493,6 +596,7 @@ impl<'a> Resolver<'a> {
         Ok(match scored {
             true => {
                 self.terms.push(found);
+                self.boosts.push(boost);
                 PlanNode::Term(self.terms.len() - 1)
             }
             false => {
@@ -534,7 +638,7 @@ impl<'a> Resolver<'a> {
     fn filter(&mut self, filter: &Filter) -> Result<PlanNode, ExecError> {
         let filter = match filter {
             Filter::Ids(ids) => {
-                let mask = Mask::of_ids(self.snapshot, ids)?;
+                let mask = Mask::of_ids_in_time(self.snapshot, ids, &mut self.ticker)?;
                 return Ok(PlanNode::Set(Arc::new(mask)));
             }
             Filter::Terms { field, values } => {
@@ -571,18 +675,23 @@ impl<'a> Resolver<'a> {
             return Ok(known.clone());
         }
         self.check_sets()?;
+        let (cache, ticker) = (self.cache, &mut self.ticker);
         let set = |segment: &Arc<Segment>| {
             let documents = segment.documents().count();
+            let mut make = |attributes| {
+                let mut stops = |documents: usize| ticker.must_stop(documents.div_ceil(64));
+                let made = filter.bits_in_time(attributes, documents, &mut stops)?;
+                made.ok_or(ExecError::Stopped)
+            };
             match segment.attributes() {
-                None => Ok(Arc::new(filter.bits(None, documents)?)),
+                None => Ok(Arc::new(make(None)?)),
                 Some(attributes) => {
-                    let make = || filter.bits(Some(attributes), documents);
-                    self.cache.get(attributes.file().seal(), &key, make)
+                    cache.get(attributes.file().seal(), &key, || make(Some(attributes)))
                 }
             }
         };
         let sets = self.snapshot.segments().iter().map(set);
-        let sets = sets.collect::<Result<_, IndexError>>()?;
+        let sets = sets.collect::<Result<_, ExecError>>()?;
         let node = PlanNode::Set(Arc::new(Mask::shared(self.snapshot, sets)));
         self.sets.insert(key, node.clone());
         Ok(node)
@@ -599,6 +708,9 @@ impl<'a> Resolver<'a> {
             let lengths = segment.lengths(field)?;
             let mut set = DocSet::new(segment.documents().count());
             for doc in 0..segment.documents().count() {
+                if self.ticker.must_stop(1) {
+                    return Err(ExecError::Stopped);
+                }
                 if lengths.get(doc) > 0 {
                     set.insert(doc);
                 }
@@ -623,6 +735,9 @@ impl<'a> Resolver<'a> {
             PlanNode::Phrase(_) => has_phrase = true,
             _ => {}
         });
+        boosts::check(
+            old.iter().map(|&number| self.boosts[number]).chain(constants.iter().copied()),
+        )?;
         let named = |&number: &usize| (self.terms[number].field, self.terms[number].term.as_str());
         let distinct = old.iter().map(named).collect::<HashSet<_>>().len() == old.len();
         let terms: Vec<PlanTerm> = old.iter().map(|&number| self.terms[number].clone()).collect();
@@ -635,7 +750,7 @@ impl<'a> Resolver<'a> {
                 terms.iter().map(|t| t.lists.as_slice()).collect();
             let (words, phrases) = (&self.words[..], &self.phrases[..]);
             let matches = Matches { snapshot: self.snapshot, terms: &lists, words, phrases };
-            let flat = reduce(&root, !self.missing.is_empty(), &matches)?;
+            let flat = reduce(&root, !self.missing.is_empty(), &matches, &mut self.ticker)?;
             (mode, mask) = (flat.mode, flat.mask.map(Arc::new));
         }
         let missing = std::mem::take(&mut self.missing);

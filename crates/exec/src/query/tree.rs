@@ -125,8 +125,12 @@ pub enum Across {
         /// From 0 to 1.
         tie_breaker: f64,
     },
-    /// The text is divided at white space, and each word may be in any of the fields: the operator and `least` count words and not terms. Scores are added.
-    Cross,
+    /// The text is divided at white space, and each word may be in any of the fields: the operator and `least` count words and not terms. The score of a word is that of its best field, and this part of
+    /// the others', as with [`Node::Best`]; those of the words are added.
+    Cross {
+        /// From 0 to 1; with 1, the scores of all fields are added.
+        tie_breaker: f64,
+    },
 }
 
 /// Several queries in one. A document matches if it matches all of `must` and `filter`, at least `least` of `should`, and none of `must_not`. Its score is the sum of those of `must` and `should` that it matches.
@@ -236,8 +240,10 @@ impl Node {
             Node::Words(Words { fields, across, .. }) => {
                 fields.iter().try_for_each(|(_, weight)| check_weight(*weight))?;
                 match across {
-                    Across::Best { tie_breaker: value } => tie_breaker(*value),
-                    Across::Most | Across::Cross => Ok(()),
+                    Across::Best { tie_breaker: value } | Across::Cross { tie_breaker: value } => {
+                        tie_breaker(*value)
+                    }
+                    Across::Most => Ok(()),
                 }
             }
             Node::Phrase(Phrase { fields, .. }) => {

@@ -1,8 +1,8 @@
 //! Filters over attributes: which documents of a segment they admit.
 
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 
-use super::{AttributeKind, AttributeValue, Attributes, Column};
+use super::{AttributeKind, AttributeValue, Attributes, Column, Keywords};
 use crate::deletes::DocSet;
 use crate::error::Result;
 
@@ -66,27 +66,46 @@ pub enum Filter {
 impl Filter {
     /// The documents of a segment that it admits, deleted ones included. A segment without a file of attributes has `None`.
     pub fn bits(&self, attributes: Option<&Attributes>, documents: u32) -> Result<DocSet> {
+        let admitted = self.bits_in_time(attributes, documents, &mut |_| false)?;
+        Ok(admitted.unwrap_or_else(|| DocSet::new(documents)))
+    }
+
+    /// The same, or `None` if `stops` says that it is time to stop: it is asked at least once for every few thousand documents, and with how many are looked at next.
+    pub fn bits_in_time(
+        &self,
+        attributes: Option<&Attributes>,
+        documents: u32,
+        stops: Stops<'_>,
+    ) -> Result<Option<DocSet>> {
         let mut out = DocSet::new(documents);
         let column = |number: u16| match attributes {
             Some(attributes) => attributes.column(number),
             None => Ok(None),
         };
+        let mut bits = |filter: &Filter| filter.bits_in_time(attributes, documents, &mut *stops);
         match self {
             Filter::Term { column: number, value } => {
-                terms_into(column(*number)?, std::slice::from_ref(value), &mut out)?;
+                let values = std::slice::from_ref(value);
+                if terms_into(column(*number)?, values, &mut out, stops)? {
+                    return Ok(None);
+                }
             }
             Filter::Terms { column: number, values } => {
-                terms_into(column(*number)?, values, &mut out)?;
+                if terms_into(column(*number)?, values, &mut out, stops)? {
+                    return Ok(None);
+                }
             }
             Filter::Prefix { column: number, prefix } => {
-                if let Some(Column::Keywords(column)) = column(*number)? {
-                    for ordinal in column.prefix(prefix)? {
-                        column.list_into(ordinal, &mut out)?;
-                    }
+                if let Some(Column::Keywords(column)) = column(*number)?
+                    && lists_into(column, column.prefix(prefix)?, &mut out, stops)?
+                {
+                    return Ok(None);
                 }
             }
             Filter::Range { column: number, from, to } => {
-                range_into(column(*number)?, from, to, &mut out)?;
+                if range_into(column(*number)?, from, to, &mut out, stops)? {
+                    return Ok(None);
+                }
             }
             Filter::Exists { column: number } => {
                 if let Some(column) = column(*number)? {
@@ -99,50 +118,84 @@ impl Filter {
                     if out.is_empty() {
                         break;
                     }
-                    out.and_assign(&filter.bits(attributes, documents)?);
+                    let Some(admitted) = bits(filter)? else { return Ok(None) };
+                    out.and_assign(&admitted);
                 }
             }
             Filter::Any { of, least: 1 } => {
                 for filter in of {
-                    out.or_assign(&filter.bits(attributes, documents)?);
+                    let Some(admitted) = bits(filter)? else { return Ok(None) };
+                    out.or_assign(&admitted);
                 }
             }
             Filter::Any { of, least } => {
                 let mut counters = Counters::new(of.len(), documents);
                 for filter in of {
-                    counters.add(&filter.bits(attributes, documents)?);
+                    let Some(admitted) = bits(filter)? else { return Ok(None) };
+                    counters.add(&admitted);
                 }
                 out = counters.at_least(*least, documents);
             }
             Filter::Not(filter) => {
                 out = DocSet::full(documents);
-                out.and_not_assign(&filter.bits(attributes, documents)?);
+                let Some(admitted) = bits(filter)? else { return Ok(None) };
+                out.and_not_assign(&admitted);
             }
             Filter::Everything => out = DocSet::full(documents),
             Filter::Nothing => {}
         }
-        Ok(out)
+        Ok(Some(out))
     }
 }
 
+/// Asked before so many documents are looked at; says whether to stop.
+pub(super) type Stops<'a> = &'a mut dyn FnMut(usize) -> bool;
+
+/// Documents that are looked at in the time that a list of keywords takes to be found.
+const LIST_COST: usize = 1024;
+
+/// Adds the documents of keywords; true if it had to stop.
+fn lists_into(
+    column: Keywords<'_>,
+    ordinals: Range<u32>,
+    out: &mut DocSet,
+    stops: Stops<'_>,
+) -> Result<bool> {
+    for ordinal in ordinals {
+        if stops(LIST_COST) {
+            return Ok(true);
+        }
+        column.list_into(ordinal, out)?;
+    }
+    Ok(false)
+}
+
+/// True if it had to stop.
 fn terms_into(
     column: Option<Column<'_>>,
     values: &[AttributeValue],
     out: &mut DocSet,
-) -> Result<()> {
+    stops: Stops<'_>,
+) -> Result<bool> {
     match column {
         None => {}
         Some(Column::Numbers(column)) => {
             let values = values.iter().filter(|value| value.kind() == column.kind());
             let mut keys: Vec<i64> = values.filter_map(AttributeValue::key).collect();
             keys.sort_unstable();
-            match keys[..] {
-                [key] => column.range_into(Bound::Included(key), Bound::Included(key), out),
-                _ => column.any_into(&keys, out),
-            }
+            return Ok(match keys[..] {
+                [key] => {
+                    let bound = Bound::Included(key);
+                    column.range_in_time(bound, bound, out, stops)
+                }
+                _ => column.any_in_time(&keys, out, stops),
+            });
         }
         Some(Column::Keywords(column)) => {
             for value in values {
+                if stops(LIST_COST) {
+                    return Ok(true);
+                }
                 if let AttributeValue::Keyword(value) = value
                     && let Some(ordinal) = column.find(value)?
                 {
@@ -151,32 +204,32 @@ fn terms_into(
             }
         }
     }
-    Ok(())
+    Ok(false)
 }
 
+/// True if it had to stop.
 fn range_into(
     column: Option<Column<'_>>,
     from: &Bound<AttributeValue>,
     to: &Bound<AttributeValue>,
     out: &mut DocSet,
-) -> Result<()> {
+    stops: Stops<'_>,
+) -> Result<bool> {
     match column {
         None => {}
         Some(Column::Numbers(column)) => {
             let kind = column.kind();
             if let (Some(from), Some(to)) = (key_bound(from, kind), key_bound(to, kind)) {
-                column.range_into(from, to, out);
+                return Ok(column.range_in_time(from, to, out, stops));
             }
         }
         Some(Column::Keywords(column)) => {
             if let (Some(from), Some(to)) = (text_bound(from), text_bound(to)) {
-                for ordinal in column.range(from, to)? {
-                    column.list_into(ordinal, out)?;
-                }
+                return lists_into(column, column.range(from, to)?, out, stops);
             }
         }
     }
-    Ok(())
+    Ok(false)
 }
 
 /// The bound as a key, or `None` if it is no number of this kind.
@@ -377,6 +430,17 @@ mod tests {
             let count = documents.len() as u32;
             for filter in &filters {
                 let bits = filter.bits(Some(&attributes), count).unwrap();
+                // However often it is asked: it stops, or finishes with the same documents.
+                for asked in 0..4 {
+                    let mut left = asked;
+                    let mut stops = |_: usize| {
+                        left -= 1;
+                        left < 0
+                    };
+                    let in_time = filter.bits_in_time(Some(&attributes), count, &mut stops).unwrap();
+                    let stopped = left < 0;
+                    prop_assert_eq!(in_time, (!stopped).then(|| bits.clone()));
+                }
                 let expected: Vec<u32> =
                     (0..).zip(&documents).filter(|(_, d)| admits(filter, d)).map(|(doc, _)| doc).collect();
                 prop_assert_eq!(bits.iter().collect::<Vec<_>>(), expected, "{:?}", filter);

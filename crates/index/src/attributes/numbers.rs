@@ -4,6 +4,7 @@ use std::ops::{Bound, Range};
 
 use warpseek_codec::varint::Cursor;
 
+use super::filter::Stops;
 use crate::bits::{self, Bits, Present, Section};
 use crate::container::SealedFile;
 use crate::deletes::DocSet;
@@ -142,9 +143,23 @@ impl<'a> Numbers<'a> {
 
     /// Adds the documents whose keys lie between two bounds to `out`.
     pub fn range_into(&self, from: Bound<i64>, to: Bound<i64>, out: &mut DocSet) {
-        let Some((low, high)) = inclusive(from, to) else { return };
-        let Some((low, high)) = self.stored(low, high) else { return };
+        self.range_in_time(from, to, out, &mut |_| false);
+    }
+
+    /// The same in time: `stops` is asked before so many documents are looked at, and says whether to stop. True if it did.
+    pub(super) fn range_in_time(
+        &self,
+        from: Bound<i64>,
+        to: Bound<i64>,
+        out: &mut DocSet,
+        stops: Stops<'_>,
+    ) -> bool {
+        let Some((low, high)) = inclusive(from, to) else { return false };
+        let Some((low, high)) = self.stored(low, high) else { return false };
         for zone in 0..self.documents.div_ceil(ZONE) {
+            if stops(ZONE as usize) {
+                return true;
+            }
             let (least, most) = self.zone(zone);
             if most < low || least > high {
                 continue;
@@ -160,10 +175,16 @@ impl<'a> Numbers<'a> {
                 out.insert_word(i, self.numbers.within(from, count, low, high) & present);
             }
         }
+        false
     }
 
     /// Adds the documents that have one of these keys to `out`. The keys must ascend.
     pub fn any_into(&self, keys: &[i64], out: &mut DocSet) {
+        self.any_in_time(keys, out, &mut |_| false);
+    }
+
+    /// The same in time, as a range.
+    pub(super) fn any_in_time(&self, keys: &[i64], out: &mut DocSet, stops: Stops<'_>) -> bool {
         debug_assert!(keys.is_sorted());
         let stored = keys.iter().filter_map(|&key| {
             let (low, high) = self.stored(key, key)?;
@@ -171,6 +192,9 @@ impl<'a> Numbers<'a> {
         });
         let wanted: Vec<u64> = stored.collect();
         for zone in 0..self.documents.div_ceil(ZONE) {
+            if stops(ZONE as usize) {
+                return true;
+            }
             let (least, most) = self.zone(zone);
             let here =
                 wanted.partition_point(|&n| n < least)..wanted.partition_point(|&n| n <= most);
@@ -191,6 +215,7 @@ impl<'a> Numbers<'a> {
                 out.insert_word(i, found);
             }
         }
+        false
     }
 
     /// All documents that have a value, with their keys, ascending.

@@ -93,7 +93,8 @@ pub(crate) fn build_lists(
         ..BuildReport::default()
     };
     let entry = Some(segment.finish(written)?.entry);
-    Ok(Built { entry, report, content: Some(Content::Text), impacts: None, replaced: Vec::new() })
+    let (content, replaced) = (Some(Content::Text), Vec::new());
+    Ok(Built { entry, report, content, impacts: None, static_field: None, replaced })
 }
 
 fn write_ids(ids: &mut IdsWriter, documents: u32, progress: &Progress) -> Result<()> {

@@ -38,6 +38,8 @@ pub(crate) struct Built {
     pub(crate) content: Option<Content>,
     /// The impacts of the index, if any; their mean length is set if there are documents.
     pub(crate) impacts: Option<Impacts>,
+    /// The field of the index's static scores: the one that it has or that was named, or the one that documents have their scores in.
+    pub(crate) static_field: Option<String>,
     /// Documents of `old` that the new ones replace.
     pub(crate) replaced: Vec<u32>,
 }
@@ -165,8 +167,12 @@ pub(crate) fn build_segment(
         ..BuildReport::default()
     };
     let (content, mut impacts) = (admission.content, manifest.impacts);
+    let found = config.reader.static_field.clone();
+    let found = found.filter(|_| report.statics > 0 && manifest.grams.is_none());
+    let static_field = manifest.static_field.clone().or(found);
     if report.documents == 0 {
-        return Ok(Built { entry: None, report, content, impacts, replaced: Vec::new() });
+        let (entry, replaced) = (None, Vec::new());
+        return Ok(Built { entry, report, content, impacts, static_field, replaced });
     }
 
     let sources = || runs.iter().map(Run::source).collect::<Vec<_>>();
@@ -197,7 +203,7 @@ pub(crate) fn build_segment(
     let entry = output.segment.finish(written)?.entry;
     let mut replaced = output.replaced;
     replaced.sort_unstable();
-    Ok(Built { entry: Some(entry), report, content, impacts, replaced })
+    Ok(Built { entry: Some(entry), report, content, impacts, static_field, replaced })
 }
 
 /// The order asked for, if any.

@@ -46,7 +46,10 @@ impl LiveIndex {
                 let last = numbers.last().map_or(0, |last| last + 1);
                 settings.next_segment = settings.next_segment.max(last);
                 let batch = Batch::new(&mut settings, options.shards())?;
-                let (reader, snapshot) = (settings.reader_config(), snapshot.clone());
+                // What the log has was admitted before.
+                let static_field = settings.static_field.clone();
+                let reader = ReaderConfig { static_field, ..settings.reader_config() };
+                let snapshot = snapshot.clone();
                 let replay = Replay { batch, settings, reader, content, snapshot };
                 replay.run(&lock, entry, &numbers, options.durability)?
             }
@@ -65,7 +68,8 @@ impl LiveIndex {
         };
         let show = || Snapshot::of(lock.dir(), committed.clone(), snapshot.segments().to_vec());
         let (published, on_disk) = (Arc::new(show()?), Arc::new(show()?));
-        let reader = ReaderConfig { schema: committed.schema.clone(), ..committed.reader_config() };
+        let reader = committed.writing_config();
+        let unrecorded = committed.static_field.is_none() && snapshot.has_statics();
         let live = LiveIndex {
             merging: Mutex::default(),
             flushing: Mutex::default(),
@@ -80,6 +84,7 @@ impl LiveIndex {
             lock,
             options,
             reader,
+            unrecorded,
         };
         // What was replayed.
         live.refresh()?;

@@ -11,7 +11,7 @@ use warpseek_exec::Coverage;
 use warpseek_index::{BuildConfig, Progress, StoreMode, verify};
 use warpseek_ngram::{Searcher, oracle};
 use warpseek_testkit::{Doc, Fixture, History, Random, build_config};
-use warpseek_text::GramConfig;
+use warpseek_text::{GramConfig, ReaderConfig};
 
 /// Letters of texts, and how words are divided.
 pub(crate) struct Alphabet {
@@ -96,7 +96,8 @@ pub(crate) struct Indexed {
 impl Indexed {
     /// An index after all operations of a history. It must be sound.
     pub(crate) fn after(history: &History, grams: GramConfig) -> Self {
-        let config = BuildConfig { grams: Some(grams), store: StoreMode::Ids, ..build_config() };
+        let (grams_of, store, reader) = (Some(grams), StoreMode::Ids, ReaderConfig::default());
+        let config = BuildConfig { grams: grams_of, store, reader, ..build_config() };
         let fixture = Fixture::after(history, config);
         let found = verify(&fixture.dir(), &Progress::default()).unwrap();
         assert!(found.problems.is_empty(), "{:?}", found.problems);

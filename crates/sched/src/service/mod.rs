@@ -18,7 +18,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use warpseek_exec::{Engine, Plan};
+use warpseek_exec::{Cancel, Engine, Plan};
 
 pub use outlook::{Outlook, Refused};
 pub use scheduler::{Batch, Cohorts, Counts, Job, Nanos, PATIENCE, Scheduler, largest_cohort};
@@ -86,6 +86,8 @@ pub struct Limits {
     pub arrived: Option<Instant>,
     /// Time from arrival to answer.
     pub deadline: Option<Duration>,
+    /// The flag that cancels it, if somebody has one: a request that is being answered alone stops, and others get no answer.
+    pub cancel: Option<Cancel>,
 }
 
 /// What a service did so far.

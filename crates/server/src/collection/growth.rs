@@ -164,7 +164,11 @@ impl Collection {
         if snapshot.doc_limit() == 0 && old.is_some_and(Mapping::has_placeholder) {
             // It need not keep a field that stands for none.
             let schema = Schema::new(mapping.schema(None)).map_err(Error::from)?;
-            Index::create_with(&self.dir, IndexOptions::new().schema(schema).overwrite(true))?;
+            let mut options = IndexOptions::new().schema(schema).overwrite(true);
+            if let Some(field) = &snapshot.manifest().static_field {
+                options = options.static_field(field);
+            }
+            Index::create_with(&self.dir, options)?;
         } else {
             index.extend_schema(schema)?;
         }

@@ -9,6 +9,7 @@ use warpseek::{
     ServiceTicket, Traced,
 };
 
+use crate::caller::under;
 use crate::error::Failure;
 use crate::mapping::Mapping;
 use crate::telemetry::search_times;
@@ -76,11 +77,16 @@ impl View {
     /// Answers a search.
     pub(crate) fn search(&self, request: &Request) -> Result<Response, Failure> {
         match self.cohorts() {
-            Some(cohorts) => match cohorts.service.submit(request) {
-                // What cannot be begun in time gets the part that can be answered, as without a GPU.
-                Err(ServiceError::Refused { .. }) => Ok(self.searcher.search(request)?),
-                ticket => Ok(ticket?.wait().answer?),
-            },
+            Some(cohorts) => {
+                let limit = request.limit(Instant::now());
+                match cohorts.service.submit(request) {
+                    // What cannot be begun in time gets the part that can be answered, as without a GPU.
+                    Err(ServiceError::Refused { .. }) => {
+                        Ok(self.searcher.search(&under(request.clone(), &limit, limit.left()))?)
+                    }
+                    ticket => Ok(ticket?.wait().answer?),
+                }
+            }
             None => Ok(self.searcher.search(request)?),
         }
     }
@@ -90,10 +96,11 @@ impl View {
         match self.cohorts() {
             Some(cohorts) => {
                 let start = Instant::now();
+                let limit = request.limit(start);
                 match cohorts.service.submit(request) {
-                    Err(ServiceError::Refused { .. }) => {
-                        Ok(self.searcher.search_traced(request)?)
-                    }
+                    Err(ServiceError::Refused { .. }) => Ok(self
+                        .searcher
+                        .search_traced(&under(request.clone(), &limit, limit.left()))?),
                     ticket => cohorts.traced(ticket?, start.elapsed()),
                 }
             }

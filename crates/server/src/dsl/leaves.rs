@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use serde_json::Value;
 use warpseek::AttributeKind;
-use warpseek::query::{Across, Filter, Node, Operator, Words};
+use warpseek::query::{Across, Filter, Node, Words};
 
 use super::value::{Side, bound, bound_of_date, equal, equal_date, text};
 use super::{Parts, Translator, any, best, boosted, constant, or_all, unsearchable};
@@ -118,8 +118,12 @@ impl Translator<'_> {
         let tie_breaker = parts.number("tie_breaker")?;
         let across = match parts.get("type").map_or(Some("best_fields"), Value::as_str) {
             Some("best_fields") => Across::Best { tie_breaker: tie_breaker.unwrap_or(0.0) },
-            Some("most_fields") => Across::Most,
-            Some("cross_fields") => Across::Cross,
+            // The best field and all of the others are the sum.
+            Some("most_fields") => match tie_breaker {
+                None | Some(1.0) => Across::Most,
+                Some(tie_breaker) => Across::Best { tie_breaker },
+            },
+            Some("cross_fields") => Across::Cross { tie_breaker: tie_breaker.unwrap_or(0.0) },
             Some("phrase") => {
                 let slop = self.slop(clause, parts.get("slop"))?;
                 let tie_breaker = tie_breaker.unwrap_or(0.0);
@@ -137,12 +141,14 @@ impl Translator<'_> {
         let (operator, least) = (parts.operator("operator")?, parts.least("minimum_should_match")?);
         let words = Words { operator, least, across, ..Words::any([], text) };
         let tie_breaker = match across {
-            Across::Best { tie_breaker } => tie_breaker,
-            Across::Most | Across::Cross => 1.0,
+            Across::Best { tie_breaker } | Across::Cross { tie_breaker } => tie_breaker,
+            Across::Most => 1.0,
         };
         let node = match parts.zero_terms_match_all()? {
             // All fields are searched as one.
-            true if across == Across::Cross => or_all(self.words(&fields, &words, scored)?),
+            true if matches!(across, Across::Cross { .. }) => {
+                or_all(self.words(&fields, &words, scored)?)
+            }
             true => {
                 self.each_or_all(&fields, tie_breaker, |of, field| of.words(field, &words, scored))?
             }
@@ -177,11 +183,16 @@ impl Translator<'_> {
         let allowed =
             ["query", "fields", "operator", "minimum_should_match", "boost", "zero_terms_query"];
         let parts = self.parts(clause, body, &allowed)?;
-        self.warn("[combined_fields] adds the scores of fields, as [multi_match] of type [cross_fields] does");
+        self.warn("[combined_fields] adds the scores of fields, as [multi_match] of type [cross_fields] with [tie_breaker] 1 does");
         let text = self.text(clause, parts.get("query").unwrap_or(&Value::Null))?;
         let fields = self.fields(clause, parts.get("fields"))?;
         let (operator, least) = (parts.operator("operator")?, parts.least("minimum_should_match")?);
-        let words = Words { operator, least, across: Across::Cross, ..Words::any([], text) };
+        let words = Words {
+            operator,
+            least,
+            across: Across::Cross { tie_breaker: 1.0 },
+            ..Words::any([], text)
+        };
         let mut node = self.words(&fields, &words, scored)?;
         if parts.zero_terms_match_all()? {
             node = or_all(node);
@@ -375,7 +386,19 @@ impl Translator<'_> {
             Some(Field::Text { .. }) if self.mapping.layout == Layout::NoSchema => {
                 return Err(unsearchable(field, "the index has no schema"));
             }
-            Some(Field::Text { name, .. } | Field::Attribute { name, .. }) => of(name),
+            Some(Field::Attribute { name, .. }) => of(name),
+            Some(Field::Text { name, .. }) => {
+                let mut having = vec![of(name)];
+                // A value without terms, such as an empty string, is still one: sub-fields have it.
+                for (path, inner) in self.mapping.matching(&format!("{field}.*")) {
+                    if let Field::Attribute { name, .. } = inner
+                        && self.mapping.path_of(path) == field
+                    {
+                        having.push(of(name));
+                    }
+                }
+                any(having)
+            }
             Some(Field::Stored(why)) => return Err(unsearchable(field, why)),
             Some(Field::Object) => {
                 let (mut inside, mut stored) = (Vec::new(), None);

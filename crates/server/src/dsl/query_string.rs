@@ -128,7 +128,7 @@ fn kind(clause: &str, parts: Parts<'_>, tie_breaker: Option<f64>) -> Result<Kind
     match name {
         "best_fields" => Ok(Kind::Words(Across::Best { tie_breaker: tie_breaker(0.0) })),
         "most_fields" => Ok(Kind::Words(Across::Best { tie_breaker: tie_breaker(1.0) })),
-        "cross_fields" => Ok(Kind::Words(Across::Cross)),
+        "cross_fields" => Ok(Kind::Words(Across::Cross { tie_breaker: tie_breaker(0.0) })),
         "phrase" => Ok(Kind::Phrase { tie_breaker: tie_breaker(0.0) }),
         "phrase_prefix" | "bool_prefix" => {
             Err(Failure::unsupported(&format!("{clause} of type {name}")))
@@ -254,7 +254,7 @@ impl Parser {
                 of.mapping.field(name),
                 Some(Field::Attribute { kind: AttributeKind::Keyword, .. })
             ),
-            (Kind::Words(Across::Cross), _) => false,
+            (Kind::Words(Across::Cross { .. }), _) => false,
             // There all fields are one.
             (Kind::Words(_), _) => of.mapping.layout != Layout::NoSchema,
         }
@@ -317,22 +317,20 @@ impl Parser {
                 let Options { slop: usual, phrase_tie, .. } = self.options;
                 of.phrase(fields, &words, slop.unwrap_or(usual), phrase_tie, scored)?
             }
+            Some(Token::Field(name)) if name == "_exists_" => {
+                let Some(Token::Word(field)) = self.next() else {
+                    return Err(Failure::parsing("a field must follow [_exists_:]"));
+                };
+                of.node(&json!({"exists": {"field": field}}), scored)?
+            }
+            Some(Token::Field(name)) if name == "*" && self.peek() == Some(&Token::Star) => {
+                self.at += 1;
+                Node::All
+            }
             Some(Token::Field(name)) => {
-                let fields = match name.as_str() {
-                    "_exists_" => {
-                        let Some(Token::Word(field)) = self.next() else {
-                            return Err(Failure::parsing("a field must follow [_exists_:]"));
-                        };
-                        return Ok(Some(
-                            of.node(&serde_json::json!({"exists": {"field": field}}), scored)?,
-                        ));
-                    }
-                    "*" if self.peek() == Some(&Token::Star) => {
-                        self.at += 1;
-                        return Ok(Some(Node::All));
-                    }
-                    name if name.contains('*') => of.fields("query_string", Some(&name.into()))?,
-                    name => vec![(name.to_owned(), 1.0)],
+                let fields = match name.contains('*') {
+                    true => of.fields("query_string", Some(&name.as_str().into()))?,
+                    false => vec![(name.clone(), 1.0)],
                 };
                 return match self.peek() {
                     Some(
@@ -359,14 +357,18 @@ impl Parser {
             // A boost or tilde without a word.
             _ => return Ok(None),
         };
+        Ok(Some(self.with_boost(node)?))
+    }
+
+    /// A clause with the boost that follows it.
+    fn with_boost(&mut self, node: Node) -> Result<Node, Failure> {
         match self.peek() {
-            Some(Token::Boost(weight)) => {
-                let weight = *weight;
+            Some(&Token::Boost(weight)) => {
                 self.at += 1;
-                Ok(Some(boosted(node, weight)))
+                Ok(boosted(node, weight))
             }
             Some(Token::Fuzzy) => Err(Failure::unsupported("fuzzy search [~] in a query string")),
-            _ => Ok(Some(node)),
+            _ => Ok(node),
         }
     }
 }

@@ -96,6 +96,29 @@ fn several_fields() {
         ),
         Node::Words(most)
     );
+    let across = |kind: &str, tie_breaker: Value| {
+        let query = json!({"multi_match": {"query": "a", "fields": ["title", "body"], "type": kind, "tie_breaker": tie_breaker}});
+        match node(query) {
+            Node::Words(words) => words.across,
+            other => panic!("{other:?}"),
+        }
+    };
+    let (none, best) = (Value::Null, |tie_breaker| Across::Best { tie_breaker });
+    assert_eq!(across("best_fields", none.clone()), best(0.0));
+    assert_eq!(across("most_fields", none.clone()), Across::Most);
+    assert_eq!(across("most_fields", json!(1)), Across::Most);
+    assert_eq!(across("most_fields", json!(0.3)), best(0.3));
+    assert_eq!(across("cross_fields", none), Across::Cross { tie_breaker: 0.0 });
+    assert_eq!(across("cross_fields", json!(0.3)), Across::Cross { tie_breaker: 0.3 });
+    // Fields of values take part in the best field, or in the sum.
+    let tag = |kind: &str| {
+        node(
+            json!({"multi_match": {"query": "a", "fields": ["title", "tag"], "type": kind, "tie_breaker": 0.3}}),
+        )
+    };
+    for kind in ["most_fields", "cross_fields"] {
+        assert!(matches!(tag(kind), Node::Best { tie_breaker: 0.3, .. }), "{kind}");
+    }
     let mixed = node(json!({"multi_match": {"query": "a", "fields": ["title", "tag", "year"]}}));
     let title =
         Node::Words(Words { across: Across::Best { tie_breaker: 0.0 }, ..words(&["title"], "a") });

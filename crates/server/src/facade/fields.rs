@@ -115,8 +115,14 @@ async fn validated(app: Arc<App>, index: String, call: Call) -> Reply {
             let body = call.json()?;
             let planned = only(&body, &["query"])
                 .and_then(|()| Ask::parse(body, &call.params, &app.config.limits))
-                .and_then(|ask| plan(app, of.into(), &ask, false, call.arrived, &mut warnings))
+                .and_then(|ask| plan(app, of.into(), &ask, false, &call.caller, &mut warnings))
                 .and_then(|planned| Ok(planned.view.searcher.plan(&planned.request)?));
+            // Whether it is valid is not known then.
+            if let Err(failure) = &planned
+                && failure.kind == Kind::Timeout
+            {
+                return Err(failure.clone());
+            }
             valid &= planned.is_ok();
             explanations.push(match planned {
                 Ok(_) => json!({"index": name, "valid": true}),

@@ -11,8 +11,8 @@ use crate::collection::Collection;
 use crate::error::{Failure, Kind, brief};
 use crate::http::{Answer, Call, Reply};
 use crate::mapping::{
-    Declared, check_mappings, check_settings, differences, merge, normalize_settings,
-    unused_mappings, unused_settings,
+    Declared, STATIC_FIELD_SETTING, check_mappings, check_settings, differences, merge,
+    normalize_settings, unused_mappings, unused_settings,
 };
 use crate::names;
 
@@ -272,8 +272,9 @@ pub(super) async fn put_settings(
         }
     };
     check_settings(&settings)?;
-    if let Some(key) =
-        ["analysis", "similarity"].into_iter().find(|key| settings.contains_key(*key))
+    if let Some(key) = ["analysis", "similarity", STATIC_FIELD_SETTING]
+        .into_iter()
+        .find(|key| settings.contains_key(*key))
     {
         return Err(Failure::illegal(format!("Can't update non dynamic settings [index.{key}]")));
     }

@@ -1,8 +1,7 @@
 //! Which options of the query string each route has, and whether it has a body. What Elasticsearch does not know there is an error, as it is there; what it knows and nobody here asks for is a warning (`Params::ignored`).
 
-use axum::body::HttpBody;
 use axum::extract::{MatchedPath, Request};
-use axum::http::Method;
+use axum::http::{Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -50,6 +49,8 @@ const SEARCH: &[&str] = &[
     "typed_keys",
     "allow_partial_search_results",
     "include_named_queries_score",
+    "cancel_after_time_interval",
+    "phase_took",
 ];
 const COUNT: &[&str] = &["min_score", "preference", "routing", "terminate_after", "timeout"];
 const MULTI_SEARCH: &[&str] = &[
@@ -348,7 +349,11 @@ pub(super) async fn checked(request: Request, next: Next) -> Response {
     let method = request.method();
     let checked = check(method, route, &params_of(&request)).and_then(|()| {
         let takes_none = known(method, route).is_some_and(|known| known.body == Body::None);
-        match takes_none && !request.body().is_end_stream() {
+        let headers = request.headers();
+        let length = headers.get(header::CONTENT_LENGTH);
+        let has_body = length.is_some_and(|length| length != "0")
+            || headers.contains_key(header::TRANSFER_ENCODING);
+        match takes_none && has_body {
             true => Err(Failure::illegal(format!(
                 "request [{method} {route}] does not support having a body"
             ))),

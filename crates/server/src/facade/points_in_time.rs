@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::shards;
 use crate::app::{App, search as searching};
+use crate::caller::Caller;
 use crate::error::{Failure, Kind};
 use crate::http::{Answer, Call, Params, Reply};
 use crate::json::only;
@@ -94,7 +95,7 @@ pub(super) async fn close_all_in_opensearch(State(app): State<Arc<App>>) -> Repl
 }
 
 /// Searches the indexes of a point in time.
-pub(super) fn search(app: &App, ask: Ask, call: &Call) -> Result<(Found, String), Failure> {
+pub(super) fn search(app: &App, ask: Ask, caller: &Caller) -> Result<(Found, String), Failure> {
     let pit = ask.pit.as_ref().ok_or_else(|| Failure::broken("a search without [pit]"))?;
     let (id, keep) = (pit.id.clone(), pit.keep);
     if ask.scroll.is_some() {
@@ -103,6 +104,6 @@ pub(super) fn search(app: &App, ask: Ask, call: &Call) -> Result<(Found, String)
         return Err(Failure::new(Kind::Action, reason));
     }
     let targets = app.points_in_time.with(&id, keep, |targets| targets.clone())?;
-    let found = find(app, targets.to_vec(), ask, false, call.arrived)?;
+    let found = find(app, targets.to_vec(), ask, false, caller)?;
     Ok((found, id))
 }

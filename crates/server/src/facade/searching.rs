@@ -1,4 +1,4 @@
-//! Searching, counting, and deleting what a search finds.
+//! Searching, counting and explaining.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,19 +6,19 @@ use std::time::Instant;
 
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
-use warpseek::Request;
 use warpseek::query::{Bool, Filter, Node};
+use warpseek::{Limit, Request};
 
-use super::documents::refreshes;
-use super::{points_in_time, tasks};
+use super::points_in_time;
 use crate::app::{App, search as searching, search_one};
+use crate::caller::under;
 use crate::contexts::Scroll;
 use crate::error::{Failure, Kind, brief};
-use crate::http::{Answer, Call, Params, Reply};
+use crate::http::{Answer, Call, Reply};
 use crate::json::{only, truth};
 use crate::search::{
-    Ask, Found, Planned, Target, Total, add, duration, finish, plan, put_together, search as find,
-    wants_all,
+    Ask, Found, Planned, Showing, Target, Total, add, duration, finish, plan, put_together,
+    search as find, wants_all,
 };
 
 pub(super) async fn search_all(State(app): State<Arc<App>>, call: Call) -> Reply {
@@ -39,26 +39,32 @@ pub(super) fn targets(app: &App, index: &str, lenient: bool) -> Result<Vec<Targe
 }
 
 async fn run(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
-    search_one(&app, move |app| {
+    let caller = call.caller.clone();
+    search_one(&app, &caller, move |app, caller| {
         let ask = Ask::parse(call.json()?, &call.params, &app.config.limits)?;
         if ask.pit.is_some() {
             if index.is_some() {
                 let reason = "Validation Failed: 1: [indices] cannot be used with point in time. Do not specify any index with point in time.;";
                 return Err(Failure::new(Kind::Action, reason));
             }
-            let (found, id) = points_in_time::search(app, ask, &call)?;
-            let mut body = found.body(found.ask.from, found.ask.size)?;
+            let (found, id) = points_in_time::search(app, ask, caller)?;
+            let mut showing = Showing::new(app, caller, &found.ask);
+            let mut body = found.body(found.ask.from, found.ask.size, &mut showing)?;
             add(&mut body, "pit_id", &json!(id))?;
-            return Ok(Answer::written(body).warnings(found.warnings));
+            let mut warnings = found.warnings;
+            showing.warn(&mut warnings);
+            return Ok(Answer::written(body).warnings(warnings));
         }
         let collections = targets(app, index.as_deref().unwrap_or("_all"), call.params.flag("ignore_unavailable"))?;
         let (from, size, scroll) = (ask.from, ask.size, ask.scroll);
         if scroll.is_some() && (from > 0 || size == 0) {
             return Err(Failure::new(Kind::Action, "Validation Failed: 1: using [from], or a [size] of 0, is not allowed in a scroll context;"));
         }
-        let found = find(app, collections, ask, scroll.is_some(), call.arrived)?;
-        let mut body = found.body(from, size)?;
-        let warnings = found.warnings.clone();
+        let found = find(app, collections, ask, scroll.is_some(), caller)?;
+        let mut showing = Showing::new(app, caller, &found.ask);
+        let mut body = found.body(from, size, &mut showing)?;
+        let mut warnings = found.warnings.clone();
+        showing.warn(&mut warnings);
         if let Some(keep) = scroll {
             let id = app.scrolls.keep(Scroll { found, at: size }, keep)?;
             add(&mut body, "_scroll_id", &json!(id))?;
@@ -78,7 +84,7 @@ pub(super) async fn scroll(State(app): State<Arc<App>>, call: Call) -> Reply {
     };
     let missing = || Failure::new(Kind::Action, "Validation Failed: 1: scrollId is missing;");
     let id = id.ok_or_else(missing)?.to_owned();
-    scroll_on(app, id, body, call.params).await
+    scroll_on(app, id, body, call).await
 }
 
 pub(super) async fn scroll_in_path(
@@ -88,22 +94,25 @@ pub(super) async fn scroll_in_path(
 ) -> Reply {
     let body = call.json()?;
     only(&body, &["scroll"])?;
-    scroll_on(app, id, body, call.params).await
+    scroll_on(app, id, body, call).await
 }
 
-async fn scroll_on(app: Arc<App>, id: String, body: Value, params: Params) -> Reply {
-    let keep = body.get("scroll").cloned().or_else(|| params.get("scroll").map(Value::from));
+async fn scroll_on(app: Arc<App>, id: String, body: Value, call: Call) -> Reply {
+    let keep = body.get("scroll").cloned().or_else(|| call.params.get("scroll").map(Value::from));
     let keep = keep.map(|keep| duration("scroll", &keep)).transpose()?.flatten();
     searching(&app, move |app| {
+        let mut warnings = Vec::new();
         let body = app.scrolls.with(&id, keep, |scroll| {
             let (at, size) = (scroll.at, scroll.found.ask.size);
-            let body = scroll.found.body(at, size)?;
+            let mut showing = Showing::new(app, &call.caller, &scroll.found.ask);
+            let body = scroll.found.body(at, size, &mut showing)?;
+            showing.warn(&mut warnings);
             scroll.at = (at + size).min(scroll.found.hits.len());
             Ok::<_, Failure>(body)
         })?;
         let mut body = body?;
         add(&mut body, "_scroll_id", &json!(id))?;
-        Ok(Answer::written(body))
+        Ok(Answer::written(body).warnings(warnings))
     })
     .await
 }
@@ -183,17 +192,17 @@ async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
                 let (collections, ask) = asked?;
                 // A search that needs more than one answer of the engine is made on its own.
                 let [one] = collections.as_slice() else {
-                    return find(app, collections, ask, false, call.arrived).map(Err);
+                    return find(app, collections, ask, false, &call.caller).map(Err);
                 };
                 if !ask.aggregations.is_empty() {
-                    return find(app, collections, ask, false, call.arrived).map(Err);
+                    return find(app, collections, ask, false, &call.caller).map(Err);
                 }
                 // So is one that needs all hits, since it must see one snapshot from its beginning on.
                 if wants_all(&ask, &collections) {
-                    return find(app, collections, ask, false, call.arrived).map(Err);
+                    return find(app, collections, ask, false, &call.caller).map(Err);
                 }
                 let mut warnings = ask.warnings.clone();
-                let planned = plan(app, one.clone(), &ask, false, call.arrived, &mut warnings)?;
+                let planned = plan(app, one.clone(), &ask, false, &call.caller, &mut warnings)?;
                 Ok::<_, Failure>(Ok((planned, ask, warnings)))
             };
             match prepare() {
@@ -209,6 +218,7 @@ async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
             let requests: Vec<Request> =
                 batch.iter().map(|(_, planned, ..)| planned.request.clone()).collect();
             let responses = batch[0].1.view.searcher.search_batch(&requests);
+            call.caller.check(&Limit::none())?;
             for ((i, planned, ask, warnings), response) in batch.into_iter().zip(responses) {
                 let answer = response.map_err(Failure::from);
                 let answer = answer.and_then(|response| {
@@ -229,7 +239,9 @@ async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
                         warnings.push(warning.clone());
                     }
                 }
-                let mut body = found.body(found.ask.from, found.ask.size)?;
+                let mut showing = Showing::new(app, &call.caller, &found.ask);
+                let mut body = found.body(found.ask.from, found.ask.size, &mut showing)?;
+                showing.warn(&mut warnings);
                 add(&mut body, "status", &json!(200))?;
                 Ok(body)
             });
@@ -375,7 +387,7 @@ fn number_of(app: &App, index: &str, call: &Call) -> Result<(u64, Vec<String>), 
     let ask = Ask::parse(body, &call.params, &app.config.limits)?;
     let ask = Ask { size: 0, from: 0, total: Total::All, scroll: None, ..ask };
     let collections = targets(app, index, call.params.flag("ignore_unavailable"))?;
-    let found = find(app, collections, ask, false, call.arrived)?;
+    let found = find(app, collections, ask, false, &call.caller)?;
     // A number has no room for a word that it is too small.
     match found.is_complete() {
         true => Ok((found.total(), found.warnings)),
@@ -383,102 +395,6 @@ fn number_of(app: &App, index: &str, call: &Call) -> Result<(u64, Vec<String>), 
             Kind::Timeout,
             "the time was up before all documents were counted; ask for more with [timeout], or set deadline_ms",
         )),
-    }
-}
-
-pub(super) async fn delete_by_query(
-    State(app): State<Arc<App>>,
-    Path(index): Path<String>,
-    call: Call,
-) -> Reply {
-    let action = ("indices:data/write/delete/byquery", format!("delete-by-query [{index}]"));
-    let wait = call.params.get("wait_for_completion") != Some("false");
-    tasks::run(&app, action, wait, move |app| delete_found(app, &index, &call)).await
-}
-
-fn delete_found(app: &App, index: &str, call: &Call) -> Reply {
-    let start = Instant::now();
-    let body = call.json()?;
-    // What is passed over here might delete more than was meant.
-    if let Some(key) =
-        ["size", "from", "sort", "slice"].into_iter().find(|key| body.get(key).is_some())
-    {
-        let reason = format!(
-            "[{key}] is not supported in _delete_by_query; [max_docs] is the most documents that are deleted"
-        );
-        return Err(Failure::parsing(reason));
-    }
-    only(&body, &["query", "max_docs", "conflicts"])?;
-    let most = most_documents(&body, &call.params)?;
-    // What changes while it works fails it if it is to abort; here nothing is stopped half way, and what is gone is counted.
-    let conflicts = body.get("conflicts").and_then(Value::as_str).or(call.params.get("conflicts"));
-    if body.get("conflicts").is_some_and(|value| !value.is_string())
-        || !matches!(conflicts, None | Some("abort" | "proceed"))
-    {
-        return Err(Failure::illegal("[conflicts] must be abort or proceed"));
-    }
-    let refresh = match call.params.get("refresh") {
-        None | Some("" | "true" | "false") => refreshes(&call.params),
-        Some(other) => {
-            let reason = format!("[refresh] must be true or false here, found [{}]", brief(other));
-            return Err(Failure::illegal(reason));
-        }
-    };
-    let query = body.get("query").filter(|query| !query.is_null()).cloned();
-    if query.is_none() && call.params.get("q").is_none() {
-        return Err(Failure::new(Kind::Action, "Validation Failed: 1: query is missing;"));
-    }
-    let ask =
-        Ask::parse(json!({"query": query, "_source": false}), &call.params, &app.config.limits)?;
-    // All that match are deleted, or the search fails before the first is.
-    let ask = Ask { allow_partial: false, ..ask };
-    let collections = targets(app, index, call.params.flag("ignore_unavailable"))?;
-    let found = find(app, collections, ask, true, call.arrived)?;
-    let (mut total, mut deleted, mut last) = (0u64, 0u64, BTreeMap::new());
-    for &(part, rank) in found.hits.iter().take(most) {
-        let of = &found.parts[part].collection;
-        let id = found.parts[part].response.id(rank)?;
-        total += 1;
-        if let Some(ticket) = of.delete(&id)?.ticket {
-            deleted += 1;
-            last.insert(part, ticket);
-        }
-    }
-    for (part, ticket) in last {
-        ticket.wait()?;
-        if refresh {
-            found.parts[part].collection.refresh()?;
-        }
-    }
-    let took = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let answer = json!({
-        "took": took, "timed_out": false, "total": total, "deleted": deleted, "batches": 1, "version_conflicts": total - deleted, "noops": 0,
-        "retries": {"bulk": 0, "search": 0}, "throttled_millis": 0, "requests_per_second": -1.0, "throttled_until_millis": 0, "failures": [],
-    });
-    Ok(Answer::json(answer).warnings(found.warnings))
-}
-
-/// The most documents that are deleted: `max_docs` of the body or of the query string, of which -1 is all.
-fn most_documents(body: &Value, params: &Params) -> Result<usize, Failure> {
-    let read = |value: &Value| {
-        let number = value.as_i64().or_else(|| value.as_str()?.parse().ok());
-        match number {
-            Some(-1) => Ok(usize::MAX),
-            Some(most @ 1..) => Ok(usize::try_from(most).unwrap_or(usize::MAX)),
-            _ => Err(Failure::illegal(format!(
-                "[max_docs] must be a number from 1 on, or -1 for all, found {}",
-                brief(&value.to_string())
-            ))),
-        }
-    };
-    let said = [body.get("max_docs").cloned(), params.get("max_docs").map(Value::from)];
-    let said = said.iter().flatten().map(read).collect::<Result<Vec<_>, _>>()?;
-    match said[..] {
-        [a, b] if a != b => Err(Failure::illegal(
-            "[max_docs] is given twice, in the body and in the query string, and they differ",
-        )),
-        [] => Ok(usize::MAX),
-        [most, ..] => Ok(most),
     }
 }
 
@@ -493,8 +409,8 @@ pub(super) async fn explain(
         let ask = Ask::parse(body, &call.params, &app.config.limits)?;
         let of = app.catalogue().get(&index)?;
         let mut warnings = ask.warnings.clone();
-        let Planned { view, request, .. } =
-            plan(app, of.into(), &ask, false, call.arrived, &mut warnings)?;
+        let Planned { view, request, limit, .. } =
+            plan(app, of.into(), &ask, false, &call.caller, &mut warnings)?;
         let warpseek::QueryInput::Tree(node) = request.query else {
             return Err(Failure::broken("the query is no tree"));
         };
@@ -503,10 +419,20 @@ pub(super) async fn explain(
             filter: vec![Node::Filter(Filter::Ids(vec![id.clone()]))],
             ..Bool::default()
         });
-        let response = view.searcher.search(&Request::new(only).k(1))?;
+        let response =
+            view.searcher.search(&under(Request::new(only).k(1), &limit, limit.left()))?;
+        call.caller.check(&limit)?;
         if response.hits().is_empty() {
+            if !response.coverage().is_complete() {
+                let reason = "the time was up before it was known whether the document matches";
+                return Err(Failure::new(Kind::Timeout, reason));
+            }
             let there = response.snapshot().find_id(&id).map_err(Failure::from)?.is_some();
-            let answer = json!({"_index": index, "_id": id, "matched": false});
+            let mut answer = json!({"_index": index, "_id": id, "matched": false});
+            if there {
+                answer["explanation"] =
+                    json!({"value": 0.0, "description": "no matching clause", "details": []});
+            }
             return Ok(Answer::json(answer).status(if there { 200 } else { 404 }));
         }
         let explanation = crate::search::explained(&response, &response.explain(0)?);

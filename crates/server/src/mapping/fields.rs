@@ -7,9 +7,11 @@ use warpseek::{
     Attribute, AttributeKind, Chain, MAX_FIELD_NAME_BYTES, MAX_SOURCE_PARTS, TextField,
 };
 
-use super::{B, Declared, Definition, Field, K1, Layout, Mapping, analysis, dynamic, refused};
+use super::{
+    B, Declared, Definition, Field, K1, Layout, Mapping, analysis, dynamic, refused, statics,
+};
 use crate::dates::Formats;
-use crate::error::{Failure, Kind};
+use crate::error::Failure;
 
 /// Types whose values are kept and echoed, and cannot be searched.
 const STORED_TYPES: [&str; 22] = [
@@ -68,7 +70,10 @@ pub(super) fn compile(declared: Declared) -> Result<Mapping, Failure> {
     compiler.object("", &declared.mappings, 1)?;
     let Compiler { fields, formats, narrow, definitions, analyzers, .. } = compiler;
     let layout = Layout::Wrapped;
-    let mapping = Mapping { layout, fields, formats, narrow, definitions, analyzers, declared };
+    let static_field = statics::setting(&declared.settings)?;
+    let mapping =
+        Mapping { layout, fields, formats, narrow, definitions, analyzers, static_field, declared };
+    mapping.check_static_field()?;
     // The engine's own limits on fields.
     warpseek::Schema::new(mapping.schema(None))
         .map_err(|error| Failure::from(warpseek::Error::from(error)))?;

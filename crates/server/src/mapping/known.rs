@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{analysis, fields, refused};
+use super::{STATIC_FIELD_SETTING, analysis, fields, refused};
 use crate::error::{Failure, Kind, brief};
 
 /// Parts of a field, of any type.
@@ -238,7 +238,9 @@ fn field(path: &str, mapping: &Map<String, Value>) -> Result<(), Failure> {
 
 /// Refuses settings, as they are kept, that Elasticsearch does not know, and analyzers that cannot be made.
 pub(crate) fn check_settings(settings: &Map<String, Value>) -> Result<(), Failure> {
-    let is_known = |key: &str| OF_SETTINGS.contains(&key) || OF_INDEXES.contains(&key);
+    let is_known = |key: &str| {
+        OF_SETTINGS.contains(&key) || OF_INDEXES.contains(&key) || key == STATIC_FIELD_SETTING
+    };
     if let Some(key) = settings.keys().find(|key| !is_known(key)) {
         return Err(Failure::illegal(format!(
             "unknown setting [index.{}] please check that any required plugins are installed, or check the breaking changes documentation for removed settings",
@@ -302,7 +304,7 @@ mod tests {
                 json!({"filter": {"f": {"type": "asciifolding", "preserve_original": true}}}),
                 "[preserve_original]",
             ),
-            (json!({"analysers": {}}), "[analysers]"),
+            (json!({"analysers": {}}), "analysis.analysers"),
         ] {
             let failure = of(analysis.clone()).unwrap_err();
             assert!(failure.reason.contains(wanted), "{analysis}: {}", failure.reason);

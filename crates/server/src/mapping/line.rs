@@ -24,7 +24,9 @@ impl Mapping {
             return Ok(Value::Object(line).to_string());
         }
         let mut conversion = Conversion { mapping: self, single: HashSet::new() };
-        match conversion.object("", source)? {
+        let converted = conversion.object("", source)?;
+        self.put_static_score(&mut line, source, converted.as_ref())?;
+        match converted {
             None => line.insert("source".into(), Value::Object(source.clone())),
             Some(converted) => {
                 line.insert("original".into(), Value::Object(source.clone()));

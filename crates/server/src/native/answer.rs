@@ -4,9 +4,13 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde_json::Value;
-use warpseek::{Explanation, FacetCounts, Response, Snippet, value_as_json};
+use warpseek::{
+    Explanation, FacetCounts, Limit, Plan, Response, ScorePart, Snippet, value_as_json,
+};
 
 use super::ask::{FacetRequest, HighlightRequest, SearchRequest};
+use super::order::sort_values;
+use crate::caller::Caller;
 use crate::collection::View;
 use crate::error::Failure;
 use crate::search::snippets;
@@ -19,6 +23,8 @@ pub(crate) struct SearchAnswer {
     pub(crate) hits: Vec<HitAnswer>,
     /// How many documents match, if that was asked for or came out anyway.
     pub(crate) matches: Option<u64>,
+    /// Words of the query that are in no document.
+    pub(crate) missing: Vec<String>,
     /// The generation of the index that was searched.
     pub(crate) generation: u64,
     pub(crate) coverage: CoverageAnswer,
@@ -66,6 +72,9 @@ pub(crate) struct StepsAnswer {
 pub(crate) struct HitAnswer {
     pub(crate) id: String,
     pub(crate) score: f64,
+    /// The values that it was sorted by, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sort: Option<Vec<Value>>,
     /// Null if the index keeps ids alone; left out if it was not wanted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) document: Option<Value>,
@@ -92,16 +101,38 @@ pub(crate) struct Piece {
     pub(crate) is_match: bool,
 }
 
-/// How a score came about: the scores of the terms, `static_score` and `other` add up to it exactly.
+/// How a score came about: the scores of the terms, `static_score` and `other` add up to it exactly, and `made_of` says how.
 #[derive(Debug, Serialize)]
 pub(crate) struct ExplanationAnswer {
     pub(crate) score: f64,
-    /// Every term of the query; those that the document does not have add 0.
+    /// Every term of the query; those that the document does not have, or that stand in a part of the query which it does not match, add 0.
     pub(crate) terms: Vec<TermAnswer>,
     /// What the document has by itself.
     pub(crate) static_score: f64,
     /// What is no sum of terms: conditions with a score, and what a best field leaves out, which is negative.
     pub(crate) other: f64,
+    /// The parts of the query that the document matches.
+    pub(crate) made_of: Option<PartAnswer>,
+}
+
+/// A part of a score, and what it is made of.
+#[derive(Debug, Serialize)]
+pub(crate) struct PartAnswer {
+    pub(crate) score: f64,
+    /// How the score follows from the parts: `sum of:`, `max of:`, and so on.
+    pub(crate) description: String,
+    pub(crate) parts: Vec<PartAnswer>,
+}
+
+impl PartAnswer {
+    fn new(plan: &Plan, explanation: &Explanation, part: &ScorePart) -> Self {
+        let parts = part.parts.iter().map(|part| PartAnswer::new(plan, explanation, part));
+        PartAnswer {
+            score: plan.real(part.score),
+            description: explanation.describe(part),
+            parts: parts.collect(),
+        }
+    }
 }
 
 /// What a term adds to a score.
@@ -196,20 +227,31 @@ impl SearchAnswer {
         response: &Response,
         asked: &SearchRequest,
         steps: &mut StepsAnswer,
+        (caller, limit): (&Caller, &Limit),
     ) -> Result<Self, Failure> {
-        let mut hits = Vec::new();
+        let (mut hits, mut is_cut) = (Vec::new(), false);
         for rank in asked.from..response.hits().len() {
-            hits.push(hit(view, response, asked, rank, steps)?);
+            caller.check(limit)?;
+            is_cut |= (asked.highlight.is_some() || asked.explain) && limit.is_over();
+            hits.push(hit(view, response, asked, rank, steps, !is_cut)?);
         }
         let (documents, of) = response.documents_searched();
         let full = response.coverage().is_complete();
         let facets = asked.facets.iter().zip(response.facets());
+        let missing = match response.plan().missing.is_empty() {
+            true => Vec::new(),
+            false => response.unknown_words(asked.query.as_str().unwrap_or_default()),
+        };
         Ok(SearchAnswer {
             took_us: u64::try_from(response.took().as_micros()).unwrap_or(u64::MAX),
             hits,
             matches: response.matches(),
+            missing,
             generation: response.generation(),
-            coverage: CoverageAnswer::new(documents, of, full),
+            coverage: CoverageAnswer {
+                degraded: DegradedAnswer { timeout: !full || is_cut },
+                ..CoverageAnswer::new(documents, of, full)
+            },
             facets: facets.map(|(asked, counts)| FacetAnswer::new(asked, counts)).collect(),
             trace: None,
         })
@@ -222,11 +264,13 @@ fn hit(
     asked: &SearchRequest,
     rank: usize,
     steps: &mut StepsAnswer,
+    has_time: bool,
 ) -> Result<HitAnswer, Failure> {
     let start = Instant::now();
     let mut shown = HitAnswer {
         id: response.id(rank)?,
         score: response.score(rank),
+        sort: (!asked.sort.is_empty()).then(|| sort_values(response, rank)),
         document: None,
         highlights: None,
         explanation: None,
@@ -236,7 +280,9 @@ fn hit(
         false => None,
     };
     steps.fetch += ms(start.elapsed());
-    if let Some(highlight) = &asked.highlight {
+    if let Some(highlight) = &asked.highlight
+        && has_time
+    {
         let start = Instant::now();
         let document = document.as_ref().unwrap_or(&Value::Null);
         shown.highlights = Some(highlights(view, response, highlight, document));
@@ -245,7 +291,7 @@ fn hit(
     if asked.documents {
         shown.document = Some(document.unwrap_or(Value::Null));
     }
-    if asked.explain {
+    if asked.explain && has_time {
         let start = Instant::now();
         shown.explanation = Some(ExplanationAnswer::new(response, &response.explain(rank)?));
         steps.explain += ms(start.elapsed());
@@ -309,7 +355,9 @@ impl ExplanationAnswer {
             (plan.real(explanation.score), plan.real(explanation.static_score));
         // Scores are integers times a power of two, so that sums of them are exact.
         let other = score - static_score - terms.iter().map(|term| term.score).sum::<f64>();
-        ExplanationAnswer { score, terms, static_score, other }
+        let made_of = explanation.made_of.as_ref();
+        let made_of = made_of.map(|part| PartAnswer::new(plan, explanation, part));
+        ExplanationAnswer { score, terms, static_score, other, made_of }
     }
 }
 

@@ -1,16 +1,19 @@
 //! A search of `/v1` as it is asked.
 
 use std::ops::Bound;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use warpseek::query::{Bool, Node};
-use warpseek::{Facet, Request};
+use warpseek::{Facet, Limit, Ranking, Request, SortKey};
 use warpseek_front::options;
 
+use super::order::SortRequest;
+use super::syntax;
 use crate::app::App;
+use crate::caller::{Caller, under};
 use crate::collection::View;
 use crate::dsl;
 use crate::error::Failure;
@@ -23,6 +26,9 @@ pub(crate) struct SearchRequest {
     /// A text, which is searched in all text fields, or a query in Elasticsearch's language.
     #[serde(default)]
     pub(crate) query: Value,
+    /// Whether the text is read with signs, fields, phrases and conditions.
+    #[serde(default)]
+    pub(crate) syntax: bool,
     /// A query in Elasticsearch's language that hits must match too. It has no part in scores.
     pub(crate) filter: Option<Value>,
     /// How many hits are shown.
@@ -39,6 +45,9 @@ pub(crate) struct SearchRequest {
     pub(crate) documents: bool,
     /// The most time, in milliseconds, from when the request came; 0 is no limit.
     pub(crate) deadline_ms: Option<u64>,
+    /// What hits are sorted by; the highest score comes first if there is nothing.
+    #[serde(default)]
+    pub(crate) sort: Vec<SortRequest>,
     /// What all matches are counted by.
     #[serde(default)]
     pub(crate) facets: Vec<FacetRequest>,
@@ -47,9 +56,11 @@ pub(crate) struct SearchRequest {
     /// Whether hits say how their scores came about.
     #[serde(default)]
     pub(crate) explain: bool,
+    /// What the static score of a document counts for in its score.
+    pub(crate) static_weight: Option<f64>,
 }
 
-/// What is asked of a query without its hits: how many documents match, or why one does.
+/// What is asked of a query without its hits: how many documents match.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object with [query]")]
 pub(crate) struct CountRequest {
@@ -57,9 +68,30 @@ pub(crate) struct CountRequest {
     #[serde(default)]
     pub(crate) query: Value,
     /// As in a search.
+    #[serde(default)]
+    pub(crate) syntax: bool,
+    /// As in a search.
     pub(crate) filter: Option<Value>,
     /// As in a search.
     pub(crate) deadline_ms: Option<u64>,
+}
+
+/// What is asked of a query to hear why a document has its score.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object with [query]")]
+pub(crate) struct ExplainRequest {
+    /// As in a search.
+    #[serde(default)]
+    pub(crate) query: Value,
+    /// As in a search.
+    #[serde(default)]
+    pub(crate) syntax: bool,
+    /// As in a search.
+    pub(crate) filter: Option<Value>,
+    /// As in a search.
+    pub(crate) deadline_ms: Option<u64>,
+    /// As in a search.
+    pub(crate) static_weight: Option<f64>,
 }
 
 impl CountRequest {
@@ -68,19 +100,36 @@ impl CountRequest {
     }
 }
 
+impl ExplainRequest {
+    pub(super) fn read(body: Value) -> Result<Self, Failure> {
+        read(body)
+    }
+}
+
+impl From<ExplainRequest> for SearchRequest {
+    fn from(asked: ExplainRequest) -> Self {
+        let ExplainRequest { query, syntax, filter, deadline_ms, static_weight } = asked;
+        let of = CountRequest { query, syntax, filter, deadline_ms };
+        SearchRequest { static_weight, ..of.into() }
+    }
+}
+
 impl From<CountRequest> for SearchRequest {
-    fn from(CountRequest { query, filter, deadline_ms }: CountRequest) -> Self {
+    fn from(CountRequest { query, syntax, filter, deadline_ms }: CountRequest) -> Self {
         SearchRequest {
             query,
+            syntax,
             filter,
             k: ten(),
             from: 0,
             count: false,
             documents: false,
             deadline_ms,
+            sort: Vec::new(),
             facets: Vec::new(),
             highlight: None,
             explain: false,
+            static_weight: None,
         }
     }
 }
@@ -157,8 +206,8 @@ impl SearchRequest {
         &self,
         app: &App,
         view: &View,
-        arrived: Instant,
-    ) -> Result<Request, Failure> {
+        caller: &Caller,
+    ) -> Result<(Request, Limit), Failure> {
         let limits = &app.config.limits;
         let last = self.from.saturating_add(self.k);
         if last > limits.window {
@@ -181,6 +230,12 @@ impl SearchRequest {
         let mut translate =
             |query: &Value| dsl::translate(query, &view.mapping, limits.query_text, &mut warnings);
         let mut node = match &self.query {
+            Value::String(text) if self.syntax => syntax::parse(text, view, limits.query_text)?,
+            _ if self.syntax => {
+                return Err(Failure::illegal(
+                    "[syntax] says how a text is read; a [query] in Elasticsearch's language has none",
+                ));
+            }
             Value::String(text) => {
                 translate(&json!({"multi_match": {"query": text, "type": "most_fields"}}))?
             }
@@ -199,14 +254,37 @@ impl SearchRequest {
         }
         let facets = self.facets.iter().map(|facet| facet.plan(&view.mapping));
         let facets = facets.collect::<Result<Vec<_>, _>>()?;
-        let mut request = Request::new(node).k(last).count(self.count).facets(facets);
-        let deadline = self.deadline_ms.unwrap_or(app.config.deadline_ms);
-        if deadline > 0 {
-            let left = Duration::from_millis(deadline).saturating_sub(arrived.elapsed());
-            request = request.deadline(left);
+        let sort = self.sort.iter().map(|key| key.plan(&view.mapping));
+        let sort = sort.collect::<Result<Vec<SortKey>, _>>()?;
+        let mut request = Request::new(node).k(last).count(self.count).facets(facets).sort(sort);
+        if let Some(weight) = self.static_weight {
+            request = request.ranking(with_static_weight(view, weight)?);
         }
-        Ok(request)
+        let limit = caller.limit(self.time(app));
+        Ok((under(request, &limit, limit.left()), limit))
     }
+
+    /// How long the search may take from when its request came, if not as long as it needs.
+    fn time(&self, app: &App) -> Option<Duration> {
+        let deadline = self.deadline_ms.unwrap_or(app.config.deadline_ms);
+        (deadline > 0).then(|| Duration::from_millis(deadline))
+    }
+
+    /// The same for what is shown of its hits beside the documents, which may take as long again.
+    pub(crate) fn showing(&self, app: &App, caller: &Caller) -> Limit {
+        caller.limit(self.time(app).map(|time| time.saturating_mul(2)))
+    }
+}
+
+/// The ranking of an index with static scores that count for this much.
+fn with_static_weight(view: &View, static_weight: f64) -> Result<Ranking, Failure> {
+    let snapshot = view.searcher.snapshot();
+    if snapshot.manifest().static_field.is_none() && !snapshot.has_statics() {
+        return Err(Failure::illegal(
+            "[static_weight]: the index has no static scores; make it with the setting [static_field]",
+        ));
+    }
+    Ok(Ranking { static_weight, ..view.searcher.ranking() })
 }
 
 impl FacetRequest {

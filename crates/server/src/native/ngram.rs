@@ -6,12 +6,13 @@ use std::time::Duration;
 use axum::extract::{Path, State};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use warpseek::{Misses, NgramRequest, NgramResponse};
+use warpseek::{Limit, Misses, NgramRequest, NgramResponse};
 
 use super::answer::{CoverageAnswer, HighlightAnswer, pieces};
 use super::ask::read;
 use super::search::written;
 use crate::app::{App, search};
+use crate::caller::Caller;
 use crate::error::Failure;
 use crate::http::{Call, Reply};
 use crate::telemetry::count_ngram_search;
@@ -100,17 +101,19 @@ pub(super) async fn search_ngrams(
             );
             return Err(Failure::illegal(reason).of_index(&index));
         };
-        let request = body.request(app, &call)?;
-        let response = of.searcher.search(&request)?;
+        let (request, limit) = body.request(app, &call)?;
+        let response = of.searcher.search(&request);
+        call.caller.check(&limit)?;
+        let response = response?;
         count_ngram_search(app, &of.name, &request, &response);
-        written(&Found::new(&response, &body)?)
+        written(&Found::new(&response, &body, &call.caller)?)
     })
     .await
 }
 
 impl Body {
     /// What the library is asked. Everything that can be wrong is found here, before work begins.
-    fn request(&self, app: &App, call: &Call) -> Result<NgramRequest, Failure> {
+    fn request(&self, app: &App, call: &Call) -> Result<(NgramRequest, Limit), Failure> {
         let limits = &app.config.limits;
         let Some(query) = &self.query else {
             return Err(Failure::parsing("[query] is missing, the phrase to search for"));
@@ -149,18 +152,18 @@ impl Body {
             request = request.errors(errors);
         }
         let deadline = self.deadline_ms.unwrap_or(app.config.deadline_ms);
-        if deadline > 0 {
-            let left = Duration::from_millis(deadline).saturating_sub(call.arrived.elapsed());
-            request = request.deadline(left);
-        }
-        Ok(request)
+        let deadline = (deadline > 0).then(|| Duration::from_millis(deadline));
+        let limit = call.caller.limit(deadline);
+        (request.deadline, request.cancel) = (limit.left(), limit.cancel().cloned());
+        Ok((request, limit))
     }
 }
 
 impl Found {
-    fn new(response: &NgramResponse, body: &Body) -> Result<Self, Failure> {
+    fn new(response: &NgramResponse, body: &Body, caller: &Caller) -> Result<Self, Failure> {
         let mut hits = Vec::with_capacity(response.hits().len());
         for (rank, hit) in response.hits().iter().enumerate() {
+            caller.check(&Limit::none())?;
             let highlights = match hit.distance {
                 Some(_) => {
                     let pieces = pieces(&response.snippet(rank, WIDTH)?);

@@ -7,11 +7,11 @@ use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use serde::Serialize;
 use serde_json::{Value, json};
-use warpseek::Request;
 use warpseek::query::{Filter, Node};
+use warpseek::{Limit, Request};
 
 use super::answer::{ExplanationAnswer, SearchAnswer, StepsAnswer, TraceAnswer, ms};
-use super::ask::{CountRequest, SearchRequest};
+use super::ask::{CountRequest, ExplainRequest, SearchRequest};
 use crate::app::{App, search, search_one as one};
 use crate::arrow;
 use crate::error::{Failure, Kind, brief};
@@ -23,23 +23,28 @@ pub(crate) async fn search_one(
     Path(index): Path<String>,
     call: Call,
 ) -> Reply {
-    one(&app, move |app| {
+    let caller = call.caller.clone();
+    one(&app, &caller, move |app, caller| {
         let start = Instant::now();
         let of = app.catalogue().get_to_read(&index)?;
         let view = of.view();
         let asked = SearchRequest::read(call.json()?)?;
-        let request = asked.plan(app, &view, call.arrived)?;
+        let (request, limit) = asked.plan(app, &view, caller)?;
         let parse = ms(start.elapsed());
-        let traced = view.search_traced(&request)?;
+        let traced = view.search_traced(&request);
+        caller.check(&limit)?;
+        let traced = traced?;
         count_search(app, &of.name, &view, &request, &traced.response);
         let mut steps = StepsAnswer {
-            wait: ms(start.saturating_duration_since(call.arrived)),
+            wait: ms(start.saturating_duration_since(caller.arrived)),
             parse,
             plan: ms(traced.planning),
             search: ms(traced.answering),
             ..StepsAnswer::default()
         };
-        let mut shown = SearchAnswer::new(&view, &traced.response, &asked, &mut steps)?;
+        let showing = asked.showing(app, caller);
+        let mut shown =
+            SearchAnswer::new(&view, &traced.response, &asked, &mut steps, (caller, &showing))?;
         let warpseek::Choice { device, algorithm, why } = traced.choice;
         shown.trace = Some(TraceAnswer { device, algorithm, why, steps });
         written(&shown)
@@ -57,7 +62,7 @@ pub(super) async fn search_many(
     search(&app, move |app| {
         let of = app.catalogue().get_to_read(&index)?;
         if arrow::is_arrow(&headers) {
-            return arrow::batch(app, &of, &call.body, call.arrived);
+            return arrow::batch(app, &of, &call.body, &call.caller);
         }
         let view = of.view();
         let bodies: Vec<Value> = match call.json() {
@@ -91,23 +96,26 @@ pub(super) async fn search_many(
         }
         let read = |body| {
             let asked = SearchRequest::read(body)?;
-            let request = asked.plan(app, &view, call.arrived)?;
-            Ok((asked, request))
+            let (request, limit) = asked.plan(app, &view, &call.caller)?;
+            Ok((asked, request, limit))
         };
-        let asks: Vec<Result<(SearchRequest, Request), Failure>> =
+        let asks: Vec<Result<(SearchRequest, Request, Limit), Failure>> =
             bodies.into_iter().map(read).collect();
         let requests: Vec<Request> =
-            asks.iter().flatten().map(|(_, request)| request.clone()).collect();
+            asks.iter().flatten().map(|(_, request, _)| request.clone()).collect();
         app.config.limits.check_hits(requests.iter().map(|request| request.k))?;
         let mut responses = view.searcher.search_batch(&requests).into_iter();
         let mut body = b"{\"results\":[".to_vec();
         for (i, ask) in asks.into_iter().enumerate() {
-            let answer = ask.and_then(|(asked, request)| {
+            let answer = ask.and_then(|(asked, request, limit)| {
+                call.caller.check(&limit)?;
                 let response =
                     responses.next().ok_or_else(|| Failure::broken("a search got no answer"))??;
                 count_search(app, &of.name, &view, &request, &response);
                 let steps = &mut StepsAnswer::default();
-                as_json(&SearchAnswer::new(&view, &response, &asked, steps)?)
+                let showing = asked.showing(app, &call.caller);
+                let showing = (&call.caller, &showing);
+                as_json(&SearchAnswer::new(&view, &response, &asked, steps, showing)?)
             });
             if i > 0 {
                 body.push(b',');
@@ -134,10 +142,12 @@ pub(super) async fn count(
         let view = of.view();
         let asked = CountRequest::read(call.json()?)?;
         let asked = SearchRequest { count: true, k: 0, ..asked.into() };
-        let request = asked.plan(app, &view, call.arrived)?;
+        let (request, limit) = asked.plan(app, &view, &call.caller)?;
         let response = view.search(&request)?;
+        call.caller.check(&limit)?;
         count_search(app, &of.name, &view, &request, &response);
-        let shown = SearchAnswer::new(&view, &response, &asked, &mut StepsAnswer::default())?;
+        let (steps, showing) = (&mut StepsAnswer::default(), (&call.caller, &limit));
+        let shown = SearchAnswer::new(&view, &response, &asked, steps, showing)?;
         written(
             &json!({"count": shown.matches, "coverage": shown.coverage, "took_us": shown.took_us}),
         )
@@ -154,11 +164,16 @@ pub(super) async fn explain(
     search(&app, move |app| {
         let of = app.catalogue().get_to_read(&index)?;
         let view = of.view();
-        let asked: SearchRequest = CountRequest::read(call.json()?)?.into();
-        let mut request = asked.plan(app, &view, call.arrived)?.k(1);
-        request = request.filter(Node::Filter(Filter::Ids(vec![id.clone()])));
+        let asked: SearchRequest = ExplainRequest::read(call.json()?)?.into();
+        let (request, limit) = asked.plan(app, &view, &call.caller)?;
+        let request = request.k(1).filter(Node::Filter(Filter::Ids(vec![id.clone()])));
         let response = view.search(&request)?;
+        call.caller.check(&limit)?;
         if response.hits().is_empty() {
+            if !response.coverage().is_complete() {
+                let reason = "the time was up before it was known whether the document matches";
+                return Err(Failure::new(Kind::Timeout, reason));
+            }
             if of.get(&id)?.is_none() {
                 let reason = format!("there is no document [{id}]");
                 return Err(Failure::new(Kind::DocumentMissing, reason).of_index(&index));

@@ -7,6 +7,7 @@ use serde::Serialize;
 use warpseek::{GpuStatus, GramConfig};
 
 use super::search::written;
+use super::syntax;
 use crate::app::App;
 use crate::catalogue::{Catalogue, IndexKind, Listed, counts};
 use crate::collection::Collection;
@@ -110,6 +111,8 @@ pub(crate) struct IndexStatus {
     pub(crate) segments: usize,
     pub(crate) generation: u64,
     pub(crate) made_by_server: bool,
+    /// Whether queries are usually read by the syntax: the index has a schema or positions.
+    pub(crate) syntax: bool,
     /// None of an index of n-grams.
     pub(crate) fields: Vec<FieldStatus>,
     /// Which n-grams it has, if those are what it has.
@@ -237,6 +240,7 @@ impl IndexStatus {
             segments: snapshot.segments().len(),
             generation: snapshot.generation(),
             made_by_server: false,
+            syntax: syntax::is_usual(snapshot.manifest()),
             fields: Vec::new(),
             ngrams: None,
             residency: ResidencyStatus::default(),

@@ -5,7 +5,7 @@ import { count, plural, score, short } from "./format.js";
 
 /** A table with a bar in each row; the rows add up to the last one. */
 export function explained({ score: whole, terms, static_score, other }) {
-  const found = terms.filter((term) => term.occurrences > 0).sort((a, b) => b.score - a.score);
+  const found = terms.filter((term) => term.score > 0).sort((a, b) => b.score - a.score);
   const rows = found.map((term) => ({ what: term.term, of: term.field, value: term.score, about: about(term) }));
   if (static_score !== 0) rows.push({ what: "The document itself", value: static_score, about: "its static score" });
   if (other !== 0) rows.push({ what: "Conditions", value: other, about: other > 0 ? "that have a score" : "only the best field counts" });
@@ -17,7 +17,7 @@ export function explained({ score: whole, terms, static_score, other }) {
       el("th", { scope: "row" }, el("span", { class: "term" }, what), of && el("span", { class: "of" }, ` in ${of}`), el("small", {}, about)),
       el("td", {}, el("span", { class: value < 0 ? "meter less" : "meter", "aria-hidden": "true" }, el("span", { "--share": Math.abs(value) / most })), el("data", { value }, score(value))),
     );
-  const missing = [...new Set(terms.map((term) => term.term))].filter((term) => !found.some((other) => other.term === term));
+  const missing = [...new Set(terms.map((term) => term.term))].filter((term) => !terms.some((other) => other.term === term && other.occurrences > 0));
   return el(
     "div",
     { class: "explained" },

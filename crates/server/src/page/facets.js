@@ -24,8 +24,8 @@ const expanded = new Set();
 
 const fieldsOf = (index) => index.fields.filter(({ type }) => PLAIN.includes(type) || NUMBERS.includes(type)).slice(0, FIELDS);
 
-/** What matches are counted by, each with its field; one that cannot be counted says so. */
-export async function counted(index, query, filters, signal) {
+/** What matches are counted by, each with its field; one that cannot be counted says so. `words` are the query, and how it is read. */
+export async function counted(index, words, filters, signal) {
   const scale = await scaleOf(index, signal);
   const fields = fieldsOf(index);
   // The values of a field are counted without its own filter, so that another one can be chosen.
@@ -33,7 +33,7 @@ export async function counted(index, query, filters, signal) {
     const ranges = scale.get(name);
     const top = expanded.has(name) ? MORE_VALUES : VALUES;
     const facets = NUMBERS.includes(type) && ranges ? [{ field: name, ranges }] : [{ field: name, top }];
-    return { query, filter: asQuery(filters, name), k: 0, documents: false, count: true, facets };
+    return { ...words, filter: asQuery(filters, name), k: 0, documents: false, count: true, facets };
   });
   if (searches.length === 0) return [];
   const { results } = await post(inIndex(index.name, "batch"), { searches }, signal);

@@ -3,7 +3,7 @@
 import { get, inIndex, post } from "./api.js";
 import { byId, el } from "./dom.js";
 import { explained } from "./explain.js";
-import { score } from "./format.js";
+import { plural, score } from "./format.js";
 
 /** Fields that may be the title of a document, the best first. */
 const TITLES = ["title", "name", "headline", "subject", "label"];
@@ -11,7 +11,7 @@ const SNIPPETS = 3;
 
 let made = 0;
 
-/** `search` has the index, the query and the filter with which the hit was found. */
+/** `search` is what the hit was found with. */
 export function hit(hit, search) {
   const fields = distinct(hit.highlights ?? []);
   const title = TITLES.map((name) => fields.find(({ field }) => field === name || field.endsWith(`.${name}`))).find(Boolean);
@@ -34,8 +34,9 @@ export function hit(hit, search) {
         "p",
         { class: "meta" },
         title && el("span", { class: "id" }, hit.id),
-        el("span", {}, "score ", el("data", { class: "score", value: hit.score }, score(hit.score))),
-        opener("score", "Why this score", () => explanation(hit, search)),
+        sorted(hit, search),
+        hit.grams ? grams(hit.grams) : el("span", {}, "score ", el("data", { class: "score", value: hit.score }, score(hit.score))),
+        !hit.grams && opener("score", "Why this score", () => explanation(hit, search)),
         opener("document", "Document", () => source(hit, search)),
       ),
       more,
@@ -53,6 +54,18 @@ function distinct(fields) {
     if (!known || matches(field) > matches(known)) best.set(text(field), field);
   }
   return fields.filter((field) => best.get(text(field)) === field);
+}
+
+/** The value that the hit was sorted by, if it was not its score. */
+function sorted({ sort }, search) {
+  if (!search.sort || search.sort.field === "_score") return null;
+  const value = sort[0] === null ? "none" : String(sort[0]).replace("T00:00:00.000Z", "");
+  return el("span", { class: "sorted" }, `${search.sort.field.replace(/\.keyword$/, "")} ${value}`);
+}
+
+/** How much of a misspelt phrase was found. */
+function grams({ found, of, distance }) {
+  return el("span", { class: "grams" }, `${found} of ${plural(of, "n-gram")}${distance === undefined ? "" : `, ${plural(distance, "error")}`}`);
 }
 
 const marked = (pieces) => pieces.map(({ text, match }) => (match ? el("mark", {}, text) : text));
@@ -73,21 +86,22 @@ async function open(button, place, make) {
   }
 }
 
-async function explanation({ id }, { index, query, filter }) {
+async function explanation({ id }, { index, words, filter }) {
   const only = { ids: { values: [id] } };
-  const body = { query, filter: filter ? { bool: { filter: [filter, only] } } : only, k: 1, documents: false, explain: true };
+  const body = { ...words, filter: filter ? { bool: { filter: [filter, only] } } : only, k: 1, documents: false, explain: true };
   const { hits } = await post(inIndex(index, "search"), body);
   return hits.length > 0 ? explained(hits[0].explanation) : el("p", { class: "hint" }, "The document does not match any more.");
 }
 
-async function source({ id }, { index }) {
-  let document;
+async function source({ id, document, grams }, { index }) {
   try {
-    ({ document } = await get(inIndex(index, "documents", id)));
+    // Hits of n-grams have their documents.
+    if (!grams) ({ document } = await get(inIndex(index, "documents", id)));
   } catch (error) {
     if (error.status !== 404) throw error;
-    return el("p", { class: "hint" }, "The document is not kept: the index has ids alone, or it was deleted in the meantime.");
+    document = null;
   }
+  if (document === null) return el("p", { class: "hint" }, "The document is not kept: the index has ids alone, or it was deleted in the meantime.");
   return el("pre", { tabindex: "0", "aria-label": "Document" }, JSON.stringify(document, null, 2));
 }
 
@@ -108,7 +122,7 @@ export function listen() {
     if (!at || event.ctrlKey || event.metaKey || event.altKey) return;
     const [articles, isHit] = [all(), event.target === at];
     const number = articles.indexOf(at);
-    const click = (name) => at.querySelector(`[data-opens=${name}]`).click();
+    const click = (name) => at.querySelector(`[data-opens=${name}]`)?.click();
     const next = () => (number + 1 < articles.length ? go(articles[number + 1]) : byId("more").hidden || byId("more").focus());
     const keys = {
       ArrowDown: next,

@@ -1,11 +1,16 @@
 // The view of indexes: how large they are, what fields they have, and where they are searched.
 
-import { get, isAborted } from "./api.js";
+import { get, isAborted, mayComeBack } from "./api.js";
+import { isOfNgrams } from "./ask.js";
 import { byId, el } from "./dom.js";
 import { bytes, count, plural } from "./format.js";
 import { problem } from "./problem.js";
 
+/** Milliseconds between looks for a server that does not answer. */
+const AGAIN = 3000;
+
 let running = null;
+let waiting = 0;
 let listening = false;
 
 export function enter() {
@@ -15,10 +20,12 @@ export function enter() {
 }
 
 export function leave() {
+  clearTimeout(waiting);
   running?.abort();
 }
 
 async function load() {
+  clearTimeout(waiting);
   running?.abort();
   const mine = (running = new AbortController());
   try {
@@ -31,7 +38,10 @@ async function load() {
     place.replaceChildren(indexes.length > 0 ? table(indexes) : nothing());
     for (const details of place.querySelectorAll("details")) details.open = open.has(details.dataset.index);
   } catch (error) {
-    if (!isAborted(error)) problem(error, load);
+    if (isAborted(error)) return;
+    byId("indexes-list").replaceChildren();
+    problem(error, load);
+    if (mayComeBack(error)) waiting = setTimeout(load, AGAIN);
   }
 }
 
@@ -53,7 +63,9 @@ function table(indexes) {
   );
 }
 
-function fields({ name: index, fields }) {
+function fields(of) {
+  const { name: index, fields } = of;
+  if (isOfNgrams(of)) return of.ngrams ? `n-grams of ${of.ngrams.n} ${of.ngrams.unit === "word" ? "words" : "characters"}` : "n-grams";
   if (fields.length === 0) return "none";
   const list = fields.map(({ name, type }) => el("li", {}, name, " ", el("span", { class: "type" }, type)));
   return el("details", { "data-index": index }, el("summary", {}, plural(fields.length, "field")), el("ul", { class: "fields" }, list));

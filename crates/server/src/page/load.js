@@ -36,6 +36,8 @@ function make() {
     gpu: chart("GPU memory", one("in use"), bytes),
     caches: chart("Cache hits", one("per second"), short),
   };
+  // It is shown when the server says that it has one.
+  made.gpu.card.hidden = true;
   byId("load-cards").replaceChildren(...Object.values(made).map(({ card }) => card));
   byId("load-pause").addEventListener("click", () => {
     isPaused = !isPaused;
@@ -60,10 +62,20 @@ async function ask() {
   } catch (error) {
     if (isAborted(error)) return;
     problem(error, ask);
+    addNothing();
     // A server that is gone may come back; a key that is missing does not come by itself.
     if (error.status === 401) return;
   }
   timer = setTimeout(ask, EVERY);
+}
+
+/** Nothing is known of a server that does not answer; what was known before goes on to the left. */
+function addNothing() {
+  byId("load-about").textContent = "";
+  charts.latency.add([null, null, null]);
+  charts.queue.add([null, null]);
+  for (const name of ["rate", "gpu", "caches"]) charts[name].add([null]);
+  last = null;
 }
 
 function add({ version, uptime_s, device, load, queues, gpus, caches }) {
@@ -75,10 +87,13 @@ function add({ version, uptime_s, device, load, queues, gpus, caches }) {
   charts.queue.add([searches.waiting + writes.waiting, searches.running + writes.running], `${plural(searches.waiting, "search waits", "searches wait")}, ${plural(writes.waiting, "write waits", "writes wait")}; at most ${count(searches.limit)} of each`);
   const used = gpus.reduce((sum, gpu) => sum + gpu.used_bytes, 0);
   const names = gpus.map((gpu) => (gpu.limit_bytes ? `${gpu.device}, limit ${bytes(gpu.limit_bytes)}` : gpu.device));
-  charts.gpu.add([gpus.length > 0 ? used : null], names.join("; ") || "no GPU is in use");
+  const hasGpu = gpus.length > 0;
+  charts.gpu.card.hidden = !hasGpu;
+  charts.gpu.add([hasGpu ? used : null], names.join("; "));
   const hits = caches.filters.hits + caches.gpu_lists.hits;
   const rate = last && hits >= last.hits ? (hits - last.hits) / Math.max(uptime_s - last.at, 0.001) : null;
-  charts.caches.add([rate], ["filters", "gpu_lists"].map((name) => `${name === "filters" ? "filters" : "lists on GPUs"}: ${share(caches[name])}`).join("; "));
+  const shares = [`filters: ${share(caches.filters)}`, hasGpu && `lists on GPUs: ${share(caches.gpu_lists)}`];
+  charts.caches.add([rate], shares.filter(Boolean).join("; "));
   last = { hits, at: uptime_s };
 }
 

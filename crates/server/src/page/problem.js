@@ -2,13 +2,18 @@
 
 import { byId, el } from "./dom.js";
 
-/** Shows an error, and a way to try again; null takes it away. */
-export function problem(error, again) {
+let again = null;
+
+/** Shows an error, and a way to try again; null takes it away. An error that is there already is not said once more. */
+export function problem(error, retry) {
   const box = byId("problem");
+  again = retry;
   if (!error) {
     box.replaceChildren();
     return;
   }
-  const button = again && el("button", { type: "button", class: "quiet", onclick: again }, "Try again");
+  const said = box.querySelector("p");
+  if (said?.textContent === error.message && Boolean(box.querySelector("button")) === Boolean(retry)) return;
+  const button = retry && el("button", { type: "button", class: "quiet", onclick: () => again() }, "Try again");
   box.replaceChildren(el("div", { class: "notice bad" }, el("p", {}, error.message), button));
 }

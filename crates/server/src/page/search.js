@@ -1,35 +1,43 @@
 // The search view: hits as you type.
 
-import { get, inIndex, isAborted, post } from "./api.js";
+import { get, isAborted, mayComeBack } from "./api.js";
+import { PAGE, asked, isOfNgrams, page, request } from "./ask.js";
+import * as curl from "./curl.js";
 import { byId, el } from "./dom.js";
 import * as facets from "./facets.js";
 import * as filters from "./filters.js";
 import { plural } from "./format.js";
 import * as hits from "./hits.js";
+import * as options from "./options.js";
 import { problem } from "./problem.js";
 import { name as rangeName } from "./ranges.js";
 import * as trace from "./trace.js";
+import * as why from "./why.js";
 
-/** Hits of a page, and characters of a part of a text. */
-const PAGE = 10;
-const WIDTH = 240;
-/** Milliseconds without a key before a search begins, and between looks for the first index. */
+/** Milliseconds without a key before a search begins, of a search before the hits of the last one go, and between looks for the server or the first index. */
 const PAUSE = 120;
+const LATE = 1500;
 const AGAIN = 3000;
 
 let indexes = [];
 let index = null;
 let chosen = new Map();
+/** What the hits on the page were found with. */
+let shown = null;
 /** Ends the requests of an earlier search, whose answers nobody wants any more. */
 let running = new AbortController();
 let waiting = 0;
+let late = 0;
 let listening = false;
 
 export async function enter(parameters, isNew) {
   if (!listening) listen();
   if (!isNew && parameters.toString() === address().toString()) return;
   byId("query").value = parameters.get("q") ?? byId("query").value;
-  if (parameters.has("index") || parameters.has("f")) chosen = filters.read(parameters.get("f"));
+  if ([...parameters].length > 0) {
+    chosen = filters.read(parameters.get("f"));
+    options.read(parameters);
+  }
   await start(parameters.get("index") ?? index?.name);
   // Where the focus brings up a keyboard, somebody has to want it.
   const isHandheld = matchMedia("(pointer: coarse)").matches;
@@ -37,27 +45,29 @@ export async function enter(parameters, isNew) {
 }
 
 export function leave() {
+  stop();
+}
+
+/** Ends what goes on, for something else. */
+function stop() {
   clearTimeout(waiting);
+  clearTimeout(late);
   running.abort();
+  return (running = new AbortController());
 }
 
 /** Learns which indexes there are, and searches one. */
 async function start(wanted) {
-  clearTimeout(waiting);
-  running.abort();
-  running = new AbortController();
+  const mine = stop();
   try {
-    ({ indexes } = await get("status", running.signal));
+    ({ indexes } = await get("status", mine.signal));
   } catch (error) {
-    if (isAborted(error)) return;
-    failed(error, () => start(wanted));
-    // A server that is starting, or gone, may be there in a moment.
-    if (error.status === 503 || error.status === 0) waiting = setTimeout(() => start(wanted), AGAIN);
+    if (!isAborted(error)) failed(error, () => start(wanted));
     return;
   }
   problem(null);
   index = indexes.find(({ name }) => name === wanted) ?? indexes[0] ?? null;
-  byId("index").replaceChildren(...indexes.map(({ name }) => el("option", { value: name, ".selected": name === index?.name }, name)));
+  byId("index").replaceChildren(...indexes.map((of) => el("option", { value: of.name, ".selected": of.name === index?.name }, isOfNgrams(of) ? `${of.name} (n-grams)` : of.name)));
   const [isEmpty, wasEmpty] = [indexes.length === 0, !byId("empty").hidden];
   byId("empty").hidden = !isEmpty;
   byId("found").hidden = byId("search-form").hidden = isEmpty;
@@ -67,15 +77,23 @@ async function start(wanted) {
     return;
   }
   const isOther = wanted && index.name !== wanted;
-  if (isOther) chosen = new Map();
+  if (isOther) forgetChoices();
+  options.show(index);
   if (wasEmpty && document.activeElement === document.body) byId("query").focus();
   await search();
   if (isOther) problem(new Error(`There is no index ${wanted}; this is ${index.name}.`));
 }
 
+/** Filters, orders and the like belong to an index. */
+function forgetChoices() {
+  chosen = new Map();
+  options.forget();
+}
+
 function listen() {
   listening = true;
   hits.listen();
+  options.listen(() => search());
   byId("search-form").addEventListener("submit", (event) => {
     event.preventDefault();
     search();
@@ -85,10 +103,11 @@ function listen() {
     waiting = setTimeout(search, PAUSE);
   });
   byId("index").addEventListener("change", () => {
-    chosen = new Map();
+    forgetChoices();
     start(byId("index").value);
   });
   byId("more").addEventListener("click", more);
+  byId("curl").addEventListener("click", () => curl.copy(request(shown, 0, Math.max(PAGE, count()))));
   // There is no room beside the hits; whoever wants filters opens them.
   if (matchMedia("(max-width: 45rem)").matches) byId("filters").open = false;
 }
@@ -98,47 +117,57 @@ function address() {
   if (byId("query").value) parameters.set("q", byId("query").value);
   const written = filters.write(chosen);
   if (written) parameters.set("f", written);
+  if (index) options.write(index, parameters);
   return parameters;
 }
 
-/** What is searched for now. */
-function asked() {
-  const text = byId("query").value;
-  return { index: index.name, query: text.trim() ? text : { match_all: {} }, filter: filters.asQuery(chosen) };
-}
-
-function page({ index, query, filter }, from, signal) {
-  const body = { query, filter, k: PAGE, from, count: true, documents: false, highlight: { width: WIDTH, all: true } };
-  return post(inIndex(index, "search"), body, signal);
-}
+/** How many hits are on the page. */
+const count = () => document.querySelectorAll("#hits article").length;
 
 async function search() {
-  clearTimeout(waiting);
-  running.abort();
-  const mine = (running = new AbortController());
+  // Without a server there are no indexes to choose from; it is looked for again.
+  if (!index) return start();
+  const mine = stop();
   history.replaceState(null, "", `#/search?${address()}`);
-  const what = asked();
+  const what = asked(index, byId("query").value, { ...options.chosen(index), chosen });
   for (const place of ["hits", "facets"]) byId(place).setAttribute("aria-busy", "true");
   showChosen();
+  if (isOfNgrams(index) && !what.hasText) {
+    problem(null);
+    clear("Type a phrase; it may be misspelt");
+    return;
+  }
+  // Until then the hits of the last query are marked by being faint.
+  late = setTimeout(() => forget("Searching…"), LATE);
   try {
     const answer = await page(what, 0, mine.signal);
+    clearTimeout(late);
     if (mine.signal.aborted) return;
     problem(null);
-    byId("hits").replaceChildren(...(answer.matches === 0 && chosen.size > 0 ? [unfiltered()] : answer.hits.map((hit) => hits.hit(hit, what))));
+    byId("query").removeAttribute("aria-invalid");
+    shown = what;
+    curl.forget();
+    byId("tools").hidden = false;
+    byId("hits").replaceChildren(...answer.hits.map((hit) => hits.hit(hit, what)));
     showCount(answer);
     trace.show(answer);
+    why.show(what, answer, { filters: withoutFilters, syntax: withoutSyntax });
     byId("hits").removeAttribute("aria-busy");
     // Counts may take longer than hits, which neither wait for them nor share the cores with them.
-    const counted = await facets.counted(index, what.query, chosen, mine.signal);
-    if (!mine.signal.aborted) facets.show(counted, chosen, search);
+    if (!isOfNgrams(index)) facets.show(await facets.counted(index, what.words, chosen, mine.signal), chosen, search);
+    byId("facets").removeAttribute("aria-busy");
+    byId("facets").classList.remove("stale");
   } catch (error) {
-    if (!isAborted(error)) failed(error, search);
+    if (isAborted(error)) return;
+    clearTimeout(late);
+    if (error.status === 400 && what.words.syntax) unread(error);
+    else failed(error, search);
   }
 }
 
 /** The next hits, below those that are there. */
 async function more() {
-  const [what, from] = [asked(), document.querySelectorAll("#hits article").length];
+  const [what, from] = [shown, count()];
   byId("more").disabled = true;
   try {
     const answer = await page(what, from, running.signal);
@@ -153,21 +182,23 @@ async function more() {
   byId("more").disabled = false;
 }
 
-function showCount({ matches }) {
-  const shown = document.querySelectorAll("#hits article").length;
-  const text = matches === 0 ? "No matches" : `${plural(matches, "match", "matches")}${shown < matches ? `, ${shown} shown` : ""}`;
-  byId("count").textContent = text;
-  byId("more").hidden = shown >= matches;
+function showCount({ matches, hasMore }) {
+  const found = matches ?? count();
+  const some = matches === undefined ? plural(found, "hit") : plural(found, "match", "matches");
+  byId("count").textContent = found === 0 ? "No matches" : `${some}${count() < found ? `, ${count()} shown` : ""}`;
+  byId("more").hidden = !hasMore;
 }
 
-/** A way out of filters that admit nothing. */
-function unfiltered() {
-  const clear = () => {
-    chosen.clear();
-    byId("query").focus();
-    search();
-  };
-  return el("li", {}, el("button", { type: "button", class: "quiet", onclick: clear }, "Search without filters"));
+function withoutFilters() {
+  chosen.clear();
+  byId("query").focus();
+  search();
+}
+
+function withoutSyntax() {
+  options.withoutSyntax(index);
+  byId("query").focus();
+  search();
 }
 
 /** The filters in use, each with a button that takes it away. */
@@ -188,19 +219,37 @@ function showChosen() {
   byId("chosen").replaceChildren(...chips);
 }
 
-/** Hits of another query would be misleading, so they go. */
-function failed(error, again) {
-  for (const place of ["hits", "facets"]) byId(place).removeAttribute("aria-busy");
+/** Hits of another query would be misleading, so they go, and what is said about them. */
+function forget(text) {
+  shown = null;
   byId("hits").replaceChildren();
-  byId("count").textContent = "";
-  byId("more").hidden = true;
+  byId("count").textContent = text;
+  byId("more").hidden = byId("tools").hidden = true;
   trace.show(null);
-  // An index that is gone is not there the next time either; others may be.
-  const retry = error.status === 404 ? () => start(index.name) : again;
-  problem(error, () => {
-    problem(null);
-    retry();
-  });
+  why.show();
+}
+
+/** The same, when no answer comes. Filters stay to be chosen from, and are marked, since their counts are of another query. */
+function clear(text) {
+  for (const place of ["hits", "facets"]) byId(place).removeAttribute("aria-busy");
+  byId("facets").classList.add("stale");
+  forget(text);
+}
+
+/** A query that cannot be read, which may be one that is not typed to its end. */
+function unread(error) {
+  clear("");
+  byId("query").setAttribute("aria-invalid", "true");
+  problem(null);
+  why.unread(error, withoutSyntax);
+}
+
+function failed(error, again) {
+  clear("");
+  // What an index was, and whether it is, may have changed when the server is there again; one that is gone is not there the next time either, though others may be.
+  const retry = error.status === 404 || (mayComeBack(error) && index) ? () => start(index.name) : again;
+  problem(error, retry);
+  if (mayComeBack(error)) waiting = setTimeout(retry, AGAIN);
 }
 
 /** How to begin, if there is nothing yet. */

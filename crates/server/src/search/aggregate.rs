@@ -10,6 +10,7 @@ use warpseek::{
 };
 
 use super::Planned;
+use crate::caller::under;
 use crate::collection::View;
 use crate::error::Failure;
 use crate::mapping::Field;
@@ -277,22 +278,26 @@ pub(super) fn want_extremes(aggregations: &[Aggregation]) -> bool {
     aggregations.iter().any(Aggregation::wants_extremes)
 }
 
-/// The smallest and largest values among the matches of a search, for aggregations that want them.
+/// The smallest and largest values among the matches of a search, for aggregations that want them; and whether there was time to find them all.
 pub(super) fn extremes(
     aggregations: &[Aggregation],
     planned: &Planned,
-) -> Result<Vec<Extremes>, Failure> {
-    let mut extremes = Vec::new();
+) -> Result<(Vec<Extremes>, bool), Failure> {
+    let (mut extremes, mut complete) = (Vec::new(), true);
     for of in aggregations.iter().filter(|of| of.wants_extremes()) {
         let Some((name, _)) = of.attribute(&planned.view)? else {
             extremes.push((None, None));
             continue;
         };
-        let first = |key: SortKey| -> Result<Option<AttributeValue<'static>>, Failure> {
+        let mut first = |key: SortKey| -> Result<Option<AttributeValue<'static>>, Failure> {
             let mut request = planned.request.clone().k(1).count(false).sort([key]);
             (request.facets, request.after) = (Vec::new(), None);
+            // Its time is that of the whole search.
+            let request = under(request, &planned.limit, planned.limit.left());
             let response = planned.view.searcher.search(&request)?;
-            if response.hits().is_empty() {
+            // The smallest of a part is not the smallest.
+            complete &= response.coverage().is_complete();
+            if !complete || response.hits().is_empty() {
                 return Ok(None);
             }
             Ok(match response.sort_values(0).values.into_iter().next() {
@@ -302,5 +307,5 @@ pub(super) fn extremes(
         };
         extremes.push((first(SortKey::ascending(name))?, first(SortKey::descending(name))?));
     }
-    Ok(extremes)
+    Ok((extremes, complete))
 }

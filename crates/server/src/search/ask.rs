@@ -227,6 +227,10 @@ impl Ask {
             };
             Ok(Line { text: text.to_owned(), field: params.get("df").map(str::to_owned), operator })
         });
+        if q.is_some() && body.get("query").is_some_and(|query| !query.is_null()) {
+            let reason = "give [q] in the query string or [query] in the body, not both";
+            return Err(Failure::illegal(reason));
+        }
         let flag = |key: &str| match option(key) {
             None | Some(Value::Null) => Ok(false),
             Some(value) => truth(key, &value),
@@ -407,6 +411,7 @@ mod tests {
             let failure = parse(body.clone(), "").unwrap_err();
             assert_eq!(failure.status(), 400, "{body}");
         }
+        assert!(parse(json!({"query": {"match_all": {}}}), "q=a").is_err());
         let body = json!({"explain": "true", "min_score": "1.5", "track_scores": null});
         let ask = parse(body, "").unwrap();
         assert!(ask.explain && ask.min_score == Some(1.5) && !ask.track_scores);

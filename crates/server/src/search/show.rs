@@ -2,9 +2,11 @@
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use warpseek::{Explanation, Response};
+use warpseek::{Explanation, Limit, Plan, Response, Rule, ScorePart, TermExplanation};
 
-use super::{Found, Order, Part, Total, aggregate, sort};
+use super::{Ask, Found, Order, Part, Total, aggregate, sort, time_of};
+use crate::app::App;
+use crate::caller::Caller;
 use crate::collection::number_of;
 use crate::error::Failure;
 
@@ -39,9 +41,44 @@ pub(crate) fn add(object: &mut Vec<u8>, name: &str, value: &Value) -> Result<(),
     Ok(())
 }
 
+/// For whom hits are shown, and how long that may take.
+pub(crate) struct Showing<'a> {
+    caller: &'a Caller,
+    limit: Limit,
+    /// Whether highlights or explanations were left out, as the time was up.
+    is_cut: bool,
+}
+
+impl<'a> Showing<'a> {
+    /// What is shown of hits beside their sources takes as long again as the search may take, at the most.
+    pub(crate) fn new(app: &App, caller: &'a Caller, ask: &Ask) -> Self {
+        let time = time_of(app, ask).map(|time| time.saturating_mul(2));
+        Showing { caller, limit: caller.limit(time), is_cut: false }
+    }
+
+    /// Whether there is time for something that is left out otherwise.
+    fn has_time(&mut self) -> bool {
+        self.is_cut |= self.limit.is_over();
+        !self.is_cut
+    }
+
+    /// What is to be said about what was left out.
+    pub(crate) fn warn(&self, warnings: &mut Vec<String>) {
+        let cut = "the time was up before [highlight] and [explain] were done for all hits";
+        if self.is_cut && !warnings.iter().any(|warning| warning == cut) {
+            warnings.push(cut.to_owned());
+        }
+    }
+}
+
 impl Found {
     /// The body of a search's response with the hits of a page.
-    pub(crate) fn body(&self, from: usize, size: usize) -> Result<Vec<u8>, Failure> {
+    pub(crate) fn body(
+        &self,
+        from: usize,
+        size: usize,
+        showing: &mut Showing<'_>,
+    ) -> Result<Vec<u8>, Failure> {
         let to = from.saturating_add(size).min(self.hits.len());
         let page = self.hits.get(from.min(to)..to).unwrap_or(&[]);
         let out = &mut Vec::with_capacity(256 + 256 * page.len());
@@ -70,7 +107,8 @@ impl Found {
             if i > 0 {
                 out.push(b',');
             }
-            self.put_hit(out, hit)?;
+            showing.caller.check(&showing.limit)?;
+            self.put_hit(out, hit, showing)?;
         }
         put_key(out, "]}");
         if !self.ask.aggregations.is_empty() {
@@ -96,7 +134,12 @@ impl Found {
         }
     }
 
-    fn put_hit(&self, out: &mut Vec<u8>, hit: (usize, usize)) -> Result<(), Failure> {
+    fn put_hit(
+        &self,
+        out: &mut Vec<u8>,
+        hit: (usize, usize),
+        showing: &mut Showing<'_>,
+    ) -> Result<(), Failure> {
         let (part, rank) = (&self.parts[hit.0], hit.1);
         let has_score = self.ask.order.has_scores() || self.ask.track_scores;
         put_key(out, "{\"_index\":");
@@ -115,7 +158,9 @@ impl Found {
             put_source(out, part, rank)?;
         } else if self.ask.highlight.is_some() || !asked.hidden {
             let source = source(part, rank)?;
-            if let Some(highlight) = &self.ask.highlight {
+            if let Some(highlight) = &self.ask.highlight
+                && showing.has_time()
+            {
                 let highlights = highlight.of(part, &source);
                 if !highlights.is_empty() {
                     put_key(out, ",\"highlight\":");
@@ -138,7 +183,7 @@ impl Found {
                 put(out, &sort::values(keys, hit, part))?;
             }
         }
-        if self.ask.explain {
+        if self.ask.explain && showing.has_time() {
             put_key(out, ",\"_explanation\":");
             put(out, &explained(&part.response, &part.response.explain(rank)?))?;
         }
@@ -180,23 +225,40 @@ fn source(part: &Part, rank: usize) -> Result<Value, Failure> {
 
 /// How a score came about.
 pub(crate) fn explained(response: &Response, explanation: &Explanation) -> Value {
-    let plan = response.plan();
-    let terms = explanation.terms.iter().filter(|term| term.freq > 0);
-    let details: Vec<Value> = terms
-        .map(|term| {
-            let field = &explanation.fields[usize::from(term.field)];
-            let name = field.name.as_deref().unwrap_or("text");
-            json!({
-                "value": score(plan.real(term.score)),
-                "description": format!("weight({name}:{}), computed as boost * idf * tf", term.term),
-                "details": [
-                    {"value": term.query_weight, "description": "boost, with the factor k1 + 1", "details": []},
-                    {"value": term.idf, "description": format!("idf of a term in {} documents", term.df), "details": []},
-                    {"value": term.freq, "description": "freq, occurrences of term within document", "details": []},
-                    {"value": field.length, "description": format!("dl, length of field; the average is {}", field.mean_length), "details": []},
-                ],
-            })
-        })
-        .collect();
-    json!({"value": score(plan.real(explanation.score)), "description": "sum of:", "details": details})
+    match &explanation.made_of {
+        Some(part) => explained_part(response.plan(), explanation, part),
+        None => json!({"value": 0.0, "description": "no matching clause", "details": []}),
+    }
+}
+
+fn explained_part(plan: &Plan, explanation: &Explanation, part: &ScorePart) -> Value {
+    let mut description = explanation.describe(part);
+    let details = match part.rule {
+        Rule::Term(number) => {
+            description.push_str(", computed as boost * idf * tf from:");
+            of_term(explanation, &explanation.terms[number])
+        }
+        _ => part.parts.iter().map(|part| explained_part(plan, explanation, part)).collect(),
+    };
+    json!({"value": score(plan.real(part.score)), "description": description, "details": details})
+}
+
+/// What the weight of a term is the product of.
+fn of_term(explanation: &Explanation, term: &TermExplanation) -> Vec<Value> {
+    let field = &explanation.fields[usize::from(term.field)];
+    let of = |value: Value, description: &str, details: Vec<Value>| json!({"value": value, "description": description, "details": details});
+    let in_document = vec![
+        of(json!(term.freq), "freq, occurrences of term within document", Vec::new()),
+        of(json!(field.length), "dl, length of field", Vec::new()),
+        of(json!(field.mean_length), "avgdl, average length of field", Vec::new()),
+    ];
+    vec![
+        of(json!(term.query_weight), "boost, with the factor k1 + 1", Vec::new()),
+        of(json!(term.idf), &format!("idf of a term in {} documents", term.df), Vec::new()),
+        of(
+            score(f64::from(term.value)),
+            "tf, computed as freq / (freq + k1 * (1 - b + b * dl / avgdl)) from:",
+            in_document,
+        ),
+    ]
 }

@@ -1,138 +1,21 @@
 """The page in a real browser: python page.py URL PROGRAM CHROMIUM CHROMEDRIVER PICTURES
 
-URL is a server of an empty folder. PROGRAM is warpseek, for a second server that asks for keys. Pictures of all views are left in PICTURES.
+URL is a server of an empty folder. PROGRAM is warpseek, for servers of other folders. Pictures of all views are left in PICTURES.
 """
 
 import json
 import pathlib
 import re
-import subprocess
-import sys
 import tempfile
 import time
-import urllib.request
 
-from selenium import webdriver
-from selenium.webdriver.common.action_chains import ActionChains
+from driver import KEY, NARROW, URL, WIDE, allowed_errors, all_of, ask, brightness, clean, click, count, fits, focused, ids, keys, one, page, picture, scheme, script, serving, settled, size, wait
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-URL, PROGRAM, CHROMIUM, DRIVER, PICTURES = sys.argv[1:6]
-PICTURES = pathlib.Path(PICTURES)
-PICTURES.mkdir(parents=True, exist_ok=True)
-WIDE, NARROW = (1200, 900), (360, 740)
-KEY = "a-reading-key-of-some-length"
-
-
-def ask(url, method="GET", body=None, key=None):
-    headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
-    request = urllib.request.Request(url, data=body.encode() if body else None, method=method, headers=headers)
-    with urllib.request.urlopen(request) as answer:
-        return json.load(answer)
-
-
-def browser():
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for argument in ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--disable-background-networking", "--no-first-run"]:
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    return webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=DRIVER))
-
-
-page = browser()
-allowed_errors = []
-
-
-def size(width, height):
-    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
-
-
-def scheme(name):
-    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": name}]})
-
-
-def one(selector):
-    return page.find_element(By.CSS_SELECTOR, selector)
-
-
-def all_of(selector):
-    return page.find_elements(By.CSS_SELECTOR, selector)
-
-
-def script(text, *arguments):
-    return page.execute_script(text, *arguments)
-
-
-def wait(what, condition, seconds=120):
-    """Waits until a condition holds; what the page replaces meanwhile is looked up again."""
-    end = time.monotonic() + seconds
-    while True:
-        try:
-            found = condition()
-        except Exception as error:
-            found, last = None, error
-        else:
-            last = found
-        if found:
-            return found
-        if time.monotonic() > end:
-            page.save_screenshot(str(PICTURES / "failed.png"))
-            raise AssertionError(f"{what}: {last!r}; the page says {one('main').text[:500]!r}")
-        time.sleep(0.02)
-
-
-def picture(name):
-    page.save_screenshot(str(PICTURES / f"{name}.png"))
-
-
-def count():
-    return one("#count").text
-
-
-def ids():
-    return [article.get_attribute("data-id") for article in all_of("#hits article")]
-
-
-def click(selector):
-    """Clicks, also if the page has just replaced what is there."""
-    wait(f"{selector} to click on", lambda: one(selector).click() is None)
-
-
-def settled():
-    """Waits for the counts, which come after the hits."""
-    wait("counts", lambda: not all_of("[aria-busy]"))
-
-
-def focused():
-    return script("const at = document.activeElement; return at.dataset.id ?? at.id")
-
-
-def keys(*pressed):
-    ActionChains(page).send_keys(*pressed).perform()
-
-
-def fits(where):
-    wide = script("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
-    assert wide <= 0, f"{where} scrolls sideways by {wide} pixels"
-
-
-def brightness():
-    colour = script("return getComputedStyle(document.documentElement).backgroundColor")
-    return sum(map(float, re.findall(r"[\d.]+", colour)[:3]))
-
-
-def clean(origin):
-    """No error on the console, and no request to anybody else."""
-    errors = [entry for entry in page.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
-    errors = [entry for entry in errors if not any(re.search(allowed, entry["message"]) for allowed in allowed_errors)]
-    assert not errors, errors
-    for entry in page.get_log("performance"):
-        message = json.loads(entry["message"])["message"]
-        if message["method"] == "Network.requestWillBeSent":
-            url = message["params"]["request"]["url"]
-            # Icons of inputs are data of the browser itself.
-            assert url.startswith((f"{origin}/", "data:", "about:", "chrome:")), url
+import away
+import queries
+import shapes
 
 
 COLOURS = ["red", "green", "blue"]
@@ -179,6 +62,8 @@ def hits_come_as_one_types():
     body = {"query": "lantern wick", "k": 25}
     want = [found["id"] for found in ask(f"{URL}/v1/indexes/lamps/search", "POST", json.dumps(body))["hits"]]
     assert ids() == want[:10]
+    assert not one("#device").is_displayed() and one("#took").text.endswith("ms")
+    click("#trace summary")
     assert one("#device").text == "CPU" and one("#algorithm").text
     steps = [line.text.split()[0] for line in all_of("#trace .legend li")]
     assert steps == ["wait", "parse", "plan", "search", "fetch", "highlight"], steps
@@ -211,7 +96,8 @@ def facets_narrow():
     picture("facets")
     one("fieldset .typed input[data-key='year from']").send_keys("1905", Keys.TAB)
     wait("those of 1905", lambda: count() == "No matches")
-    click("#hits button")
+    assert "Filters are in use." in one("#why").text
+    click("#why button")
     wait("all of them", lambda: count().startswith("60 matches") and not all_of(".chip"))
     choice("red").click()
     wait("red ones", lambda: count().startswith("20 matches"))
@@ -341,7 +227,7 @@ def keys_are_enough():
     assert focused() == "index", focused()
     for _ in range(10):
         keys(Keys.TAB)
-        if script("return document.activeElement.type") == "checkbox":
+        if script("return document.activeElement.closest('#facets') && document.activeElement.type") == "checkbox":
             break
     before = count()
     keys(Keys.SPACE)
@@ -375,8 +261,12 @@ def indexes_are_shown():
 
 def load_is_live():
     click("nav [data-view=load]")
-    cards = wait("the cards", lambda: len(all_of(".card")) == 5 and all_of(".card"))
-    assert [card.find_element(By.TAG_NAME, "h2").text for card in cards] == ["Searches", "Latency of searches", "Requests", "GPU memory", "Cache hits"]
+    cards = wait("the cards", lambda: len(all_of(".card:not([hidden])")) == 4 and all_of(".card:not([hidden])"))
+    assert [card.find_element(By.TAG_NAME, "h2").text for card in cards] == ["Searches", "Latency of searches", "Requests", "Cache hits"]
+
+    def line():
+        """The points of the first line."""
+        return re.findall(r"[\d.]+,[\d.]+", one(".card .line").get_attribute("d"))
 
     def searched(condition):
         """Searches before each look: figures are those of the last ten seconds."""
@@ -384,8 +274,12 @@ def load_is_live():
         return condition()
 
     rate = wait("a rate", lambda: searched(lambda: float(one(".card dd").text) > 0 and one(".card dd").text))
-    points = script("return document.querySelector('.card polyline').points.numberOfItems")
-    wait("more points", lambda: searched(lambda: script("return document.querySelector('.card polyline').points.numberOfItems") > points + 1))
+    assert [mark.text for mark in cards[0].find_elements(By.CSS_SELECTOR, ".axis li")] == ["2 min ago", "1 min ago", "now"]
+    before = line()
+    wait("more points", lambda: searched(lambda: len(line()) > len(before) + 1))
+    # The last point is at the right end, which is now, and each second has its width on the axis.
+    places = [float(place.split(",")[0]) for place in line()]
+    assert places[-1] == 240 and all(1 < b - a < 6 for a, b in zip(places, places[1:])), places
     latency = [value.text for value in cards[1].find_elements(By.TAG_NAME, "dd")]
     assert all(value.endswith("ms") for value in latency), (rate, latency)
     label = cards[0].find_element(By.TAG_NAME, "svg").get_attribute("aria-label")
@@ -393,9 +287,9 @@ def load_is_live():
     picture("load")
     click("#load-pause")
     time.sleep(1.2)
-    points = script("return document.querySelector('.card polyline').points.numberOfItems")
+    before = line()
     time.sleep(1.5)
-    assert points == script("return document.querySelector('.card polyline').points.numberOfItems")
+    assert before == line()
     click("#load-pause")
 
 
@@ -453,11 +347,7 @@ def keys_are_asked_for():
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         (folder / "keys").write_text(f"read {KEY}\n")
-        command = [PROGRAM, "serve", str(folder / "data"), "--listen", "127.0.0.1:0", "--api-key-file", str(folder / "keys")]
-        server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        try:
-            lines = [server.stderr.readline() for _ in range(2)]
-            url = re.search(r"http://\S+", lines[0])[0]
+        with serving(folder / "data", "--api-key-file", str(folder / "keys")) as (url, _, lines):
             assert lines[1].strip().endswith(f"{url}/ui"), lines
             allowed_errors.append(r"/v1/status .*(401|503)")
             page.get(f"{url}/ui")
@@ -469,32 +359,50 @@ def keys_are_asked_for():
             wait("the page", lambda: "There are no indexes yet" in one("#empty").text)
             page.refresh()
             wait("it is kept", lambda: "There are no indexes yet" in one("#empty").text)
+            queries.fill(folder / "data")
+            wait("the first index", lambda: len(ids()) > 0)
+            command, answer = queries.copied(url)
+            assert KEY in command and "with your API key" in one("#curl-said").text
+            assert [hit["id"] for hit in answer["hits"]] == ids()
             clean(url)
-        finally:
-            server.terminate()
-            server.wait()
+
+
+
+TESTS = [
+    an_empty_server_says_how_to_begin,
+    hits_come_as_one_types,
+    facets_narrow,
+    ranges_are_round,
+    scores_are_explained,
+    texts_of_documents_are_no_markup,
+    the_last_answer_is_shown,
+    keys_are_enough,
+    names_and_landmarks,
+    indexes_are_shown,
+    load_is_live,
+    dark_and_light,
+    narrow_screens,
+    *shapes.TESTS,
+    errors_are_said,
+]
+
+
+def run(tests, url, *arguments):
+    for test in tests:
+        test(*arguments)
+        clean(url)
+        print(f"page: {test.__name__.replace('_', ' ')}", flush=True)
 
 
 try:
-    for step in [
-        an_empty_server_says_how_to_begin,
-        hits_come_as_one_types,
-        facets_narrow,
-        ranges_are_round,
-        scores_are_explained,
-        texts_of_documents_are_no_markup,
-        the_last_answer_is_shown,
-        keys_are_enough,
-        names_and_landmarks,
-        indexes_are_shown,
-        load_is_live,
-        dark_and_light,
-        narrow_screens,
-        errors_are_said,
-    ]:
-        step()
-        clean(URL)
-        print(f"page: {step.__name__.replace('_', ' ')}")
+    run(TESTS, URL)
+    with tempfile.TemporaryDirectory() as folder:
+        queries.fill(pathlib.Path(folder))
+        with serving(folder) as (url, _, _):
+            run(queries.TESTS, url, url)
+        for test in away.TESTS:
+            test(folder)
+            print(f"page: {test.__name__.replace('_', ' ')}", flush=True)
     keys_are_asked_for()
     print("page: keys are asked for")
 finally:

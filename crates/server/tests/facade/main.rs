@@ -6,6 +6,7 @@ mod common;
 
 mod aggregations;
 mod aliases;
+mod clauses;
 mod compatible;
 mod mcp;
 mod numbers;
@@ -13,5 +14,6 @@ mod objects;
 mod options;
 mod phrases;
 mod points_in_time;
+mod scores;
 mod strict;
 mod updates;

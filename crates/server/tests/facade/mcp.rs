@@ -70,6 +70,17 @@ fn models_search_and_read() {
         "{found}"
     );
     assert_eq!(found["hits"][0]["document"]["title"], "Persuasion");
+    // A word with `-` must not be there, whatever else is, and no text is an error.
+    let total = |query: &str| {
+        let found = tool("search", json!({"index": "books", "query": query}));
+        assert_eq!(found["isError"], false, "{query}: {found}");
+        found["structuredContent"]["total"].clone()
+    };
+    assert_eq!(total("clever nosuch -rich"), 1);
+    assert_eq!(total("+nosuch clever"), 0);
+    for odd in ["1) clever (", "clever~1 OR", "/clever/ nosuch:clever*", "clever \" + | -"] {
+        assert_ne!(total(odd), 0, "{odd}");
+    }
     let read = tool("get", json!({"index": "books", "id": "1"}));
     assert_eq!(read["structuredContent"]["document"]["title"], "Emma");
     assert_eq!(tool("list_indexes", json!({}))["structuredContent"]["indexes"][0]["documents"], 2);

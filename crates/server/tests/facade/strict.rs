@@ -42,6 +42,7 @@ fn a_delete_by_query_deletes_no_more_than_it_says() {
         ("?terminate_after=1", json!({})),
         ("?sort=n", json!({})),
         ("?bogus", json!({})),
+        ("?q=word", json!({})),
         ("?max_docs=2", json!({"max_docs": 1})),
         ("?conflicts=maybe", json!({})),
         ("?refresh=soon", json!({})),
@@ -200,7 +201,6 @@ fn unknown_keys_and_options_are_refused_on_every_route() {
         ("POST", "/_bulk", "{\"index\": {\"_index\": \"a\", \"bogus\": 1}}\n{}\n".into()),
         ("POST", "/a/_bulk", "{\"index\": {\"_index\": 5}}\n{}\n".into()),
         ("POST", "/a/_msearch", "{\"bogus\": 1}\n{}\n".into()),
-        ("POST", "/a/_msearch", "{\"index\": [5]}\n{}\n".into()),
     ] {
         let answer = server.ask(method, path, &body);
         refused(&answer, &format!("{method} {path} {body}"));
@@ -210,6 +210,9 @@ fn unknown_keys_and_options_are_refused_on_every_route() {
     let valid =
         server.ok("POST", "/a/_validate/query", &json!({"query": {"match_all": {}}, "bogus": 1}));
     assert_eq!(valid["valid"], false);
+    // One of several searches fails alone.
+    let many = server.ok("POST", "/a/_msearch", &"{\"index\": [5]}\n{}\n".into());
+    assert_eq!(many["responses"][0]["status"], 400, "{many}");
     // Nothing of all that was done.
     assert_eq!(server.ok("GET", "/a/_count", &Value::Null)["count"], 3);
     assert_eq!(server.ask("GET", "/x", &Value::Null).status, 404);

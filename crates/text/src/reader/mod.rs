@@ -73,6 +73,8 @@ pub struct Reader {
     current: Option<(Input, Cutter)>,
     /// The documents to read instead of inputs.
     documents: Option<memory::Documents>,
+    /// Whether the field of static scores is only where documents from memory have theirs, as the caller named none.
+    usual_static_field: bool,
     /// Which records of the inputs are read, if not all.
     selecting: Option<Selecting>,
     /// How many records each file had that was read to its end.
@@ -146,6 +148,7 @@ impl Reader {
             sources: sources.into_iter(),
             current: None,
             documents: None,
+            usual_static_field: false,
             selecting: None,
             file_records: Vec::new(),
             notices,
@@ -159,6 +162,7 @@ impl Reader {
         I: IntoIterator<Item = OwnedDocument>,
         I::IntoIter: Send + 'static,
     {
+        let usual_static_field = config.static_field.is_none();
         config.static_field.get_or_insert_with(|| STATIC_FIELD.to_owned());
         config.check()?;
         Ok(Self {
@@ -168,6 +172,7 @@ impl Reader {
             sources: Vec::new().into_iter(),
             current: None,
             documents: Some(memory::Documents::new(documents.into_iter())),
+            usual_static_field,
             selecting: None,
             file_records: Vec::new(),
             notices: Vec::new(),
@@ -177,6 +182,19 @@ impl Reader {
     /// The configuration of the reader.
     pub fn config(&self) -> &ReaderConfig {
         &self.config
+    }
+
+    /// The field of static scores that the caller named. If there is none, documents from memory have their scores in [`STATIC_FIELD`], and others have none.
+    pub fn named_static_field(&self) -> Option<&str> {
+        self.config.static_field.as_deref().filter(|_| !self.usual_static_field)
+    }
+
+    /// Reads the batches after this with static scores from a field.
+    pub fn with_static_field(mut self, field: impl Into<String>) -> Result<Self, TextError> {
+        Arc::make_mut(&mut self.config).static_field = Some(field.into());
+        self.usual_static_field = false;
+        self.config.check()?;
+        Ok(self)
     }
 
     /// The same reader with another [`ReaderConfig::vector_scale`], to add to an index that already has one. Batches taken before are not affected.

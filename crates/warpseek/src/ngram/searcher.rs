@@ -14,7 +14,7 @@ use super::response::NgramResponse;
 use super::verification::{Answered, finish_many};
 use crate::error::{Error, Result};
 use crate::index::Index;
-use crate::searcher::limited;
+use crate::request::limit_of;
 
 /// Queries in a batch for each thread.
 const BATCH_PER_THREAD: usize = 64;
@@ -258,7 +258,8 @@ impl NgramSearcher {
         context: &Context,
         start: Instant,
     ) -> Result<NgramResponse> {
-        let context = limited(context, request.deadline, request.cancel.as_ref(), start);
+        let limit = limit_of(request.deadline, request.cancel.as_ref(), start);
+        let context = context.with_limit(limit);
         let answered = self.find(searcher, request, &context)?;
         answered.finish(searcher.snapshot(), &context, start)
     }

@@ -47,3 +47,15 @@ fn clauses_are_not_left_out() {
     assert!(skips(json!({"query_string": {"query": "a b", "default_field": "title"}})));
     assert!(skips(json!({"simple_query_string": {"query": "a b", "fields": ["title"]}})));
 }
+
+/// A text field exists if it has a term, or if a sub-field has the value.
+#[test]
+fn values_without_terms_exist_in_sub_fields() {
+    let exists = |field: &str| Node::Filter(Filter::Exists { field: field.into() });
+    let of = |field: &str| node(json!({"exists": {"field": field}}));
+    assert_eq!(of("title"), one(exists("title")));
+    let should = vec![exists("body"), exists("body.keyword")];
+    assert_eq!(of("body"), one(Node::Bool(Bool { should, ..Bool::default() })));
+    assert_eq!(of("body.keyword"), one(exists("body.keyword")));
+    assert_eq!(of("meta"), one(exists("meta.lang")));
+}

@@ -55,10 +55,10 @@ fn query_strings() {
     assert_eq!(line("_exists_:tag"), exists("tag"));
     assert_eq!(line("tag:*"), exists("tag"));
     assert_eq!(line("*:*"), Node::All);
-    let both = Node::Best { of: vec![exists("tag"), exists("title")], tie_breaker: 0.0 };
-    let starred = json!({"query_string": {"query": "t*:*"}});
-    assert_eq!(node(starred), exists("title"), "patterns are of text fields");
-    assert_ne!(line("tag:*"), both);
+    assert_eq!(line("*"), exists("title"));
+    // A pattern stands for the text fields that it matches.
+    assert_eq!(line("t*:*"), exists("title"));
+    assert_eq!(line("t*:[* TO *]"), exists("title"));
     assert_eq!(line("year:[1 TO 5}"), year(Included("1"), Excluded("5")));
     assert_eq!(line("year:{1 TO 5]"), year(Excluded("1"), Included("5")));
     assert_eq!(line("year:[* TO 5]"), year(Unbounded, Included("5")));
@@ -265,4 +265,32 @@ fn operators_that_take_turns_for_ever_are_refused() {
     // Parentheses that are never closed are looked at once.
     let text = "(".repeat(990);
     assert_eq!(simple(&text), Node::Nothing);
+}
+
+#[test]
+fn every_kind_of_clause_has_its_boost() {
+    for clause in [
+        "a",
+        "\"a b\"~2",
+        "(a b)",
+        "*",
+        "*:*",
+        "_exists_:tag",
+        "tag:x",
+        "tag:x*",
+        "tag:*",
+        "year:>1",
+        "year:[1 TO 5}",
+        "year:[* TO *]",
+        "tag:(x y)",
+        "title:\"a b\"",
+    ] {
+        let plain = line(clause);
+        assert_eq!(line(&format!("{clause}^2.5")), Node::Boost(Box::new(plain), 2.5), "{clause}");
+    }
+    // That of a field counts for all that is looked for in it.
+    let field = |text: &str| node(json!({"query_string": {"query": text, "fields": ["tag^3"]}}));
+    for clause in ["*", "x*"] {
+        assert!(matches!(field(clause), Node::Boost(_, 3.0)), "{clause}");
+    }
 }

@@ -1,0 +1,211 @@
+//! When work has to stop: its deadline, and the flag that cancels it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A flag that asks searches to stop. Clones share it.
+///
+/// A search that is asked to stop returns what it has: answers that are exact over the part of the index they cover.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    set: AtomicBool,
+    /// How many more questions are answered with no, if that is limited.
+    left: Option<AtomicI64>,
+}
+
+impl Cancel {
+    /// A flag that is not set.
+    pub fn new() -> Self {
+        Cancel::default()
+    }
+
+    /// A flag that sets itself after this many checks, and that is checked at every opportunity. Tests use it to stop a
+    /// search at any point without a clock.
+    pub fn after(questions: u32) -> Self {
+        let left = Some(AtomicI64::new(i64::from(questions)));
+        Cancel(Arc::new(State { set: AtomicBool::new(false), left }))
+    }
+
+    /// Asks all searches that hold this flag to stop.
+    pub fn set(&self) {
+        self.0.set.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether this is the same flag as another.
+    pub fn is_same(&self, other: &Cancel) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether it is set.
+    pub fn is_set(&self) -> bool {
+        if let Some(left) = &self.0.left
+            && left.fetch_sub(1, Ordering::Relaxed) <= 0
+        {
+            self.set();
+        }
+        self.0.set.load(Ordering::Relaxed)
+    }
+}
+
+/// When work for a request has to stop: at its deadline, when it is cancelled, or never. It is handed down to everything
+/// that is done for the request, and every loop of that looks at it once for each block of its work.
+#[derive(Clone, Debug, Default)]
+pub struct Limit {
+    deadline: Option<Instant>,
+    cancel: Option<Cancel>,
+}
+
+impl Limit {
+    /// No deadline, and nothing that cancels.
+    pub fn none() -> Self {
+        Limit::default()
+    }
+
+    /// The same limit with a deadline.
+    pub fn until(self, deadline: Instant) -> Self {
+        Limit { deadline: Some(deadline), ..self }
+    }
+
+    /// The same limit with a deadline this long after a moment; with none if the clock cannot represent it.
+    pub fn after(self, start: Instant, time: Duration) -> Self {
+        Limit { deadline: start.checked_add(time), ..self }
+    }
+
+    /// The same limit, which `cancel` can cancel.
+    pub fn cancelled_by(self, cancel: Cancel) -> Self {
+        Limit { cancel: Some(cancel), ..self }
+    }
+
+    /// When the work must have ended, if there is a deadline.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// The flag that cancels the work, if there is one.
+    pub fn cancel(&self) -> Option<&Cancel> {
+        self.cancel.as_ref()
+    }
+
+    /// The time that is left until the deadline, if there is one.
+    pub fn left(&self) -> Option<Duration> {
+        Some(self.deadline?.saturating_duration_since(Instant::now()))
+    }
+
+    /// Whether the work may have to stop early.
+    pub fn is_limited(&self) -> bool {
+        self.deadline.is_some() || self.cancel.is_some()
+    }
+
+    /// Whether the work was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancel.as_ref().is_some_and(Cancel::is_set)
+    }
+
+    /// Whether the work has to stop now.
+    pub fn is_over(&self) -> bool {
+        self.is_cancelled() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    /// A ticker for the loops of one thread.
+    pub fn ticker(&self) -> Ticker<'_> {
+        Ticker { limit: self.is_limited().then_some(self), left: 0 }
+    }
+}
+
+/// Postings after which a loop checks the clock: about 5 us of work, many times the cost of the check.
+const INTERVAL: u32 = 1 << 11;
+
+/// Ample time for a posting: ten times what reading and scoring it takes.
+const AMPLE_NANOS: u64 = 20;
+
+/// Tells a loop, at little cost, when it has to stop. Its work is given in postings: what takes as long as reading and scoring one counts as one.
+#[derive(Debug)]
+pub struct Ticker<'a> {
+    /// `None` if there is no limit.
+    limit: Option<&'a Limit>,
+    /// Postings until the next check of the clock.
+    left: u32,
+}
+
+impl Ticker<'_> {
+    /// A ticker of work that nothing stops.
+    pub fn unlimited() -> Self {
+        Ticker { limit: None, left: 0 }
+    }
+
+    /// Whether to stop now, before work that corresponds to reading this many postings. Once it returns true, it always
+    /// does.
+    #[inline]
+    pub fn must_stop(&mut self, postings: usize) -> bool {
+        let Some(limit) = self.limit else { return false };
+        let postings = u32::try_from(postings.max(1)).unwrap_or(u32::MAX);
+        match self.left.checked_sub(postings) {
+            Some(left) => {
+                self.left = left;
+                false
+            }
+            None => self.look(limit),
+        }
+    }
+
+    #[cold]
+    fn look(&mut self, limit: &Limit) -> bool {
+        let over = limit.is_over();
+        let asks_always = limit.cancel.as_ref().is_some_and(|cancel| cancel.0.left.is_some());
+        self.left = if over || asks_always { 0 } else { INTERVAL };
+        over
+    }
+
+    /// Whether there is a limit at all.
+    pub fn is_limited(&self) -> bool {
+        self.limit.is_some()
+    }
+
+    /// Whether the deadline, if there is one, is far enough to read this many postings several times over.
+    pub fn has_time_for(&self, postings: u64) -> bool {
+        let Some(deadline) = self.limit.and_then(Limit::deadline) else { return true };
+        let needed = Duration::from_nanos(postings.saturating_mul(AMPLE_NANOS));
+        deadline.saturating_duration_since(Instant::now()) > needed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ticker_checks_at_once_and_then_at_intervals() {
+        let cancel = Cancel::new();
+        let limit = Limit::none().cancelled_by(cancel.clone());
+        let mut ticker = limit.ticker();
+        assert!(!ticker.must_stop(1));
+        cancel.set();
+        assert!(limit.is_over() && limit.ticker().must_stop(1), "a new ticker checks at once");
+        assert!(!ticker.must_stop(INTERVAL as usize), "no check yet");
+        assert!(ticker.must_stop(1));
+        assert!(ticker.must_stop(0) && ticker.must_stop(1), "it stays true");
+    }
+
+    #[test]
+    fn a_search_can_be_stopped_after_a_number_of_checks() {
+        let limit = Limit::none().cancelled_by(Cancel::after(2));
+        let mut ticker = limit.ticker();
+        assert!(!ticker.must_stop(1) && !ticker.must_stop(1) && ticker.must_stop(1));
+        assert!(limit.ticker().must_stop(1));
+    }
+
+    #[test]
+    fn deadlines_pass_and_without_one_nothing_is_over() {
+        let (none, now) = (Limit::none(), Instant::now());
+        assert!(!none.is_limited() && !none.is_over() && !none.is_cancelled());
+        assert!(!none.ticker().must_stop(usize::MAX));
+        assert!(!Ticker::unlimited().must_stop(usize::MAX));
+        assert!(none.clone().after(now, Duration::ZERO).ticker().must_stop(1));
+        assert!(!none.clone().after(now, Duration::from_secs(3600)).is_over());
+        assert!(!none.after(now, Duration::MAX).is_limited());
+    }
+}
