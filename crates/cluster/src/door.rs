@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use warpseek::{QueryInput, Ranking, Searcher};
+use warpseek_front::options;
 
 use crate::aggregator::Aggregator;
 use crate::error::ClusterError;
@@ -93,13 +94,42 @@ struct Asked {
     static_weight: Option<f64>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct AskedBatch {
     queries: Vec<Asked>,
 }
 
+/// A batch whose searches are not read yet.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Listed {
+    queries: Vec<Value>,
+}
+
+/// A body as JSON.
+fn json_of(body: &[u8]) -> Result<Value, Refused> {
+    serde_json::from_slice(body).map_err(|error| bad(format!("the body is no JSON: {error}")))
+}
+
+impl AskedBatch {
+    fn read(body: &[u8]) -> Result<Self, Refused> {
+        let Listed { queries } = options(&json_of(body)?, "queries").map_err(bad)?;
+        let read = |(at, query): (usize, &Value)| {
+            let wrong = |why: String| match query.is_object() {
+                true => bad(format!("queries[{at}]: {why}")),
+                false => bad(format!("queries[{at}] must be an object with [query]")),
+            };
+            options(query, "query").map_err(wrong)
+        };
+        let queries = queries.iter().enumerate().map(read).collect::<Result<_, _>>()?;
+        Ok(AskedBatch { queries })
+    }
+}
+
 impl Asked {
+    fn read(body: &[u8]) -> Result<Self, Refused> {
+        options(&json_of(body)?, "query").map_err(bad)
+    }
+
     fn request(self, of: &Searcher, limits: &DoorLimits) -> Result<ClusterRequest, Refused> {
         let texts = [Some(&self.query), self.filter.as_ref()];
         let bytes = texts.into_iter().flatten().map(String::len).max().unwrap_or(0);
@@ -192,7 +222,7 @@ impl Aggregator {
         body: &[u8],
         limits: &DoorLimits,
     ) -> Result<Answered, Refused> {
-        let asked: Asked = serde_json::from_slice(body).map_err(bad)?;
+        let asked = Asked::read(body)?;
         let request = asked.request(&self.settings()?, limits)?;
         limits.check_hits(std::slice::from_ref(&request))?;
         let (query, k) = (text(&request), request.k);
@@ -206,7 +236,7 @@ impl Aggregator {
         body: &[u8],
         limits: &DoorLimits,
     ) -> Result<Answered, Refused> {
-        let asked: AskedBatch = serde_json::from_slice(body).map_err(bad)?;
+        let asked = AskedBatch::read(body)?;
         if asked.queries.len() > limits.batch {
             let (queries, most) = (asked.queries.len(), limits.batch);
             return Err(bad(format!(
@@ -304,7 +334,7 @@ mod tests {
     use super::*;
 
     fn asked(body: &str, limits: &DoorLimits) -> Result<ClusterRequest, Refused> {
-        let asked: Asked = serde_json::from_str(body).map_err(bad)?;
+        let asked = Asked::read(body.as_bytes())?;
         let folder = tempfile::tempdir().unwrap();
         let index = warpseek::Index::create(folder.path().join("index")).unwrap();
         let settings = Searcher::without_documents(&index.manifest().unwrap()).unwrap();
@@ -350,5 +380,46 @@ mod tests {
             assert!(refused.status == 400 && refused.reason.contains(wanted), "{refused:?}");
         }
         assert!(asked(r#"{"query": "abc"}"#, &DoorLimits::default()).unwrap().deadline.is_none());
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_the_name_of_the_option() {
+        let search = |body: &str| Asked::read(body.as_bytes()).map(drop);
+        let batch = |body: &str| AskedBatch::read(body.as_bytes()).map(drop);
+        assert!(batch(r#"{"queries": [{"query": "a"}, {"query": "b", "k": 3}]}"#).is_ok());
+        for (answer, wanted) in [
+            (
+                search(r#"{"query": "a", "k": "3"}"#),
+                "[k]: invalid type: string \"3\", expected a whole number from 0 on",
+            ),
+            (
+                search(r#"{"query": "a", "count": 1}"#),
+                "[count]: invalid type: integer `1`, expected true or false",
+            ),
+            (search(r#"{"query": 7}"#), "[query]"),
+            // What is in order is no search for all that.
+            (search(r#"["a", 3]"#), "an object with [query]"),
+            (search(r#""a""#), "an object with [query]"),
+            (search("{"), "no JSON"),
+            (search(r#"{"query": "a", "kk": 3}"#), "kk"),
+            (batch(r#"[{"query": "a"}]"#), "an object with [queries]"),
+            (batch(r#"{"queries": {"query": "a"}}"#), "[queries]"),
+            (batch(r#"{"queries": [{"query": "a"}, ["b", 3]]}"#), "queries[1] must be an object"),
+            (
+                batch(r#"{"queries": [{"query": "a", "k": -1}]}"#),
+                "queries[0]: [k]: invalid value: integer `-1`, expected a whole number from 0 on",
+            ),
+            (batch("{}"), "queries"),
+        ] {
+            let refused = answer.unwrap_err();
+            assert!(
+                refused.status == 400 && refused.reason.contains(wanted),
+                "{wanted}: {refused:?}"
+            );
+            assert!(
+                !["usize", "u64", "f64"].iter().any(|name| refused.reason.contains(name)),
+                "{refused:?}"
+            );
+        }
     }
 }

@@ -36,8 +36,11 @@ pub(crate) fn merge(
         }
     };
     let partial = parts.iter().filter(|(_, answer)| !answer.complete);
+    let shards = (0..).zip(&epoch.shards);
+    let uncounted = shards.filter(|(_, shard)| shard.is_none()).map(|(number, _)| number);
     let coverage = Coverage {
         documents: epoch.shards.iter().flatten().map(|shard| shard.live).sum(),
+        uncounted: uncounted.collect(),
         searched: parts.iter().map(|(_, answer)| answer.searched).sum(),
         shards: epoch.shards.len() as u32,
         missing,

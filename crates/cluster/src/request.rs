@@ -126,8 +126,10 @@ pub struct MissingShard {
 /// The part of a collection that an answer covers. The answer is exact over it: it has the best of these documents.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Coverage {
-    /// Live documents of all shards that are known.
+    /// Live documents of all shards that are known. If no node ever had a shard, the collection has more.
     pub documents: u64,
+    /// Shards that no node ever had, by number, so that nobody knows how many documents they have. They are missing.
+    pub uncounted: Vec<u32>,
     /// Those that were searched.
     pub searched: u64,
     /// Shards of the collection.
@@ -149,7 +151,9 @@ impl Coverage {
 
 impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} documents were searched", self.searched, self.documents)?;
+        // What was never seen has documents too.
+        let at_least = if self.uncounted.is_empty() { "" } else { "at least " };
+        write!(f, "{} of {at_least}{} documents were searched", self.searched, self.documents)?;
         for missing in &self.missing {
             write!(f, "; shard {} is missing ({})", missing.shard, missing.reason)?;
         }

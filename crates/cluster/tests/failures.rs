@@ -50,6 +50,7 @@ fn a_node_that_ends_is_replaced_and_missing_shards_are_named() {
     let missing: Vec<u32> = response.coverage.missing.iter().map(|of| of.shard).collect();
     assert_eq!((missing, response.coverage.shards), (vec![1], 4));
     assert_eq!((response.coverage.searched, response.coverage.documents), (40, 60));
+    assert!(response.coverage.uncounted.is_empty());
     assert!(response.coverage.whole_statistics && !response.coverage.is_complete());
     let number = |id: &str| id[1..].parse::<usize>().unwrap();
     let want = of_one(&collection, "fig pear", 100);
@@ -168,6 +169,10 @@ fn a_shard_that_no_node_ever_had_is_missing() {
     let response = cluster.search(ClusterRequest::new("fig")).unwrap();
     assert_eq!(response.coverage.missing[0].shard, 1);
     assert!(!response.hits.is_empty());
+    // Nobody knows how many documents it has.
+    assert_eq!((response.coverage.documents, &response.coverage.uncounted[..]), (20, &[1][..]));
+    let said = response.coverage.to_string();
+    assert!(said.starts_with("20 of at least 20 documents were searched; shard 1 is"), "{said}");
     // How many documents are before them is not known.
     assert!(response.hits.iter().all(|hit| hit.document.is_some() == (hit.shard == 0)));
     assert!(cluster.search(strict("fig")).is_err());

@@ -30,7 +30,7 @@ use pending::Pending;
 pub use published::Published;
 pub(crate) use recover::settle;
 use warpseek_core::limits::MAX_DOCS;
-use warpseek_text::{Document, ReaderConfig};
+use warpseek_text::{Document, ReaderConfig, Schema};
 
 use crate::build::{FullBlock, Progress};
 use crate::container::{Kind, SealedWriter};
@@ -148,6 +148,17 @@ impl LiveIndex {
             false => Ok(Ok(())),
             true => Ok(Err(IndexError::Conflict { id: id.to_owned() })),
         })?
+    }
+
+    /// Checks a document as [`put`](Self::put) does, under a schema that the index is to get: an error if it would be refused. Nothing is written.
+    pub fn check(&self, json: &str, schema: &Arc<Schema>) -> Result<()> {
+        if self.unrecorded {
+            return Err(unrecorded_static_field());
+        }
+        let reader = ReaderConfig { schema: Some(schema.clone()), ..self.reader.clone() };
+        let document = parse(json, &reader)?;
+        let others = self.taken.load(Ordering::Relaxed) + u64::from(self.snapshot().doc_limit());
+        self.writing()?.check(&document, others)
     }
 
     /// Changes fields of the document with an id by a JSON merge patch (RFC 7396): fields of the patch replace those of the document, objects are patched in turn, and `null` removes a field.

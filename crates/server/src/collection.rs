@@ -1,20 +1,23 @@
 //! An index that is open: it takes writes, gets new fields, and is searched.
 
+mod growth;
 mod view;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 use warpseek::{
     Error, Index, IndexError, IndexOptions, LiveIndex, LiveOptions, Notice, STATIC_FIELD, Schema,
-    SchemaConfig, SearcherOptions, WriteTicket,
+    SearcherOptions, WriteTicket,
 };
 
 use crate::catalogue::{Identity, identity};
 use crate::error::{Failure, Kind};
 use crate::mapping::{Declared, Layout, Mapping};
+use growth::extend;
+pub(crate) use growth::write_whole;
 pub(crate) use view::View;
 
 /// How indexes are opened.
@@ -171,97 +174,13 @@ impl Collection {
         }
     }
 
-    fn growing(&self) -> MutexGuard<'_, ()> {
-        self.growing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Declares the fields that these documents have and the index has not.
-    pub(crate) fn admit<'a>(
-        &self,
-        sources: impl IntoIterator<Item = &'a Map<String, Value>> + Clone,
-    ) -> Result<(), Failure> {
-        if self.view().mapping.grown(sources.clone())?.is_none() {
-            return Ok(());
-        }
-        let _growing = self.growing();
-        // Somebody else may have added them in the meantime.
-        match self.view().mapping.grown(sources)? {
-            Some(declared) => self.declare(declared),
-            None => Ok(()),
-        }
-    }
-
-    /// Changes the declaration. `change` gets what there is.
-    pub(crate) fn redeclare(
-        &self,
-        change: impl FnOnce(&mut Declared) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
-        let _growing = self.growing();
-        let mut declared = self.view().mapping.declared.clone();
-        change(&mut declared)?;
-        self.declare(declared)
-    }
-
-    /// Goes over to a declaration with further fields. The declaration is written first: if the server ends before the index has them, they are added when it is opened again.
-    fn declare(&self, declared: Declared) -> Result<(), Failure> {
-        let Some(path) = &self.declaration else {
-            return Err(Failure::illegal(format!(
-                "index [{}] was not made by the server, so its mapping is fixed",
-                self.name
-            )));
-        };
-        let mapping = Mapping::new(declared)?;
-        let index = Index::at(&self.dir);
-        let manifest = index.manifest()?;
-        let old = manifest.schema.as_deref().map(Schema::config);
-        let schema = mapping.schema(old);
-        // Everything that can be wrong with it is found before anything changes.
-        let schema = Schema::new(schema).map_err(Error::from)?;
-        let mapping = mapping.with_schema(schema.config());
-        write_whole(path, &mapping.declared)?;
-        let unchanged = old.is_some_and(|old| old == schema.config());
-        if unchanged {
-            let view = self.view();
-            self.show(view.with_mapping(mapping));
-            return Ok(());
-        }
-        let mut live = self.live.write().unwrap_or_else(PoisonError::into_inner);
-        let before = self.view().mapping.clone();
-        let extended = live.take().map_or(Ok(()), LiveIndex::close).map_err(Failure::from);
-        let extended = extended.and_then(|()| self.extend(&index, &mapping, schema));
-        // Whatever happened, the index goes on, with its new fields or without.
-        let opened = index.live(live_options(&self.opening))?;
-        let searcher = opened.searcher(self.opening.searcher.clone())?;
-        *live = Some(opened);
-        self.show(View::new(searcher, if extended.is_ok() { mapping } else { before }));
-        extended
-    }
-
-    /// Gives the index, which is closed, the fields of a mapping.
-    fn extend(&self, index: &Index, mapping: &Mapping, schema: Schema) -> Result<(), Failure> {
-        let snapshot = index.snapshot()?;
-        let old = snapshot.manifest().schema.as_deref().map(Schema::config);
-        if snapshot.doc_limit() == 0 && old.is_some_and(Mapping::has_placeholder) {
-            // It need not keep a field that stands for none.
-            let schema = Schema::new(mapping.schema(None)).map_err(Error::from)?;
-            let mut options = IndexOptions::new().schema(schema).overwrite(true);
-            if let Some(field) = &snapshot.manifest().static_field {
-                options = options.static_field(field);
-            }
-            Index::create_with(&self.dir, options)?;
-        } else {
-            index.extend_schema(schema)?;
-        }
-        Ok(())
-    }
-
     fn show(&self, view: View) {
         *self.view.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(view);
     }
 
-    /// Adds or replaces a document, whose fields were admitted.
+    /// Adds or replaces a document.
     pub(crate) fn put(&self, id: &str, source: &Map<String, Value>) -> Result<Written, Failure> {
-        let line = self.view().mapping.line(id, source)?;
+        let line = self.line(id, source, || Ok(()))?;
         let live = self.live()?;
         if !live.get().contains(id)? {
             match live.get().create_json(&line) {
@@ -283,7 +202,7 @@ impl Collection {
         number: u64,
     ) -> Result<Written, Failure> {
         let before = self.stored_if(id, number)?;
-        let line = self.view().mapping.line(id, source)?;
+        let line = self.line(id, source, || Ok(()))?;
         match self.live()?.get().replace_json(id, &before, &line)? {
             Some(ticket) => Ok(Written::document(ticket, "updated", line.as_bytes())),
             None => Err(self.changed(id, number, "another write came in between")),
@@ -335,15 +254,24 @@ impl Collection {
         id: &str,
         source: &Map<String, Value>,
     ) -> Result<Written, Failure> {
-        let line = self.view().mapping.line(id, source)?;
+        let conflict = || {
+            let reason = format!("[{id}]: version conflict, document already exists");
+            Failure::new(Kind::Conflict, reason).of_index(&self.name)
+        };
+        let line = self.line(id, source, || match self.contains(id)? {
+            true => Err(conflict()),
+            false => Ok(()),
+        })?;
         match self.live()?.get().create_json(&line) {
             Ok(ticket) => Ok(Written::document(ticket, "created", line.as_bytes())),
-            Err(Error::Index(IndexError::Conflict { .. })) => {
-                let reason = format!("[{id}]: version conflict, document already exists");
-                Err(Failure::new(Kind::Conflict, reason).of_index(&self.name))
-            }
+            Err(Error::Index(IndexError::Conflict { .. })) => Err(conflict()),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Whether there is a document with an id, whatever searches see.
+    pub(crate) fn contains(&self, id: &str) -> Result<bool, Failure> {
+        Ok(self.live()?.get().contains(id)?)
     }
 
     /// Changes a document by what `change` makes of its source, which it gets as it is now, if there is a document; nothing is written if that returns `None`. No other write comes in between: if one does, `change` is asked again.
@@ -371,15 +299,13 @@ impl Collection {
                 let number = stored.as_deref().map_or(0, number_of);
                 return Ok(Written { ticket: None, result: "noop", number });
             };
-            // This may close and open the index, so that it must not be held.
-            self.admit([&after])?;
             let written = match stored {
                 None => match self.create_document(id, &after) {
                     Err(failure) if failure.kind == Kind::Conflict => None,
                     written => Some(written?),
                 },
                 Some(before) => {
-                    let line = self.view().mapping.line(id, &after)?;
+                    let line = self.line(id, &after, || Ok(()))?;
                     let ticket = self.live()?.get().replace_json(id, &before, &line)?;
                     ticket.map(|ticket| Written::document(ticket, "updated", line.as_bytes()))
                 }
@@ -499,32 +425,6 @@ fn parse_stored(id: &str, json: &[u8]) -> Result<Value, Failure> {
 
 fn live_options(opening: &Opening) -> LiveOptions {
     LiveOptions::new().refresh_every(opening.refresh)
-}
-
-/// Gives the index the fields that its mapping has and it has not. Returns all that it has then.
-fn extend(index: &Index, mapping: &Mapping) -> Result<SchemaConfig, Failure> {
-    let manifest = index.manifest()?;
-    let old = manifest.schema.as_deref().map(Schema::config);
-    let schema = mapping.schema(old);
-    if old != Some(&schema) {
-        index.extend_schema(Schema::new(schema.clone()).map_err(Error::from)?)?;
-    }
-    Ok(schema)
-}
-
-/// Writes a file of JSON beside and renames it, so that there is always a whole one.
-pub(crate) fn write_whole(path: &Path, value: &impl serde::Serialize) -> Result<(), Failure> {
-    let broken = |e: std::io::Error| Failure::broken(format!("{}: {e}", path.display()));
-    let bytes = serde_json::to_vec_pretty(value).map_err(|e| Failure::broken(e.to_string()))?;
-    let beside = path.with_extension("json.new");
-    let write = || {
-        use std::io::Write;
-        let mut file = std::fs::File::create(&beside)?;
-        file.write_all(&bytes)?;
-        file.sync_all()?;
-        rename_durably(&beside, path)
-    };
-    write().map_err(broken)
 }
 
 /// Renames a file or folder, so that a crash of the machine does not undo it.

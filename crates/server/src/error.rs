@@ -6,6 +6,7 @@
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 use warpseek::{Error, ExecError, IndexError, NgramError, ServiceError};
+pub(crate) use warpseek_front::plain;
 
 /// What went wrong, for whoever asked.
 #[derive(Clone, Debug)]
@@ -235,19 +236,6 @@ fn bounded(reason: String) -> String {
     let tail = reason.ceil_char_boundary(reason.len() - MAX_REASON / 4);
     let left_out = tail - head;
     format!("{}... ({left_out} bytes left out) ...{}", &reason[..head], &reason[tail..])
-}
-
-/// What is wrong with a value, without the names that types have in the program.
-pub(crate) fn plain(error: &dyn std::fmt::Display) -> String {
-    let mut text = error.to_string();
-    for number in ["usize", "u64", "u32", "u16"] {
-        text = text.replace(&format!("expected {number}"), "expected a whole number from 0 on");
-    }
-    for (name, said) in [("f64", "a number"), ("i64", "a whole number")] {
-        text = text.replace(&format!("expected {name}"), &format!("expected {said}"));
-    }
-    text.replace("expected a boolean", "expected true or false")
-        .replace("expected a sequence", "expected an array")
 }
 
 /// What is wrong with a schema or a record, in the words of those who wrote a mapping or a document: a field has its own name, not that of its place in the line that is kept.

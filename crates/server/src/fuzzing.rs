@@ -33,7 +33,7 @@ pub fn body(bytes: &[u8]) {
         let _ = Mapping::new(declared);
     }
     if let Value::Object(source) = &value
-        && let Ok(grown) = mapping.grown([source])
+        && let Ok(grown) = mapping.grown(source)
     {
         let grown = grown.map_or(Ok(mapping), Mapping::new);
         // What may be written can be shown as it came.

@@ -10,8 +10,9 @@ mod source;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use warpseek::query::{Bool, Node};
-use warpseek::{Limit, Request, Response};
+use warpseek::{Limit, Request, Response, SortKey};
 
 pub(crate) use ask::{Ask, Total, duration};
 pub(crate) use highlight::snippets;
@@ -101,8 +102,16 @@ impl Found {
 }
 
 /// Whether all hits are needed to know which are shown.
-pub(crate) fn wants_all(ask: &Ask, all: bool) -> bool {
-    all || ask.min_score.is_some() || ask.order == Order::Document
+pub(crate) fn wants_all(ask: &Ask, targets: &[Target]) -> bool {
+    ask.min_score.is_some() || finds_place(ask, targets)
+}
+
+/// Whether the place to continue after is found among the hits of all indexes, and not by the engine of one.
+fn finds_place(ask: &Ask, targets: &[Target]) -> bool {
+    match (&ask.order, &ask.after, targets) {
+        (Order::Keys(keys), Some(_), [one]) => !sort::are_in(keys, &one.view),
+        (_, after, _) => after.is_some(),
+    }
 }
 
 /// How long a search may take from when its request came, if not as long as it needs.
@@ -122,8 +131,7 @@ pub(crate) fn plan(
 ) -> Result<Planned, Failure> {
     let Target { collection, view } = target;
     let most_text = app.config.limits.query_text;
-    let mut translate =
-        |query: &serde_json::Value| dsl::translate(query, &view.mapping, most_text, warnings);
+    let mut translate = |query: &Value| dsl::translate(query, &view.mapping, most_text, warnings);
     let mut node = match (&ask.query, &ask.q) {
         (Some(query), _) => translate(query)?,
         (None, Some(q)) => dsl::translate_q(
@@ -141,7 +149,6 @@ pub(crate) fn plan(
         node = Node::Bool(Bool { must: vec![node], filter, ..Bool::default() });
     }
     let documents = view.searcher.snapshot().doc_limit() as usize;
-    let all = wants_all(ask, all);
     let k = if all { documents } else { (ask.from + ask.size).min(documents) };
     let request = Request::new(node).k(k);
     let mut request = match ask.total {
@@ -149,11 +156,12 @@ pub(crate) fn plan(
         Total::UpTo(most) => request.count_to(most),
         Total::None => request,
     };
-    if let Order::Keys(keys) = &ask.order {
-        // Over several indexes, all hits are asked for, and the place is found among those of all.
-        let after = ask.after.as_deref().filter(|_| !all);
-        request = sort::sorted(request, keys, after, &view)?;
-    }
+    request = match &ask.order {
+        Order::Keys(keys) => sort::sorted(request, keys, ask.after.as_deref(), &view)?,
+        // All of them are put into this order when they are put together, which takes less memory.
+        Order::Document if !all => request.sort(vec![SortKey::document()]),
+        Order::Document | Order::Score => request,
+    };
     request = request.facets(aggregate::facets(&ask.aggregations, &view)?);
     let limit = caller.limit(time_of(app, ask));
     let request = under(request, &limit, limit.left());
@@ -169,9 +177,11 @@ pub(crate) fn search(
     caller: &Caller,
 ) -> Result<Found, Failure> {
     let (start, mut warnings) = (Instant::now(), ask.warnings.clone());
-    let all = all || (ask.after.is_some() && targets.len() > 1);
+    let mut ask = ask;
+    let all = all || wants_all(&ask, &targets);
+    let after = if finds_place(&ask, &targets) { ask.after.take() } else { None };
     // How many hits are all of them, and what the smallest value is, must be of what is searched: a refresh may come in between.
-    let once = !wants_all(&ask, all) && !aggregate::want_extremes(&ask.aggregations);
+    let once = !all && !aggregate::want_extremes(&ask.aggregations);
     let mut parts = Vec::with_capacity(targets.len());
     for target in targets {
         let target = if once { target } else { target.freeze() };
@@ -183,7 +193,7 @@ pub(crate) fn search(
         caller.check(&planned.limit)?;
         parts.push(Part { extremes, is_whole, ..finish(app, planned, response) });
     }
-    put_together(parts, ask, warnings, start.elapsed())
+    put_together(parts, ask, after.as_deref(), warnings, start.elapsed())
 }
 
 /// Counts an answer.
@@ -193,9 +203,11 @@ pub(crate) fn finish(app: &App, planned: Planned, response: Response) -> Part {
     Part { collection, view, response, extremes: Vec::new(), is_whole: true }
 }
 
+/// Puts hits of indexes into one order, without those up to `after`, the place to continue after if no engine has found it.
 pub(crate) fn put_together(
     parts: Vec<Part>,
     ask: Ask,
+    after: Option<&[Value]>,
     warnings: Vec<String>,
     took: Duration,
 ) -> Result<Found, Failure> {
@@ -210,8 +222,8 @@ pub(crate) fn put_together(
         }
         // Stable, so that ties stay in the order of indexes and documents.
         Order::Score if parts.len() > 1 => hits.sort_by(|a, b| score(b).total_cmp(&score(a))),
-        Order::Keys(keys) if parts.len() > 1 => {
-            sort::merge(&mut hits, keys, ask.after.as_deref(), &parts)?;
+        Order::Keys(keys) if parts.len() > 1 || after.is_some() => {
+            sort::merge(&mut hits, keys, after, &parts)?;
         }
         // One index, whose engine has sorted them.
         Order::Score | Order::Keys(_) => {}

@@ -400,6 +400,7 @@ fn what_is_wrong_is_said_and_nothing_is_ignored() {
     let (_data, server) = shop();
     for (body, want) in [
         (json!({"query": "a", "facet": []}), "unknown field `facet`"),
+        (json!({"query": "a", "filter": "lang:en"}), "[filter] must be an object"),
         (json!({"query": "a", "facets": [{"field": "none"}]}), "no such field"),
         (json!({"query": "a", "facets": [{"field": "text"}]}), "text field"),
         (json!({"query": "a", "facets": [{"field": "vector"}]}), "dense_vector"),

@@ -10,7 +10,7 @@ use warpseek_index::log::{Durability, Ticket};
 use warpseek_index::{
     IndexError, LiveIndex as Core, LiveOptions as CoreOptions, Progress, Snapshot,
 };
-use warpseek_text::OwnedDocument;
+use warpseek_text::{OwnedDocument, Schema};
 
 use crate::error::{Error, Result};
 use crate::index::Index;
@@ -216,6 +216,28 @@ impl LiveIndex {
     /// The same with a document as one line of JSON.
     pub fn create_json(&self, json: &str) -> Result<WriteTicket> {
         Ok(WriteTicket(self.shared.core.create(json)?))
+    }
+
+    /// Checks a document as [`put_json`](Self::put_json) does, under a schema that the index is to get with [`Index::extend_schema`]: an error if it would be refused. Nothing is written.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use warpseek::{Attribute, AttributeKind, Index, IndexOptions, LiveOptions, Schema};
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let dir = folder.path().join("index");
+    /// let schema = Schema::parse(r#"{"text": [{"name": "title"}]}"#)?;
+    /// let index = Index::create_with(&dir, IndexOptions::new().schema(schema.clone()))?;
+    /// let live = index.live(LiveOptions::new())?;
+    /// let mut config = schema.config().clone();
+    /// config.attributes.push(Attribute::new("year", AttributeKind::Integer));
+    /// let larger = Arc::new(Schema::new(config)?);
+    /// assert!(live.check_json(r#"{"id": "1", "year": 1999}"#, &larger).is_ok());
+    /// assert!(live.check_json(r#"{"id": "1", "year": "soon"}"#, &larger).is_err());
+    /// # Ok::<(), warpseek::Error>(())
+    /// ```
+    pub fn check_json(&self, json: &str, schema: &Arc<Schema>) -> Result<()> {
+        Ok(self.shared.core.check(json, schema)?)
     }
 
     /// Deletes the document with an id; `None` if there is none.

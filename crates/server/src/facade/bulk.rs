@@ -1,6 +1,6 @@
 //! Many writes in one request: an action line, and a line with the document for all but deletes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -216,7 +216,7 @@ async fn bulk(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
         // Parsing a large body takes a while, so it is done here as well.
         let (actions, warnings) = parse(&call, index.as_deref())?;
         let mut batch = Batch { app, collections: BTreeMap::new(), last: BTreeMap::new() };
-        batch.admit(&actions);
+        batch.prepare(&actions);
         let mut items = Vec::with_capacity(actions.len());
         for action in actions {
             items.push(batch.item(action));
@@ -259,20 +259,30 @@ impl Batch<'_> {
         known.clone()
     }
 
-    /// Declares new fields of all documents at once. Where that fails, each document is told on its own.
-    fn admit(&mut self, actions: &[Action]) {
-        let mut by_index: BTreeMap<&str, Vec<&Map<String, Value>>> = BTreeMap::new();
+    /// Declares new fields at once, those of documents that are written whatever becomes of the actions before them. The others declare theirs when it is their turn, and where that fails, each document is told on its own.
+    fn prepare(&mut self, actions: &[Action]) {
+        let mut by_index: BTreeMap<&str, Vec<&Action>> = BTreeMap::new();
         for action in actions {
-            if let (Operation::Index | Operation::Create, Ok(source)) =
-                (action.operation, &action.source)
-            {
-                by_index.entry(&action.index).or_default().push(source);
+            if matches!(action.operation, Operation::Index | Operation::Create) {
+                by_index.entry(&action.index).or_default().push(action);
             }
         }
-        for (index, sources) in by_index {
-            if let Ok(of) = self.collection(index, true) {
-                let _ = of.admit(sources.iter().copied());
+        for (index, of_index) in by_index {
+            let Ok(of) = self.collection(index, true) else { continue };
+            let is_free = |id: &String| of.contains(id).is_ok_and(|is_there| !is_there);
+            let mut written: HashSet<&str> = HashSet::new();
+            let mut documents = Vec::with_capacity(of_index.len());
+            for Action { operation, id, number, source, .. } in of_index {
+                let is_new = id.as_deref().is_none_or(|id| written.insert(id));
+                let is_sure = match operation {
+                    Operation::Create => is_new && id.as_ref().is_none_or(is_free),
+                    _ => number.is_none(),
+                };
+                if let (true, Ok(source)) = (is_sure, source) {
+                    documents.push((id.as_deref().unwrap_or("new"), source));
+                }
             }
+            let _ = of.prepare(documents.iter().copied());
         }
     }
 

@@ -158,7 +158,6 @@ pub(super) fn put_as(
     create: bool,
     number: Option<u64>,
 ) -> Result<Written, Failure> {
-    of.admit([source])?;
     match (create, number) {
         (true, None) => of.create_document(id, source),
         (false, None) => of.put(id, source),

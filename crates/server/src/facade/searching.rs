@@ -198,7 +198,7 @@ async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
                     return find(app, collections, ask, false, &call.caller).map(Err);
                 }
                 // So is one that needs all hits, since it must see one snapshot from its beginning on.
-                if wants_all(&ask, false) {
+                if wants_all(&ask, &collections) {
                     return find(app, collections, ask, false, &call.caller).map(Err);
                 }
                 let mut warnings = ask.warnings.clone();
@@ -223,7 +223,7 @@ async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
                 let answer = response.map_err(Failure::from);
                 let answer = answer.and_then(|response| {
                     let took = response.took();
-                    put_together(vec![finish(app, planned, response)], ask, warnings, took)
+                    put_together(vec![finish(app, planned, response)], ask, None, warnings, took)
                 });
                 answers[i] = Some(answer);
             }

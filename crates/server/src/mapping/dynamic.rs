@@ -13,27 +13,22 @@ pub(crate) const MAX_FIELDS: usize = 1000;
 const IGNORE_ABOVE: u32 = 256;
 
 impl Mapping {
-    /// What must be declared before these documents can be written; `None` if nothing.
-    pub(crate) fn grown<'a>(
-        &self,
-        sources: impl IntoIterator<Item = &'a Map<String, Value>>,
-    ) -> Result<Option<Declared>, Failure> {
+    /// What must be declared before this document can be written; `None` if nothing.
+    pub(crate) fn grown(&self, source: &Map<String, Value>) -> Result<Option<Declared>, Failure> {
         if self.layout != Layout::Wrapped {
             return Ok(None);
         }
         let mut growth = Growth { mapping: self, declared: None };
-        for source in sources {
-            if let Some(key) = source.keys().find(|key| is_metadata(key)) {
-                return Err(Failure::new(
-                    Kind::Document,
-                    format!(
-                        "Field [{key}] is a metadata field and cannot be added inside a document. Use the index API request parameters."
-                    ),
-                ));
-            }
-            let dynamic = dynamic_of(&self.declared.mappings, true);
-            growth.object("", source, &self.declared.mappings, dynamic)?;
+        if let Some(key) = source.keys().find(|key| is_metadata(key)) {
+            return Err(Failure::new(
+                Kind::Document,
+                format!(
+                    "Field [{key}] is a metadata field and cannot be added inside a document. Use the index API request parameters."
+                ),
+            ));
         }
+        let place = Place { dynamic: dynamic_of(&self.declared.mappings, true), is_listed: false };
+        growth.object("", source, &self.declared.mappings, place)?;
         if let Some(declared) = &growth.declared {
             let all = count(declared.mappings.get("properties"));
             if all > MAX_FIELDS && all > count(self.declared.mappings.get("properties")) {
@@ -99,6 +94,15 @@ fn dynamic_of(mapping: &Map<String, Value>, add: bool) -> Dynamic {
     }
 }
 
+/// Where in a document a value is.
+#[derive(Clone, Copy)]
+struct Place {
+    /// What happens to unknown fields there.
+    dynamic: Dynamic,
+    /// Whether it is in an array, whose elements may all have a value of the same field.
+    is_listed: bool,
+}
+
 struct Growth<'a> {
     mapping: &'a Mapping,
     declared: Option<Declared>,
@@ -110,7 +114,7 @@ impl Growth<'_> {
         path: &str,
         object: &Map<String, Value>,
         mapping: &Map<String, Value>,
-        dynamic: Dynamic,
+        place: Place,
     ) -> Result<(), Failure> {
         for (key, value) in object {
             if key.split('.').any(str::is_empty) {
@@ -118,7 +122,7 @@ impl Growth<'_> {
                 return Err(Failure::new(Kind::Document, reason));
             }
             let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-            self.value(&path, value, inner(mapping, key), dynamic)?;
+            self.value(&path, value, inner(mapping, key), place)?;
         }
         Ok(())
     }
@@ -128,44 +132,45 @@ impl Growth<'_> {
         path: &str,
         value: &Value,
         mapping: Option<&Map<String, Value>>,
-        dynamic: Dynamic,
+        place: Place,
     ) -> Result<(), Failure> {
         let known = self.mapping.field(path);
         match (value, known) {
             (Value::Null, _) | (_, Some(Field::Stored(_))) => Ok(()),
             (Value::Object(object), None | Some(Field::Object)) => {
-                if known.is_none() && dynamic == Dynamic::Refuse {
+                if known.is_none() && place.dynamic == Dynamic::Refuse {
                     return Err(strict(path));
                 }
                 let empty = Map::new();
                 let mapping = mapping.unwrap_or(&empty);
-                let inherited = match mapping.contains_key("dynamic") {
+                let dynamic = match mapping.contains_key("dynamic") {
                     true => dynamic_of(mapping, true),
-                    false => dynamic,
+                    false => place.dynamic,
                 };
-                self.object(path, object, mapping, inherited)
+                self.object(path, object, mapping, Place { dynamic, ..place })
             }
             (Value::Array(values), None | Some(Field::Object))
                 if values.iter().any(|v| v.is_object() || v.is_array()) =>
             {
-                values.iter().try_for_each(|value| self.value(path, value, mapping, dynamic))
+                let place = Place { is_listed: true, ..place };
+                values.iter().try_for_each(|value| self.value(path, value, mapping, place))
             }
             (_, Some(_)) => Ok(()),
-            (value, None) => match dynamic {
+            (value, None) => match place.dynamic {
                 Dynamic::Ignore => Ok(()),
                 Dynamic::Refuse => Err(strict(path)),
-                Dynamic::Add => self.add(path, value),
+                Dynamic::Add => self.add(path, value, place.is_listed),
             },
         }
     }
 
-    fn add(&mut self, path: &str, value: &Value) -> Result<(), Failure> {
-        let (sample, is_array) = match value {
+    fn add(&mut self, path: &str, value: &Value, is_listed: bool) -> Result<(), Failure> {
+        let (sample, is_listed) = match value {
             Value::Array(values) => match values.iter().find(|value| !value.is_null()) {
                 Some(first) => (first, true),
                 None => return Ok(()),
             },
-            value => (value, false),
+            value => (value, is_listed),
         };
         let declared = self.declared.get_or_insert_with(|| self.mapping.declared.clone());
         let properties = declared.mappings.entry("properties").or_insert_with(|| json!({}));
@@ -181,7 +186,7 @@ impl Growth<'_> {
             Some("long" | "double" | "float" | "integer" | "boolean" | "date")
         );
         fields::insert(properties, path, mapping);
-        if is_array && is_single {
+        if is_listed && is_single {
             let why = "it came as an array of numbers, booleans or dates, which is stored and cannot be searched yet";
             declared.hidden.insert(path.to_owned(), why.to_owned());
         }
@@ -293,13 +298,13 @@ mod tests {
     }
 
     fn grow(mappings: Value, document: Value) -> Result<Option<Declared>, Failure> {
-        mapping(mappings).grown([document.as_object().unwrap()])
+        mapping(mappings).grown(document.as_object().unwrap())
     }
 
     #[test]
     fn every_kind_of_value_gets_its_field() {
         let document = json!({"title": "A b", "n": 3, "x": 1.5, "ok": true, "at": "2020-01-31", "year": "2020", "no": null,
-            "metadata": {"source": "s", "tags": ["a", "b"], "pages": [1, 2], "deep": {"x": "y"}}, "dotted.key": 1, "objects": [{"a": 1}, {"b": "x"}]});
+            "metadata": {"source": "s", "tags": ["a", "b"], "pages": [1, 2], "deep": {"x": "y"}}, "dotted.key": 1, "objects": [{"a": 1}, {"b": "x"}], "listed": [[{"deep": {"at": "2020-01-31", "kind": "k"}}]]});
         let declared = grow(json!({}), document.clone()).unwrap().unwrap();
         let mapping = Mapping::new(declared).unwrap();
         let kind = |name: &str| match mapping.field(name) {
@@ -324,12 +329,14 @@ mod tests {
             ("metadata.pages", "stored"),
             ("metadata.deep.x", "text"),
             ("dotted.key", "integer"),
-            ("objects.a", "integer"),
+            ("objects.a", "stored"),
             ("objects.b", "text"),
+            ("listed.deep.at", "stored"),
+            ("listed.deep.kind.keyword", "keyword"),
         ] {
             assert_eq!(kind(name), want, "{name}");
         }
-        assert!(mapping.grown([document.as_object().unwrap()]).unwrap().is_none(), "grown once");
+        assert!(mapping.grown(document.as_object().unwrap()).unwrap().is_none(), "grown once");
     }
 
     #[test]

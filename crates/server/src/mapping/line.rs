@@ -1,5 +1,7 @@
 //! From a source to the line that the engine keeps.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Number, Value, json};
 use warpseek::{AttributeKind, MAX_KEYWORD_BYTES};
 
@@ -21,7 +23,8 @@ impl Mapping {
             line.insert("id".into(), json!(id));
             return Ok(Value::Object(line).to_string());
         }
-        let converted = self.object("", source)?;
+        let mut conversion = Conversion { mapping: self, single: HashSet::new() };
+        let converted = conversion.object("", source)?;
         self.put_static_score(&mut line, source, converted.as_ref())?;
         match converted {
             None => line.insert("source".into(), Value::Object(source.clone())),
@@ -33,9 +36,27 @@ impl Mapping {
         Ok(Value::Object(line).to_string())
     }
 
+    fn failed(&self, path: &str, field: Option<&Field>, why: &str) -> Failure {
+        let kind = field.map_or("object", |field| self.type_of(path, field));
+        let reason = format!("failed to parse field [{path}] of type [{kind}]: {why}");
+        Failure::new(Kind::Document, reason)
+    }
+}
+
+/// What fields with one value a document say to several.
+const SEVERAL: &str = "several values in a field of this type are not supported; map the field as [keyword], or with [index: false] if it need not be searched";
+
+/// A document on its way to the line.
+struct Conversion<'a> {
+    mapping: &'a Mapping,
+    /// The fields with one value a document that have it. Objects in an array may all have a value of the same field.
+    single: HashSet<&'a str>,
+}
+
+impl<'a> Conversion<'a> {
     /// The object with converted values; `None` if all are as they must be.
     fn object(
-        &self,
+        &mut self,
         path: &str,
         object: &Map<String, Value>,
     ) -> Result<Option<Map<String, Value>>, Failure> {
@@ -49,15 +70,9 @@ impl Mapping {
         Ok(changed)
     }
 
-    fn failed(&self, path: &str, field: Option<&Field>, why: &str) -> Failure {
-        let kind = field.map_or("object", |field| self.type_of(path, field));
-        let reason = format!("failed to parse field [{path}] of type [{kind}]: {why}");
-        Failure::new(Kind::Document, reason)
-    }
-
     /// A date of a field that says how they are written, in milliseconds.
     fn date(&self, path: &str, value: &Value) -> Result<Option<Value>, Failure> {
-        let formats = self.date_formats(path);
+        let formats = self.mapping.date_formats(path);
         match formats.read(value, 0) {
             Some((first, _)) => Ok(Some(json!(first))),
             None => Err(Failure::new(
@@ -71,29 +86,30 @@ impl Mapping {
     }
 
     /// The value that an array has, which stands for it: null if it has none.
-    fn only(&self, path: &str, field: Option<&Field>, values: &[Value]) -> Result<Value, Failure> {
+    fn only(
+        &mut self,
+        path: &str,
+        field: Option<&Field>,
+        values: &[Value],
+    ) -> Result<Value, Failure> {
         let mut there = values.iter().filter(|value| !value.is_null());
         match (there.next(), there.next()) {
             (None, _) => Ok(Value::Null),
             (Some(only), None) => Ok(self.value(path, only)?.unwrap_or_else(|| only.clone())),
-            _ => Err(self.failed(
-                path,
-                field,
-                "several values in a field of this type are not supported; map the field as [keyword], or with [index: false] if it need not be searched",
-            )),
+            _ => Err(self.mapping.failed(path, field, SEVERAL)),
         }
     }
 
-    fn value(&self, path: &str, value: &Value) -> Result<Option<Value>, Failure> {
-        let field = self.field(path);
+    fn value(&mut self, path: &str, value: &Value) -> Result<Option<Value>, Failure> {
+        let mapping: &'a Mapping = self.mapping;
+        let field = mapping.field(path);
         match (value, field) {
             (Value::Null, _) | (_, Some(Field::Stored(_))) => Ok(None),
             (Value::Object(inner), None | Some(Field::Object)) => {
                 Ok(self.object(path, inner)?.map(Value::Object))
             }
             (Value::Array(values), field) => {
-                let single = matches!(field, Some(Field::Attribute { kind, .. }) if *kind != AttributeKind::Keyword);
-                if single {
+                if is_single(field) {
                     return self.only(path, field, values).map(Some);
                 }
                 let mut changed: Option<Vec<Value>> = None;
@@ -112,30 +128,39 @@ impl Mapping {
                 Err(Failure::new(Kind::Document, reason))
             }
             (Value::Object(_), field) => {
-                Err(self.failed(path, field, "found an object, expected a value"))
+                Err(mapping.failed(path, field, "found an object, expected a value"))
             }
             (value, Some(Field::Text { .. })) => Ok(match value {
                 Value::String(_) => None,
                 other => Some(json!(other.to_string())),
             }),
-            (value, Some(Field::Attribute { kind: AttributeKind::Date, .. }))
-                if self.formats.contains_key(path) =>
-            {
-                self.date(path, value)
-            }
             (value, Some(Field::Attribute { kind, .. })) => {
+                if is_single(field)
+                    && let Some((path, _)) = mapping.fields.get_key_value(path)
+                    && !self.single.insert(path)
+                {
+                    return Err(mapping.failed(path, field, SEVERAL));
+                }
+                if *kind == AttributeKind::Date && mapping.formats.contains_key(path) {
+                    return self.date(path, value);
+                }
                 let converted =
-                    scalar(*kind, value).map_err(|why| self.failed(path, field, why))?;
-                let narrow = self.narrow.get(path).map_or("", String::as_str);
+                    scalar(*kind, value).map_err(|why| mapping.failed(path, field, why))?;
+                let narrow = mapping.narrow.get(path).map_or("", String::as_str);
                 if is_out_of_range(narrow, converted.as_ref().unwrap_or(value)) {
                     let value = value.to_string();
                     let why = format!("the value {} is out of its range", brief(&value));
-                    return Err(self.failed(path, field, &why));
+                    return Err(mapping.failed(path, field, &why));
                 }
                 Ok(converted)
             }
         }
     }
+}
+
+/// Whether a document has at most one value of a field.
+fn is_single(field: Option<&Field>) -> bool {
+    matches!(field, Some(Field::Attribute { kind, .. }) if *kind != AttributeKind::Keyword)
 }
 
 /// The value as the engine wants it; `None` if it is.
@@ -246,6 +271,7 @@ mod tests {
                 Some(json!({"n": 5, "x": 1.5, "b": true, "d": null})),
             ),
             (json!({"n": [null]}), Some(json!({"n": null}))),
+            (json!({"o": [{"n": 1}, {"n": null}, {}, {"x": [1, 2]}]}), None),
             (json!({"s": 2}), Some(json!({"s": 2000}))),
             (json!({"s": ["1970-01-02"]}), Some(json!({"s": 86_400_000}))),
         ] {
@@ -292,6 +318,9 @@ mod tests {
             json!({"n": "seven"}),
             json!({"n": true}),
             json!({"n": [1, 2]}),
+            json!({"o": [{"n": 1}, {"n": 2}]}),
+            json!({"o": [[{"n": [1]}], {"n": "2"}]}),
+            json!({"o": {"n": 1}, "o.n": 2}),
             json!({"n": {"a": 1}}),
             json!({"o": 3}),
             json!({"t": {"a": 1}}),

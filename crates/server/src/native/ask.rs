@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use warpseek::query::{Bool, Node};
 use warpseek::{Facet, Limit, Ranking, Request, SortKey};
+use warpseek_front::options;
 
 use super::order::SortRequest;
 use super::syntax;
@@ -15,7 +16,7 @@ use crate::app::App;
 use crate::caller::{Caller, under};
 use crate::collection::View;
 use crate::dsl;
-use crate::error::{Failure, plain};
+use crate::error::Failure;
 use crate::mapping::{Field, Mapping};
 
 /// The body of a search.
@@ -173,19 +174,7 @@ pub(crate) struct HighlightRequest {
 
 /// Reads an object of options. What is wrong is said with the name of the option.
 pub(super) fn read<T: DeserializeOwned>(body: Value) -> Result<T, Failure> {
-    let Value::Object(options) = &body else {
-        return Err(Failure::parsing("the body must be an object with [query]"));
-    };
-    // One option alone has the same fault, as none of them depends on another.
-    let named = |error: serde_json::Error| {
-        let fault = options.iter().find_map(|(key, value)| {
-            let alone = Map::from_iter([(key.clone(), value.clone())]);
-            let fault = serde_json::from_value::<T>(Value::Object(alone)).err()?;
-            (fault.to_string() == error.to_string()).then(|| format!("[{key}]: {}", plain(&fault)))
-        });
-        Failure::parsing(fault.unwrap_or_else(|| plain(&error)))
-    };
-    T::deserialize(&body).map_err(named)
+    options(&body, "query").map_err(Failure::parsing)
 }
 
 /// The narrowest part that can be asked for, and the widest.
@@ -253,6 +242,9 @@ impl SearchRequest {
             query => translate(query)?,
         };
         if let Some(filter) = &self.filter {
+            if !filter.is_object() {
+                return Err(Failure::parsing("[filter] must be an object with one clause"));
+            }
             let filter = vec![translate(filter)?];
             node = Node::Bool(Bool { must: vec![node], filter, ..Bool::default() });
         }

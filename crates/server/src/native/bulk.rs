@@ -149,10 +149,10 @@ fn store_lines(
     let is_whole = piece.is_empty() || piece.ends_with(b"\n");
     outcome.lines += if is_whole { count - 1 } else { count };
     // Where fields cannot be declared, each document is told on its own.
-    let _ = of.admit(read.iter().map(|(_, _, source)| source));
+    let _ = of.prepare(read.iter().map(|(_, id, source)| (id.as_str(), source)));
     let (mut written, mut last) = (0, None);
     for (number, id, source) in &read {
-        match of.admit([source]).and_then(|()| of.put(id, source)) {
+        match of.put(id, source) {
             Ok(done) => {
                 written += 1;
                 last = done.ticket.or(last);

@@ -56,12 +56,9 @@ pub(super) async fn put(
     call: Call,
 ) -> Reply {
     let (source, create) = (source_of(&call)?, call.params.flag("create"));
-    acknowledged(app, index, id, call, move |of, id| {
-        of.admit([&source])?;
-        match create {
-            true => of.create_document(id, &source),
-            false => of.put(id, &source),
-        }
+    acknowledged(app, index, id, call, move |of, id| match create {
+        true => of.create_document(id, &source),
+        false => of.put(id, &source),
     })
     .await
 }
@@ -73,11 +70,7 @@ pub(super) async fn add(
     call: Call,
 ) -> Reply {
     let source = source_of(&call)?;
-    acknowledged(app, index, new_id(), call, move |of, id| {
-        of.admit([&source])?;
-        of.create_document(id, &source)
-    })
-    .await
+    acknowledged(app, index, new_id(), call, move |of, id| of.create_document(id, &source)).await
 }
 
 /// Changes fields of a document: those of the body replace fields, and objects are changed in turn.

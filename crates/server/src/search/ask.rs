@@ -256,7 +256,11 @@ impl Ask {
             Some(_) => return Err(Failure::parsing("[search_after] must be an array of values")),
         };
         let pit = body.get("pit").filter(|pit| !pit.is_null()).map(Pit::parse).transpose()?;
-        let order = Order::parse(option("sort").as_ref(), after.is_some(), &mut warnings)?;
+        if after.is_some() && scroll.is_some() {
+            return Err(Failure::illegal("`search_after` cannot be used in a scroll context."));
+        }
+        let sort = option("sort");
+        let order = Order::parse(sort.as_ref(), after.as_deref(), pit.is_some(), &mut warnings)?;
         let aggregations = aggregate::parse(body.get("aggs").or(body.get("aggregations")))?;
         if !aggregations.is_empty() && (body.contains_key("post_filter") || min_score.is_some()) {
             return Err(Failure::unsupported("aggregations beside post_filter or min_score"));
@@ -265,6 +269,13 @@ impl Ask {
         let total = total(option("track_total_hits").as_ref(), params)?;
         let track_scores = flag("track_scores")?;
         let terminates = option("terminate_after").is_some();
+        // What is no clause is blamed on its own name.
+        if let Some(filter) = body.get("post_filter").filter(|of| !of.is_null() && !of.is_object())
+        {
+            return Err(Failure::parsing(format!(
+                "[post_filter] must be an object with one clause, found {filter}"
+            )));
+        }
         // Queries may be long, and are not copied.
         let mut taken = |key: &str| body.remove(key).filter(|value| !value.is_null());
         Ok(Ask {
@@ -275,7 +286,7 @@ impl Ask {
             size,
             source,
             total,
-            order: if pit.is_some() { order.with_tie_breaker() } else { order },
+            order,
             after,
             track_scores,
             min_score,
@@ -420,7 +431,7 @@ mod tests {
         assert_eq!(parse(json!({"track_total_hits": true}), "").unwrap().total, Total::All);
         assert_eq!(parse(json!({"sort": "_doc"}), "").unwrap().order, Order::Document);
         assert_eq!(
-            parse(json!({"sort": [{"_score": {"order": "desc"}}, "_doc"]}), "").unwrap().order,
+            parse(json!({"sort": [{"_score": {"order": "desc"}}]}), "").unwrap().order,
             Order::Score
         );
         assert_eq!(
@@ -444,10 +455,13 @@ mod tests {
             (json!({"pit": {}}), "id"),
             (json!({"pit": {"id": "x", "index": "y"}}), "index"),
             (json!({"sise": 1}), "sise"),
+            (json!({"post_filter": "lang:en"}), "[post_filter]"),
             (json!({"size": -1}), "size"),
             (json!({"sort": "year:up"}), "order"),
             (json!({"search_after": [1]}), "search_after"),
             (json!({"search_after": [1], "sort": "year", "from": 1}), "from"),
+            (json!({"search_after": [1], "sort": "year", "scroll": "1m"}), "scroll"),
+            (json!({"sort": "_shard_doc"}), "[point in time]"),
             (json!({"timeout": "soon"}), "timeout"),
             (json!({"track_total_hits": "x"}), "track_total_hits"),
             (json!([]), "object"),

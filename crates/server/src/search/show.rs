@@ -100,7 +100,7 @@ impl Found {
         }
         put_key(out, "\"max_score\":");
         let best = self.hits.first();
-        let best = best.filter(|_| self.ask.order == Order::Score && self.ask.size > 0);
+        let best = best.filter(|_| self.ask.order.is_best_first() && self.ask.size > 0);
         put(out, &best.map(|&hit| self.score(hit) as f32))?;
         put_key(out, ",\"hits\":[");
         for (i, &hit) in page.iter().enumerate() {

@@ -3,12 +3,15 @@
 use std::cmp::Ordering;
 
 use serde_json::{Number, Value};
-use warpseek::{DocId, Missing, Request, SortBy, SortKey};
+use warpseek::{DocId, Missing, Request, SortBy, SortKey, SortValues};
 
 use super::Part;
 use crate::collection::View;
-use crate::error::Failure;
+use crate::error::{Failure, Kind};
 use crate::mapping::Field;
+
+/// The last key of an order at a point in time.
+const TIE_BREAKER: &str = "_shard_doc";
 
 /// The order of hits.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,14 +33,15 @@ pub(crate) struct Key {
 }
 
 impl Order {
-    /// Reads `sort`. An order that has to continue somewhere has its keys spelled out.
+    /// Reads `sort`. An order that has to continue after some values, or at a point in time, has its keys spelled out.
     pub(super) fn parse(
         sort: Option<&Value>,
-        continues: bool,
+        after: Option<&[Value]>,
+        in_pit: bool,
         warnings: &mut Vec<String>,
     ) -> Result<Self, Failure> {
         let mut read = |key: &Value| Key::parse(key, warnings);
-        let keys = match sort {
+        let mut keys = match sort {
             None | Some(Value::Null) => Vec::new(),
             Some(Value::Array(keys)) => keys.iter().map(read).collect::<Result<_, _>>()?,
             Some(Value::String(keys)) => {
@@ -45,37 +49,37 @@ impl Order {
             }
             Some(key) => vec![read(key)?],
         };
-        if continues && keys.is_empty() {
+        if after.is_some() && keys.is_empty() {
             return Err(Failure::illegal(
                 "Sort must contain at least one field when using [search_after]; use \"sort\": [\"_score\"] for the usual order",
             ));
         }
-        // Hits with the same score are in the order of documents anyway, and no two are the same document.
-        let usual = match keys.first() {
-            None => Some(Order::Score),
-            Some(first) if first.is_document() && !first.descending => Some(Order::Document),
-            Some(first) if first.is_score() && first.descending => {
-                let rest = &keys[1..];
-                rest.iter().all(|key| key.is_document() && !key.descending).then_some(Order::Score)
-            }
-            Some(_) => None,
+        if !in_pit && keys.iter().any(|key| key.path == TIE_BREAKER) {
+            let reason = format!(
+                "Validation Failed: 1: [{TIE_BREAKER}] sort field cannot be used without [point in time];"
+            );
+            return Err(Failure::new(Kind::Action, reason));
+        }
+        // At a point in time no two hits are at the same place, unless whoever continues leaves that value out.
+        let has_last = after.is_none_or(|values| values.len() == keys.len() + 1);
+        if in_pit && has_last && keys.last().is_some_and(|last| last.path != TIE_BREAKER) {
+            keys.push(Key::tie_breaker());
+        }
+        let usual = match keys.as_slice() {
+            [] => Some(Order::Score),
+            [only] if only.is_score() && only.descending => Some(Order::Score),
+            [only] if only.is_document() && !only.descending => Some(Order::Document),
+            _ => None,
         };
-        Ok(usual.filter(|_| !continues).unwrap_or(Order::Keys(keys)))
+        Ok(usual.filter(|_| after.is_none()).unwrap_or(Order::Keys(keys)))
     }
 
-    /// With the number of the document behind the other keys, so that no two hits are at the same place. The usual order has it already.
-    pub(super) fn with_tie_breaker(self) -> Self {
+    /// Whether the best hit comes first.
+    pub(super) fn is_best_first(&self) -> bool {
         match self {
-            Order::Keys(mut keys) if !keys.iter().any(Key::is_document) => {
-                keys.push(Key {
-                    path: "_shard_doc".into(),
-                    descending: false,
-                    missing: Missing::Last,
-                    may_be_unmapped: false,
-                });
-                Order::Keys(keys)
-            }
-            order => order,
+            Order::Score => true,
+            Order::Document => false,
+            Order::Keys(keys) => keys.first().is_some_and(|key| key.is_score() && key.descending),
         }
     }
 
@@ -158,12 +162,18 @@ impl Key {
         Ok(Key { path: path.to_owned(), descending, missing, may_be_unmapped })
     }
 
+    /// The number of the document, which no two hits share.
+    fn tie_breaker() -> Self {
+        let (path, missing) = (TIE_BREAKER.to_owned(), Missing::Last);
+        Key { path, descending: false, missing, may_be_unmapped: false }
+    }
+
     fn is_score(&self) -> bool {
         self.path == "_score"
     }
 
     fn is_document(&self) -> bool {
-        matches!(self.path.as_str(), "_doc" | "_shard_doc")
+        matches!(self.path.as_str(), "_doc" | TIE_BREAKER)
     }
 
     /// Whether the index has it, if it can be sorted by it at all.
@@ -198,7 +208,19 @@ impl Key {
     }
 }
 
-/// Gives a request its order, and the place to continue after.
+/// Whether an index has the fields of all keys. Otherwise its engine cannot tell where a place is in their order.
+pub(super) fn are_in(keys: &[Key], view: &View) -> bool {
+    keys.iter().all(|key| key.is_in(view))
+}
+
+/// Whether the engine compares a key. It puts documents that are equal by all keys in the order of their numbers by itself, and no two have the same number.
+fn is_compared(keys: &[Key], at: usize) -> bool {
+    let is_first = keys[..at].iter().all(|key| !key.is_document());
+    let is_usual = at > 0 && !keys[at].descending && keys[at..].iter().all(Key::is_document);
+    !keys[at].is_document() || is_first && !is_usual
+}
+
+/// Gives a request its order, and the place to continue after. The index must have all fields then.
 pub(super) fn sorted(
     request: Request,
     keys: &[Key],
@@ -206,12 +228,29 @@ pub(super) fn sorted(
     view: &View,
 ) -> Result<Request, Failure> {
     let of = keys.iter().map(|key| key.of(view)).collect::<Result<Vec<_>, _>>()?;
-    let sort: Vec<SortKey> = of.iter().flatten().cloned().collect();
+    let compared = |at: &usize| is_compared(keys, *at);
+    let mut sort: Vec<SortKey> =
+        (0..keys.len()).filter(compared).filter_map(|at| of[at].clone()).collect();
+    if sort.is_empty() {
+        // No document has a value, so that their order is the usual one.
+        sort.push(SortKey::document());
+    }
     let Some(after) = after else { return Ok(request.sort(sort)) };
     check_length(keys, after)?;
-    let there = of.iter().zip(after).filter(|(key, _)| key.is_some());
-    let values: Vec<Value> = there.map(|(_, value)| value.clone()).collect();
-    let place = view.searcher.sort_values(&sort, &values)?;
+    let (mut values, mut doc) = (Vec::with_capacity(sort.len()), None);
+    for (at, (key, value)) in keys.iter().zip(after).enumerate() {
+        let mut value = value.clone();
+        if key.is_document() {
+            // Documents of further indexes have larger numbers than any here.
+            let number = DocId::try_from(document(key, &value)?).unwrap_or(DocId::MAX);
+            doc = doc.or(Some(number));
+            value = number.into();
+        }
+        if compared(&at) {
+            values.push(value);
+        }
+    }
+    let place = SortValues { doc, ..view.searcher.sort_values(&sort, &values)? };
     Ok(request.sort(sort).after(place))
 }
 
@@ -220,17 +259,29 @@ pub(super) fn number(part: usize, doc: DocId) -> u64 {
     ((part as u64) << 32) | u64::from(doc)
 }
 
+/// The number of the document to continue after.
+fn document(key: &Key, value: &Value) -> Result<u64, Failure> {
+    let wrong = || {
+        let path = &key.path;
+        Failure::illegal(format!(
+            "Failed to parse search_after value for field [{path}]: {value} is no number of a document; give the value that a hit has in [sort]"
+        ))
+    };
+    value.as_u64().ok_or_else(wrong)
+}
+
 /// The values of a hit by its keys, for `sort`: those of the library, and null for fields that the index lacks.
 pub(super) fn values(keys: &[Key], hit: (usize, usize), part: &Part) -> Vec<Value> {
     let mut found = part.response.sort_values(hit.1).to_json().into_iter();
-    let mut value = |key: &Key| {
-        let value = if key.is_in(&part.view) { found.next() } else { None };
-        match value {
-            Some(_) if key.is_document() => number(hit.0, part.response.hits()[hit.1].doc).into(),
-            value => value.unwrap_or_default(),
+    let value = |(at, key): (usize, &Key)| {
+        let is_there = is_compared(keys, at) && key.is_in(&part.view);
+        let value = if is_there { found.next() } else { None };
+        match key.is_document() {
+            true => number(hit.0, part.response.hits()[hit.1].doc).into(),
+            false => value.unwrap_or_default(),
         }
     };
-    keys.iter().map(&mut value).collect()
+    keys.iter().enumerate().map(value).collect()
 }
 
 /// Puts hits of several indexes in order, and leaves out those up to the place to continue after.
@@ -256,8 +307,11 @@ pub(super) fn merge(
 fn as_shown(keys: &[Key], after: &[Value], parts: &[Part]) -> Result<Vec<Value>, Failure> {
     check_length(keys, after)?;
     let shown = |(key, value): (&Key, &Value)| {
+        if key.is_document() {
+            return document(key, value).map(Value::from);
+        }
         let view = parts.iter().map(|part| &part.view).find(|view| key.is_in(view));
-        let (Some(view), false) = (view, key.is_document()) else { return Ok(value.clone()) };
+        let Some(view) = view else { return Ok(value.clone()) };
         let Some(of) = key.of(view)? else { return Ok(value.clone()) };
         let read = view.searcher.sort_values(&[of], std::slice::from_ref(value))?;
         Ok(read.to_json().into_iter().next().unwrap_or_default())
@@ -317,21 +371,72 @@ mod tests {
     use serde_json::json;
 
     fn parse(sort: Value) -> Result<Order, Failure> {
-        Order::parse(Some(&sort), false, &mut Vec::new())
+        Order::parse(Some(&sort), None, false, &mut Vec::new())
     }
 
     #[test]
     fn usual_orders_have_no_keys() {
-        assert_eq!(Order::parse(None, false, &mut Vec::new()).unwrap(), Order::Score);
-        for score in [json!("_score"), json!(["_score", "_doc"]), json!({"_score": "desc"})] {
+        assert_eq!(Order::parse(None, None, false, &mut Vec::new()).unwrap(), Order::Score);
+        for score in [json!("_score"), json!(["_score"]), json!({"_score": "desc"})] {
             assert_eq!(parse(score).unwrap(), Order::Score);
         }
-        for document in [json!("_doc"), json!("_doc:asc"), json!([{"_shard_doc": "asc"}, "year"])] {
+        for document in [json!("_doc"), json!("_doc:asc"), json!([{"_doc": "asc"}])] {
             assert_eq!(parse(document).unwrap(), Order::Document);
         }
-        assert!(Order::parse(None, true, &mut Vec::new()).is_err());
-        let continued = Order::parse(Some(&json!("_score")), true, &mut Vec::new());
-        assert!(matches!(continued, Ok(Order::Keys(_))));
+        let after = |values: &[Value]| {
+            Order::parse(Some(&json!("_score")), Some(values), false, &mut Vec::new())
+        };
+        assert!(matches!(after(&[json!(1)]), Ok(Order::Keys(_))));
+        assert!(Order::parse(None, Some(&[json!(1)]), false, &mut Vec::new()).is_err());
+    }
+
+    #[test]
+    fn at_a_point_in_time_the_number_of_the_document_is_the_last_key() {
+        let paths = |sort: Value, after: Option<&[Value]>| match Order::parse(
+            Some(&sort),
+            after,
+            true,
+            &mut Vec::new(),
+        )
+        .unwrap()
+        {
+            Order::Keys(keys) => keys.into_iter().map(|key| key.path).collect(),
+            order => vec![format!("{order:?}")],
+        };
+        let after = [json!(1), json!(2)];
+        for (sort, after, wanted) in [
+            (json!("_score"), None, vec!["_score", "_shard_doc"]),
+            (json!(["_score", "_shard_doc"]), None, vec!["_score", "_shard_doc"]),
+            (json!(["_score", "_doc"]), None, vec!["_score", "_doc", "_shard_doc"]),
+            (json!(["year", "_score"]), None, vec!["year", "_score", "_shard_doc"]),
+            (json!({"_shard_doc": "desc"}), None, vec!["_shard_doc"]),
+            (json!("_shard_doc"), None, vec!["Document"]),
+            (json!([]), None, vec!["Score"]),
+            (json!("year"), Some(&after[..]), vec!["year", "_shard_doc"]),
+            // Whoever leaves its value out does without, as there.
+            (json!("year"), Some(&after[..1]), vec!["year"]),
+            (json!(["year", "_shard_doc"]), Some(&after[..]), vec!["year", "_shard_doc"]),
+        ] {
+            assert_eq!(paths(sort.clone(), after), wanted, "{sort}");
+        }
+        let failure = parse(json!(["year", "_shard_doc"])).unwrap_err();
+        assert!(failure.reason.contains("without [point in time]"), "{}", failure.reason);
+    }
+
+    #[test]
+    fn keys_that_decide_nothing_are_not_compared() {
+        for (sort, wanted) in [
+            (json!(["_score", "_doc"]), vec![true, false]),
+            (json!(["_doc", "year"]), vec![true, true]),
+            (json!(["year", {"_doc": "desc"}, "_doc"]), vec![true, true, false]),
+            (json!(["year", "_doc", "n"]), vec![true, true, true]),
+            (json!([{"_doc": "desc"}, "year"]), vec![true, true]),
+            (json!(["year", "_doc", "_doc"]), vec![true, false, false]),
+        ] {
+            let Order::Keys(keys) = parse(sort.clone()).unwrap() else { panic!("no keys") };
+            let compared: Vec<bool> = (0..keys.len()).map(|at| is_compared(&keys, at)).collect();
+            assert_eq!(compared, wanted, "{sort}");
+        }
     }
 
     #[test]

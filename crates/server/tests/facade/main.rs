@@ -10,6 +10,7 @@ mod clauses;
 mod compatible;
 mod mcp;
 mod numbers;
+mod objects;
 mod options;
 mod phrases;
 mod points_in_time;

@@ -1,7 +1,11 @@
 //! Points in time, and orders over several indexes.
 
-use crate::common::{Running, start};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde_json::{Value, json};
+
+use crate::common::{Running, start};
 
 /// Documents 0 to `n`, with a year that some share and some lack.
 fn fill(server: &Running, index: &str, from: usize, n: usize) {
@@ -23,15 +27,74 @@ fn open(server: &Running, index: &str) -> String {
 
 /// All ids, page by page.
 fn pages(server: &Running, pit: &str, sort: &Value, size: usize) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut body = json!({"size": size, "sort": sort, "pit": {"id": pit, "keep_alive": "1m"}});
+    let body = json!({"size": size, "sort": sort, "pit": {"id": pit, "keep_alive": "1m"}});
+    ids(&hits_of(server, "/_search", body))
+}
+
+/// All hits of a search, page by page, which it has to say where to go on.
+fn hits_of(server: &Running, path: &str, mut body: Value) -> Vec<Value> {
+    let mut found: Vec<Value> = Vec::new();
     loop {
-        let page = server.ok("POST", "/_search", &body);
-        assert_eq!(page["pit_id"], *pit);
+        let page = server.ok("POST", path, &body);
+        assert_eq!(page["pit_id"], body["pit"]["id"]);
         let hits = page["hits"]["hits"].as_array().unwrap().clone();
         let Some(last) = hits.last() else { return found };
         body["search_after"] = last["sort"].clone();
-        found.extend(hits.iter().map(|hit| hit["_id"].as_str().unwrap().to_owned()));
+        found.extend(hits);
+        assert!(found.len() <= 1000, "{body} does not come to an end");
+    }
+}
+
+fn ids(hits: &[Value]) -> Vec<String> {
+    hits.iter().map(|hit| hit["_id"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Documents with few different scores: most are equal to another in everything but their number.
+fn fill_with_ties(server: &Running, index: &str, n: usize) -> Vec<String> {
+    let lines = (0..n).map(|i| {
+        let text = format!("apple{}{}", " pear".repeat(i % 3), " plum".repeat(i % 2 * 7));
+        let mut document = json!({"text": text, "n": i, "half": i / 2});
+        if i % 4 > 0 {
+            document["year"] = json!(2000 + i % 3);
+        }
+        format!("{}\n{document}\n", json!({"index": {"_id": format!("{index}{i:02}")}}))
+    });
+    let lines: String = lines.collect();
+    server.ok("POST", &format!("/{index}/_bulk?refresh=true"), &lines.into());
+    (0..n).map(|i| format!("{index}{i:02}")).collect()
+}
+
+fn sorted(mut ids: Vec<String>) -> Vec<String> {
+    ids.sort();
+    ids
+}
+
+/// Writes to an index, and refreshes it, as long as something else is done.
+fn beside_writes<R>(server: &Running, index: &str, work: impl FnOnce() -> R) -> R {
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for i in 0.. {
+                if is_done.load(Ordering::Relaxed) {
+                    return;
+                }
+                let document = json!({"text": "apple pear pear pear", "n": i, "year": 1990 + i});
+                server.ok("PUT", &format!("/{index}/_doc/{index}{:02}?refresh", i % 20), &document);
+                server.ok("PUT", &format!("/{index}/_doc/more{i}?refresh"), &document);
+                server.ok("DELETE", &format!("/{index}/_doc/more{i}"), &Value::Null);
+            }
+        });
+        let _done = Done(&is_done);
+        work()
+    })
+}
+
+/// Says that something is done, also if it has panicked.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -138,4 +201,169 @@ fn hits_of_several_indexes_are_in_one_order() {
     assert_eq!(found, (0..20).map(|i| format!("d{i:03}")).collect::<Vec<_>>());
     let wrong = json!({"sort": ["n"], "search_after": [1, 2]});
     assert_eq!(server.ask("POST", "/a,b/_search", &wrong).status, 400);
+}
+
+#[test]
+fn pages_have_every_hit_once_in_every_order() {
+    let data = tempfile::tempdir().unwrap();
+    let server = start(data.path(), &[]);
+    let all = fill_with_ties(&server, "a", 45);
+    let query = json!({"match": {"text": "apple pear"}});
+    let by_score = server.ids("a", &json!({"query": query, "size": 1000}));
+    let pit = open(&server, "a");
+    let orders = [
+        (json!("_score"), 2),
+        (json!(["_score"]), 2),
+        (json!(["_score", "_shard_doc"]), 2),
+        (json!(["_score", "_doc"]), 3),
+        (json!([{"_score": "asc"}]), 2),
+        (json!(["_score", {"_shard_doc": "desc"}]), 2),
+        (json!([{"_score": "asc"}, {"_doc": "desc"}]), 3),
+        (json!(["_score", {"year": "desc"}]), 3),
+        (json!([{"_score": "asc"}, {"year": {"order": "asc", "missing": "_first"}}]), 3),
+        (json!([{"year": {"order": "desc", "missing": "_first"}}, "_score"]), 3),
+        (json!(["half"]), 2),
+        (json!(["_doc"]), 2),
+        (json!([{"_doc": "desc"}]), 2),
+        (json!(["year", "_doc", "n"]), 4),
+        (json!([{"none": {"order": "asc", "unmapped_type": "long"}}]), 2),
+        (json!([{"none": {"order": "asc", "unmapped_type": "long"}}, "_score"]), 3),
+        (json!(["half", "half", "half", "half", "half", "half", "half", "half"]), 9),
+    ];
+    beside_writes(&server, "a", || {
+        for (sort, values) in &orders {
+            let search = |size: usize| json!({"query": query, "size": size, "sort": sort, "pit": {"id": pit}});
+            let whole = server.ok("POST", "/_search", &search(1000));
+            let whole = whole["hits"]["hits"].as_array().unwrap();
+            assert_eq!(sorted(ids(whole)), all, "{sort}");
+            if *sort == json!("_score") {
+                assert_eq!(ids(whole), by_score);
+            }
+            let numbers = whole.iter().map(|hit| {
+                let of_hit = hit["sort"].as_array().unwrap();
+                assert_eq!(of_hit.len(), *values, "{sort}: {hit}");
+                of_hit[values - 1].as_u64().unwrap()
+            });
+            assert_eq!(numbers.collect::<HashSet<u64>>().len(), 45, "{sort}");
+            for size in [1, 7, 1000] {
+                let found = hits_of(&server, "/_search", search(size));
+                assert!(found == *whole, "{sort} in pages of {size}: {:?}", ids(&found));
+            }
+        }
+    });
+}
+
+#[test]
+fn pages_over_several_indexes_have_every_hit_once() {
+    let data = tempfile::tempdir().unwrap();
+    let server = start(data.path(), &[]);
+    let mut all = fill_with_ties(&server, "a", 12);
+    all.extend(fill_with_ties(&server, "b", 9));
+    server.ok("PUT", "/c/_doc/bare?refresh", &json!({"text": "apple"}));
+    all.push("bare".into());
+    let pit = open(&server, "a,b,c");
+    let query = json!({"match": {"text": "apple pear"}});
+    for sort in [
+        json!(["_score"]),
+        json!(["_score", "_doc"]),
+        json!([{"_score": "asc"}, {"_shard_doc": "desc"}]),
+        json!([{"half": {"order": "desc", "unmapped_type": "long"}}, "_score"]),
+        json!(["_doc"]),
+    ] {
+        let search =
+            |size: usize| json!({"query": query, "size": size, "sort": sort, "pit": {"id": pit}});
+        let whole = ids(&hits_of(&server, "/_search", search(1000)));
+        assert_eq!(sorted(whole.clone()), all, "{sort}");
+        for size in [1, 4] {
+            assert_eq!(ids(&hits_of(&server, "/_search", search(size))), whole, "{sort} {size}");
+        }
+    }
+}
+
+#[test]
+fn pages_need_no_point_in_time_as_long_as_nothing_is_written() {
+    let data = tempfile::tempdir().unwrap();
+    let server = start(data.path(), &[]);
+    let all = fill_with_ties(&server, "a", 45);
+    let query = json!({"match": {"text": "apple pear"}});
+    let first = |body: Value| server.ok("POST", "/a/_search", &body)["hits"].clone();
+    for sort in [
+        json!(["_score", "n"]),
+        json!([{"n": "desc"}, "_score"]),
+        json!(["_score", "_doc"]),
+        json!([{"_score": "asc"}, {"_doc": "desc"}]),
+        json!(["_doc"]),
+        json!(["_doc", "year"]),
+        json!([{"_doc": "desc"}]),
+    ] {
+        let search = |size: usize| json!({"query": query, "size": size, "sort": sort});
+        let whole = first(search(1000));
+        for size in [1, 7, 1000] {
+            let found = hits_of(&server, "/a/_search", search(size));
+            assert_eq!(sorted(ids(&found)), all, "{sort} in pages of {size}");
+            assert_eq!(Value::Array(found), whole["hits"], "{sort} in pages of {size}");
+        }
+        // The best score is known where the best hit comes first.
+        let is_best_first = sort[0] == "_score";
+        assert_eq!(whole["max_score"].is_number(), is_best_first, "{sort}: {}", whole["max_score"]);
+        let has_scores = sort.to_string().contains("_score");
+        assert_eq!(whole["hits"][0]["_score"].is_number(), has_scores, "{sort}");
+    }
+    // The usual order has no values, as there; with a value all the same, hits with this score are behind it.
+    let plain = first(json!({"query": query, "sort": ["_score"]}));
+    assert_eq!(plain["hits"][0].get("sort"), None);
+    assert!(plain["max_score"].is_number());
+    // A lowest score goes with pages.
+    let scored = |least: f64| {
+        let body = json!({"query": query, "size": 4, "sort": ["_score", "n"], "min_score": least});
+        hits_of(&server, "/a/_search", body)
+    };
+    let least = scored(0.0)[20]["_score"].as_f64().unwrap();
+    let found = scored(least);
+    assert!((21..45).contains(&found.len()), "{}", found.len());
+    assert!(found.iter().all(|hit| hit["_score"].as_f64().unwrap() >= least));
+}
+
+#[test]
+fn places_to_continue_after_are_read_or_refused() {
+    let data = tempfile::tempdir().unwrap();
+    let server = start(data.path(), &[]);
+    let all = fill_with_ties(&server, "a", 6);
+    fill_with_ties(&server, "b", 3);
+    let found = |body: Value| server.ids("a", &body);
+    // No document has a value: they come after every one, or before.
+    let sort = |missing: &str| json!([{"none": {"order": "asc", "unmapped_type": "long", "missing": missing}}]);
+    assert_eq!(found(json!({"sort": sort("_last"), "search_after": [5]})), all);
+    assert!(found(json!({"sort": sort("_first"), "search_after": [5]})).is_empty());
+    assert!(found(json!({"sort": sort("_last"), "search_after": [null]})).is_empty());
+    // The number of a document of a further index.
+    assert!(found(json!({"sort": ["_doc"], "search_after": [1_u64 << 32]})).is_empty());
+    let pit = json!({"id": open(&server, "a"), "keep_alive": "1m"});
+    // Without the value of the tie-breaker, the place is behind all hits that are equal otherwise.
+    let page = json!({"size": 10, "sort": ["half"], "pit": pit, "search_after": [1]});
+    let page = server.ok("POST", "/_search", &page);
+    assert_eq!(ids(page["hits"]["hits"].as_array().unwrap()), ["a04", "a05"]);
+    for (path, body, wanted) in [
+        ("/a/_search", json!({"sort": ["_shard_doc"]}), "without [point in time]"),
+        ("/a/_search", json!({"sort": ["_doc"], "search_after": ["x"]}), "[_doc]"),
+        ("/a/_search", json!({"sort": ["n", "_doc"], "search_after": [1, -1]}), "[_doc]"),
+        ("/a,b/_search", json!({"sort": ["n", "_doc"], "search_after": [1, 1.5]}), "[_doc]"),
+        ("/a/_search", json!({"sort": ["_score"], "search_after": ["x"]}), "no score"),
+        (
+            "/a/_search",
+            json!({"sort": ["_score", "n"], "search_after": [1]}),
+            "1 value(s) but sort has 2",
+        ),
+        (
+            "/_search",
+            json!({"sort": ["_score"], "pit": pit, "search_after": [1, 2, 3]}),
+            "3 value(s) but sort has 1",
+        ),
+        ("/a/_search?scroll=1m", json!({"sort": ["n"], "search_after": [1]}), "scroll"),
+    ] {
+        let answer = server.ask("POST", path, &body);
+        assert_eq!(answer.status, 400, "{body}: {}", answer.text);
+        let reason = answer.json()["error"]["reason"].as_str().unwrap().to_owned();
+        assert!(reason.contains(wanted), "{body}: {reason}");
+    }
 }
