@@ -107,7 +107,7 @@ struct Listed {
 
 /// A body as JSON.
 fn json_of(body: &[u8]) -> Result<Value, Refused> {
-    serde_json::from_slice(body).map_err(|error| bad(format!("the body is no JSON: {error}")))
+    warpseek_front::json(body).map_err(|error| bad(format!("the body is no JSON: {error}")))
 }
 
 impl AskedBatch {
@@ -401,6 +401,8 @@ mod tests {
             (search(r#"["a", 3]"#), "an object with [query]"),
             (search(r#""a""#), "an object with [query]"),
             (search("{"), "no JSON"),
+            (search(r#"{"query": "a", "k": 1, "k": 2}"#), "Duplicate field 'k'"),
+            (batch(r#"{"queries": [{"query": "a", "query": "b"}]}"#), "Duplicate field 'query'"),
             (search(r#"{"query": "a", "kk": 3}"#), "kk"),
             (batch(r#"[{"query": "a"}]"#), "an object with [queries]"),
             (batch(r#"{"queries": {"query": "a"}}"#), "[queries]"),

@@ -1,13 +1,13 @@
 //! A shard that a node has open.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tonic::Status;
 use warpseek::{
-    ExecError, Index, Progress, Response, Searcher, SearcherOptions, Service, ServiceError,
-    ServiceOptions, Snapshot, frequencies, settings,
+    CollectionStatistics, ExecError, Index, Progress, Response, Searcher, SearcherOptions, Service,
+    ServiceError, ServiceOptions, Snapshot, Statistics, frequencies, settings,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -20,6 +20,8 @@ pub(crate) struct OpenShard {
     dir: PathBuf,
     searcher: Searcher,
     service: Service,
+    /// The statistics of the fields of the collection that queries came with last, for which a GPU has values or gets them.
+    collection: Mutex<Vec<Statistics>>,
 }
 
 impl OpenShard {
@@ -60,7 +62,8 @@ impl OpenShard {
             None => ServiceOptions::new().calibration(Duration::ZERO).keep_calibration(false),
         };
         let service = searcher.service(service).map_err(failed)?;
-        Ok(OpenShard { description, dir: dir.to_owned(), searcher, service })
+        let collection = Mutex::default();
+        Ok(OpenShard { description, dir: dir.to_owned(), searcher, service, collection })
     }
 
     /// The folder that it was opened in.
@@ -96,6 +99,7 @@ impl OpenShard {
         // Planning looks words up on disk.
         let tickets = blocking(move || {
             let collection = Arc::new(wire::collection(&request)?);
+            shard.prepare_for(&collection);
             let deadline = (request.deadline > 0).then(|| Duration::from_micros(request.deadline));
             let mut tickets = Vec::with_capacity(request.queries.len());
             for query in &request.queries {
@@ -120,6 +124,28 @@ impl OpenShard {
             Ok(proto::SearchResponse { answers })
         })
         .await
+    }
+
+    /// Lets a GPU have values for the collection's mean length instead of the shard's, which is known once a query comes. Nobody waits for it:
+    /// until it is done, the CPU answers if it may.
+    fn prepare_for(self: &Arc<Self>, collection: &Arc<CollectionStatistics>) {
+        {
+            let mut last = self.collection.lock().unwrap_or_else(PoisonError::into_inner);
+            if *last == collection.fields {
+                return;
+            }
+            last.clone_from(&collection.fields);
+        }
+        if self.searcher.gpu_status().name.is_none() {
+            return;
+        }
+        let (shard, collection) = (self.clone(), collection.clone());
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = shard.searcher.prepare_as_part(&collection) {
+                let number = shard.id().number;
+                tracing::warn!(shard = number, %error, "the GPU has no values for the collection");
+            }
+        });
     }
 
     /// Queries that wait.

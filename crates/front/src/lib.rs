@@ -1,9 +1,10 @@
 //! Connections of clients over HTTP, for the server and the aggregator: accepted up to a limit, encrypted if there is a certificate, ended if their client is too slow.
 //!
-//! `patience` is how long a client is waited for, `tls` encrypts connections, `hosts` are the names that a server answers to, and `options` reads bodies. What is answered is not the business of this crate.
+//! `patience` is how long a client is waited for, `tls` encrypts connections, `hosts` are the names that a server answers to, and `json` and `options` read bodies. What is answered is not the business of this crate.
 #![forbid(unsafe_code)]
 
 mod hosts;
+mod json;
 mod options;
 mod patience;
 mod tls;
@@ -29,6 +30,7 @@ use tokio::sync::Semaphore;
 use crate::patience::{PacedBody, Patient, Phase};
 
 pub use hosts::{Host, Hosts};
+pub use json::{brief, json};
 pub use options::{options, plain};
 pub use patience::{TOO_SLOW, Timeouts};
 pub use tls::{Tls, TlsOptions};

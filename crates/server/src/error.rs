@@ -6,6 +6,7 @@
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 use warpseek::{Error, ExecError, IndexError, NgramError, ServiceError};
+pub(crate) use warpseek_front::brief;
 pub(crate) use warpseek_front::plain;
 
 /// What went wrong, for whoever asked.
@@ -210,17 +211,6 @@ impl Failure {
         let mut error = cause.clone();
         error["root_cause"] = json!([cause]);
         json!({"error": error, "status": self.status()})
-    }
-}
-
-/// Characters of a text that came with a request, as messages repeat them.
-const BRIEF: usize = 100;
-
-/// A text that came with a request as messages repeat it: the beginning and the length of one that is long.
-pub(crate) fn brief(text: &str) -> std::borrow::Cow<'_, str> {
-    match text.char_indices().nth(BRIEF) {
-        None => text.into(),
-        Some((end, _)) => format!("{}... ({} bytes)", &text[..end], text.len()).into(),
     }
 }
 

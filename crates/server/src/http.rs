@@ -14,13 +14,12 @@ use axum::response::{IntoResponse, Response};
 use futures_util::{FutureExt, StreamExt};
 use serde_json::{Value, json};
 use warpseek::Cancel;
-use warpseek_front::TOO_SLOW;
+use warpseek_front::{TOO_SLOW, json as read_json};
 
 use crate::app::{App, Held};
 use crate::caller::{Caller, Presence};
 use crate::error::{Failure, Kind, brief};
 use crate::gate::PANICKED;
-use crate::json::read as read_json;
 use crate::{keys, names, openapi, retrieve};
 pub(crate) use params::Params;
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use warpseek_cuda::DeviceError;
 use warpseek_exec::query::{Node, Operator, parse};
 use warpseek_exec::{
-    Answer, Answers, Choice, Context, Engine, ExecError, Fault, Limit, Load, Mask, Mode, Plan,
-    Planner, Query, Ranking, fail_all, is_sooner,
+    Answer, Answers, Choice, CollectionStatistics, Context, Engine, ExecError, Fault, Formulas,
+    Limit, Load, Mask, Mode, Plan, Planner, Query, Ranking, fail_all, is_sooner,
 };
 use warpseek_exec_gpu::Resident;
 use warpseek_index::{FilterCache, FilterCacheUsage, Snapshot};
@@ -44,6 +44,8 @@ pub(crate) struct Opened {
     options: Arc<SearcherOptions>,
     /// Whether hits may differ from those of other engines.
     pub(crate) approximate: bool,
+    /// The formulas that a GPU has values for, or gets them: the index's own, or those of the collection that it is a part of.
+    home: Mutex<Formulas>,
     /// Whether it was prepared.
     prepared: AtomicBool,
     /// The ids that requests were last restricted to, and their documents: many requests have the same.
@@ -98,6 +100,7 @@ impl Opened {
             (options.listener)(&Notice::NoGpu { why: why.clone() });
         }
         let (gpu, options) = (Gpu::new(state), options.clone());
+        let home = Mutex::new(planner.formulas().clone());
         let prepared = AtomicBool::new(false);
         let (among, filter) = (Mutex::default(), Mutex::default());
         let new = || Arc::new(FilterCache::new(FILTER_CACHE_BYTES));
@@ -111,6 +114,7 @@ impl Opened {
             gpu,
             options,
             approximate,
+            home,
             prepared,
             among,
             filter,
@@ -129,7 +133,10 @@ impl Opened {
 
     pub(crate) fn prepare(&self) -> Result<(), ExecError> {
         self.prepared.store(true, Ordering::Relaxed);
-        let formulas = self.planner.formulas();
+        self.prepare_for(&self.home())
+    }
+
+    fn prepare_for(&self, formulas: &Formulas) -> Result<(), ExecError> {
         let Some(engine) = self.gpu.engine() else {
             return self.cpu.prepare(formulas, &self.context);
         };
@@ -145,6 +152,25 @@ impl Opened {
             Err(ExecError::Unsupported { .. }) if self.may_choose() => Ok(()),
             prepared => prepared,
         }
+    }
+
+    /// Prepares for queries with the statistics of a collection. Until that is done, the CPU answers them if it may.
+    pub(crate) fn prepare_as_part(
+        &self,
+        collection: &Arc<CollectionStatistics>,
+    ) -> Result<(), ExecError> {
+        let of_part = Planner::of_part(self.snapshot.clone(), self.ranking, collection.clone())?;
+        let formulas = of_part.formulas();
+        if *formulas == self.home() {
+            return Ok(());
+        }
+        self.prepare_for(formulas)?;
+        *self.home.lock().unwrap_or_else(PoisonError::into_inner) = formulas.clone();
+        Ok(())
+    }
+
+    fn home(&self) -> Formulas {
+        self.home.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn gpu_status(&self) -> GpuStatus {
@@ -363,7 +389,8 @@ impl Opened {
 
     /// Whether the GPU would first have to get the index, for a search that has no time for it, or make values for a ranking of a request's own, which it may never use again.
     fn would_wait(&self, plans: &[&Plan], context: &Context) -> bool {
-        let other = plans.iter().any(|plan| plan.formulas != *self.planner.formulas());
+        let home = self.home();
+        let other = plans.iter().any(|plan| plan.formulas != home);
         other || context.is_limited() && !self.is_prepared()
     }
 
@@ -445,7 +472,7 @@ impl Opened {
         let (snapshot, planner) = (&self.snapshot, &self.planner);
         let maker = Maker { snapshot, planner, options: &self.options, context: &self.context };
         let engines = maker.gpus(&gpus)?;
-        engines.engine.prepare(self.planner.formulas(), &self.context)?;
+        engines.engine.prepare(&self.home(), &self.context)?;
         Ok(engines)
     }
 

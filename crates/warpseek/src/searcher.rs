@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use warpseek_exec::gather::{SortKey, SortValues};
 use warpseek_exec::query::Node;
-use warpseek_exec::{Answers, Context, ExecError, Mode, Plan, Ranking};
+use warpseek_exec::{Answers, CollectionStatistics, Context, ExecError, Mode, Plan, Ranking};
 use warpseek_exec_gpu::{Loading, Residency};
 use warpseek_index::{Manifest, Published, Snapshot};
 
@@ -250,6 +250,12 @@ impl Searcher {
     /// Does what the first query would have to wait for, such as copying the index to a GPU.
     pub fn prepare(&self) -> Result<()> {
         Ok(self.now().prepare()?)
+    }
+
+    /// Does what the first query with the statistics of a collection ([`Request::of_collection`]) would have to wait for: a GPU computes the values of all postings anew, as the
+    /// mean length of documents is another. Until this returns, the CPU answers such queries if it may.
+    pub fn prepare_as_part(&self, collection: &Arc<CollectionStatistics>) -> Result<()> {
+        Ok(self.now().prepare_as_part(collection)?)
     }
 
     /// Whether a GPU answers, and what it and the CPU did so far.

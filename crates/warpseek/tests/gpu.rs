@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use warpseek::devices::Device;
 use warpseek::{
-    DeviceChoice, Document, Error, GpuLists, Index, IndexOptions, LiveOptions, Mode, Notice,
-    Progress, Request, Schema, Searcher, SearcherOptions, ServiceOptions, SortKey, Split, Tuning,
+    CollectionStatistics, DeviceChoice, Document, Error, GpuLists, Index, IndexOptions,
+    LiveOptions, Mode, Notice, Progress, Request, Schema, Searcher, SearcherOptions,
+    ServiceOptions, SortKey, Split, Tuning,
 };
 use warpseek_cuda_emulator::{inject, symbol};
 
@@ -256,6 +257,41 @@ fn what_is_on_a_gpu_is_known() {
     let residency = searcher.gpu_status().residency.remove(0);
     assert_eq!((residency.form(), residency.limit), (Some("compact"), Some(budget)));
     assert!(residency.cache.unwrap().lists.iter().sum::<u64>() > 0);
+}
+
+/// A part of a collection has values for the collection's mean length once it was prepared for them; before, the CPU answers.
+#[test]
+fn a_part_is_prepared_for_the_statistics_of_its_collection() {
+    let case = Case::new();
+    let (auto, cpu) = (case.searcher(DeviceChoice::Auto, &[]), case.index.searcher().unwrap());
+    auto.prepare().unwrap();
+    let snapshot = cpu.snapshot();
+    let mut all = CollectionStatistics::of(&snapshot);
+    let mut others = all.fields.clone();
+    others[0].tokens *= 3;
+    all.add_fields(&others).unwrap();
+    for term in ["red", "green", "blue", "white", "black", "absent"] {
+        let documents = snapshot.document_frequency(term.as_bytes()).unwrap();
+        all.add_term(0, term, documents * 2).unwrap();
+    }
+    let all = Arc::new(all);
+    let requests: Vec<Request> =
+        case.requests().into_iter().map(|request| request.of_collection(all.clone())).collect();
+    let check = || {
+        for (request, response) in requests.iter().zip(auto.search_batch(&requests)) {
+            let (response, expected) = (response.unwrap(), cpu.search(request).unwrap());
+            assert_eq!(response.hits(), expected.hits(), "{request:?}");
+        }
+        auto.gpu_status().stayed
+    };
+    let before = check();
+    assert!(before > 0, "the GPU has no such values yet");
+    auto.prepare_as_part(&all).unwrap();
+    assert_eq!(check(), before, "the GPU answers");
+    // The index's own statistics are those of no query here any more.
+    case.check(&auto);
+    auto.prepare_as_part(&all).unwrap();
+    assert!(case.notices().is_empty(), "{:?}", case.notices());
 }
 
 #[test]

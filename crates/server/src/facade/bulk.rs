@@ -105,7 +105,7 @@ pub(crate) fn parse(
         let wrong = |what: String| {
             Failure::illegal(format!("Malformed action/metadata line [{number}], {what}"))
         };
-        let action = crate::json::read(line).map_err(|e| wrong(e.to_string()))?;
+        let action = warpseek_front::json(line).map_err(|e| wrong(e.to_string()))?;
         let mut entries = action.as_object().into_iter().flatten();
         let (Some((name, about)), None) = (entries.next(), entries.next()) else {
             return Err(wrong("expected an object with one action".into()));
@@ -173,7 +173,7 @@ pub(crate) fn parse(
             Operation::Delete => Ok(Map::new()),
             _ => {
                 let (number, line) = lines.next().ok_or_else(|| Failure::illegal("The bulk request must be terminated by a newline, and every action but [delete] has a document after it"))?;
-                match crate::json::read(line) {
+                match warpseek_front::json(line) {
                     Ok(Value::Object(source)) => Ok(source),
                     Ok(_) => Err(Failure::new(
                         Kind::Document,

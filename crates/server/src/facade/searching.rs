@@ -324,7 +324,7 @@ pub(crate) fn read_pairs(body: &[u8], most: usize) -> Result<Vec<(Value, Value)>
         // An empty header is one without options.
         [] => Ok(json!({})),
         line => {
-            crate::json::read(line).map_err(|e| Failure::parsing(format!("line {}: {e}", i + 1)))
+            warpseek_front::json(line).map_err(|e| Failure::parsing(format!("line {}: {e}", i + 1)))
         }
     };
     let mut lines = body.split(|byte| *byte == b'\n').enumerate();

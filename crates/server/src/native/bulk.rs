@@ -136,7 +136,7 @@ fn store_lines(
             outcome.fail(number, format!("the line has more than {limit} bytes (limits.body)"));
             continue;
         }
-        match crate::json::read(line) {
+        match warpseek_front::json(line) {
             Ok(Value::Object(mut source)) => match source.remove("id").as_ref().and_then(id_of) {
                 Some(id) => read.push((number, id, source)),
                 None => outcome.fail(number, "the document has no id, a string or a number"),

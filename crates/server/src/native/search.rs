@@ -81,7 +81,7 @@ pub(super) async fn search_many(
             }
             _ => {
                 let line = |(number, line): (usize, &[u8])| {
-                    crate::json::read(line)
+                    warpseek_front::json(line)
                         .map_err(|e| Failure::parsing(format!("line {number}: {e}")))
                 };
                 call.lines().map(line).collect::<Result<_, _>>()?
