@@ -16,7 +16,7 @@ use crate::mapping::{Field, Layout};
 const FUZZY: [&str; 5] =
     ["fuzziness", "prefix_length", "max_expansions", "fuzzy_transpositions", "fuzzy_rewrite"];
 
-/// Options that change nothing here.
+/// Options that change no hits here.
 const HARMLESS: [&str; 3] = ["lenient", "auto_generate_synonyms_phrase_query", "cutoff_frequency"];
 
 /// The boost that stands beside the field of a clause.
@@ -51,6 +51,19 @@ impl Translator<'_> {
         // Without fuzziness the other options have no effect there either.
         if parts.get("fuzziness").is_some_and(|f| !f.is_null() && f != 0 && f != "0") {
             self.warn(format!("[{clause}] [fuzziness] is ignored: words match exactly"));
+        }
+        if parts.get("cutoff_frequency").is_some_and(|least| !least.is_null()) {
+            self.warn(format!("[{clause}] [cutoff_frequency] is ignored: all words count"));
+        }
+        self.ignore_lenient(clause, parts);
+    }
+
+    /// Warns of `lenient`, which there lets a value of another type match nothing.
+    pub(super) fn ignore_lenient(&mut self, clause: &str, parts: Parts<'_>) {
+        if parts.get("lenient").is_some_and(|lenient| *lenient == true || *lenient == "true") {
+            self.warn(format!(
+                "[{clause}] [lenient] is ignored: a value that a field cannot have is an error"
+            ));
         }
     }
 

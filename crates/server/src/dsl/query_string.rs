@@ -76,6 +76,7 @@ impl Translator<'_> {
             "analyzer",
         ];
         let parts = self.parts(clause, body, &allowed)?;
+        self.ignore_lenient(clause, parts);
         if parts.get("analyzer").is_some() {
             return Err(Failure::unsupported(&format!("{clause} with [analyzer]")));
         }

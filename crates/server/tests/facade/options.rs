@@ -26,6 +26,26 @@ fn what_is_ignored_is_said() {
         ("/a/_search", json!({"stored_fields": ["t"]}), "stored_fields"),
         ("/a/_search", json!({"terminate_after": 1}), "terminate_after"),
         ("/a/_search", json!({"highlight": {"fields": {"t": {"type": "plain"}}}}), "type"),
+        (
+            "/a/_search",
+            json!({"query": {"match": {"t": {"query": "red", "lenient": true}}}}),
+            "lenient",
+        ),
+        (
+            "/a/_count",
+            json!({"query": {"multi_match": {"query": "red", "cutoff_frequency": 0.1}}}),
+            "cutoff_frequency",
+        ),
+        (
+            "/a/_search",
+            json!({"query": {"query_string": {"query": "red", "lenient": "true"}}}),
+            "lenient",
+        ),
+        (
+            "/a/_search",
+            json!({"query": {"simple_query_string": {"query": "red", "lenient": true}}}),
+            "lenient",
+        ),
     ] {
         let answer = server.ask("POST", path, &body);
         assert_eq!(answer.status, 200, "{path} {body}: {}", answer.text);

@@ -86,6 +86,7 @@ impl Translator<'_> {
             "analyzer",
         ];
         let parts = self.parts(clause, body, &allowed)?;
+        self.ignore_lenient(clause, parts);
         if parts.get("analyzer").is_some() {
             return Err(Failure::unsupported(&format!("{clause} with [analyzer]")));
         }
