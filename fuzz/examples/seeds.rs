@@ -6,6 +6,11 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
 use warpseek_codec::CodecId;
 use warpseek_dictionary::Dictionary;
 use warpseek_index::container::{Kind, SealedFile, SealedWriter};
@@ -46,6 +51,8 @@ fn main() -> Result {
     chains_and_schemas(corpus)?;
     syntax(corpus)?;
     requests(corpus)?;
+    hosts(corpus)?;
+    parquet_files(corpus)?;
     let fields = r#"{"id":1,"title":"Café","text":["a","b"],"tags":["x",7],"year":2020,"price":1.5,"open":true,"meta":{"text":"c","day":"2020-01-31T10:15:30+01:00","z":1},"y":{}}"#;
     texts(corpus, "fields", fields.as_bytes())?;
     columns(corpus)?;
@@ -55,6 +62,14 @@ fn main() -> Result {
                 <!-- no --> three\n</TEXT>\n</DOC>\njunk\n<doc id=2><docno>b</docno><title>t</title>y</doc>\n<DOC>\nlost";
     texts(corpus, "trec", trec.as_bytes())?;
     texts(corpus, "tsv", "1\tsome text\r\n\n2\tTitle\tmore\ttabs\nno tab\n3\t".as_bytes())?;
+    let csv = "id,title,text,score,year\r\n1,\"A, \"\"b\"\"\",\"two\nlines\",0.5,1999\r\n\r\n2,,c,,\n3,x\n4;t,u,v,w,x\n5,\"open";
+    texts(corpus, "csv", csv.as_bytes())?;
+    let topics = "<top>\n<num> Number: 051\n<title> Topic: A &amp; b\n\n<desc> Description:\nWho?\n<narr> Narrative: Long.\n</top>\n<top><num>52<title>c</top>";
+    texts(corpus, "topics", topics.as_bytes())?;
+    let topics = "<?xml version=\"1.0\"?>\n<topics>\n<topic number=\"1\"><query>a</query>\n<question>why?</question></topic>\n<topic number='2'>b</topic></topics>";
+    texts(corpus, "topics-xml", topics.as_bytes())?;
+    let queries = "query_id\ttext\nq1\tapple pie\nalone\n{\"_id\":\"a\",\"text\":\"b\"}\n{\"id\":7,\"vector\":{\"c\":1.5}}\n{\"d\":2}";
+    texts(corpus, "queries", queries.as_bytes())?;
     texts(corpus, "words", "\u{feff}a\nb\r\nc\r\n\r\n \n\nd\n\ne".as_bytes())?;
     let scripts = "It's the cats' naïve 3.14 e-mail, İstanbul ’tis 東京は大きい都市です किमपि 👩‍👩‍👧 e\u{301}a ﬁre Ⅷ x_y a.b:c";
     texts(corpus, "scripts", scripts.as_bytes())?;
@@ -86,11 +101,74 @@ fn requests(corpus: &Path) -> Result {
     ];
     for (i, body) in bodies.iter().enumerate() {
         seed(corpus, "request_body", &format!("body{i}"), body.as_bytes())?;
-        let lines = format!("{{\"index\":{{\"_id\":{i}}}}}\n{body}\n{{\"delete\":{{\"_id\":\"a\"}}}}\n{{}}\n{body}\n");
+        let lines = format!(
+            "{{\"index\":{{\"_id\":{i}}}}}\n{body}\n{{\"delete\":{{\"_id\":\"a\"}}}}\n{{}}\n{body}\n"
+        );
         seed(corpus, "request_lines", &format!("lines{i}"), lines.as_bytes())?;
     }
     let options = "q=t:a+%22b%22&df=t&default_operator=and&size=3&sort=n:desc,_score&_source=t&timeout=1d&scroll=1m";
     seed(corpus, "request_options", "options", options.as_bytes())
+}
+
+/// Hosts and origins.
+fn hosts(corpus: &Path) -> Result {
+    let texts = [
+        "LocalHost.:80",
+        "127.0.0.1:9200",
+        "[::1]:9200",
+        "[::ffff:127.0.0.1]",
+        "a-b_c.example:",
+        "localhost:80@evil.example",
+        "https://example.org:443",
+    ];
+    for (i, text) in texts.iter().enumerate() {
+        seed(corpus, "host", &format!("host{i}"), text.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Files of Parquet: two documents, the second without a text and a number in a group.
+fn parquet_files(corpus: &Path) -> Result {
+    let message = "message documents {
+        required binary id (UTF8);
+        optional binary text (UTF8);
+        required int64 year;
+        optional group meta { optional double score; }
+    }";
+    let zstd = Compression::ZSTD(ZstdLevel::try_new(3)?);
+    let compressions =
+        [("plain", Compression::UNCOMPRESSED), ("snappy", Compression::SNAPPY), ("zstd", zstd)];
+    for (name, compression) in compressions {
+        let schema = Arc::new(parse_message_type(message)?);
+        let properties = WriterProperties::builder().set_compression(compression).build();
+        let mut file = Vec::new();
+        let mut writer = SerializedFileWriter::new(&mut file, schema, Arc::new(properties))?;
+        let mut rows = writer.next_row_group()?;
+        let mut number = 0;
+        while let Some(mut column) = rows.next_column()? {
+            match number {
+                0 => {
+                    let ids = [ByteArray::from("a"), ByteArray::from("b")];
+                    column.typed::<ByteArrayType>().write_batch(&ids, None, None)?
+                }
+                1 => {
+                    let texts = [ByteArray::from("an apple")];
+                    column.typed::<ByteArrayType>().write_batch(&texts, Some(&[1, 0]), None)?
+                }
+                2 => column.typed::<Int64Type>().write_batch(&[1999, 2020], None, None)?,
+                _ => column.typed::<DoubleType>().write_batch(&[0.5], Some(&[2, 1]), None)?,
+            };
+            column.close()?;
+            number += 1;
+        }
+        rows.close()?;
+        writer.close()?;
+        for flags in [0, 1, 2, 4, 6] {
+            let name = format!("{name}-{flags}");
+            seed(corpus, "reader_parquet", &name, &[&[flags], &file[..]].concat())?;
+        }
+    }
+    Ok(())
 }
 
 /// Chains with a text, and schemas.
@@ -367,7 +445,15 @@ fn texts(corpus: &Path, name: &str, text: &[u8]) -> Result {
     let forms =
         [("plain", text.to_vec()), ("gzip", gzip.finish()?), ("zstd", zstd::encode_all(text, 3)?)];
     for (form, bytes) in forms {
-        for format in ["jsonl", "tsv", "trec", "words", "tree"] {
+        for flags in [0, 1, 2, 3, 31] {
+            seed(
+                corpus,
+                "queries",
+                &format!("{name}-{form}-{flags}"),
+                &[&[flags], &bytes[..]].concat(),
+            )?;
+        }
+        for format in ["jsonl", "tsv", "csv", "trec", "words", "tree"] {
             let target = format!("reader_{format}");
             for flags in [0, 1, 2, 4, 6] {
                 let name = format!("{name}-{form}-{flags}");

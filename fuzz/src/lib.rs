@@ -12,8 +12,11 @@ pub use files::{
     attributes, container, deletes, dictionary, documents, ids, lengths, log, manifest, map_list,
     positions, postings, store, words,
 };
-pub use readers::{reader_jsonl, reader_trec, reader_tree, reader_tsv, reader_words};
-pub use requests::{request_body, request_lines, request_options};
+pub use readers::{
+    queries, reader_csv, reader_jsonl, reader_parquet, reader_trec, reader_tree, reader_tsv,
+    reader_words,
+};
+pub use requests::{host, request_body, request_lines, request_options};
 pub use words::{analysis, chain, normalize, query, query_syntax, schema};
 
 /// Splits off the first `N` bytes, which a target uses as parameters; the rest is its input.

@@ -1,14 +1,17 @@
-//! Targets for the document readers. They read files, so the bytes are written to one: set `TMPDIR`
+//! Targets for the readers of documents and queries. They read files, so the bytes are written to one: set `TMPDIR`
 //! to a directory in memory.
 
 use std::fs;
+use std::panic;
 use std::path::PathBuf;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, Once, PoisonError};
 
 use serde_json::Value;
 use tempfile::TempDir;
 use warpseek_core::limits::{MAX_ID_BYTES, MAX_TERM_BYTES};
-use warpseek_text::{AttributeValue, DATES, Document, Format, Reader, ReaderConfig, Schema};
+use warpseek_text::{
+    AttributeValue, DATES, Document, Format, QueryReader, Reader, ReaderConfig, Schema, TopicPart,
+};
 
 use crate::split;
 
@@ -31,6 +34,29 @@ pub fn reader_tsv(data: &[u8]) {
     check(Format::Tsv, data);
 }
 
+/// Rows of cells, the first of which names the columns.
+pub fn reader_csv(data: &[u8]) {
+    check(Format::Csv, data);
+}
+
+/// What was last said of a panic.
+static SAID: Mutex<String> = Mutex::new(String::new());
+
+fn said() -> MutexGuard<'static, String> {
+    SAID.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A file of Parquet. The reader catches panics of the Parquet crate, which libFuzzer would end the process for, so this target shows panics itself and passes on
+/// those alone that nobody has caught. What the crate allocates is its own affair: it may be more than the size of the input justifies.
+pub fn reader_parquet(data: &[u8]) {
+    static QUIET: Once = Once::new();
+    QUIET.call_once(|| panic::set_hook(Box::new(|info| *said() = info.to_string())));
+    if let Err(panicked) = panic::catch_unwind(|| check(Format::Parquet, data)) {
+        eprintln!("{}", said());
+        panic::resume_unwind(panicked);
+    }
+}
+
 /// TREC SGML.
 pub fn reader_trec(data: &[u8]) {
     check(Format::Trec, data);
@@ -44,6 +70,35 @@ pub fn reader_words(data: &[u8]) {
 /// One document per file.
 pub fn reader_tree(data: &[u8]) {
     check(Format::Tree, data);
+}
+
+/// A file of queries: lines of text or JSON, or topics. Every query and every fault has a line, in ascending order, and the end is the end. Bits 0 and 1 of the first byte select the file's name,
+/// bits 2 to 4 the parts of topics.
+pub fn queries(data: &[u8]) {
+    let Some(([flags], bytes)) = split::<1>(data) else { return };
+    let names = ["queries", "queries.tsv", "queries.jsonl", "topics.txt"];
+    let path = HOME.path().join(names[usize::from(flags & 3)]);
+    fs::write(&path, bytes).expect("a file in memory");
+    let all = [(4u8, TopicPart::Title), (8, TopicPart::Desc), (16, TopicPart::Narr)];
+    let parts: Vec<TopicPart> =
+        all.into_iter().filter(|(bit, _)| flags & bit != 0).map(|(_, part)| part).collect();
+    let Ok(mut reader) = QueryReader::open(&path, &parts) else { return };
+    let mut last = 1;
+    while let Ok(query) = reader.next_query() {
+        let line = match query {
+            None => {
+                assert!(matches!(reader.next_query(), Ok(None)));
+                break;
+            }
+            Some(Ok(query)) => Some(query.line),
+            Some(Err(error)) => error.location.line(),
+        };
+        let line = line.expect("a line of the file");
+        assert!(last <= line);
+        last = line;
+    }
+    assert!(reader.take_notice().is_none_or(|notice| !notice.is_empty()));
+    assert!(reader.take_notice().is_none());
 }
 
 /// Each record either becomes a document that the index can store or is refused on its own, however

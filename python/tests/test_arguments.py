@@ -196,13 +196,49 @@ def test_names_that_do_not_exist(index):
         (lambda: Index.build(DOCUMENTS, codec="x"), "codec", "x", "pfor"),
         (lambda: Index.build(DOCUMENTS, store="x"), "store", "x", "all, ids"),
         (lambda: Index.build(DOCUMENTS, on_error="x"), "on_error", "x", "stop, skip"),
-        (lambda: Index.build(DOCUMENTS, format="x"), "format", "x", "jsonl"),
+        (lambda: Index.build("docs.jsonl", format="x"), "format", "x", "jsonl"),
         (lambda: Index.build(DOCUMENTS, ngrams=3, ngram_unit="x"), "unit", "x", "char, word"),
         (lambda: Index.build(DOCUMENTS, build_device="x"), "build_device", "x", "cpu, cuda"),
         (lambda: warpseek.names("codecs"), "codecs", "analyzer, codec"),
         (lambda: warpseek.evaluate({}, {}, ["magic"]), "magic", "ndcg"),
     ]:
         refused(call, ValueError, *parts)
+
+
+#: Arguments that suit some sources alone.
+OF_FIELDS = {"id_field": "key", "title_field": "head", "text_fields": ["body"]}
+OF_ROWS = {"ids": ["x"], "vocabulary": ["apple"]}
+
+
+def unsuited(said, source, wrong, **options):
+    """Each of these arguments is refused for such a source."""
+    for name, value in wrong.items():
+        refused(lambda: Index.build(source, **options, **{name: value}), warpseek.OptionsError, f"{name} is for ", said)
+    # What has its default is not given.
+    Index.build(source, **options, ids=None, vocabulary=None, format=None, id_field=None, text_fields=())
+
+
+def test_arguments_that_do_not_suit_the_source(tmp_path):
+    file = tmp_path / "docs.jsonl"
+    file.write_text('{"id": "a", "text": "apple"}\n')
+    for source in (file, [str(file)]):
+        unsuited("the source is files", source, {**OF_ROWS, "vectors": True})
+    for source in (DOCUMENTS, ["apple"], [("a", "apple")]):
+        unsuited("the source is documents", source, {**OF_ROWS, "format": "jsonl"})
+    unsuited("the source is dicts of tokens", [{"apple": 1.5}], {**OF_ROWS, **OF_FIELDS, "format": "jsonl"}, vectors=True)
+
+
+def test_arguments_that_do_not_suit_a_table():
+    pd = pytest.importorskip("pandas")
+    unsuited("the source is documents", pd.DataFrame(DOCUMENTS), {**OF_ROWS, "format": "jsonl"})
+
+
+def test_arguments_that_do_not_suit_a_matrix():
+    sparse = pytest.importorskip("scipy.sparse")
+    matrix = sparse.csr_matrix(np.array([[1.0]]))
+    unsuited("the source is a sparse matrix", matrix, {**OF_FIELDS, "format": "jsonl"})
+    # Its rows are vectors.
+    assert Index.build(matrix, vectors=True, **OF_ROWS).search({"apple": 1.0}).ids == ["x"]
 
 
 def test_options_that_do_not_exist(index):

@@ -25,10 +25,16 @@ def test_names_of_files_in_a_list_are_files(tmp_path):
     assert len(index) == 2 and index.search("pear").ids == ["2"]
     with pytest.raises(warpseek.NotFoundError, match="no such file or directory: a.jsonl"):
         Index.build(["a.jsonl"])
-    with pytest.raises(warpseek.OptionsError, match="add_files"):
-        index.add([one])
+    # Neither one that is there nor another is a document.
+    for files in ([one], one, tmp_path / "one.jsonl", "new.jsonl", ["new.jsonl"], "docs.csv.gz"):
+        with pytest.raises(warpseek.OptionsError, match="add_files"):
+            index.add(files)
+    assert index.pending == (0, 0)
     # Texts are texts.
     assert len(Index.build(["see a.jsonl", "plum"])) == 2
+    assert index.add("a cherry; see a.jsonl") == 1
+    index.commit()
+    assert index.search("cherry").ids == ["0"]
 
 
 def test_fields_have_names_of_their_own(tmp_path):

@@ -39,10 +39,10 @@ def evaluate(
     ``{query: {document: grade}}``, a data frame, an iterable of judgements of ir_datasets, or a path. Data frames have the columns of
     ir_measures (``query_id doc_id score`` or ``relevance``) or of PyTerrier (``qid docno score`` or ``label``).
 
-    :param measures: some of ``names("measure")``, such as ``ndcg@10``
     Measures are means over the queries that have both judgements and hits, as in trec_eval without ``-c``. If judged queries
     have no hits, a warning says how many, and so does ``missing`` of the result.
 
+    :param measures: some of ``names("measure")``, such as ``ndcg@10``
     :param complete: whether judged queries without hits count as 0 (``trec_eval -c``), which compares systems fairly
 
     >>> evaluate({"q": {"a": 2.0, "b": 1.0}}, {"q": {"b": 1}}, ["mrr", "p@1"])

@@ -83,6 +83,7 @@ class Index:
         ``id`` and ``text`` (or of strings, or of pairs of id and text), a data frame of pandas or polars, an Arrow table,
         a dataset of ir_datasets, or a sparse matrix of SciPy. With ``vectors=True`` the dicts are tokens with weights.
         Without ``path`` the index is in a temporary directory, which is removed when the index is closed.
+        An argument that such a source does not take, such as ``format`` for dicts, is an :class:`OptionsError`.
 
         :param id_field: the field with the id; by default ``id``, ``docno``, ``doc_id``, ``docid`` or ``_id``, in files ``id`` or ``_id``
         :param title_field: the field with the title, by default ``title``; dots lead into dicts
@@ -98,9 +99,11 @@ class Index:
         :param reorder: whether documents with words in common are put side by side: smaller and faster, a longer build
         :param static_field: the field with a static score, a number of 0 or more that ``static_weight`` adds to scores; :meth:`add` and
             :meth:`add_files` take it from there, too
+        :param vectors: whether dicts are tokens with weights; they have no fields, and their ids are their numbers
         :param vector_scale: a weight of 1.0 as an integer; weights are kept in such units
         :param ids: ids of the rows of a matrix, by default their numbers
         :param vocabulary: tokens of the columns of a matrix, by default their numbers
+        :param format: how all files are read, one of ``names("format")``; by default their names say it
         :param on_error: ``"stop"``, or ``"skip"`` to leave malformed documents out
         :param progress: whether to show a progress bar, if tqdm is installed
         :param searching: options of :meth:`open`
@@ -147,14 +150,24 @@ class Index:
         if vocabulary is not None:
             vocabulary = _arguments.strings("vocabulary", vocabulary)
         vectors, folder = _arguments.flag("vectors", vectors), "" if path is None else _arguments.path("path", path)
+        files, is_matrix = _sources.paths(source), _sources.is_matrix(source)
+        _suited(
+            "files" if files is not None else "matrix" if is_matrix else "vectors" if vectors else "documents",
+            id_field=id_field,
+            title_field=title_field,
+            text_fields=building["text_fields"] or None,
+            format=format,
+            ids=ids,
+            vocabulary=vocabulary,
+            vectors=vectors or None,
+        )
         owned = tempfile.TemporaryDirectory(prefix="warpseek-") if path is None else None
         directory = os.path.join(owned.name, "index") if owned else folder
         try:
-            files = _sources.paths(source)
             with Bar(_arguments.flag("progress", progress)) as report:
                 if files is not None:
                     built = _warpseek.build_files(directory, files, building, report)
-                elif _sources.is_matrix(source):
+                elif is_matrix:
                     names = None if ids is None else _arguments.ids("ids", ids)
                     arrays = _sources.rows(source)
                     built = _warpseek.build_rows(directory, *arrays, vocabulary, names, building)
@@ -450,7 +463,7 @@ class Index:
         (2, ['2'])
         """
         vectors = _arguments.flag("vectors", vectors)
-        if _sources.paths(documents) is not None and not isinstance(documents, str):
+        if _sources.are_files(documents):
             raise OptionsError("documents are names of files; add_files reads files", "Argument")
         items, field = _documents("documents", _one_or_many(documents), id_field, vectors)
         return self._native.add(items, field, vectors)
@@ -648,6 +661,35 @@ def _asking(
         "threads": threads,
     }
     return _arguments.checked(given, _arguments.ASKING)
+
+
+#: What a source of :meth:`Index.build` may be, in words.
+_SOURCES = {
+    "files": "files",
+    "documents": "documents",
+    "vectors": "dicts of tokens and weights (vectors=True)",
+    "matrix": "a sparse matrix",
+}
+
+#: The sources that take an argument of :meth:`Index.build`; all take those that are not here.
+_TAKEN_BY: dict[str, tuple[str, ...]] = {
+    "id_field": ("files", "documents"),
+    "title_field": ("files", "documents"),
+    "text_fields": ("files", "documents"),
+    "format": ("files",),
+    "ids": ("matrix",),
+    "vocabulary": ("matrix",),
+    "vectors": ("vectors", "matrix"),
+}
+
+
+def _suited(source: str, **given: Any) -> None:
+    """Raises an exception if an argument is given that such a source does not take."""
+    for name, value in given.items():
+        if value is not None and source not in _TAKEN_BY[name]:
+            takers = " or ".join(_SOURCES[taker] for taker in _TAKEN_BY[name])
+            problem = f"{name} is for {takers}, and the source is {_SOURCES[source]}"
+            raise OptionsError(problem, "Argument")
 
 
 def _one_or_many(documents: Any) -> Any:

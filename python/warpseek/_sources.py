@@ -30,13 +30,22 @@ def paths(source: Any) -> list[str] | None:
     if isinstance(source, (str, os.PathLike)):
         return [os.fspath(source)]
     if isinstance(source, (list, tuple)) and source:
-        if all(isinstance(item, os.PathLike) or _names_file(item) for item in source):
+        if all(_names_file(item) for item in source):
             return [os.fspath(item) for item in source]
     return None
 
 
+def are_files(documents: Any) -> bool:
+    """Whether that which should be documents are names of files. A string is a document, unless it is the name of a file that could be read.
+
+    >>> are_files("docs.jsonl"), are_files(["docs.jsonl"]), are_files("see docs.jsonl")
+    (True, True, False)
+    """
+    return _names_file(documents) or (not isinstance(documents, str) and paths(documents) is not None)
+
+
 def _names_file(item: Any) -> bool:
-    return isinstance(item, str) and _warpseek.names_file(item)
+    return isinstance(item, os.PathLike) or (isinstance(item, str) and _warpseek.names_file(item))
 
 
 def named(items: Iterator[Any], title: str | None, texts: Sequence[str]) -> Iterator[Any]:

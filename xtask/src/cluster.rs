@@ -25,7 +25,7 @@ pub(crate) fn tests(env: &[(&str, &str)]) -> Result<(), String> {
     let mut mypy = Command::new(&python);
     mypy.args(["-m", "mypy", "--cache-dir"]).arg(folder.join("mypy"));
     run(mypy.current_dir(&source), "mypy --strict, python/cluster")?;
-    let mut pytest = skips::pytest(&python, Some(&source))?;
+    let mut pytest = skips::pytest(&python, &source)?;
     pytest.arg("-x").env("WARPSEEK_BIN", target().join("debug").join("warpseek"));
     run(pytest.current_dir(&source), "pytest, python/cluster")
 }

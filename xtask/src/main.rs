@@ -60,7 +60,12 @@ fn main() -> ExitCode {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
-    let done = skips::begin().and_then(|()| perform(&task, args));
+    let args: Vec<String> = args.collect();
+    if let Some(arg) = unread(&task, &args) {
+        eprintln!("`cargo xtask {task}` does not take `{arg}`\n\n{USAGE}");
+        return ExitCode::from(2);
+    }
+    let done = skips::begin().and_then(|()| perform(&task, args.into_iter()));
     let shown = skips::end(strict);
     match done.and(shown) {
         Ok(()) => ExitCode::SUCCESS,
@@ -85,6 +90,18 @@ const TASKS: [&str; 12] = [
     "fuzz",
     "peers",
 ];
+
+/// The first argument that a task would not read, for example a flag that is misspelt.
+fn unread<'a>(task: &str, args: &'a [String]) -> Option<&'a str> {
+    let read = match task {
+        // They check their arguments themselves.
+        "peers" => return None,
+        "python" if args.first().is_some_and(|arg| arg == "--bench") => return None,
+        "python" | "soak" | "fuzz" => 1,
+        _ => 0,
+    };
+    args.get(read).map(String::as_str)
+}
 
 fn perform(task: &str, mut args: impl Iterator<Item = String>) -> Result<(), String> {
     match task {
@@ -225,4 +242,32 @@ fn run(command: &mut Command, name: &str) -> Result<(), String> {
     let status = skips::collect(command).status().map_err(|e| format!("{name}: {e}"))?;
     drop(step);
     if status.success() { Ok(()) } else { Err(name.to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_that_no_task_reads_are_found() {
+        let found = |task: &str, args: &[&str]| {
+            let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+            unread(task, &args).map(str::to_owned)
+        };
+        for task in TASKS {
+            assert_eq!(found(task, &[]), None, "{task}");
+        }
+        for task in ["ci", "clients", "kernels", "cluster", "stores", "wheel", "gpu-tests", "neon"]
+        {
+            assert_eq!(found(task, &["--no-skip"]).as_deref(), Some("--no-skip"), "{task}");
+        }
+        for task in ["soak", "fuzz"] {
+            assert_eq!(found(task, &["5"]), None);
+            assert_eq!(found(task, &["5", "6"]).as_deref(), Some("6"));
+        }
+        assert_eq!(found("python", &["--soak"]), None);
+        assert_eq!(found("python", &["--soak", "--bench"]).as_deref(), Some("--bench"));
+        assert_eq!(found("python", &["--bench", "--rfc", "file"]), None);
+        assert_eq!(found("peers", &["--tables", "a", "b"]), None);
+    }
 }

@@ -39,14 +39,21 @@ pub(crate) fn collect(command: &mut Command) -> &mut Command {
 }
 
 /// pytest with a package in a folder, which says what it skips by scripts/pytest_skips.py.
-pub(crate) fn pytest(python: &Path, package: Option<&Path>) -> Result<Command, String> {
+pub(crate) fn pytest(python: &Path, package: &Path) -> Result<Command, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
-    let path = package.into_iter().map(Path::to_owned).chain([root.join("scripts")]);
+    let path = [package.to_owned(), root.join("scripts")];
     let path = std::env::join_paths(path).map_err(|e| e.to_string())?;
-    let mut pytest = Command::new(python);
-    pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "-p", "pytest_skips"]);
-    pytest.env("PYTHONPATH", path).env("PYTHONDONTWRITEBYTECODE", "1");
+    let mut pytest = pytest_alone(python);
+    pytest.args(["-p", "pytest_skips"]).env("PYTHONPATH", path);
     Ok(pytest)
+}
+
+/// pytest of an environment that lacks packages on purpose: it shows what it skips, and nothing is collected.
+pub(crate) fn pytest_alone(python: &Path) -> Command {
+    let mut pytest = Command::new(python);
+    pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]);
+    pytest.env_remove("PYTHONPATH").env("PYTHONDONTWRITEBYTECODE", "1");
+    pytest
 }
 
 /// Says that a step is skipped.

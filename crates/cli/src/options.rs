@@ -44,7 +44,9 @@ const RESEARCH: &str = "Research settings";
 
 /// The command line. `-h` shows what most users need; `--help` shows all options as closely set, without the research settings, which docs/research.md has.
 pub(crate) fn command() -> Command {
-    match std::env::args_os().any(|argument| argument == "--help") {
+    let mut arguments = std::env::args_os().skip(1);
+    let is_verb = arguments.next().is_some_and(|verb| verb == "help" || verb == "--help");
+    match is_verb || arguments.any(|argument| argument == "--help") {
         true => complete(Cli::command()),
         false => Cli::command(),
     }

@@ -271,7 +271,7 @@ fn nodes_whose_files_are_damaged_while_they_serve_leave_and_come_back() {
         Listening::start(&space, &line)
     };
     let any = "127.0.0.1:0";
-    let mut nodes = vec![node("one", any, "a"), node("one", any, "b"), node("two", any, "c")];
+    let mut nodes = [node("one", any, "a"), node("one", any, "b"), node("two", any, "c")];
     let addresses: Vec<String> = nodes.iter().map(|node| node.address.clone()).collect();
     let line = format!(
         "aggregate --nodes {} --shards 1 --listen 127.0.0.1:0 --cache 0",

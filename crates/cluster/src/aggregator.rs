@@ -194,6 +194,13 @@ impl Aggregator {
         Ok(self.0.view()?.epoch.searcher.clone())
     }
 
+    /// Whether any document of the shards that are known has a static score.
+    pub(crate) fn has_statics(&self) -> Result<bool, ClusterError> {
+        let view = self.0.view()?;
+        let mut fields = view.epoch.shards.iter().flatten().flat_map(|shard| &shard.fields);
+        Ok(fields.any(|field| field.max_static > 0.0))
+    }
+
     /// Answers a request.
     pub async fn search(
         &self,

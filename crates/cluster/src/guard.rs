@@ -96,6 +96,13 @@ impl Repairs {
         self.changed.notify_all();
     }
 
+    /// A shard is not wanted any more; false if it was not damaged.
+    pub(crate) fn give_up(&self, shard: u32, version: u64) -> bool {
+        let was_damaged = self.lock().remove(&(shard, version)).is_some();
+        self.changed.notify_all();
+        was_damaged
+    }
+
     pub(crate) fn get(&self, shard: u32, version: u64) -> Option<DamagedShard> {
         let key = (shard, version);
         self.lock().get(&key).map(|repair| repair.shown(key))
@@ -242,8 +249,11 @@ fn follow(node: &Node, ends: &AtomicBool, file: &Path) {
 
 /// Writes the file as a whole.
 fn write_status(node: &Node, file: &Path) -> Result<(), ClusterError> {
-    let beside = file.with_extension("new");
-    let written = fs::write(&beside, node.status_text()).and_then(|()| fs::rename(&beside, file));
+    // Another node may have its file in the same folder.
+    let mut beside = file.as_os_str().to_owned();
+    beside.push(format!(".{}.new", std::process::id()));
+    let beside = Path::new(&beside);
+    let written = fs::write(beside, node.status_text()).and_then(|()| fs::rename(beside, file));
     written.map_err(|source| ClusterError::File { path: file.to_owned(), source })
 }
 

@@ -19,7 +19,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use tonic::metadata::MetadataValue;
-use warpseek_front::{Hosts, Limits, Tls, TlsOptions};
+use warpseek_front::{Hosts, Limits, TOO_SLOW, Tls, TlsOptions};
 
 use crate::aggregator::Aggregator;
 use crate::door::{DoorLimits, Refused};
@@ -252,14 +252,19 @@ async fn read(body: Body, limit: Duration) -> Result<Bytes, Refused> {
                 Some(&error as &(dyn std::error::Error + 'static)),
                 |error| error.source(),
             );
-            // The type of this error is of a crate that axum does not show.
-            match causes.any(|cause| cause.to_string() == "length limit exceeded") {
-                true => {
-                    let reason = format!("the body has more than {MAX_BODY} bytes");
-                    Err(refused(StatusCode::PAYLOAD_TOO_LARGE, reason))
+            // The types of these errors are of a crate that axum does not show.
+            let cause = causes.find_map(|cause| match cause.to_string() {
+                cause if cause == "length limit exceeded" => Some(StatusCode::PAYLOAD_TOO_LARGE),
+                cause if cause.contains(TOO_SLOW) => Some(StatusCode::REQUEST_TIMEOUT),
+                _ => None,
+            });
+            Err(match cause {
+                Some(status @ StatusCode::PAYLOAD_TOO_LARGE) => {
+                    refused(status, format!("the body has more than {MAX_BODY} bytes"))
                 }
-                false => Err(refused(StatusCode::BAD_REQUEST, error.to_string())),
-            }
+                Some(status) => refused(status, "the body came too slowly"),
+                None => refused(StatusCode::BAD_REQUEST, error.to_string()),
+            })
         }
         Err(_) => {
             let reason = format!("the body did not come within {limit:?}");

@@ -72,10 +72,11 @@ impl Node {
         versions.push(open);
         versions.sort_by_key(|known| known.id().version);
         closed.extend(versions.drain(..versions.len().saturating_sub(VERSIONS)));
+        // While the lock is held: once it is not, the shard may be found damaged again.
+        self.repairs.is_back(shard, version);
         drop(shards);
         // Their threads end here, where searches do not wait for it.
         drop(closed);
-        self.repairs.is_back(shard, version);
         Ok(())
     }
 
@@ -110,17 +111,18 @@ impl Node {
         self.repairs.all()
     }
 
-    /// Closes a version of a shard; false if the node does not have it.
+    /// Closes a version of a shard, which is no longer repaired either if it is damaged; false if the node does not have it.
     pub fn close(&self, shard: u32, version: u64) -> bool {
         let mut shards = self.shards.write().unwrap_or_else(PoisonError::into_inner);
-        let Some(versions) = shards.get_mut(&shard) else { return false };
+        let was_damaged = self.repairs.give_up(shard, version);
+        let Some(versions) = shards.get_mut(&shard) else { return was_damaged };
         let closed: Vec<_> =
             versions.extract_if(.., |known| known.id().version == version).collect();
         if versions.is_empty() {
             shards.remove(&shard);
         }
         drop(shards);
-        !closed.is_empty()
+        was_damaged || !closed.is_empty()
     }
 
     /// The shards that it has, with their versions.

@@ -1,7 +1,7 @@
 //! A shard that a node has open.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tonic::Status;
@@ -22,6 +22,8 @@ pub(crate) struct OpenShard {
     service: Service,
     /// The statistics of the fields of the collection that queries came with last, for which a GPU has values or gets them.
     collection: Mutex<Vec<Statistics>>,
+    /// Held while a GPU gets values.
+    preparing: Mutex<()>,
 }
 
 impl OpenShard {
@@ -62,8 +64,8 @@ impl OpenShard {
             None => ServiceOptions::new().calibration(Duration::ZERO).keep_calibration(false),
         };
         let service = searcher.service(service).map_err(failed)?;
-        let collection = Mutex::default();
-        Ok(OpenShard { description, dir: dir.to_owned(), searcher, service, collection })
+        let (dir, collection, preparing) = (dir.to_owned(), Mutex::default(), Mutex::default());
+        Ok(OpenShard { description, dir, searcher, service, collection, preparing })
     }
 
     /// The folder that it was opened in.
@@ -130,7 +132,7 @@ impl OpenShard {
     /// until it is done, the CPU answers if it may.
     fn prepare_for(self: &Arc<Self>, collection: &Arc<CollectionStatistics>) {
         {
-            let mut last = self.collection.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut last = self.collection();
             if *last == collection.fields {
                 return;
             }
@@ -141,11 +143,20 @@ impl OpenShard {
         }
         let (shard, collection) = (self.clone(), collection.clone());
         tokio::task::spawn_blocking(move || {
+            // One after the other, and only for what is still wanted then.
+            let _preparing = shard.preparing.lock().unwrap_or_else(PoisonError::into_inner);
+            if *shard.collection() != collection.fields {
+                return;
+            }
             if let Err(error) = shard.searcher.prepare_as_part(&collection) {
                 let number = shard.id().number;
                 tracing::warn!(shard = number, %error, "the GPU has no values for the collection");
             }
         });
+    }
+
+    fn collection(&self) -> MutexGuard<'_, Vec<Statistics>> {
+        self.collection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Queries that wait.

@@ -53,6 +53,8 @@ pub(crate) fn nvrtc_candidates(driver_major: u32) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use warpseek_testkit::skips::elsewhere;
+
     use super::*;
 
     #[test]
@@ -64,8 +66,10 @@ mod tests {
     #[test]
     fn the_drivers_own_version_of_the_compiler_comes_first() {
         if std::env::var_os("WARPSEEK_NVRTC").is_some() {
-            println!("skipped: WARPSEEK_NVRTC is set, and only it is tried");
-            return;
+            return elsewhere(
+                "the order of compilers",
+                "WARPSEEK_NVRTC is set, and only it is tried",
+            );
         }
         for (major, first) in
             [(12, "libnvrtc.so.12"), (13, "libnvrtc.so.13"), (14, "libnvrtc.so.13")]

@@ -15,6 +15,8 @@ struct State {
     set: AtomicBool,
     /// How many more questions are answered with no, if that is limited.
     left: Option<AtomicI64>,
+    /// The flag that sets this one too.
+    above: Option<Cancel>,
 }
 
 impl Cancel {
@@ -27,7 +29,12 @@ impl Cancel {
     /// search at any point without a clock.
     pub fn after(questions: u32) -> Self {
         let left = Some(AtomicI64::new(i64::from(questions)));
-        Cancel(Arc::new(State { set: AtomicBool::new(false), left }))
+        Cancel(Arc::new(State { left, ..State::default() }))
+    }
+
+    /// A flag that is set when this one is, and that can be set without setting this one.
+    pub fn part(&self) -> Self {
+        Cancel(Arc::new(State { above: Some(self.clone()), ..State::default() }))
     }
 
     /// Asks all searches that hold this flag to stop.
@@ -47,7 +54,7 @@ impl Cancel {
         {
             self.set();
         }
-        self.0.set.load(Ordering::Relaxed)
+        self.0.set.load(Ordering::Relaxed) || self.0.above.as_ref().is_some_and(Cancel::is_set)
     }
 }
 
@@ -196,6 +203,16 @@ mod tests {
         let mut ticker = limit.ticker();
         assert!(!ticker.must_stop(1) && !ticker.must_stop(1) && ticker.must_stop(1));
         assert!(limit.ticker().must_stop(1));
+    }
+
+    #[test]
+    fn a_part_is_set_with_the_whole_and_not_the_other_way_round() {
+        let whole = Cancel::new();
+        let parts = [whole.part(), whole.part()];
+        parts[0].set();
+        assert!(parts[0].is_set() && !parts[1].is_set() && !whole.is_set());
+        whole.set();
+        assert!(parts[1].is_set() && parts[1].part().is_set());
     }
 
     #[test]

@@ -281,6 +281,8 @@ impl LiveIndex {
         }
         // A refresh publishes its snapshot before it forgets pending writes, so what was not pending is here.
         let snapshot = self.snapshot();
+        // A process that only writes reads documents to change them, and must not keep damage.
+        snapshot.forget_if_due();
         snapshot.find_id(id)?.map_or(Ok(None), |doc| snapshot.document(doc))
     }
 

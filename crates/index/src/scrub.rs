@@ -29,6 +29,8 @@ pub struct Scrub {
     steps: u64,
     /// Steps done.
     done: u64,
+    /// The file with which the next step begins.
+    next_file: usize,
     counts: ScrubCounts,
 }
 
@@ -48,7 +50,8 @@ impl Scrub {
     pub fn new(period: Duration, bytes_per_second: u64) -> Self {
         let every = (period / STEPS).clamp(STEP.start, STEP.end).min(period);
         let steps = (period.as_nanos() / every.as_nanos().max(1)).max(1) as u64;
-        Scrub { period, bytes_per_second, every, steps, done: 0, counts: ScrubCounts::default() }
+        let counts = ScrubCounts::default();
+        Scrub { period, bytes_per_second, every, steps, done: 0, next_file: 0, counts }
     }
 
     /// The time between two steps.
@@ -99,25 +102,32 @@ impl Scrub {
         for (_, file) in segments.iter().flat_map(|segment| segment.files()) {
             parts(file).for_each(|(_, pages)| file.forget(pages));
         }
+        // A step that the disk did not finish in time left files out, with which this one begins.
+        let undamaged = segments.iter().filter(|segment| segment.damage().is_none());
+        let files =
+            undamaged.flat_map(|segment| segment.files().map(move |(_, file)| (segment, file)));
+        let mut files: Vec<_> = files.collect();
+        let skipped = self.next_file % files.len().max(1);
+        files.rotate_left(skipped);
         let mut read = 0;
-        'all: for segment in segments.iter().filter(|segment| segment.damage().is_none()) {
-            for (_, file) in segment.files() {
-                // A page behind the end must not be touched.
-                if from < now && file.verify_frame().is_err() {
-                    segment.forget_verified();
-                    continue 'all;
-                }
-                for (step, pages) in parts(file) {
-                    let pass = step / steps;
-                    for page in pages.filter(|page| is_read(*page, pass, stride)) {
-                        if stop() || Instant::now() > give_up {
-                            break 'all;
-                        }
-                        read += SealedFile::PAGE_BYTES;
-                        if file.verify_page(page).is_err() {
-                            segment.forget_verified();
-                            continue 'all;
-                        }
+        'files: for (number, (segment, file)) in files.iter().enumerate() {
+            // A page behind the end must not be touched.
+            let is_damaged = segment.damage().is_some();
+            if is_damaged || from < now && stride.is_some() && file.verify_frame().is_err() {
+                segment.forget_verified();
+                continue;
+            }
+            for (step, pages) in parts(file) {
+                let pass = step / steps;
+                for page in pages.filter(|page| is_read(*page, pass, stride)) {
+                    if stop() || Instant::now() > give_up {
+                        self.next_file = skipped + number;
+                        break 'files;
+                    }
+                    read += SealedFile::PAGE_BYTES;
+                    if file.verify_page(page).is_err() {
+                        segment.forget_verified();
+                        continue 'files;
                     }
                 }
             }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Instant;
 
 use warpseek_codec::CodecId;
 use warpseek_text::{GramConfig, Schema};
@@ -222,6 +223,13 @@ impl Segment {
     /// Identifies its files: segments that differ in their deletions alone have the same.
     pub(crate) fn files_id(&self) -> usize {
         Arc::as_ptr(&self.files) as usize
+    }
+
+    /// Forgets which pages were verified if that was long ago.
+    pub(crate) fn forget_if_due(&self, now: Instant) {
+        if self.watch().is_due(now) {
+            self.forget_verified();
+        }
     }
 
     /// Forgets which pages were verified: each is verified again when it is next read. Whoever copies documents to another index calls it first, so that damage is not copied with checksums that hide it.

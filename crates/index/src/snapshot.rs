@@ -179,11 +179,15 @@ impl Snapshot {
         let now = Instant::now();
         for segment in &self.segments {
             segment.watch().check()?;
-            if segment.watch().is_due(now) {
-                segment.forget_verified();
-            }
+            segment.forget_if_due(now);
         }
         Ok(())
+    }
+
+    /// Lets pages that were verified long ago be verified again when they are next read, as a search does. Whatever damage there is fails only those who read it.
+    pub(crate) fn forget_if_due(&self) {
+        let now = Instant::now();
+        self.segments.iter().for_each(|segment| segment.forget_if_due(now));
     }
 
     /// Verifies all pages of all files, also those that were verified before, and returns the first damage. [`verify`](crate::verify) checks the files on disk and more than their checksums; this checks what

@@ -69,7 +69,7 @@ pub fn create_from_reader(
     check_static_field(&reader, config.grams)?;
     let mut reader = reader;
     if let Some(schema) = reader.config().schema.clone().filter(|_| config.positions) {
-        reader = reader.with_schema(Arc::new(schema.with_positions()));
+        reader = reader.with_schema(Arc::new(schema.with_positions()))?;
     }
     let schema = reader.config().schema.clone();
     let config = BuildConfig { reader: reader.config().clone(), ..config.clone() };
@@ -223,7 +223,7 @@ pub struct UpdateReport {
 
 /// Deletes the live documents with the ids in `delete_ids` from the index in `dir` and adds the documents of `reader`, in one commit: readers see either all of the changes or none.
 /// Deletions apply only to documents that were in the index before, so a document of `reader` whose id is in `delete_ids` is added all the same. A new document replaces the one with the same id. If there is nothing to
-/// delete or to add, nothing is committed.
+/// delete or to add, and no new field, nothing is committed.
 ///
 /// The settings of the index take precedence over the analyzer, codec, store, impacts and vector scale in `config`, and the reader's own configuration over `config.reader`.
 pub fn update(
@@ -292,6 +292,7 @@ pub fn extend_schema(dir: &Path, schema: &Arc<Schema>) -> Result<u64> {
 
 /// Lets the documents that are added to the index in `dir` from now on have their static scores in `field`. It is an error if the index has another field, as documents would have scores of both. Returns the generation.
 pub fn set_static_field(dir: &Path, field: &str) -> Result<u64> {
+    warpseek_text::check_static_field(field)?;
     read_manifest(dir)?;
     let lock = settle(WriteLock::take(dir)?)?;
     let old = Snapshot::open_locked(&lock)?;
@@ -392,7 +393,7 @@ fn add_segment(
     manifest.schema = schema_for(manifest, reader.config().schema.as_ref())?;
     let mut reader = reader.with_vector_scale(manifest.vector_scale)?;
     if let Some(schema) = &manifest.schema {
-        reader = reader.with_schema(schema.clone());
+        reader = reader.with_schema(schema.clone())?;
     }
     if let Some(grams) = &manifest.grams {
         check_grams(grams, &reader, config)?;

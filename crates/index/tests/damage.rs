@@ -255,7 +255,7 @@ fn damage_of_any_open_file_is_found_within_a_pass() {
     let dir = fixture.dir();
     for (name, bytes) in files_of(&fixture) {
         // What these say is in memory once an index is open.
-        if name == "manifest" || name.ends_with(".deletes") {
+        if name == "manifest" || name.ends_with(".del") {
             continue;
         }
         let path = dir.join(&name);

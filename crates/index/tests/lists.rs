@@ -10,7 +10,7 @@ use warpseek_index::{
     BuildConfig, IndexError, Lists, ListsConfig, Progress, StoreMode, create_from_lists, verify,
 };
 use warpseek_testkit::{Doc, Fixture, file_bytes};
-use warpseek_text::Analyzer;
+use warpseek_text::{Analyzer, ReaderConfig};
 
 /// Lists in memory.
 struct Kept {
@@ -75,6 +75,8 @@ proptest! {
             analyzer: Analyzer::Plain,
             codec: Some(codec),
             store: StoreMode::Ids,
+            // Lists have no static scores.
+            reader: ReaderConfig::default(),
             ..warpseek_testkit::build_config()
         };
         let fixture = Fixture::with(&docs, config);

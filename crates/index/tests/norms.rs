@@ -103,7 +103,7 @@ fn many_threads_that_need_norms_get_the_same() {
 #[test]
 fn indexes_that_are_not_ranked_by_cosine() {
     let impacts = BuildConfig { impacts: Some(Impacts::new(0.9, 0.4)), ..build_config() };
-    let grams = BuildConfig { grams: Some(GramConfig::default()), ..build_config() };
+    let grams = BuildConfig { grams: Some(GramConfig::default()), ..BuildConfig::default() };
     let plain = Fixture::after(&text(), build_config());
     let quantized = Fixture::after(&text(), impacts.clone());
     assert!(norms(&plain.snapshot()) == norms(&quantized.snapshot()));

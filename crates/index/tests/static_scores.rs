@@ -257,6 +257,10 @@ fn an_older_index_wants_to_hear_its_field_once() {
             _ => drop(set_static_field(&home.dir(), "score").unwrap()),
         }
         assert!(set_static_field(&home.dir(), "rank").is_err());
+        for reserved in ["", "id", "_id", "title", "text", "vector"] {
+            let error = set_static_field(&home.dir(), reserved).unwrap_err().to_string();
+            assert!(error.contains("static_field"), "{reserved}: {error}");
+        }
         let live = home.live();
         live.update("doc-4", r#"{"text":"pear"}"#).unwrap().unwrap().wait().unwrap();
         live.put(r#"{"id":"doc-12","text":"pear","score":77}"#).unwrap().wait().unwrap();

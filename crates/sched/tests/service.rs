@@ -197,6 +197,32 @@ fn who_waits_for_a_cancelled_request_is_answered() {
     assert!(busy.wait().answer.is_ok());
 }
 
+/// A flag of the caller's may be that of other requests: whoever drops one ticket does not cancel these.
+#[test]
+fn a_ticket_that_is_dropped_cancels_no_other_request() {
+    let fixture = fixture();
+    let snapshot = fixture.snapshot();
+    let engine = Troubled::new(&snapshot);
+    let service =
+        Service::new(vec![Place::cpu(engine.clone(), 1)], ServiceOptions::default()).unwrap();
+    let plans = plans(&snapshot, 2);
+    let all = warpseek_exec::Cancel::new();
+    let submit = |plan: &Plan| {
+        let limits = Limits { cancel: Some(all.clone()), ..Limits::default() };
+        service.submit(Arc::new(plan.clone()), limits).unwrap()
+    };
+    let held = engine.hangs.lock().unwrap();
+    let first = submit(&plans[0]);
+    while engine.asked.load(Ordering::SeqCst) == 0 {
+        std::thread::yield_now();
+    }
+    let second = submit(&plans[1]);
+    drop(first);
+    drop(held);
+    assert!(!all.is_set());
+    assert_eq!(second.wait().answer.unwrap().hits, expected(&snapshot, &plans)[1]);
+}
+
 #[test]
 fn what_cannot_be_answered_in_time_is_refused_and_what_runs_out_of_time_says_so() {
     let fixture = fixture();

@@ -62,7 +62,7 @@ impl Alias {
         let map = body.as_object().into_iter().flatten();
         for (key, value) in map {
             match key.as_str() {
-                "is_write_index" | "index" | "indices" | "alias" | "aliases" | "must_exist" => {}
+                "is_write_index" => {}
                 // It would be found by no pattern.
                 "is_hidden" if *value == false => {}
                 "is_hidden" => return Err(Failure::unsupported("is_hidden of an alias")),

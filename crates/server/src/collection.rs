@@ -211,13 +211,17 @@ impl Collection {
 
     /// Deletes a document, if it still has this number.
     pub(crate) fn delete_if(&self, id: &str, number: u64) -> Result<Written, Failure> {
-        let before = self.stored_if(id, number)?;
-        match self.live()?.get().delete_if(id, &before)? {
+        self.delete_unchanged(id, &self.stored_if(id, number)?)
+    }
+
+    /// Deletes a document, if it is stored like this still.
+    pub(crate) fn delete_unchanged(&self, id: &str, stored: &[u8]) -> Result<Written, Failure> {
+        match self.live()?.get().delete_if(id, stored)? {
             Some(ticket) => {
                 let number = ticket.sequence();
                 Ok(Written { ticket: Some(ticket), result: "deleted", number })
             }
-            None => Err(self.changed(id, number, "another write came in between")),
+            None => Err(self.changed(id, number_of(stored), "another write came in between")),
         }
     }
 

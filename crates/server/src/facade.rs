@@ -7,6 +7,7 @@ mod deleting;
 mod documents;
 mod fields;
 mod indices;
+mod naming;
 mod options;
 mod points_in_time;
 mod searching;

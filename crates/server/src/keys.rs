@@ -99,7 +99,9 @@ pub(crate) fn needed(method: &Method, path: &str) -> Access {
     // Names of indexes and ids of documents may be anything, so that a word says something only in its place.
     let reads = match parts.as_slice() {
         ["retrieve" | "mcp"] => is_post,
-        ["v1", "indexes", _, "search" | "batch" | "count" | "ngram" | "analyze"] => is_post,
+        ["v1", "indexes", _, "search" | "batch" | "count" | "ngram" | "analyze" | "refresh"] => {
+            is_post
+        }
         ["v1", "indexes", _, "explain", _] => is_post,
         ["v1", "cluster", "search" | "batch"] => is_post,
         // Those of others need an admin.
@@ -194,6 +196,7 @@ mod tests {
             "/_search/scroll",
             "/v1/indexes/a/search",
             "/v1/indexes/a/count",
+            "/v1/indexes/a/refresh",
             "/v1/indexes/a/ngram",
             "/v1/indexes/a/explain/1",
             "/v1/cluster/search",

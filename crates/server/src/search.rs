@@ -67,6 +67,8 @@ pub(crate) struct Found {
     pub(crate) parts: Vec<Part>,
     /// Hits in their order: the number of the part, and the rank there.
     pub(crate) hits: Vec<(usize, usize)>,
+    /// How many documents have the smallest score that was asked for, if one was.
+    scored: Option<u64>,
     pub(crate) ask: Ask,
     pub(crate) warnings: Vec<String>,
     pub(crate) took: Duration,
@@ -90,8 +92,8 @@ impl Found {
 
     /// How many documents match, or at the least do, where it is more than was asked for.
     pub(crate) fn total(&self) -> u64 {
-        match self.ask.min_score {
-            Some(_) => self.hits.len() as u64,
+        match self.scored {
+            Some(scored) => scored,
             None => self.parts.iter().map(|part| part.response.least_matches()).sum(),
         }
     }
@@ -109,6 +111,8 @@ pub(crate) fn wants_all(ask: &Ask, targets: &[Target]) -> bool {
 /// Whether the place to continue after is found among the hits of all indexes, and not by the engine of one.
 fn finds_place(ask: &Ask, targets: &[Target]) -> bool {
     match (&ask.order, &ask.after, targets) {
+        // Those before the place count as well.
+        (_, Some(_), _) if ask.min_score.is_some() => true,
         (Order::Keys(keys), Some(_), [one]) => !sort::are_in(keys, &one.view),
         (_, after, _) => after.is_some(),
     }
@@ -216,6 +220,11 @@ pub(crate) fn put_together(
     };
     let mut hits: Vec<(usize, usize)> = parts.iter().enumerate().flat_map(ranks).collect();
     let score = |&(part, rank): &(usize, usize)| parts[part].response.score(rank);
+    if let Some(least) = ask.min_score {
+        // As scores are shown: what a client read from a hit and gives back finds it.
+        hits.retain(|hit| score(hit) as f32 >= least as f32);
+    }
+    let scored = ask.min_score.map(|_| hits.len() as u64);
     match &ask.order {
         Order::Document => {
             hits.sort_by_key(|&(part, rank)| (part, parts[part].response.hits()[rank].doc));
@@ -228,11 +237,7 @@ pub(crate) fn put_together(
         // One index, whose engine has sorted them.
         Order::Score | Order::Keys(_) => {}
     }
-    if let Some(least) = ask.min_score {
-        // As scores are shown: what a client read from a hit and gives back finds it.
-        hits.retain(|hit| score(hit) as f32 >= least as f32);
-    }
-    let found = Found { parts, hits, ask, warnings, took };
+    let found = Found { parts, hits, scored, ask, warnings, took };
     if !found.is_complete() && !found.ask.allow_partial {
         return Err(Failure::new(
             Kind::Timeout,

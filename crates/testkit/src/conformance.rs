@@ -2,7 +2,8 @@
 //! and score bits, and so do the counts of matches where requested, whatever the batch and the
 //! number of threads.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 
 use proptest::test_runner::{Config, TestRunner};
 use warpseek_exec::{
@@ -382,8 +383,7 @@ impl Case<'_> {
         let answer = match (answer, self.engine.can_answer(plan)) {
             (Ok(answer), Ok(())) => answer,
             (Err(ExecError::Unsupported { why, .. }), Err(_)) => {
-                eprintln!("SKIPPED: {}, {}: {why}", self.engine.name(), self.name);
-                return;
+                return refused(self.engine.name(), self.name, why);
             }
             (answer, supports) => {
                 panic!("{answer:?}, but it {supports:?}: {}", self.describe(how, i))
@@ -435,6 +435,21 @@ impl Case<'_> {
         let reference = Reference::over(snapshot.clone(), over.clone());
         let expected = answers(&reference, std::slice::from_ref(&plans[i]), 1).unwrap().remove(0);
         self.compare(&format!("{how}, {over:?}"), i, &plans[i], &answer, &expected);
+    }
+}
+
+/// The engines and cases that were reported already.
+static REFUSED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// Reports that an engine refuses plans of a case, once. All random cases count as one, since each is named by all that is in it.
+fn refused(engine: &str, name: &str, why: &str) {
+    let case = match name.rfind('}') {
+        Some(end) => format!("random cases{}", &name[end + 1..]),
+        None => name.to_owned(),
+    };
+    let what = format!("{engine}, {case}");
+    if REFUSED.lock().unwrap().insert(what.clone()) {
+        elsewhere(what, why);
     }
 }
 

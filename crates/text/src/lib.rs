@@ -39,11 +39,11 @@ pub use normal::{Normal, normalize};
 pub use owned_document::{OwnedDocument, STATIC_FIELD};
 pub use reader::{
     FieldNames, FileQuery, Format, Progress, QueryReader, RawBatch, Reader, ReaderConfig,
-    Selection, TopicPart,
+    Selection, TopicPart, check_static_field,
 };
 pub use record_error::{RecordError, RecordErrorKind};
 pub use schema::{
     Attribute, FieldId, MAX_ATTRIBUTES, MAX_FIELD_NAME_BYTES, MAX_SOURCE_PARTS, MAX_TEXT_FIELDS,
     Schema, SchemaConfig, SeenField, TextField, Unknown, seen_fields,
 };
-pub use snippet::{Snippet, snippet};
+pub use snippet::{Snippet, first_words, snippet};

@@ -37,6 +37,21 @@ pub fn snippet(text: &str, analyzer: &FieldAnalyzer, terms: &[&str], max_chars: 
     render(text, &words, window, &units, budget)
 }
 
+/// The first word of `text` for each of the analyzed `terms`, as it is written there.
+pub fn first_words<'a>(
+    text: &'a str,
+    analyzer: &FieldAnalyzer,
+    terms: &[&str],
+) -> Vec<Option<&'a str>> {
+    let mut first = vec![None; terms.len()];
+    for word in words(text, analyzer, terms) {
+        if let Some(term) = word.term {
+            first[term] = first[term].or_else(|| text.get(word.range));
+        }
+    }
+    first
+}
+
 /// A word of the text.
 struct Word {
     range: Range<usize>,
@@ -302,6 +317,17 @@ mod tests {
 
     fn analyzer(tokens: Tokens, stem: Option<Language>) -> FieldAnalyzer {
         Chain { tokens, stem, ..Chain::from(Analyzer::Plain) }.compile().unwrap()
+    }
+
+    #[test]
+    fn first_words_are_as_they_are_written() {
+        let english = FieldAnalyzer::from(Analyzer::English);
+        let text = "The Libraries, libraries of MIT: automated";
+        let terms = ["librari", "mit", "nosuch", "autom"];
+        assert_eq!(
+            first_words(text, &english, &terms),
+            [Some("Libraries"), Some("MIT"), None, Some("automated")]
+        );
     }
 
     #[test]

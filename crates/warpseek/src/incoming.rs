@@ -148,7 +148,7 @@ impl Index {
             reader = reader.with_static_field(field).map_err(IndexError::from)?;
         }
         if let Some(schema) = &manifest.schema {
-            reader = reader.with_schema(schema.clone());
+            reader = reader.with_schema(schema.clone()).map_err(IndexError::from)?;
         }
         let mut admitting = Admitting::new(&manifest, before, config.on_error);
         admitting.incoming.input_bytes = reader.progress().bytes_total;

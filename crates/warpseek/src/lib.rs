@@ -110,7 +110,7 @@ pub use notice::Notice;
 pub use options::{Algorithm, DeviceChoice, IndexOptions, SearcherOptions, Split, Tuning};
 pub use request::{QueryInput, Request};
 pub use response::{Arrays, FieldSnippet, Response};
-pub use schema::{SeenField, infer_schema, seen_fields};
+pub use schema::{Sample, SeenField, infer_schema};
 pub use scrubber::{ScrubOptions, ScrubStatus, Scrubber};
 pub use searcher::{GpuStatus, Searcher};
 pub use service::{Cohorts, Service, ServiceError, ServiceOptions, ServiceResponse, ServiceTicket};

@@ -1,3 +1,4 @@
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use warpseek_core::{DocId, Hit};
 use warpseek_exec::gather::{FacetCounts, SortValue, SortValues};
 use warpseek_exec::{Answer, Coverage, Explanation, Plan, Work, explain};
 use warpseek_index::Snapshot;
-use warpseek_text::{Snippet, snippet};
+use warpseek_text::{Snippet, first_words, snippet};
 
 use crate::error::{Error, Result};
 
@@ -156,25 +157,38 @@ impl Response {
             )
         };
         let apart = text.replace(signs, " ");
-        let manifest = self.snapshot.manifest();
-        let mut words = Vec::new();
-        for term in self.plan.unknown_words() {
-            let field = self.plan.missing.iter().find(|(_, word)| word == term);
-            let field = field.map_or(0, |(field, _)| *field);
-            let typed = [text, &apart].iter().find_map(|text| {
-                let shown = match &manifest.schema {
-                    Some(schema) => snippet(text, schema.analyzer(field), &[term], usize::MAX),
-                    None => snippet(text, &manifest.analyzer.into(), &[term], usize::MAX),
-                };
-                let range = shown.highlights.first()?.clone();
-                shown.text.get(range).map(str::to_owned)
-            });
-            let word = typed.unwrap_or_else(|| term.to_owned());
-            if !words.contains(&word) {
-                words.push(word);
+        let unknown = self.plan.unknown_words();
+        let mut fields: HashMap<&str, u8> = HashMap::new();
+        for (field, word) in &self.plan.missing {
+            fields.entry(word).or_insert(*field);
+        }
+        let mut typed: HashMap<&str, &str> = HashMap::new();
+        let field_of = |term: &str| fields.get(term).copied().unwrap_or(0);
+        let mut all: Vec<u8> = unknown.iter().map(|term| field_of(term)).collect();
+        all.sort_unstable();
+        all.dedup();
+        for field in all {
+            let terms = unknown.iter().copied().filter(|term| field_of(term) == field);
+            let terms: Vec<&str> = terms.collect();
+            for text in [text, &apart] {
+                for (term, word) in terms.iter().zip(self.first_words(field, text, &terms)) {
+                    if let Some(word) = word {
+                        typed.entry(term).or_insert(word);
+                    }
+                }
             }
         }
-        words
+        let mut known = HashSet::new();
+        let words = unknown.into_iter().map(|term| *typed.get(term).unwrap_or(&term));
+        words.filter(|word| known.insert(*word)).map(str::to_owned).collect()
+    }
+
+    fn first_words<'a>(&self, field: u8, text: &'a str, terms: &[&str]) -> Vec<Option<&'a str>> {
+        let manifest = self.snapshot.manifest();
+        match &manifest.schema {
+            Some(schema) => first_words(text, schema.analyzer(field), terms),
+            None => first_words(text, &manifest.analyzer.into(), terms),
+        }
     }
 
     /// A part of a text of at most `width` characters that shows the query's words, and where they stand in it. If the index has a schema, the text is taken for one of

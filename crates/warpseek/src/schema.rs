@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Map, Value};
 use warpseek_index::IndexError;
 pub use warpseek_text::SeenField;
-use warpseek_text::{Reader, Schema};
+use warpseek_text::{Analyzer, Reader, Schema};
 
 use crate::error::{Error, Result};
 use crate::options::IndexOptions;
@@ -28,28 +28,45 @@ pub fn infer_schema(
     documents: usize,
     options: &IndexOptions,
 ) -> Result<Schema> {
-    let found = first_documents(inputs, documents, options)?;
-    Ok(Schema::infer(&found, options.config().analyzer)?)
+    Sample::read(inputs, documents, options)?.schema()
 }
 
-/// The fields that the first `documents` documents of files and directories have, whatever a schema would make of them.
+/// The first documents of files and directories, which are read once.
 ///
 /// ```
-/// use warpseek::{IndexOptions, seen_fields};
+/// use warpseek::{IndexOptions, Sample};
 ///
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let file = folder.path().join("docs.jsonl");
 /// std::fs::write(&file, "{\"id\": \"1\", \"author\": {\"name\": \"A\"}}\n").unwrap();
-/// let fields = seen_fields(&[file], 1000, &IndexOptions::new())?;
+/// let sample = Sample::read(&[file], 1000, &IndexOptions::new())?;
+/// let fields = sample.fields();
 /// assert_eq!((fields[0].path.as_str(), fields[0].kinds[0]), ("author.name", ("string", 1)));
+/// assert_eq!(sample.schema()?.text()[0].name, "author.name");
 /// # Ok::<(), warpseek::Error>(())
 /// ```
-pub fn seen_fields(
-    inputs: &[PathBuf],
-    documents: usize,
-    options: &IndexOptions,
-) -> Result<Vec<SeenField>> {
-    Ok(warpseek_text::seen_fields(&first_documents(inputs, documents, options)?))
+#[derive(Clone, Debug)]
+pub struct Sample {
+    documents: Vec<Map<String, Value>>,
+    analyzer: Analyzer,
+}
+
+impl Sample {
+    /// Reads at most `documents` documents. Of the options, it takes the format, the names of fields, and the analyzer for text fields.
+    pub fn read(inputs: &[PathBuf], documents: usize, options: &IndexOptions) -> Result<Self> {
+        let documents = first_documents(inputs, documents, options)?;
+        Ok(Sample { documents, analyzer: options.config().analyzer })
+    }
+
+    /// The fields that the documents have, whatever a schema would make of them.
+    pub fn fields(&self) -> Vec<SeenField> {
+        warpseek_text::seen_fields(&self.documents)
+    }
+
+    /// A schema that fits the documents, as a start for one to write down.
+    pub fn schema(&self) -> Result<Schema> {
+        Ok(Schema::infer(&self.documents, self.analyzer)?)
+    }
 }
 
 fn first_documents(

@@ -70,7 +70,10 @@ fn a_scrubber_finds_damage_of_any_file_and_all_searches_fail_then() {
         assert_eq!(found.file, file);
         assert_named(&searcher.search(&request).err().unwrap(), &file);
         assert_named(&searcher.search(&Request::new("nothing")).err().unwrap(), &file);
-        assert_named(&searcher.search_batch(&[request.clone()])[0].as_ref().err().unwrap(), &file);
+        assert_named(
+            &searcher.search_batch(std::slice::from_ref(&request))[0].as_ref().err().unwrap(),
+            &file,
+        );
         assert_named(&service.submit(&request).err().unwrap(), &file);
         // It is told once.
         let passes = scrubber.status().passes;

@@ -232,7 +232,7 @@ fn indexes(random: &mut Random) -> Vec<(Fixture, Vec<RankingFunction>)> {
         RankingFunction::Cosine,
     ];
     let quantized = BuildConfig { impacts: Some(Impacts::new(0.9, 0.4)), ..build_config() };
-    let weight = |i: usize| [1, 2, 255, 256, 257, 65_534, 65_535, 70_000][i % 8] as f64 / 256.0;
+    let weight = |i: usize| f64::from([1, 2, 255, 256, 257, 4096, 65_534, 65_535][i % 8]) / 256.0;
     let vectors: Vec<Doc> = (0..300)
         .map(|i| {
             let some = random.below(MAX_IMPACT as usize) as f64 / 256.0;

@@ -158,7 +158,7 @@ impl Http {
 fn of_runs(argument: Arg) -> Arg {
     match argument.get_id().as_str() {
         "mode" | "count" | "among" | "filter" | "syntax" | "words" | "rank" | "k1" | "b"
-        | "static_weight" => argument.conflicts_with("listen"),
+        | "static_weight" | "topic_field" => argument.conflicts_with("listen"),
         _ => argument,
     }
 }

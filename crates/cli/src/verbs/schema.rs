@@ -3,10 +3,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use warpseek::{Analyzer, FieldNames, Format, IndexOptions, SeenField, infer_schema, seen_fields};
+use warpseek::{Analyzer, FieldNames, Format, IndexOptions, Sample, SeenField};
 use warpseek_console::Failure;
 use warpseek_console::options::named;
-use warpseek_console::terminal::{count, note, table};
+use warpseek_console::terminal::{count, table};
 
 use super::search::printable;
 
@@ -62,14 +62,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     let id = options.id_field.clone();
     reading = reading.fields(FieldNames { id, ..FieldNames::default() });
-    let standard_input = options.inputs.iter().any(|input| input.as_os_str() == "-");
-    if standard_input && !options.quiet {
-        note("standard input is read once, so its fields are not listed");
-    } else if !options.quiet {
-        let fields = seen_fields(&options.inputs, options.documents, &reading)?;
-        table(&rows(&fields), &mut std::io::stderr().lock())?;
+    let sample = Sample::read(&options.inputs, options.documents, &reading)?;
+    if !options.quiet {
+        table(&rows(&sample.fields()), &mut std::io::stderr().lock())?;
     }
-    let schema = infer_schema(&options.inputs, options.documents, &reading)?;
+    let schema = sample.schema()?;
     writeln!(std::io::stdout().lock(), "{}", serde_json::to_string_pretty(&schema)?)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::{Value, json};
 use warpseek::{
-    Decision, Explanation, FieldExplanation, FieldSnippet, Index, Plan, Request, Response,
-    ScorePart, Searcher, SearcherOptions, Snippet, TermExplanation,
+    Decision, Error, ExecError, Explanation, FieldExplanation, FieldSnippet, Index, Plan, Request,
+    Response, ScorePart, Searcher, SearcherOptions, Snippet, TermExplanation,
 };
 use warpseek_console::options::Threads;
 use warpseek_console::progress::Display;
@@ -102,9 +102,16 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         request = request.deadline(time);
     }
     let request = options.sorting.apply(&searcher, request)?;
-    let plan = searcher.plan(&request)?;
-    let decision = searcher.decide(&[&plan]);
-    if decision.choices.iter().any(|choice| choice.device != "CPU") {
+    // Without the time for a plan there are no hits either, which the search says.
+    let plan = match searcher.plan(&request) {
+        Err(Error::Query(ExecError::Stopped)) => None,
+        plan => Some(plan?),
+    };
+    let is_elsewhere = |plan| {
+        let decision = searcher.decide(&[plan]);
+        decision.choices.iter().any(|choice| choice.device != "CPU")
+    };
+    if plan.as_ref().is_some_and(is_elsewhere) {
         // This flag is never set: Ctrl-C ends the program, which writes nothing.
         let display = Display::loading(&searcher.loadings(), &Interrupt::default(), options.json);
         let prepared = searcher.prepare();
@@ -112,11 +119,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         prepared?;
     }
     let response = searcher.search(&request)?;
-    if plan.terms.is_empty() && plan.missing.is_empty() && plan.needed_tree().is_none() {
+    if plan.is_some_and(|plan| {
+        plan.terms.is_empty() && plan.missing.is_empty() && plan.needed_tree().is_none()
+    }) {
         note("the query has no words to search for (only stop words or punctuation)");
     }
     // Decided again after the search, since a GPU may have failed.
-    let decision = searcher.decide(&[&plan]);
+    let decision = searcher.decide(&[response.plan()]);
     let found = Found {
         query: &query,
         explain: options.explain,

@@ -1,6 +1,6 @@
 //! Input that is not what it seems: it is read right, refused, or noted with what was seen.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write;
 
 use flate2::Compression;
@@ -293,6 +293,43 @@ fn unknown_words_are_shown_as_they_were_typed() {
     space.run("index docs.jsonl -o fields --schema schema.json -q").ok();
     let done = space.args(&["search", "fields", "text:Libraries apple"]).code(0);
     assert!(done.out.contains("\nin no document: Libraries\n"), "{}", done.out);
+    // Text is read from the schema's fields, so that nothing else can be named.
+    space.run("add fields docs.jsonl --text-field body").fails(2, &["schema"]);
+    // Without the time to plan there are no hits, and that is no error.
+    let done = space.run("search fields apple --deadline 1us").code(0);
+    assert!(done.out.contains("0 of "), "{}", done.out);
+    // Thousands of words that are in no document are found in the query in one pass.
+    let words: Vec<String> = (0..4000).map(|i| format!("nosuch{i}")).collect();
+    let found = space.args(&["search", "idx", &words.join(" "), "--json"]).json();
+    assert_eq!(found["missing"].as_array().unwrap().len(), 4000);
+}
+
+#[test]
+fn a_schema_is_made_from_a_pipe() {
+    let space = fruits();
+    let documents: String =
+        (0..3000).map(|i| format!("{{\"id\":\"{i}\",\"body\":\"apple {i}\"}}\n")).collect();
+    space.write("many.jsonl", &documents);
+    let many = File::open(space.path("many.jsonl")).unwrap();
+    let mut command = space.command();
+    let done = command.args(["schema", "--format", "jsonl", "-"]).stdin(many).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(
+        done.status.success() && out.contains("body") && err.contains("apple 0"),
+        "{out} {err}"
+    );
+}
+
+#[test]
+fn files_of_settings_in_a_directory_are_documents_of_their_own() {
+    let space = fruits();
+    space.write("tree/tsconfig.json", "{\"extends\":\"base\"}\n");
+    space.write("tree/a.txt", "an apple");
+    space.run("index tree -o tree-index -q").ok();
+    assert_eq!(
+        space.args(&["search", "tree-index", "extends", "--json"]).json()["hits"][0]["id"],
+        "tsconfig.json"
+    );
 }
 
 #[test]

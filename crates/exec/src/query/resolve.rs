@@ -533,7 +533,7 @@ impl<'a> Resolver<'a> {
             _ if all == 0 => return Ok(None),
             1 => (each, 1),
             n if n == all => (each.clone(), each.len()),
-            n => (terms.into_iter().map(|term| (term, 1.0)).collect(), n),
+            n => (each.into_iter().flat_map(|(term, times)| copies(term, times, n)).collect(), n),
         };
         let should = self.leaves(field, terms, weight, scored)?;
         Ok(Some(self.group(Group { should, least, ..Group::default() })))
@@ -775,6 +775,13 @@ fn wanted(words: &Words, all: usize) -> usize {
         (Operator::Or, Some(least)) => least.of(all).max(1),
         (Operator::Or, None) => 1,
     }
+}
+
+/// A term that is there so many times, as terms of which each counts towards the least number that must match. More of them than that number make no difference to it.
+fn copies(term: String, times: f64, least: usize) -> impl Iterator<Item = (String, f64)> {
+    let count = (times as usize).clamp(1, least.max(1));
+    let rest = times - (count - 1) as f64;
+    (0..count).map(move |i| (term.clone(), if i == 0 { rest } else { 1.0 }))
 }
 
 /// The different ones of several terms, with how often each is there.

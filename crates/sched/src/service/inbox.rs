@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use warpseek_exec::{Engine, ExecError, Plan};
+use warpseek_exec::{Cancel, Engine, ExecError, Plan};
 
 use super::servers::{Done, How, Pending, Shared, State, for_others};
 use super::{Job, Limits, Nanos, Outlook, Refused, Scheduler, ServiceError, nanos};
@@ -106,7 +106,8 @@ impl Shared {
             deadline,
             stops,
             done,
-            cancel: limits.cancel.unwrap_or_default(),
+            // The caller may cancel other requests by the same flag.
+            cancel: limits.cancel.map_or_else(Cancel::new, |cancel| cancel.part()),
             began: None,
             job,
             wait: 0,

@@ -10,6 +10,7 @@ use super::value::{Side, bound, bound_of_date, equal, equal_date, text};
 use super::{Parts, Translator, any, best, boosted, constant, or_all, unsearchable};
 use crate::dates::{Formats, Reader, now, zone};
 use crate::error::Failure;
+use crate::json::truth;
 use crate::mapping::{Field, Layout};
 
 /// Options that change how fuzzily words match, which they do not here.
@@ -22,6 +23,36 @@ const HARMLESS: [&str; 3] = ["lenient", "auto_generate_synonyms_phrase_query", "
 /// The boost that stands beside the field of a clause.
 fn beside(body: &Value) -> Result<f64, Failure> {
     body.as_object().map_or(Ok(1.0), |body| Parts(body).boost())
+}
+
+/// A range whose ends are `from` and `to`, as some clients still write it, with the ends of today; none if it has these already.
+fn with_new_ends(path: &str, given: &Value) -> Result<Option<Value>, Failure> {
+    const ENDS: [(&str, &str, &str, &str); 2] =
+        [("from", "include_lower", "gte", "gt"), ("to", "include_upper", "lte", "lt")];
+    let Value::Object(parts) = given else { return Ok(None) };
+    if !ENDS
+        .iter()
+        .any(|(end, included, ..)| parts.contains_key(*end) || parts.contains_key(*included))
+    {
+        return Ok(None);
+    }
+    let mut parts = parts.clone();
+    for (end, included, with, without) in ENDS {
+        let mut taken = |key: &str| parts.remove(key).filter(|value| !value.is_null());
+        let (value, is_included) = (taken(end), taken(included));
+        let is_included = is_included.map_or(Ok(true), |value| truth(included, &value))?;
+        let has = |key: &str| parts.get(key).is_some_and(|value| !value.is_null());
+        if (value.is_some() || !is_included) && (has(with) || has(without)) {
+            return Err(Failure::parsing(format!(
+                "[range] of [{path}] has [{with}] or [{without}] beside [{end}] and [{included}]"
+            )));
+        }
+        if let Some(value) = value {
+            let key = if is_included { with } else { without };
+            parts.insert(key.to_owned(), value);
+        }
+    }
+    Ok(Some(Value::Object(parts)))
 }
 
 impl Translator<'_> {
@@ -141,7 +172,7 @@ impl Translator<'_> {
                 let slop = self.slop(clause, parts.get("slop"))?;
                 let tie_breaker = tie_breaker.unwrap_or(0.0);
                 let node = match parts.zero_terms_match_all()? {
-                    true => self.each_or_all(&fields, tie_breaker, |of, field| {
+                    true => self.each_or_all(&fields, &text, tie_breaker, |of, field| {
                         of.phrase(field, &text, slop, 0.0, scored)
                     })?,
                     false => self.phrase(&fields, &text, slop, tie_breaker, scored)?,
@@ -162,9 +193,9 @@ impl Translator<'_> {
             true if matches!(across, Across::Cross { .. }) => {
                 or_all(self.words(&fields, &words, scored)?)
             }
-            true => {
-                self.each_or_all(&fields, tie_breaker, |of, field| of.words(field, &words, scored))?
-            }
+            true => self.each_or_all(&fields, &words.text, tie_breaker, |of, field| {
+                of.words(field, &words, scored)
+            })?,
             false => self.words(&fields, &words, scored)?,
         };
         Ok(boosted(node, parts.boost()?))
@@ -174,11 +205,17 @@ impl Translator<'_> {
     fn each_or_all(
         &mut self,
         fields: &[(String, f64)],
+        text: &str,
         tie_breaker: f64,
         mut query: impl FnMut(&mut Self, &[(String, f64)]) -> Result<Node, Failure>,
     ) -> Result<Node, Failure> {
         let mut of = Vec::with_capacity(fields.len());
         for (name, weight) in fields {
+            let has_values = matches!(self.mapping.field(name), Some(Field::Attribute { .. }));
+            // Among several fields, those that cannot have the value do not match.
+            if has_values && fields.len() > 1 && self.equals(name, &Value::from(text)).is_err() {
+                continue;
+            }
             match query(self, &[(name.clone(), 1.0)])? {
                 Node::Nothing => {}
                 node => of.push(boosted(or_all(node), *weight)),
@@ -196,6 +233,9 @@ impl Translator<'_> {
         let allowed =
             ["query", "fields", "operator", "minimum_should_match", "boost", "zero_terms_query"];
         let parts = self.parts(clause, body, &allowed)?;
+        if parts.get("fields").and_then(Value::as_array).is_some_and(Vec::is_empty) {
+            return Err(Failure::parsing("[combined_fields] [fields] must name a field"));
+        }
         self.warn("[combined_fields] adds the scores of fields, as [multi_match] of type [cross_fields] with [tie_breaker] 1 does");
         let text = self.text(clause, parts.get("query").unwrap_or(&Value::Null))?;
         let fields = self.fields(clause, parts.get("fields"))?;
@@ -222,6 +262,8 @@ impl Translator<'_> {
         let given: Vec<&str> = match fields {
             None | Some(Value::Null) => vec!["*"],
             Some(Value::String(one)) => vec![one],
+            // As there, an array that names none is as good as none.
+            Some(Value::Array(many)) if many.is_empty() => vec!["*"],
             Some(Value::Array(many)) => {
                 let names: Option<_> = many.iter().map(Value::as_str).collect();
                 names.ok_or_else(|| {
@@ -442,6 +484,8 @@ impl Translator<'_> {
         scored: bool,
     ) -> Result<Node, Failure> {
         let (path, given) = self.single(clause, body)?;
+        let rewritten = with_new_ends(path, given)?;
+        let given = rewritten.as_ref().unwrap_or(given);
         let parts = self.parts(
             clause,
             given,

@@ -9,7 +9,7 @@ use warpseek::query::{Across, Bool, Node, Operator, Words};
 
 use self::tokens::{Token, tokens};
 use super::{Parts, Translator, best, boosted};
-use crate::error::Failure;
+use crate::error::{Failure, brief};
 use crate::mapping::{Field, Layout};
 
 /// The most parentheses inside one another.
@@ -74,15 +74,29 @@ impl Translator<'_> {
             "fuzziness",
             "auto_generate_synonyms_phrase_query",
             "analyzer",
+            "fuzzy_prefix_length",
+            "fuzzy_max_expansions",
+            "fuzzy_transpositions",
+            "fuzzy_rewrite",
+            "rewrite",
+            "max_determinized_states",
+            "escape",
+            "enable_position_increments",
+            "quote_field_suffix",
+            "time_zone",
         ];
         let parts = self.parts(clause, body, &allowed)?;
+        only_defaults(clause, parts)?;
         self.ignore_lenient(clause, parts);
         if parts.get("analyzer").is_some() {
             return Err(Failure::unsupported(&format!("{clause} with [analyzer]")));
         }
         let text = self.text(clause, parts.get("query").unwrap_or(&Value::Null))?;
-        let named = parts.get("default_field").map(|field| Value::Array(vec![field.clone()]));
-        let fields = self.fields(clause, parts.get("fields").or(named.as_ref()))?;
+        let named = parts.get("default_field").filter(|field| !field.is_null());
+        let named = named.map(|field| Value::Array(vec![field.clone()]));
+        let is_none = |fields: &Value| fields.is_null() || *fields == json!([]);
+        let given = parts.get("fields").filter(|fields| !is_none(fields));
+        let fields = self.fields(clause, given.or(named.as_ref()))?;
         let tie_breaker = parts.number("tie_breaker")?;
         let is_most = parts.get("type").is_some_and(|kind| kind == "most_fields");
         let options = Options {
@@ -116,6 +130,26 @@ impl Translator<'_> {
             }
         }
     }
+}
+
+/// Refuses options that clients send with their defaults, if they have other values.
+fn only_defaults(clause: &str, parts: Parts<'_>) -> Result<(), Failure> {
+    for (key, default) in [
+        ("escape", json!(false)),
+        ("enable_position_increments", json!(true)),
+        ("quote_field_suffix", Value::Null),
+        ("time_zone", Value::Null),
+    ] {
+        let is_default = |value: &Value| {
+            value.is_null() || *value == default || *value == default.to_string().as_str()
+        };
+        if let Some(value) = parts.get(key).filter(|value| !is_default(value)) {
+            let value = value.to_string();
+            let value = brief(&value);
+            return Err(Failure::unsupported(&format!("{clause} with [{key}] {value}")));
+        }
+    }
+    Ok(())
 }
 
 /// The type of a `query_string`.

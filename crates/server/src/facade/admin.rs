@@ -8,11 +8,12 @@ use axum::http::{HeaderMap, header};
 use serde_json::{Map, Value, json};
 use warpseek::{Analyzer, FieldAnalyzer, FieldId, Scratch};
 
+use super::naming::Naming;
 use super::{shards, tasks};
 use crate::app::{App, search, write};
 use crate::catalogue::{Listed, counts};
 use crate::collection::Collection;
-use crate::error::{Failure, Kind};
+use crate::error::{Failure, Kind, brief};
 use crate::http::{Answer, Call, Params, Reply};
 use crate::json::only;
 use crate::mapping::Field;
@@ -24,7 +25,7 @@ async fn each(
     act: fn(&Collection) -> Result<(), Failure>,
 ) -> Reply {
     let count = write(&app, move |app| {
-        let selected = app.catalogue().select(&index, params.flag("ignore_unavailable"))?;
+        let selected = Naming::of(&params).select(app, &index)?;
         selected.iter().try_for_each(|of| act(of))?;
         Ok(selected.len())
     })
@@ -82,7 +83,7 @@ async fn force_merged(app: Arc<App>, index: String, call: Call) -> Reply {
     let wait = call.params.get("wait_for_completion") != Some("false");
     let action = ("indices:admin/forcemerge", format!("Force-merge [{index}]"));
     tasks::run(&app, action, wait, move |app| {
-        let selected = app.catalogue().select(&index, call.params.flag("ignore_unavailable"))?;
+        let selected = Naming::of(&call.params).select(app, &index)?;
         for of in &selected {
             match most {
                 Some(most) => of.merge(most)?,
@@ -190,15 +191,13 @@ fn indices(app: &App, index: &str, params: &Params, headers: &HeaderMap) -> Repl
         "store.size",
         "pri.store.size",
     ];
+    let unit = params.get("bytes").map(bytes_of).transpose()?;
     let mut rows = Vec::new();
     for of in app.catalogue().select_listed(index, params.flag("ignore_unavailable"))? {
         let snapshot = of.snapshot();
         let (documents, deleted) = counts(&snapshot);
         let bytes = of.bytes();
-        let size = match params.get("bytes") {
-            Some("b") => bytes.to_string(),
-            _ => readable(bytes),
-        };
+        let size = unit.map_or_else(|| readable(bytes), |unit| (bytes / unit).to_string());
         let uuid = match &of {
             Listed::Words(of) => of.view().mapping.declared.uuid.clone(),
             Listed::Ngrams(_) => String::new(),
@@ -218,6 +217,20 @@ fn indices(app: &App, index: &str, params: &Params, headers: &HeaderMap) -> Repl
         ]);
     }
     table(&columns, rows, params, headers)
+}
+
+/// The bytes of a unit in which sizes are shown as whole numbers.
+fn bytes_of(unit: &str) -> Result<u64, Failure> {
+    match unit {
+        "b" => Ok(1),
+        "kb" => Ok(1024),
+        "mb" => Ok(1_048_576),
+        "gb" => Ok(1_073_741_824),
+        other => {
+            let other = brief(other);
+            Err(Failure::illegal(format!("[bytes] must be b, kb, mb or gb, found [{other}]")))
+        }
+    }
 }
 
 fn readable(bytes: u64) -> String {
@@ -247,7 +260,7 @@ pub(super) async fn cat_count_of(
 }
 
 fn documents(app: &App, index: &str, params: &Params, headers: &HeaderMap) -> Reply {
-    let selected = app.catalogue().select(index, params.flag("ignore_unavailable"))?;
+    let selected = Naming::of(params).select(app, index)?;
     let count: u64 = selected.iter().map(|of| of.documents()).sum();
     let (since, time) = clock();
     table(

@@ -6,6 +6,7 @@ use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use serde_json::{Map, Value, json};
 
+use super::naming::Naming;
 use crate::aliases::{Alias, Change};
 use crate::app::{App, write};
 use crate::error::{Failure, Kind, brief};
@@ -22,6 +23,18 @@ async fn changed(
 
 /// Options of aliases that Elasticsearch has, and that are refused where their values are read.
 const OF_ALIASES: [&str; 4] = ["filter", "routing", "index_routing", "search_routing"];
+
+/// What an action says beside the options of its aliases.
+const OF_ACTIONS: [&str; 5] = ["index", "indices", "alias", "aliases", "must_exist"];
+
+/// The options of the aliases of an action.
+fn options_of(action: &Value) -> Value {
+    let mut options = action.clone();
+    if let Value::Object(options) = &mut options {
+        options.retain(|key, _| !OF_ACTIONS.contains(&key.as_str()));
+    }
+    options
+}
 
 /// A name, or several with commas between them or in an array.
 fn named(body: &Value, one: &str, many: &str) -> Result<Vec<String>, Failure> {
@@ -50,8 +63,7 @@ pub(super) async fn put(
     call: Call,
 ) -> Reply {
     let body = call.json()?;
-    let named = ["index", "indices", "alias", "aliases", "must_exist"];
-    if let Some(key) = named.into_iter().find(|key| body.get(key).is_some()) {
+    if let Some(key) = OF_ACTIONS.into_iter().find(|key| body.get(key).is_some()) {
         return Err(Failure::parsing(format!("an alias has no [{key}]; it stands in the path")));
     }
     let of = Alias::parse(&body)?;
@@ -119,7 +131,7 @@ pub(super) async fn change(State(app): State<Arc<App>>, call: Call) -> Reply {
                     format!("Validation Failed: 1: [{name}] requires an [index] and an [alias];");
                 return Err(Failure::new(Kind::Action, reason));
             }
-            let options = Alias::parse(of)?;
+            let options = Alias::parse(&options_of(of))?;
             for index in app.catalogue().select_indexes(&indexes.join(","))? {
                 for alias in aliases.iter().cloned() {
                     let index = index.clone();
@@ -143,9 +155,8 @@ pub(super) async fn change(State(app): State<Arc<App>>, call: Call) -> Reply {
 
 /// The aliases of indexes, of which those with one that matches are shown; all if none is named.
 fn shown(app: &App, index: &str, aliases: Option<&str>, call: &Call) -> Reply {
-    let lenient = call.params.flag("ignore_unavailable");
     let mut found = Map::new();
-    for of in app.catalogue().select(index, lenient)? {
+    for of in Naming::of(&call.params).select(app, index)? {
         let of_index = app.catalogue().aliases().of_index(&of.name, aliases);
         if aliases.is_none() || !of_index.is_empty() {
             found.insert(of.name.clone(), json!({"aliases": of_index}));

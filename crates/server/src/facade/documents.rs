@@ -418,7 +418,12 @@ fn check_wanted(of: &Value, warnings: &mut Vec<String>) -> Result<(), Failure> {
     };
     for (key, value) in options {
         match key.as_str() {
-            "_id" | "_source" => {}
+            "_id" => {}
+            "_source" => {
+                let ignored = SourceFilter::ignored(Some(value));
+                let ignored = ignored.filter(|ignored| !warnings.contains(ignored));
+                warnings.extend(ignored);
+            }
             "_index" if value.is_string() || value.is_null() => {}
             "_index" => return Err(Failure::parsing("[_index] must be a string")),
             _ if value.is_null() => {}

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use serde_json::{Map, Value, json};
 
+use super::naming::Naming;
 use super::shards;
 use crate::app::{App, search as searching};
 use crate::error::{Failure, Kind};
@@ -44,7 +45,7 @@ fn capabilities(app: &App, index: &str, call: &Call) -> Reply {
         }
         _ => return Err(Failure::new(Kind::Action, "Validation Failed: 1: no fields specified;")),
     };
-    let selected = app.catalogue().select(index, call.params.flag("ignore_unavailable"))?;
+    let selected = Naming::of(&call.params).select(app, index)?;
     // By field, then by type: the indexes that have it, and whether it is searched and counted.
     type Types = BTreeMap<String, (Vec<String>, bool, bool)>;
     let mut fields: BTreeMap<String, Types> = BTreeMap::new();
@@ -107,15 +108,22 @@ pub(super) async fn validate(
 /// Plans a query for every index, without answering it.
 async fn validated(app: Arc<App>, index: String, call: Call) -> Reply {
     searching(&app, move |app| {
-        let selected = app.catalogue().select(&index, call.params.flag("ignore_unavailable"))?;
+        let selected = Naming::of(&call.params).select(app, &index)?;
         let (count, mut explanations, mut valid) = (selected.len(), Vec::new(), true);
+        let mut warnings: Vec<String> = Vec::new();
         for of in selected {
             let name = of.name.clone();
-            let mut warnings = Vec::new();
             let body = call.json()?;
             let planned = only(&body, &["query"])
                 .and_then(|()| Ask::parse(body, &call.params, &app.config.limits))
-                .and_then(|ask| plan(app, of.into(), &ask, false, &call.caller, &mut warnings))
+                .and_then(|ask| {
+                    for warning in &ask.warnings {
+                        if !warnings.contains(warning) {
+                            warnings.push(warning.clone());
+                        }
+                    }
+                    plan(app, of.into(), &ask, false, &call.caller, &mut warnings)
+                })
                 .and_then(|planned| Ok(planned.view.searcher.plan(&planned.request)?));
             // Whether it is valid is not known then.
             if let Err(failure) = &planned
@@ -133,7 +141,7 @@ async fn validated(app: Arc<App>, index: String, call: Call) -> Reply {
         if call.params.flag("explain") {
             answer["explanations"] = json!(explanations);
         }
-        Ok(Answer::json(answer))
+        Ok(Answer::json(answer).warnings(warnings))
     })
     .await
 }

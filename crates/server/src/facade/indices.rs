@@ -5,11 +5,13 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use serde_json::{Map, Value, json};
 
+use super::naming::Naming;
 use crate::aliases::{Alias, Change};
 use crate::app::{App, write};
 use crate::collection::Collection;
 use crate::error::{Failure, Kind, brief};
 use crate::http::{Answer, Call, Reply};
+use crate::json::only;
 use crate::mapping::{
     Declared, STATIC_FIELD_SETTING, check_mappings, check_settings, differences, merge,
     normalize_settings, unused_mappings, unused_settings,
@@ -96,7 +98,7 @@ pub(super) async fn delete(
 
 /// Something of every index that an expression names, by name.
 fn each(app: &App, expression: &str, call: &Call, of: impl Fn(&Collection) -> Value) -> Reply {
-    let selected = app.catalogue().select(expression, call.params.flag("ignore_unavailable"))?;
+    let selected = Naming::of(&call.params).select(app, expression)?;
     let all: Map<String, Value> = selected.iter().map(|c| (c.name.clone(), of(c))).collect();
     Ok(Answer::json(Value::Object(all)))
 }
@@ -263,8 +265,13 @@ pub(super) async fn put_settings(
     call: Call,
 ) -> Reply {
     let body = call.json()?;
-    let body =
-        if body.get("settings").is_some_and(Value::is_object) { &body["settings"] } else { &body };
+    let body = match body.get("settings") {
+        Some(settings @ Value::Object(_)) => {
+            only(&body, &["settings"])?;
+            settings
+        }
+        _ => &body,
+    };
     let settings = match body {
         Value::Object(settings) if !settings.is_empty() => normalize_settings(body),
         _ => {
@@ -288,6 +295,9 @@ pub(super) async fn put_settings(
         Ok(())
     })
     .await?;
-    let warnings = vec!["index settings are stored and have no effect".to_owned()];
+    let warnings = vec![
+        "index settings are stored and have no effect, but for index.mapping.total_fields.limit"
+            .to_owned(),
+    ];
     Ok(Answer::json(json!({"acknowledged": true})).warnings(warnings))
 }

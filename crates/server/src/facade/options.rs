@@ -20,8 +20,14 @@ const TIMES: &[&str] = &["timeout", "master_timeout", "cluster_manager_timeout"]
 /// The query of `?q=`.
 const LINE: &[&str] = &["q", "df", "analyzer", "analyze_wildcard", "lenient", "default_operator"];
 /// Parts of a source.
-const PARTS: &[&str] =
-    &["_source", "_source_includes", "_source_excludes", "_source_include", "_source_exclude"];
+const PARTS: &[&str] = &[
+    "_source",
+    "_source_includes",
+    "_source_excludes",
+    "_source_include",
+    "_source_exclude",
+    "_source_exclude_vectors",
+];
 const SEARCH: &[&str] = &[
     "from",
     "size",
@@ -124,8 +130,20 @@ const HEALTH: &[&str] = &[
     "wait_for_status",
 ];
 
+/// Options of searches that would change answers, and are not here.
+const UNSUPPORTED: [&str; 6] = [
+    "docvalue_fields",
+    "search_pipeline",
+    "suggest_field",
+    "suggest_mode",
+    "suggest_size",
+    "suggest_text",
+];
+
 /// Options that are `true`, `false`, or given without a value.
-const TRUTHS: [&str; 38] = [
+const TRUTHS: [&str; 40] = [
+    "_source_exclude_vectors",
+    "primary_only",
     "pretty",
     "human",
     "error_trace",
@@ -197,7 +215,11 @@ fn known(method: &Method, route: &str) -> Option<Known> {
         "" if is_delete => (&[INDICES, TIMES], Body::None),
         "" => (&[TIMES, &["wait_for_active_shards", "include_type_name"]], Body::Own),
         "/_bulk" => (
-            &[PARTS, PIPELINE, &["refresh", "routing", "timeout", "wait_for_active_shards"]],
+            &[
+                PARTS,
+                PIPELINE,
+                &["refresh", "routing", "timeout", "wait_for_active_shards", "batch_size"],
+            ],
             Body::Own,
         ),
         "/_mapping" | "/_mappings" | "/_mapping/field/{field}" if is_read => {
@@ -239,7 +261,13 @@ fn known(method: &Method, route: &str) -> Option<Known> {
         "/_forcemerge" => (
             &[
                 INDICES,
-                &["max_num_segments", "only_expunge_deletes", "flush", "wait_for_completion"],
+                &[
+                    "max_num_segments",
+                    "only_expunge_deletes",
+                    "primary_only",
+                    "flush",
+                    "wait_for_completion",
+                ],
             ],
             Body::None,
         ),
@@ -311,6 +339,10 @@ pub(crate) fn check(method: &Method, route: &str, params: &Params) -> Result<(),
         let is_known = EVERYWHERE.contains(&name)
             || options.iter().any(|of| of.contains(&name))
             || (body == Body::Source && SOURCE.contains(&name));
+        let is_search = route.ends_with("/_search") || route.ends_with("/_msearch");
+        if is_search && UNSUPPORTED.contains(&name) {
+            return Err(Failure::unsupported(name));
+        }
         if !is_known {
             let instead = match (route, name) {
                 ("/{index}/_delete_by_query", "size" | "from" | "max_doc" | "terminate_after") => {
@@ -327,7 +359,9 @@ pub(crate) fn check(method: &Method, route: &str, params: &Params) -> Result<(),
             return Err(Failure::illegal(format!("the parameter [{name}] is given twice")));
         }
         seen.push(name);
-        if TRUTHS.contains(&name) && !matches!(value, "" | "true" | "false") {
+        // Where it is that of a document, it is a number.
+        let is_number = name == "version" && options.contains(&VERSIONS);
+        if TRUTHS.contains(&name) && !is_number && !matches!(value, "" | "true" | "false") {
             let value = brief(value);
             return Err(Failure::illegal(format!(
                 "Failed to parse value [{value}] of [{name}] as only [true] or [false] are allowed."
@@ -388,6 +422,11 @@ mod tests {
             (Method::GET, "/_cat/indices/{index}", "format=text&v&h=index"),
             (Method::GET, "/_cat/count/{index}", "format=json"),
             (Method::PUT, "/{index}/_doc/{id}", "refresh=wait_for&routing=a"),
+            (Method::PUT, "/{index}/_doc/{id}", "version=3&version_type=external"),
+            (Method::GET, "/{index}/_search", "version=true&_source_exclude_vectors=true"),
+            (Method::GET, "/{index}/_doc/{id}", "_source_exclude_vectors"),
+            (Method::POST, "/_bulk", "batch_size=5"),
+            (Method::POST, "/{index}/_forcemerge", "primary_only=true"),
         ] {
             assert!(check_of(method, route, query).is_ok(), "{route} {query}");
         }
@@ -396,6 +435,11 @@ mod tests {
             (Method::GET, "/{index}/_search", "size=1&size=2", "twice"),
             (Method::GET, "/{index}/_search", "explain=x", "[explain]"),
             (Method::GET, "/{index}/_search", "format=yaml", "[format]"),
+            (Method::GET, "/{index}/_search", "version=3", "[version]"),
+            (Method::POST, "/{index}/_delete_by_query", "version=3", "[version]"),
+            (Method::GET, "/{index}/_search", "suggest_text=a", "not supported"),
+            (Method::GET, "/_search", "docvalue_fields=a", "not supported"),
+            (Method::POST, "/_msearch", "search_pipeline=a", "not supported"),
             (Method::POST, "/{index}/_delete_by_query", "size=1", "[max_docs]"),
             (Method::POST, "/{index}/_delete_by_query", "from=3", "[max_docs]"),
             (Method::POST, "/_msearch", "size=1", "[size]"),

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
 
+use super::naming::Naming;
 use super::shards;
 use crate::app::{App, search as searching};
 use crate::caller::Caller;
@@ -29,7 +30,7 @@ async fn opened(app: &Arc<App>, index: String, call: Call) -> Result<(String, us
         return Err(Failure::unsupported(&format!("{key} of a point in time")));
     }
     searching(app, move |app| {
-        let selected = app.catalogue().select(&index, call.params.flag("ignore_unavailable"))?;
+        let selected = Naming::of(&call.params).select(app, &index)?;
         let targets: Vec<Target> = selected.into_iter().map(Target::frozen).collect();
         let count = targets.len();
         Ok((app.points_in_time.keep(Arc::new(targets), keep)?, count))

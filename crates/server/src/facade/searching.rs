@@ -9,16 +9,17 @@ use serde_json::{Value, json};
 use warpseek::query::{Bool, Filter, Node};
 use warpseek::{Limit, Request};
 
+use super::naming::Naming;
 use super::points_in_time;
 use crate::app::{App, search as searching, search_one};
 use crate::caller::under;
 use crate::contexts::Scroll;
 use crate::error::{Failure, Kind, brief};
-use crate::http::{Answer, Call, Reply};
+use crate::http::{Answer, Call, Params, Reply};
 use crate::json::{only, truth};
 use crate::search::{
-    Ask, Found, Planned, Showing, Target, Total, add, duration, finish, plan, put_together,
-    search as find, wants_all,
+    Ask, Found, Planned, Showing, SourceFilter, Target, Total, add, duration, finish, plan,
+    put_together, search as find, wants_all,
 };
 
 pub(super) async fn search_all(State(app): State<Arc<App>>, call: Call) -> Reply {
@@ -34,8 +35,8 @@ pub(crate) async fn search(
 }
 
 /// The indexes that an expression names, as they are now.
-pub(super) fn targets(app: &App, index: &str, lenient: bool) -> Result<Vec<Target>, Failure> {
-    Ok(app.catalogue().select(index, lenient)?.into_iter().map(Target::from).collect())
+pub(super) fn targets(app: &App, index: &str, naming: Naming) -> Result<Vec<Target>, Failure> {
+    Ok(naming.select(app, index)?.into_iter().map(Target::from).collect())
 }
 
 async fn run(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
@@ -55,7 +56,8 @@ async fn run(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
             showing.warn(&mut warnings);
             return Ok(Answer::written(body).warnings(warnings));
         }
-        let collections = targets(app, index.as_deref().unwrap_or("_all"), call.params.flag("ignore_unavailable"))?;
+        let naming = Naming::of(&call.params);
+        let collections = targets(app, index.as_deref().unwrap_or("_all"), naming)?;
         let (from, size, scroll) = (ask.from, ask.size, ask.scroll);
         if scroll.is_some() && (from > 0 || size == 0) {
             return Err(Failure::new(Kind::Action, "Validation Failed: 1: using [from], or a [size] of 0, is not allowed in a scroll context;"));
@@ -280,9 +282,7 @@ fn pairs(app: &App, index: &str, call: &Call) -> Result<Vec<Asked>, Failure> {
             }
             _ => return Err(wrong()),
         };
-        let lenient = flag("ignore_unavailable")?;
-        let lenient = lenient.unwrap_or_else(|| call.params.flag("ignore_unavailable"));
-        let of = targets(app, &of, lenient)?;
+        let of = targets(app, &of, naming_of(&header, &call.params)?)?;
         let mut ask = Ask::parse(body, &call.params, &app.config.limits)?;
         if let Some(allow_partial) = flag("allow_partial_search_results")? {
             ask.allow_partial = allow_partial;
@@ -298,6 +298,21 @@ fn pairs(app: &App, index: &str, call: &Call) -> Result<Vec<Asked>, Failure> {
         }
     });
     Ok(asked.collect())
+}
+
+/// How a search of a multi-search understands names: as its header says, else as the request does.
+fn naming_of(header: &Value, params: &Params) -> Result<Naming, Failure> {
+    let flag = |key: &str| match header.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => truth(key, value).map(Some),
+    };
+    let usual = Naming::of(params);
+    let expands = header.get("expand_wildcards").filter(|value| !value.is_null());
+    Ok(Naming {
+        is_lenient: flag("ignore_unavailable")?.unwrap_or(usual.is_lenient),
+        needs_some: flag("allow_no_indices")?.map_or(usual.needs_some, |allowed| !allowed),
+        is_literal: expands.map_or(usual.is_literal, |value| value == "none"),
+    })
 }
 
 /// Parts of the header of a search in a multi-search.
@@ -375,7 +390,7 @@ pub(super) async fn count(
 async fn count_of(app: Arc<App>, index: String, call: Call) -> Reply {
     searching(&app, move |app| {
         let (counted, warnings) = number_of(app, &index, &call)?;
-        let parts = app.catalogue().select(&index, call.params.flag("ignore_unavailable"))?.len();
+        let parts = Naming::of(&call.params).select(app, &index)?.len();
         Ok(Answer::json(json!({"count": counted, "_shards": {"total": parts, "successful": parts, "skipped": 0, "failed": 0}})).warnings(warnings))
     })
     .await
@@ -386,7 +401,7 @@ fn number_of(app: &App, index: &str, call: &Call) -> Result<(u64, Vec<String>), 
     only(&body, &["query"])?;
     let ask = Ask::parse(body, &call.params, &app.config.limits)?;
     let ask = Ask { size: 0, from: 0, total: Total::All, scroll: None, ..ask };
-    let collections = targets(app, index, call.params.flag("ignore_unavailable"))?;
+    let collections = targets(app, index, Naming::of(&call.params))?;
     let found = find(app, collections, ask, false, &call.caller)?;
     // A number has no room for a word that it is too small.
     match found.is_complete() {
@@ -409,6 +424,9 @@ pub(super) async fn explain(
         let ask = Ask::parse(body, &call.params, &app.config.limits)?;
         let of = app.catalogue().get(&index)?;
         let mut warnings = ask.warnings.clone();
+        if ask.source != SourceFilter::default() {
+            warnings.push("[_source] of an explanation is ignored".to_owned());
+        }
         let Planned { view, request, limit, .. } =
             plan(app, of.into(), &ask, false, &call.caller, &mut warnings)?;
         let warpseek::QueryInput::Tree(node) = request.query else {
@@ -433,7 +451,8 @@ pub(super) async fn explain(
                 answer["explanation"] =
                     json!({"value": 0.0, "description": "no matching clause", "details": []});
             }
-            return Ok(Answer::json(answer).status(if there { 200 } else { 404 }));
+            let status = if there { 200 } else { 404 };
+            return Ok(Answer::json(answer).status(status).warnings(warnings));
         }
         let explanation = crate::search::explained(&response, &response.explain(0)?);
         Ok(Answer::json(

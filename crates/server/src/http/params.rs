@@ -84,7 +84,15 @@ impl Params {
     /// What is to be said of options that had no effect: those that nobody asked for.
     pub(super) fn ignored(&self) -> impl Iterator<Item = String> {
         let ignored = self.0.iter().filter(|param| {
-            !param.read.load(Ordering::Relaxed) && !QUIET.contains(&param.name.as_str())
+            let (name, value) = (param.name.as_str(), param.value.as_str());
+            // Values that would change an answer, of options that otherwise do not.
+            let acts = [
+                ("realtime", "false"),
+                ("allow_no_indices", "false"),
+                ("expand_wildcards", "none"),
+            ];
+            !param.read.load(Ordering::Relaxed)
+                && (acts.contains(&(name, value)) || !QUIET.contains(&name))
         });
         ignored.map(|param| format!("[{}] is ignored", brief(&param.name)))
     }
@@ -144,5 +152,8 @@ mod tests {
         assert_eq!(params.clone().get("size"), Some("1"));
         let ignored: Vec<String> = params.ignored().collect();
         assert_eq!(ignored, ["[routing] is ignored", "[typed_keys] is ignored"]);
+        let ignored = |query: &str| Params::parse(Some(query)).ignored().count();
+        assert_eq!((ignored("realtime=true"), ignored("realtime=false")), (0, 1));
+        assert_eq!(ignored("allow_no_indices=false&expand_wildcards=open"), 1);
     }
 }

@@ -6,8 +6,13 @@ use super::{Declared, Field, Layout, Mapping, fields};
 use crate::error::{Failure, Kind};
 use crate::names;
 
-/// The most fields that documents may add, as Elasticsearch has it by default (index.mapping.total_fields.limit).
+/// The most fields that documents may add if the settings do not say, as Elasticsearch has it by default.
 pub(crate) const MAX_FIELDS: usize = 1000;
+
+/// What settings say of the most fields (`index.mapping.total_fields.limit`).
+pub(super) fn limit(settings: &Map<String, Value>) -> Option<&Value> {
+    settings.get("mapping")?.get("total_fields")?.get("limit")
+}
 
 /// Strings with more characters are no values of the sub-field `keyword`.
 const IGNORE_ABOVE: u32 = 256;
@@ -31,9 +36,11 @@ impl Mapping {
         growth.object("", source, &self.declared.mappings, place)?;
         if let Some(declared) = &growth.declared {
             let all = count(declared.mappings.get("properties"));
-            if all > MAX_FIELDS && all > count(self.declared.mappings.get("properties")) {
+            let most = limit(&self.declared.settings).and_then(fields::whole_number);
+            let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(MAX_FIELDS);
+            if all > most && all > count(self.declared.mappings.get("properties")) {
                 return Err(Failure::illegal(format!(
-                    "Limit of total fields [{MAX_FIELDS}] has been exceeded while adding new fields"
+                    "Limit of total fields [{most}] has been exceeded while adding new fields"
                 )));
             }
         }
@@ -232,7 +239,7 @@ fn kind_of(value: &Value, mappings: &Map<String, Value>) -> &'static str {
         Value::Number(number) if number.is_i64() || number.is_u64() => "long",
         Value::Number(_) => "double",
         Value::String(text) => {
-            let detects = mappings.get("date_detection") != Some(&json!(false));
+            let detects = !fields::is_off(mappings.get("date_detection"));
             // Pure numbers are too often no dates.
             let is_date =
                 detects && text.parse::<f64>().is_err() && warpseek::parse_date(text).is_some();

@@ -48,6 +48,16 @@ pub(super) fn is_stored(kind: &str) -> bool {
     STORED_TYPES.contains(&kind)
 }
 
+/// Whether an option is false, which clients write as `false` or as `"false"`.
+pub(super) fn is_off(value: Option<&Value>) -> bool {
+    value.is_some_and(|value| *value == false || *value == "false")
+}
+
+/// A whole number, which clients write as `256` or as `"256"`.
+pub(super) fn whole_number(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| value.as_str()?.parse().ok())
+}
+
 pub(super) fn type_of(kind: AttributeKind) -> &'static str {
     match kind {
         AttributeKind::Keyword => "keyword",
@@ -139,7 +149,7 @@ impl Compiler<'_> {
             Some(Value::String(kind)) => kind,
             Some(_) => return Err(refused(path, "[type] must be a string")),
         };
-        if kind == "object" && mapping.get("enabled") != Some(&json!(false)) {
+        if kind == "object" && !is_off(mapping.get("enabled")) {
             self.fields.insert(path.to_owned(), Field::Object);
             return self.object(path, mapping, depth + 1);
         }
@@ -182,7 +192,7 @@ impl Compiler<'_> {
         {
             return Err(refused(path, format!("[{parameter}] is not supported by warpseek")));
         }
-        let is_unsearchable = mapping.get("index") == Some(&json!(false));
+        let is_unsearchable = is_off(mapping.get("index"));
         let attribute = match kind {
             "text" | "match_only_text" => None,
             "keyword" | "constant_keyword" | "wildcard" => Some(AttributeKind::Keyword),
@@ -231,7 +241,7 @@ impl Compiler<'_> {
         }
         match attribute {
             Some(kind) => {
-                let ignore_above = mapping.get("ignore_above").and_then(Value::as_u64);
+                let ignore_above = mapping.get("ignore_above").and_then(whole_number);
                 let ignore_above = ignore_above.map(|most| u32::try_from(most).unwrap_or(u32::MAX));
                 let ignore_above = ignore_above.filter(|_| kind == AttributeKind::Keyword);
                 let many = kind == AttributeKind::Keyword;
@@ -391,7 +401,7 @@ fn properties(
                     | "format",
                     Some(was),
                     is,
-                ) if was != is && !is_same_format(key, was, is) => {
+                ) if !are_alike(was, is) && !is_same_format(key, was, is) => {
                     return Err(Failure::illegal(format!(
                         "Mapper for [{path}] conflicts with existing mapper: Cannot update parameter [{key}] from [{was}] to [{is}]"
                     )));
@@ -413,6 +423,12 @@ fn properties(
         }
     }
     Ok(())
+}
+
+/// Whether two values are the same, or differ only in that one is written as a text, as `"256"` for 256.
+fn are_alike(a: &Value, b: &Value) -> bool {
+    let text = |of: &Value| of.as_str().map_or_else(|| of.to_string(), str::to_owned);
+    a == b || text(a) == text(b)
 }
 
 /// Whether two formats of dates mean the same; null is the default.

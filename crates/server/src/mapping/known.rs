@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::{STATIC_FIELD_SETTING, analysis, fields, refused};
+use super::{STATIC_FIELD_SETTING, analysis, dynamic, fields, refused};
 use crate::error::{Failure, Kind, brief};
+use crate::json::truth;
 
 /// Parts of a field, of any type.
 const OF_FIELDS: [&str; 50] = [
@@ -78,6 +79,12 @@ const OF_MAPPINGS: [&str; 16] = [
     "_doc_count",
     "_data_stream_timestamp",
 ];
+
+/// Parts of mappings and of fields that are true or false.
+const TRUTHS: [&str; 4] = ["index", "enabled", "date_detection", "numeric_detection"];
+
+/// What may happen to unknown fields.
+const DYNAMIC: [&str; 4] = ["true", "false", "strict", "runtime"];
 
 const OF_TEMPLATES: [&str; 9] = [
     "match",
@@ -182,6 +189,7 @@ pub(crate) fn check_mappings(mappings: &Map<String, Value>) -> Result<(), Failur
             ),
         ));
     }
+    check_values("_doc", mappings)?;
     let templates = match mappings.get("dynamic_templates") {
         None | Some(Value::Null) => &[],
         Some(Value::Array(templates)) => templates.as_slice(),
@@ -232,8 +240,35 @@ fn field(path: &str, mapping: &Map<String, Value>) -> Result<(), Failure> {
         let reason = format!("unknown parameter [{}] of type [{}]", brief(key), brief(kind));
         return Err(refused(path, reason));
     }
+    if !fields::is_stored(kind) {
+        check_values(path, mapping)?;
+    }
     check_fields(mapping.get("properties"), path)?;
     check_fields(mapping.get("fields"), path)
+}
+
+/// Refuses values that would be taken for others.
+fn check_values(path: &str, mapping: &Map<String, Value>) -> Result<(), Failure> {
+    let given = |key: &str| mapping.get(key).filter(|value| !value.is_null());
+    for key in TRUTHS {
+        if let Some(value) = given(key) {
+            truth(key, value).map_err(|failure| refused(path, failure.reason))?;
+        }
+    }
+    if let Some(most) = given("ignore_above").filter(|most| fields::whole_number(most).is_none()) {
+        let most = most.to_string();
+        let reason = format!("[ignore_above] must be a number from 0 on, found {}", brief(&most));
+        return Err(refused(path, reason));
+    }
+    match given("dynamic") {
+        None | Some(Value::Bool(_)) => Ok(()),
+        Some(Value::String(text)) if DYNAMIC.contains(&text.as_str()) => Ok(()),
+        Some(other) => {
+            let (known, other) = (DYNAMIC.join(", "), other.to_string());
+            let reason = format!("[dynamic] must be one of {known}, found {}", brief(&other));
+            Err(refused(path, reason))
+        }
+    }
 }
 
 /// Refuses settings, as they are kept, that Elasticsearch does not know, and analyzers that cannot be made.
@@ -245,6 +280,14 @@ pub(crate) fn check_settings(settings: &Map<String, Value>) -> Result<(), Failur
         return Err(Failure::illegal(format!(
             "unknown setting [index.{}] please check that any required plugins are installed, or check the breaking changes documentation for removed settings",
             brief(key)
+        )));
+    }
+    let is_limit = |value: &Value| fields::whole_number(value).is_some_and(|most| most > 0);
+    if let Some(most) = dynamic::limit(settings).filter(|most| !most.is_null() && !is_limit(most)) {
+        let most = most.to_string();
+        return Err(Failure::illegal(format!(
+            "[index.mapping.total_fields.limit] must be a number above 0, found {}",
+            brief(&most)
         )));
     }
     analysis::check(settings).map_err(Failure::illegal)
@@ -272,6 +315,18 @@ mod tests {
             (json!({"dynamic_templates": [{"t": {"matches": "a", "mapping": {}}}]}), "[matches]"),
             (json!({"dynamic_templates": [{"t": {"mapping": {"typ": "a"}}}]}), "[typ]"),
             (json!({"dynamic_templates": {}}), "array"),
+            (json!({"dynamic": "stirct"}), "true, false, strict, runtime"),
+            (json!({"date_detection": "no"}), "[date_detection]"),
+            (
+                json!({"properties": {"o": {"dynamic": 1, "properties": {"a": {"type": "long"}}}}}),
+                "[dynamic]",
+            ),
+            (json!({"properties": {"a": {"type": "long", "index": "no"}}}), "[index]"),
+            (json!({"properties": {"a": {"type": "object", "enabled": 1}}}), "[enabled]"),
+            (
+                json!({"properties": {"a": {"type": "keyword", "ignore_above": "x"}}}),
+                "[ignore_above]",
+            ),
         ] {
             let failure = check_mappings(mappings.as_object().unwrap()).unwrap_err();
             assert!(failure.reason.contains(wanted), "{mappings}: {}", failure.reason);

@@ -46,7 +46,9 @@ fn is_default(key: &str, value: &Value) -> bool {
         | "numeric_detection"
         | "split_queries_on_whitespace"
         | "_routing.required"
-        | "index.mapping.ignore_malformed" => false,
+        | "index.hidden"
+        | "index.mapping.ignore_malformed"
+        | "index.mapping.total_fields.ignore_dynamic_beyond_limit" => false,
         _ => return value.is_null(),
     };
     *value == expected || *value == expected.to_string().as_str()
@@ -164,6 +166,9 @@ pub(crate) fn unused_settings(settings: &Map<String, Value>) -> Vec<String> {
         "query.default_field",
         "mapping.ignore_malformed",
         "mapping.coerce",
+        "mapping.total_fields.ignore_dynamic_beyond_limit",
+        "hidden",
+        "sort",
     ] {
         let key = format!("index.{path}");
         if at(path).is_some_and(|value| !is_default(&key, value) && value != "_none") {
@@ -216,6 +221,10 @@ mod tests {
         let settings =
             json!({"max_result_window": 5, "mapping": {"coerce": false}, "mode": "logsdb"});
         assert_eq!(unused_settings(settings.as_object().unwrap()).len(), 3);
+        let settings = json!({"hidden": "true", "sort": {"field": "n", "order": "asc"}});
+        assert_eq!(unused_settings(settings.as_object().unwrap()).len(), 2);
+        let settings = json!({"hidden": false, "mapping": {"total_fields": {"limit": 5}}});
+        assert!(unused_settings(settings.as_object().unwrap()).is_empty());
     }
 
     #[test]

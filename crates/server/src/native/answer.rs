@@ -235,6 +235,9 @@ impl SearchAnswer {
             is_cut |= (asked.highlight.is_some() || asked.explain) && limit.is_over();
             hits.push(hit(view, response, asked, rank, steps, !is_cut)?);
         }
+        if is_cut {
+            caller.check(limit)?;
+        }
         let (documents, of) = response.documents_searched();
         let full = response.coverage().is_complete();
         let facets = asked.facets.iter().zip(response.facets());

@@ -4,7 +4,7 @@ mod shown;
 
 use std::ops::Bound;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use warpseek::{
     AttributeKind, AttributeValue, Facet, MAX_FACET_RANGES, MAX_FACET_VALUES, MAX_FACETS, SortKey,
 };
@@ -12,7 +12,8 @@ use warpseek::{
 use super::Planned;
 use crate::caller::under;
 use crate::collection::View;
-use crate::error::Failure;
+use crate::error::{Failure, brief};
+use crate::json::truth;
 use crate::mapping::Field;
 pub(super) use shown::shown;
 
@@ -41,8 +42,14 @@ enum Kind {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum TermsOrder {
-    Count { descending: bool },
-    Key { descending: bool },
+    /// Those with equal counts are in the order of their keys.
+    Count {
+        descending: bool,
+        keys_descend: bool,
+    },
+    Key {
+        descending: bool,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -136,14 +143,14 @@ impl Aggregation {
             "stats" => Kind::Stats,
             "range" => {
                 let ranges = ranges(of.get("ranges")).map_err(wrong)?;
-                Kind::Ranges { ranges, keyed: of.get("keyed") == Some(&json!(true)) }
+                let keyed = of.get("keyed").filter(|keyed| !keyed.is_null());
+                let keyed = keyed.map_or(Ok(false), |keyed| truth("keyed", keyed))?;
+                Kind::Ranges { ranges, keyed }
             }
             _ => {
-                let descending = of_source.get("order").is_some_and(|order| order == "desc");
-                let after = of.get("after").map(|after| after[&source].clone());
-                if after.as_ref().is_some_and(Value::is_null) {
-                    return Err(wrong(format!("[after] requires a value of [{source}]")));
-                }
+                let order = of_source.get("order").filter(|order| !order.is_null());
+                let descending = order.map_or(Ok(false), is_descending).map_err(wrong)?;
+                let after = place_after(of.get("after"), &source).map_err(wrong)?;
                 Kind::Composite { source, size, descending, after }
             }
         };
@@ -217,25 +224,58 @@ fn composite_source(of: &Map<String, Value>) -> Result<(String, &Map<String, Val
     }
 }
 
-fn terms_order(order: Option<&Value>) -> Result<TermsOrder, String> {
-    let first = match order {
-        None => return Ok(TermsOrder::Count { descending: true }),
-        // What follows breaks ties, which is by key in any case.
-        Some(Value::Array(orders)) => orders.first().unwrap_or(&Value::Null),
-        Some(order) => order,
+/// The value of the source of a `composite` aggregation to continue after.
+fn place_after(after: Option<&Value>, source: &str) -> Result<Option<Value>, String> {
+    let Some(after) = after.filter(|after| !after.is_null()) else { return Ok(None) };
+    let Value::Object(values) = after else {
+        return Err("[after] must be an object with a value of the source".into());
     };
-    let one = first.as_object().filter(|of| of.len() == 1).and_then(|of| of.iter().next());
-    let descending = |direction: &Value| match direction.as_str() {
+    if let Some(key) = values.keys().find(|key| key.as_str() != source) {
+        return Err(format!("[after] has [{}], which is no source", brief(key)));
+    }
+    match values.get(source) {
+        None | Some(Value::Null) => Err(format!("[after] requires a value of [{source}]")),
+        Some(value) => Ok(Some(value.clone())),
+    }
+}
+
+fn is_descending(direction: &Value) -> Result<bool, String> {
+    match direction.as_str().map(str::to_lowercase).as_deref() {
         Some("asc") => Ok(false),
         Some("desc") => Ok(true),
-        _ => Err("[order] must be asc or desc".to_owned()),
+        _ => Err("[order] must be asc or desc".into()),
+    }
+}
+
+/// One order, or several of which each is for those that are equal before. No two keys are equal, so that after an order by key no other has an effect.
+fn terms_order(order: Option<&Value>) -> Result<TermsOrder, String> {
+    let orders = match order {
+        None => return Ok(TermsOrder::Count { descending: true, keys_descend: false }),
+        Some(Value::Array(orders)) => orders.as_slice(),
+        Some(order) => std::slice::from_ref(order),
     };
+    let orders = orders.iter().map(one_order).collect::<Result<Vec<_>, _>>()?;
+    let by_key = orders.iter().find_map(|order| match order {
+        TermsOrder::Key { descending } => Some(*descending),
+        TermsOrder::Count { .. } => None,
+    });
+    match orders.first() {
+        None => Err("[order] must be by [_count] or [_key]".into()),
+        Some(&TermsOrder::Count { descending, .. }) => {
+            Ok(TermsOrder::Count { descending, keys_descend: by_key.unwrap_or(false) })
+        }
+        Some(&first) => Ok(first),
+    }
+}
+
+fn one_order(order: &Value) -> Result<TermsOrder, String> {
+    let one = order.as_object().filter(|of| of.len() == 1).and_then(|of| of.iter().next());
     match one {
         Some((key, direction)) if key == "_count" => {
-            Ok(TermsOrder::Count { descending: descending(direction)? })
+            Ok(TermsOrder::Count { descending: is_descending(direction)?, keys_descend: false })
         }
         Some((key, direction)) if matches!(key.as_str(), "_key" | "_term") => {
-            Ok(TermsOrder::Key { descending: descending(direction)? })
+            Ok(TermsOrder::Key { descending: is_descending(direction)? })
         }
         _ => Err("[order] must be by [_count] or [_key]".into()),
     }
@@ -248,18 +288,29 @@ fn ranges(ranges: Option<&Value>) -> Result<Vec<Range>, String> {
     if ranges.is_empty() || ranges.len() > MAX_FACET_RANGES {
         return Err(format!("[ranges] must have 1 to {MAX_FACET_RANGES} ranges"));
     }
-    let read = |range: &Value| {
-        let number = |key: &str| match &range[key] {
-            Value::Null => Ok(None),
-            value => {
-                let number = value.as_f64().or_else(|| value.as_str()?.parse().ok());
-                number.map(Some).ok_or(format!("[{key}] of a range must be a number"))
-            }
-        };
-        let key = range["key"].as_str().map(str::to_owned);
-        Ok(Range { key, from: number("from")?, to: number("to")? })
+    ranges.iter().map(range).collect()
+}
+
+fn range(range: &Value) -> Result<Range, String> {
+    let Value::Object(range) = range else {
+        return Err("[ranges] must have objects with [from] and [to]".into());
     };
-    ranges.iter().map(read).collect()
+    if let Some(key) = range.keys().find(|key| !matches!(key.as_str(), "key" | "from" | "to")) {
+        return Err(format!("a range has no [{}]; there are key, from and to", brief(key)));
+    }
+    let number = |key: &str| match range.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => {
+            let number = value.as_f64().or_else(|| value.as_str()?.parse().ok());
+            number.map(Some).ok_or(format!("[{key}] of a range must be a number"))
+        }
+    };
+    let key = match range.get("key") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(key)) => Some(key.clone()),
+        Some(_) => return Err("[key] of a range must be a string".into()),
+    };
+    Ok(Range { key, from: number("from")?, to: number("to")? })
 }
 
 /// What the engine is to count in an index, for those aggregations whose field it has.

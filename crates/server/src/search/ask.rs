@@ -266,6 +266,7 @@ impl Ask {
             return Err(Failure::unsupported("aggregations beside post_filter or min_score"));
         }
         let source = SourceFilter::parse(body.get("_source"), params)?.beside(&body, params)?;
+        warnings.extend(SourceFilter::ignored(body.get("_source")));
         let total = total(option("track_total_hits").as_ref(), params)?;
         let track_scores = flag("track_scores")?;
         let terminates = option("terminate_after").is_some();

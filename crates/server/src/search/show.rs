@@ -110,6 +110,9 @@ impl Found {
             showing.caller.check(&showing.limit)?;
             self.put_hit(out, hit, showing)?;
         }
+        if showing.is_cut {
+            showing.caller.check(&showing.limit)?;
+        }
         put_key(out, "]}");
         if !self.ask.aggregations.is_empty() {
             put_key(out, ",\"aggregations\":");

@@ -78,6 +78,12 @@ impl SourceFilter {
         Ok(self)
     }
 
+    /// What of `_source` in a body has no effect.
+    pub(crate) fn ignored(body: Option<&Value>) -> Option<String> {
+        let vectors = body?.get("exclude_vectors")?;
+        (!vectors.is_null()).then(|| "[_source] [exclude_vectors] is ignored".to_owned())
+    }
+
     /// Whether all of a source is shown.
     pub(crate) fn is_whole(&self) -> bool {
         !self.hidden && self.includes.is_empty() && self.excludes.is_empty()

@@ -72,6 +72,12 @@ fn values_are_counted_exactly() {
         (
             "a",
             all(),
+            json!({"terms": {"field": "tag", "order": [{"_count": "ASC"}, {"_key": "desc"}]}}),
+            terms(json!([bucket("z", 1), bucket("y", 1), bucket("x", 3)]), 0),
+        ),
+        (
+            "a",
+            all(),
             json!({"terms": {"field": "tag", "min_doc_count": 2}}),
             terms(json!([bucket("x", 3)]), 2),
         ),
@@ -128,6 +134,12 @@ fn values_are_counted_exactly() {
             json!({"buckets": {"1.5-2.5": {"from": 1.5, "to": 2.5, "doc_count": 1}}}),
         ),
         (
+            "a",
+            all(),
+            json!({"range": {"field": "price", "keyed": "true", "ranges": [{"from": 1.5, "to": 2.5}]}}),
+            json!({"buckets": {"1.5-2.5": {"from": 1.5, "to": 2.5, "doc_count": 1}}}),
+        ),
+        (
             "a,b",
             all(),
             json!({"composite": {"size": 2, "sources": [{"t": {"terms": {"field": "tag"}}}]}}),
@@ -157,6 +169,26 @@ fn values_are_counted_exactly() {
         (json!({"min": {"field": "tag"}}), "numbers"),
         (json!({"range": {"field": "tag", "ranges": [{"to": 1}]}}), "numbers"),
         (json!({"composite": {"sources": []}}), "source"),
+        (
+            json!({"composite": {"sources": [{"t": {"terms": {"field": "tag", "order": "up"}}}]}}),
+            "order",
+        ),
+        (
+            json!({"composite": {"sources": [{"t": {"terms": {"field": "tag"}}}], "after": {"t": "x", "u": 1}}}),
+            "[u]",
+        ),
+        (
+            json!({"composite": {"sources": [{"t": {"terms": {"field": "tag"}}}], "after": "x"}}),
+            "after",
+        ),
+        (json!({"range": {"field": "year", "ranges": [{"form": 1}]}}), "[form]"),
+        (json!({"range": {"field": "year", "ranges": [2000]}}), "objects"),
+        (json!({"range": {"field": "year", "ranges": [{"to": 1, "key": 5}]}}), "[key]"),
+        (json!({"range": {"field": "year", "keyed": "x", "ranges": [{"to": 1}]}}), "keyed"),
+        (
+            json!({"terms": {"field": "tag", "order": [{"_count": "asc"}, {"bogus": "asc"}]}}),
+            "order",
+        ),
         (json!({"filter": {"term": {"tag": "x"}}}), "filter"),
     ] {
         let body = json!({"aggs": {"x": agg}});

@@ -299,3 +299,77 @@ fn empty_strings_exist() {
     assert_eq!(found(&server, &json!({"match": {"note": ""}})), NONE);
     assert_eq!(found(&server, &json!({"term": {"tag": ""}})), ["1", "6"]);
 }
+
+#[test]
+fn no_fields_are_the_default_ones() {
+    let data = tempfile::tempdir().unwrap();
+    let server = start(data.path(), &[]);
+    fill(&server);
+    for clause in ["multi_match", "query_string", "simple_query_string"] {
+        let query = json!({clause: {"query": "plums", "fields": []}});
+        assert_eq!(found(&server, &query), ["2"], "{clause}");
+    }
+    let query = json!({"query_string": {"query": "apple", "fields": [], "default_field": "body"}});
+    assert_eq!(found(&server, &query), ["3"]);
+    let query = json!({"query": {"combined_fields": {"query": "apple", "fields": []}}});
+    assert_eq!(server.ask("POST", "/a/_search", &query).status, 400);
+    let arguments = json!({"index": "a", "query": "plums", "fields": []});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "search", "arguments": arguments}});
+    let answer = server.ok("POST", "/mcp", &call);
+    assert_eq!(answer["result"]["structuredContent"]["total"], 1, "{answer}");
+}
+
+/// What Java clients send with every query, as it changes nothing.
+#[test]
+fn options_with_their_defaults_are_taken() {
+    let data = tempfile::tempdir().unwrap();
+    let server = start(data.path(), &[]);
+    fill(&server);
+    let line = json!({
+        "query": "apple", "default_field": "title", "type": "best_fields", "fuzziness": "AUTO", "fuzzy_prefix_length": 0,
+        "fuzzy_max_expansions": 50, "fuzzy_transpositions": true, "fuzzy_rewrite": null, "rewrite": null, "escape": false,
+        "max_determinized_states": 10000, "enable_position_increments": true, "quote_field_suffix": null, "time_zone": null,
+    });
+    assert_eq!(found(&server, &json!({"query_string": line})), ["1", "2"]);
+    let simple = json!({"query": "apple", "fields": ["title"], "flags": -1, "fuzzy_prefix_length": 0, "fuzzy_max_expansions": 50, "fuzzy_transpositions": true});
+    assert_eq!(found(&server, &json!({"simple_query_string": simple})), ["1", "2"]);
+    for (key, value) in [
+        ("escape", json!(true)),
+        ("quote_field_suffix", json!(".exact")),
+        ("time_zone", json!("+01:00")),
+        ("enable_position_increments", json!(false)),
+    ] {
+        let body = json!({"query": {"query_string": {"query": "apple", key: value}}});
+        let answer = server.ask("POST", "/a/_search", &body);
+        assert!(answer.status == 400 && answer.text.contains(key), "{key}: {}", answer.text);
+    }
+    for (range, wanted) in [
+        (json!({"from": 1999, "to": 2001}), vec!["1", "2"]),
+        (json!({"from": 1999, "to": 2001, "include_lower": false}), vec!["2"]),
+        (json!({"from": 1999, "to": 2001, "include_upper": "false", "boost": 1.0}), vec!["1"]),
+        (
+            json!({"from": 2001, "to": null, "include_lower": true, "include_upper": true}),
+            vec!["2", "3"],
+        ),
+        (json!({"gte": 2002, "include_upper": true}), vec!["3"]),
+    ] {
+        assert_eq!(found(&server, &json!({"range": {"year": range}})), wanted, "{range}");
+    }
+    for range in [json!({"from": 1999, "gte": 1999}), json!({"lte": 1, "include_upper": false})] {
+        let body = json!({"query": {"range": {"year": range}}});
+        assert_eq!(server.ask("POST", "/a/_search", &body).status, 400, "{body}");
+    }
+}
+
+#[test]
+fn a_field_that_cannot_have_the_text_is_one_of_several() {
+    let data = tempfile::tempdir().unwrap();
+    let server = start(data.path(), &[]);
+    fill(&server);
+    for kind in ["best_fields", "most_fields", "phrase"] {
+        let several = json!({"multi_match": {"query": "apple", "fields": ["title", "year"], "type": kind, "zero_terms_query": "all"}});
+        assert_eq!(found(&server, &several), ["1", "2"], "{kind}");
+        let alone = json!({"query": {"multi_match": {"query": "apple", "fields": ["year"], "type": kind, "zero_terms_query": "all"}}});
+        assert_eq!(server.ask("POST", "/a/_search", &alone).status, 400, "{kind}");
+    }
+}

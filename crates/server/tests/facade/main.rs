@@ -17,3 +17,4 @@ mod points_in_time;
 mod scores;
 mod strict;
 mod updates;
+mod values;

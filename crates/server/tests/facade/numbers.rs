@@ -72,7 +72,11 @@ fn stale_writes_are_conflicts() {
     assert_eq!((&old["_version"], &new["_version"]), (&json!(1), &json!(2)));
     let (stale, now) = (conditions(&old), conditions(&new));
     for (method, path) in [("PUT", "_doc"), ("POST", "_update"), ("DELETE", "_doc")] {
-        let body = if path == "_update" { json!({"doc": {"n": 3}}) } else { json!({"n": 3}) };
+        let body = match method {
+            "POST" => json!({"doc": {"n": 3}}),
+            "PUT" => json!({"n": 3}),
+            _ => Value::Null,
+        };
         is_conflict(&server.ask(method, &format!("/a/{path}/1?{stale}"), &body));
         is_conflict(&server.ask(method, &format!("/a/{path}/missing?{now}"), &body));
         let term = format!("if_seq_no={}&if_primary_term=2", new["_seq_no"]);

@@ -91,7 +91,7 @@ fn a_refused_document_changes_no_mapping() {
     let before = mapped();
     let new = json!({"fresh": "x", "obj": {"a": 1}});
     let bad = json!({"fresh": "x", "obj": {"a": 1}, "n": "seven"});
-    let long = format!("/m/_doc/{}", "x".repeat(600));
+    let long = format!("/m/_doc/{}", "x".repeat(1025));
     let requests = [
         ("PUT", "/m/_doc/2", bad.clone(), 400),
         ("POST", "/m/_doc", bad.clone(), 400),

@@ -25,6 +25,15 @@ fn what_is_ignored_is_said() {
         ("/a/_search", json!({"profile": true}), "profile"),
         ("/a/_search", json!({"stored_fields": ["t"]}), "stored_fields"),
         ("/a/_search", json!({"terminate_after": 1}), "terminate_after"),
+        ("/a/_search", json!({"_source": {"exclude_vectors": true}}), "exclude_vectors"),
+        ("/a/_search?_source_exclude_vectors=true", all.clone(), "_source_exclude_vectors"),
+        ("/a/_mget?_source_exclude_vectors=true", json!({"ids": ["1"]}), "_source_exclude_vectors"),
+        (
+            "/a/_mget",
+            json!({"docs": [{"_id": "1", "_source": {"exclude_vectors": true}}]}),
+            "exclude_vectors",
+        ),
+        ("/a/_forcemerge?primary_only=true", Value::Null, "primary_only"),
         ("/a/_search", json!({"highlight": {"fields": {"t": {"type": "plain"}}}}), "type"),
         (
             "/a/_search",
@@ -79,6 +88,17 @@ fn what_is_ignored_is_said() {
     for path in ["/a/_doc/3?refresh=maybe", "/a/_doc/3?require_alias=true", "/a/_doc/3?op_type=put"]
     {
         assert_eq!(server.ask("PUT", path, &json!({"t": "x"})).status, 400, "{path}");
+    }
+    for (method, path, name) in [
+        ("PUT", "/a/_doc/3?version=3&version_type=external", "[version]"),
+        ("DELETE", "/a/_doc/1?version=3", "[version]"),
+        ("GET", "/a/_search?search_pipeline=x", "[search_pipeline]"),
+        ("GET", "/a/_search?suggest_text=x", "[suggest_text]"),
+    ] {
+        let body = if method == "PUT" { json!({"t": "x"}) } else { Value::Null };
+        let answer = server.ask(method, path, &body);
+        let wanted = format!("{name} is not supported");
+        assert!(answer.status == 400 && answer.text.contains(&wanted), "{path}: {}", answer.text);
     }
     assert_eq!(server.ok("GET", "/a/_count", &Value::Null)["count"], 2);
 }
@@ -186,7 +206,8 @@ fn calls_that_are_not_here_are_named() {
         ("POST", "/a/_knn_search", "_knn_search"),
         ("PUT", "/_ingest/pipeline/x", "_ingest"),
     ] {
-        let answer = server.ask(method, path, &json!({}));
+        let body = if method == "GET" { Value::Null } else { json!({}) };
+        let answer = server.ask(method, path, &body);
         assert_eq!(answer.status, 400, "{method} {path}: {}", answer.text);
         let reason = answer.json()["error"]["reason"].as_str().unwrap().to_owned();
         assert!(reason.contains(&format!("[{name}]")), "{reason}");
@@ -194,4 +215,39 @@ fn calls_that_are_not_here_are_named() {
     }
     assert_eq!(server.ask("GET", "/a/b/c/d", &Value::Null).status, 404);
     assert_eq!(server.ask("PATCH", "/a", &Value::Null).status, 405);
+}
+
+#[test]
+fn patterns_may_have_to_match() {
+    let data = tempfile::tempdir().unwrap();
+    let server = start(data.path(), &[]);
+    server.ok("PUT", "/a/_doc/1?refresh=true", &json!({"t": "red"}));
+    let all = json!({"query": {"match_all": {}}});
+    for (method, path) in [
+        ("HEAD", ""),
+        ("GET", ""),
+        ("POST", "/_search"),
+        ("POST", "/_count"),
+        ("POST", "/_delete_by_query"),
+    ] {
+        let body = if method == "POST" { all.clone() } else { Value::Null };
+        let status = |index: &str, options: &str| {
+            server.ask(method, &format!("/{index}{path}?{options}"), &body).status
+        };
+        assert_eq!(status("none*", "allow_no_indices=true"), 200, "{method} {path}");
+        assert_eq!(status("none*", "allow_no_indices=false"), 404, "{method} {path}");
+        assert_eq!(status("a,none*", "allow_no_indices=false"), 404, "{method} {path}");
+        let none = "expand_wildcards=none";
+        assert_eq!(status("a*", none), 200, "{method} {path}");
+        assert_eq!(status("a*", &format!("{none}&allow_no_indices=false")), 404, "{method} {path}");
+    }
+    let count = |path: &str| server.ok("GET", path, &Value::Null)["count"].clone();
+    assert_eq!(count("/a*/_count?expand_wildcards=none"), 0);
+    assert_eq!(count("/a/_count?expand_wildcards=none"), 1);
+    assert_eq!(count("/a*/_count?allow_no_indices=false"), 1);
+    let lines = "{\"index\": \"none*\", \"allow_no_indices\": false}\n{}\n";
+    let many = server.ok("POST", "/_msearch", &lines.into());
+    assert_eq!(many["responses"][0]["status"], 404, "{many}");
+    let read = server.ask("GET", "/a/_doc/1?realtime=false", &Value::Null);
+    assert!(read.status == 200 && warnings(&read).contains("realtime"), "{:?}", read.headers);
 }

@@ -322,6 +322,12 @@ fn pages_need_no_point_in_time_as_long_as_nothing_is_written() {
     let found = scored(least);
     assert!((21..45).contains(&found.len()), "{}", found.len());
     assert!(found.iter().all(|hit| hit["_score"].as_f64().unwrap() >= least));
+    // What stands before a page counts too.
+    let mut page = json!({"query": query, "size": 4, "sort": ["_score", "n"], "min_score": least});
+    let whole = first(page.clone());
+    assert_eq!(whole["total"], json!({"value": found.len(), "relation": "eq"}));
+    page["search_after"] = whole["hits"][3]["sort"].clone();
+    assert_eq!(first(page)["total"], whole["total"]);
 }
 
 #[test]

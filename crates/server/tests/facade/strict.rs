@@ -70,6 +70,45 @@ fn a_delete_by_query_deletes_no_more_than_it_says() {
 }
 
 #[test]
+fn a_delete_by_query_leaves_documents_that_were_written_since() {
+    let data = tempfile::tempdir().unwrap();
+    // Searches see nothing that was written without a refresh.
+    let server = start(data.path(), &[("refresh_ms", 60_000.into())]);
+    server.ok("PUT", "/a/_doc/1?refresh=true", &json!({"tags": "y"}));
+    server.ok("PUT", "/a/_doc/1", &json!({"tags": "n"}));
+    let query = json!({"query": {"term": {"tags": "y"}}});
+    let path = "/a/_delete_by_query";
+    for (options, status) in [("", 409), ("?conflicts=proceed", 200)] {
+        let answer = server.ask("POST", &format!("{path}{options}"), &query);
+        assert_eq!(answer.status, status, "{options}: {}", answer.text);
+        let done = answer.json();
+        assert_eq!((&done["deleted"], &done["version_conflicts"]), (&json!(0), &json!(1)));
+        let kept = server.ok("GET", "/a/_doc/1", &Value::Null);
+        assert_eq!(kept["_source"], json!({"tags": "n"}), "{options}");
+    }
+}
+
+#[test]
+fn a_delete_by_query_says_what_is_wrong_before_it_begins() {
+    let (_data, server) = three();
+    let count = || server.ok("GET", "/a/_count", &Value::Null)["count"].as_u64().unwrap();
+    let path = "/a/_delete_by_query";
+    for part in ["filter", "must"] {
+        let query = json!({"query": {"bool": {part: {}}}});
+        let reason = refused(&server.ask("POST", path, &query), part);
+        assert!(reason.contains(part), "{reason}");
+        assert_eq!(count(), 3, "{part}");
+    }
+    let wrong = json!({"query": {"match_all": {}}, "bogus": 1});
+    let later = format!("{path}?wait_for_completion=false");
+    assert!(refused(&server.ask("POST", &later, &wrong), "a task").contains("bogus"));
+    let none = json!({"query": {"term": {"n": 99}}});
+    let begun = server.ask("POST", &format!("{later}&max_docs=1&refresh=true"), &none);
+    assert_eq!((begun.status, begun.headers.get("warning")), (200, None), "{}", begun.text);
+    assert!(begun.json()["task"].is_string(), "{}", begun.text);
+}
+
+#[test]
 fn unknown_keys_and_options_are_refused_on_every_route() {
     let (_data, server) = three();
     server.ok("PUT", "/a/_alias/b", &Value::Null);
@@ -144,6 +183,10 @@ fn unknown_keys_and_options_are_refused_on_every_route() {
         ("PUT", "/x", json!({"settings": []})),
         ("PUT", "/x", json!({"aliases": ["b"]})),
         ("PUT", "/x", json!({"aliases": {"c": {"bogus": 1}}})),
+        ("PUT", "/x", json!({"aliases": {"c": {"index": "other"}}})),
+        ("PUT", "/x", json!({"aliases": {"c": {"must_exist": true}}})),
+        ("PUT", "/x", json!({"mappings": {"dynamic": "stirct"}})),
+        ("PUT", "/x", json!({"settings": {"index.mapping.total_fields.limit": "many"}})),
         (
             "PUT",
             "/x",
@@ -153,6 +196,8 @@ fn unknown_keys_and_options_are_refused_on_every_route() {
         ("PUT", "/v1/indexes/x", json!({"mappings": {"bogus": 1}})),
         ("PUT", "/a/_mapping", json!({"bogus": {}})),
         ("PUT", "/a/_settings", json!({"bogus": 1})),
+        ("PUT", "/a/_settings", json!({"settings": {"refresh_interval": "1s"}, "bogus": 1})),
+        ("GET", "/_cat/indices?bytes=tons", Value::Null),
         ("POST", "/a/_update/1", json!({"doc": {}, "bogus": 1})),
         ("POST", "/a/_update/1", json!({"doc": {}, "detect_noop": "x"})),
         ("POST", "/_mget", json!({"docs": [], "bogus": 1})),
@@ -232,6 +277,21 @@ fn what_is_known_and_has_no_effect_is_said() {
             "_name",
         ),
         ("POST", "/a/_update/1", json!({"doc": {"n": 1}, "_source": true}), "_source"),
+        ("POST", "/a/_explain/1?_source=t", json!({"query": {"match": {"t": "word"}}}), "_source"),
+        (
+            "POST",
+            "/a/_explain/1",
+            json!({"query": {"match": {"t": {"query": "other", "_name": "x"}}}}),
+            "_name",
+        ),
+        (
+            "POST",
+            "/a/_validate/query",
+            json!({"query": {"match": {"t": {"query": "word", "_name": "x"}}}}),
+            "_name",
+        ),
+        ("PUT", "/h", json!({"settings": {"index.hidden": true}}), "index.hidden"),
+        ("PUT", "/s", json!({"settings": {"index": {"sort.field": "n"}}}), "index.sort"),
         ("POST", "/a/_mget", json!({"docs": [{"_id": "1", "routing": "x"}]}), "routing"),
         (
             "PUT",

@@ -1,5 +1,7 @@
 //! Tables: rows of cells under columns that the first row names. A row becomes a line of JSON.
 
+use std::collections::HashSet;
+
 use serde_json::Number;
 
 use super::batch::RawBatch;
@@ -11,7 +13,7 @@ use crate::document::write_string;
 use crate::{AttributeKind, FieldId, RecordErrorKind, Schema, TextError};
 
 /// What columns with ids are called, in the order in which they are preferred.
-const IDS: [&str; 8] =
+pub(super) const IDS: [&str; 8] =
     ["id", "_id", "docid", "doc_id", "docno", "pid", "document_id", "passage_id"];
 
 /// The same for text.
@@ -44,16 +46,17 @@ impl Columns {
                 name => name.to_owned(),
             })
             .collect();
-        for (i, name) in header.iter().enumerate() {
-            if header[..i].contains(name) {
-                return Err(format!("two columns are called `{name}`; rename one"));
-            }
+        let mut known = HashSet::new();
+        if let Some(name) = header.iter().find(|name| !known.insert(name.as_str())) {
+            return Err(format!("two columns are called `{name}`; rename one"));
         }
         let names = find(&header, config)?;
         let schema = config.schema.as_deref();
         let is_text = |name: &String| {
-            let usual = matches!(name.as_str(), "id" | "_id" | "title" | "text" | "contents");
-            usual && schema.is_none() || names.all().any(|own| own == name)
+            // Ids are text also if they look like numbers.
+            let is_id = matches!(name.as_str(), "id" | "_id");
+            let usual = matches!(name.as_str(), "title" | "text" | "contents");
+            is_id || usual && schema.is_none() || names.all().any(|own| own == name)
         };
         let is_score = |name: &String| config.static_field.as_ref() == Some(name);
         let columns = header.iter().map(|name| {

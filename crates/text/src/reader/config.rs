@@ -64,12 +64,18 @@ impl ReaderConfig {
             let reason = "a vector has no order".to_owned();
             return Err(TextError::BadConfig { field: "order_field", reason });
         }
-        match self.static_field.as_deref() {
-            Some(name @ ("id" | "_id" | "title" | "text" | "vector")) => {
-                let reason = format!("\"{name}\" has another meaning and cannot be a score");
-                Err(TextError::BadConfig { field: "static_field", reason })
-            }
-            _ => Ok(()),
-        }
+        self.static_field.as_deref().map_or(Ok(()), check_static_field)
     }
+}
+
+/// Refuses fields that cannot hold static scores, since records have something else in them.
+pub fn check_static_field(name: &str) -> Result<(), TextError> {
+    let reason = match name {
+        "" => "a field has a name".to_owned(),
+        "id" | "_id" | "title" | "text" | "vector" => {
+            format!("\"{name}\" has another meaning and cannot be a score")
+        }
+        _ => return Ok(()),
+    };
+    Err(TextError::BadConfig { field: "static_field", reason })
 }

@@ -11,6 +11,12 @@ use crate::{RecordErrorKind, TextError};
 /// What separates cells, by what the first line has most of; a comma if it has none.
 const SEPARATORS: [u8; 4] = [b',', b';', b'\t', b'|'];
 
+/// So much of the first line is looked at for separators.
+const HEADER: usize = 1 << 16;
+
+/// The most cells of a row. Those without content take memory all the same.
+const MAX_CELLS: usize = 1 << 16;
+
 /// Cuts rows, the first of which names the columns.
 #[derive(Default)]
 pub(super) struct Cutter {
@@ -61,7 +67,8 @@ impl Cutter {
 
     /// Reads the names of the columns; `false` if the file is empty.
     fn begin(&mut self, input: &mut Input, config: &ReaderConfig) -> Result<bool, TextError> {
-        let separator = separator(input.peek()?);
+        skip_blank_lines(input)?;
+        let separator = separator(&input.first_line(HEADER)?);
         self.csv = Some(Box::new(ReaderBuilder::new().delimiter(separator).build()));
         (self.cells, self.ends) = (vec![0; 1 << 12], vec![0; 64]);
         let Some(row) = self.next(input)? else { return Ok(false) };
@@ -86,20 +93,24 @@ impl Cutter {
         skip_blank_lines(input)?;
         let Some(csv) = &mut self.csv else { return Ok(None) };
         let (line, limit) = (input.line + 1, input.limits.line);
-        let (mut bytes, mut cells, mut quotes) = (0, 0, 0);
+        let (mut bytes, mut cells, mut length) = (0, 0, 0);
         loop {
             let buffer = input.peek()?;
-            let at_end = buffer.is_empty();
+            let in_quotes = buffer.is_empty() && is_in_quotes(csv);
             let (result, used, written, ended) =
                 csv.read_record(buffer, &mut self.cells[bytes..], &mut self.ends[cells..]);
             let lines = memchr::memchr_iter(b'\n', &buffer[..used]).count() as u64;
-            quotes += memchr::memchr_iter(b'"', &buffer[..used]).count();
             input.consume(used);
             input.line += lines;
             bytes += written;
             cells += ended;
-            if bytes > limit {
+            length += used;
+            if length > limit {
                 return Err(input.too_long(Some(line)));
+            }
+            if cells > MAX_CELLS {
+                let reason = format!("line {line} has more than {MAX_CELLS} cells");
+                return Err(bad_table(input, reason));
             }
             match result {
                 ReadRecordResult::InputEmpty => {}
@@ -107,12 +118,17 @@ impl Cutter {
                 ReadRecordResult::OutputEndsFull => self.ends.resize(2 * self.ends.len(), 0),
                 ReadRecordResult::End => return Ok(None),
                 ReadRecordResult::Record => {
-                    let unclosed = at_end && quotes % 2 == 1 && input.line >= line;
-                    return Ok(Some(Row { line, cells, unclosed }));
+                    return Ok(Some(Row { line, cells, unclosed: in_quotes }));
                 }
             }
         }
     }
+}
+
+/// Whether the next byte would be part of a cell in quotes: there the end of a line does not end the row.
+fn is_in_quotes(csv: &Reader) -> bool {
+    let (result, ..) = csv.clone().read_record(b"\n", &mut [0; 8], &mut [0; 8]);
+    matches!(result, ReadRecordResult::InputEmpty)
 }
 
 /// Goes on at the next line that is not empty, so that a row has the number of its own first line.
@@ -158,6 +174,10 @@ mod tests {
         assert_eq!(found, [own(["7", "A, B", "say \"x\"\nsecond"]), own(["08", "", "plain"])]);
         assert_eq!(fields(b"id;text\n1;a, b"), [own(["1", "", "a, b"])]);
         assert_eq!(fields(b"docno|Body\n1|12"), [own(["1", "", "12"])]);
+        assert_eq!(fields(b"document_id;title;text\n1;a, b;c"), [own(["1", "a, b", "c"])]);
+        assert_eq!(fields(b"\xef\xbb\xbfdocid;text\n1;a, b\n"), [own(["1", "", "a, b"])]);
+        // Inside of a cell a quote is a character.
+        assert_eq!(fields(b"id,text\n1,6\" nails"), [own(["1", "", "6\" nails"])]);
         assert!(fields(b"id,text\n").is_empty() && fields(b"").is_empty());
     }
 
@@ -199,6 +219,30 @@ mod tests {
     }
 
     #[test]
+    fn a_quote_that_is_not_closed_is_a_fault_wherever_the_file_ends() {
+        for end in ["\"open", "\"open\n", "\"", "\"say \"\"x", "\"say \"\"x\"\""] {
+            let read = read(Format::Csv, format!("id,text\n1,abc\n2,{end}").as_bytes());
+            assert_eq!(ids(&read), ["1"], "{end}");
+            assert_eq!(errors(&read), [(3, RecordErrorKind::UnclosedQuote)], "{end}");
+        }
+        assert_eq!(ids(&read(Format::Csv, b"id,text\n1,\"closed\"")), ["1"]);
+        assert_eq!(ids(&read(Format::Csv, b"id,text\n1,\"closed\"\n")), ["1"]);
+    }
+
+    #[test]
+    fn cells_without_content_are_counted() {
+        let read = |bytes: &[u8]| try_read(ReaderConfig::default(), Format::Csv, bytes);
+        let row = format!("id,text\n1,{}\n", ",".repeat(65_600));
+        let error = read(row.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("line 2 has more than 65536 cells"), "{error}");
+        assert!(read(",".repeat(65_600).as_bytes()).is_err());
+        assert_eq!(
+            read(format!("id,text\n1,{}\n", ",".repeat(60_000)).as_bytes()).unwrap().len(),
+            1
+        );
+    }
+
+    #[test]
     fn columns_must_have_ids_and_text() {
         let error = |bytes: &[u8], fields: FieldNames| {
             let config = ReaderConfig { fields, ..ReaderConfig::default() };
@@ -229,8 +273,14 @@ mod tests {
         );
         let config =
             ReaderConfig { schema: Some(schema.unwrap().into()), ..ReaderConfig::default() };
+        let same = config.clone();
         let bytes = b"id,t,year,zip,at\n1,1984,1999,12345,2020-01-01\n2,x,many,1,\n";
         let read = try_read(config, Format::Csv, bytes).unwrap();
+        let number = b"id,t\n12e34,x\n1.50,y\ntrue,z\n99999999999999999999,u\n";
+        assert_eq!(
+            ids(&try_read(same, Format::Csv, number).unwrap()),
+            ["12e34", "1.50", "true", "99999999999999999999"]
+        );
         let first = read[0].as_ref().unwrap();
         assert_eq!((first.fields[0].1.as_ref(), first.attributes.len()), ("1984", 3));
         assert!(

@@ -135,6 +135,17 @@ impl Input {
         self.reader.fill_buf().map_err(|error| failure(source, compressed, error))
     }
 
+    /// The beginning of the next line, up to so many bytes, which are not used by it.
+    pub(super) fn first_line(&mut self, most: usize) -> Result<Vec<u8>, TextError> {
+        let (source, compressed, mut line) = (&self.source, self.compressed, Vec::new());
+        let most = u64::try_from(most).unwrap_or(u64::MAX);
+        let read = self.reader.by_ref().take(most).read_until(b'\n', &mut line);
+        read.map_err(|error| failure(source, compressed, error))?;
+        let rest = std::mem::replace(&mut self.reader, Box::new(io::empty()));
+        self.reader = Box::new(Cursor::new(line.clone()).chain(rest));
+        Ok(line)
+    }
+
     /// Goes on after so many of the bytes.
     pub(super) fn consume(&mut self, bytes: usize) {
         self.reader.consume(bytes);

@@ -49,7 +49,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use self::batch::RawBatch;
 use self::columns::Columns;
-pub use self::config::ReaderConfig;
+pub use self::config::{ReaderConfig, check_static_field};
 pub use self::format::Format;
 use self::input::Input;
 pub(crate) use self::jsonl::parse_json;
@@ -204,10 +204,11 @@ impl Reader {
         Ok(self)
     }
 
-    /// Reads the batches after this with a schema.
-    pub fn with_schema(mut self, schema: Arc<Schema>) -> Self {
+    /// Reads the batches after this with a schema. Fails if the reader takes text from fields that it names, which is the schema's to say.
+    pub fn with_schema(mut self, schema: Arc<Schema>) -> Result<Self, TextError> {
         Arc::make_mut(&mut self.config).schema = Some(schema);
-        self
+        self.config.check()?;
+        Ok(self)
     }
 
     /// Reads only a part of the inputs. It has no effect on documents from memory, nor on batches taken before.

@@ -148,14 +148,14 @@ fn values<'a>(pairs: &[Pair<'a>], path: &str) -> impl Iterator<Item = &'a RawVal
 fn collect<'a>(pairs: &[Pair<'a>], path: &str, found: &mut Vec<&'a RawValue>) {
     // Of keys that are given twice the last one counts.
     if let Some((_, value)) = pairs.iter().rev().find(|(key, _)| key == path) {
-        flatten(value, found);
+        flatten(value, DEPTH, found);
         return;
     }
     for (at, _) in path.match_indices('.') {
         let (key, rest) = (&path[..at], &path[at + 1..]);
         let Some((_, value)) = pairs.iter().rev().find(|(own, _)| own == key) else { continue };
         let mut inner = Vec::new();
-        flatten(value, &mut inner);
+        flatten(value, DEPTH, &mut inner);
         for value in inner {
             if let Ok(Pairs(pairs)) = serde_json::from_str(value.get()) {
                 collect(&pairs, rest, found);
@@ -164,12 +164,17 @@ fn collect<'a>(pairs: &[Pair<'a>], path: &str, found: &mut Vec<&'a RawValue>) {
     }
 }
 
-/// The elements of an array, or the value itself; null is none.
-fn flatten<'a>(value: &'a RawValue, found: &mut Vec<&'a RawValue>) {
+/// Arrays in arrays up to here are read for their values.
+const DEPTH: usize = 16;
+
+/// The elements of an array and of arrays in it, or the value itself; null is none. Arrays that are too deep are values, which are then refused.
+fn flatten<'a>(value: &'a RawValue, depth: usize, found: &mut Vec<&'a RawValue>) {
     match serde_json::from_str::<Vec<&RawValue>>(value.get()) {
-        Ok(elements) => elements.into_iter().for_each(|element| flatten(element, found)),
+        Ok(elements) if depth > 0 => {
+            elements.into_iter().for_each(|element| flatten(element, depth - 1, found));
+        }
         Err(_) if value.get() == "null" => {}
-        Err(_) => found.push(value),
+        _ => found.push(value),
     }
 }
 
@@ -179,7 +184,10 @@ fn texts(pairs: &[Pair<'_>], path: &str) -> Result<Vec<String>, RecordErrorKind>
         Ok(Value::String(text)) => Ok(text),
         Ok(number @ (Value::Number(_) | Value::Bool(_))) => Ok(number.to_string()),
         Ok(_) => {
-            let reason = "found an object, expected a string; name a field inside with a dot";
+            let reason = match value.get().starts_with('[') {
+                true => "found arrays too deep inside each other, expected a string",
+                false => "found an object, expected a string; name a field inside with a dot",
+            };
             Err(RecordErrorKind::BadField { field: path.to_owned(), reason: reason.to_owned() })
         }
         Err(error) => Err(not_json(value.get(), &error)),

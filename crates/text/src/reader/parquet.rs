@@ -90,6 +90,16 @@ fn object(row: &Row) -> Map<String, Value> {
     fields.filter(|(_, value)| !value.is_null()).collect()
 }
 
+/// A decimal number as one of JSON if that has all its digits, else as text.
+fn exact(digits: String) -> Value {
+    let is_short = digits.bytes().filter(u8::is_ascii_digit).count() <= f64::DIGITS as usize;
+    match (digits.parse::<i64>(), digits.parse::<f64>()) {
+        (Ok(whole), _) => whole.into(),
+        (_, Ok(number)) if is_short => number.into(),
+        _ => digits.into(),
+    }
+}
+
 fn value(field: &Field) -> Value {
     match field {
         Field::Null => Value::Null,
@@ -105,7 +115,7 @@ fn value(field: &Field) -> Value {
         Field::Float16(number) => f32::from(*number).into(),
         Field::Float(number) => (*number).into(),
         Field::Double(number) => (*number).into(),
-        Field::Decimal(number) => decimal(number).into(),
+        Field::Decimal(number) => exact(decimal(number)),
         Field::Str(text) => text.as_str().into(),
         // Some writers do not say that strings are strings.
         Field::Bytes(bytes) => str::from_utf8(bytes.data()).map_or(Value::Null, Value::from),
@@ -233,8 +243,8 @@ mod tests {
             assert_eq!(
                 found,
                 [
-                    r#"{"id":"a","text":"ü apple","at":"1970-01-01T00:00:01.500Z","day":"1970-01-02T00:00:00Z","meta":{"score":0.5},"price":"-19.99","raw":"text"}"#,
-                    r#"{"id":"b","text":"","at":"1969-12-31T23:59:59.999Z","day":"1970-01-01T00:00:00Z","meta":{},"price":"0.05"}"#,
+                    r#"{"id":"a","text":"ü apple","at":"1970-01-01T00:00:01.500Z","day":"1970-01-02T00:00:00.000Z","meta":{"score":0.5},"price":-19.99,"raw":"text"}"#,
+                    r#"{"id":"b","text":"","at":"1969-12-31T23:59:59.999Z","day":"1970-01-01T00:00:00.000Z","meta":{},"price":0.05}"#,
                 ]
             );
         }

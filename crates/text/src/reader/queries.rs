@@ -40,6 +40,8 @@ pub struct QueryReader {
     is_json: bool,
     topics: Option<std::vec::IntoIter<Result<FileQuery, RecordError>>>,
     parts: Vec<TopicPart>,
+    /// Whether these were named, and not only the title taken.
+    names_parts: bool,
     /// Whether a line that is not blank has been read.
     begun: bool,
     notice: Option<String>,
@@ -69,12 +71,14 @@ impl QueryReader {
         if let Some(what) = input.foreign {
             return Err(TextError::NotText { path: path.to_owned(), what });
         }
+        let names_parts = !parts.is_empty();
         let parts = if parts.is_empty() { vec![TopicPart::Title] } else { parts.to_vec() };
         Ok(QueryReader {
             input,
             is_json: of_name == Some(Format::Jsonl),
             topics: None,
             parts,
+            names_parts,
             begun: false,
             notice: None,
             line: Vec::new(),
@@ -117,12 +121,20 @@ impl QueryReader {
                 self.topics = Some(topics.into_iter());
                 continue;
             }
+            if first && self.names_parts {
+                let name = &self.input.source.name;
+                self.notice =
+                    Some(format!("{name}: it has no topics, so their fields have no effect"));
+            }
             if first && is_header(text) {
                 let columns = text.replace('\t', "`, `");
                 let name = &self.input.source.name;
-                self.notice = Some(format!(
-                    "{name}: the first line names the columns `{columns}`; it is no query"
-                ));
+                let notice =
+                    format!("{name}: the first line names the columns `{columns}`; it is no query");
+                self.notice = Some(match self.notice.take() {
+                    Some(before) => format!("{before}\n{notice}"),
+                    None => notice,
+                });
                 continue;
             }
             let query = parse(text, number, self.is_json);
@@ -305,6 +317,9 @@ mod tests {
         assert_eq!(found[0], own(1, "51", "Airbus & Boeing Who pays what?"));
         let error = found[1].clone().unwrap_err();
         assert!(error.starts_with("topics.txt:10: topic 52 has no desc"), "{error}");
+        let (lines, notice) = read_as("q.tsv", b"1\tapple\n", &[TopicPart::Desc]);
+        assert_eq!(lines, [own(1, "1", "apple")]);
+        assert!(notice.unwrap().contains("no topics"));
         let xml = b"<?xml version=\"1.0\"?>\n<topics task=\"x\">\n <topic number=\"1\" type=\"faceted\">\n\
             <query>covid</query>\n<question>why?</question></topic>\n<topic number='a-2'>plain text</topic></topics>";
         assert_eq!(read("t.xml", xml), [own(3, "1", "covid"), own(6, "a-2", "plain text")]);

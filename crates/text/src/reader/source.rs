@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use walkdir::WalkDir;
 
-use super::columns::Columns;
+use super::columns::{Columns, IDS};
 use super::format::{Format, without_compression};
 use super::input::{Compression, MAGIC};
 use crate::{Location, TextError};
@@ -147,7 +147,7 @@ fn format_in_directory(path: &Path) -> Format {
 /// Bytes in which the first document of a file must end for the file to be taken for lines of documents.
 const FIRST: u64 = 1 << 20;
 
-/// Whether the first line of a file is an object of JSON.
+/// Whether the first line of a file is an object of JSON with an id. Files of settings have none.
 fn begins_with_document(path: &Path) -> bool {
     let Ok(file) = fs::File::open(path) else { return false };
     let mut line = Vec::new();
@@ -157,7 +157,8 @@ fn begins_with_document(path: &Path) -> bool {
     }
     // A compressed file has no use but lines of documents.
     Compression::of(&line[..line.len().min(MAGIC)]).is_some()
-        || serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&line).is_ok()
+        || serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&line)
+            .is_ok_and(|document| IDS.iter().any(|id| document.contains_key(*id)))
 }
 
 /// How the files of a directory are read, if not all alike.

@@ -186,7 +186,7 @@ fn schemas_that_cannot_work() {
         (Box::new(|c| c.text[0].b = 1.01), "text field \"title\": b is 1.01, allowed are 0 to 1"),
         (
             Box::new(|c| c.text[0].analyzer = "engish".into()),
-            "text field \"title\": no analyzer named \"engish\"; define it under \"analyzers\" or take one of names, english, plain",
+            "text field \"title\": no analyzer named \"engish\"; did you mean \"english\"? Or define it under \"analyzers\" or take one of names, english, plain",
         ),
         (
             Box::new(|c| drop(c.analyzers.insert("greek".into(), Chain::default()))),

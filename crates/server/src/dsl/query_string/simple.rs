@@ -84,6 +84,9 @@ impl Translator<'_> {
             "flags",
             "auto_generate_synonyms_phrase_query",
             "analyzer",
+            "fuzzy_prefix_length",
+            "fuzzy_max_expansions",
+            "fuzzy_transpositions",
         ];
         let parts = self.parts(clause, body, &allowed)?;
         self.ignore_lenient(clause, parts);

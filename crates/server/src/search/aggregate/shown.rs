@@ -111,7 +111,10 @@ impl Counts {
 impl Aggregation {
     fn show(&self, counts: Counts, indexes: usize) -> Result<Value, Failure> {
         let needs_all = match self.kind {
-            Kind::Terms { order: TermsOrder::Count { descending: true }, .. }
+            Kind::Terms {
+                order: TermsOrder::Count { descending: true, keys_descend: false },
+                ..
+            }
             | Kind::Cardinality => indexes > 1,
             Kind::Terms { .. } | Kind::Composite { .. } | Kind::Stats => true,
             _ => false,
@@ -205,16 +208,19 @@ fn terms(counts: Counts, size: usize, order: TermsOrder, least: u64) -> Value {
     let documents = counts.documents();
     // By key so far, which stays where counts are equal.
     let mut values: Vec<(Ordered, u64)> = counts.values.into_iter().collect();
+    let keys_descend = match order {
+        TermsOrder::Count { keys_descend, .. } => keys_descend,
+        TermsOrder::Key { descending } => descending,
+    };
+    if keys_descend {
+        values.reverse();
+    }
     match order {
-        TermsOrder::Count { descending: true } => {
+        TermsOrder::Count { descending: true, .. } => {
             values.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         }
-        TermsOrder::Count { descending: false } => values.sort_by_key(|(_, count)| *count),
-        TermsOrder::Key { descending } => {
-            if descending {
-                values.reverse();
-            }
-        }
+        TermsOrder::Count { descending: false, .. } => values.sort_by_key(|(_, count)| *count),
+        TermsOrder::Key { .. } => {}
     }
     values.retain(|(_, count)| *count >= least);
     values.truncate(size);
