@@ -44,9 +44,9 @@ const RESEARCH: &str = "Research settings";
 
 /// The command line. `-h` shows what most users need; `--help` shows all options as closely set, without the research settings, which docs/research.md has.
 pub(crate) fn command() -> Command {
-    let mut arguments = std::env::args_os().skip(1);
-    let is_verb = arguments.next().is_some_and(|verb| verb == "help" || verb == "--help");
-    match is_verb || arguments.any(|argument| argument == "--help") {
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let of_verb = arguments.len() > 1 && arguments[0] == "help";
+    match of_verb || arguments.iter().any(|argument| argument == "--help") {
         true => complete(Cli::command()),
         false => Cli::command(),
     }
