@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Measures what `index --quantize` loses and saves, and prints the table in docs/quantize.md.
 
-    cargo build --release
-    scripts/quantize_loss.py [target/release/warpseek] [COLLECTION...]
+    cargo build --profile dist
+    scripts/quantize_loss.py [target/dist/warpseek] [COLLECTION...]
 
 A collection is a directory with corpus.jsonl, queries.tsv and qrels.tsv; the default is all collections in ../shared/data/collections
 next to the repository. For each collection, the table shows nDCG@10 and MAP of the exact and the quantized index according to
@@ -63,7 +63,7 @@ def main():
         print("|", " | ".join([collection.name, str(len(shares)), *figures, overlap, str(same), *sizes]), "|")
 
 
-PROGRAM = sys.argv[1] if len(sys.argv) > 1 else str(ROOT / "target/release/warpseek")
+PROGRAM = sys.argv[1] if len(sys.argv) > 1 else str(ROOT / "target/dist/warpseek")
 
 if __name__ == "__main__":
     main()

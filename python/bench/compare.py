@@ -2,7 +2,7 @@
 
     cargo xtask python --bench --rfc CORPUS.jsonl
 
-makes a release build and an environment with the other packages, and starts this program. It prints tables, and writes JSON
+makes a build of the profile `dist` and an environment with the other packages, and starts this program. It prints tables, and writes JSON
 with `--json FILE`. Engines take turns, each task in a process of its own; rates are the best of several passes for every
 engine, ratios the median of rounds.
 """

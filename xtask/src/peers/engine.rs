@@ -73,7 +73,7 @@ pub(super) struct Ours {
 }
 
 impl Ours {
-    /// Uses the given program, or builds a release version.
+    /// Uses the given program, or builds one with the profile `dist`.
     pub(super) fn new(options: &Options) -> Result<Ours, String> {
         let program = program(options.warpseek.as_deref())?;
         let help = output(Command::new(&program).args(["bench", "queries", "--help"]))?;
@@ -414,14 +414,14 @@ fn peer_figures(lines: &str, counted: bool) -> Result<Vec<Figure>, String> {
     Ok(figures)
 }
 
-/// The given program, or a release version that is built here.
+/// The given program, or one that is built here with the profile `dist`.
 pub(super) fn program(given: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(program) = given {
         return Ok(program.to_owned());
     }
-    crate::cargo(&["build", "--release", "--package", "warpseek-cli"], &[])?;
+    crate::cargo(&["build", "--profile", "dist", "--package", "warpseek-cli"], &[])?;
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or("target".into());
-    Ok(Path::new(&target).join("release/warpseek"))
+    Ok(Path::new(&target).join("dist/warpseek"))
 }
 
 /// The directory of an engine's index, next to the corpus; the runners follow the same rule.

@@ -16,7 +16,7 @@ usage: cargo xtask peers --ngram --corpus FILE [OPTIONS]
   --phrases N        number of phrases, each with 0 to 4 errors [200]
   --rounds N         number of rounds, in which the engines take turns; the best counts [3]
   --engines NAMES    engines to compare with: tantivy (BM25 of 3-grams), sassy (scan) [tantivy,sassy]
-  --warpseek FILE    the warpseek program to measure [a release build of this source tree]
+  --warpseek FILE    the warpseek program to measure [a dist build of this source tree]
   --json FILE        write all figures to this file, in addition to the table";
 
 struct Options {

@@ -19,7 +19,7 @@ usage: cargo xtask peers --corpus FILE --queries FILE[,FILE] [--corpus FILE --qu
   --reps N           passes over a log in each round, of which the best counts [3]
   --cpu N            pin every process that is measured to this core
   --index-args ARGS  additional arguments for `warpseek index`, in one string
-  --warpseek FILE    the warpseek program to measure [a release build of this source tree]
+  --warpseek FILE    the warpseek program to measure [a dist build of this source tree]
   --json FILE        write all figures to this file, in addition to the tables on standard output
 
        cargo xtask peers --tables FILE[,FILE]    the tables of such files";
