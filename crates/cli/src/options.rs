@@ -578,8 +578,18 @@ impl Searching {
             partitions: research.partitions(),
             gpu_lists: device.gpu_lists.unwrap_or_default(),
         };
+        let manifest = index.manifest()?;
+        if self.ranking.static_weight() != 0.0
+            && manifest.static_field.is_none()
+            && !index.snapshot()?.has_statics()
+        {
+            let problem = "--static-weight has no effect on an index without static scores";
+            return Err(Failure::user(format!(
+                "{problem}; name their field when documents are added (--static-field)"
+            )));
+        }
         let mut options = SearcherOptions::new()
-            .ranking(self.ranking.get(&index.manifest()?)?)
+            .ranking(self.ranking.get(&manifest)?)
             .algorithm(research.algorithm)
             .device(match device.device {
                 DeviceName::Cpu => DeviceChoice::Cpu,

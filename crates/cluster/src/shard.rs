@@ -141,16 +141,20 @@ impl OpenShard {
         if self.searcher.gpu_status().name.is_none() {
             return;
         }
-        let (shard, collection) = (self.clone(), collection.clone());
+        let shard = self.clone();
+        let mut wanted = collection.clone();
         tokio::task::spawn_blocking(move || {
-            // One after the other, and only for what is still wanted then.
-            let _preparing = shard.preparing.lock().unwrap_or_else(PoisonError::into_inner);
-            if *shard.collection() != collection.fields {
-                return;
-            }
-            if let Err(error) = shard.searcher.prepare_as_part(&collection) {
-                let number = shard.id().number;
-                tracing::warn!(shard = number, %error, "the GPU has no values for the collection");
+            // Whoever prepares goes on until it is for what is wanted then; nobody waits for a turn.
+            while let Ok(_preparing) = shard.preparing.try_lock() {
+                if let Err(error) = shard.searcher.prepare_as_part(&wanted) {
+                    let number = shard.id().number;
+                    tracing::warn!(shard = number, %error, "the GPU has no values for the collection");
+                }
+                let last = shard.collection().clone();
+                if last == wanted.fields {
+                    return;
+                }
+                wanted = Arc::new(CollectionStatistics::with_fields(last));
             }
         });
     }

@@ -284,11 +284,14 @@ impl Collection {
         }
     }
 
-    /// Removes all versions before the current one but the `keep` newest complete ones of them. Versions after it stay: they may be in the making. Returns what was removed.
+    /// Removes all versions before the current one but `keep` complete ones: first the one that [`Collection::rollback`] goes back to, then the newest. Versions after the current one stay: they may be in the making. Returns what was removed.
     pub fn remove_old(&self, keep: usize) -> Result<Vec<u64>> {
-        let current = self.current()?;
+        let Some(Pointer { version: current, previous, .. }) = self.pointer()? else {
+            return Err(CollectionError::NoCollection { name: self.name.clone() });
+        };
         let mut old = self.versions()?;
         old.retain(|version| version.version < current);
+        old.sort_by_key(|version| (Some(version.version) == previous, version.version));
         let mut kept = 0;
         let mut removed = Vec::new();
         for version in old.iter().rev() {
@@ -299,7 +302,7 @@ impl Collection {
             self.remove(version.version)?;
             removed.push(version.version);
         }
-        removed.reverse();
+        removed.sort_unstable();
         Ok(removed)
     }
 }

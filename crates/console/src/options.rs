@@ -101,6 +101,11 @@ pub struct RankingChoice {
 }
 
 impl RankingChoice {
+    /// What static scores count for.
+    pub fn static_weight(&self) -> f64 {
+        self.static_weight
+    }
+
     /// The ranking asked for, or the one that suits the index.
     pub fn get(&self, manifest: &Manifest) -> Result<Ranking, Failure> {
         let suited = Ranking::suited(manifest).function;

@@ -46,7 +46,7 @@ pub struct ScrubCounts {
 }
 
 impl Scrub {
-    /// A scrub whose passes take `period`, and that reads at most so many bytes a second. With 0, it reads nothing, and pages are verified again when somebody needs them.
+    /// A scrub whose passes take `period`, and that reads at most so many bytes a second. With 0, it reads no pages, but the checksums at the end of each file; pages are verified again when somebody needs them.
     pub fn new(period: Duration, bytes_per_second: u64) -> Self {
         let every = (period / STEPS).clamp(STEP.start, STEP.end).min(period);
         let steps = (period.as_nanos() / every.as_nanos().max(1)).max(1) as u64;
@@ -113,7 +113,7 @@ impl Scrub {
         'files: for (number, (segment, file)) in files.iter().enumerate() {
             // A page behind the end must not be touched.
             let is_damaged = segment.damage().is_some();
-            if is_damaged || from < now && stride.is_some() && file.verify_frame().is_err() {
+            if is_damaged || from < now && file.verify_frame().is_err() {
                 segment.forget_verified();
                 continue;
             }
@@ -121,7 +121,8 @@ impl Scrub {
                 let pass = step / steps;
                 for page in pages.filter(|page| is_read(*page, pass, stride)) {
                     if stop() || Instant::now() > give_up {
-                        self.next_file = skipped + number;
+                        // At least one further, so that a file which takes all of the time is not the only one.
+                        self.next_file = skipped + number.max(1);
                         break 'files;
                     }
                     read += SealedFile::PAGE_BYTES;

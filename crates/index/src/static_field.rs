@@ -8,13 +8,16 @@ use crate::snapshot::Snapshot;
 /// An index that was made before the field was recorded has scores and no field. Documents added to it would have no scores unless the field is named, so that is an error.
 pub fn static_field_for(snapshot: &Snapshot, given: Option<&str>) -> Result<Option<String>> {
     match (snapshot.manifest().static_field.as_deref(), given) {
-        (Some(known), Some(given)) if known != given => Err(IndexError::StaticField {
-            what: format!(
-                "the static scores of the index are in the field `{known}`, not `{given}`; leave out the static field, or build the index anew with `{given}`"
-            ),
-        }),
+        // Without a score yet, the name may have been wrong.
+        (Some(known), Some(given)) if known != given && snapshot.statistics().max_static > 0.0 => {
+            Err(IndexError::StaticField {
+                what: format!(
+                    "the static scores of the index are in the field `{known}`, not `{given}`; leave out the static field, or build the index anew with `{given}`"
+                ),
+            })
+        }
         (None, None) if snapshot.has_statics() => Err(unrecorded_static_field()),
-        (known, given) => Ok(known.or(given).map(str::to_owned)),
+        (known, given) => Ok(given.or(known).map(str::to_owned)),
     }
 }
 

@@ -152,6 +152,16 @@ fn every_way_of_writing_keeps_them() {
     }
 }
 
+/// A field that no document had may have been misspelt.
+#[test]
+fn a_field_without_scores_can_be_corrected() {
+    let home = Home::new();
+    home.create(&[0], &named("rnak"));
+    home.add(&[1], &named("rank")).unwrap();
+    assert_eq!(read_manifest(&home.dir()).unwrap().static_field.as_deref(), Some("rank"));
+    assert!(home.add(&[2], &named("rnak")).is_err());
+}
+
 #[test]
 fn an_index_has_one_field() {
     let home = Home::new();

@@ -25,7 +25,7 @@ use crate::names;
 pub(crate) use analysis::differences;
 pub(crate) use fields::merge;
 pub(crate) use known::{check_mappings, check_settings};
-pub(crate) use settings::normalize as normalize_settings;
+pub(crate) use settings::{add as add_setting, normalize as normalize_settings};
 pub(crate) use statics::SETTING as STATIC_FIELD_SETTING;
 pub(crate) use unused::{unused_mappings, unused_settings};
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Map, Value};
 use warpseek_index::IndexError;
 pub use warpseek_text::SeenField;
-use warpseek_text::{Analyzer, Reader, Schema};
+use warpseek_text::{Analyzer, Reader, ReaderConfig, Schema};
 
 use crate::error::{Error, Result};
 use crate::options::IndexOptions;
@@ -74,7 +74,8 @@ fn first_documents(
     documents: usize,
     options: &IndexOptions,
 ) -> Result<Vec<Map<String, Value>>> {
-    let mut reader = Reader::open(inputs, options.config().reader.clone())?;
+    let reader = ReaderConfig { keeps_names: true, ..options.config().reader.clone() };
+    let mut reader = Reader::open(inputs, reader)?;
     let (mut found, mut json) = (Vec::new(), Vec::new());
     'reading: while let Some(batch) = reader.next_batch()? {
         for i in 0..batch.len() {

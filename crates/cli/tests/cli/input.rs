@@ -325,6 +325,19 @@ fn a_schema_is_made_from_a_pipe() {
     );
 }
 
+/// The schema has the names that the index looks for.
+#[test]
+fn a_schema_of_a_table_fits_the_table() {
+    let space = fruits();
+    space.write("t.csv", "id,name,body\n1,Foo,a long text about kettles and other things\n");
+    let schema = space.run("schema t.csv -q").ok();
+    space.write("s.json", &schema);
+    space.run("index t.csv -o t --schema s.json -q").ok();
+    let found = space.args(&["search", "t", "kettles", "--json"]).json();
+    assert_eq!(found["hits"][0]["id"], "1");
+    space.run("search t kettles --static-weight 1").fails(2, &["static scores"]);
+}
+
 #[test]
 fn files_of_settings_in_a_directory_are_documents_of_their_own() {
     let space = fruits();

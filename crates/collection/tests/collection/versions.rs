@@ -51,6 +51,19 @@ fn a_version_can_be_gone_back_to() {
     assert_eq!(collection.rollback().unwrap().version, 2);
 }
 
+/// After a rollback, the version before is not the one with the next lower number.
+#[test]
+fn the_version_to_go_back_to_is_kept() {
+    let space = Space::new();
+    let collection = space.collection();
+    space.build(&lines(10), 1);
+    space.build(&lines(11), 1);
+    collection.rollback().unwrap();
+    assert_eq!(space.build(&lines(12), 1), 3);
+    assert_eq!(collection.remove_old(1).unwrap(), [2]);
+    assert_eq!(collection.rollback().unwrap().version, 1);
+}
+
 #[test]
 fn old_versions_are_removed() {
     let space = Space::new();

@@ -86,11 +86,10 @@ impl Translator<'_> {
         if parts.get("cutoff_frequency").is_some_and(|least| !least.is_null()) {
             self.warn(format!("[{clause}] [cutoff_frequency] is ignored: all words count"));
         }
-        self.ignore_lenient(clause, parts);
     }
 
     /// Warns of `lenient`, which there lets a value of another type match nothing.
-    pub(super) fn ignore_lenient(&mut self, clause: &str, parts: Parts<'_>) {
+    fn ignore_lenient(&mut self, clause: &str, parts: Parts<'_>) {
         if parts.get("lenient").is_some_and(|lenient| *lenient == true || *lenient == "true") {
             self.warn(format!(
                 "[{clause}] [lenient] is ignored: a value that a field cannot have is an error"
@@ -120,6 +119,9 @@ impl Translator<'_> {
         allowed.extend(FUZZY.iter().chain(&HARMLESS));
         let parts = self.parts(clause, given, &allowed)?;
         self.ignore(clause, parts);
+        if matches!(self.mapping.field(field), Some(Field::Attribute { .. })) {
+            self.ignore_lenient(clause, parts);
+        }
         if parts.get("analyzer").is_some() {
             return Err(Failure::unsupported("match with its own [analyzer]"));
         }

@@ -87,7 +87,6 @@ impl Translator<'_> {
         ];
         let parts = self.parts(clause, body, &allowed)?;
         only_defaults(clause, parts)?;
-        self.ignore_lenient(clause, parts);
         if parts.get("analyzer").is_some() {
             return Err(Failure::unsupported(&format!("{clause} with [analyzer]")));
         }

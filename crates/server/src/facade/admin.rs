@@ -223,12 +223,16 @@ fn indices(app: &App, index: &str, params: &Params, headers: &HeaderMap) -> Repl
 fn bytes_of(unit: &str) -> Result<u64, Failure> {
     match unit {
         "b" => Ok(1),
-        "kb" => Ok(1024),
-        "mb" => Ok(1_048_576),
-        "gb" => Ok(1_073_741_824),
+        "k" | "kb" => Ok(1 << 10),
+        "m" | "mb" => Ok(1 << 20),
+        "g" | "gb" => Ok(1 << 30),
+        "t" | "tb" => Ok(1 << 40),
+        "p" | "pb" => Ok(1 << 50),
         other => {
             let other = brief(other);
-            Err(Failure::illegal(format!("[bytes] must be b, kb, mb or gb, found [{other}]")))
+            Err(Failure::illegal(format!(
+                "[bytes] must be b, kb, mb, gb, tb or pb, found [{other}]"
+            )))
         }
     }
 }

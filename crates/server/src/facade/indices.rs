@@ -13,8 +13,8 @@ use crate::error::{Failure, Kind, brief};
 use crate::http::{Answer, Call, Reply};
 use crate::json::only;
 use crate::mapping::{
-    Declared, STATIC_FIELD_SETTING, check_mappings, check_settings, differences, merge,
-    normalize_settings, unused_mappings, unused_settings,
+    Declared, STATIC_FIELD_SETTING, add_setting, check_mappings, check_settings, differences,
+    merge, normalize_settings, unused_mappings, unused_settings,
 };
 use crate::names;
 
@@ -248,8 +248,9 @@ pub(super) async fn put_mapping(
     check_mappings(&mappings)?;
     let mut warnings = unused_mappings(&mappings);
     warnings.extend(differences(&mappings, &Map::new()));
+    let naming = Naming::of(&call.params);
     write(&app, move |app| {
-        for of in app.catalogue().select(&index, false)? {
+        for of in naming.select(app, &index)? {
             of.view().mapping.check_new(&mappings)?;
             of.redeclare(|declared| merge(&mut declared.mappings, &mappings))?;
         }
@@ -285,10 +286,13 @@ pub(super) async fn put_settings(
     {
         return Err(Failure::illegal(format!("Can't update non dynamic settings [index.{key}]")));
     }
+    let naming = Naming::of(&call.params);
     write(&app, move |app| {
-        for of in app.catalogue().select(&index, false)? {
+        for of in naming.select(app, &index)? {
             of.redeclare(|declared| {
-                declared.settings.extend(settings.clone());
+                for (key, value) in &settings {
+                    add_setting(&mut declared.settings, key, value);
+                }
                 Ok(())
             })?;
         }

@@ -282,11 +282,11 @@ pub(crate) fn check_settings(settings: &Map<String, Value>) -> Result<(), Failur
             brief(key)
         )));
     }
-    let is_limit = |value: &Value| fields::whole_number(value).is_some_and(|most| most > 0);
+    let is_limit = |value: &Value| fields::whole_number(value).is_some();
     if let Some(most) = dynamic::limit(settings).filter(|most| !most.is_null() && !is_limit(most)) {
         let most = most.to_string();
         return Err(Failure::illegal(format!(
-            "[index.mapping.total_fields.limit] must be a number above 0, found {}",
+            "[index.mapping.total_fields.limit] must be a number from 0 on, found {}",
             brief(&most)
         )));
     }

@@ -18,7 +18,8 @@ pub(crate) fn normalize(settings: &Value) -> Map<String, Value> {
     nested
 }
 
-fn add(into: &mut Map<String, Value>, key: &str, value: &Value) {
+/// Adds a setting to those that there are. Objects are put together.
+pub(crate) fn add(into: &mut Map<String, Value>, key: &str, value: &Value) {
     match key.split_once('.') {
         Some((first, rest)) if !first.is_empty() => {
             let inner = into.entry(first.to_owned()).or_insert_with(|| Value::Object(Map::new()));

@@ -25,6 +25,7 @@ pub(super) struct Columns {
     columns: Vec<Column>,
     /// The columns with id, title and text, unless they have the usual names.
     pub(super) names: FieldNames,
+    has_schema: bool,
     /// What the user should know of them.
     notice: Option<String>,
 }
@@ -56,14 +57,20 @@ impl Columns {
             // Ids are text also if they look like numbers.
             let is_id = matches!(name.as_str(), "id" | "_id");
             let usual = matches!(name.as_str(), "title" | "text" | "contents");
-            is_id || usual && schema.is_none() || names.all().any(|own| own == name)
+            is_id || usual && config.renames() || names.all().any(|own| own == name)
         };
         let is_score = |name: &String| config.static_field.as_ref() == Some(name);
         let columns = header.iter().map(|name| {
             let typed = is_score(name) || !is_text(name) && is_typed(schema, name);
             Column { name: name.clone(), typed }
         });
-        Ok(Columns { columns: columns.collect(), names, notice: None })
+        let has_schema = schema.is_some();
+        Ok(Columns { columns: columns.collect(), names, has_schema, notice: None })
+    }
+
+    /// Whether a schema wants numbers of a column.
+    pub(super) fn wants_numbers(&self, name: &str) -> bool {
+        self.has_schema && self.columns.iter().any(|column| column.typed && column.name == name)
     }
 
     /// The names of the columns.
@@ -83,7 +90,7 @@ impl Columns {
             || (!text.is_empty() && config.fields.text.is_empty());
         if guessed || always {
             let mut parts = vec![format!("id from `{}`", id.as_deref().unwrap_or("id"))];
-            if config.schema.is_none() {
+            if config.renames() {
                 let has_title = self.keys().any(|key| key == "title");
                 let title = title.as_deref().or(has_title.then_some("title"));
                 parts.extend(title.map(|title| format!("title from `{title}`")));
@@ -165,7 +172,7 @@ fn find(header: &[String], config: &ReaderConfig) -> Result<FieldNames, String> 
         let fix = "name the one with the id (--id-field, in Python id_field)";
         return Err(format!("no column `id`; {}; {fix}", seen()));
     }
-    if config.schema.is_none() {
+    if config.renames() {
         names.title = names.title.or_else(|| one_of(&["title"]));
         if names.text.is_empty() {
             names.text.extend(one_of(&TEXTS));

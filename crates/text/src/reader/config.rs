@@ -17,6 +17,8 @@ pub struct ReaderConfig {
     pub schema: Option<Arc<Schema>>,
     /// The fields that are the id, the title and the text of a record of JSONL, CSV or Parquet, or of TSV whose first line names its columns. With a schema, only the id can have a name of its own. Default: the usual names.
     pub fields: FieldNames,
+    /// Whether fields keep the names that they have in tables, as they do with a schema: for whoever makes a schema of them. Default `false`: columns with the text and the title are called so.
+    pub keeps_names: bool,
     /// The numeric JSONL field that holds the static score. Default `None`: no static scores.
     /// Other formats have no fields and ignore it.
     pub static_field: Option<String>,
@@ -42,6 +44,7 @@ impl Default for ReaderConfig {
             format: None,
             schema: None,
             fields: FieldNames::default(),
+            keeps_names: false,
             static_field: None,
             order_field: None,
             vector_scale: 256,
@@ -53,6 +56,11 @@ impl Default for ReaderConfig {
 }
 
 impl ReaderConfig {
+    /// Whether columns of tables get the names that title and text usually have.
+    pub(super) fn renames(&self) -> bool {
+        self.schema.is_none() && !self.keeps_names
+    }
+
     /// Refuses values that would silently give documents without scores or vectors.
     pub(super) fn check(&self) -> Result<(), TextError> {
         self.fields.check(self.schema.is_some())?;

@@ -94,17 +94,24 @@ impl Cutter {
         let Some(csv) = &mut self.csv else { return Ok(None) };
         let (line, limit) = (input.line + 1, input.limits.line);
         let (mut bytes, mut cells, mut length) = (0, 0, 0);
+        let (mut is_ended, mut unclosed) = (false, false);
         loop {
             let buffer = input.peek()?;
-            let in_quotes = buffer.is_empty() && is_in_quotes(csv);
+            // After the last byte, the end of a line ends the row, unless it is part of a cell in quotes.
+            let ends = buffer.is_empty() && !is_ended;
+            let given = if ends { b"\n" } else { buffer };
             let (result, used, written, ended) =
-                csv.read_record(buffer, &mut self.cells[bytes..], &mut self.ends[cells..]);
-            let lines = memchr::memchr_iter(b'\n', &buffer[..used]).count() as u64;
-            input.consume(used);
-            input.line += lines;
+                csv.read_record(given, &mut self.cells[bytes..], &mut self.ends[cells..]);
+            if ends {
+                (is_ended, unclosed) = (used > 0, written > 0);
+            } else {
+                let lines = memchr::memchr_iter(b'\n', &buffer[..used]).count() as u64;
+                input.consume(used);
+                input.line += lines;
+                length += used;
+            }
             bytes += written;
             cells += ended;
-            length += used;
             if length > limit {
                 return Err(input.too_long(Some(line)));
             }
@@ -118,17 +125,11 @@ impl Cutter {
                 ReadRecordResult::OutputEndsFull => self.ends.resize(2 * self.ends.len(), 0),
                 ReadRecordResult::End => return Ok(None),
                 ReadRecordResult::Record => {
-                    return Ok(Some(Row { line, cells, unclosed: in_quotes }));
+                    return Ok(Some(Row { line, cells, unclosed }));
                 }
             }
         }
     }
-}
-
-/// Whether the next byte would be part of a cell in quotes: there the end of a line does not end the row.
-fn is_in_quotes(csv: &Reader) -> bool {
-    let (result, ..) = csv.clone().read_record(b"\n", &mut [0; 8], &mut [0; 8]);
-    matches!(result, ReadRecordResult::InputEmpty)
 }
 
 /// Goes on at the next line that is not empty, so that a row has the number of its own first line.

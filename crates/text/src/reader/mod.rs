@@ -140,7 +140,8 @@ impl Reader {
     pub fn open(inputs: &[PathBuf], config: ReaderConfig) -> Result<Self, TextError> {
         config.check()?;
         let mut notices = Vec::new();
-        let sources = source::list(inputs, config.format, &mut notices)?;
+        let sources =
+            source::list(inputs, config.format, config.fields.id.as_deref(), &mut notices)?;
         Ok(Self {
             config: Arc::new(config),
             bytes_total: sources.iter().map(|source| source.size).sum(),

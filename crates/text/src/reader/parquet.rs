@@ -40,7 +40,9 @@ impl Cutter {
         let Some(row) = guarded(input, || rows.next().transpose())? else { return Ok(false) };
         let start = batch.bytes.len();
         // A value is JSON and a vector takes all bytes, so this cannot fail.
-        let written = serde_json::to_writer(&mut batch.bytes, &object(&row));
+        let columns = input.source.columns.get();
+        let is_number = |name: &str| columns.is_some_and(|columns| columns.wants_numbers(name));
+        let written = serde_json::to_writer(&mut batch.bytes, &row_object(&row, is_number));
         debug_assert!(written.is_ok());
         let end = batch.bytes.len();
         input.line += 1;
@@ -84,18 +86,27 @@ fn guarded<T>(
     }
 }
 
-/// A row, without what is null.
+/// A row, without what is null. Decimals are text, which has all their digits, except where a schema wants numbers.
+fn row_object(row: &Row, is_number: impl Fn(&str) -> bool) -> Map<String, Value> {
+    let value = |name: &str, field: &Field| match field {
+        Field::Decimal(number) if is_number(name) => as_number(decimal(number)),
+        field => value(field),
+    };
+    let fields = row.get_column_iter().map(|(name, field)| (name.clone(), value(name, field)));
+    fields.filter(|(_, value)| !value.is_null()).collect()
+}
+
+/// A group inside a row.
 fn object(row: &Row) -> Map<String, Value> {
     let fields = row.get_column_iter().map(|(name, field)| (name.clone(), value(field)));
     fields.filter(|(_, value)| !value.is_null()).collect()
 }
 
-/// A decimal number as one of JSON if that has all its digits, else as text.
-fn exact(digits: String) -> Value {
-    let is_short = digits.bytes().filter(u8::is_ascii_digit).count() <= f64::DIGITS as usize;
+/// A decimal number as the nearest that an attribute can have.
+fn as_number(digits: String) -> Value {
     match (digits.parse::<i64>(), digits.parse::<f64>()) {
         (Ok(whole), _) => whole.into(),
-        (_, Ok(number)) if is_short => number.into(),
+        (_, Ok(number)) => number.into(),
         _ => digits.into(),
     }
 }
@@ -115,7 +126,7 @@ fn value(field: &Field) -> Value {
         Field::Float16(number) => f32::from(*number).into(),
         Field::Float(number) => (*number).into(),
         Field::Double(number) => (*number).into(),
-        Field::Decimal(number) => exact(decimal(number)),
+        Field::Decimal(number) => decimal(number).into(),
         Field::Str(text) => text.as_str().into(),
         // Some writers do not say that strings are strings.
         Field::Bytes(bytes) => str::from_utf8(bytes.data()).map_or(Value::Null, Value::from),
@@ -243,8 +254,8 @@ mod tests {
             assert_eq!(
                 found,
                 [
-                    r#"{"id":"a","text":"ü apple","at":"1970-01-01T00:00:01.500Z","day":"1970-01-02T00:00:00.000Z","meta":{"score":0.5},"price":-19.99,"raw":"text"}"#,
-                    r#"{"id":"b","text":"","at":"1969-12-31T23:59:59.999Z","day":"1970-01-01T00:00:00.000Z","meta":{},"price":0.05}"#,
+                    r#"{"id":"a","text":"ü apple","at":"1970-01-01T00:00:01.500Z","day":"1970-01-02T00:00:00.000Z","meta":{"score":0.5},"price":"-19.99","raw":"text"}"#,
+                    r#"{"id":"b","text":"","at":"1969-12-31T23:59:59.999Z","day":"1970-01-01T00:00:00.000Z","meta":{},"price":"0.05"}"#,
                 ]
             );
         }

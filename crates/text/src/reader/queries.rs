@@ -57,7 +57,7 @@ impl QueryReader {
             let reason = "queries are not read from CSV; write id<TAB>text, or JSON lines with \"id\" and \"text\"";
             return Err(TextError::BadTable { path: path.to_owned(), reason: reason.to_owned() });
         }
-        let found = list(&[path.to_owned()], Some(Format::Words), &mut Vec::new())?;
+        let found = list(&[path.to_owned()], Some(Format::Words), None, &mut Vec::new())?;
         let directory = || TextError::BadTable {
             path: path.to_owned(),
             reason: "it is a directory; name a file of queries".to_owned(),

@@ -78,6 +78,7 @@ impl Source {
 pub(super) fn list(
     inputs: &[PathBuf],
     format: Option<Format>,
+    id: Option<&str>,
     notices: &mut Vec<String>,
 ) -> Result<Vec<Source>, TextError> {
     let mut sources = Vec::new();
@@ -94,7 +95,7 @@ pub(super) fn list(
         let meta = fs::metadata(path).map_err(|source| io_error(path, source))?;
         if meta.is_dir() {
             let before = sources.len();
-            list_directory(path, format, &mut sources)?;
+            list_directory(path, format, id, &mut sources)?;
             notices.extend(mixture(path, &sources[before..]));
         } else {
             let format = format
@@ -112,6 +113,7 @@ pub(super) fn list(
 fn list_directory(
     root: &Path,
     format: Option<Format>,
+    id: Option<&str>,
     out: &mut Vec<Source>,
 ) -> Result<(), TextError> {
     let visible = |entry: &walkdir::DirEntry| {
@@ -126,7 +128,7 @@ fn list_directory(
         if entry.file_type().is_file() {
             let path = entry.path();
             let relative = path.strip_prefix(root).unwrap_or(path);
-            let format = format.unwrap_or_else(|| format_in_directory(path));
+            let format = format.unwrap_or_else(|| format_in_directory(path, id));
             out.push(Source::file(path, relative, format)?);
         }
     }
@@ -134,11 +136,11 @@ fn list_directory(
 }
 
 /// The format of a file below a directory: that of its name if files of this format have several documents, else it is one. A file `.json` is either.
-fn format_in_directory(path: &Path) -> Format {
+fn format_in_directory(path: &Path, id: Option<&str>) -> Format {
     let found = Format::of_name(path).unwrap_or(Format::Tree);
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let is_json = without_compression(name).to_ascii_lowercase().ends_with(".json");
-    match is_json && !begins_with_document(path) {
+    match is_json && !begins_with_document(path, id) {
         true => Format::Tree,
         false => found,
     }
@@ -147,8 +149,9 @@ fn format_in_directory(path: &Path) -> Format {
 /// Bytes in which the first document of a file must end for the file to be taken for lines of documents.
 const FIRST: u64 = 1 << 20;
 
-/// Whether the first line of a file is an object of JSON with an id. Files of settings have none.
-fn begins_with_document(path: &Path) -> bool {
+/// Whether the first line of a file is an object of JSON with an id, which may have a name of its own. Files of settings have none.
+fn begins_with_document(path: &Path, id: Option<&str>) -> bool {
+    let id = id.map(|id| id.split('.').next().unwrap_or(id));
     let Ok(file) = fs::File::open(path) else { return false };
     let mut line = Vec::new();
     let mut start = BufReader::new(file).take(FIRST);
@@ -157,8 +160,12 @@ fn begins_with_document(path: &Path) -> bool {
     }
     // A compressed file has no use but lines of documents.
     Compression::of(&line[..line.len().min(MAGIC)]).is_some()
-        || serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&line)
-            .is_ok_and(|document| IDS.iter().any(|id| document.contains_key(*id)))
+        || serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&line).is_ok_and(
+            |document| match id {
+                Some(id) => document.contains_key(id),
+                None => IDS.iter().any(|id| document.contains_key(*id)),
+            },
+        )
 }
 
 /// How the files of a directory are read, if not all alike.

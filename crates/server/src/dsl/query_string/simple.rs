@@ -89,7 +89,6 @@ impl Translator<'_> {
             "fuzzy_transpositions",
         ];
         let parts = self.parts(clause, body, &allowed)?;
-        self.ignore_lenient(clause, parts);
         if parts.get("analyzer").is_some() {
             return Err(Failure::unsupported(&format!("{clause} with [analyzer]")));
         }
