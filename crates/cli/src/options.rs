@@ -579,7 +579,7 @@ impl Searching {
             gpu_lists: device.gpu_lists.unwrap_or_default(),
         };
         let manifest = index.manifest()?;
-        if self.ranking.static_weight() != 0.0
+        if self.ranking.static_weight() > 0.0
             && manifest.static_field.is_none()
             && !index.snapshot()?.has_statics()
         {
