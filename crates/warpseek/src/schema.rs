@@ -38,11 +38,11 @@ pub fn infer_schema(
 ///
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let file = folder.path().join("docs.jsonl");
-/// std::fs::write(&file, "{\"id\": \"1\", \"author\": {\"name\": \"A\"}}\n").unwrap();
+/// std::fs::write(&file, "{\"id\": \"1\", \"author\": {\"about\": \"writes of kettles\"}}\n").unwrap();
 /// let sample = Sample::read(&[file], 1000, &IndexOptions::new())?;
 /// let fields = sample.fields();
-/// assert_eq!((fields[0].path.as_str(), fields[0].kinds[0]), ("author.name", ("string", 1)));
-/// assert_eq!(sample.schema()?.text()[0].name, "author.name");
+/// assert_eq!((fields[0].path.as_str(), fields[0].kinds[0]), ("author.about", ("string", 1)));
+/// assert_eq!(sample.schema()?.text()[0].name, "author.about");
 /// # Ok::<(), warpseek::Error>(())
 /// ```
 #[derive(Clone, Debug)]

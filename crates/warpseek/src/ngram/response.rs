@@ -50,7 +50,7 @@ impl NgramHit {
 /// writer.commit()?;
 ///
 /// let response = index.ngram_searcher()?.search(&NgramRequest::new("Eifel tower"))?;
-/// assert_eq!((response.ngrams(), response.least()), (9, 7));
+/// assert_eq!((response.ngrams(), response.least()), (9, 3));
 /// assert_eq!((response.id(0)?.as_str(), response.hits()[0].score), ("a", 8));
 /// assert_eq!(response.document(0)?.unwrap()["title"], "Tower");
 /// let found = response.alignment(0)?;
