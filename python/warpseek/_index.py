@@ -498,8 +498,8 @@ class Index:
     ) -> dict[str, Any]:
         """Adds the documents of files, in one commit. Fields are named as for :meth:`build`."""
         files = [_arguments.path("a path", path) for path in paths]
-        names = {"id_field": id_field, "title_field": title_field, "text_fields": text_fields}
-        names = _arguments.checked(names, _arguments.FIELDS)
+        given: dict[str, Any] = {"id_field": id_field, "title_field": title_field, "text_fields": text_fields}
+        names = _arguments.checked(given, _arguments.FIELDS)
         fields = (names["id_field"], names["title_field"], names["text_fields"])
         with Bar(_arguments.flag("progress", progress)) as report:
             done = self._native.add_files(files, fields, report)
