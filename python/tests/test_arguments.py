@@ -89,6 +89,8 @@ SEARCH_MANY = {
 BUILD = {
     "path": [5, b"x", ["x"]],
     "id_field": NOT_TEXT,
+    "title_field": NOT_TEXT,
+    "text_fields": [5, [5], b"x"],
     "analyzer": NOT_TEXT,
     "codec": NOT_TEXT,
     "store": [None, *NOT_TEXT],

@@ -274,7 +274,8 @@ def test_static_scores_of_documents_that_come_later(tmp_path):
     by_rank = ["2", "4", "1", "3", "0"]
     assert index.search("apple").ids == ["0", "1", "2", "3", "4"]
     assert index.search("apple", static_weight=1.0).ids == by_rank
-    assert [hits.ids for hits in index.search_many(["apple"], static_weight=1.0)] == [by_rank]
+    many = index.search_many(["apple"], static_weight=1.0)
+    assert [[hit[0] for hit in hits] for hits in many] == [by_rank]
     assert index.explain("apple", "3", static_weight=2.0)["static_score"] == 1.0
     assert index.document("3")["rank"] == 0.5
     # Nothing of it depends on who opens the index.
