@@ -61,8 +61,8 @@ def the_syntax_is_read(url):
         typed(text, *matches(*found))
     # What is counted beside the hits is what was found.
     typed("title:sweat", *matches("1", "3"))
-    red = next(box for box in all_of("#facets .choice") if box.text.startswith("red"))
-    assert red.text.split("\n")[1] == "2", red.text
+    reds = lambda: [text for text in (box.text for box in all_of("#facets .choice")) if text.startswith("red")]
+    wait("the count of red", lambda: [text.split("\n")[1] for text in reds()] == ["2"])
     click("#hits [data-opens=score]")
     wait("its score", lambda: "title" in one(".explained").text)
     picture("syntax")
