@@ -96,7 +96,7 @@ impl Queries {
     }
 }
 
-/// Whether a path leads to standard input or to another pipe.
+/// Returns whether a path is standard input or another pipe.
 fn is_pipe(path: &Path) -> bool {
     let is_pipe = |found: Metadata| !found.is_file() && !found.is_dir();
     path == Path::new("-") || path.metadata().is_ok_and(is_pipe)

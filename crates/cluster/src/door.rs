@@ -94,12 +94,6 @@ struct Asked {
     static_weight: Option<f64>,
 }
 
-/// What a request is read for.
-struct Collection {
-    searcher: Searcher,
-    has_statics: bool,
-}
-
 struct AskedBatch {
     queries: Vec<Asked>,
 }
@@ -136,11 +130,18 @@ impl Asked {
         options(&json_of(body)?, "query").map_err(bad)
     }
 
-    fn request(self, of: &Collection, limits: &DoorLimits) -> Result<ClusterRequest, Refused> {
-        let Collection { searcher: of, has_statics } = of;
-        if self.static_weight.is_some() && !has_statics {
+    /// Refuses a weight of static scores that no document has.
+    fn check_static_weight(
+        &self,
+        has_statics: impl FnOnce() -> Result<bool, ClusterError>,
+    ) -> Result<(), Refused> {
+        if self.static_weight.is_some() && !has_statics()? {
             return Err(bad("[static_weight]: no document of the collection has a static score"));
         }
+        Ok(())
+    }
+
+    fn request(self, of: &Searcher, limits: &DoorLimits) -> Result<ClusterRequest, Refused> {
         let texts = [Some(&self.query), self.filter.as_ref()];
         let bytes = texts.into_iter().flatten().map(String::len).max().unwrap_or(0);
         if bytes > limits.query_bytes {
@@ -227,17 +228,14 @@ fn has_syntax(of: &Searcher) -> bool {
 }
 
 impl Aggregator {
-    fn collection(&self) -> Result<Collection, ClusterError> {
-        Ok(Collection { searcher: self.settings()?, has_statics: self.has_statics()? })
-    }
-
     pub(crate) async fn search_json(
         &self,
         body: &[u8],
         limits: &DoorLimits,
     ) -> Result<Answered, Refused> {
         let asked = Asked::read(body)?;
-        let request = asked.request(&self.collection()?, limits)?;
+        asked.check_static_weight(|| self.has_statics())?;
+        let request = asked.request(&self.settings()?, limits)?;
         limits.check_hits(std::slice::from_ref(&request))?;
         let (query, k) = (text(&request), request.k);
         let response: Arc<ClusterResponse> = self.search(request).await?;
@@ -257,8 +255,11 @@ impl Aggregator {
                 "the batch has {queries} queries; at most {most} are allowed"
             )));
         }
-        let collection = self.collection()?;
-        let requests = asked.queries.into_iter().map(|asked| asked.request(&collection, limits));
+        let settings = self.settings()?;
+        let requests = asked.queries.into_iter().map(|asked| {
+            asked.check_static_weight(|| self.has_statics())?;
+            asked.request(&settings, limits)
+        });
         let requests = requests.collect::<Result<Vec<_>, _>>()?;
         limits.check_hits(&requests)?;
         let asked: Vec<(String, usize)> =
@@ -352,7 +353,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let index = warpseek::Index::create(folder.path().join("index")).unwrap();
         let settings = Searcher::without_documents(&index.manifest().unwrap()).unwrap();
-        asked.request(&Collection { searcher: settings, has_statics: false }, limits)
+        asked.check_static_weight(|| Ok(false))?;
+        asked.request(&settings, limits)
     }
 
     #[test]

@@ -20,10 +20,16 @@ pub(crate) struct OpenShard {
     dir: PathBuf,
     searcher: Searcher,
     service: Service,
-    /// The statistics of the fields of the collection that queries came with last, for which a GPU has values or gets them.
-    collection: Mutex<Vec<Statistics>>,
-    /// Held while a GPU gets values.
-    preparing: Mutex<()>,
+    preparation: Mutex<Preparation>,
+}
+
+/// The values that a GPU computes for the statistics of a collection.
+#[derive(Default)]
+struct Preparation {
+    /// The statistics of the collection's fields that the last query came with.
+    wanted: Vec<Statistics>,
+    /// Whether a task computes values.
+    is_running: bool,
 }
 
 impl OpenShard {
@@ -64,8 +70,8 @@ impl OpenShard {
             None => ServiceOptions::new().calibration(Duration::ZERO).keep_calibration(false),
         };
         let service = searcher.service(service).map_err(failed)?;
-        let (dir, collection, preparing) = (dir.to_owned(), Mutex::default(), Mutex::default());
-        Ok(OpenShard { description, dir, searcher, service, collection, preparing })
+        let (dir, preparation) = (dir.to_owned(), Mutex::default());
+        Ok(OpenShard { description, dir, searcher, service, preparation })
     }
 
     /// The folder that it was opened in.
@@ -128,39 +134,41 @@ impl OpenShard {
         .await
     }
 
-    /// Lets a GPU have values for the collection's mean length instead of the shard's, which is known once a query comes. Nobody waits for it:
+    /// Starts to compute the GPU's values for the collection's mean length, which is known once a query comes. Nobody waits for it:
     /// until it is done, the CPU answers if it may.
     fn prepare_for(self: &Arc<Self>, collection: &Arc<CollectionStatistics>) {
         {
-            let mut last = self.collection();
-            if *last == collection.fields {
+            let mut preparation = self.preparation();
+            if preparation.wanted == collection.fields {
                 return;
             }
-            last.clone_from(&collection.fields);
+            preparation.wanted.clone_from(&collection.fields);
+            // The task that is running sees that something else is wanted.
+            if preparation.is_running || self.searcher.gpu_status().name.is_none() {
+                return;
+            }
+            preparation.is_running = true;
         }
-        if self.searcher.gpu_status().name.is_none() {
-            return;
-        }
-        let shard = self.clone();
-        let mut wanted = collection.clone();
+        let (shard, mut collection) = (self.clone(), collection.clone());
         tokio::task::spawn_blocking(move || {
-            // Whoever prepares goes on until it is for what is wanted then; nobody waits for a turn.
-            while let Ok(_preparing) = shard.preparing.try_lock() {
-                if let Err(error) = shard.searcher.prepare_as_part(&wanted) {
+            loop {
+                if let Err(error) = shard.searcher.prepare_as_part(&collection) {
                     let number = shard.id().number;
                     tracing::warn!(shard = number, %error, "the GPU has no values for the collection");
                 }
-                let last = shard.collection().clone();
-                if last == wanted.fields {
+                let mut preparation = shard.preparation();
+                if preparation.wanted == collection.fields {
+                    preparation.is_running = false;
                     return;
                 }
-                wanted = Arc::new(CollectionStatistics::with_fields(last));
+                collection =
+                    Arc::new(CollectionStatistics::with_fields(preparation.wanted.clone()));
             }
         });
     }
 
-    fn collection(&self) -> MutexGuard<'_, Vec<Statistics>> {
-        self.collection.lock().unwrap_or_else(PoisonError::into_inner)
+    fn preparation(&self) -> MutexGuard<'_, Preparation> {
+        self.preparation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Queries that wait.

@@ -262,20 +262,13 @@ impl Window<'_, '_, '_, '_> {
                 if let Some(leaf) = &mut self.terms[*number] {
                     let list = &self.query.plan.terms[*number].lists;
                     let filled = leaf.fill(self.from, within, &mut out, self.work, self.ticker);
-                    let is_whole = filled.map_err(|what| self.broken(list, what))?;
-                    if !is_whole {
-                        return Err(Halt::Stop);
-                    }
+                    self.check_filled(list, filled)?;
                 }
             }
             PlanNode::Word(number) => {
                 if let Some(leaf) = &mut self.words[*number] {
                     let filled = leaf.fill(self.from, within, &mut out, self.work, self.ticker);
-                    let is_whole =
-                        filled.map_err(|what| self.broken(&self.lists[*number], what))?;
-                    if !is_whole {
-                        return Err(Halt::Stop);
-                    }
+                    self.check_filled(&self.lists[*number], filled)?;
                 }
             }
             PlanNode::Phrase(number) => {
@@ -310,6 +303,18 @@ impl Window<'_, '_, '_, '_> {
             PlanNode::Nothing => {}
         }
         Ok(out)
+    }
+
+    /// Fails if a list could not be read, or if its leaf had to stop.
+    fn check_filled(
+        &self,
+        lists: &[Option<TermInfo>],
+        filled: Result<bool, ListError>,
+    ) -> Result<(), Halt> {
+        match filled.map_err(|what| self.broken(lists, what))? {
+            true => Ok(()),
+            false => Err(Halt::Stop),
+        }
     }
 
     fn broken(&self, lists: &[Option<TermInfo>], what: ListError) -> ExecError {

@@ -8,7 +8,7 @@ use warpseek_core::{DocId, Hit};
 use warpseek_exec::gather::{FacetCounts, SortValue, SortValues};
 use warpseek_exec::{Answer, Coverage, Explanation, Plan, Work, explain};
 use warpseek_index::Snapshot;
-use warpseek_text::{Snippet, first_words, snippet};
+use warpseek_text::{FieldAnalyzer, Snippet, first_words, snippet};
 
 use crate::error::{Error, Result};
 
@@ -170,8 +170,9 @@ impl Response {
         for field in all {
             let terms = unknown.iter().copied().filter(|term| field_of(term) == field);
             let terms: Vec<&str> = terms.collect();
+            let analyzer = self.analyzer(field);
             for text in [text, &apart] {
-                for (term, word) in terms.iter().zip(self.first_words(field, text, &terms)) {
+                for (term, word) in terms.iter().zip(first_words(text, &analyzer, &terms)) {
                     if let Some(word) = word {
                         typed.entry(term).or_insert(word);
                     }
@@ -183,12 +184,11 @@ impl Response {
         words.filter(|word| known.insert(*word)).map(str::to_owned).collect()
     }
 
-    fn first_words<'a>(&self, field: u8, text: &'a str, terms: &[&str]) -> Vec<Option<&'a str>> {
+    /// The analyzer of a text field.
+    fn analyzer(&self, field: u8) -> FieldAnalyzer {
         let manifest = self.snapshot.manifest();
-        match &manifest.schema {
-            Some(schema) => first_words(text, schema.analyzer(field), terms),
-            None => first_words(text, &manifest.analyzer.into(), terms),
-        }
+        let of_schema = manifest.schema.as_ref().map(|schema| schema.analyzer(field).clone());
+        of_schema.unwrap_or_else(|| manifest.analyzer.into())
     }
 
     /// A part of a text of at most `width` characters that shows the query's words, and where they stand in it. If the index has a schema, the text is taken for one of
@@ -204,10 +204,7 @@ impl Response {
     pub fn snippet_in(&self, field: u8, text: &str, width: usize) -> Snippet {
         let terms = self.plan.terms.iter().filter(|term| term.field == field);
         let terms: Vec<&str> = terms.map(|term| term.term.as_str()).collect();
-        match &self.snapshot.manifest().schema {
-            Some(schema) => snippet(text, schema.analyzer(field), &terms, width),
-            None => snippet(text, &self.snapshot.manifest().analyzer.into(), &terms, width),
-        }
+        snippet(text, &self.analyzer(field), &terms, width)
     }
 
     /// The text fields of a hit, in the order of the schema, with the part of each that shows the query's words. Fields that the document does not have are left out; there are

@@ -85,7 +85,7 @@ fn an_explanation_adds_up() {
     assert!(out.contains("     sum ") && out.contains("mean length "), "{out}");
 }
 
-/// The units of a part of a score, which are those of its own parts by what it says.
+/// Returns the units of a part of a score, and checks that they follow from its own parts by the rule that it names.
 fn units(part: &Value) -> u64 {
     let parts: Vec<u64> = part["parts"].as_array().unwrap().iter().map(units).collect();
     let own = part["units"].as_u64().unwrap();

@@ -35,7 +35,7 @@ fn every_command_that_writes_keeps_them() {
         space.run(merge).code(0);
         assert_eq!(by_rank(&space, "idx"), after, "{merge}");
     }
-    // A score that is none is an error of the document, whoever writes it.
+    // A static score that is not a number is an error, in every command that writes documents.
     space.write("bad.jsonl", "{\"id\":\"f\",\"text\":\"apple\",\"rank\":\"high\"}\n");
     space.run("add idx bad.jsonl -q").fails(2, &["static score \"rank\""]);
     let bad = "{\"put\": {\"id\":\"f\",\"text\":\"apple\",\"rank\":-1}}\n";

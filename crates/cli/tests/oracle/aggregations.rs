@@ -145,7 +145,7 @@ pub(crate) fn aggregate(
     client.same("range aggregation", &want.to_vec(), &got)
 }
 
-/// Buckets are those of these values.
+/// Checks that the buckets have exactly these values.
 fn buckets(
     client: &Client,
     what: &str,

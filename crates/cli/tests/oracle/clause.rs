@@ -344,7 +344,7 @@ impl Clause {
         }
     }
 
-    /// What it is made of, to tell kinds of failures apart.
+    /// Returns the names of the clauses inside, which tell kinds of failures apart.
     pub(crate) fn shape(&self) -> String {
         let all = |of: &[Clause]| {
             let mut shapes: Vec<String> = of.iter().map(Clause::shape).collect();

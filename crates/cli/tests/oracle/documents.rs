@@ -14,14 +14,14 @@ const WORDS: [&str; 36] = [
     "1984", "ñandú", "zebra",
 ];
 
-/// What stands between words.
+/// Separators between words.
 const BETWEEN: [&str; 9] = [" ", " ", " ", " ", ", ", ". ", " - ", "! ", "/"];
 
 /// Values of keywords; some begin alike, and one is empty.
 pub(crate) const KEYWORDS: [&str; 12] =
     ["a", "ab", "abc", "abd", "b", "Ba", "blue", "red sun", "x-1", "x-2", "", "zz"];
 
-/// What no document has.
+/// A word that no document has.
 pub(crate) const ABSENT: &str = "quixotic";
 
 /// A text field: its name, whether its terms are words in small letters (and else what stands between blanks), k1 and b.
@@ -48,7 +48,7 @@ pub(crate) const TEXTS: [TextField; 4] = [
 const KEYWORD_FIELDS: [(&str, usize); 3] =
     [("tag", usize::MAX), ("code", 4), ("label.keyword", 256)];
 
-/// What is known of a field by its name.
+/// The type of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Text,
@@ -93,7 +93,7 @@ pub(crate) fn pick<T: Copy>(random: &mut Random, of: &[T]) -> T {
     of[random.below(of.len() as u64) as usize]
 }
 
-/// Whether one of so many cases holds.
+/// Returns true once in so many cases.
 pub(crate) fn one_in(random: &mut Random, cases: u64) -> bool {
     random.below(cases) == 0
 }
@@ -206,7 +206,7 @@ pub(crate) fn source(random: &mut Random) -> Value {
     source
 }
 
-/// What of a document can be searched.
+/// The searchable values of a document.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Doc {
     pub(crate) texts: BTreeMap<&'static str, Text>,
