@@ -43,7 +43,7 @@ pub(crate) fn place_manifest(dir: &Path, manifest: &Manifest) -> Result<()> {
 /// The exclusive right to write to an index, released on drop.
 pub(crate) struct WriteLock {
     dir: PathBuf,
-    _file: File,
+    file: File,
     in_use: Mutex<InUse>,
 }
 
@@ -54,6 +54,14 @@ struct InUse {
     segments: BTreeSet<u64>,
     /// Names of scratch directories.
     scratch: BTreeSet<String>,
+}
+
+impl Drop for WriteLock {
+    /// Releases the lock itself. Closing the file is not enough: a process that another thread starts
+    /// right now has a copy of the file until it executes its program.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
+    }
 }
 
 impl WriteLock {
@@ -85,7 +93,7 @@ impl WriteLock {
             }
             Ok(()) => {
                 let in_use = Mutex::default();
-                Ok(WriteLock { dir: dir.to_owned(), _file: file, in_use })
+                Ok(WriteLock { dir: dir.to_owned(), file, in_use })
             }
             Err(TryLockError::WouldBlock) => Err(IndexError::Locked { dir: dir.to_owned() }),
             Err(TryLockError::Error(source)) => Err(IndexError::Io { path, source }),
@@ -99,7 +107,7 @@ impl WriteLock {
     /// An error if somebody has put another directory in the place of this one: nothing of ours may be written there.
     pub(crate) fn check(&self) -> Result<()> {
         let path = self.dir.join(LOCK);
-        match is_still_there(&self._file, &path) {
+        match is_still_there(&self.file, &path) {
             true => Ok(()),
             false => {
                 let what = "the directory was removed or replaced while it was open for writing";

@@ -59,8 +59,11 @@ impl Catalogue {
             }
         }
         for of in self.all_ngrams() {
-            if let Err(failure) = self.look_at_ngrams(&of) {
-                tracing::error!(index = of.name, reason = failure.reason, "not loaded");
+            match self.look_at_ngrams(&of) {
+                Err(failure) if failure.kind != Kind::NotReady => {
+                    tracing::error!(index = of.name, reason = failure.reason, "not loaded");
+                }
+                _ => {}
             }
         }
         let Ok(entries) = std::fs::read_dir(&self.folder) else { return };
@@ -166,12 +169,22 @@ impl Catalogue {
             return Ok(Look::Same("its folder is being replaced"));
         }
         if now.is_some() {
-            let served = verify(&of.dir, name).and_then(|()| {
-                let _changing = self.changing();
-                self.forget_declaration(name)?;
-                self.open_found(name)
-            });
-            served.inspect_err(|failure| self.refuse(name, now, failure))?;
+            if let Err(failure) = verify(&of.dir, name) {
+                self.refuse(name, now, &failure);
+                return Err(failure);
+            }
+            let _changing = self.changing();
+            // A request and the regular look may both have seen the new folder; the first serves it.
+            let unchanged = self.ngrams(name).is_some_and(|there| Arc::ptr_eq(&there, of));
+            if !unchanged || identity(&of.dir) != now {
+                return Ok(Look::Same("it changes now; try again"));
+            }
+            let opened = self.forget_declaration(name).and_then(|()| self.open_found(name));
+            opened.inspect_err(|failure| {
+                if failure.kind != Kind::NotReady {
+                    self.refuse(name, now, failure);
+                }
+            })?;
             tracing::info!(index = name, "its folder was replaced, and the new one is served");
         } else {
             self.ngrams.write().unwrap_or_else(PoisonError::into_inner).remove(name);
