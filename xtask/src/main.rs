@@ -4,6 +4,7 @@ mod browser;
 mod clients;
 mod cluster;
 mod gpu;
+mod house;
 mod neon;
 mod peers;
 mod python;
@@ -11,6 +12,7 @@ mod skips;
 mod steps;
 mod stores;
 mod test_programs;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -24,6 +26,8 @@ usage: cargo xtask <task> [--no-skips]
 What cannot be tested since something is missing is skipped, and listed in the end; with --no-skips that is a failure.
 
   ci         format, lints, all tests, docs, examples, kernels, library code of the fuzz targets
+  house      check the structure of the tree: cycles of modules, floors of crates, sizes, head comments
+  words      check the English of comments, messages and pages; needs Python, npm and a network for spelling and grammar
   clients    run real clients of Elasticsearch and others, and a browser, against a server; needs Python and a network
   kernels    compile every kernel with NVRTC from PyPI; needs no GPU
   python     test the Python package with a debug build; needs Python and a network. --soak: a million searches with a dist build;
@@ -76,8 +80,10 @@ fn main() -> ExitCode {
     }
 }
 
-const TASKS: [&str; 12] = [
+const TASKS: [&str; 14] = [
     "ci",
+    "house",
+    "words",
     "clients",
     "kernels",
     "python",
@@ -106,6 +112,8 @@ fn unread<'a>(task: &str, args: &'a [String]) -> Option<&'a str> {
 fn perform(task: &str, mut args: impl Iterator<Item = String>) -> Result<(), String> {
     match task {
         "ci" => ci(),
+        "house" => house::check(),
+        "words" => words::check(),
         "clients" => clients::run(&[]),
         "kernels" => gpu::kernels(&[]),
         "python" => python::run_with(args),

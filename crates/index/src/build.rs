@@ -11,6 +11,10 @@
 //!
 //! `lists` builds a segment from posting lists that the caller already has, `in_memory` one that is not written to disk.
 
+pub(crate) mod memory;
+pub(crate) mod order;
+pub(crate) mod segment_writer;
+
 mod admission;
 mod batches;
 mod config;

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::container::{Kind, SealedFile, seal_bytes};
 use crate::error::{IndexError, Result};
-use crate::manifest::{Manifest, SegmentEntry};
+use crate::files::container::{Kind, SealedFile, seal_bytes};
+use crate::files::manifest::{Manifest, SegmentEntry};
 
 /// The file of an index that names all others.
 pub const MANIFEST: &str = "manifest";
@@ -374,8 +374,8 @@ impl Drop for Protected<'_> {
 mod tests {
     use super::*;
     use crate::build::{BuildConfig, Progress};
-    use crate::manifest::{LogEntry, log_name};
-    use crate::update::create;
+    use crate::change::update::create;
+    use crate::files::manifest::{LogEntry, log_name};
 
     /// An index without documents, and its lock.
     fn locked(dir: &Path) -> (WriteLock, Manifest) {

@@ -8,24 +8,24 @@ use std::time::Instant;
 use warpseek_codec::CodecId;
 use warpseek_text::{GramConfig, Schema};
 
-use crate::attributes::Attributes;
-use crate::container::{COMPACT, Kind, SealedFile};
-use crate::damage::{Damage, Watch};
-use crate::deletes::{Deletes, DocSet};
-use crate::dictionary::{Dictionary, TermInfo};
-use crate::documents::{Documents, Floats, Lengths};
 use crate::error::{IndexError, Result};
-use crate::ids::Ids;
-use crate::lengths::FieldLengths;
-use crate::manifest::{
+use crate::files::attributes::Attributes;
+use crate::files::container::{COMPACT, Kind, SealedFile};
+use crate::files::damage::{Damage, Watch};
+use crate::files::deletes::{Deletes, DocSet};
+use crate::files::dictionary::{Dictionary, TermInfo};
+use crate::files::documents::{Documents, Floats, Lengths};
+use crate::files::ids::Ids;
+use crate::files::lengths::FieldLengths;
+use crate::files::manifest::{
     FieldCounts, Manifest, SegmentEntry, deletes_name, seal_text, segment_file_name,
 };
-use crate::norms;
-use crate::parts::Parts;
-use crate::positions::{PositionList, Positions};
-use crate::postings::{List, ListError, MapList};
+use crate::files::norms;
+use crate::files::parts::Parts;
+use crate::files::positions::{PositionList, Positions};
+use crate::files::postings::{List, ListError, MapList};
+use crate::files::store::Store;
 use crate::snapshot::OpenOptions;
-use crate::store::Store;
 
 /// A segment. Its lists and tables refer to a document by its position, ids, store and hits by its ordinal; the two differ only in a
 /// reordered segment. [`Segment::base`] plus the ordinal is the document id in the index.
@@ -542,8 +542,8 @@ impl SegmentFiles {
 mod tests {
     use super::*;
     use crate::build::{Lists, ListsConfig, Progress};
+    use crate::change::update::create_from_lists;
     use crate::snapshot::Snapshot;
-    use crate::update::create_from_lists;
 
     const DOCS: u32 = 200_000;
 

@@ -10,10 +10,10 @@ use std::time::Instant;
 use warpseek_core::DocId;
 
 use crate::build::Progress;
-use crate::damage::Damage;
 use crate::directory::{WriteLock, read_manifest};
 use crate::error::{IndexError, Result};
-use crate::manifest::{Manifest, SegmentEntry};
+use crate::files::damage::Damage;
+use crate::files::manifest::{Manifest, SegmentEntry};
 use crate::segment::Segment;
 
 /// How many times opening is retried when a commit removes files in the meantime.
@@ -190,7 +190,7 @@ impl Snapshot {
         self.segments.iter().for_each(|segment| segment.forget_if_due(now));
     }
 
-    /// Verifies all pages of all files, also those that were verified before, and returns the first damage. [`verify`](crate::verify) checks the files on disk and more than their checksums; this checks what
+    /// Verifies all pages of all files, also those that were verified before, and returns the first damage. [`verify`](crate::check::verify) checks the files on disk and more than their checksums; this checks what
     /// is open. It can be cancelled.
     pub fn verify_again(&self, progress: &Progress) -> Result<()> {
         for segment in &self.segments {

@@ -8,17 +8,17 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use warpseek::{Damage, ScrubStatus, Scrubber};
 use warpseek_front::Hosts;
 
-use crate::caller::Caller;
-use crate::catalogue::Catalogue;
-use crate::config::{Config, Device};
-use crate::contexts::{Contexts, PointInTime, Scroll};
 use crate::error::{Failure, Kind};
-use crate::gate::Gate;
-use crate::keys::Keys;
-use crate::load::Load;
+use crate::http::admission::Gate;
+use crate::http::caller::Caller;
+use crate::http::keys::Keys;
+use crate::indexes::catalogue::Catalogue;
+use crate::indexes::contexts::{Contexts, PointInTime, Scroll};
+use crate::indexes::snapshots::Store;
+use crate::indexes::tasks::Tasks;
+use crate::operations::config::{Config, Device};
+use crate::operations::load::Load;
 use crate::remote::Remote;
-use crate::snapshots::Store;
-use crate::tasks::Tasks;
 
 /// Searches under way at a time if there may be a GPU.
 const FOR_A_GPU: usize = 256;

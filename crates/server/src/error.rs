@@ -165,7 +165,7 @@ impl Failure {
 
     pub(crate) fn no_index(name: &str) -> Self {
         // A call without more than its name looks like an index.
-        if let Some(failure) = crate::facade::elsewhere(name) {
+        if let Some(failure) = crate::elasticsearch::routes::elsewhere(name) {
             return failure;
         }
         let index = Some(name.to_owned());

@@ -3,11 +3,13 @@
 use axum::body::Bytes;
 use serde_json::{Value, json};
 
-use crate::config::Limits;
-use crate::http::{Call, Params};
-use crate::mapping::Mapping;
-use crate::search::Ask;
-use crate::{dsl, facade};
+use crate::elasticsearch::dsl;
+use crate::elasticsearch::mapping::Mapping;
+use crate::elasticsearch::routes as facade;
+use crate::elasticsearch::search::Ask;
+use crate::http::exchange::Call;
+use crate::http::params::Params;
+use crate::operations::config::Limits;
 
 /// The bytes of a query's text that are taken.
 const MOST_TEXT: usize = 1 << 12;

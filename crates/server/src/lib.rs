@@ -5,49 +5,26 @@
 //! asks the library and shows hits. `page` is for people, and asks `native`. `remote` answers for a collection on other machines, whoever asks those. Errors become status codes in `error` alone.
 #![forbid(unsafe_code)]
 
-mod aliases;
 mod app;
-mod arrow;
-mod caller;
-mod catalogue;
-mod check;
-mod collection;
-mod config;
-mod connections;
-mod contexts;
-mod dates;
-mod direct;
-mod dsl;
+mod elasticsearch;
 mod error;
-mod facade;
 #[doc(hidden)]
 pub mod fuzzing;
-mod gate;
 mod http;
+mod indexes;
 mod json;
-mod keys;
-mod load;
-mod log;
-mod mapping;
 mod mcp;
-mod names;
 mod native;
-mod ngrams;
-mod openapi;
-mod origin;
+mod operations;
 mod page;
 mod remote;
 mod retrieve;
-mod search;
 mod server;
-mod snapshots;
-mod tasks;
-mod telemetry;
 
-pub use check::check;
-pub use config::{
+pub use operations::check::check;
+pub use operations::config::{
     ClusterSettings, Config, Cors, Device, Limits, LogFormat, Scrub, Snapshots, Timeouts, TlsFiles,
 };
-pub use log::{flush as flush_log, start as start_log};
+pub use operations::log::{flush as flush_log, start as start_log};
 pub use remote::{Remote, RemoteAnswer, RemoteFailure, RemoteFuture, RemoteLimits, RemoteSearch};
 pub use server::{ServeError, Server};

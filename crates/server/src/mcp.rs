@@ -11,11 +11,12 @@ use axum::routing::post;
 use serde_json::{Value, json};
 
 use crate::app::{App, search as searching};
-use crate::caller::Caller;
+use crate::elasticsearch::search::{Ask, Showing, Target, search as find};
 use crate::error::{Failure, Kind};
-use crate::http::{Answer, Call, Params, Reply};
+use crate::http::caller::Caller;
+use crate::http::exchange::{Answer, Call, Reply};
+use crate::http::params::Params;
 use crate::json::only;
-use crate::search::{Ask, Showing, Target, search as find};
 
 /// Versions of the protocol that are the same as far as this goes, the newest first.
 const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];

@@ -1,5 +1,7 @@
 //! warpseek's own routes under `/v1`, in which every answer says what it covers.
 
+pub(crate) mod arrow;
+
 mod answer;
 mod ask;
 mod bulk;
@@ -20,8 +22,8 @@ use axum::routing::{get, post, put};
 use serde_json::{Value, json};
 
 use crate::app::{App, search, write};
-use crate::catalogue::{Listed, Look};
-use crate::http::{Answer, Call, Reply};
+use crate::http::exchange::{Answer, Call, Reply};
+use crate::indexes::catalogue::{Listed, Look};
 use crate::json::only;
 
 pub(crate) fn routes() -> Router<Arc<App>> {
@@ -44,7 +46,7 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/v1/indexes/{index}/count", post(search::count))
         .route("/v1/indexes/{index}/explain/{id}", post(search::explain))
         .route("/v1/indexes/{index}/ngram", post(ngram::search_ngrams))
-        .route("/v1/indexes/{index}/analyze", post(crate::facade::analyze))
+        .route("/v1/indexes/{index}/analyze", post(crate::elasticsearch::routes::analyze))
         .route("/v1/status", get(status::status))
 }
 
@@ -90,7 +92,7 @@ async fn about(State(app): State<Arc<App>>, Path(index): Path<String>) -> Reply 
 async fn create(State(app): State<Arc<App>>, Path(index): Path<String>, call: Call) -> Reply {
     let body = call.json()?;
     only(&body, &["mappings", "settings"])?;
-    let (declared, warnings) = crate::facade::declared(&body)?;
+    let (declared, warnings) = crate::elasticsearch::routes::declared(&body)?;
     let made = write(&app, move |app| app.catalogue().create(&index, declared)).await?;
     let made = described(&Listed::Words(made));
     Ok(Answer::json(made).status(201).warnings(warnings))

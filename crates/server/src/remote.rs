@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use crate::app::App;
 use crate::error::{Failure, Kind};
-use crate::http::{Answer, Call, Reply};
-use crate::telemetry::count_remote_search;
+use crate::http::exchange::{Answer, Call, Reply};
+use crate::operations::telemetry::count_remote_search;
 
 /// Answers searches of a collection on other machines. Bodies and answers are JSON; docs/cluster.md has their form.
 pub trait Remote: Send + Sync + 'static {

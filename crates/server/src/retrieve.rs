@@ -9,12 +9,12 @@ use warpseek::Request;
 use warpseek::query::{Node, Words};
 
 use crate::app::{App, search};
-use crate::caller::under;
-use crate::collection::Collection;
+use crate::elasticsearch::mapping::{Field, Layout};
 use crate::error::{Failure, Kind};
-use crate::http::{Answer, Call, Reply};
+use crate::http::caller::under;
+use crate::http::exchange::{Answer, Call, Reply};
+use crate::indexes::open_index::Collection;
 use crate::json::{only, truth};
-use crate::mapping::{Field, Layout};
 
 /// What the answer looks like.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -87,7 +87,7 @@ fn run(app: &App, call: &Call) -> Reply {
     let mut result = Vec::with_capacity(queries.len());
     for (response, request) in view.searcher.search_batch(&requests).into_iter().zip(&requests) {
         let response = response?;
-        crate::telemetry::count_search(app, &of.name, &view, request, &response);
+        crate::operations::telemetry::count_search(app, &of.name, &view, request, &response);
         // These answers have no place to say that something is missing.
         if !response.coverage().is_complete() {
             let reason = "the time was up before all documents were searched (deadline_ms)";
@@ -153,7 +153,7 @@ fn index(app: &App, body: &Value) -> Result<Arc<Collection>, Failure> {
 }
 
 /// All words in all text fields.
-fn node(mapping: &crate::mapping::Mapping, text: &str) -> Node {
+fn node(mapping: &crate::elasticsearch::mapping::Mapping, text: &str) -> Node {
     if mapping.layout == Layout::NoSchema {
         return Node::Words(Words::any([], text));
     }

@@ -24,19 +24,27 @@ use warpseek::{DeviceChoice, SearcherOptions};
 use warpseek_front::{Tls, TlsOptions};
 
 use crate::app::{App, cores};
-use crate::catalogue::Catalogue;
-use crate::collection::Opening;
-use crate::config::{Config, Device};
-use crate::connections::Door;
+use crate::elasticsearch::routes as facade;
 use crate::error::{Failure, Kind};
-use crate::http::{Answer, Reply, around};
-use crate::keys::Keys;
+use crate::http::connections;
+use crate::http::connections::Door;
+use crate::http::exchange::{Answer, Reply, around};
+use crate::http::keys::Keys;
+use crate::indexes::catalogue::Catalogue;
+use crate::indexes::names;
+use crate::indexes::open_index::Opening;
+use crate::indexes::snapshots;
+use crate::indexes::snapshots::Store;
+use crate::mcp;
+use crate::native;
+use crate::operations::config::{Config, Device};
+use crate::operations::log;
+use crate::operations::openapi;
+use crate::operations::telemetry;
+use crate::page;
+use crate::remote;
 use crate::remote::Remote;
-use crate::snapshots::Store;
-use crate::{
-    connections, facade, log, mcp, names, native, openapi, page, remote, retrieve, snapshots,
-    telemetry,
-};
+use crate::retrieve;
 
 /// Why a server could not start or go on.
 #[derive(Debug, thiserror::Error)]

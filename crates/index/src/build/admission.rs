@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::config::OnError;
 use crate::error::{IndexError, Result};
-use crate::manifest::Content;
+use crate::files::manifest::Content;
 
 /// Reasons for skipping that a report names.
 const REASONS: usize = 10;

@@ -5,10 +5,10 @@ use warpseek_codec::CodecId;
 use warpseek_text::{Analyzer, GramConfig, ReaderConfig};
 
 use super::batches::InverterFactory;
+use crate::build::memory::default_memory;
 use crate::error::{IndexError, Result};
-use crate::impacts::Impacts;
-use crate::manifest::StoreMode;
-use crate::memory::default_memory;
+use crate::files::impacts::Impacts;
+use crate::files::manifest::StoreMode;
 
 /// What to do with a record that is malformed or whose id was seen before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,12 +11,12 @@ use super::config::Progress;
 use super::invert::{DocumentFact, Inverter};
 use super::run::{Run, run_of};
 use super::write::{Coding, write_lists};
-use crate::container::SealedFile;
+use crate::build::segment_writer::SegmentWriter;
 use crate::error::{IndexError, Result};
-use crate::manifest::{Manifest, SegmentEntry, segment_file_name};
+use crate::files::container::SealedFile;
+use crate::files::manifest::{Manifest, SegmentEntry, segment_file_name};
+use crate::files::store::{CompressedBlock, RawBlock};
 use crate::segment::Segment;
-use crate::segment_writer::SegmentWriter;
-use crate::store::{CompressedBlock, RawBlock};
 
 /// The path that errors give for a segment in memory.
 const IN_MEMORY: &str = "a segment in memory";

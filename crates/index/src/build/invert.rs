@@ -14,7 +14,7 @@ use warpseek_core::limits::MAX_TERM_BYTES;
 use warpseek_text::{Analyzer, Document, GramConfig, GramScratch, Schema, Scratch, next_value};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::manifest::Manifest;
+use crate::files::manifest::Manifest;
 
 /// Marks a word that is not a term.
 const NO_TERM: u32 = u32::MAX;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use warpseek_core::near;
 use warpseek_text::{Document, RawBatch, Schema};
 
-use crate::manifest::Manifest;
+use crate::files::manifest::Manifest;
 
 /// Documents of each batch whose fields are noted, and batches in which they are.
 const LOOKED_AT: usize = 64;

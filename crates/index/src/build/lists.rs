@@ -13,12 +13,12 @@ use super::ordered::ordered_map;
 use super::pipeline::Built;
 use super::sources::{ListSource, Part};
 use super::write::{Coding, write_lists};
+use crate::build::segment_writer::SegmentWriter;
 use crate::directory::WriteLock;
-use crate::documents::DocumentTable;
 use crate::error::Result;
-use crate::ids::IdsWriter;
-use crate::manifest::{Content, Manifest};
-use crate::segment_writer::SegmentWriter;
+use crate::files::documents::DocumentTable;
+use crate::files::ids::IdsWriter;
+use crate::files::manifest::{Content, Manifest};
 
 /// Lists that a worker counts at a time; some may be long.
 const JOB_LISTS: u32 = 64;

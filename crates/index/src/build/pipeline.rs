@@ -16,14 +16,14 @@ use super::lacks::Lacks;
 use super::ordered::Gate;
 use super::run::{Run, RunSource, spill};
 use super::write::{Coding, write_jobs, write_lists};
+use crate::build::order::{OrderKeys, by_bisection};
+use crate::build::segment_writer::SegmentWriter;
 use crate::directory::WriteLock;
 use crate::error::{IndexError, Result};
-use crate::impacts::Impacts;
-use crate::manifest::{Content, Manifest, SegmentEntry, StoreMode};
-use crate::order::{OrderKeys, by_bisection};
-use crate::segment_writer::SegmentWriter;
+use crate::files::impacts::Impacts;
+use crate::files::manifest::{Content, Manifest, SegmentEntry, StoreMode};
+use crate::files::store::StoreChunk;
 use crate::snapshot::Snapshot;
-use crate::store::StoreChunk;
 
 /// Limits of what an inverter holds before it spills, whatever the budget; the upper one because its arenas have 32-bit offsets.
 const LEAST_SPILL: usize = 8 << 20;

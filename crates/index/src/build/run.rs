@@ -10,8 +10,8 @@ use warpseek_codec::varint::{self, Cursor};
 use super::invert::{Inverter, next_posting};
 use super::sorted::SortedLists;
 use super::sources::{ListSource, Part};
-use crate::container::map;
 use crate::error::{IndexError, Result};
+use crate::files::container::map;
 
 /// The path that errors give for a run in memory.
 const IN_MEMORY: &str = "a run in memory";

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::sources::{Job, OnList};
 use crate::error::Result;
-use crate::postings::{EncodedBlocks, ListBlocks};
+use crate::files::postings::{EncodedBlocks, ListBlocks};
 
 /// Terms that make a job for a worker.
 const JOB_TERMS: usize = 256;

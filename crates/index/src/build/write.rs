@@ -7,14 +7,14 @@ use super::config::Progress;
 use super::ordered::ordered_map;
 use super::sorted::InOrder;
 use super::sources::{Job, ListSource, Merge};
-use crate::container::Sealed;
-use crate::dictionary::DictionaryWriter;
-use crate::documents::DocumentTable;
+use crate::build::segment_writer::ListFiles;
 use crate::error::{IndexError, Result};
-use crate::parts::Parts;
-use crate::positions::{PositionsWriter, encode_positions};
-use crate::postings::{ListEncoder, MapListEncoder};
-use crate::segment_writer::ListFiles;
+use crate::files::container::Sealed;
+use crate::files::dictionary::DictionaryWriter;
+use crate::files::documents::DocumentTable;
+use crate::files::parts::Parts;
+use crate::files::positions::{PositionsWriter, encode_positions};
+use crate::files::postings::{ListEncoder, MapListEncoder};
 
 /// Encoded lists of some terms.
 #[derive(Default)]

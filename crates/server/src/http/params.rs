@@ -82,7 +82,7 @@ impl Params {
     }
 
     /// What is to be said of options that had no effect: those that nobody asked for.
-    pub(super) fn ignored(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn ignored(&self) -> impl Iterator<Item = String> {
         let ignored = self.0.iter().filter(|param| {
             let (name, value) = (param.name.as_str(), param.value.as_str());
             // Values that would change an answer, of options that otherwise do not.
@@ -99,7 +99,7 @@ impl Params {
 }
 
 /// Refuses paths whose parts are no text once they are decoded.
-pub(super) fn check_path(path: &str) -> Result<(), Failure> {
+pub(crate) fn check_path(path: &str) -> Result<(), Failure> {
     if !path.contains('%') || String::from_utf8(decoded(path)).is_ok() {
         return Ok(());
     }

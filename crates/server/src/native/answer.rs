@@ -10,10 +10,10 @@ use warpseek::{
 
 use super::ask::{FacetRequest, HighlightRequest, SearchRequest};
 use super::order::sort_values;
-use crate::caller::Caller;
-use crate::collection::View;
+use crate::elasticsearch::search::snippets;
 use crate::error::Failure;
-use crate::search::snippets;
+use crate::http::caller::Caller;
+use crate::indexes::open_index::View;
 
 /// What a search found.
 #[derive(Debug, Serialize)]

@@ -13,11 +13,11 @@ use warpseek_front::options;
 use super::order::SortRequest;
 use super::syntax;
 use crate::app::App;
-use crate::caller::{Caller, under};
-use crate::collection::View;
-use crate::dsl;
+use crate::elasticsearch::dsl;
+use crate::elasticsearch::mapping::{Field, Mapping};
 use crate::error::Failure;
-use crate::mapping::{Field, Mapping};
+use crate::http::caller::{Caller, under};
+use crate::indexes::open_index::View;
 
 /// The body of a search.
 #[derive(Clone, Debug, Deserialize)]

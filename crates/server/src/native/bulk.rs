@@ -7,9 +7,9 @@ use futures_util::StreamExt;
 use serde_json::{Map, Value, json};
 
 use crate::app::{App, Held, write, write_on};
+use crate::elasticsearch::routes::id_of;
 use crate::error::{Failure, Kind};
-use crate::facade::id_of;
-use crate::http::{Answer, Reply, admit_body, params_of, unreadable};
+use crate::http::exchange::{Answer, Reply, admit_body, params_of, unreadable};
 
 /// Bytes that make a piece: enough that a sync of the disk is shared by many documents.
 const PIECE: usize = 2 << 20;

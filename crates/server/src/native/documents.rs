@@ -6,10 +6,10 @@ use axum::extract::{Path, State};
 use serde_json::{Map, Value, json};
 
 use crate::app::{App, search, write};
-use crate::collection::{Collection, Written};
+use crate::elasticsearch::routes::{new_id, patch as change};
 use crate::error::{Failure, Kind};
-use crate::facade::{new_id, patch as change};
-use crate::http::{Answer, Call, Reply};
+use crate::http::exchange::{Answer, Call, Reply};
+use crate::indexes::open_index::{Collection, Written};
 
 fn missing(index: &str, id: &str) -> Failure {
     Failure::new(Kind::DocumentMissing, format!("there is no document [{id}]")).of_index(index)

@@ -12,10 +12,10 @@ use super::answer::{CoverageAnswer, HighlightAnswer, pieces};
 use super::ask::read;
 use super::search::written;
 use crate::app::{App, search};
-use crate::caller::Caller;
 use crate::error::Failure;
-use crate::http::{Call, Reply};
-use crate::telemetry::count_ngram_search;
+use crate::http::caller::Caller;
+use crate::http::exchange::{Call, Reply};
+use crate::operations::telemetry::count_ngram_search;
 
 /// Characters of the part of a text that shows a match.
 const WIDTH: usize = 160;

@@ -4,8 +4,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use warpseek::{Missing, Response, SortBy, SortKey, SortValue, value_as_json};
 
+use crate::elasticsearch::mapping::{Field, Mapping};
 use crate::error::Failure;
-use crate::mapping::{Field, Mapping};
 
 /// A key that hits are sorted by.
 #[derive(Clone, Debug, Deserialize)]

@@ -13,10 +13,10 @@ use warpseek::{Limit, Request};
 use super::answer::{ExplanationAnswer, SearchAnswer, StepsAnswer, TraceAnswer, ms};
 use super::ask::{CountRequest, ExplainRequest, SearchRequest};
 use crate::app::{App, search, search_one as one};
-use crate::arrow;
 use crate::error::{Failure, Kind, brief};
-use crate::http::{Answer, Call, Reply};
-use crate::telemetry::count_search;
+use crate::http::exchange::{Answer, Call, Reply};
+use crate::native::arrow;
+use crate::operations::telemetry::count_search;
 
 pub(crate) async fn search_one(
     State(app): State<Arc<App>>,

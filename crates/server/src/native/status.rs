@@ -9,13 +9,13 @@ use warpseek::{GpuStatus, GramConfig};
 use super::search::written;
 use super::syntax;
 use crate::app::App;
-use crate::catalogue::{Catalogue, IndexKind, Listed, counts};
-use crate::collection::Collection;
-use crate::config::Device;
 use crate::error::Failure;
-use crate::gate::Gate;
-use crate::http::{Call, Reply};
-use crate::load::LoadStatus;
+use crate::http::admission::Gate;
+use crate::http::exchange::{Call, Reply};
+use crate::indexes::catalogue::{Catalogue, IndexKind, Listed, counts};
+use crate::indexes::open_index::Collection;
+use crate::operations::config::Device;
+use crate::operations::load::LoadStatus;
 
 /// The answer of `GET /v1/status`.
 #[derive(Debug, Serialize)]

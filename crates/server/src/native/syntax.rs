@@ -3,10 +3,10 @@
 use warpseek::Manifest;
 use warpseek::query::{Bool, Node, Phrase, Words};
 
-use crate::collection::View;
-use crate::dsl::boosted;
+use crate::elasticsearch::dsl::boosted;
+use crate::elasticsearch::mapping::{Field, Layout, Mapping};
 use crate::error::Failure;
-use crate::mapping::{Field, Layout, Mapping};
+use crate::indexes::open_index::View;
 
 /// Reads a query with signs, fields, phrases and conditions. Its words have the weights that they have in a query without any.
 pub(super) fn parse(text: &str, view: &View, most_text: usize) -> Result<Node, Failure> {

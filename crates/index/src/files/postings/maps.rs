@@ -1,0 +1,768 @@
+//! Lists of an n-gram index: documents, or parts of documents, each with a map of the segments that contain the n-gram (docs/format/ngrams.md).
+//!
+//! A list that has at least one document in eight is dense: it stands in bins of 256 documents, each a bitmap with the maps of its documents. Others are sparse: blocks of up to 128 documents
+//! in the index's codec, behind their maps. Either way the map of a document can be read without decoding those before it.
+
+use warpseek_codec::varint::{self, Cursor};
+use warpseek_codec::{Block, Codec, CodecError, CodecId, ListState};
+use warpseek_core::limits::BLOCK;
+
+use super::list::{GROUP, ListError};
+use super::map_code::{Maps, encode_maps};
+use crate::files::parts::{HeadWidths, Parts};
+
+/// Documents of a bin.
+pub const BIN: usize = 256;
+
+/// A list with at least one in this many documents is dense.
+const DENSE: u64 = 8;
+
+/// Bytes of a bin's bitmap.
+const BITMAP: usize = BIN / 8;
+
+/// Whether a list of `df` of `docs` documents stands in bins.
+fn is_dense(df: u32, docs: u32) -> bool {
+    df > 1 && u64::from(df) * DENSE >= u64::from(docs)
+}
+
+/// Encodes lists of one segment; one per thread.
+pub(crate) struct MapListEncoder<'a> {
+    codec: &'static dyn Codec,
+    parts: &'a Parts,
+    header: Vec<u8>,
+    payload: Vec<u8>,
+    bitmaps: Vec<u8>,
+    bases: Vec<u8>,
+    lasts: Vec<u8>,
+    ends: Vec<u8>,
+}
+
+impl<'a> MapListEncoder<'a> {
+    /// For a segment with these parts.
+    pub(crate) fn new(codec: CodecId, parts: &'a Parts) -> Self {
+        MapListEncoder {
+            codec: codec.codec(),
+            parts,
+            header: Vec::new(),
+            payload: Vec::new(),
+            bitmaps: Vec::new(),
+            bases: Vec::new(),
+            lasts: Vec::new(),
+            ends: Vec::new(),
+        }
+    }
+
+    /// Appends the list of `docs` (ascending, at least one) and their `maps`.
+    pub(crate) fn encode(&mut self, docs: &[u32], maps: &[u32], out: &mut Vec<u8>) {
+        if docs.len() == 1 {
+            varint::write(out, u64::from(docs[0]));
+            varint::write(out, u64::from(maps[0]));
+            return;
+        }
+        for part in [
+            &mut self.header,
+            &mut self.payload,
+            &mut self.bitmaps,
+            &mut self.bases,
+            &mut self.lasts,
+            &mut self.ends,
+        ] {
+            part.clear();
+        }
+        if is_dense(docs.len() as u32, self.parts.count()) {
+            self.encode_bins(docs, maps);
+        } else {
+            self.encode_blocks(docs, maps);
+            varint::write(out, self.header.len() as u64);
+            out.extend_from_slice(&self.header);
+        }
+        for part in [&self.bitmaps, &self.bases, &self.lasts, &self.ends, &self.payload] {
+            out.extend_from_slice(part);
+        }
+    }
+
+    fn encode_bins(&mut self, docs: &[u32], maps: &[u32]) {
+        let (mut from, mut base) = (0, 0);
+        for bin in 0..self.parts.count().div_ceil(BIN as u32) {
+            if (bin as usize).is_multiple_of(GROUP) {
+                base = self.payload.len();
+                self.bases.extend((base as u64).to_le_bytes());
+            }
+            let to = from + docs[from..].partition_point(|&doc| doc / (BIN as u32) <= bin);
+            let mut bitmap = [0u8; BITMAP];
+            for &doc in &docs[from..to] {
+                bitmap[doc as usize % BIN / 8] |= 1 << (doc % 8);
+            }
+            self.bitmaps.extend(bitmap);
+            if from < to && self.parts.have_maps() {
+                let segments = docs[from..to].iter().map(|&doc| self.parts.segments(doc));
+                encode_maps(&maps[from..to], segments, &mut self.payload);
+            }
+            from = to;
+            self.ends.extend(((self.payload.len() - base) as u16).to_le_bytes());
+        }
+    }
+
+    fn encode_blocks(&mut self, docs: &[u32], maps: &[u32]) {
+        let (mut prev, mut base) = (u32::MAX, 0);
+        let list = self.codec.encode_list(prev, docs, &[], &mut self.header);
+        for (i, (docs, maps)) in docs.chunks(BLOCK).zip(maps.chunks(BLOCK)).enumerate() {
+            if i % GROUP == 0 {
+                base = self.payload.len();
+                self.bases.extend((base as u64).to_le_bytes());
+            }
+            if self.parts.have_maps() {
+                let segments = docs.iter().map(|&doc| self.parts.segments(doc));
+                let at = self.payload.len();
+                self.payload.extend([0; 2]);
+                encode_maps(maps, segments, &mut self.payload);
+                let len = (self.payload.len() - at - 2) as u16;
+                self.payload[at..at + 2].copy_from_slice(&len.to_le_bytes());
+            }
+            self.codec.encode(&list, prev, docs, &[], &mut self.payload);
+            prev = docs[docs.len() - 1];
+            self.lasts.extend(prev.to_le_bytes());
+            self.ends.extend(((self.payload.len() - base) as u16).to_le_bytes());
+        }
+        if docs.len() <= BLOCK {
+            // There is nothing to skip.
+            self.bases.clear();
+            self.lasts.clear();
+            self.ends.clear();
+        }
+    }
+}
+
+/// A list of documents with maps.
+#[derive(Clone)]
+pub struct MapList<'a> {
+    df: u32,
+    parts: &'a Parts,
+    codec: &'static dyn Codec,
+    state: ListState,
+    form: Form<'a>,
+}
+
+#[derive(Clone)]
+enum Form<'a> {
+    One { doc: u32, map: u32 },
+    Short(&'a [u8]),
+    Sparse { lasts: &'a [[u8; 4]], blocks: Pieces<'a> },
+    Dense { bitmaps: &'a [[u8; BITMAP]], maps: Pieces<'a> },
+}
+
+/// The parts of a list that hold its entries, as they are on disk.
+#[derive(Clone, Copy, Debug)]
+pub enum MapListParts<'a> {
+    /// One entry.
+    One {
+        /// Its document.
+        doc: u32,
+        /// Its map.
+        map: u32,
+    },
+    /// One block.
+    Short(&'a [u8]),
+    /// Several blocks.
+    Sparse {
+        /// Where each 16th block begins in the payload.
+        bases: &'a [[u8; 8]],
+        /// The last document of each block.
+        lasts: &'a [[u8; 4]],
+        /// Where each block ends, counted from the start of its group of 16.
+        ends: &'a [[u8; 2]],
+        /// The blocks.
+        payload: &'a [u8],
+    },
+    /// Bins.
+    Dense {
+        /// The documents of each bin.
+        bitmaps: &'a [[u8; BIN / 8]],
+        /// Where each 16th bin begins in the payload.
+        bases: &'a [[u8; 8]],
+        /// Where each bin ends, counted from the start of its group of 16.
+        ends: &'a [[u8; 2]],
+        /// The maps of each bin.
+        payload: &'a [u8],
+    },
+}
+
+/// Blocks or bins behind each other.
+#[derive(Clone)]
+struct Pieces<'a> {
+    bases: &'a [[u8; 8]],
+    ends: &'a [[u8; 2]],
+    payload: &'a [u8],
+}
+
+impl<'a> Pieces<'a> {
+    #[inline]
+    fn get(&self, piece: usize) -> Option<&'a [u8]> {
+        let end = |piece: usize| usize::from(u16::from_le_bytes(self.ends[piece]));
+        let start = if piece.is_multiple_of(GROUP) { 0 } else { end(piece - 1) };
+        let base = usize::try_from(u64::from_le_bytes(self.bases[piece / GROUP])).ok()?;
+        self.payload.get(base.checked_add(start)?..base.checked_add(end(piece))?)
+    }
+}
+
+/// A block of a sparse list.
+struct SparseBlock<'a> {
+    /// The document before it.
+    prev: u32,
+    /// How many it has.
+    n: usize,
+    maps: &'a [u8],
+    docs: &'a [u8],
+}
+
+/// The block of a sparse list that was decoded last to look a document up; one for each list.
+#[derive(Clone, Debug)]
+pub struct LookUp {
+    block: Option<usize>,
+    n: usize,
+    docs: [u32; BIN],
+}
+
+impl Default for LookUp {
+    fn default() -> Self {
+        LookUp { block: None, n: 0, docs: [0; BIN] }
+    }
+}
+
+/// What a list says of a document at little cost: most maps have one segment, and are known from their heads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Glimpse {
+    /// The list does not have the document.
+    Absent,
+    /// The map of the document.
+    Map(u32),
+    /// The document is there, most likely in several segments; [`MapList::map_of`] says which.
+    Several,
+}
+
+impl From<Option<u32>> for Glimpse {
+    fn from(map: Option<u32>) -> Self {
+        map.map_or(Glimpse::Several, Glimpse::Map)
+    }
+}
+
+/// Whether a bitmap has a document, by its number in the bin.
+#[inline]
+fn is_set(bitmap: &[u8; BITMAP], doc: usize) -> bool {
+    bitmap[doc / 8] >> (doc % 8) & 1 == 1
+}
+
+#[inline]
+fn words(bitmap: &[u8; BITMAP]) -> [u64; 4] {
+    let mut words = [0; 4];
+    for (word, bytes) in words.iter_mut().zip(bitmap.as_chunks::<8>().0) {
+        *word = u64::from_le_bytes(*bytes);
+    }
+    words
+}
+
+/// The bits of the heads of the maps of these documents of a bin.
+#[inline]
+fn bits_of_heads(docs: &[u64; 4], widths: &HeadWidths) -> usize {
+    let of_word = |(word, planes): (&u64, &[u64; 3])| {
+        let count = |plane: usize| (word & planes[plane]).count_ones();
+        count(0) + 2 * count(1) + 4 * count(2)
+    };
+    docs.iter().zip(widths).map(of_word).sum::<u32>() as usize
+}
+
+/// Defines a function that counts bits by the CPU's instruction for it, if it has one.
+macro_rules! by_popcnt {
+    ($(#[$meta:meta])* fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $result:ty $body:block) => {
+        $(#[$meta])*
+        #[inline]
+        fn $name($($arg: $type),*) -> $result {
+            #[inline(always)]
+            fn anywhere($($arg: $type),*) -> $result $body
+
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "popcnt")]
+                fn by_popcnt($($arg: $type),*) -> $result {
+                    anywhere($($arg),*)
+                }
+                if is_x86_feature_detected!("popcnt") {
+                    // SAFETY: the CPU supports it.
+                    #[allow(unsafe_code)]
+                    return unsafe { by_popcnt($($arg),*) };
+                }
+            }
+            anywhere($($arg),*)
+        }
+    };
+}
+
+by_popcnt! {
+    /// What the head of a document that a bin has says, by its number there. `widths` are those of the documents of the bin, and `own` is the number of segments of this one.
+    fn glimpse_in_bin(
+        bitmap: &[u8; BITMAP],
+        maps: &[u8],
+        doc: usize,
+        widths: &HeadWidths,
+        own: u8,
+    ) -> Result<Glimpse, CodecError> {
+        let words = words(bitmap);
+        let n = words.iter().map(|word| word.count_ones() as usize).sum();
+        let before = bits_of_heads(&before(&words, doc), widths);
+        Ok(Maps::new(maps, n)?.single(before, own).into())
+    }
+}
+
+/// The documents of a bin before one of them.
+#[inline]
+fn before(words: &[u64; 4], doc: usize) -> [u64; 4] {
+    let mut before = *words;
+    before[doc / 64] &= (1 << (doc % 64)) - 1;
+    before[doc / 64 + 1..].fill(0);
+    before
+}
+
+by_popcnt! {
+    /// The map of a document that a bin has, by its number there. `widths` and `segments` are those of the documents of the bin.
+    fn map_in_bin(
+        bitmap: &[u8; BITMAP],
+        maps: &[u8],
+        doc: usize,
+        widths: &HeadWidths,
+        segments: &[u8],
+    ) -> Result<u32, CodecError> {
+        let words = words(bitmap);
+        let (mut at, bit, before) = (doc / 64, doc % 64, before(&words, doc));
+        let count = |words: &[u64; 4]| words.iter().map(|word| word.count_ones() as usize).sum();
+        let maps = Maps::new(maps, count(&words))?;
+        let mut word = words[at] & (u64::MAX >> (63 - bit));
+        let segments = std::iter::from_fn(|| {
+            while word == 0 {
+                at = at.checked_sub(1)?;
+                word = words[at];
+            }
+            let top = 63 - word.leading_zeros() as usize;
+            word ^= 1 << top;
+            segments.get(at * 64 + top).copied()
+        });
+        let all = || bits_of_heads(&words, widths);
+        Ok(maps.get(count(&before), bits_of_heads(&before, widths), all, segments))
+    }
+}
+
+impl<'a> MapList<'a> {
+    /// Reads the layout of a list of a segment with these parts.
+    pub fn new(
+        bytes: &'a [u8],
+        df: u32,
+        parts: &'a Parts,
+        codec: CodecId,
+    ) -> Result<Self, ListError> {
+        let (codec, mut cursor) = (codec.codec(), Cursor::new(bytes));
+        let docs = parts.count();
+        let mut state = ListState::default();
+        if df == 0 || df > docs {
+            return Err(ListError::Layout);
+        }
+        let form = if df == 1 {
+            let (Some(doc), Some(map)) = (cursor.varint32(), cursor.varint32()) else {
+                return Err(ListError::Layout);
+            };
+            if doc >= docs || map == 0 {
+                return Err(ListError::Order(0));
+            }
+            if !cursor.rest().is_empty() {
+                return Err(ListError::Layout);
+            }
+            Form::One { doc, map }
+        } else if is_dense(df, docs) {
+            let bins = docs.div_ceil(BIN as u32) as usize;
+            let bitmaps = cursor.take(BITMAP * bins).ok_or(ListError::Layout)?.as_chunks().0;
+            let (_, maps) = Pieces::new(&mut cursor, bins, 0).ok_or(ListError::Layout)?;
+            Form::Dense { bitmaps, maps }
+        } else {
+            let header = cursor.varint().and_then(|len| cursor.take(usize::try_from(len).ok()?));
+            let mut header = Cursor::new(header.ok_or(ListError::Layout)?);
+            let n = df as usize;
+            state = codec.open(&mut header, n, 0).map_err(ListError::Codec)?;
+            if n <= BLOCK {
+                Form::Short(cursor.rest())
+            } else {
+                let blocks = n.div_ceil(BLOCK);
+                let (lasts, blocks) =
+                    Pieces::new(&mut cursor, blocks, 4).ok_or(ListError::Layout)?;
+                Form::Sparse { lasts, blocks }
+            }
+        };
+        Ok(MapList { df, parts, codec, state, form })
+    }
+
+    /// Its parts as they are on disk, for engines that decode lists themselves.
+    pub fn list_parts(&self) -> MapListParts<'a> {
+        match &self.form {
+            Form::One { doc, map } => MapListParts::One { doc: *doc, map: *map },
+            Form::Short(block) => MapListParts::Short(block),
+            Form::Sparse { lasts, blocks: Pieces { bases, ends, payload } } => {
+                MapListParts::Sparse { bases, lasts, ends, payload }
+            }
+            Form::Dense { bitmaps, maps: Pieces { bases, ends, payload } } => {
+                MapListParts::Dense { bitmaps, bases, ends, payload }
+            }
+        }
+    }
+
+    /// Number of entries.
+    pub fn df(&self) -> u32 {
+        self.df
+    }
+
+    /// Whether the list stands in bins.
+    pub fn is_dense(&self) -> bool {
+        matches!(self.form, Form::Dense { .. })
+    }
+
+    /// Number of blocks, or of bins of a dense list.
+    pub fn blocks(&self) -> usize {
+        match &self.form {
+            Form::Dense { bitmaps, .. } => bitmaps.len(),
+            _ => (self.df as usize).div_ceil(BLOCK),
+        }
+    }
+
+    /// The first block of a list that may have a document at or after `doc`.
+    #[inline]
+    pub fn block_for(&self, doc: u32) -> usize {
+        match &self.form {
+            Form::One { .. } | Form::Short(_) => 0,
+            Form::Sparse { lasts, .. } => {
+                lasts.partition_point(|&last| u32::from_le_bytes(last) < doc)
+            }
+            Form::Dense { .. } => doc as usize / BIN,
+        }
+    }
+
+    /// An upper bound of the documents of a block.
+    #[inline]
+    pub fn block_max_doc(&self, block: usize) -> u32 {
+        match &self.form {
+            Form::One { doc, .. } => *doc,
+            Form::Short(_) => self.parts.count() - 1,
+            Form::Sparse { lasts, .. } => u32::from_le_bytes(lasts[block]),
+            Form::Dense { .. } => {
+                (block * BIN + BIN - 1).min(self.parts.count() as usize - 1) as u32
+            }
+        }
+    }
+
+    /// The bitmaps of a dense list, one for each bin of 256 documents, from the lowest bit of the first byte on; none if it is sparse.
+    #[inline]
+    pub fn bitmaps(&self) -> &'a [[u8; BIN / 8]] {
+        match &self.form {
+            Form::Dense { bitmaps, .. } => bitmaps,
+            _ => &[],
+        }
+    }
+
+    /// Writes the documents of a block to `out`, ascending, and returns their number.
+    #[inline]
+    pub fn decode_docs(&self, block: usize, out: &mut [u32; BIN]) -> Result<usize, ListError> {
+        let n = match &self.form {
+            Form::One { doc, .. } => {
+                out[0] = *doc;
+                return Ok(1);
+            }
+            Form::Dense { bitmaps, .. } => {
+                let (mut n, first) = (0, (block * BIN) as u32);
+                for (i, mut word) in words(&bitmaps[block]).into_iter().enumerate() {
+                    while word != 0 {
+                        out[n] = first + i as u32 * 64 + word.trailing_zeros();
+                        word &= word - 1;
+                        n += 1;
+                    }
+                }
+                n
+            }
+            Form::Short(_) | Form::Sparse { .. } => {
+                let SparseBlock { prev, n, docs, .. } = self.sparse(block)?;
+                let error = |source| ListError::Block { block, source };
+                let coded =
+                    Block { bytes: docs, list: &self.state, index: block, docs: n, freqs: 0 };
+                let front = out.first_chunk_mut::<BLOCK>().ok_or(ListError::Layout)?;
+                self.codec.decode_docs(coded, prev, front).map_err(error)?;
+                n
+            }
+        };
+        let last = out[..n].last().copied().unwrap_or(0);
+        let expected = match &self.form {
+            Form::Sparse { lasts, .. } => last == u32::from_le_bytes(lasts[block]),
+            _ => true,
+        };
+        if last >= self.parts.count() || !expected { Err(ListError::Order(block)) } else { Ok(n) }
+    }
+
+    /// A block of a sparse list.
+    #[inline]
+    fn sparse(&self, block: usize) -> Result<SparseBlock<'a>, ListError> {
+        let n = (self.df as usize - block * BLOCK).min(BLOCK);
+        let (prev, bytes) = match &self.form {
+            Form::Sparse { lasts, blocks } => {
+                let bytes = blocks.get(block).ok_or(ListError::Layout)?;
+                let prev = block.checked_sub(1).map_or(u32::MAX, |b| u32::from_le_bytes(lasts[b]));
+                (prev, bytes)
+            }
+            Form::Short(bytes) => (u32::MAX, *bytes),
+            _ => return Err(ListError::Layout),
+        };
+        if !self.parts.have_maps() {
+            return Ok(SparseBlock { prev, n, maps: &[], docs: bytes });
+        }
+        let (maps, docs) = bytes
+            .split_first_chunk()
+            .and_then(|(len, rest)| rest.split_at_checked(usize::from(u16::from_le_bytes(*len))))
+            .ok_or(ListError::Block { block, source: CodecError::Short })?;
+        Ok(SparseBlock { prev, n, maps, docs })
+    }
+
+    /// Writes documents and maps of a block to `docs` and `maps`, and returns their number.
+    pub fn decode(
+        &self,
+        block: usize,
+        docs: &mut [u32; BIN],
+        maps: &mut [u32; BIN],
+    ) -> Result<usize, ListError> {
+        let n = self.decode_docs(block, docs)?;
+        let error = |source| ListError::Block { block, source };
+        let coded = match &self.form {
+            Form::One { map, .. } => {
+                maps[0] = *map;
+                return Ok(1);
+            }
+            _ if n == 0 => return Ok(0),
+            _ if !self.parts.have_maps() => {
+                maps[..n].fill(1);
+                return Ok(n);
+            }
+            Form::Dense { maps, .. } => maps.get(block).ok_or(ListError::Layout)?,
+            _ => self.sparse(block)?.maps,
+        };
+        let segments = docs[..n].iter().map(|&doc| self.parts.segments(doc));
+        let coded = Maps::new(coded, n).map_err(error)?;
+        coded.decode(segments, &mut maps[..n]).map_err(error)?;
+        Ok(n)
+    }
+
+    /// Finds a document in a sparse list: its block and its number there. `docs` holds the documents of the block that was decoded last, and `at` says which.
+    #[inline]
+    fn find(&self, doc: u32, look_up: &mut LookUp) -> Result<Option<(usize, usize)>, ListError> {
+        let block = self.block_for(doc);
+        if block >= self.blocks() {
+            return Ok(None);
+        }
+        if look_up.block != Some(block) {
+            look_up.block = None;
+            look_up.n = self.decode_docs(block, &mut look_up.docs)?;
+            look_up.block = Some(block);
+        }
+        Ok(look_up.docs[..look_up.n].binary_search(&doc).ok().map(|i| (block, i)))
+    }
+
+    /// Whether the list has a document, which must be one of the segment.
+    #[inline]
+    pub fn has(&self, doc: u32, look_up: &mut LookUp) -> Result<bool, ListError> {
+        match &self.form {
+            Form::One { doc: only, .. } => Ok(*only == doc),
+            Form::Dense { bitmaps, .. } => {
+                Ok(is_set(&bitmaps[doc as usize / BIN], doc as usize % BIN))
+            }
+            _ => self.find(doc, look_up).map(|found| found.is_some()),
+        }
+    }
+
+    /// Whether the list has a document of the segment, and its map if that costs little.
+    #[inline]
+    pub fn glimpse(&self, doc: u32, look_up: &mut LookUp) -> Result<Glimpse, ListError> {
+        match &self.form {
+            Form::One { doc: only, .. } if *only != doc => Ok(Glimpse::Absent),
+            Form::One { map, .. } => Ok(Glimpse::Map(*map)),
+            Form::Dense { bitmaps, maps } => {
+                let (block, within) = (doc as usize / BIN, doc as usize % BIN);
+                if !is_set(&bitmaps[block], within) {
+                    return Ok(Glimpse::Absent);
+                }
+                if !self.parts.have_maps() {
+                    return Ok(Glimpse::Map(1));
+                }
+                let maps = maps.get(block).ok_or(ListError::Layout)?;
+                let (widths, own) = (self.parts.head_widths(block), self.parts.segments(doc));
+                glimpse_in_bin(&bitmaps[block], maps, within, widths, own)
+                    .map_err(|source| ListError::Block { block, source })
+            }
+            _ => {
+                let Some((block, i)) = self.find(doc, look_up)? else { return Ok(Glimpse::Absent) };
+                if !self.parts.have_maps() {
+                    return Ok(Glimpse::Map(1));
+                }
+                let SparseBlock { n, maps, .. } = self.sparse(block)?;
+                let maps = Maps::new(maps, n);
+                let maps = maps.map_err(|source| ListError::Block { block, source })?;
+                let before = self.parts.bits_of_heads(&look_up.docs[..i]);
+                Ok(maps.single(before, self.parts.segments(doc)).into())
+            }
+        }
+    }
+
+    /// The map of a document of the segment, 0 if the list does not have it.
+    #[inline]
+    pub fn map_of(&self, doc: u32, look_up: &mut LookUp) -> Result<u32, ListError> {
+        match &self.form {
+            Form::One { doc: only, map } => Ok(if *only == doc { *map } else { 0 }),
+            Form::Dense { bitmaps, maps } => {
+                let (block, within) = (doc as usize / BIN, doc as usize % BIN);
+                if !is_set(&bitmaps[block], within) {
+                    return Ok(0);
+                }
+                if !self.parts.have_maps() {
+                    return Ok(1);
+                }
+                let maps = maps.get(block).ok_or(ListError::Layout)?;
+                let widths = self.parts.head_widths(block);
+                let segments = self.parts.all_segments(block * BIN);
+                map_in_bin(&bitmaps[block], maps, within, widths, segments)
+                    .map_err(|source| ListError::Block { block, source })
+            }
+            _ => {
+                let Some((block, i)) = self.find(doc, look_up)? else { return Ok(0) };
+                if !self.parts.have_maps() {
+                    return Ok(1);
+                }
+                let SparseBlock { n, maps, .. } = self.sparse(block)?;
+                let maps = Maps::new(maps, n);
+                let maps = maps.map_err(|source| ListError::Block { block, source })?;
+                let docs = &look_up.docs[..n];
+                let bits = |docs: &[u32]| self.parts.bits_of_heads(docs);
+                let segments = docs[..=i].iter().rev().map(|&doc| self.parts.segments(doc));
+                Ok(maps.get(i, bits(&docs[..i]), || bits(docs), segments))
+            }
+        }
+    }
+
+    /// The number of bytes for the documents and for the maps of a block.
+    pub(crate) fn block_bytes(&self, block: usize) -> Result<(usize, usize), ListError> {
+        match &self.form {
+            Form::One { doc, map } => Ok((varint::len(*doc), varint::len(*map))),
+            Form::Dense { maps, .. } => {
+                Ok((BITMAP, maps.get(block).ok_or(ListError::Layout)?.len()))
+            }
+            _ => {
+                let SparseBlock { maps, docs, .. } = self.sparse(block)?;
+                let len = if self.parts.have_maps() { 2 } else { 0 };
+                Ok((docs.len(), len + maps.len()))
+            }
+        }
+    }
+}
+
+impl<'a> Pieces<'a> {
+    /// Reads the tables of `n` pieces, the second of which has `width` bytes for each (4 or 0), and takes the rest as payload.
+    fn new(cursor: &mut Cursor<'a>, n: usize, width: usize) -> Option<(&'a [[u8; 4]], Self)> {
+        let bases = cursor.take(8 * n.div_ceil(GROUP))?.as_chunks().0;
+        let lasts = cursor.take(width * n)?.as_chunks().0;
+        let ends = cursor.take(2 * n)?.as_chunks().0;
+        Some((lasts, Pieces { bases, ends, payload: cursor.rest() }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn encoded(docs: &[u32], maps: &[u32], parts: &Parts, codec: CodecId) -> Vec<u8> {
+        let mut out = Vec::new();
+        MapListEncoder::new(codec, parts).encode(docs, maps, &mut out);
+        out
+    }
+
+    fn decoded(list: &MapList<'_>) -> Result<Vec<(u32, u32)>, ListError> {
+        let (mut docs, mut maps, mut all) = ([0; BIN], [0; BIN], Vec::new());
+        for block in 0..list.blocks() {
+            let n = list.decode(block, &mut docs, &mut maps)?;
+            all.extend(docs[..n].iter().copied().zip(maps[..n].iter().copied()));
+        }
+        Ok(all)
+    }
+
+    /// A map of few segments or many for each of 2000 documents, and the number of its segments.
+    fn maps() -> impl Strategy<Value = Vec<(u32, u8)>> {
+        let map = prop_oneof![
+            8 => (0u32..32).prop_map(|bit| 1 << bit),
+            3 => (0u32..32, 0u32..32).prop_map(|(a, b)| 1 << a | 1 << b),
+            1 => 1u32..,
+        ];
+        let shift = prop_oneof![Just(0u32), Just(31), 0u32..32];
+        let shifts = (shift, proptest::collection::vec(0u32..32, 2000), any::<bool>());
+        (proptest::collection::vec(map, 2000), shifts).prop_map(|(maps, (shift, shifts, same))| {
+            let shifts = shifts.into_iter().map(|own| if same { shift } else { own });
+            let pairs = maps.into_iter().zip(shifts);
+            pairs.map(|(map, shift)| ((map >> shift).max(1), 32 - shift as u8)).collect()
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn what_is_written_is_read(
+            picks in proptest::collection::btree_set(0u32..2000, 1..600),
+            maps in maps(),
+            stretch in prop_oneof![Just(1u32), Just(3), Just(50)],
+            codec in prop::sample::select(CodecId::ALL.to_vec()),
+        ) {
+            let docs: Vec<u32> = picks.iter().map(|doc| doc * stretch).collect();
+            let all = docs[docs.len() - 1] + 1;
+            let segments = (0..all).map(|doc| maps[(doc / stretch) as usize].1).collect();
+            let parts = Parts::of_segments(segments);
+            let maps: Vec<u32> = picks.iter().map(|&doc| maps[doc as usize].0).collect();
+            let bytes = encoded(&docs, &maps, &parts, codec);
+            let list = MapList::new(&bytes, docs.len() as u32, &parts, codec).unwrap();
+            let want: Vec<_> = docs.iter().copied().zip(maps).collect();
+            prop_assert_eq!(decoded(&list).unwrap(), want.clone());
+            let mut look_up = LookUp::default();
+            for (i, &(doc, map)) in want.iter().enumerate() {
+                prop_assert!(list.has(doc, &mut look_up).unwrap());
+                prop_assert_eq!(list.map_of(doc, &mut look_up).unwrap(), map);
+                match list.glimpse(doc, &mut look_up).unwrap() {
+                    Glimpse::Absent => prop_assert!(false, "{} is there", doc),
+                    Glimpse::Map(seen) => prop_assert_eq!(seen, map),
+                    Glimpse::Several => prop_assert!(map.count_ones() > 1),
+                }
+                let next = want.get(i + 1).map_or(all, |next| next.0);
+                if doc + 1 < next {
+                    prop_assert!(!list.has(doc + 1, &mut look_up).unwrap());
+                    prop_assert_eq!(list.map_of(doc + 1, &mut look_up).unwrap(), 0);
+                    let glimpse = list.glimpse(doc + 1, &mut look_up).unwrap();
+                    prop_assert_eq!(glimpse, Glimpse::Absent);
+                }
+                prop_assert!(list.block_max_doc(list.block_for(doc)) >= doc);
+            }
+        }
+
+        #[test]
+        fn forged_bytes_are_errors_at_worst(
+            bytes in proptest::collection::vec(any::<u8>(), 0..400),
+            df in 0u32..600,
+            segments in proptest::collection::vec(1u8..=32, 0..3000),
+            codec in prop::sample::select(CodecId::ALL.to_vec()),
+        ) {
+            let parts = Parts::of_segments(segments);
+            if let Ok(list) = MapList::new(&bytes, df, &parts, codec) {
+                let _ = decoded(&list);
+                let mut look_up = LookUp::default();
+                for doc in 0..parts.count() {
+                    let _ = list.has(doc, &mut look_up);
+                    let _ = list.glimpse(doc, &mut look_up);
+                    let _ = list.map_of(doc, &mut look_up);
+                }
+            }
+        }
+    }
+}

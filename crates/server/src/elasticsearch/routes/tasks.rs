@@ -1,0 +1,42 @@
+//! Work that is waited for, or not: `wait_for_completion=false`.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use serde_json::json;
+
+use crate::app::{App, write};
+use crate::error::Failure;
+use crate::http::exchange::{Answer, Content, Reply};
+use crate::indexes::tasks::Tasks;
+
+/// Does work of an action, which has a name and a description. If nobody waits for it, the answer is the id of its task.
+pub(super) async fn run(
+    app: &Arc<App>,
+    (action, description): (&'static str, String),
+    wait: bool,
+    work: impl FnOnce(&App) -> Reply + Send + 'static,
+) -> Reply {
+    if wait {
+        return write(app, work).await;
+    }
+    let number = app.tasks.begin(action, description)?;
+    let shared = app.clone();
+    tokio::spawn(async move {
+        let result = match write(&shared, work).await {
+            Ok(Answer { body: Content::Json(value), .. }) => Ok(value),
+            Ok(_) => Err(Failure::broken("the task has no answer")),
+            Err(failure) => Err(failure),
+        };
+        shared.tasks.end(number, result);
+    });
+    Ok(Answer::json(json!({"task": Tasks::id(number)})))
+}
+
+pub(super) async fn get(State(app): State<Arc<App>>, Path(id): Path<String>) -> Reply {
+    Ok(Answer::json(app.tasks.get(&id)?))
+}
+
+pub(super) async fn running(State(app): State<Arc<App>>) -> Reply {
+    Ok(Answer::json(app.tasks.running()))
+}

@@ -1,0 +1,249 @@
+//! A search as Elasticsearch's clients ask for it: what they ask, how it is answered, and how hits are shown.
+
+mod aggregate;
+mod ask;
+mod highlight;
+mod show;
+mod sort;
+mod source;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use warpseek::query::{Bool, Node};
+use warpseek::{Limit, Request, Response, SortKey};
+
+pub(crate) use ask::{Ask, Total, duration};
+pub(crate) use highlight::snippets;
+pub(crate) use show::{Showing, add, explained};
+pub(crate) use sort::Order;
+pub(crate) use source::SourceFilter;
+
+use crate::app::App;
+use crate::elasticsearch::dsl;
+use crate::error::{Failure, Kind};
+use crate::http::caller::{Caller, under};
+use crate::indexes::open_index::{Collection, View};
+use crate::operations::telemetry;
+
+/// An index as a search sees it.
+#[derive(Clone)]
+pub(crate) struct Target {
+    pub(crate) collection: Arc<Collection>,
+    pub(crate) view: Arc<View>,
+}
+
+impl Target {
+    /// As it is now, and stays.
+    pub(crate) fn frozen(collection: Arc<Collection>) -> Self {
+        Target::from(collection).freeze()
+    }
+
+    /// The same as it is now, for a search that asks it more than once.
+    fn freeze(self) -> Self {
+        let (searcher, mapping) = (self.view.searcher.frozen(), self.view.mapping.clone());
+        Target { view: Arc::new(View::alone(searcher, mapping)), ..self }
+    }
+}
+
+impl From<Arc<Collection>> for Target {
+    fn from(collection: Arc<Collection>) -> Self {
+        let view = collection.view();
+        Target { collection, view }
+    }
+}
+
+/// A search over one index, ready to be answered.
+pub(crate) struct Planned {
+    pub(crate) collection: Arc<Collection>,
+    pub(crate) view: Arc<View>,
+    pub(crate) request: Request,
+    /// When its work has to stop.
+    pub(crate) limit: Limit,
+}
+
+/// What a search found, in all of its indexes.
+pub(crate) struct Found {
+    pub(crate) parts: Vec<Part>,
+    /// Hits in their order: the number of the part, and the rank there.
+    pub(crate) hits: Vec<(usize, usize)>,
+    /// How many documents have the smallest score that was asked for, if one was.
+    scored: Option<u64>,
+    pub(crate) ask: Ask,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) took: Duration,
+}
+
+/// What was found in one index.
+pub(crate) struct Part {
+    pub(crate) collection: Arc<Collection>,
+    pub(crate) view: Arc<View>,
+    pub(crate) response: Response,
+    /// The smallest and largest values that aggregations ask for.
+    extremes: Vec<aggregate::Extremes>,
+    /// Whether there was time to find these.
+    is_whole: bool,
+}
+
+impl Found {
+    pub(crate) fn is_complete(&self) -> bool {
+        self.parts.iter().all(|part| part.is_whole && part.response.coverage().is_complete())
+    }
+
+    /// How many documents match, or at the least do, where it is more than was asked for.
+    pub(crate) fn total(&self) -> u64 {
+        match self.scored {
+            Some(scored) => scored,
+            None => self.parts.iter().map(|part| part.response.least_matches()).sum(),
+        }
+    }
+
+    pub(crate) fn score(&self, (part, rank): (usize, usize)) -> f64 {
+        self.parts[part].response.score(rank)
+    }
+}
+
+/// Whether all hits are needed to know which are shown.
+pub(crate) fn wants_all(ask: &Ask, targets: &[Target]) -> bool {
+    ask.min_score.is_some() || finds_place(ask, targets)
+}
+
+/// Whether the place to continue after is found among the hits of all indexes, and not by the engine of one.
+fn finds_place(ask: &Ask, targets: &[Target]) -> bool {
+    match (&ask.order, &ask.after, targets) {
+        // Those before the place count as well.
+        (_, Some(_), _) if ask.min_score.is_some() => true,
+        (Order::Keys(keys), Some(_), [one]) => !sort::are_in(keys, &one.view),
+        (_, after, _) => after.is_some(),
+    }
+}
+
+/// How long a search may take from when its request came, if not as long as it needs.
+pub(crate) fn time_of(app: &App, ask: &Ask) -> Option<Duration> {
+    let default = Duration::from_millis(app.config.deadline_ms);
+    ask.timeout.or((!default.is_zero()).then_some(default))
+}
+
+/// Plans a search over an index. All hits are asked for if `all`.
+pub(crate) fn plan(
+    app: &App,
+    target: Target,
+    ask: &Ask,
+    all: bool,
+    caller: &Caller,
+    warnings: &mut Vec<String>,
+) -> Result<Planned, Failure> {
+    let Target { collection, view } = target;
+    let most_text = app.config.limits.query_text;
+    let mut translate = |query: &Value| dsl::translate(query, &view.mapping, most_text, warnings);
+    let mut node = match (&ask.query, &ask.q) {
+        (Some(query), _) => translate(query)?,
+        (None, Some(q)) => dsl::translate_q(
+            &q.text,
+            q.field.as_deref(),
+            q.operator,
+            &view.mapping,
+            most_text,
+            warnings,
+        )?,
+        (None, None) => Node::All,
+    };
+    if let Some(filter) = &ask.post_filter {
+        let filter = vec![dsl::translate(filter, &view.mapping, most_text, warnings)?];
+        node = Node::Bool(Bool { must: vec![node], filter, ..Bool::default() });
+    }
+    let documents = view.searcher.snapshot().doc_limit() as usize;
+    let k = if all { documents } else { (ask.from + ask.size).min(documents) };
+    let request = Request::new(node).k(k);
+    let mut request = match ask.total {
+        Total::All => request.count(true),
+        Total::UpTo(most) => request.count_to(most),
+        Total::None => request,
+    };
+    request = match &ask.order {
+        Order::Keys(keys) => sort::sorted(request, keys, ask.after.as_deref(), &view)?,
+        // All of them are put into this order when they are put together, which takes less memory.
+        Order::Document if !all => request.sort(vec![SortKey::document()]),
+        Order::Document | Order::Score => request,
+    };
+    request = request.facets(aggregate::facets(&ask.aggregations, &view)?);
+    let limit = caller.limit(time_of(app, ask));
+    let request = under(request, &limit, limit.left());
+    Ok(Planned { collection, view, request, limit })
+}
+
+/// Searches indexes and puts their hits together: score down or by the keys of the order, then index by index, then document id up.
+pub(crate) fn search(
+    app: &App,
+    targets: Vec<Target>,
+    ask: Ask,
+    all: bool,
+    caller: &Caller,
+) -> Result<Found, Failure> {
+    let (start, mut warnings) = (Instant::now(), ask.warnings.clone());
+    let mut ask = ask;
+    let all = all || wants_all(&ask, &targets);
+    let after = if finds_place(&ask, &targets) { ask.after.take() } else { None };
+    // How many hits are all of them, and what the smallest value is, must be of what is searched: a refresh may come in between.
+    let once = !all && !aggregate::want_extremes(&ask.aggregations);
+    let mut parts = Vec::with_capacity(targets.len());
+    for target in targets {
+        let target = if once { target } else { target.freeze() };
+        let planned = plan(app, target, &ask, all, caller, &mut warnings)?;
+        let response = planned.view.search(&planned.request);
+        caller.check(&planned.limit)?;
+        let response = response?;
+        let (extremes, is_whole) = aggregate::extremes(&ask.aggregations, &planned)?;
+        caller.check(&planned.limit)?;
+        parts.push(Part { extremes, is_whole, ..finish(app, planned, response) });
+    }
+    put_together(parts, ask, after.as_deref(), warnings, start.elapsed())
+}
+
+/// Counts an answer.
+pub(crate) fn finish(app: &App, planned: Planned, response: Response) -> Part {
+    let Planned { collection, view, request, .. } = planned;
+    telemetry::count_search(app, &collection.name, &view, &request, &response);
+    Part { collection, view, response, extremes: Vec::new(), is_whole: true }
+}
+
+/// Puts hits of indexes into one order, without those up to `after`, the place to continue after if no engine has found it.
+pub(crate) fn put_together(
+    parts: Vec<Part>,
+    ask: Ask,
+    after: Option<&[Value]>,
+    warnings: Vec<String>,
+    took: Duration,
+) -> Result<Found, Failure> {
+    let ranks = |(number, part): (usize, &Part)| {
+        (0..part.response.hits().len()).map(move |rank| (number, rank))
+    };
+    let mut hits: Vec<(usize, usize)> = parts.iter().enumerate().flat_map(ranks).collect();
+    let score = |&(part, rank): &(usize, usize)| parts[part].response.score(rank);
+    if let Some(least) = ask.min_score {
+        // As scores are shown: what a client read from a hit and gives back finds it.
+        hits.retain(|hit| score(hit) as f32 >= least as f32);
+    }
+    let scored = ask.min_score.map(|_| hits.len() as u64);
+    match &ask.order {
+        Order::Document => {
+            hits.sort_by_key(|&(part, rank)| (part, parts[part].response.hits()[rank].doc));
+        }
+        // Stable, so that ties stay in the order of indexes and documents.
+        Order::Score if parts.len() > 1 => hits.sort_by(|a, b| score(b).total_cmp(&score(a))),
+        Order::Keys(keys) if parts.len() > 1 || after.is_some() => {
+            sort::merge(&mut hits, keys, after, &parts)?;
+        }
+        // One index, whose engine has sorted them.
+        Order::Score | Order::Keys(_) => {}
+    }
+    let found = Found { parts, hits, scored, ask, warnings, took };
+    if !found.is_complete() && !found.ask.allow_partial {
+        return Err(Failure::new(
+            Kind::Timeout,
+            "the time was up before all documents were searched, and allow_partial_search_results is false",
+        ));
+    }
+    Ok(found)
+}

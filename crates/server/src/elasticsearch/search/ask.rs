@@ -1,0 +1,486 @@
+//! What a search asks for, in its body or in the query string.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use warpseek::query::Operator;
+
+use super::aggregate::{self, Aggregation};
+use super::highlight::Highlight;
+use super::sort::Order;
+use super::source::SourceFilter;
+use crate::error::{Failure, brief};
+use crate::http::params::Params;
+use crate::json::truth;
+use crate::operations::config::Limits;
+
+/// Hits if the request does not say how many.
+const SIZE: usize = 10;
+/// Matches up to which totals are exact if the request does not say.
+const EXACT_TO: u64 = 10_000;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Ask {
+    pub(crate) query: Option<Value>,
+    pub(crate) q: Option<Line>,
+    pub(crate) post_filter: Option<Value>,
+    pub(crate) from: usize,
+    pub(crate) size: usize,
+    pub(crate) source: SourceFilter,
+    pub(crate) total: Total,
+    pub(crate) order: Order,
+    /// The values of the hit to continue after.
+    pub(crate) after: Option<Vec<Value>>,
+    /// Whether hits show their scores whatever the order.
+    pub(crate) track_scores: bool,
+    pub(crate) min_score: Option<f64>,
+    /// Counts from when the request came.
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) explain: bool,
+    pub(crate) highlight: Option<Highlight>,
+    /// Whether a part of the documents will do when the time is up.
+    pub(crate) allow_partial: bool,
+    /// Whether the total is a plain number (`rest_total_hits_as_int`).
+    pub(crate) plain_total: bool,
+    pub(crate) scroll: Option<Duration>,
+    pub(crate) pit: Option<Pit>,
+    pub(crate) aggregations: Vec<Aggregation>,
+    /// Whether hits show `_seq_no` and `_primary_term`.
+    pub(crate) numbers: bool,
+    /// Whether it may end after some matches (`terminate_after`), which it never does.
+    pub(crate) terminates: bool,
+    /// What of it is ignored.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// The point in time that is searched.
+#[derive(Clone, Debug)]
+pub(crate) struct Pit {
+    pub(crate) id: String,
+    /// How long it is to be kept from now on, if not as long as before.
+    pub(crate) keep: Option<Duration>,
+}
+
+impl Pit {
+    fn parse(pit: &Value) -> Result<Self, Failure> {
+        let known = |key: &&String| !matches!(key.as_str(), "id" | "keep_alive");
+        if let Some(key) = pit.as_object().into_iter().flat_map(|pit| pit.keys()).find(known) {
+            return Err(Failure::parsing(format!("[pit] has an unknown key [{key}]")));
+        }
+        let id = pit["id"].as_str().ok_or_else(|| Failure::parsing("[pit] requires an [id]"))?;
+        let keep = match &pit["keep_alive"] {
+            Value::Null => None,
+            keep => duration("keep_alive", keep)?,
+        };
+        Ok(Pit { id: id.to_owned(), keep })
+    }
+}
+
+/// The query of `?q=`.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    pub(crate) text: String,
+    pub(crate) field: Option<String>,
+    pub(crate) operator: Operator,
+}
+
+/// How far matches are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Total {
+    All,
+    UpTo(u64),
+    None,
+}
+
+/// Parts of a body that change nothing here.
+const HARMLESS: [&str; 2] = ["stats", "batched_reduce_size"];
+
+/// Parts of a body that are ignored, and why nothing is missing but what they would add.
+const IGNORED: [(&str, &str); 6] = [
+    ("version", "hits have no version"),
+    ("profile", "/v1 says how long each step took"),
+    ("ext", "there are no extensions"),
+    ("preference", "there is one copy of each index"),
+    ("stored_fields", "fields are shown in _source"),
+    ("terminate_after", "all documents are searched"),
+];
+
+/// Parts of a body that count.
+const KNOWN: [&str; 20] = [
+    "query",
+    "post_filter",
+    "from",
+    "size",
+    "_source",
+    "_source_includes",
+    "_source_excludes",
+    "track_total_hits",
+    "sort",
+    "min_score",
+    "timeout",
+    "explain",
+    "highlight",
+    "search_after",
+    "track_scores",
+    "pit",
+    "aggs",
+    "aggregations",
+    "scroll",
+    "seq_no_primary_term",
+];
+
+impl Ask {
+    /// Reads a search. Options stand in the body or in the query string; the body counts first.
+    pub(crate) fn parse(body: Value, params: &Params, limits: &Limits) -> Result<Self, Failure> {
+        let mut body = match body {
+            Value::Null => Map::new(),
+            Value::Object(body) => body,
+            _ => return Err(Failure::parsing("the body of a search must be an object")),
+        };
+        let mut warnings = Vec::new();
+        for (key, why) in IGNORED {
+            let stands = body.get(key).is_some_and(|value| *value != Value::Bool(false));
+            if stands || params.get(key).is_some_and(|value| value != "false") {
+                warnings.push(format!("[{key}] is ignored: {why}"));
+            }
+        }
+        let is_known = |key: &str| {
+            KNOWN.contains(&key)
+                || HARMLESS.contains(&key)
+                || IGNORED.iter().any(|(ignored, _)| *ignored == key)
+        };
+        if let Some(key) = body.keys().find(|key| !is_known(key)) {
+            let elsewhere = [
+                "knn",
+                "rescore",
+                "collapse",
+                "suggest",
+                "slice",
+                "fields",
+                "docvalue_fields",
+                "script_fields",
+                "indices_boost",
+                "rank",
+                "retriever",
+                "runtime_mappings",
+                "sub_searches",
+                "search_pipeline",
+                "derived",
+            ];
+            return Err(match elsewhere.contains(&key.as_str()) {
+                true => Failure::unsupported(key),
+                false => Failure::parsing(format!(
+                    "unknown key [{}] in the body of a search",
+                    brief(key)
+                )),
+            });
+        }
+        let option =
+            |key: &str| body.get(key).cloned().or_else(|| params.get(key).map(Value::from));
+        let number = |key: &str, default: usize| match option(key) {
+            None | Some(Value::Null) => Ok(default),
+            Some(value) => {
+                let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());
+                let wrong = || {
+                    Failure::illegal(format!("[{key}] must be a number from 0 on, found {value}"))
+                };
+                number.and_then(|number| usize::try_from(number).ok()).ok_or_else(wrong)
+            }
+        };
+        let (from, size) = (number("from", 0)?, number("size", SIZE)?);
+        if from.saturating_add(size) > limits.window {
+            return Err(Failure::illegal(format!(
+                "Result window is too large, from + size must be less than or equal to: [{}] but was [{}]. See the scroll api for a more efficient way to request large data sets. This limit can be set by changing limits.window.",
+                limits.window,
+                from.saturating_add(size)
+            )));
+        }
+        let timeout = match option("timeout") {
+            None | Some(Value::Null) => None,
+            Some(value) => duration("timeout", &value)?,
+        };
+        let highlight = body.get("highlight").filter(|highlight| !highlight.is_null());
+        let highlight = highlight.map(|of| Highlight::parse(of, &mut warnings)).transpose()?;
+        let min_score = match option("min_score") {
+            None | Some(Value::Null) => None,
+            Some(value) => Some(
+                value
+                    .as_f64()
+                    .or_else(|| value.as_str()?.parse().ok())
+                    .filter(|score| score.is_finite())
+                    .ok_or_else(|| {
+                        let found = value.to_string();
+                        let found = brief(&found);
+                        Failure::illegal(format!("[min_score] must be a number, found {found}"))
+                    })?,
+            ),
+        };
+        let q = params.get("q").map(|text| -> Result<Line, Failure> {
+            let operator = match params.get("default_operator").map(str::to_lowercase).as_deref() {
+                None | Some("or") => Operator::Or,
+                Some("and") => Operator::And,
+                Some(other) => {
+                    return Err(Failure::illegal(format!(
+                        "[default_operator] must be AND or OR, found [{other}]"
+                    )));
+                }
+            };
+            Ok(Line { text: text.to_owned(), field: params.get("df").map(str::to_owned), operator })
+        });
+        if q.is_some() && body.get("query").is_some_and(|query| !query.is_null()) {
+            let reason = "give [q] in the query string or [query] in the body, not both";
+            return Err(Failure::illegal(reason));
+        }
+        let flag = |key: &str| match option(key) {
+            None | Some(Value::Null) => Ok(false),
+            Some(value) => truth(key, &value),
+        };
+        let (explain, numbers) = (flag("explain")?, flag("seq_no_primary_term")?);
+        // They are ignored, but only what they can be.
+        for key in ["version", "profile"] {
+            flag(key)?;
+        }
+        let allow_partial = params.get("allow_partial_search_results") != Some("false");
+        let scroll = match option("scroll") {
+            None | Some(Value::Null) => None,
+            Some(time) => duration("scroll", &time)?,
+        };
+        let after = match body.get("search_after") {
+            None | Some(Value::Null) => None,
+            Some(Value::Array(_)) if from > 0 => {
+                return Err(Failure::illegal(
+                    "[from] parameter must be set to 0 when [search_after] is used",
+                ));
+            }
+            Some(Value::Array(values)) => Some(values.clone()),
+            Some(_) => return Err(Failure::parsing("[search_after] must be an array of values")),
+        };
+        let pit = body.get("pit").filter(|pit| !pit.is_null()).map(Pit::parse).transpose()?;
+        if after.is_some() && scroll.is_some() {
+            return Err(Failure::illegal("`search_after` cannot be used in a scroll context."));
+        }
+        let sort = option("sort");
+        let order = Order::parse(sort.as_ref(), after.as_deref(), pit.is_some(), &mut warnings)?;
+        let aggregations = aggregate::parse(body.get("aggs").or(body.get("aggregations")))?;
+        if !aggregations.is_empty() && (body.contains_key("post_filter") || min_score.is_some()) {
+            return Err(Failure::unsupported("aggregations beside post_filter or min_score"));
+        }
+        let source = SourceFilter::parse(body.get("_source"), params)?.beside(&body, params)?;
+        warnings.extend(SourceFilter::ignored(body.get("_source")));
+        let total = total(option("track_total_hits").as_ref(), params)?;
+        let track_scores = flag("track_scores")?;
+        let terminates = option("terminate_after").is_some();
+        // What is no clause is blamed on its own name.
+        if let Some(filter) = body.get("post_filter").filter(|of| !of.is_null() && !of.is_object())
+        {
+            return Err(Failure::parsing(format!(
+                "[post_filter] must be an object with one clause, found {filter}"
+            )));
+        }
+        // Queries may be long, and are not copied.
+        let mut taken = |key: &str| body.remove(key).filter(|value| !value.is_null());
+        Ok(Ask {
+            query: taken("query"),
+            q: q.transpose()?,
+            post_filter: taken("post_filter"),
+            from,
+            size,
+            source,
+            total,
+            order,
+            after,
+            track_scores,
+            min_score,
+            timeout,
+            explain,
+            highlight,
+            allow_partial,
+            plain_total: params.flag("rest_total_hits_as_int"),
+            scroll,
+            pit,
+            aggregations,
+            numbers,
+            terminates,
+            warnings,
+        })
+    }
+}
+
+fn total(value: Option<&Value>, params: &Params) -> Result<Total, Failure> {
+    let wrong = |value: &Value| {
+        Failure::illegal(format!(
+            "[track_total_hits] must be true, false or a number, found {value}"
+        ))
+    };
+    match value {
+        None | Some(Value::Null) if params.flag("rest_total_hits_as_int") => Ok(Total::All),
+        None | Some(Value::Null) => Ok(Total::UpTo(EXACT_TO)),
+        Some(Value::Bool(true)) => Ok(Total::All),
+        Some(Value::Bool(false)) => Ok(Total::None),
+        Some(Value::String(text)) => match text.as_str() {
+            "true" => Ok(Total::All),
+            "false" => Ok(Total::None),
+            number => number.parse().map(Total::UpTo).map_err(|_| wrong(&Value::from(number))),
+        },
+        Some(value) => match value.as_i64() {
+            Some(-1) => Ok(Total::All),
+            Some(number @ 0..) => Ok(Total::UpTo(number.unsigned_abs())),
+            _ => Err(wrong(value)),
+        },
+    }
+}
+
+/// A time as `5m`, `10s`, `500ms`; without a unit, milliseconds. `None` for -1, which is no limit.
+pub(crate) fn duration(what: &str, value: &Value) -> Result<Option<Duration>, Failure> {
+    let text = match value {
+        Value::String(text) => text.trim().to_owned(),
+        value => value.to_string(),
+    };
+    if text == "-1" {
+        return Ok(None);
+    }
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let seconds = match unit {
+        "d" => 86_400.0,
+        "h" => 3600.0,
+        "m" => 60.0,
+        "s" => 1.0,
+        "ms" | "" => 1e-3,
+        "micros" => 1e-6,
+        "nanos" => 1e-9,
+        _ => f64::NAN,
+    };
+    let seconds = number.parse::<f64>().map_or(f64::NAN, |number| number * seconds);
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(duration) if seconds < 1e9 => Ok(Some(duration)),
+        _ => Err(Failure::illegal(format!(
+            "failed to parse setting [{what}] with value [{text}] as a time value; write it as 10s or 500ms"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn parse(body: Value, query: &str) -> Result<Ask, Failure> {
+        Ask::parse(body, &Params::parse(Some(query)), &Limits::default())
+    }
+
+    #[test]
+    fn what_is_ignored_is_said() {
+        let said = |body: Value, query: &str| parse(body, query).unwrap().warnings;
+        for key in ["profile", "stored_fields", "preference", "terminate_after", "version"] {
+            let warnings = said(json!({key: true}), "");
+            assert!(warnings.len() == 1 && warnings[0].contains(key), "{warnings:?}");
+        }
+        assert_eq!(said(Value::Null, "preference=_local").len(), 1);
+        let quiet = json!({"stats": ["a"], "profile": false, "version": false, "size": 3});
+        assert!(said(quiet, "size=3&pretty").is_empty());
+        let highlight = |of: Value| said(json!({"highlight": {"fields": {"t": of}}}), "");
+        assert!(highlight(json!({"number_of_fragments": 3, "no_match_size": 9})).is_empty());
+        assert!(highlight(json!({"type": "fvh"}))[0].contains("type"));
+        assert!(highlight(json!({"number_of_fragments": 1, "fragment_size": 30})).is_empty());
+        assert!(said(json!({"sort": [{"day": {"format": "yyyy"}}]}), "")[0].contains("format"));
+        // In the body or in the query string.
+        let body = json!({"scroll": "1m", "_source_includes": "a", "_source_excludes": ["b"]});
+        let ask = parse(body, "").unwrap();
+        assert_eq!(ask.scroll, Some(Duration::from_secs(60)));
+        assert!(!ask.source.is_whole() && ask.warnings.is_empty());
+    }
+
+    #[test]
+    fn options_have_the_values_that_they_can_have() {
+        for body in [
+            json!({"min_score": "NaN"}),
+            json!({"min_score": "inf"}),
+            json!({"min_score": []}),
+            json!({"explain": "x"}),
+            json!({"explain": 1}),
+            json!({"track_scores": "yes"}),
+            json!({"seq_no_primary_term": []}),
+            json!({"profile": "x"}),
+            json!({"version": 3}),
+            json!({"highlight": {"fields": {"t": {}}, "pre_tags": 5}}),
+            json!({"highlight": {"fields": {"t": {"post_tags": [5]}}}}),
+            json!({"highlight": {"fields": {"t": 5}}}),
+            json!({"highlight": {"fields": [5]}}),
+            json!({"size": 1.5}),
+        ] {
+            let failure = parse(body.clone(), "").unwrap_err();
+            assert_eq!(failure.status(), 400, "{body}");
+        }
+        assert!(parse(json!({"query": {"match_all": {}}}), "q=a").is_err());
+        let body = json!({"explain": "true", "min_score": "1.5", "track_scores": null});
+        let ask = parse(body, "").unwrap();
+        assert!(ask.explain && ask.min_score == Some(1.5) && !ask.track_scores);
+    }
+
+    #[test]
+    fn options_stand_in_the_body_or_the_query_string() {
+        let ask =
+            parse(json!({"size": 3}), "size=5&from=7&timeout=2s&track_total_hits=false").unwrap();
+        assert_eq!((ask.size, ask.from, ask.total), (3, 7, Total::None));
+        assert_eq!(ask.timeout, Some(Duration::from_secs(2)));
+        let ask = parse(Value::Null, "").unwrap();
+        assert_eq!(
+            (ask.size, ask.from, ask.total, ask.order),
+            (10, 0, Total::UpTo(10_000), Order::Score)
+        );
+        assert_eq!(parse(json!({"track_total_hits": true}), "").unwrap().total, Total::All);
+        assert_eq!(parse(json!({"sort": "_doc"}), "").unwrap().order, Order::Document);
+        assert_eq!(
+            parse(json!({"sort": [{"_score": {"order": "desc"}}]}), "").unwrap().order,
+            Order::Score
+        );
+        assert_eq!(
+            parse(json!({"sort": ["_score"]}), "sort=_doc:asc").unwrap().order,
+            Order::Score
+        );
+    }
+
+    #[test]
+    fn the_window_has_its_edge() {
+        assert!(parse(json!({"from": 9990, "size": 10}), "").is_ok());
+        let failure = parse(json!({"from": 9991, "size": 10}), "").unwrap_err();
+        assert_eq!((failure.status(), failure.kind.name()), (400, "illegal_argument_exception"));
+        assert!(parse(json!({"from": u64::MAX, "size": u64::MAX}), "").is_err());
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (body, wanted) in [
+            (json!({"aggs": {"x": {"geohash_grid": {"field": "y"}}}}), "geohash_grid"),
+            (json!({"pit": {}}), "id"),
+            (json!({"pit": {"id": "x", "index": "y"}}), "index"),
+            (json!({"sise": 1}), "sise"),
+            (json!({"post_filter": "lang:en"}), "[post_filter]"),
+            (json!({"size": -1}), "size"),
+            (json!({"sort": "year:up"}), "order"),
+            (json!({"search_after": [1]}), "search_after"),
+            (json!({"search_after": [1], "sort": "year", "from": 1}), "from"),
+            (json!({"search_after": [1], "sort": "year", "scroll": "1m"}), "scroll"),
+            (json!({"sort": "_shard_doc"}), "[point in time]"),
+            (json!({"timeout": "soon"}), "timeout"),
+            (json!({"track_total_hits": "x"}), "track_total_hits"),
+            (json!([]), "object"),
+        ] {
+            let failure = parse(body.clone(), "").unwrap_err();
+            assert!(failure.reason.contains(wanted), "{body}: {}", failure.reason);
+        }
+    }
+
+    #[test]
+    fn times() {
+        let read = |text: &str| duration("t", &json!(text)).unwrap();
+        assert_eq!(read("5m"), Some(Duration::from_secs(300)));
+        assert_eq!(read("250ms"), Some(Duration::from_millis(250)));
+        assert_eq!(read("30"), Some(Duration::from_millis(30)));
+        assert_eq!(read("-1"), None);
+        for wrong in ["", "m", "5x", "1e99d", "-5s"] {
+            assert!(duration("t", &json!(wrong)).is_err(), "{wrong}");
+        }
+    }
+}

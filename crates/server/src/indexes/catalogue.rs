@@ -1,0 +1,445 @@
+//! The folder of indexes.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use warpseek::{Damage, Snapshot};
+
+use crate::elasticsearch::mapping::Declared;
+use crate::error::{Failure, Kind};
+use crate::indexes::aliases::{Aliases, Change};
+use crate::indexes::names;
+use crate::indexes::ngrams::Ngrams;
+use crate::indexes::open_index::{Collection, Opening, rename_durably, sync_folder};
+
+mod listed;
+mod reload;
+
+pub(crate) use listed::{IndexKind, Listed, counts};
+pub(crate) use reload::{Identity, Look, identity};
+
+/// The file that makes a folder an index.
+const MANIFEST: &str = "manifest";
+
+/// The folder of what the engine does not keep of indexes. No index has a name that begins with a dot.
+const DECLARATIONS: &str = ".warpseek";
+
+/// The most indexes. Each has threads and files of its own.
+pub(crate) const MAX_INDEXES: usize = 1000;
+
+/// All indexes of a folder, open.
+pub(crate) struct Catalogue {
+    folder: PathBuf,
+    opening: Opening,
+    all: RwLock<BTreeMap<String, Arc<Collection>>>,
+    /// Those that have n-grams instead of words.
+    ngrams: RwLock<BTreeMap<String, Arc<Ngrams>>>,
+    aliases: Aliases,
+    /// Held while indexes come or go.
+    changing: Mutex<()>,
+    /// What was found in the folder and could not be served, and why. It is logged once.
+    refused: Mutex<BTreeMap<String, (Identity, Failure)>>,
+    /// Whether nothing is opened any more.
+    closed: AtomicBool,
+    /// Since when folders of indexes are away.
+    missing: Mutex<BTreeMap<String, Instant>>,
+}
+
+impl Catalogue {
+    /// Opens every index in a folder, which is made if it is not there. What is not an index is left alone.
+    pub(crate) fn open(folder: &Path, opening: Opening) -> Result<Self, String> {
+        let named = |path: &Path, e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
+        let declarations = folder.join(DECLARATIONS);
+        std::fs::create_dir_all(&declarations).map_err(|e| named(&declarations, &e))?;
+        clean(&declarations).map_err(|e| named(&declarations, &e))?;
+        let (mut all, mut ngrams) = (BTreeMap::new(), BTreeMap::new());
+        for entry in std::fs::read_dir(folder).map_err(|e| named(folder, &e))? {
+            let entry = entry.map_err(|e| named(folder, &e))?;
+            let (path, Some(name)) = (entry.path(), entry.file_name().to_str().map(str::to_owned))
+            else {
+                continue;
+            };
+            // One whose manifest is damaged is an index, and must not be forgotten.
+            if !path.is_dir() || names::check(&name).is_err() || !path.join(MANIFEST).exists() {
+                if path.is_dir() && !name.starts_with('.') {
+                    tracing::warn!(folder = %path.display(), "left out: it is no index, or its name cannot be that of one");
+                }
+                continue;
+            }
+            if Ngrams::is_in(&path) {
+                let opened = Ngrams::open(&name, path.clone());
+                let opened = opened.map_err(|failure| named(&path, &failure.reason))?;
+                ngrams.insert(name, Arc::new(opened));
+                continue;
+            }
+            let declaration = declarations.join(format!("{name}.json"));
+            let opened = Collection::open(&name, path.clone(), declaration, opening.clone());
+            let opened = opened.map_err(|failure| named(&path, &failure.reason))?;
+            all.insert(name, Arc::new(opened));
+        }
+        let aliases = Aliases::open(Aliases::file(&declarations))?;
+        let (all, ngrams) = (RwLock::new(all), RwLock::new(ngrams));
+        let (changing, refused, closed, missing) = Default::default();
+        let folder = folder.to_owned();
+        Ok(Catalogue { folder, opening, all, ngrams, aliases, changing, refused, closed, missing })
+    }
+
+    /// The index of this name, or the one that writes through an alias of this name go to.
+    pub(crate) fn get(&self, name: &str) -> Result<Arc<Collection>, Failure> {
+        let find =
+            |name: &str| self.all.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        if let Some(found) = find(name) {
+            return Ok(found);
+        }
+        let index = self.aliases.write_index(name, |index| self.is_index(index))?;
+        index.and_then(|index| find(&index)).ok_or_else(|| match self.ngrams(name) {
+            Some(_) => Ngrams::refusal(name),
+            None => Failure::no_index(name),
+        })
+    }
+
+    /// The index of n-grams of this name.
+    pub(crate) fn ngrams(&self, name: &str) -> Option<Arc<Ngrams>> {
+        self.ngrams.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// All indexes of n-grams, by name.
+    pub(crate) fn all_ngrams(&self) -> Vec<Arc<Ngrams>> {
+        self.ngrams.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// The snapshots of all indexes that searches see now.
+    pub(crate) fn snapshots(&self) -> Vec<Arc<Snapshot>> {
+        let words = self.all().into_iter().map(|of| of.view().searcher.snapshot());
+        words.chain(self.all_ngrams().iter().map(|of| of.searcher.snapshot())).collect()
+    }
+
+    /// The indexes whose files were found to be damaged, by name, with what is damaged.
+    pub(crate) fn damaged(&self) -> Vec<(String, Damage)> {
+        let of =
+            |name: &str, snapshot: &Snapshot| Some((name.to_owned(), snapshot.damage()?.clone()));
+        let words = self.all();
+        let words = words.iter().filter_map(|at| of(&at.name, &at.view().searcher.snapshot()));
+        let ngrams = self.all_ngrams();
+        let ngrams = ngrams.iter().filter_map(|at| of(&at.name, &at.searcher.snapshot()));
+        words.chain(ngrams).collect()
+    }
+
+    /// The indexes of an alias.
+    fn aliased(&self, alias: &str) -> Vec<String> {
+        self.aliases.indexes(alias, |index| self.is_index(index))
+    }
+
+    /// Whether there is an index of this name, which no alias is.
+    pub(crate) fn is_index(&self, name: &str) -> bool {
+        self.all.read().unwrap_or_else(PoisonError::into_inner).contains_key(name)
+    }
+
+    /// Other names of indexes.
+    pub(crate) fn aliases(&self) -> &Aliases {
+        &self.aliases
+    }
+
+    /// Changes aliases, in all ways or none.
+    pub(crate) fn change_aliases(&self, changes: &[Change]) -> Result<(), Failure> {
+        // While this is held, no index comes or goes.
+        let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
+        self.aliases.change(changes, |name| all.contains_key(name))
+    }
+
+    /// The names of the indexes that an expression names, which has no aliases.
+    pub(crate) fn select_indexes(&self, expression: &str) -> Result<Vec<String>, Failure> {
+        let alias = expression.split(',').find(|part| !self.aliased(part).is_empty());
+        if let Some(alias) = alias {
+            return Err(Failure::illegal(format!(
+                "The provided expression [{alias}] matches an alias, specify the corresponding concrete indices instead."
+            )));
+        }
+        Ok(self.select(expression, false)?.iter().map(|of| of.name.clone()).collect())
+    }
+
+    /// The one index that a name or alias stands for, to be read.
+    pub(crate) fn get_to_read(&self, name: &str) -> Result<Arc<Collection>, Failure> {
+        match self.select(name, false)?.as_slice() {
+            [one] => Ok(one.clone()),
+            [] => Err(Failure::no_index(name)),
+            several => Err(Failure::illegal(format!(
+                "[{name}] stands for {} indexes, and this searches one; use /{name}/_search",
+                several.len()
+            ))),
+        }
+    }
+
+    /// All of them, by name.
+    pub(crate) fn all(&self) -> Vec<Arc<Collection>> {
+        self.all.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// Those that an expression names: names and patterns with commas between them; `_all` and nothing are all. A name without an index is an error, unless `lenient`.
+    pub(crate) fn select(
+        &self,
+        expression: &str,
+        lenient: bool,
+    ) -> Result<Vec<Arc<Collection>>, Failure> {
+        let mut selected: Vec<Arc<Collection>> = Vec::new();
+        for part in expression.split(',') {
+            let found = match part {
+                "_all" | "*" => self.all(),
+                "" if expression.is_empty() => self.all(),
+                part if part.contains('*') => {
+                    let by_alias = self.aliases.matching(part);
+                    let matches = |of: &Arc<Collection>| {
+                        names::matches(part, &of.name) || by_alias.contains(&of.name)
+                    };
+                    self.all().into_iter().filter(matches).collect()
+                }
+                part => {
+                    let aliased = self.aliased(part);
+                    let names = if aliased.is_empty() { vec![part.to_owned()] } else { aliased };
+                    let mut found = Vec::with_capacity(names.len());
+                    for name in names {
+                        match self.get(&name) {
+                            Ok(of) => found.push(of),
+                            Err(_) if lenient => {}
+                            Err(failure) => return Err(failure),
+                        }
+                    }
+                    found
+                }
+            };
+            for of in found {
+                if selected.iter().all(|known| known.name != of.name) {
+                    selected.push(of);
+                }
+            }
+        }
+        Ok(selected)
+    }
+
+    /// Makes an index; an error if it is there.
+    pub(crate) fn create(
+        &self,
+        name: &str,
+        declared: Declared,
+    ) -> Result<Arc<Collection>, Failure> {
+        self.create_with_aliases(name, declared, &[])
+    }
+
+    /// Makes an index with aliases.
+    pub(crate) fn create_with_aliases(
+        &self,
+        name: &str,
+        declared: Declared,
+        aliases: &[Change],
+    ) -> Result<Arc<Collection>, Failure> {
+        names::check(name)?;
+        // Searches go on meanwhile.
+        let changing = self.changing();
+        if !self.aliased(name).is_empty() {
+            let reason = format!("Invalid index name [{name}], already exists as alias");
+            return Err(Failure::new(Kind::IndexName, reason).of_index(name));
+        }
+        if self.is_index(name) || self.ngrams(name).is_some() {
+            let reason = format!("index [{name}] already exists");
+            return Err(Failure::new(Kind::IndexExists, reason).of_index(name));
+        }
+        self.check_room()?;
+        let dir = self.folder.join(name);
+        check_unused(&dir)?;
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let declared = Declared {
+            created: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+            uuid: format!("{:022x}", since.as_nanos()),
+            ..declared
+        };
+        let made =
+            Collection::create(name, dir, self.declaration(name), declared, self.opening.clone())?;
+        let made = Arc::new(made);
+        let changed = {
+            let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+            all.insert(name.to_owned(), made.clone());
+            // An alias of this name can only have indexes that are not there.
+            self.aliases
+                .give_up(name)
+                .and_then(|()| self.aliases.change(aliases, |name| all.contains_key(name)))
+        };
+        match changed {
+            Ok(()) => Ok(made),
+            Err(failure) => {
+                self.remove(name, &changing)?;
+                Err(failure)
+            }
+        }
+    }
+
+    /// The index of this name, which is made if it is not there.
+    pub(crate) fn get_or_create(&self, name: &str) -> Result<Arc<Collection>, Failure> {
+        match self.get(name) {
+            Err(failure) if failure.kind == Kind::IndexMissing => {
+                match self.create(name, Declared::default()) {
+                    // Another request was faster.
+                    Err(failure) if failure.kind == Kind::IndexExists => self.get(name),
+                    made => made,
+                }
+            }
+            found => found,
+        }
+    }
+
+    /// Removes an index and all of its documents.
+    pub(crate) fn delete(&self, name: &str) -> Result<(), Failure> {
+        self.remove(name, &self.changing())
+    }
+
+    /// The same for those who see to it that no index comes or goes meanwhile.
+    fn remove(&self, name: &str, _changing: &MutexGuard<'_, ()>) -> Result<(), Failure> {
+        let removed = {
+            let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+            all.remove(name).ok_or_else(|| match self.ngrams(name) {
+                Some(_) => Ngrams::refusal(name),
+                None => Failure::no_index(name),
+            })?
+        };
+        // What is deleted need not be flushed.
+        removed.abandon();
+        let gone = |path: &Path, result: std::io::Result<()>| match result {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(Failure::broken(format!("{}: {e}", path.display())))
+            }
+            _ => Ok(()),
+        };
+        // Renamed first, so that a part of an index is never found under its name.
+        let trash = self.folder.join(DECLARATIONS).join(format!("{name}.deleted"));
+        gone(&trash, std::fs::remove_dir_all(&trash))?;
+        gone(removed.dir(), rename_durably(removed.dir(), &trash))?;
+        self.aliases.forget(name)?;
+        let declaration = self.declaration(name);
+        gone(&declaration, std::fs::remove_file(&declaration))?;
+        gone(&trash, std::fs::remove_dir_all(&trash))
+    }
+
+    /// A folder for work beside the indexes.
+    pub(crate) fn scratch(&self, name: &str) -> PathBuf {
+        self.folder.join(DECLARATIONS).join(format!("{name}.scratch"))
+    }
+
+    /// An error if a new index cannot have this name.
+    pub(crate) fn check_free(&self, name: &str) -> Result<(), Failure> {
+        names::check(name)?;
+        let is_alias = !self.aliased(name).is_empty();
+        if is_alias || self.is_index(name) || self.folder.join(name).exists() {
+            let reason = format!("index [{name}] already exists");
+            return Err(Failure::new(Kind::IndexExists, reason).of_index(name));
+        }
+        self.check_room()
+    }
+
+    /// An error if there can be no further index.
+    fn check_room(&self) -> Result<(), Failure> {
+        match self.count() >= MAX_INDEXES {
+            true => Err(Failure::illegal(format!(
+                "there are {MAX_INDEXES} indexes, which is the limit; delete one first"
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    fn count(&self) -> usize {
+        let ngrams = self.ngrams.read().unwrap_or_else(PoisonError::into_inner).len();
+        self.all.read().unwrap_or_else(PoisonError::into_inner).len() + ngrams
+    }
+
+    /// Makes a folder, which was verified, the index of this name, with what the engine does not keep of it.
+    pub(crate) fn adopt(
+        &self,
+        name: &str,
+        dir: &Path,
+        declared: Option<&Path>,
+    ) -> Result<(), Failure> {
+        let broken = |e: std::io::Error| Failure::broken(format!("index [{name}]: {e}"));
+        let _changing = self.changing();
+        self.check_free(name)?;
+        let declaration = self.declaration(name);
+        // Before the index, so that it never appears without.
+        match declared {
+            Some(declared) => rename_durably(declared, &declaration).map_err(broken)?,
+            None => match std::fs::remove_file(&declaration) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(broken(e)),
+                _ => {}
+            },
+        }
+        // The names of its files first: it must not appear without some of them.
+        sync_folder(dir).map_err(broken)?;
+        rename_durably(dir, &self.folder.join(name)).map_err(broken)?;
+        self.open_found(name)
+    }
+
+    /// Opens an index that is in the folder now and serves it.
+    fn open_found(&self, name: &str) -> Result<(), Failure> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Failure::new(Kind::NotReady, "the server is ending"));
+        }
+        let (dir, declaration) = (self.folder.join(name), self.declaration(name));
+        if Ngrams::is_in(&dir) {
+            let opened = Arc::new(Ngrams::open(name, dir)?);
+            self.all.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+            let mut ngrams = self.ngrams.write().unwrap_or_else(PoisonError::into_inner);
+            ngrams.insert(name.to_owned(), opened);
+            return Ok(());
+        }
+        let opened = Collection::open(name, dir, declaration, self.opening.clone())?;
+        opened.view().searcher.prepare()?;
+        self.ngrams.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        all.insert(name.to_owned(), Arc::new(opened));
+        Ok(())
+    }
+
+    fn changing(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Flushes and closes all.
+    pub(crate) fn close(&self) -> Result<(), Failure> {
+        let _changing = self.changing();
+        self.closed.store(true, Ordering::Release);
+        // One that fails does not keep the others from it.
+        let closed: Vec<_> = self.all().iter().map(|of| of.close()).collect();
+        closed.into_iter().collect()
+    }
+
+    fn declaration(&self, name: &str) -> PathBuf {
+        self.folder.join(DECLARATIONS).join(format!("{name}.json"))
+    }
+}
+
+/// An error if a folder has files that a new index would remove: it may be one that is being copied here.
+fn check_unused(dir: &Path) -> Result<(), Failure> {
+    let Ok(files) = std::fs::read_dir(dir) else { return Ok(()) };
+    // What is left of an index that was not made to the end.
+    let left = ["lock", "manifest.new"];
+    let other = files.flatten().find(|file| !left.iter().any(|left| file.file_name() == *left));
+    match other {
+        Some(file) => Err(Failure::illegal(format!(
+            "the folder {} has files and is not served as an index, such as {}; wait until it is, or remove it",
+            dir.display(),
+            file.file_name().to_string_lossy()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Removes what work that was not finished has left.
+fn clean(declarations: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(declarations)? {
+        let path = entry?.path();
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        if path.is_dir() && matches!(extension, Some("scratch" | "deleted")) {
+            std::fs::remove_dir_all(path)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,203 @@
+//! New fields of an index: those that documents bring, and those that mappings declare.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use serde_json::{Map, Value};
+use warpseek::{Error, Index, IndexOptions, LiveIndex, Schema, SchemaConfig};
+
+use super::{Collection, View, live_options, rename_durably};
+use crate::elasticsearch::mapping::{Declared, Mapping};
+use crate::error::Failure;
+
+/// A declaration that grows, document by document, before the index goes over to it.
+struct Growth<'a> {
+    of: &'a Collection,
+    mapping: Mapping,
+    /// The engine's schema as it is on disk, and as it is to be; none as long as nothing was added.
+    old: Option<SchemaConfig>,
+    schema: Option<Arc<Schema>>,
+}
+
+impl<'a> Growth<'a> {
+    /// For those who hold `growing`.
+    fn new(of: &'a Collection) -> Result<Self, Failure> {
+        let manifest = Index::at(&of.dir).manifest()?;
+        let old = manifest.schema.as_deref().map(|schema| schema.config().clone());
+        Ok(Growth { of, mapping: of.view().mapping.clone(), old, schema: None })
+    }
+
+    /// Takes a declaration for the next, if the engine can have it.
+    fn declare(&mut self, declared: Declared) -> Result<(), Failure> {
+        let (mapping, schema) = self.compiled(declared)?;
+        (self.mapping, self.schema) = (mapping, Some(schema));
+        Ok(())
+    }
+
+    /// The mapping and the schema of a declaration. Everything that can be wrong with it is found here.
+    fn compiled(&self, declared: Declared) -> Result<(Mapping, Arc<Schema>), Failure> {
+        let mapping = Mapping::new(declared)?;
+        let schema = Schema::new(mapping.schema(self.old.as_ref()));
+        let schema = schema.map_err(Error::from)?;
+        let mapping = mapping.with_schema(schema.config());
+        Ok((mapping, Arc::new(schema)))
+    }
+
+    /// Adds the fields of a document, and returns its line; `None` if it has no new ones. One that would be refused with them adds none.
+    fn add(&mut self, id: &str, source: &Map<String, Value>) -> Result<Option<String>, Failure> {
+        let Some(declared) = self.mapping.grown(source)? else { return Ok(None) };
+        let (mapping, schema) = self.compiled(declared)?;
+        let line = mapping.line(id, source)?;
+        self.of.live()?.get().check_json(&line, &schema)?;
+        (self.mapping, self.schema) = (mapping, Some(schema));
+        Ok(Some(line))
+    }
+
+    /// Lets the index have what was added, if anything was.
+    fn finish(self) -> Result<(), Failure> {
+        let Some(schema) = self.schema else { return Ok(()) };
+        let path = self.of.declared_at()?;
+        self.of.go_over(path, self.mapping, schema, self.old.as_ref())
+    }
+}
+
+impl Collection {
+    fn growing(&self) -> MutexGuard<'_, ()> {
+        self.growing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Declares the fields that documents have and the index has not, of all of them at once. A document that would be refused adds none; it is told why when it is written.
+    pub(crate) fn prepare<'a>(
+        &self,
+        documents: impl IntoIterator<Item = (&'a str, &'a Map<String, Value>)> + Clone,
+    ) -> Result<(), Failure> {
+        let view = self.view();
+        let brings = |(_, source): (&str, _)| matches!(view.mapping.grown(source), Ok(Some(_)));
+        if !documents.clone().into_iter().any(brings) {
+            return Ok(());
+        }
+        let _growing = self.growing();
+        let mut growth = Growth::new(self)?;
+        for (id, source) in documents {
+            let _ = growth.add(id, source);
+        }
+        growth.finish()
+    }
+
+    /// The line of a document that is to be written, after the fields that it has and the index has not were declared. A document that is refused changes no declaration; whatever else may be wrong with it, `check` says before.
+    ///
+    /// New fields close and open the index, so that nobody who asks this may hold it.
+    pub(super) fn line(
+        &self,
+        id: &str,
+        source: &Map<String, Value>,
+        check: impl FnOnce() -> Result<(), Failure>,
+    ) -> Result<String, Failure> {
+        let view = self.view();
+        if view.mapping.grown(source)?.is_none() {
+            return view.mapping.line(id, source);
+        }
+        let _growing = self.growing();
+        check()?;
+        let mut growth = Growth::new(self)?;
+        match growth.add(id, source)? {
+            Some(line) => growth.finish().map(|()| line),
+            // Somebody else has added them in the meantime.
+            None => growth.mapping.line(id, source),
+        }
+    }
+
+    /// Changes the declaration. `change` gets what there is.
+    pub(crate) fn redeclare(
+        &self,
+        change: impl FnOnce(&mut Declared) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let _growing = self.growing();
+        let mut growth = Growth::new(self)?;
+        let mut declared = growth.mapping.declared.clone();
+        change(&mut declared)?;
+        self.declared_at()?;
+        growth.declare(declared)?;
+        growth.finish()
+    }
+
+    /// Where the declaration is kept.
+    fn declared_at(&self) -> Result<&PathBuf, Failure> {
+        self.declaration.as_ref().ok_or_else(|| {
+            Failure::illegal(format!(
+                "index [{}] was not made by the server, so its mapping is fixed",
+                self.name
+            ))
+        })
+    }
+
+    /// Goes over to a mapping with further fields. Its declaration is written first: if the server ends before the index has them, they are added when it is opened again.
+    fn go_over(
+        &self,
+        path: &Path,
+        mapping: Mapping,
+        schema: Arc<Schema>,
+        old: Option<&SchemaConfig>,
+    ) -> Result<(), Failure> {
+        write_whole(path, &mapping.declared)?;
+        if old.is_some_and(|old| old == schema.config()) {
+            self.show(self.view().with_mapping(mapping));
+            return Ok(());
+        }
+        let index = Index::at(&self.dir);
+        let mut live = self.live.write().unwrap_or_else(PoisonError::into_inner);
+        let before = self.view().mapping.clone();
+        let extended = live.take().map_or(Ok(()), LiveIndex::close).map_err(Failure::from);
+        let extended = extended.and_then(|()| self.extend(&index, &mapping, schema));
+        // Whatever happened, the index goes on, with its new fields or without.
+        let opened = index.live(live_options(&self.opening))?;
+        let searcher = opened.searcher(self.opening.searcher.clone())?;
+        *live = Some(opened);
+        self.show(View::new(searcher, if extended.is_ok() { mapping } else { before }));
+        extended
+    }
+
+    /// Gives the index, which is closed, the fields of a mapping.
+    fn extend(&self, index: &Index, mapping: &Mapping, schema: Arc<Schema>) -> Result<(), Failure> {
+        let snapshot = index.snapshot()?;
+        let old = snapshot.manifest().schema.as_deref().map(Schema::config);
+        if snapshot.doc_limit() == 0 && old.is_some_and(Mapping::has_placeholder) {
+            // It need not keep a field that stands for none.
+            let schema = Schema::new(mapping.schema(None)).map_err(Error::from)?;
+            let mut options = IndexOptions::new().schema(schema).overwrite(true);
+            if let Some(field) = &snapshot.manifest().static_field {
+                options = options.static_field(field);
+            }
+            Index::create_with(&self.dir, options)?;
+        } else {
+            index.extend_schema(schema)?;
+        }
+        Ok(())
+    }
+}
+
+/// Gives the index the fields that its mapping has and it has not. Returns all that it has then.
+pub(super) fn extend(index: &Index, mapping: &Mapping) -> Result<SchemaConfig, Failure> {
+    let manifest = index.manifest()?;
+    let old = manifest.schema.as_deref().map(Schema::config);
+    let schema = mapping.schema(old);
+    if old != Some(&schema) {
+        index.extend_schema(Schema::new(schema.clone()).map_err(Error::from)?)?;
+    }
+    Ok(schema)
+}
+
+/// Writes a file of JSON beside and renames it, so that there is always a whole one.
+pub(crate) fn write_whole(path: &Path, value: &impl serde::Serialize) -> Result<(), Failure> {
+    let broken = |e: std::io::Error| Failure::broken(format!("{}: {e}", path.display()));
+    let bytes = serde_json::to_vec_pretty(value).map_err(|e| Failure::broken(e.to_string()))?;
+    let beside = path.with_extension("json.new");
+    let write = || {
+        use std::io::Write;
+        let mut file = std::fs::File::create(&beside)?;
+        file.write_all(&bytes)?;
+        file.sync_all()?;
+        rename_durably(&beside, path)
+    };
+    write().map_err(broken)
+}

@@ -1,0 +1,212 @@
+//! Batches of searches as Arrow's stream of record batches, in and out.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_array::builder::{Float64Builder, StringBuilder, UInt32Builder};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int32Type, Int64Type, UInt32Type, UInt64Type};
+use arrow_array::{Array, RecordBatch};
+use arrow_ipc::reader::StreamDecoder;
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{ArrowError, DataType, Field, Schema};
+use axum::body::Bytes;
+use axum::http::{HeaderMap, header};
+use serde_json::json;
+use warpseek::{Limit, Request, Response};
+
+use crate::app::App;
+use crate::elasticsearch::dsl;
+use crate::error::Failure;
+use crate::http::caller::{Caller, under};
+use crate::http::exchange::{Answer, Reply};
+use crate::indexes::open_index::{Collection, View};
+
+/// The content type of such a stream.
+pub(crate) const CONTENT_TYPE: &str = "application/vnd.apache.arrow.stream";
+
+/// Hits of a search whose row has no `k`.
+const DEFAULT_K: usize = 10;
+
+pub(crate) fn is_arrow(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let kind = kind.and_then(|kind| kind.split(';').next());
+    kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case(CONTENT_TYPE))
+}
+
+/// Answers all searches of a stream: rows of `query`, a string, and if wanted `k`. For each record batch there is one of hits: `query` (the number of the row in the stream), `rank` from 0, `id`, `score` as the engine has it,
+/// and `coverage`, the part of the documents that was searched. A search that found nothing has no row, unless not all was searched: then it has one without rank, id and score.
+pub(crate) fn batch(app: &App, of: &Collection, body: &Bytes, caller: &Caller) -> Reply {
+    let view = of.view();
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("query", DataType::UInt32, false),
+        Field::new("rank", DataType::UInt32, true),
+        Field::new("id", DataType::Utf8, true),
+        Field::new("score", DataType::Float64, true),
+        Field::new("coverage", DataType::Float64, false),
+    ]));
+    let broken = |e: ArrowError| Failure::broken(e.to_string());
+    let mut writer = StreamWriter::try_new(Vec::new(), &schema).map_err(broken)?;
+    let deadline = Some(app.config.deadline_ms).filter(|ms| *ms > 0).map(Duration::from_millis);
+    let limit = caller.limit(deadline);
+    let (mut first, mut wanted) = (0, 0);
+    for rows in read(app, body)? {
+        let requests = requests(app, &view, &rows, first, &limit)?;
+        wanted += requests.iter().map(|request| request.k).sum::<usize>();
+        app.config.limits.check_hits(std::iter::once(wanted))?;
+        let responses = view.searcher.search_batch(&requests);
+        caller.check(&limit)?;
+        let mut hits = Hits::default();
+        for (i, (response, request)) in responses.into_iter().zip(&requests).enumerate() {
+            let response = response.map_err(|error| named(first + i, &Failure::from(error)))?;
+            crate::operations::telemetry::count_search(app, &of.name, &view, request, &response);
+            hits.add(u32::try_from(first + i).unwrap_or(u32::MAX), &response)?;
+        }
+        first += requests.len();
+        writer.write(&hits.finish(schema.clone()).map_err(broken)?).map_err(broken)?;
+    }
+    let bytes = writer.into_inner().map_err(broken)?;
+    Ok(Answer::bytes(bytes, CONTENT_TYPE))
+}
+
+fn named(row: usize, failure: &Failure) -> Failure {
+    Failure { reason: format!("row {row}: {}", failure.reason), ..failure.clone() }
+}
+
+/// The record batches of a body. Nothing is allocated that the body only announces.
+fn read(app: &App, body: &Bytes) -> Result<Vec<RecordBatch>, Failure> {
+    let wrong = |e: ArrowError| Failure::parsing(format!("the body is no Arrow stream: {e}"));
+    let (mut decoder, mut buffer) = (StreamDecoder::new(), body.clone().into());
+    let (mut batches, mut rows) = (Vec::new(), 0);
+    loop {
+        // Some streams that are damaged let the decoder panic. It has no state but its own, which goes with the error.
+        let decoded = catch_unwind(AssertUnwindSafe(|| decoder.decode(&mut buffer)));
+        let decoded = decoded.unwrap_or_else(|_| Err(ArrowError::IpcError("it is damaged".into())));
+        let Some(batch) = decoded.map_err(wrong)? else { break };
+        rows += batch.num_rows();
+        let most = app.config.limits.batch;
+        if rows > most {
+            let reason = format!("more than {most} searches, which is the limit (limits.batch)");
+            return Err(Failure::illegal(reason));
+        }
+        batches.push(batch);
+    }
+    decoder.finish().map_err(wrong)?;
+    match decoder.schema() {
+        Some(_) => Ok(batches),
+        None => Err(Failure::parsing("the body is no Arrow stream: it has no schema")),
+    }
+}
+
+/// The searches of a record batch, whose first row has this number.
+fn requests(
+    app: &App,
+    view: &View,
+    rows: &RecordBatch,
+    first: usize,
+    limit: &Limit,
+) -> Result<Vec<Request>, Failure> {
+    let limits = &app.config.limits;
+    let schema = rows.schema();
+    if let Some(other) =
+        schema.fields().iter().find(|f| !matches!(f.name().as_str(), "query" | "k"))
+    {
+        let reason = format!("a batch has no column [{}]; it may have query and k", other.name());
+        return Err(Failure::parsing(reason));
+    }
+    let texts = rows
+        .column_by_name("query")
+        .ok_or_else(|| Failure::parsing("the column [query] is missing"))?;
+    let ks = rows.column_by_name("k");
+    let left = limit.left();
+    let mut requests = Vec::with_capacity(rows.num_rows());
+    for row in 0..rows.num_rows() {
+        let wrong = |failure: Failure| named(first + row, &failure);
+        let text = text(texts, row).map_err(wrong)?;
+        let k = ks.map_or(Ok(None), |ks| number(ks, row)).map_err(wrong)?.unwrap_or(DEFAULT_K);
+        if k > limits.window {
+            let reason = format!("[k] is {k}, the limit is {} (limits.window)", limits.window);
+            return Err(wrong(Failure::illegal(reason)));
+        }
+        let query = json!({"multi_match": {"query": text, "type": "most_fields"}});
+        let node = dsl::translate(&query, &view.mapping, limits.query_text, &mut Vec::new());
+        requests.push(under(Request::new(node.map_err(wrong)?).k(k), limit, left));
+    }
+    Ok(requests)
+}
+
+fn text(column: &dyn Array, row: usize) -> Result<&str, Failure> {
+    if column.is_null(row) {
+        return Err(Failure::parsing("[query] is null"));
+    }
+    match column.data_type() {
+        DataType::Utf8 => Ok(column.as_string::<i32>().value(row)),
+        DataType::LargeUtf8 => Ok(column.as_string::<i64>().value(row)),
+        DataType::Utf8View => Ok(column.as_string_view().value(row)),
+        other => Err(Failure::parsing(format!("[query] is of type {other}; it must be strings"))),
+    }
+}
+
+fn number(column: &dyn Array, row: usize) -> Result<Option<usize>, Failure> {
+    if column.is_null(row) {
+        return Ok(None);
+    }
+    let number = match column.data_type() {
+        DataType::Int32 => usize::try_from(column.as_primitive::<Int32Type>().value(row)).ok(),
+        DataType::Int64 => usize::try_from(column.as_primitive::<Int64Type>().value(row)).ok(),
+        DataType::UInt32 => usize::try_from(column.as_primitive::<UInt32Type>().value(row)).ok(),
+        DataType::UInt64 => usize::try_from(column.as_primitive::<UInt64Type>().value(row)).ok(),
+        other => {
+            let reason = format!("[k] is of type {other}; it must be integers of 32 or 64 bits");
+            return Err(Failure::parsing(reason));
+        }
+    };
+    number.map(Some).ok_or_else(|| Failure::parsing("[k] must be a number from 0 on"))
+}
+
+/// Columns of hits.
+#[derive(Default)]
+struct Hits {
+    query: UInt32Builder,
+    rank: UInt32Builder,
+    id: StringBuilder,
+    score: Float64Builder,
+    coverage: Float64Builder,
+}
+
+impl Hits {
+    fn add(&mut self, query: u32, response: &Response) -> Result<(), Failure> {
+        let (searched, all) = response.documents_searched();
+        let is_complete = response.coverage().is_complete();
+        let coverage = if is_complete { 1.0 } else { searched as f64 / all.max(1) as f64 };
+        for rank in 0..response.hits().len() {
+            self.query.append_value(query);
+            self.rank.append_value(u32::try_from(rank).unwrap_or(u32::MAX));
+            self.id.append_value(response.id(rank)?);
+            self.score.append_value(response.score(rank));
+            self.coverage.append_value(coverage);
+        }
+        if response.hits().is_empty() && !is_complete {
+            self.query.append_value(query);
+            self.rank.append_null();
+            self.id.append_null();
+            self.score.append_null();
+            self.coverage.append_value(coverage);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, schema: Arc<Schema>) -> Result<RecordBatch, ArrowError> {
+        RecordBatch::try_new(
+            schema,
+            vec![
+                Arc::new(self.query.finish()),
+                Arc::new(self.rank.finish()),
+                Arc::new(self.id.finish()),
+                Arc::new(self.score.finish()),
+                Arc::new(self.coverage.finish()),
+            ],
+        )
+    }
+}

@@ -1,0 +1,8 @@
+//! What operators set and see: settings, logs, metrics, load, the description of the API.
+
+pub(crate) mod check;
+pub(crate) mod config;
+pub(crate) mod load;
+pub(crate) mod log;
+pub(crate) mod openapi;
+pub(crate) mod telemetry;

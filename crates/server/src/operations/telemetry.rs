@@ -1,0 +1,198 @@
+//! Counts and logs.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use axum::http::Method;
+use metrics::{Counter, Histogram, counter, gauge, histogram};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+
+use warpseek::{NgramRequest, NgramResponse, Request, Response};
+
+use crate::app::App;
+use crate::indexes::catalogue::Catalogue;
+use crate::indexes::open_index::View;
+use crate::indexes::open_index::bytes_of;
+use crate::operations::config::Device;
+use crate::remote::RemoteSearch;
+
+/// Bounds of histograms in seconds.
+const SECONDS: [f64; 13] =
+    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
+
+/// Starts counting. One recorder serves all servers of a process.
+pub(crate) fn recorder() -> Result<PrometheusHandle, String> {
+    static RECORDER: std::sync::OnceLock<Result<PrometheusHandle, String>> =
+        std::sync::OnceLock::new();
+    let start = || {
+        let builder = PrometheusBuilder::new();
+        let builder =
+            builder.set_buckets_for_metric(Matcher::Suffix("_duration_seconds".into()), &SECONDS);
+        builder.map_err(|e| e.to_string())?.install_recorder().map_err(|e| e.to_string())
+    };
+    RECORDER.get_or_init(start).clone()
+}
+
+/// Counters of a route, by method and status. They are found once a thread: looking them up by their labels costs more than counting.
+type OfRoute = Vec<((&'static str, u16), Counter, Histogram)>;
+
+thread_local! {
+    static ROUTES: RefCell<HashMap<String, OfRoute>> = RefCell::default();
+}
+
+pub(crate) fn count_request(method: &Method, route: &str, status: u16, took: Duration) {
+    // Clients may send any word for a method, and every label takes memory for good.
+    let method = match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
+        _ => "other",
+    };
+    let make = || {
+        let labels = [
+            ("method", method.to_owned()),
+            ("route", route.to_owned()),
+            ("status", status.to_string()),
+        ];
+        let requests = counter!("warpseek_http_requests_total", &labels);
+        let times = histogram!("warpseek_http_request_duration_seconds", &labels[..2]);
+        ((method, status), requests, times)
+    };
+    ROUTES.with_borrow_mut(|routes| {
+        if !routes.contains_key(route) {
+            routes.insert(route.to_owned(), Vec::new());
+        }
+        let Some(known) = routes.get_mut(route) else { return };
+        let at = known.iter().position(|(key, ..)| *key == (method, status)).unwrap_or_else(|| {
+            known.push(make());
+            known.len() - 1
+        });
+        let (_, requests, times) = &known[at];
+        requests.increment(1);
+        times.record(took);
+    });
+}
+
+/// Counts a search of the index with this name, and logs it if it was slow.
+pub(crate) fn count_search(
+    app: &App,
+    index: &str,
+    view: &View,
+    request: &Request,
+    response: &Response,
+) {
+    view.times(index, app.config.device != Device::Cpu).record(response.took());
+    if count(app, index, response.took(), response.coverage().is_complete()) {
+        let ms = response.took().as_secs_f64() * 1e3;
+        tracing::warn!(index, ms, k = request.k, terms = response.plan().terms.len(), query = ?request.query, "slow query");
+    }
+}
+
+/// The same for a search of n-grams, which the CPU answers.
+pub(crate) fn count_ngram_search(
+    app: &App,
+    index: &str,
+    request: &NgramRequest,
+    response: &NgramResponse,
+) {
+    search_times(index, "cpu").record(response.took());
+    if count(app, index, response.took(), response.is_complete()) {
+        let ms = response.took().as_secs_f64() * 1e3;
+        tracing::warn!(index, ms, k = request.k, query = request.text, "slow query");
+    }
+}
+
+/// The same for a search of a collection on other machines. No index can have this name.
+pub(crate) fn count_remote_search(app: &App, search: &RemoteSearch, took: Duration) {
+    const INDEX: &str = "_cluster";
+    search_times(INDEX, "cluster").record(took);
+    if count(app, INDEX, took, search.is_complete) {
+        let ms = took.as_secs_f64() * 1e3;
+        tracing::warn!(index = INDEX, ms, k = search.k, query = search.query, "slow query");
+    }
+}
+
+/// Where times of searches go.
+pub(crate) fn search_times(index: &str, device: &'static str) -> Histogram {
+    histogram!("warpseek_search_duration_seconds", "index" => index.to_owned(), "device" => device)
+}
+
+/// Counts a search; true if it was slow.
+fn count(app: &App, index: &str, took: Duration, is_complete: bool) -> bool {
+    app.load.record(took, is_complete);
+    if !is_complete {
+        degraded(index).increment(1);
+    }
+    let slow = Duration::from_millis(app.config.slow_query_ms);
+    !slow.is_zero() && took >= slow
+}
+
+/// All counts in the form of Prometheus.
+pub(crate) fn render(app: &App) -> String {
+    gauge!("warpseek_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+    gauge!("warpseek_search_queue_depth").set(app.searches.waiting() as f64);
+    counter!("warpseek_abandoned_requests_total").increment(0);
+    let mut gpu = 0;
+    let (mut documents, mut bytes, mut damaged) = (Vec::new(), Vec::new(), Vec::new());
+    let mut on_gpu = Vec::new();
+    for of in app.catalogue_if_open().into_iter().flat_map(Catalogue::all) {
+        // So that there is a number to compare with before the first one.
+        degraded(&of.name).increment(0);
+        documents.push((of.name.clone(), of.documents()));
+        bytes.push((of.name.clone(), of.bytes()));
+        damaged.push((of.name.clone(), u64::from(of.is_damaged())));
+        let status = of.view().searcher.gpu_status();
+        gpu += status.residency.iter().map(|r| r.used).sum::<u64>();
+        if app.config.device != Device::Cpu {
+            on_gpu.push((of.name.clone(), u64::from(status.why_not.is_none())));
+        }
+    }
+    for of in app.catalogue_if_open().into_iter().flat_map(Catalogue::all_ngrams) {
+        let snapshot = of.searcher.snapshot();
+        documents.push((of.name.clone(), snapshot.statistics().documents));
+        bytes.push((of.name.clone(), bytes_of(&of.dir)));
+        damaged.push((of.name.clone(), u64::from(snapshot.damage().is_some())));
+    }
+    if let Some(scrub) = app.scrub_status() {
+        counter!("warpseek_scrub_passes_total").absolute(scrub.passes);
+        counter!("warpseek_scrub_bytes_total").absolute(scrub.bytes);
+    }
+    gauge!("warpseek_gpu_memory_bytes").set(gpu as f64);
+    app.metrics.run_upkeep();
+    let mut out = app.metrics.render();
+    // Not of the recorder, which servers of one process share.
+    let running = app.searches.running();
+    out.push_str("# TYPE warpseek_searches_running gauge\n");
+    out.push_str(&format!("warpseek_searches_running {running}\n\n"));
+    put_gauges(&mut out, "warpseek_index_documents", &documents);
+    put_gauges(&mut out, "warpseek_index_size_bytes", &bytes);
+    put_gauges(&mut out, "warpseek_index_damaged", &damaged);
+    put_gauges(&mut out, "warpseek_index_on_gpu", &on_gpu);
+    if let Some(remote) = app.remote.get() {
+        out.push_str(&remote.metrics());
+    }
+    out
+}
+
+/// How many searches of an index a deadline has cut short.
+fn degraded(index: &str) -> Counter {
+    counter!("warpseek_degraded_searches_total", "index" => index.to_owned())
+}
+
+/// Appends a gauge of every index. The recorder would keep those of indexes that are gone.
+fn put_gauges(out: &mut String, name: &str, values: &[(String, u64)]) {
+    if values.is_empty() {
+        return;
+    }
+    out.push_str(&format!("# TYPE {name} gauge\n"));
+    for (index, value) in values {
+        let index = index.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        out.push_str(&format!("{name}{{index=\"{index}\"}} {value}\n"));
+    }
+    out.push('\n');
+}

@@ -1,0 +1,32 @@
+// Checks passages of English with Harper and prints its findings as JSON.
+//
+// Usage: node grammar.mjs PASSAGES.json, an array of {path, line, text}. Only rules that find mistakes,
+// as opposed to preferences of style, are on; spelling is left to `typos`, which knows code.
+
+import fs from 'node:fs';
+import { LocalLinter } from 'harper.js';
+import { binaryInlined } from 'harper.js/binaryInlined';
+
+const RULES = [
+  'AnA', 'RepeatedWords', 'ThenThan', 'ItsContraction', 'ItsProbablyPossessive', 'LetsConfusion',
+  'PronounContraction', 'WrongApostrophe', 'CommaFixes', 'UnclosedQuotes', 'NoContractionWithVerb',
+  'AdjectiveOfA', 'MergeWords', 'NumberSuffixCapitalization', 'CorrectNumberSuffix', 'SaveToSafe',
+  'PronounVerbAgreement', 'SubjectVerbAgreement', 'DespiteOf', 'MostNumber', 'MoreAdjective',
+  'DoubleModal', 'MissingTo', 'ToTwoToo', 'WayTooAdjective', 'ThatWhich', 'WhomSubject',
+];
+
+const linter = new LocalLinter({ binary: binaryInlined });
+await linter.setup();
+const config = await linter.getDefaultLintConfig();
+for (const rule of Object.keys(config)) config[rule] = RULES.includes(rule);
+await linter.setLintConfig(config);
+
+const found = [];
+for (const { path, line, text } of JSON.parse(fs.readFileSync(process.argv[2], 'utf8'))) {
+  for (const lint of await linter.lint(text, { language: 'markdown' })) {
+    const before = [...text].slice(0, lint.span().start).join('');
+    const what = `"${lint.get_problem_text()}": ${lint.message()}`;
+    found.push({ path, line: line + before.split('\n').length - 1, what });
+  }
+}
+console.log(JSON.stringify(found));
