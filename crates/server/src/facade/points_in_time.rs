@@ -1,4 +1,4 @@
-//! Points in time: indexes as they are when one is opened, for searches that go on over several requests.
+//! Points in time: snapshots of indexes for searches that span several requests.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -15,7 +15,7 @@ use crate::http::{Answer, Call, Params, Reply};
 use crate::json::only;
 use crate::search::{Ask, Found, Target, duration, search as find};
 
-/// How long one is kept, which must be said.
+/// Reads the required time for which a point in time is kept.
 fn keep_alive(params: &Params) -> Result<Duration, Failure> {
     let missing =
         || Failure::new(Kind::Action, "Validation Failed: 1: [keep_alive] is missing, such as 1m;");
@@ -38,7 +38,7 @@ async fn opened(app: &Arc<App>, index: String, call: Call) -> Result<(String, us
     .await
 }
 
-/// Elasticsearch's form.
+/// Opens a point in time with Elasticsearch's response.
 pub(super) async fn open(
     State(app): State<Arc<App>>,
     Path(index): Path<String>,
@@ -48,7 +48,7 @@ pub(super) async fn open(
     Ok(Answer::json(json!({"id": id, "_shards": shards(count)})))
 }
 
-/// OpenSearch's form.
+/// Opens a point in time with OpenSearch's response.
 pub(super) async fn open_in_opensearch(
     State(app): State<Arc<App>>,
     Path(index): Path<String>,
@@ -77,7 +77,7 @@ pub(super) async fn close_in_opensearch(State(app): State<Arc<App>>, call: Call)
     let ids: Vec<&str> = match &body["pit_id"] {
         Value::Array(ids) => {
             let ids: Option<_> = ids.iter().map(Value::as_str).collect();
-            ids.ok_or_else(|| Failure::parsing("[pit_id] must be strings"))?
+            ids.ok_or_else(|| Failure::parsing("[pit_id] must be a string or an array of strings"))?
         }
         Value::String(id) => vec![id],
         _ => {
