@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures what `index --quantize` loses and saves, and prints the table in docs/quantize.md.
+"""Measures what `index --quantize` loses and saves; prints the table of docs/measurements/quantize.md.
 
     cargo build --profile dist
     scripts/quantize_loss.py [target/dist/warpseek] [COLLECTION...]

@@ -262,7 +262,7 @@ class Index:
     ) -> Hits:
         """Finds the best ``k`` documents.
 
-        :param query: words, or a dict of terms and weights; with a schema or positions, in the syntax of docs/queries.md
+        :param query: words, or a dict of terms and weights; with a schema or positions, in the syntax of docs/reference/query-syntax.md
         :param mode: ``"or"``, ``"and"`` or ``"and-or"``
         :param filter: a query that hits must match; it does not change scores
         :param among: ids that hits may have

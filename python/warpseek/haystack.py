@@ -25,7 +25,7 @@ class WarpseekRetriever:
     def __init__(
         self, index: Index | str, top_k: int = 10, content_field: str = "text", syntax: bool = False
     ):
-        """``index`` is an index, or its directory; with ``syntax`` queries are read in the syntax of docs/queries.md."""
+        """``index`` is an index, or its directory; with ``syntax`` queries are read in the syntax of docs/reference/query-syntax.md."""
         self.index = index if isinstance(index, Index) else Index.open(_arguments.path("index", index))
         self.top_k, self.content_field, self.syntax = top_k, content_field, syntax
 

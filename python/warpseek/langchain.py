@@ -31,7 +31,7 @@ class WarpseekRetriever(BaseRetriever):
     options: dict[str, Any] = {}
     #: The field with the content.
     content_field: str = "text"
-    #: Whether queries are read in the syntax of docs/queries.md. Otherwise they are words.
+    #: Whether queries are read in the syntax of docs/reference/query-syntax.md. Otherwise they are words.
     syntax: bool = False
 
     def _get_relevant_documents(

@@ -32,7 +32,7 @@ class WarpseekRetriever(BaseRetriever):
         syntax: bool = False,
         **options: Unpack[_arguments.Words],
     ):
-        """``options`` are those of ``Index.search``; with ``syntax`` queries are read in the syntax of docs/queries.md."""
+        """``options`` are those of ``Index.search``; with ``syntax`` queries are read in the syntax of docs/reference/query-syntax.md."""
         self._index, self._k, self._content_field = index, k, content_field
         self._syntax, self._options = _arguments.flag("syntax", syntax), options
         super().__init__()

@@ -76,7 +76,7 @@ class JLuceneSearcherResult:
 
 
 class LuceneSearcher:
-    """Searches an index, given as one or by its directory. Queries are words; with ``syntax`` they are read in the syntax of docs/queries.md."""
+    """Searches an index, given as one or by its directory. Queries are words; with ``syntax`` they are read in the syntax of docs/reference/query-syntax.md."""
 
     def __init__(
         self,

@@ -75,7 +75,7 @@ class WarpseekIndex(pt.Artifact, pt.Indexer):
     def retriever(self, num_results: int = 1000, **options: Unpack[_arguments.Batch]) -> WarpseekRetriever:
         """A transformer of queries to results; ``options`` are those of ``Index.search_many``, such as k1, b and mode.
 
-        Queries are words; with ``syntax=True`` they are read in the syntax of docs/queries.md.
+        Queries are words; with ``syntax=True`` they are read in the syntax of docs/reference/query-syntax.md.
         """
         return WarpseekRetriever(self, num_results, options)
 

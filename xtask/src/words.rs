@@ -67,7 +67,12 @@ fn tracked() -> Result<Vec<PathBuf>, String> {
         extension.is_some_and(|extension| text::EXTENSIONS.contains(&extension))
             && !path.starts_with("xtask/src/words")
     };
-    Ok(names.split('\0').map(PathBuf::from).filter(has_prose).filter(|path| path.exists()).collect())
+    Ok(names
+        .split('\0')
+        .map(PathBuf::from)
+        .filter(has_prose)
+        .filter(|path| path.exists())
+        .collect())
 }
 
 /// Comments and lines of pages that are too wide. Tables, links and code may be wider.

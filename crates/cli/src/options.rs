@@ -42,7 +42,7 @@ pub(crate) struct Cli {
 /// The heading of settings that few users need.
 const RESEARCH: &str = "Research settings";
 
-/// The command line. `-h` shows what most users need; `--help` shows all options as closely set, without the research settings, which docs/research.md has.
+/// The command line. `-h` shows what most users need; `--help` shows all options as closely set, without the research settings, which docs/reference/study-settings.md has.
 pub(crate) fn command() -> Command {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     let of_verb = arguments.len() > 1 && arguments[0] == "help";
@@ -339,7 +339,7 @@ pub(crate) struct QueryChoice {
     #[arg(long, value_name = "QUERY", allow_hyphen_values = true)]
     filter: Option<String>,
     /// Read queries with signs, fields, parentheses and conditions also if the index has neither a schema nor positions,
-    /// as those with one of the two are (docs/queries.md)
+    /// as those with one of the two are (docs/reference/query-syntax.md)
     #[arg(long)]
     syntax: bool,
     /// Read queries as words, with nothing special about signs, also if the index has a schema or positions: for questions as people write them
@@ -720,7 +720,10 @@ mod tests {
             assert!(!short.contains("--gpu-lists") && long.contains("--gpu-lists"), "{long}");
             let partition = "--partition <";
             assert!(!short.contains(partition) && !long.contains(partition), "{long}");
-            assert!(long.contains("--algorithm") && long.contains("docs/research.md"), "{long}");
+            assert!(
+                long.contains("--algorithm") && long.contains("docs/reference/study-settings.md"),
+                "{long}"
+            );
             let lines = |help: &str| help.lines().count();
             assert!(lines(&short) <= short_lines, "{} lines: {short}", lines(&short));
             assert!(lines(&long) <= long_lines, "{} lines: {long}", lines(&long));

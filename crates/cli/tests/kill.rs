@@ -1,5 +1,5 @@
 //! kill -9 at any moment of a build, add, delete or merge leaves either the old index or the new one, complete. Readers
-//! do not touch what the killed writer left behind, and the next writer removes it (docs/format/README.md, Commit).
+//! do not touch what the killed writer left behind, and the next writer removes it (docs/reference/formats/README.md, Commit).
 //!
 //! The moments are delays spread over the duration of the operation, and the instants at which a poll of the directory
 //! first sees scratch files, a new segment file, `manifest.new`, the new manifest under its final name, or the removal

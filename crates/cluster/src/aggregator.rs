@@ -1,4 +1,6 @@
-//! The aggregator: answers for the whole collection by asking nodes.
+//! The aggregator: answers queries over the whole collection by calling nodes. It sends requests
+//! in cohorts, follows the nodes and their shards in the background, and keeps complete answers
+//! in a cache.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
@@ -21,44 +23,55 @@ use crate::request::{ClusterRequest, ClusterResponse};
 use crate::security::{Security, Token};
 use crate::view::{Ignored, View};
 
-/// Queries that are sent to a shard together, and how many such cohorts of a batch are under way.
+/// Maximum number of queries sent to a shard together, and number of such cohorts of a batch in
+/// progress at the same time.
 const COHORT: usize = 64;
 const COHORTS: usize = 8;
 
-/// How many times a cohort is begun anew because shards were replaced.
+/// Number of times a cohort is started again because shards were replaced.
 const TRIES: u32 = 5;
 
-/// How long a node may take to say how it is: when all are asked regularly, and when a search waits for it.
+/// Time limits for describing a node: for the regular calls to all nodes, and for those that a
+/// search waits for.
 const LOOK: Duration = Duration::from_millis(1000);
 const QUICK_LOOK: Duration = Duration::from_millis(250);
 
-/// The most shards of a collection.
+/// Maximum number of shards of a collection.
 const MAX_SHARDS: u32 = 1 << 16;
 
-/// How an aggregator works.
+/// Options of an aggregator.
 #[derive(Clone, Debug)]
 pub struct AggregatorOptions {
     /// Addresses of nodes, as `host:port`.
     pub nodes: Vec<String>,
-    /// A file that has them, in the place of `nodes` ([`addresses`](crate::addresses)). It is read again whenever nodes are asked how they are, so that nodes can come and go. Default: none.
+    /// A file that lists the addresses, used instead of `nodes`
+    /// ([`addresses`](crate::addresses)). The aggregator reads it again before each regular round
+    /// of calls to the nodes, so nodes can be added and removed while it runs. Default: none.
     pub nodes_file: Option<PathBuf>,
-    /// Shards of the collection. It has to be said: that a shard is on no node that answers must not look like a smaller collection.
+    /// Number of shards of the collection. It must be given explicitly: otherwise a shard that no
+    /// reachable node serves would look like a smaller collection.
     pub shards: u32,
-    /// How connections are protected. Default: not at all.
+    /// Protection of connections. Default: none.
     pub security: Security,
-    /// Bytes for answers that may be asked for again. Default: 64 MiB; 0 joins equal queries at the same time and keeps nothing.
+    /// Size of the cache of answers in bytes. Default: 64 MiB. 0 keeps no answers, and only joins
+    /// equal queries that arrive at the same time.
     pub cache: u64,
-    /// How often nodes are asked how they are. Default: every 500 ms.
+    /// Interval between the regular calls that ask nodes for their state. Default: 500 ms.
     pub look_every: Duration,
-    /// Whether another replica is asked too when one takes longer than usual. Default: yes.
+    /// True if the aggregator calls another replica when one takes longer than usual. Default:
+    /// true.
     pub hedging: bool,
-    /// How long a node may take for a query that has no deadline, and a tenth of it for each further one that is sent along; then another replica is asked. Default: 10 s.
+    /// Time limit of a node for a query without a deadline. Each further query of the same call
+    /// adds a tenth of it. When it is exceeded, the aggregator calls another replica. Default: 10
+    /// s.
     pub call: Duration,
-    /// Where the time of each shard is noted. Shards are then asked one after the other, so that each is measured alone even if nodes share a machine. Default: nowhere, and all are asked at once.
+    /// Recorder of the time that each shard took. If it is set, shards are called one after the
+    /// other, so that each is measured alone even if several nodes share a machine. Default:
+    /// none, and all shards are called at once.
     pub shard_times: Option<Arc<ShardTimes>>,
 }
 
-/// How long shards took, in the order in which they were asked.
+/// Times that calls to shards took, in the order of the calls.
 #[derive(Debug, Default)]
 pub struct ShardTimes(Mutex<Vec<(u32, Duration)>>);
 
@@ -67,14 +80,14 @@ impl ShardTimes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push((shard, took));
     }
 
-    /// Numbers of shards with their times since this was last called.
+    /// Returns the shard numbers and times recorded since the last call, and clears the record.
     pub fn take(&self) -> Vec<(u32, Duration)> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl AggregatorOptions {
-    /// The defaults, for these nodes.
+    /// Returns the default options for these nodes.
     pub fn new(nodes: Vec<String>, shards: u32) -> Self {
         AggregatorOptions {
             nodes,
@@ -90,7 +103,7 @@ impl AggregatorOptions {
     }
 }
 
-/// Answers requests over a collection whose shards are on nodes. Clones are the same aggregator.
+/// Answers requests over a collection whose shards are on nodes. Clones share one aggregator.
 #[derive(Clone)]
 pub struct Aggregator(Arc<Inner>);
 
@@ -98,13 +111,13 @@ struct Inner {
     peers: RwLock<Arc<Vec<Arc<Peer>>>>,
     security: Security,
     nodes_file: Option<PathBuf>,
-    /// Why the file of nodes could not be read when it was last looked at.
+    /// Error of the last attempt to read the file of nodes, if it failed.
     list_problem: Mutex<Option<String>>,
-    /// Why what nodes said when they were last looked at cannot be used.
+    /// Error of the last attempt to combine the nodes' descriptions into a view, if it failed.
     problem: Mutex<Option<String>>,
     shards: u32,
     view: RwLock<Option<View>>,
-    /// Held by the one who looks at the nodes.
+    /// Locked while a task calls all nodes.
     looking: tokio::sync::Mutex<Reader>,
     cache: Cache,
     hedges: Hedges,
@@ -113,19 +126,20 @@ struct Inner {
     shard_times: Option<Arc<ShardTimes>>,
 }
 
-/// What an aggregator knows of its nodes.
+/// State of the nodes as the aggregator knows it.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Status {
     pub(crate) version: u64,
     pub(crate) shards: u32,
-    /// Nodes that answer for each shard and were there when they were last asked.
+    /// For each shard, the number of nodes that serve it and were reachable when they were last
+    /// called.
     pub(crate) replicas: Vec<usize>,
     pub(crate) nodes: Vec<NodeStatus>,
-    /// What nodes have that is not searched, and why.
+    /// Shards on nodes that are not searched, with the reasons.
     pub(crate) ignored: Vec<Ignored>,
-    /// Why what is known is from an earlier look, if it is.
+    /// Why the state is from an earlier round of calls, if it is.
     problem: Option<String>,
-    /// Why the list of nodes is still the one before, if its file cannot be used.
+    /// Why the file of nodes cannot be used and the previous list is kept, if so.
     list_problem: Option<String>,
     pub(crate) hedged: u64,
     pub(crate) cache_hits: u64,
@@ -135,14 +149,15 @@ pub(crate) struct Status {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct NodeStatus {
     address: String,
-    /// Why it is not there, if it is not.
+    /// Why the node is not reachable, if it is not.
     pub(crate) problem: Option<String>,
-    /// Shards that it does not serve, since their files are damaged.
+    /// Shards that the node does not serve because their files are damaged.
     pub(crate) damaged: Vec<DamagedShard>,
 }
 
 impl Status {
-    /// Says which nodes are not there to begin with, and what is ignored; of later changes each is logged as it comes.
+    /// Logs which nodes are not reachable at the start, and which shards are ignored. Later
+    /// changes are logged when they happen.
     pub(crate) fn log(&self) {
         self.ignored.iter().for_each(Ignored::log);
         for NodeStatus { address, problem, damaged } in &self.nodes {
@@ -157,11 +172,12 @@ impl Status {
 }
 
 impl Aggregator {
-    /// Looks at the nodes, and goes on to do so now and then. Fails if none of them answers.
+    /// Calls all nodes once, and then at regular intervals in the background. Fails if no node
+    /// answers.
     pub async fn connect(options: AggregatorOptions) -> Result<Self, ClusterError> {
         if !(1..=MAX_SHARDS).contains(&options.shards) {
             let (shards, most) = (options.shards, MAX_SHARDS);
-            let what = format!("a collection has 1 to {most} shards, and not {shards}");
+            let what = format!("the number of shards must be 1 to {most}, but is {shards}");
             return Err(ClusterError::Setup(what));
         }
         let nodes = match &options.nodes_file {
@@ -189,12 +205,13 @@ impl Aggregator {
         Ok(Aggregator(inner))
     }
 
-    /// A searcher without documents that reads queries as the collection does.
+    /// Returns a searcher without documents that reads queries as the shards of the collection
+    /// do.
     pub fn settings(&self) -> Result<Searcher, ClusterError> {
         Ok(self.0.view()?.epoch.searcher.clone())
     }
 
-    /// Whether any document of the shards that are known has a static score.
+    /// Returns true if any document of the known shards has a static score.
     pub(crate) fn has_statics(&self) -> Result<bool, ClusterError> {
         let view = self.0.view()?;
         let mut fields = view.epoch.shards.iter().flatten().flat_map(|shard| &shard.fields);
@@ -210,7 +227,9 @@ impl Aggregator {
         self.search_batch(vec![request]).await.pop().unwrap_or_else(none)
     }
 
-    /// Answers many requests, in their order. One that fails does not disturb the others. They are sent in cohorts, some at a time, and the time of a request begins when its cohort is sent.
+    /// Answers many requests and returns the answers in the same order. A request that fails does
+    /// not affect the others. Requests are sent in cohorts, several at a time; the time limit of
+    /// a request starts when its cohort is sent.
     pub async fn search_batch(
         &self,
         requests: Vec<ClusterRequest>,
@@ -218,7 +237,8 @@ impl Aggregator {
         by_cohort(&requests, None, |cohort, start| self.cohort(cohort, start)).await
     }
 
-    /// The same for a batch that somebody waits for as a whole: the time of all requests begins now.
+    /// Answers a batch whose caller waits for all answers together: the time limits of all
+    /// requests start now.
     pub(crate) async fn search_at_once(
         &self,
         requests: Vec<ClusterRequest>,
@@ -235,7 +255,7 @@ impl Aggregator {
         let (deadline, is_strict) = requests
             .first()
             .map_or((None, false), |request| (request.deadline, !request.allow_partial));
-        // Without a deadline, what is left of a long batch has as much time as its beginning.
+        // Without a deadline, every cohort of a long batch has the same time for retries.
         let begun = if deadline.is_some() { start } else { Instant::now() };
         let times = Times::new(begun, deadline, is_strict, self.0.call);
         let answers = self.timed(requests, times).await;
@@ -249,7 +269,8 @@ impl Aggregator {
         answers
     }
 
-    /// Boxed since it divides what does not fit into a message.
+    /// Answers a cohort within its time. The future is boxed because the function calls itself to
+    /// divide a cohort whose messages are too large.
     fn timed<'a>(
         &'a self,
         requests: &'a [ClusterRequest],
@@ -273,7 +294,8 @@ impl Aggregator {
                 match cohort.answer(requests).await {
                     Ok(answers) => return answers,
                     Err(Halted::Stale) => {
-                        // Whatever is wrong now is told by the next try, if there is time for it.
+                        // If looking again fails, the next attempt reports the error, provided
+                        // that there is time for one.
                         if within(times.until, inner.look_again(&view)).await.is_none() {
                             break;
                         }
@@ -303,7 +325,8 @@ impl Aggregator {
         })
     }
 
-    /// How long each node that answers takes to say how it is, some times in a row: a call without a search.
+    /// Measures how long each reachable node takes to describe itself, `times` times in a row:
+    /// the time of a call without a search.
     pub async fn round_trips(&self, times: usize) -> Vec<Duration> {
         let mut took = Vec::new();
         for peer in self.0.peers().iter() {
@@ -320,10 +343,11 @@ impl Aggregator {
         took
     }
 
-    /// The error that says so if a node has a shard that the collection has not: then there may be more shards than it was said that there are.
+    /// Returns an error if a node has a shard beyond the configured number of shards. The
+    /// collection may then have more shards than configured.
     pub fn check_shards(&self) -> Result<(), ClusterError> {
         let shards = self.0.shards;
-        match self.0.view()?.ignored.iter().find(|of| of.shard >= shards) {
+        match self.0.view()?.ignored.iter().find(|ignored| ignored.shard >= shards) {
             Some(Ignored { node, shard, .. }) => {
                 Err(ClusterError::ShardNumber { node: node.clone(), shard: *shard, shards })
             }
@@ -331,19 +355,19 @@ impl Aggregator {
         }
     }
 
-    /// The token that nodes want.
+    /// Returns the token that nodes require.
     pub(crate) fn token(&self) -> Option<Token> {
         self.0.security.token.clone()
     }
 
-    /// What was counted, as Prometheus reads it.
+    /// Returns the counters in the format of Prometheus.
     pub(crate) fn metrics(&self) -> String {
         self.0.counts.page(self.status().ok().as_ref())
     }
 
-    /// What is known of the nodes.
+    /// Returns the known state of the nodes.
     pub(crate) fn status(&self) -> Result<Status, ClusterError> {
-        // Before the view, which is never older than the list.
+        // Read before the view, so that the view is never older than the list.
         let peers = self.0.peers();
         let view = self.0.view()?;
         let there = |peers: &Vec<Arc<Peer>>| {
@@ -370,7 +394,8 @@ impl Aggregator {
     }
 }
 
-/// Answers requests in cohorts, which have one deadline each and of which some are under way at a time. Their time begins at `start`, or when they are sent.
+/// Answers requests in cohorts whose requests share one deadline, several cohorts at a time. Time
+/// limits start at `start`, or else when a cohort is sent.
 async fn by_cohort<'a, T, A>(
     requests: &'a [ClusterRequest],
     start: Option<Instant>,
@@ -384,7 +409,7 @@ where
     };
     let cohorts = requests.chunk_by(is_same).flat_map(|same| same.chunks(COHORT));
     let answer = &answer;
-    // Nothing in it happens before it is its turn.
+    // A future does nothing until it is polled, so a cohort starts when its turn comes.
     let answers = cohorts.map(|cohort| async move {
         let start = start.unwrap_or_else(Instant::now);
         answer(cohort, start).await
@@ -394,18 +419,19 @@ where
     answers.into_iter().flatten().collect()
 }
 
-fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The nodes at these addresses. Those that are known already stay as they are, with what was learned of them.
+/// Returns the nodes at these addresses. Nodes that are known already are kept, with everything
+/// learned about them.
 fn peers(
     nodes: &[String],
     known: &[Arc<Peer>],
     security: &Security,
 ) -> Result<Vec<Arc<Peer>>, ClusterError> {
     if nodes.is_empty() {
-        return Err(ClusterError::Setup("there are no nodes to ask".to_owned()));
+        return Err(ClusterError::Setup("the list of nodes is empty".to_owned()));
     }
     let peer = |node: &String| match known.iter().find(|peer| peer.address == *node) {
         Some(peer) => Ok(peer.clone()),
@@ -419,7 +445,8 @@ impl Inner {
         self.peers.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The nodes of the file, read again, if there is one. A list that cannot be used leaves the one before in its place: it may be half written.
+    /// Returns the nodes, read from the file again if there is one. A list that cannot be used,
+    /// such as one that is half written, leaves the previous list in effect.
     async fn reread(&self, reader: &mut Reader) -> Arc<Vec<Arc<Peer>>> {
         let known = self.peers();
         let Some(file) = &self.nodes_file else { return known };
@@ -431,7 +458,10 @@ impl Inner {
         let before = std::mem::replace(&mut *locked(&self.list_problem), problem.clone());
         match problem {
             Some(reason) if before.as_ref() != Some(&reason) => {
-                tracing::warn!(reason, "the list of nodes cannot be used; the last one stays");
+                tracing::warn!(
+                    reason,
+                    "the list of nodes cannot be used; the previous one is kept"
+                );
             }
             None if before.is_some() => tracing::info!("the list of nodes can be used again"),
             _ => {}
@@ -444,10 +474,10 @@ impl Inner {
 
     fn view(&self) -> Result<View, ClusterError> {
         let view = self.view.read().unwrap_or_else(PoisonError::into_inner).clone();
-        view.ok_or_else(|| ClusterError::NoNodes("none has been heard of".to_owned()))
+        view.ok_or_else(|| ClusterError::NoNodes("none has answered yet".to_owned()))
     }
 
-    /// Asks all nodes what they have, and goes over to what they say together.
+    /// Calls all nodes and switches to the view that their descriptions give together.
     async fn look(&self, limit: Duration) -> Result<(), ClusterError> {
         let mut reader = self.looking.lock().await;
         let peers = self.reread(&mut reader).await;
@@ -461,14 +491,15 @@ impl Inner {
         let view = View::of(&peers, self.shards, before.as_ref());
         *locked(&self.problem) = view.as_ref().err().map(ToString::to_string);
         let gone_over = view.map(|view| self.go_over_to(view, before));
-        // Not before searches ask them: whoever sees a list without a node may end that node.
+        // Set only after searches use the new view: the reader of a list without a node may then
+        // stop that node.
         *self.peers.write().unwrap_or_else(PoisonError::into_inner) = peers;
         gone_over
     }
 
     fn go_over_to(&self, view: View, before: Option<View>) {
         if let Some(before) = &before {
-            let new = view.ignored.iter().filter(|of| !before.ignored.contains(of));
+            let new = view.ignored.iter().filter(|ignored| !before.ignored.contains(ignored));
             new.for_each(Ignored::log);
         }
         let old = before.map(|before| before.epoch.searcher.snapshot().id());
@@ -480,7 +511,8 @@ impl Inner {
         *self.view.write().unwrap_or_else(PoisonError::into_inner) = Some(view);
     }
 
-    /// The same for a search that found shards replaced, unless another one did so meanwhile.
+    /// Calls all nodes again for a search that found shards replaced, unless another search has
+    /// already done so.
     async fn look_again(&self, seen: &View) -> Result<(), ClusterError> {
         let is_same = |view: View| {
             Arc::ptr_eq(&view.epoch, &seen.epoch) && Arc::ptr_eq(&view.replicas, &seen.replicas)
@@ -492,12 +524,13 @@ impl Inner {
     }
 }
 
-/// Looks at the nodes now and then, as long as there is an aggregator.
-async fn watch(of: Weak<Inner>, every: Duration) {
+/// Calls the nodes at regular intervals, for as long as the aggregator exists.
+async fn watch(aggregator: Weak<Inner>, every: Duration) {
     loop {
         tokio::time::sleep(every).await;
-        let Some(inner) = of.upgrade() else { return };
-        // If no node answers, what was known stays, the status has the reason, and searches say what is missing.
+        let Some(inner) = aggregator.upgrade() else { return };
+        // If no node answers, the known state is kept, the status reports the reason, and
+        // searches report the missing shards.
         let _ = inner.look(LOOK).await;
     }
 }
@@ -529,7 +562,7 @@ mod tests {
         let times = runtime.block_on(by_cohort(&all, None, answer));
         assert_eq!(times.len(), all.len());
         let cohorts: Vec<_> = times.iter().step_by(COHORT).collect();
-        // One that could not be sent before another one ended began no sooner.
+        // A cohort that had to wait for another one to finish started no earlier than that.
         let mut pairs = cohorts.iter().zip(&cohorts[COHORTS..]);
         assert!(pairs.all(|((_, ended), (begun, _))| begun >= ended));
         let start = Instant::now();
@@ -566,7 +599,8 @@ mod tests {
             let options =
                 AggregatorOptions { look_every: hour, ..AggregatorOptions::new(vec![address], 1) };
             let aggregator = Aggregator::connect(options).await.unwrap();
-            // Statistics have to be gathered anew, and whoever looks at the nodes now does so for ever.
+            // Statistics have to be collected again, and a task that holds the lock keeps this
+            // one waiting.
             node.replace(0, 1, &index("after", &["fig", "plum"])).unwrap();
             let look = aggregator.0.looking.lock().await;
             let deadline = Some(Duration::from_secs(3));

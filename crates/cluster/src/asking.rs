@@ -1,4 +1,5 @@
-//! One call to a shard: to the replica that is the least busy, to the next if it fails or takes longer than usual, until one answers or the time is up.
+//! One call to a shard. It goes to the least busy replica, and to the next one if that fails or
+//! takes longer than usual, until a replica answers or the time is up.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,44 +12,51 @@ use tonic::{Code, Status};
 use crate::error::with_causes;
 use crate::peer::{Begun, Peer};
 
-/// Rounds over all replicas, at least.
+/// Minimum number of rounds over all replicas.
 const ROUNDS: u32 = 3;
 
-/// The pause after the first round; each is twice as long as the one before, up to the longest.
+/// Pause after the first round. Each further pause is twice as long as the one before, up to the
+/// maximum.
 const PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
-/// For how long replicas that fail are asked again by a request without a deadline: a node that is started again is there within that.
+/// Time during which a request without a deadline retries failing replicas. A node that is
+/// restarted is back within this time.
 const AGAIN: Duration = Duration::from_secs(3);
 
-/// A shard all of whose replicas have failed for this long is not waited for if a partial answer will do, or else every answer would take until its deadline as long as a machine is away.
+/// Time after which a shard whose replicas have all failed is given up if a partial answer is
+/// allowed. Otherwise every answer would take until its deadline for as long as a machine is
+/// away.
 const LOST: Duration = Duration::from_secs(10);
 
-/// How long a replica is waited for before another is asked too, as long as it is not known how long it usually takes: a part of the time that is left, and at most this.
+/// Waiting time before another replica is called too, while the usual time of the first one is
+/// not known: a part of the time left, and at most this long.
 const HEDGE_SHARE: u32 = 4;
 const HEDGE_UNKNOWN: Duration = Duration::from_millis(150);
 
-/// What is usual is not taken for shorter than this: a thread that is woken late is no reason to ask again.
+/// Lower bound of the usual time: a thread that wakes up late is not a reason to call another
+/// replica.
 const HEDGE_LEAST: Duration = Duration::from_millis(2);
 
-/// Of this many calls one may be sent to another replica because of time, beyond a few: a cluster that is slow because it has too much to do must not get more.
+/// One in this many calls may be repeated on another replica because of time, plus a few: a
+/// cluster that is slow because it is overloaded must not get more work.
 const HEDGE_OF: u64 = 10;
 const HEDGE_SPARE: u64 = 32;
 
-/// Why nobody answered for a shard.
+/// Why no replica of a shard answered.
 #[derive(Debug)]
 pub(crate) enum Unanswered {
-    /// The shard is another one than it was: statistics have to be gathered again.
+    /// The shard was replaced: statistics have to be collected again.
     Stale,
-    /// The request itself is refused.
+    /// A node refuses the request itself.
     Refused(String),
-    /// The request or its answer does not fit into a message.
+    /// The request or its answer is too large for a message.
     TooLarge(String),
     /// No replica answered in time.
     Missing(String),
 }
 
-/// How many calls there were, so that those because of time stay few.
+/// Counters of calls and of those repeated because of time, which keep the latter few.
 pub(crate) struct Hedges {
     allowed: bool,
     calls: AtomicU64,
@@ -60,7 +68,7 @@ impl Hedges {
         Hedges { allowed, calls: AtomicU64::new(0), hedged: AtomicU64::new(0) }
     }
 
-    /// Calls to another replica because of time so far.
+    /// Returns the number of calls repeated on another replica because of time.
     pub(crate) fn sent(&self) -> u64 {
         self.hedged.load(Ordering::Relaxed)
     }
@@ -73,21 +81,22 @@ impl Hedges {
     }
 }
 
-/// How long a request may take, and what it does with its time.
+/// Time limits of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
-    /// When its time is up, if it is limited.
+    /// Deadline of the request, if it has one.
     pub(crate) until: Option<Instant>,
-    /// Until when replicas that fail are asked again.
+    /// Time until which failing replicas are retried.
     again: Instant,
-    /// Whether only a complete answer will do.
+    /// True if only a complete answer is acceptable.
     is_strict: bool,
-    /// How long a node may take for one query.
+    /// Time limit of a node for one query.
     call: Duration,
 }
 
 impl Times {
-    /// Of a request that begins now. If a partial answer will do, half of its time is left for that.
+    /// Returns the limits of a request that starts now. If a partial answer is allowed, retries
+    /// may take half of the time, and the rest is left for the answer.
     pub(crate) fn new(
         start: Instant,
         deadline: Option<Duration>,
@@ -101,12 +110,14 @@ impl Times {
         Times { until, again, is_strict, call }
     }
 
-    /// Those of what comes before the search. If a partial answer will do, the other half of the time is for the search.
+    /// Returns the limits of the calls before the search. If a partial answer is allowed, the
+    /// other half of the time is left for the search.
     pub(crate) fn before_search(self) -> Self {
         Times { until: self.until.map(|until| until.min(self.again)), ..self }
     }
 
-    /// How long one node is waited for. Further queries take a tenth of the first one's time each.
+    /// Returns the time limit of one node. Each further query adds a tenth of the first one's
+    /// time.
     fn limit(&self, queries: usize) -> Duration {
         let further = u32::try_from(queries.saturating_sub(1)).unwrap_or(u32::MAX);
         self.call.saturating_add((self.call / 10).saturating_mul(further))
@@ -115,26 +126,28 @@ impl Times {
 
 /// Why a round over the replicas of a shard gave no answer.
 enum Failed {
-    /// And another one would not either.
+    /// Another round would not give one either.
     Finally(Unanswered),
     Yet {
-        /// What the last one said; none if none could be asked.
+        /// Reason given by the replica that failed last, or `None` if none could be called.
         reason: Option<String>,
         is_stale: bool,
-        /// Whether it may be different soon.
+        /// True if the failure may be temporary.
         may_pass: bool,
     },
 }
 
-/// A call that has no answer yet.
+/// A call in progress.
 struct Open {
     peer: Arc<Peer>,
     begun: Instant,
-    /// Whether it tries a node that failed before.
+    /// True if the call probes a node that failed before.
     tries: bool,
 }
 
-/// Asks the replicas of a shard until one answers, in rounds: at least a few, and more as long as it makes sense to wait. `queries` is how many are searched for, 0 if the call asks for something else; `call` gets the time that the node may take, if it is limited.
+/// Calls the replicas of a shard until one answers, in rounds: a minimum number of them, and more
+/// for as long as waiting makes sense. `queries` is the number of queries, or 0 for calls other
+/// than searches. `call` gets the time that the node may take, if it is limited.
 pub(crate) async fn ask<R, F, A>(
     replicas: &[Arc<Peer>],
     queries: usize,
@@ -148,7 +161,7 @@ where
 {
     hedges.calls.fetch_add(1, Ordering::Relaxed);
     let Some(first) = replicas.first() else {
-        return Err(Unanswered::Missing("no node has it".to_owned()));
+        return Err(Unanswered::Missing("no node has the shard".to_owned()));
     };
     let (mut told, mut pause, mut rounds) = (None, PAUSE, 0);
     loop {
@@ -168,7 +181,7 @@ where
         let goes_on = rounds < ROUNDS || (may_pass && next < times.again && may_return());
         if !goes_on || times.until.is_some_and(|until| next >= until) {
             let unknown = || {
-                let why = first.reason().unwrap_or_else(|| "it failed again and again".to_owned());
+                let why = first.reason().unwrap_or_else(|| "it failed repeatedly".to_owned());
                 format!("{}: {why}", first.address)
             };
             return Err(Unanswered::Missing(told.unwrap_or_else(unknown)));
@@ -178,7 +191,7 @@ where
     }
 }
 
-/// Asks each replica once at most.
+/// Calls each replica at most once.
 async fn round<R, F, A>(
     replicas: &[Arc<Peer>],
     queries: usize,
@@ -192,7 +205,7 @@ where
 {
     let mut waiting: Vec<Arc<Peer>> =
         replicas.iter().filter(|peer| peer.is_usable()).cloned().collect();
-    // The best comes last.
+    // Sorted so that the best replica comes last.
     waiting.sort_by_key(|peer| std::cmp::Reverse(peer.load()));
     let (mut reason, mut is_stale, mut may_pass) = (None, false, waiting.is_empty());
     let send = |peer: Arc<Peer>| {
@@ -235,7 +248,7 @@ where
                 open.retain(|other| !Arc::ptr_eq(&other.peer, &peer));
                 let status = match answer {
                     Ok(answer) => {
-                        // Whoever was asked earlier and has no answer yet is slow.
+                        // Replicas that were called earlier and have not answered yet are slow.
                         open.iter().for_each(|slow| slow.peer.failed());
                         return Ok(answer);
                     }
@@ -245,7 +258,7 @@ where
                 match status.code() {
                     Code::Aborted => return Err(Failed::Finally(Unanswered::Stale)),
                     Code::InvalidArgument => return Err(Failed::Finally(Unanswered::Refused(why))),
-                    // Another replica's answer is as large, and the node is well.
+                    // Another replica's answer would be just as large, and the node is healthy.
                     Code::OutOfRange => return Err(Failed::Finally(Unanswered::TooLarge(why))),
                     Code::NotFound => is_stale = true,
                     Code::ResourceExhausted => may_pass = true,
@@ -271,7 +284,8 @@ where
                 return Err(Failed::Finally(missing));
             }
             () = hedge => {
-                // A node that is only tried, or takes longer than a node may, is no sign of too much to do.
+                // A node that is only probed, or one that exceeds its time limit, is not a sign
+                // of overload.
                 let is_free = |last: &Open| last.begun.elapsed() >= limit || (last.tries && hedges.allowed);
                 match open.last().is_some_and(is_free) || hedges.admit() {
                     true => {
@@ -289,7 +303,7 @@ where
     Err(Failed::Yet { reason, is_stale, may_pass })
 }
 
-/// How long a replica is waited for before another is asked.
+/// Returns how long to wait for a replica before another one is called.
 fn patience(peer: &Peer, queries: usize, until: Option<Instant>) -> Duration {
     let unknown = || {
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
@@ -298,7 +312,9 @@ fn patience(peer: &Peer, queries: usize, until: Option<Instant>) -> Duration {
     peer.usual(queries).unwrap_or_else(unknown).max(HEDGE_LEAST)
 }
 
-/// Asks one replica. A request that has all the time does not wait for ever for a node that hangs; one with a deadline leaves it to the node to be done by then.
+/// Calls one replica. Without a deadline, the call has a time limit here, so that it does not
+/// wait forever for a node that hangs. With a deadline, the node is responsible for finishing in
+/// time.
 async fn one<R, F, A>(
     peer: Arc<Peer>,
     _begun: Begun,
@@ -311,7 +327,7 @@ where
     A: Future<Output = Result<R, Status>>,
 {
     let start = Instant::now();
-    // The answer has to come back as well.
+    // Leaves time for the answer to travel back.
     let left = times.until.map(|until| until.saturating_duration_since(start).mul_f64(0.95));
     let answer = call(peer.clone(), left);
     let answer = match (left, times.limit(queries)) {
@@ -341,7 +357,7 @@ mod tests {
         (0..n).map(|n| Arc::new(peer(n))).collect()
     }
 
-    /// What `call` answers for replicas; none is no answer at all.
+    /// Calls replicas that answer with the result of `call`; `None` never answers.
     fn asked(
         replicas: &[Arc<Peer>],
         times: Times,
@@ -368,7 +384,7 @@ mod tests {
         let call = |peer: &Peer| (peer.address == replicas[0].address).then_some(Ok(1));
         let times =
             |deadline| Times::new(Instant::now(), deadline, false, Duration::from_millis(20));
-        // The last one is asked first, and no other may be asked because of time.
+        // Replicas are called from the last one; no other may be called because of time.
         let none = Hedges::new(false);
         assert_eq!(asked(&replicas, times(None), &none, call).unwrap(), 1);
         assert_eq!(asked(&replicas, times(Some(HOUR)), &none, call).unwrap(), 1);
@@ -423,7 +439,7 @@ mod tests {
         let gone = || Status::unavailable("nobody is there");
         assert_eq!(ask_for(&gone, 2 * LOST, HOUR), ROUNDS);
         assert_eq!(ask_for(&|| Status::data_loss("damage"), Duration::ZERO, HOUR), ROUNDS);
-        // The other half of the time is for the rest of the answer.
+        // The other half of the time is left for the rest of the answer.
         let start = Instant::now();
         let times = Times::new(start, Some(HOUR), false, HOUR);
         assert_eq!((times.again - start, times.until), (HOUR / 2, Some(start + HOUR)));

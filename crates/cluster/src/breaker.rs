@@ -1,16 +1,17 @@
-//! Keeps requests away from a node that fails them all.
+//! A circuit breaker that keeps requests away from a node that fails all of them.
 
 use std::time::{Duration, Instant};
 
-/// Failures in a row after which a node is left alone for a while.
+/// Number of consecutive failures after which a node is left alone for a while.
 const FAILURES: u32 = 3;
 
-/// How long it is left alone at first, and at most: each time twice as long.
+/// First pause and longest pause. Each pause is twice as long as the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
-/// Closed as long as searches succeed. After some failures it is open, and nothing is sent; after a pause one search is sent to try the node. Only a search that succeeds closes it: a node may say how it is, and yet
-/// answer no search.
+/// A circuit breaker for one node. It is closed while searches succeed. After several failures it
+/// opens, and no requests are sent; after a pause, one search is sent to probe the node. Only a
+/// successful search closes it, since a node may describe itself and still fail all searches.
 #[derive(Default)]
 pub(crate) struct Breaker {
     failures: u32,
@@ -21,7 +22,7 @@ pub(crate) struct Breaker {
 struct Open {
     until: Instant,
     pause: Duration,
-    /// Whether a search that tries the node is under way.
+    /// True if a search that probes the node is in progress.
     is_tried: bool,
 }
 
@@ -30,7 +31,7 @@ impl Breaker {
         self.open.is_none_or(|open| now >= open.until && !open.is_tried)
     }
 
-    /// A search is sent now. Returns whether it is the one that tries the node.
+    /// Records that a search is sent now. Returns true if it is the one that probes the node.
     pub(crate) fn begin(&mut self, now: Instant) -> bool {
         match &mut self.open {
             Some(open) if now >= open.until && !open.is_tried => {
@@ -41,7 +42,7 @@ impl Breaker {
         }
     }
 
-    /// The search that tried the node is over, whatever became of it.
+    /// Records that the search that probed the node has ended, whatever its result.
     pub(crate) fn tried(&mut self) {
         if let Some(open) = &mut self.open {
             open.is_tried = false;
@@ -62,7 +63,9 @@ impl Breaker {
         self.open = Some(Open { until: now + pause, pause, is_tried: false });
     }
 
-    /// The node was away and is back, so it need not wait for the end of the pause to be tried. Pauses begin anew: one that has just started is slow at first, and must not be left alone for long because of that.
+    /// Records that the node was away and has returned. It can be probed immediately, without
+    /// waiting for the end of the pause. Pauses start short again: a node that has just started
+    /// is slow at first and must not be left alone for long because of that.
     pub(crate) fn is_back(&mut self, now: Instant) {
         if let Some(open) = &mut self.open {
             *open = Open { until: open.until.min(now), pause: FIRST_PAUSE / 2, ..*open };
@@ -92,7 +95,7 @@ mod tests {
             breaker.fail(now);
             let Open { until, pause, .. } = breaker.open.unwrap();
             assert!(!breaker.admits(until - Duration::from_nanos(1)) && breaker.admits(until));
-            // What was sent before fails as well, and changes nothing.
+            // Searches sent before that fail now change nothing.
             breaker.fail(now);
             assert_eq!(breaker.open.unwrap().until, until);
             pauses.push(pause.as_millis());
@@ -109,7 +112,7 @@ mod tests {
         let later = start + FIRST_PAUSE;
         assert!(breaker.begin(later));
         assert!(!breaker.admits(later) && !breaker.begin(later));
-        // It was given up, which says nothing of the node.
+        // The search was cancelled, which says nothing about the node.
         breaker.tried();
         assert!(breaker.begin(later));
         breaker.fail(later);

@@ -1,4 +1,6 @@
-//! The answers to some queries that are asked together.
+//! Answers to several queries that are sent together. A cohort collects the statistics of its
+//! terms once, plans each query with them, takes answers from the cache, and sends the remaining
+//! queries to all shards.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,18 +20,18 @@ use crate::proto;
 use crate::request::{ClusterHit, ClusterRequest, ClusterResponse, MissingShard};
 use crate::wire;
 
-/// Answers by query, and those who wait for an answer that is under way.
+/// Cache of answers by query, with the requests that wait for an answer in progress.
 pub(crate) type Cache = ResultCache<ClusterResponse, oneshot::Sender<Arc<ClusterResponse>>>;
 
 impl HeapBytes for ClusterResponse {
     fn heap_bytes(&self) -> usize {
         let ids: usize = self.hits.iter().map(|hit| hit.id.capacity()).sum();
-        // Only complete answers are kept, whose coverage has nothing allocated.
+        // Only complete answers are cached, and their coverage has no allocations.
         ids + self.hits.capacity() * size_of::<ClusterHit>()
     }
 }
 
-/// What became of a request.
+/// Result of a request.
 type Outcome = Result<Arc<ClusterResponse>, ClusterError>;
 
 /// Queries that are answered together.
@@ -41,14 +43,14 @@ pub(crate) struct Cohort<'a> {
 
 /// A query with its plan.
 struct Planned<'a> {
-    /// Its number among the requests.
+    /// Index of the request in the cohort.
     at: usize,
     request: &'a ClusterRequest,
     terms: Vec<Term>,
     plan: Plan,
 }
 
-/// What an answer is computed with.
+/// Statistics and shards for an answer.
 struct Over {
     statistics: Arc<CollectionStatistics>,
     shards: Vec<u32>,
@@ -57,11 +59,12 @@ struct Over {
 }
 
 impl Cohort<'_> {
-    /// Answers requests, each on its own; halted if the shards have to be looked at again.
+    /// Answers each request independently. Returns [`Halted`] if the nodes have to be called
+    /// again.
     pub(crate) async fn answer(&self, requests: &[ClusterRequest]) -> Result<Vec<Outcome>, Halted> {
         let mut outcomes: Vec<Option<Outcome>> = requests.iter().map(|_| None).collect();
         let searcher = &self.gathering.view.epoch.searcher;
-        // A plan without documents and statistics lacks all its terms.
+        // A plan without documents and statistics lists all its terms as missing.
         let listed = |request: &ClusterRequest| -> Result<Vec<Term>, ClusterError> {
             Ok(searcher.plan(&request.planned_by(searcher)?)?.missing)
         };
@@ -76,10 +79,10 @@ impl Cohort<'_> {
         let all: Vec<Term> = all.into_iter().collect();
         let whole = self.gathering.whole(&all).await?;
         let knows = |terms: &[Term]| {
-            let known = |(field, term): &Term, of: &Gathered| {
-                of.statistics.frequency(*field, term).is_some()
+            let known = |(field, term): &Term, gathered: &Gathered| {
+                gathered.statistics.frequency(*field, term).is_some()
             };
-            whole.as_ref().is_some_and(|of| terms.iter().all(|term| known(term, of)))
+            whole.as_ref().is_some_and(|whole| terms.iter().all(|term| known(term, whole)))
         };
         let (known, others): (Vec<_>, Vec<_>) =
             asked.into_iter().partition(|(_, terms)| knows(terms));
@@ -111,7 +114,8 @@ impl Cohort<'_> {
         Ok(outcomes.zip(requests).map(strict).collect())
     }
 
-    /// Plans requests with statistics, and answers them from the cache or by asking.
+    /// Plans requests with the given statistics, and answers them from the cache or by calling
+    /// the shards.
     async fn over(
         &self,
         over: &Over,
@@ -158,7 +162,7 @@ impl Cohort<'_> {
         }
         let mut left = Vec::new();
         for (planned, answered) in following {
-            // Who computes it may have more time than there is here, or may have given up.
+            // The leader may have more time than is left here, or may have given up.
             match within(self.gathering.times.until, answered).await {
                 Some(Ok(response)) => outcomes[planned.at] = Some(Ok(response)),
                 _ => left.push(planned),
@@ -175,27 +179,28 @@ impl Cohort<'_> {
         let searcher = &self.gathering.view.epoch.searcher;
         let planned = request.planned_by(searcher)?;
         Ok(match over.shards.is_empty() {
-            // There is nobody to ask, and nothing to weigh.
+            // There are no shards to call, so no statistics are needed.
             true => searcher.plan(&planned)?,
             false => searcher.plan(&planned.of_collection(over.statistics.clone()))?,
         })
     }
 
-    /// Asks the shards. AND-then-OR depends on all of them: they answer AND, and then OR for queries that have too few hits together.
+    /// Calls the shards. AND-then-OR depends on all of them: they answer AND first, and then OR
+    /// for the queries that have too few hits together.
     async fn compute(
         &self,
         over: &Over,
         planned: &[Planned<'_>],
     ) -> Result<Vec<ClusterResponse>, Halted> {
-        let mode = |of: &Planned<'_>| match of.request.mode {
+        let mode = |planned: &Planned<'_>| match planned.request.mode {
             Mode::Or => proto::Mode::Or,
             Mode::And | Mode::AndOr => proto::Mode::And,
         };
         let all: Vec<&Planned<'_>> = planned.iter().collect();
         let mut answers = self.round(over, &all, mode).await?;
         let is_short = |at: &usize| {
-            let of = &planned[*at];
-            of.request.mode == Mode::AndOr && answers[*at].hits.len() < of.request.k
+            let query = &planned[*at];
+            query.request.mode == Mode::AndOr && answers[*at].hits.len() < query.request.k
         };
         let short: Vec<usize> = (0..planned.len()).filter(is_short).collect();
         if !short.is_empty() {
@@ -208,7 +213,7 @@ impl Cohort<'_> {
         Ok(answers)
     }
 
-    /// Asks each shard once.
+    /// Calls each shard once.
     async fn round(
         &self,
         over: &Over,
@@ -281,7 +286,7 @@ impl Cohort<'_> {
         }
         ask(replicas, wanted, times, hedges, |peer, left: Option<Duration>| {
             let mut client = peer.client();
-            // A deadline of 0 would be none.
+            // 0 would mean no deadline.
             let deadline = left.map_or(0, |left| left.as_micros().clamp(1, u64::MAX.into()) as u64);
             let request = proto::SearchRequest { shard, deadline, ..request.clone() };
             async move {
@@ -289,7 +294,7 @@ impl Cohort<'_> {
                 match answer.answers.len() == wanted && answer.answers.iter().all(is_sound) {
                     true => Ok(answer),
                     false => Err(Status::internal(
-                        "the answer has not one id and score for each hit, or too few answers",
+                        "the answer does not have one id and score for each hit, or has too few parts",
                     )),
                 }
             }
@@ -303,15 +308,18 @@ fn is_sound(answer: &proto::Answer) -> bool {
     hits == answer.scores.len() && hits == answer.ids.len()
 }
 
-/// What a future gives, unless the time is up before.
-pub(crate) async fn within<T>(until: Option<Instant>, of: impl Future<Output = T>) -> Option<T> {
+/// Returns the output of a future, or `None` if the time is up first.
+pub(crate) async fn within<T>(
+    until: Option<Instant>,
+    future: impl Future<Output = T>,
+) -> Option<T> {
     match until {
-        Some(until) => tokio::time::timeout_at(until.into(), of).await.ok(),
-        None => Some(of.await),
+        Some(until) => tokio::time::timeout_at(until.into(), future).await.ok(),
+        None => Some(future.await),
     }
 }
 
-/// A computation that others may wait for. Whatever becomes of it, they are told.
+/// A computation whose answer other requests may wait for. Dropping it unfilled wakes them.
 struct Leading<'a> {
     cache: &'a Cache,
     key: ResultKey,
@@ -329,7 +337,7 @@ impl Leading<'_> {
 
 impl Drop for Leading<'_> {
     fn drop(&mut self) {
-        // Those who lose their sender ask for themselves.
+        // Waiting requests whose sender is dropped compute the answer themselves.
         if !self.filled {
             drop(self.cache.abandon(&self.key));
         }

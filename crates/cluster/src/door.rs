@@ -1,4 +1,5 @@
-//! Searches as clients write them: JSON in, JSON out. Whoever listens for requests, the aggregator itself (`http`) or a server, asks here.
+//! Searches as clients write them: JSON in, JSON out. Both front ends, the aggregator's own HTTP
+//! server (`http`) and the search server, call this module.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -16,20 +17,21 @@ use crate::error::ClusterError;
 use crate::metrics::of_nodes;
 use crate::request::{ClusterRequest, ClusterResponse};
 
-/// What a request may ask for at most.
+/// Limits of a request.
 #[derive(Clone, Debug)]
 pub struct DoorLimits {
-    /// Hits of a query. Default: 100,000.
+    /// Maximum number of hits of a query. Default: 100,000.
     pub k: usize,
-    /// Queries of a batch. Default: 10,000.
+    /// Maximum number of queries of a batch. Default: 10,000.
     pub batch: usize,
-    /// Hits of all queries of a request together. Default: 1,000,000.
+    /// Maximum number of hits of all queries of a request together. Default: 1,000,000.
     pub hits: usize,
-    /// Bytes of the text of a query. Default: any number.
+    /// Maximum length of the text of a query in bytes. Default: unlimited.
     pub query_bytes: usize,
-    /// The time of a search that brings no limit. Default: none.
+    /// Time limit of a search that does not set one. Default: none.
     pub deadline: Option<Duration>,
-    /// What is over of that time, or of the search's own, as it has waited. Default: nothing.
+    /// Time that the search has already waited. It is subtracted from its time limit. Default:
+    /// zero.
     pub waited: Duration,
 }
 
@@ -46,7 +48,7 @@ impl Default for DoorLimits {
     }
 }
 
-/// An answer, and what it answers.
+/// An answer with the searches that it answers.
 #[derive(Clone, Debug)]
 pub struct Answered {
     /// The answer.
@@ -58,20 +60,20 @@ pub struct Answered {
 /// A search that was answered.
 #[derive(Clone, Debug)]
 pub struct Searched {
-    /// The text of the query.
+    /// Text of the query.
     pub query: String,
-    /// How many hits were wanted.
+    /// Number of hits that were requested.
     pub k: usize,
-    /// Whether all documents were searched.
+    /// True if all documents were searched.
     pub is_complete: bool,
 }
 
-/// What a client is told of something that went wrong.
+/// The error that a client receives.
 #[derive(Clone, Debug)]
 pub struct Refused {
-    /// A status of HTTP: 400 if the request is wrong, 503 if shards are missing, else 500.
+    /// HTTP status: 400 if the request is wrong, 503 if shards are missing, and 500 otherwise.
     pub status: u16,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
@@ -85,12 +87,13 @@ struct Asked {
     #[serde(default)]
     count: bool,
     filter: Option<String>,
-    /// 0 is no limit.
+    /// Time limit in milliseconds; 0 sets no limit.
     deadline_ms: Option<u64>,
     allow_partial: Option<bool>,
-    /// Whether the query has signs, fields and parentheses. Default: if the collection has a schema or positions.
+    /// True if the query is written in the query syntax, with signs, fields and parentheses.
+    /// Default: true if the collection has a schema or positions.
     syntax: Option<bool>,
-    /// What the static score of a document counts for in its score.
+    /// Weight of static scores in the scores of documents.
     static_weight: Option<f64>,
 }
 
@@ -98,16 +101,16 @@ struct AskedBatch {
     queries: Vec<Asked>,
 }
 
-/// A batch whose searches are not read yet.
+/// A batch whose searches are not parsed yet.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Listed {
     queries: Vec<Value>,
 }
 
-/// A body as JSON.
+/// Parses a body as JSON.
 fn json_of(body: &[u8]) -> Result<Value, Refused> {
-    warpseek_front::json(body).map_err(|error| bad(format!("the body is no JSON: {error}")))
+    warpseek_front::json(body).map_err(|error| bad(format!("the body is not valid JSON: {error}")))
 }
 
 impl AskedBatch {
@@ -130,7 +133,7 @@ impl Asked {
         options(&json_of(body)?, "query").map_err(bad)
     }
 
-    /// Refuses a weight of static scores that no document has.
+    /// Refuses a weight for static scores if no document has one.
     fn check_static_weight(
         &self,
         has_statics: impl FnOnce() -> Result<bool, ClusterError>,
@@ -141,14 +144,14 @@ impl Asked {
         Ok(())
     }
 
-    fn request(self, of: &Searcher, limits: &DoorLimits) -> Result<ClusterRequest, Refused> {
+    fn request(self, settings: &Searcher, limits: &DoorLimits) -> Result<ClusterRequest, Refused> {
         let texts = [Some(&self.query), self.filter.as_ref()];
         let bytes = texts.into_iter().flatten().map(String::len).max().unwrap_or(0);
         if bytes > limits.query_bytes {
             let most = limits.query_bytes;
             return Err(bad(format!("a query has {bytes} bytes; it may have at most {most}")));
         }
-        let query = match self.syntax.unwrap_or_else(|| has_syntax(of)) {
+        let query = match self.syntax.unwrap_or_else(|| has_syntax(settings)) {
             true => QueryInput::Expression(self.query),
             false => QueryInput::Text(self.query),
         };
@@ -171,7 +174,7 @@ impl Asked {
             allow_partial: self.allow_partial.unwrap_or(usual.allow_partial),
             ranking: self
                 .static_weight
-                .map(|static_weight| Ranking { static_weight, ..of.ranking() }),
+                .map(|static_weight| Ranking { static_weight, ..settings.ranking() }),
             ..usual
         })
     }
@@ -189,7 +192,8 @@ impl From<ClusterError> for Refused {
 }
 
 impl DoorLimits {
-    /// Refuses requests that ask for too many hits together, which all shards may have to send.
+    /// Refuses requests for too many hits in total, since every shard may have to send all of
+    /// them.
     fn check_hits(&self, requests: &[ClusterRequest]) -> Result<(), Refused> {
         let hits = requests.iter().fold(0usize, |sum, request| sum.saturating_add(request.k));
         match hits > self.hits {
@@ -213,7 +217,7 @@ fn shown(response: &ClusterResponse) -> Result<Value, Refused> {
     Ok(shown)
 }
 
-/// The text of a query, for those who write it down.
+/// Returns the text of a query, for logs of searches.
 fn text(request: &ClusterRequest) -> String {
     match &request.query {
         QueryInput::Text(text) | QueryInput::Expression(text) => text.clone(),
@@ -221,9 +225,9 @@ fn text(request: &ClusterRequest) -> String {
     }
 }
 
-/// Whether queries have the syntax where nothing else is said.
-fn has_syntax(of: &Searcher) -> bool {
-    let snapshot = of.snapshot();
+/// Returns true if queries use the query syntax by default.
+fn has_syntax(settings: &Searcher) -> bool {
+    let snapshot = settings.snapshot();
     snapshot.manifest().schema.is_some() || snapshot.manifest().positions
 }
 
@@ -286,7 +290,8 @@ impl Aggregator {
     }
 }
 
-/// A [`Cluster`](crate::Cluster) for servers with a runtime of their own: the cluster's threads do the work. It must not outlast the cluster.
+/// A handle to a [`Cluster`](crate::Cluster) for servers that have their own runtime. The work is
+/// done on the cluster's threads. The handle must not outlive the cluster.
 #[derive(Clone)]
 pub struct Door {
     aggregator: Aggregator,
@@ -298,7 +303,7 @@ impl Door {
         Door { aggregator, handle }
     }
 
-    /// Answers the body of `POST /v1/search`. If the future is dropped, nobody works for it any more.
+    /// Answers the body of `POST /v1/search`. Dropping the future cancels the work.
     pub fn search(
         &self,
         body: Vec<u8>,
@@ -308,7 +313,7 @@ impl Door {
         wait(Task(self.handle.spawn(async move { aggregator.search_json(&body, &limits).await })))
     }
 
-    /// The same for the body of `POST /v1/batch`.
+    /// Answers the body of `POST /v1/batch`. Dropping the future cancels the work.
     pub fn batch(
         &self,
         body: Vec<u8>,
@@ -318,24 +323,24 @@ impl Door {
         wait(Task(self.handle.spawn(async move { aggregator.batch_json(&body, &limits).await })))
     }
 
-    /// What is known of the nodes, as `GET /v1/cluster` shows it.
+    /// Returns the known state of the nodes, as `GET /v1/cluster` shows it.
     pub fn status(&self) -> Result<Value, Refused> {
         self.aggregator.status_json()
     }
 
-    /// What is known of the nodes, as Prometheus reads it.
+    /// Returns the known state of the nodes in the format of Prometheus.
     pub fn metrics(&self) -> String {
         self.aggregator.status().as_ref().map(of_nodes).unwrap_or_default()
     }
 }
 
-/// Waits for a task, which ends with whoever waits.
+/// Waits for a task, and cancels it if the returned future is dropped.
 async fn wait(mut task: Task) -> Result<Answered, Refused> {
     let done = (&mut task.0).await;
     done.unwrap_or_else(|error| Err(Refused { status: 500, reason: error.to_string() }))
 }
 
-/// A task that ends with whoever waits for it.
+/// A task that is cancelled when this handle is dropped.
 struct Task(JoinHandle<Result<Answered, Refused>>);
 
 impl Drop for Task {
@@ -368,7 +373,7 @@ mod tests {
     fn hits_of_a_request_are_limited() {
         let of = |k| ClusterRequest { k, ..ClusterRequest::new("fig") };
         let limits = DoorLimits::default();
-        // As many queries as there may be, with the hits of a query where nothing else is said.
+        // The maximum number of queries, each with the default number of hits.
         assert!(limits.check_hits(&vec![of(10); limits.batch]).is_ok());
         let mut most = vec![of(limits.k); limits.hits / limits.k];
         assert!(limits.check_hits(&most).is_ok());
@@ -413,17 +418,17 @@ mod tests {
         for (answer, wanted) in [
             (
                 search(r#"{"query": "a", "k": "3"}"#),
-                "[k]: invalid type: string \"3\", expected a whole number from 0 on",
+                "[k]: invalid type: string \"3\", expected a non-negative integer",
             ),
             (
                 search(r#"{"query": "a", "count": 1}"#),
                 "[count]: invalid type: integer `1`, expected true or false",
             ),
             (search(r#"{"query": 7}"#), "[query]"),
-            // What is in order is no search for all that.
+            // Arrays and strings are refused, even if their values are in the right order.
             (search(r#"["a", 3]"#), "an object with [query]"),
             (search(r#""a""#), "an object with [query]"),
-            (search("{"), "no JSON"),
+            (search("{"), "not valid JSON"),
             (search(r#"{"query": "a", "k": 1, "k": 2}"#), "Duplicate field 'k'"),
             (batch(r#"{"queries": [{"query": "a", "query": "b"}]}"#), "Duplicate field 'query'"),
             (search(r#"{"query": "a", "kk": 3}"#), "kk"),
@@ -432,7 +437,7 @@ mod tests {
             (batch(r#"{"queries": [{"query": "a"}, ["b", 3]]}"#), "queries[1] must be an object"),
             (
                 batch(r#"{"queries": [{"query": "a", "k": -1}]}"#),
-                "queries[0]: [k]: invalid value: integer `-1`, expected a whole number from 0 on",
+                "queries[0]: [k]: invalid value: integer `-1`, expected a non-negative integer",
             ),
             (batch("{}"), "queries"),
         ] {

@@ -1,4 +1,4 @@
-//! What can go wrong in a cluster.
+//! Errors of a cluster.
 
 use std::path::PathBuf;
 
@@ -11,51 +11,51 @@ use crate::request::Coverage;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClusterError {
-    /// An option, address or file is not as it must be.
+    /// An option, an address or a file is not valid.
     #[error("{0}")]
     Setup(String),
     /// A file could not be read.
     #[error("{}: {source}", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// The system failed.
+    /// An operation of the operating system failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// What the system says.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// The connections could not be set up or went down.
+    /// Connections could not be set up, or broke.
     #[error("{what}: {source}")]
     Transport {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// What the library of connections says.
+        /// Error of the transport library.
         source: tonic::transport::Error,
     },
     /// A shard could not be opened.
     #[error("shard {shard} in {}: {source}", dir.display())]
     Shard {
-        /// Its number.
+        /// Number of the shard.
         shard: u32,
-        /// Its folder.
+        /// Folder of the shard.
         dir: PathBuf,
-        /// Why.
+        /// The cause.
         source: Error,
     },
-    /// A shard holds what cannot be divided exactly.
+    /// The index cannot be a shard, since its scores would differ from those of one index.
     #[error("shard {shard} in {}: {why}", dir.display())]
     NoShard {
-        /// Its number.
+        /// Number of the shard.
         shard: u32,
-        /// Its folder.
+        /// Folder of the shard.
         dir: PathBuf,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
     /// A query cannot be planned.
@@ -64,63 +64,65 @@ pub enum ClusterError {
     /// The library failed for another reason than the query.
     #[error(transparent)]
     Library(Error),
-    /// A request asks for what a cluster does not do.
-    #[error("a cluster does not take {0} yet")]
+    /// The request uses a feature that clusters do not support.
+    #[error("a cluster does not support {0} yet")]
     Unsupported(&'static str),
-    /// No node answers, so it is not even known how queries are read.
+    /// No node answers, so the settings with which to read queries are unknown.
     #[error("no node answers: {0}")]
     NoNodes(String),
-    /// Shards of one collection differ in how they read queries.
+    /// Shards of one collection have different settings, so they would read queries differently.
     #[error(
         "shard {shard} of version {version} has other settings (analyzer, schema, content) than shard {other}; build all shards with the same options"
     )]
     Settings {
-        /// A shard.
+        /// Number of the shard.
         shard: u32,
-        /// The one it differs from.
+        /// Number of the shard whose settings differ from its own.
         other: u32,
-        /// Of the collection.
+        /// Version of the collection.
         version: u64,
     },
-    /// Nodes have shards that the collection should not have.
+    /// A node has a shard beyond the configured number of shards.
     #[error(
         "node {node} has shard {shard}, and the collection has {shards}; correct the number of shards"
     )]
     ShardNumber {
-        /// The address of the node.
+        /// Address of the node.
         node: String,
-        /// The shard.
+        /// Number of the shard.
         shard: u32,
-        /// How many there are.
+        /// Configured number of shards.
         shards: u32,
     },
-    /// The answer does not cover all documents, and the request does not take a part.
+    /// The answer does not cover all documents, and the request does not allow a partial one.
     #[error("the answer is not complete: {0}")]
     Incomplete(Coverage),
-    /// Shards were replaced again and again while they were asked.
-    #[error("the shards were replaced while they were asked; ask again")]
+    /// Shards were replaced repeatedly while they were called.
+    #[error("the shards were replaced during the search; retry it")]
     Unsettled,
-    /// What a shard is asked, or what it answers, does not fit into a message.
+    /// The request to a shard, or its answer, is too large for a message.
     #[error(
-        "what shard {shard} is asked, or what it answers, is too large ({reason}); ask for fewer hits, or for fewer queries together"
+        "the request to shard {shard}, or its answer, is too large ({reason}); ask for fewer hits, or send fewer queries together"
     )]
     TooLarge {
-        /// The shard.
+        /// Number of the shard.
         shard: u32,
-        /// How large it is.
+        /// The size and the limit.
         reason: String,
     },
-    /// A node refuses what the aggregator sent, which is a bug or a node of another version.
+    /// A node refuses a message of the aggregator, because of a bug or a different version of the
+    /// program.
     #[error("a node of shard {shard} refuses the request: {reason}")]
     Refused {
-        /// The shard.
+        /// Number of the shard.
         shard: u32,
-        /// What the node says.
+        /// Reason given by the node.
         reason: String,
     },
 }
 
-/// What an error says, and what its causes say that is not in it: that a connection failed, and that it was refused.
+/// Returns the message of a status, followed by the messages of its causes that it does not
+/// contain, such as that a connection was refused.
 pub(crate) fn with_causes(status: &Status) -> String {
     let mut told = match status.message() {
         "" => status.code().to_string(),
@@ -129,7 +131,7 @@ pub(crate) fn with_causes(status: &Status) -> String {
     let mut cause = std::error::Error::source(status);
     while let Some(error) = cause {
         let text = error.to_string();
-        // Wrappers repeat what they wrap, and some say no more than that there was an error.
+        // Wrappers repeat what they wrap, and some only say that there was an error.
         if !text.is_empty() && text != "transport error" && !told.contains(&text) {
             told = format!("{told}: {text}");
         }
@@ -139,7 +141,7 @@ pub(crate) fn with_causes(status: &Status) -> String {
 }
 
 impl ClusterError {
-    /// Whether the request is wrong, and not the cluster.
+    /// Returns true if the request is at fault rather than the cluster.
     pub(crate) fn is_of_the_request(&self) -> bool {
         match self {
             ClusterError::Query(error) => !matches!(error, ExecError::NoAnswer),

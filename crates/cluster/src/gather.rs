@@ -1,4 +1,5 @@
-//! Statistics of the collection for some queries.
+//! Statistics of the collection for a set of terms. Known frequencies come from the view; the
+//! others are requested from all shards and added up.
 
 use futures_util::future::join_all;
 use tonic::{Request, Status};
@@ -13,23 +14,23 @@ use crate::view::View;
 /// A term with its field.
 pub(crate) type Term = (u8, String);
 
-/// Statistics, and the shards that they are of.
+/// Statistics, and the shards that they cover.
 pub(crate) struct Gathered {
     pub(crate) statistics: CollectionStatistics,
     pub(crate) shards: Vec<u32>,
-    /// The others.
+    /// The shards that they do not cover.
     pub(crate) missing: Vec<MissingShard>,
 }
 
-/// Why shards cannot be asked now.
+/// Why the shards cannot be searched now.
 pub(crate) enum Halted {
-    /// They are others than they were.
+    /// Shards were replaced.
     Stale,
-    /// A node refuses.
+    /// A call failed in a way that other replicas cannot repair.
     Failed(ClusterError),
 }
 
-/// Who gathers, and for how long.
+/// The shards to call, and the time for it.
 #[derive(Clone, Copy)]
 pub(crate) struct Gathering<'a> {
     pub(crate) view: &'a View,
@@ -38,7 +39,9 @@ pub(crate) struct Gathering<'a> {
 }
 
 impl Gathering<'_> {
-    /// The statistics of the whole collection for these terms, as far as the frequencies are known or can be had. Terms whose frequencies are not known everywhere are not in it, and the shards that are to blame come with it.
+    /// Returns the statistics of the whole collection for these terms, as far as their
+    /// frequencies are known or can be obtained. Terms whose frequencies are not known for all
+    /// shards are left out, and the shards without an answer are returned too.
     pub(crate) async fn whole(&self, terms: &[Term]) -> Result<Option<Gathered>, Halted> {
         let epoch = &self.view.epoch;
         let known = epoch.frequencies(terms);
@@ -52,7 +55,7 @@ impl Gathering<'_> {
             let times = self.times.before_search();
             (answers, missing) = self.frequencies(&all, &unknown, times).await?;
             if missing.is_empty() {
-                let sum = |at: usize| answers.iter().map(|(_, of)| of[at]).sum::<u64>();
+                let sum = |at: usize| answers.iter().map(|(_, counts)| counts[at]).sum::<u64>();
                 found = unknown.into_iter().enumerate().map(|(at, term)| (term, sum(at))).collect();
                 epoch.keep(found.iter().cloned());
             }
@@ -65,19 +68,20 @@ impl Gathering<'_> {
         Ok(Some(Gathered { statistics, shards: all, missing }))
     }
 
-    /// The statistics of a collection that has only those shards that can be asked now, which those that are `missing` cannot.
+    /// Returns the statistics of a collection that consists only of the shards that answer now.
+    /// Shards in `missing` are not called.
     pub(crate) async fn reduced(
         &self,
         terms: &[Term],
         mut missing: Vec<MissingShard>,
     ) -> Result<Gathered, Halted> {
         let shards = &self.view.epoch.shards;
-        // What was waited for is not waited for again.
+        // Shards that an earlier call waited for have used that time already.
         let times = if missing.is_empty() { self.times.before_search() } else { self.times };
         let mut there: Vec<u32> = Vec::new();
         for (number, shard) in (0..).zip(shards) {
             match shard {
-                Some(_) if missing.iter().any(|of| of.shard == number) => {}
+                Some(_) if missing.iter().any(|gone| gone.shard == number) => {}
                 Some(_) => there.push(number),
                 None => {
                     let reason = self.view.why_missing(number);
@@ -87,34 +91,36 @@ impl Gathering<'_> {
         }
         let (answers, others) = self.frequencies(&there, terms, times).await?;
         missing.extend(others);
-        missing.sort_by_key(|of| of.shard);
-        there.retain(|number| answers.iter().any(|(of, _)| of == number));
+        missing.sort_by_key(|gone| gone.shard);
+        there.retain(|number| answers.iter().any(|(shard, _)| shard == number));
         let none = || CollectionStatistics::with_fields(Vec::new());
         let mut statistics = self.fields(&there).unwrap_or_else(none);
         if !there.is_empty() {
             for (at, (field, term)) in terms.iter().enumerate() {
-                let sum = answers.iter().map(|(_, of)| of[at]).sum();
+                let sum = answers.iter().map(|(_, counts)| counts[at]).sum();
                 add(&mut statistics, *field, term, sum)?;
             }
         }
         Ok(Gathered { statistics, shards: there, missing })
     }
 
-    /// Statistics of the fields of some shards; none if there are no shards, or not all are known.
+    /// Returns the statistics of the fields of some shards, or `None` if there are no shards or
+    /// not all of them are known.
     fn fields(&self, shards: &[u32]) -> Option<CollectionStatistics> {
         let mut sum: Option<CollectionStatistics> = None;
         for &number in shards {
             let fields = &self.view.epoch.shards[number as usize].as_ref()?.fields;
             match &mut sum {
                 None => sum = Some(CollectionStatistics::with_fields(fields.clone())),
-                // All have the same settings, and so as many fields.
+                // All shards have the same settings, and so the same number of fields.
                 Some(sum) => sum.add_fields(fields).ok()?,
             }
         }
         sum
     }
 
-    /// The frequencies of terms in some shards that are known, and those that nobody answered for.
+    /// Returns the frequencies of the terms in the shards that answered, and the shards that did
+    /// not answer.
     async fn frequencies(
         &self,
         shards: &[u32],
@@ -125,10 +131,10 @@ impl Gathering<'_> {
             .iter()
             .map(|(field, term)| proto::Term { field: (*field).into(), term: term.clone() })
             .collect();
-        let of = |number: u32| {
+        let ask_shard = |number: u32| {
             let (message, wanted) = (message.clone(), terms.len());
             async move {
-                let shard = self.view.epoch.shards[number as usize].as_ref().map(|of| of.id);
+                let shard = self.view.epoch.shards[number as usize].as_ref().map(|info| info.id);
                 let replicas = &self.view.replicas[number as usize];
                 if replicas.is_empty() {
                     return (number, Err(Unanswered::Missing(self.view.why_missing(number))));
@@ -140,9 +146,9 @@ impl Gathering<'_> {
                         let answer = client.frequencies(request).await?.into_inner().documents;
                         match answer.len() == wanted {
                             true => Ok(answer),
-                            false => {
-                                Err(Status::internal("there is not one frequency for each term"))
-                            }
+                            false => Err(Status::internal(
+                                "the answer does not have one frequency for each term",
+                            )),
                         }
                     }
                 });
@@ -150,7 +156,7 @@ impl Gathering<'_> {
             }
         };
         let (mut found, mut missing) = (Vec::new(), Vec::new());
-        for (number, answer) in join_all(shards.iter().copied().map(of)).await {
+        for (number, answer) in join_all(shards.iter().copied().map(ask_shard)).await {
             match answer {
                 Ok(answer) => found.push((number, answer)),
                 Err(unanswered) => missing.push(halted(number, unanswered)?),
@@ -160,7 +166,7 @@ impl Gathering<'_> {
     }
 }
 
-/// A shard that is missing, or what keeps everything from going on.
+/// Returns the shard as missing, or an error if the failure stops the whole request.
 pub(crate) fn halted(shard: u32, unanswered: Unanswered) -> Result<MissingShard, Halted> {
     match unanswered {
         Unanswered::Stale => Err(Halted::Stale),

@@ -1,4 +1,4 @@
-//! An aggregator for those without an asynchronous runtime.
+//! An aggregator for callers without an asynchronous runtime.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,26 +12,29 @@ use crate::error::ClusterError;
 use crate::request::{ClusterRequest, ClusterResponse};
 use crate::serve::runtime;
 
-/// An [`Aggregator`] with threads of its own.
+/// An [`Aggregator`] with its own threads.
 pub struct Cluster {
     aggregator: Aggregator,
     runtime: Runtime,
 }
 
 impl Cluster {
-    /// Looks at the nodes. Fails if none of them answers.
+    /// Calls all nodes once, and then at regular intervals in the background. Fails if no node
+    /// answers.
     pub fn connect(options: AggregatorOptions) -> Result<Self, ClusterError> {
         let runtime = runtime()?;
         let aggregator = runtime.block_on(Aggregator::connect(options))?;
         Ok(Cluster { aggregator, runtime })
     }
 
-    /// A searcher without documents that reads queries as the collection does.
+    /// Returns a searcher without documents that reads queries as the shards of the collection
+    /// do.
     pub fn settings(&self) -> Result<Searcher, ClusterError> {
         self.aggregator.settings()
     }
 
-    /// Fails if a node has a shard that the collection has not ([`Aggregator::check_shards`]).
+    /// Returns an error if a node has a shard beyond the configured number of shards
+    /// ([`Aggregator::check_shards`]).
     pub fn check_shards(&self) -> Result<(), ClusterError> {
         self.aggregator.check_shards()
     }
@@ -41,7 +44,9 @@ impl Cluster {
         self.runtime.block_on(self.aggregator.search(request))
     }
 
-    /// Answers many requests, in their order. One that fails does not disturb the others. They are sent in cohorts, some at a time, and the time of a request begins when its cohort is sent.
+    /// Answers many requests and returns the answers in the same order. A request that fails does
+    /// not affect the others. Requests are sent in cohorts, several at a time; the time limit of
+    /// a request starts when its cohort is sent.
     pub fn search_batch(
         &self,
         requests: Vec<ClusterRequest>,
@@ -49,12 +54,13 @@ impl Cluster {
         self.runtime.block_on(self.aggregator.search_batch(requests))
     }
 
-    /// How long each node takes to say how it is, some times in a row: a call without a search.
+    /// Measures how long each reachable node takes to describe itself, `times` times in a row:
+    /// the time of a call without a search.
     pub fn round_trips(&self, times: usize) -> Vec<Duration> {
         self.runtime.block_on(self.aggregator.round_trips(times))
     }
 
-    /// For a server that is to answer for it too.
+    /// Returns a handle for servers that have their own runtime.
     pub fn door(&self) -> Door {
         Door::new(self.aggregator.clone(), self.runtime.handle().clone())
     }

@@ -1,13 +1,25 @@
-//! A collection on many machines: nodes that serve shards over gRPC, and an aggregator that asks them and merges.
+//! A collection on many machines. Nodes serve its shards over gRPC; an aggregator queries them
+//! and merges their hits.
 //!
-//! A shard is an ordinary index over a consecutive range of the collection's documents. [`Node`] serves shards; a shard may be on several nodes, its replicas. [`Aggregator`] gathers the statistics of all shards, sends them along with
-//! every query, and merges the shards' hits. Weights, the scale of scores and what postings contribute follow from the query and the statistics alone, so hits, order and score bits are those of one index of all documents,
-//! however it is cut and whoever answers. docs/cluster.md has the protocol and the argument.
+//! A shard is an ordinary index over a consecutive range of the collection's documents. A
+//! [`Node`] serves shards, and several nodes can serve replicas of the same shard. An
+//! [`Aggregator`] collects the statistics of all shards, sends them along with every query, and
+//! merges the shards' hits. Weights, the scale of scores and the contributions of postings follow
+//! from the query and these statistics alone. Hits, their order and the bits of their scores are
+//! therefore those of one index of all documents, however the collection is divided and whichever
+//! replica answers. docs/design/cluster.md describes the protocol and the argument.
 //!
-//! What breaks is replaced as long as there is time: another replica is asked when one fails, or takes longer than it usually does. Shards that nobody could answer for are named in [`Coverage`].
+//! While there is time, the aggregator works around failures: if a replica fails or takes longer
+//! than usual, it calls another one. [`Coverage`] names the shards for which no replica answered.
 //!
-//! `node`, `shard`, `guard` and `serve` are a node; `peer` is a node as an aggregator sees it, `breaker` when it is left alone, `listing` which nodes there are, `view` what all of them have, `asking` one call with its replacements, `gather` the statistics, `cohort` the answers to some queries, `merge` what shards
-//! answered, `aggregator` all together, `metrics` what it counts, `door` what clients ask of it in JSON, and `http` how it listens for that; `wire` translates to and from messages, and `security` has tokens and certificates.
+//! On the side of a node, `node` answers calls, `shard` is an open shard, `guard` repairs damaged
+//! files, and `serve` listens. On the side of an aggregator, `peer` is one node, `breaker`
+//! decides when to leave it alone, `listing` reads the list of nodes, `view` combines what the
+//! nodes describe, `asking` makes one call and replaces failed ones, `gather` collects
+//! statistics, `cohort` answers several queries together, `merge` merges the answers of the
+//! shards, `aggregator` combines all of these, `metrics` counts, `door` translates requests and
+//! answers in JSON, and `http` serves them. Both sides use `wire`, which converts messages, and
+//! `security`, which has tokens and certificates.
 
 mod aggregator;
 mod asking;
@@ -44,7 +56,7 @@ pub use security::{Security, Token};
 pub use serve::NodeServer;
 pub use warpseek_front::{Limits as ConnectionLimits, Timeouts};
 
-/// The messages and the services, as `cluster.proto` states them.
+/// Messages and services of `cluster.proto`.
 #[allow(missing_docs, unreachable_pub, unused_qualifications, clippy::all, clippy::pedantic)]
 pub(crate) mod proto {
     tonic::include_proto!("warpseek.cluster.v1");

@@ -1,4 +1,4 @@
-//! Which nodes there are: addresses that were given, or a file that has them and is read again and again.
+//! The list of nodes: given addresses, or a file with addresses that is read repeatedly.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -8,33 +8,35 @@ use tokio::task::JoinHandle;
 
 use crate::error::ClusterError;
 
-/// How long a file is waited for. A disk in a network may hang, and nodes are looked at meanwhile with the list so far.
+/// Time limit for reading the file. A network disk may hang, and the aggregator keeps calling
+/// nodes with the previous list until the file is read.
 const READ: Duration = Duration::from_millis(100);
 
-/// The addresses of a list of nodes: one per line; lines that begin with `#` are comments.
+/// Parses a list of node addresses: one per line; lines that begin with `#` are comments.
 pub fn addresses(text: &str) -> Vec<String> {
     let lines = text.lines().map(str::trim);
     lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect()
 }
 
-/// What a setting says of nodes: addresses that are separated by commas, or the file that has them.
+/// Parses a setting that names nodes: addresses separated by commas, or the path of a file that
+/// lists them.
 pub fn nodes(text: &str) -> (Vec<String>, Option<PathBuf>) {
     let file = PathBuf::from(text);
-    // Addresses have a port behind a colon.
+    // Addresses have a port after a colon.
     match text.contains(':') && !file.exists() {
         true => (addresses(&text.replace(',', "\n")), None),
         false => (Vec::new(), Some(file)),
     }
 }
 
-/// The addresses in a file.
+/// Reads the addresses in a file.
 pub(crate) fn read(file: &Path) -> Result<Vec<String>, ClusterError> {
     let text = std::fs::read_to_string(file);
     let told = |error: std::io::Error| {
         let name = file.display();
         ClusterError::Setup(match error.kind() {
             ErrorKind::NotFound => format!(
-                "{name}: there is no such file of nodes; if this is the address of a node, add its port, such as {name}:9300"
+                "{name}: the file of nodes does not exist; if this is the address of a node, add its port, such as {name}:9300"
             ),
             _ => format!("{name}: {error}"),
         })
@@ -42,12 +44,13 @@ pub(crate) fn read(file: &Path) -> Result<Vec<String>, ClusterError> {
     Ok(addresses(&text.map_err(told)?))
 }
 
-/// Reads a file where nothing else waits for the disk.
+/// Reads a file on a thread that may block.
 #[derive(Default)]
 pub(crate) struct Reader(Option<JoinHandle<Result<Vec<String>, ClusterError>>>);
 
 impl Reader {
-    /// The addresses that are in the file now. If it cannot be read soon, that is an error, and the next call waits for the same attempt.
+    /// Returns the addresses that are in the file now. If reading takes too long, it returns an
+    /// error, and the next call waits for the same attempt.
     pub(crate) async fn read(&mut self, file: &Path) -> Result<Vec<String>, ClusterError> {
         let begin = || {
             let file = file.to_owned();
@@ -55,7 +58,10 @@ impl Reader {
         };
         let attempt = self.0.get_or_insert_with(begin);
         let done = tokio::time::timeout(READ, attempt).await.map_err(|_| {
-            ClusterError::Setup(format!("{}: it was not read within {READ:?}", file.display()))
+            ClusterError::Setup(format!(
+                "{}: the file was not read within {READ:?}",
+                file.display()
+            ))
         })?;
         self.0 = None;
         done.unwrap_or_else(|error| Err(ClusterError::Setup(error.to_string())))
@@ -88,7 +94,7 @@ mod tests {
             let error = runtime.block_on(reader.read(&pipe)).unwrap_err().to_string();
             assert!(error.contains("not read within"), "{error}");
         }
-        // One thread opened the pipe, and reads what is written now.
+        // One thread has opened the pipe and reads what is written now.
         std::fs::write(&pipe, "host1:9300\n").unwrap();
         let found = loop {
             if let Ok(found) = runtime.block_on(reader.read(&pipe)) {

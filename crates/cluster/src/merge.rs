@@ -6,7 +6,9 @@ use crate::proto;
 use crate::request::{ClusterHit, ClusterResponse, Coverage, MissingShard};
 use crate::view::Epoch;
 
-/// The best k of what shards found: score down, then shard and number in it up, which is the order of the collection's documents. `parts` have the answers by shard, in ascending order; `missing` are the other shards.
+/// Returns the best k hits of all shards, ordered by descending score, then ascending shard and
+/// document number, which is the order of the collection's documents. `parts` has the answers
+/// with their shards in ascending order; `missing` lists the other shards.
 pub(crate) fn merge(
     epoch: &Epoch,
     plan: &Plan,

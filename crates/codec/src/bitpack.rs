@@ -3,7 +3,7 @@
 //! and values that do not fit are patched. (Gaps are not patched, because decoding is fast only if
 //! they can be summed up while they are unpacked.) Full blocks consist of four interleaved streams,
 //! so that one vector instruction decodes four values. The layout is described in
-//! docs/format/postings.md.
+//! docs/reference/formats/postings.md.
 
 use warpseek_core::limits::BLOCK;
 
@@ -148,8 +148,8 @@ pub(crate) fn width(values: &[u32]) -> u32 {
     32 - values.iter().fold(0, |all, v| all | v).leading_zeros()
 }
 
-/// The width at which values and patches together take the fewest bytes; the widest such width. A
-/// patch holds eight bits above the width.
+/// Returns the width at which values and patches together take the fewest bytes; if several do,
+/// the widest of them. A patch holds eight bits above the width.
 fn patched_width(values: &[u32]) -> u32 {
     let mut of_width = [0usize; 33];
     values.iter().for_each(|value| of_width[(32 - value.leading_zeros()) as usize] += 1);
@@ -206,7 +206,7 @@ pub(crate) fn pack_string(values: &[u32], width: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// Unpacks `n` values and adds one to each, wrapping. `bytes` must be long enough for all of them.
+/// Unpacks `n` values and adds one to each, wrapping. `bytes` must hold all of them.
 fn unpack_plus_one(bytes: &[u8], width: u32, n: usize, out: &mut [u32; BLOCK]) {
     if n == BLOCK {
         return simd::unpack::<1>(bytes, width, out);
@@ -231,7 +231,8 @@ fn unpack_plus_one(bytes: &[u8], width: u32, n: usize, out: &mut [u32; BLOCK]) {
 mod tests {
     use super::*;
 
-    /// Of every width and length, with nothing behind the last byte that could be read instead.
+    /// Tests all widths and lengths. The slice ends with the last packed byte, so that reading
+    /// past it fails.
     #[test]
     fn strings_are_unpacked_as_they_were_packed() {
         let mut state = 7u64;

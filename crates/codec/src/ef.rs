@@ -3,7 +3,7 @@
 //! l bits in slots, the rest in unary. Runs of consecutive documents take no bits, and dense blocks
 //! are bitmaps. Frequencies are either packed as in `bitpack`, or their prefix sums are coded in
 //! the same way as documents, whichever is smaller. The layout is described in
-//! docs/format/postings.md.
+//! docs/reference/formats/postings.md.
 
 use warpseek_core::limits::BLOCK;
 
@@ -17,21 +17,22 @@ use crate::varint::Cursor;
 /// See the module documentation.
 pub(crate) struct EliasFano;
 
-/// How documents are coded. Values below `BITMAP` are the l of Elias-Fano.
+/// Kind of a bitmap. Smaller kinds are the l of Elias-Fano.
 const BITMAP: u8 = 32;
+/// Kind of a run of consecutive documents.
 const RUN: u8 = 33;
-/// How frequencies are coded: values from `SUMS` on mean prefix sums in Elias-Fano with l = value -
-/// `SUMS`; values below it are the width of the slots.
+/// First kind of frequencies that are coded as prefix sums in Elias-Fano, with l = kind - `SUMS`.
+/// Smaller kinds are the width of the slots.
 const SUMS: u8 = 33;
 
-/// How the documents of a block are coded, with their bytes.
+/// The encoding of a block's documents, with its bytes.
 enum Docs<'a> {
     Run,
     Bitmap(&'a [u8]),
     Sequence(Sequence<'a>),
 }
 
-/// How the frequencies of a block are coded.
+/// The encoding of a block's frequencies, with its bytes.
 enum Freqs<'a> {
     Slots { width: u32, slots: &'a [u8] },
     Sums(Sequence<'a>),
@@ -196,17 +197,17 @@ impl Sequence<'_> {
         Ok(())
     }
 
-    /// Value `i` of `n`.
+    /// Returns value `i` of `n`.
     fn get(&self, n: usize, i: usize) -> Result<u32, CodecError> {
         let high = unary::one(self.high, i)? - i as u32;
         Ok(slots::get(self.low, self.l, n, i) | high << self.l)
     }
 }
 
-/// The l, from 0 to 31, that takes the fewest bytes, and the number of bytes. The unary part is
-/// short, as in `rice`: going from l to l + 1 saves at least half of the zeros and costs one bit
-/// per value, so at the best l there are at most two zeros per value, plus a few because sizes are
-/// rounded to bytes.
+/// Returns the l, from 0 to 31, that takes the fewest bytes, and the number of bytes. The unary
+/// part is short, as in `rice`: going from l to l + 1 saves at least half of the zeros and costs
+/// one bit per value, so at the best l there are at most two zeros per value, plus a few because
+/// sizes are rounded to bytes.
 fn best(values: &[u32]) -> (u32, usize) {
     let last = values.last().copied().unwrap_or(0);
     let size =

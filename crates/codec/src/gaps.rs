@@ -6,8 +6,8 @@ use warpseek_core::limits::BLOCK;
 use crate::registry::CodecError;
 use crate::simd;
 
-/// The gaps of a block, less one. Documents ascend and come after `prev`, where `u32::MAX` means
-/// "before document 0".
+/// Returns the gaps of a block, less one. Documents must ascend and come after `prev`, where
+/// `u32::MAX` means "before document 0".
 pub(crate) fn of_docs(prev: u32, docs: &[u32]) -> impl Iterator<Item = u32> + Clone {
     docs.iter().scan(prev, |last, &doc| {
         let gap = doc.wrapping_sub(*last).wrapping_sub(1);
@@ -26,13 +26,12 @@ pub(crate) fn block(values: impl Iterator<Item = u32>) -> ([u32; BLOCK], usize) 
     (block, n)
 }
 
-/// The smallest document that may follow `prev`.
+/// Returns the smallest document that may follow `prev`.
 pub(crate) fn base(prev: u32) -> u64 {
     u64::from(prev.wrapping_add(1))
 }
 
-/// Sums up the first `n` gaps less one to documents, in place. The rest of `gaps` is left
-/// unspecified.
+/// Sums up the first `n` gaps less one to documents, in place. The rest of `gaps` is unspecified.
 pub(crate) fn to_docs(prev: u32, n: usize, gaps: &mut [u32; BLOCK]) -> Result<(), CodecError> {
     // 64 bits cannot overflow: there are at most 128 gaps of at most 2^32 each. If the last
     // document is in range, so are all before it. In most cases the union of the bits of all gaps
@@ -59,8 +58,8 @@ pub(crate) fn check_end(end: u64) -> Result<(), CodecError> {
     if end > u64::from(u32::MAX) { Err(CodecError::Overflow) } else { Ok(()) }
 }
 
-/// The frequency, from its value less one. Valid input never contains the one value whose successor
-/// wraps to 0.
+/// Returns the frequency for its value less one. Valid input never contains the one value whose
+/// successor wraps to 0.
 #[inline]
 pub(crate) fn to_freq(less_one: u32) -> u32 {
     less_one.wrapping_add(1).max(1)

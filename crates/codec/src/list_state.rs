@@ -13,7 +13,7 @@ pub struct ListState {
 }
 
 impl ListState {
-    /// The numbers of bytes that documents and frequencies take in the list's header.
+    /// Returns the numbers of bytes that documents and frequencies take in the list's header.
     pub fn bytes(&self) -> (usize, usize) {
         self.wide.as_ref().map_or((0, 0), |wide| wide.bytes())
     }

@@ -2,7 +2,7 @@
 //! bits of every value are in slots; they are followed by the positions of the exceptions and by
 //! the exceptions' bits above b, each array packed at the width of its largest value. The encoder
 //! chooses the b that takes the fewest bytes (the "optimised" choice of Yan, Ding and Suel, WWW
-//! 2009). The layout is described in docs/format/postings.md.
+//! 2009). The layout is described in docs/reference/formats/postings.md.
 
 use warpseek_core::limits::BLOCK;
 
@@ -95,8 +95,8 @@ impl<'a> Part<'a> {
         })
     }
 
-    /// The positions of the exceptions, ascending, and their bits above b, shifted into place. If
-    /// the bytes are forged, the values are arbitrary.
+    /// Returns the positions of the exceptions, ascending, and their bits above b, shifted into
+    /// place. If the bytes are forged, the values are arbitrary.
     fn exceptions(&self) -> impl Iterator<Item = (usize, u32)> {
         (0..self.exceptions).scan(0, |next, i| {
             let at = *next + slots::in_string(self.offsets, self.offset_width, i) as usize;

@@ -2,7 +2,7 @@
 //! value are in a slot of the value's block. The values that do not fit, the exceptions, are in two
 //! arrays for the list: their positions, and their bits above b. Both arrays are coded in the same
 //! way again, as many levels deep as the name of the codec says; at the last level all values have
-//! the same width. The layout is described in docs/format/postings.md.
+//! the same width. The layout is described in docs/reference/formats/postings.md.
 //!
 //! Opening a list decodes its exceptions, which are few. After that, every block and every single
 //! frequency can be read on its own.
@@ -19,7 +19,8 @@ use crate::varint::{self, Cursor};
 
 /// See the module documentation.
 pub(crate) struct PFor {
-    /// How many times the arrays of exceptions are coded in the same way as the list itself.
+    /// Number of times that the arrays of exceptions are coded in the same way as the list
+    /// itself.
     pub(crate) levels: u32,
 }
 
@@ -43,10 +44,10 @@ impl ListWide {
 #[derive(Debug, Default)]
 struct Wide {
     b: u32,
-    /// The number of bytes it was read from.
+    /// Number of bytes in the list's header.
     bytes: usize,
-    /// For each block, the index in the arrays at which its exceptions begin, followed by the end
-    /// of the last block's exceptions. Empty if the list has no exceptions.
+    /// Index of each block's first exception in the two arrays below, followed by the end of the
+    /// last block's exceptions. Empty if the list has no exceptions.
     starts: Vec<u32>,
     /// The position of each exception in its block.
     offsets: Vec<u8>,
@@ -134,7 +135,7 @@ impl Wide {
         Ok(wide)
     }
 
-    /// The positions of the exceptions in the block, and the bits to add to their slots.
+    /// Returns the positions of the exceptions in the block, and the bits to add to their slots.
     fn exceptions(&self, block: usize) -> (&[u8], &[u32]) {
         let Some(&[from, to]) = self.starts.get(block..).and_then(|s| s.first_chunk()) else {
             return (&[], &[]);
@@ -152,7 +153,8 @@ impl Wide {
     }
 }
 
-/// The list-wide state of the block, the slots of its gaps and the slots of its frequencies.
+/// Returns the list-wide state of the block, the slots of its gaps and the slots of its
+/// frequencies.
 fn parts<'a>(block: &Block<'a>) -> Result<(&'a ListWide, &'a [u8], &'a [u8]), CodecError> {
     let wide = block.list.wide.as_deref().ok_or(CodecError::List)?;
     let mut cursor = Cursor::new(block.bytes);
@@ -164,7 +166,7 @@ fn parts<'a>(block: &Block<'a>) -> Result<(&'a ListWide, &'a [u8], &'a [u8]), Co
 /// A value that does not fit into its slot.
 struct Exception {
     at: usize,
-    /// Its bits above b, shifted into place.
+    /// Bits of the value above b, shifted into place.
     high: u32,
 }
 
@@ -293,7 +295,7 @@ fn array_bits(values: &[u32], levels: u32) -> u64 {
     }
 }
 
-/// The smallest width that fits at least half of the values.
+/// Returns the smallest width that fits at least half of the values.
 fn smallest(values: &[u32]) -> u32 {
     let mut counts = [0usize; 33];
     values.iter().for_each(|v| counts[(32 - v.leading_zeros()) as usize] += 1);

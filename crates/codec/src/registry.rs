@@ -1,3 +1,5 @@
+//! The interface that all codecs implement, their names and numbers, and their errors.
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -12,7 +14,7 @@ use crate::rice::Rice;
 use crate::svb::StreamVByte;
 use crate::varint::Cursor;
 
-/// What is wrong with an encoded block or with the header of its list.
+/// An error in an encoded block or in the header of its list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodecError {
     /// The block ends before its values do.
@@ -41,16 +43,16 @@ pub enum CodecError {
 /// An encoded block and what the reader knows about it.
 #[derive(Clone, Copy, Debug)]
 pub struct Block<'a> {
-    /// Its bytes.
+    /// Encoded bytes of the block.
     pub bytes: &'a [u8],
-    /// What [`Codec::open`] returned for its list.
+    /// State that [`Codec::open`] returned for the list.
     pub list: &'a ListState,
-    /// Its number in the list, counted from 0.
+    /// Number of the block in its list, counted from 0.
     pub index: usize,
-    /// The number of documents in it, 0 to 128.
+    /// Number of documents in the block, 0 to 128.
     pub docs: usize,
-    /// The number of frequencies in it: the number of documents, or one more if the first document
-    /// is stored elsewhere.
+    /// Number of frequencies in the block: the number of documents, or one more if the first
+    /// document is stored elsewhere.
     pub freqs: usize,
 }
 
@@ -66,9 +68,9 @@ pub struct Block<'a> {
 /// document 0". All blocks but the last are full. Only a list of a single block may have its first
 /// document stored elsewhere.
 ///
-/// Bytes are not trusted. Whatever they are, decoding never panics and never takes more memory than
-/// a small multiple of the number of postings. It either returns an error, or documents that ascend
-/// and frequencies that are at least 1.
+/// Decoders do not trust the bytes. Whatever the bytes are, decoding never panics and never takes
+/// more memory than a small multiple of the number of postings. It returns either an error, or
+/// documents that ascend and frequencies that are at least 1.
 pub trait Codec: Sync {
     /// Appends the header of the list, which is empty for most codecs, and returns the state that
     /// [`encode`](Codec::encode) needs (which is not suitable for decoding). The header must be
@@ -78,8 +80,8 @@ pub trait Codec: Sync {
         ListState::default()
     }
 
-    /// Reads the header back from the cursor, for a list with `docs` encoded documents and `freqs`
-    /// encoded frequencies.
+    /// Reads the header back from the cursor, for a list with `docs` encoded documents and
+    /// `freqs` encoded frequencies.
     fn open(
         &self,
         header: &mut Cursor<'_>,
@@ -162,12 +164,12 @@ impl CodecId {
         CodecId::PFor4,
     ];
 
-    /// All names, in the order of [`CodecId::ALL`].
+    /// Returns all names, in the order of [`CodecId::ALL`].
     pub fn names() -> Vec<&'static str> {
         Self::ALL.iter().map(|id| id.name()).collect()
     }
 
-    /// The implementation of the codec.
+    /// Returns the implementation of the codec.
     pub fn codec(self) -> &'static dyn Codec {
         match self {
             CodecId::BitPack => &BitPack,
@@ -183,7 +185,7 @@ impl CodecId {
         }
     }
 
-    /// The name used in command-line flags and manifests.
+    /// Returns the name that command-line flags and manifests use.
     pub fn name(self) -> &'static str {
         match self {
             CodecId::BitPack => "bitpack",
@@ -211,7 +213,7 @@ impl FromStr for CodecId {
 
     fn from_str(name: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|id| id.name() == name).ok_or_else(|| {
-            format!("no codec `{name}`; the codecs are: {}", Self::names().join(", "))
+            format!("unknown codec `{name}`; the codecs are: {}", Self::names().join(", "))
         })
     }
 }
@@ -243,7 +245,8 @@ mod tests {
                     (state >> 32) as u32
                 };
                 let prev = if from_start { u32::MAX } else { next() >> 4 };
-                // Gaps are as wide as requested as long as there is room for the rest of the list.
+                // Gaps are as wide as requested as long as enough ids remain for the rest of the
+                // list.
                 let mut last = prev;
                 let docs = (0..n as u32).map(|i| {
                     let room = u32::MAX - 1 - last.wrapping_add(1) - (n as u32 - 1 - i);
@@ -266,7 +269,7 @@ mod tests {
         (u64::from(value) & ((1 << bits) - 1)) as u32
     }
 
-    /// Lists with lengths around multiples of the block size.
+    /// Generates lists with lengths around multiples of the block size.
     fn lists() -> impl Strategy<Value = Postings> {
         const LENS: [usize; 9] = [1, 127, 128, 129, 255, 256, 257, 1000, 1300];
         postings(prop_oneof![proptest::sample::select(&LENS[..]), 1usize..=BLOCK])

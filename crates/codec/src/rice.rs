@@ -2,7 +2,7 @@
 //! the quotient v >> b in unary and the low b bits in a slot. The quotients of a block are stored
 //! together, and so are the slots, so that decoding documents takes two prefix sums: one over the
 //! slots, and one over the unary bits, compacted at their ones. The layout is described in
-//! docs/format/postings.md.
+//! docs/reference/formats/postings.md.
 //!
 //! Every block has its own, optimal b. A common b for the list would save one byte per 128 postings
 //! but lose more than that where density changes along the list. Besides, the optimal b bounds the
@@ -124,7 +124,7 @@ fn write(values: &[u32], b: u32, out: &mut Vec<u8>) -> usize {
     out.len() - start
 }
 
-/// The b, from 0 to 31, that takes the fewest bits.
+/// Returns the b, from 0 to 31, that takes the fewest bits.
 ///
 /// Going from b to b + 1 costs n bits and saves at least half of the sum of the quotients. So at
 /// the best b that sum is at most 2n, and with the n ones the unary part takes at most 3n bits,

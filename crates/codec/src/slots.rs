@@ -1,6 +1,6 @@
-//! Values of the same width in slots, in the layout of `bitpack` (docs/format/postings.md): full
-//! blocks are four interleaved streams, anything else is a bit string. Each slot can be read on its
-//! own.
+//! Values of the same width in slots, in the layout of `bitpack`
+//! (docs/reference/formats/postings.md): full blocks are four interleaved streams, anything else is
+//! a bit string. Each slot can be read on its own.
 
 use warpseek_core::limits::BLOCK;
 
@@ -33,7 +33,7 @@ pub(crate) fn unpack_string(bytes: &[u8], width: u32, out: &mut [u32]) {
     }
 }
 
-/// Value `i` of a block of `n`. `bytes` must come from [`take`].
+/// Returns value `i` of a block of `n`. `bytes` must come from [`take`].
 pub(crate) fn get(bytes: &[u8], width: u32, n: usize, i: usize) -> u32 {
     if n < BLOCK {
         return in_string(bytes, width, i);
@@ -46,14 +46,14 @@ pub(crate) fn get(bytes: &[u8], width: u32, n: usize, i: usize) -> u32 {
     ((word(0) | word(1) << 32) >> (bit % 32)) as u32 & mask(width)
 }
 
-/// Value `i` of a bit string.
+/// Returns value `i` of a bit string.
 #[inline]
 pub(crate) fn in_string(bytes: &[u8], width: u32, i: usize) -> u32 {
     let bit = i * width as usize;
     (window(&bytes[bit / 8..]) >> (bit % 8)) as u32 & mask(width)
 }
 
-/// The first eight bytes as a number, padded with zeros if there are fewer.
+/// Returns the first eight bytes as a number, padded with zeros if there are fewer.
 #[inline]
 pub(crate) fn window(bytes: &[u8]) -> u64 {
     if let Some(window) = bytes.first_chunk::<8>() {

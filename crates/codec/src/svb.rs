@@ -1,7 +1,7 @@
 //! StreamVByte (Lemire, Kurz and Rupp, 2018). Two bits per value, its key, give its length in
-//! bytes. Keys are stored apart from the data, so that one key byte gives the lengths of four
-//! values at once. Gaps less one take 1 to 4 bytes; frequencies less one take 0, 1, 2 or 4 bytes,
-//! since most of them are 0. The layout is described in docs/format/postings.md.
+//! bytes. Keys are stored separately from the data, so that one key byte gives the lengths of
+//! four values at once. Gaps less one take 1 to 4 bytes; frequencies less one take 0, 1, 2 or 4
+//! bytes, since most of them are 0. The layout is described in docs/reference/formats/postings.md.
 
 use warpseek_core::limits::BLOCK;
 
@@ -15,7 +15,7 @@ use crate::varint::Cursor;
 /// See the module documentation.
 pub(crate) struct StreamVByte;
 
-/// The length of a value in bytes, by its key.
+/// Length in bytes of a value with each key.
 type Lengths = [u8; 4];
 
 const GAPS: Lengths = [1, 2, 3, 4];
@@ -24,10 +24,10 @@ const FREQS: Lengths = [0, 1, 2, 4];
 /// Tables indexed by key byte.
 struct Keys {
     lengths: Lengths,
-    /// The total length of the four values.
+    /// Total length of the four values.
     sums: [u8; 256],
-    /// For each of the 16 bytes of the four values, the index of its byte in the data, or a number
-    /// with the top bit set if the byte is zero.
+    /// Index in the data of each of the 16 bytes of the four values, or a number with the top bit
+    /// set if the byte is zero.
     shuffles: [[u8; 16]; 256],
 }
 
@@ -56,6 +56,7 @@ impl Keys {
 
 /// The gaps or the frequencies of a block.
 struct Part<'a> {
+    /// Tables for the keys.
     of: &'static Keys,
     keys: &'a [u8],
     data: &'a [u8],
@@ -102,19 +103,20 @@ fn freqs<'a>(block: Block<'a>) -> Result<Part<'a>, CodecError> {
 }
 
 impl<'a> Part<'a> {
-    fn read(cursor: &mut Cursor<'a>, n: usize, of: &'static Keys) -> Result<Self, CodecError> {
+    fn read(cursor: &mut Cursor<'a>, n: usize, tables: &'static Keys) -> Result<Self, CodecError> {
         let keys = cursor.take(n.div_ceil(4)).ok_or(CodecError::Short)?;
-        let sum = |keys: &[u8]| keys.iter().map(|&k| usize::from(of.sums[usize::from(k)])).sum();
+        let sum =
+            |keys: &[u8]| keys.iter().map(|&k| usize::from(tables.sums[usize::from(k)])).sum();
         let mut len: usize = sum(keys);
         // Keys past the last value must be zero; subtract the bytes that were counted for them.
         if let (Some(last), 1..) = (keys.last(), n % 4) {
             if last >> (2 * (n % 4)) != 0 {
                 return Err(CodecError::Kind(*last));
             }
-            len -= usize::from(of.lengths[0]) * (4 - n % 4);
+            len -= usize::from(tables.lengths[0]) * (4 - n % 4);
         }
         let data = cursor.take(len).ok_or(CodecError::Short)?;
-        Ok(Part { of, keys, data })
+        Ok(Part { of: tables, keys, data })
     }
 
     /// Fills `out`, whose length must be the number of values that were read.
@@ -140,7 +142,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The value in the first `len` bytes.
+/// Returns the value in the first `len` bytes.
 #[inline]
 fn number(data: &[u8], len: usize) -> u32 {
     (window(data) & ((1 << (8 * len)) - 1)) as u32

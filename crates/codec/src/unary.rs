@@ -23,18 +23,18 @@ pub(crate) fn write(numbers: impl Iterator<Item = u32>, out: &mut Vec<u8>) {
     }
 }
 
-/// How many ones are extracted between two branches. One branch per one would be mispredicted
-/// often, because the number of ones in a word is unpredictable.
+/// Number of ones that are extracted between two branches. One branch per one would be
+/// mispredicted often, because the number of ones in a word is unpredictable.
 const STEP: usize = 8;
 
-/// Writes the bit positions of the first `n` ones to `out[..n]`. The rest of `out` is left
+/// Writes the bit positions of the first `n` ones to `out[..n]`. The rest of `out` is
 /// unspecified.
 pub(crate) fn ones(bytes: &[u8], n: usize, out: &mut [u32; BLOCK]) -> Result<(), CodecError> {
     let (read, found) = simd::ones(bytes, out);
     if read == 0 {
         return ones_by_words(bytes, n, out);
     }
-    // Near the end of the block, extract them one by one.
+    // Near the end of the block, extract ones singly, since vector code would write past it.
     let mut last = found;
     for (&byte, i) in bytes[read..].iter().zip(read..) {
         let mut byte = byte;
@@ -50,7 +50,7 @@ pub(crate) fn ones(bytes: &[u8], n: usize, out: &mut [u32; BLOCK]) -> Result<(),
     if last >= n { Ok(()) } else { Err(CodecError::Short) }
 }
 
-/// The same without vector code.
+/// Writes the positions of ones like [`ones`], without vector code.
 fn ones_by_words(bytes: &[u8], n: usize, out: &mut [u32; BLOCK]) -> Result<(), CodecError> {
     let mut found = 0;
     for (i, word) in bytes.chunks(8).map(window).enumerate() {
@@ -58,7 +58,7 @@ fn ones_by_words(bytes: &[u8], n: usize, out: &mut [u32; BLOCK]) -> Result<(), C
         found += word.count_ones() as usize;
         while at < found {
             let Some(slots) = out.get_mut(at..at + STEP) else {
-                // Near the end of the block, extract them one by one.
+                // Near the end of the block, fewer than `STEP` slots are left.
                 for slot in out.iter_mut().take(found).skip(at) {
                     *slot = first + word.trailing_zeros();
                     word &= word.wrapping_sub(1);
@@ -78,7 +78,7 @@ fn ones_by_words(bytes: &[u8], n: usize, out: &mut [u32; BLOCK]) -> Result<(), C
     if found >= n { Ok(()) } else { Err(CodecError::Short) }
 }
 
-/// The bit position of one number `i`.
+/// Returns the bit position of one number `i`.
 pub(crate) fn one(bytes: &[u8], i: usize) -> Result<u32, CodecError> {
     let mut before = 0;
     for (j, word) in bytes.chunks(8).map(window).enumerate() {

@@ -1,11 +1,12 @@
-//! Chunks of numbers that are no postings: a width, and slots of that width (docs/format/positions.md).
+//! Chunks of numbers other than postings: a width, and slots of that width
+//! (docs/reference/formats/positions.md).
 
 use warpseek_core::limits::BLOCK;
 
 use crate::slots;
 use crate::varint::{self, Cursor};
 
-/// Chunks of fewer values are varints.
+/// Chunks of fewer values than this are stored as varints.
 const FEW: usize = 8;
 
 /// Appends up to [`BLOCK`] values.
@@ -18,14 +19,15 @@ pub fn write(values: &[u32], out: &mut Vec<u8>) {
     slots::pack(values, width, out);
 }
 
-/// Passes over a chunk of [`BLOCK`] values; `None` if there is none.
+/// Skips a chunk of [`BLOCK`] values. Returns `None` if the bytes do not start with one.
 #[inline]
 pub fn skip(cursor: &mut Cursor<'_>) -> Option<()> {
     let width = cursor.byte().filter(|&width| width <= 32)?;
     cursor.take(slots::packed_bytes(BLOCK, u32::from(width))).map(|_| ())
 }
 
-/// Reads a chunk of `n` values, at most [`BLOCK`], to the front of `out`; `None` if the bytes are no such chunk.
+/// Reads a chunk of `n` values, at most [`BLOCK`], to the front of `out`. Returns `None` if the
+/// bytes do not start with such a chunk.
 pub fn read(cursor: &mut Cursor<'_>, n: usize, out: &mut [u32; BLOCK]) -> Option<()> {
     if n < FEW {
         for slot in &mut out[..n] {

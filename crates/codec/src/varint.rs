@@ -10,29 +10,29 @@ pub fn write(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// The number of bytes that [`write()`] takes for `value`.
+/// Returns the number of bytes that [`write()`] takes for `value`.
 pub fn len(value: u32) -> usize {
     (32 - value.leading_zeros()).max(1).div_ceil(7) as usize
 }
 
-/// Reads forward through bytes that may be truncated or forged.
+/// A position in bytes that may be truncated or forged. It only moves forward.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Cursor<'a> {
-    /// Starts at the first byte.
+    /// Creates a cursor at the first byte.
     pub fn new(bytes: &'a [u8]) -> Self {
         Cursor { bytes }
     }
 
-    /// The bytes that have not been read yet.
+    /// Returns the bytes that have not been read yet.
     pub fn rest(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The next `n` bytes, or `None` if there are fewer.
+    /// Reads the next `n` bytes, or returns `None` if there are fewer.
     #[inline]
     pub fn take(&mut self, n: usize) -> Option<&'a [u8]> {
         let (head, rest) = self.bytes.split_at_checked(n)?;
@@ -40,7 +40,7 @@ impl<'a> Cursor<'a> {
         Some(head)
     }
 
-    /// The next byte.
+    /// Reads the next byte.
     #[inline]
     pub fn byte(&mut self) -> Option<u8> {
         let (&first, rest) = self.bytes.split_first()?;
@@ -48,17 +48,17 @@ impl<'a> Cursor<'a> {
         Some(first)
     }
 
-    /// A little-endian 32-bit number.
+    /// Reads a little-endian 32-bit number.
     pub fn u32(&mut self) -> Option<u32> {
         self.take(4)?.try_into().ok().map(u32::from_le_bytes)
     }
 
-    /// A little-endian 64-bit number.
+    /// Reads a little-endian 64-bit number.
     pub fn u64(&mut self) -> Option<u64> {
         self.take(8)?.try_into().ok().map(u64::from_le_bytes)
     }
 
-    /// A varint of up to 64 bits, or `None` if it is truncated or too large.
+    /// Reads a varint of up to 64 bits, or returns `None` if it is truncated or too large.
     #[inline]
     pub fn varint(&mut self) -> Option<u64> {
         let mut value = 0u64;
@@ -76,7 +76,7 @@ impl<'a> Cursor<'a> {
         None
     }
 
-    /// A varint that must fit into 32 bits.
+    /// Reads a varint that must fit into 32 bits.
     #[inline]
     pub fn varint32(&mut self) -> Option<u32> {
         self.varint()?.try_into().ok()

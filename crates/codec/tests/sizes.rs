@@ -1,5 +1,5 @@
-//! The space that codecs take for documents and frequencies with random gaps, compared as in (Ding
-//! 2009, figure 3).
+//! Compares the sizes that codecs reach for documents and frequencies with random gaps, as (Ding
+//! 2009, figure 3) does.
 //!
 //! `cargo test -p warpseek-codec --test sizes -- --nocapture` prints the table.
 
@@ -15,8 +15,8 @@ const BLOCK: usize = 128;
 /// Bytes per posting for the document and for the frequency.
 type Sizes = BTreeMap<&'static str, (f64, f64)>;
 
-/// A list whose gaps and frequencies are geometrically distributed. The mean gap of posting i is
-/// `mean_gap(i)`, the mean frequency is 2.
+/// Generates a list whose gaps and frequencies are geometrically distributed. The mean gap of
+/// posting i is `mean_gap(i)`; the mean frequency is 2.
 fn list(n: usize, mean_gap: impl Fn(usize) -> f64) -> (Vec<u32>, Vec<u32>) {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut geometric = move |mean: f64| {
@@ -80,17 +80,20 @@ fn codecs_rank_by_size_as_in_figure_3() {
         }
         let even = !kind.contains("alternating");
         for part in [|s: &(f64, f64)| s.0, |s: &(f64, f64)| s.1] {
-            let of = |name: &str| part(&sizes[name]);
+            let size = |name: &str| part(&sizes[name]);
             assert!(
-                sizes.values().all(|s| part(s) >= of("rice")),
+                sizes.values().all(|s| part(s) >= size("rice")),
                 "{kind}: rice is not the smallest"
             );
-            assert!(!even || of("pfor") < 1.03 * of("pfd"), "{kind}: pfor is much larger than pfd");
-            assert!(of("pfor0") > of("pfor"), "{kind}: recursion does not pay");
+            assert!(
+                !even || size("pfor") < 1.03 * size("pfd"),
+                "{kind}: pfor is much larger than pfd"
+            );
+            assert!(size("pfor0") > size("pfor"), "{kind}: recursion does not pay");
             for (less, more) in [("pfor", "pfor2"), ("pfor2", "pfor3"), ("pfor3", "pfor4")] {
-                assert!(of(more) < 1.001 * of(less), "{kind}: {more} is larger than {less}");
+                assert!(size(more) < 1.001 * size(less), "{kind}: {more} is larger than {less}");
             }
-            assert!(of("pfd") < of("bitpack"), "{kind}: exceptions do not pay");
+            assert!(size("pfd") < size("bitpack"), "{kind}: exceptions do not pay");
         }
     }
 }

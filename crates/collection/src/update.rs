@@ -84,7 +84,7 @@ impl Drop for Change<'_> {
 
 impl Collection {
     /// Adds the documents of files and directories to the current version, which makes a new one. A document whose id is in the collection replaces the one there, in its shard; others go to the smallest shards
-    /// (docs/collections.md). Errors and what is left out are as in [`warpseek::Index::add_files`], as are the options; the settings of the collection take precedence. The inputs are read several times,
+    /// (docs/guide/collections.md). Errors and what is left out are as in [`warpseek::Index::add_files`], as are the options; the settings of the collection take precedence. The inputs are read several times,
     /// so they must be files.
     pub fn add(
         &self,

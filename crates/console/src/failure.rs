@@ -1,7 +1,8 @@
-//! From errors to messages and exit codes.
+//! Conversion of errors into messages and exit codes.
 //!
-//! 0: done. 1: something broke (a file, the system, a damaged index). 2: the caller can fix it (arguments, input, a
-//! directory without an index). 130: stopped by Ctrl-C.
+//! Exit codes: 0 for success; 1 if something broke (a file, the system, a damaged index); 2 if
+//! the caller can fix the problem (arguments, input, a directory without an index); 130 if Ctrl-C
+//! stopped the command.
 
 use std::fmt::Display;
 use std::io;
@@ -17,10 +18,10 @@ use warpseek_synth::SynthError;
 
 use crate::terminal;
 
-/// The most characters of a query that are shown with an error in it.
+/// The maximum number of characters shown of a query with a syntax error.
 const QUERY_WIDTH: usize = 72;
 
-/// Why a verb ended early.
+/// The reason why a command ended early: a message and an exit code.
 #[derive(Debug)]
 pub struct Failure {
     message: String,
@@ -29,27 +30,27 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The caller can fix it.
+    /// Creates a failure that the caller can fix (exit code 2).
     pub fn user(message: impl Display) -> Self {
         Failure { message: message.to_string(), code: 2, quiet: false }
     }
 
-    /// Something broke.
+    /// Creates a failure because something broke (exit code 1).
     pub fn broken(message: impl Display) -> Self {
         Failure { message: message.to_string(), code: 1, quiet: false }
     }
 
-    /// Stopped by Ctrl-C.
+    /// Creates a failure for a command that Ctrl-C stopped (exit code 130).
     pub fn interrupted(message: impl Display) -> Self {
         Failure { message: message.to_string(), code: 130, quiet: false }
     }
 
-    /// The same, with what it is about before the message.
+    /// Prefixes the message with its subject, such as the name of a file.
     pub fn within(self, what: impl Display) -> Self {
         Failure { message: format!("{what}: {}", self.message), ..self }
     }
 
-    /// The message for the user.
+    /// Returns the message for the user.
     pub fn message(&self) -> &str {
         &self.message
     }
@@ -113,7 +114,7 @@ fn index(error: &IndexError) -> Failure {
     match error {
         IndexError::Cancelled => Failure::interrupted(error),
         IndexError::Io { path, source } if source.kind() == io::ErrorKind::NotADirectory => {
-            // The path that was given as an index is a file; the error has the path of the manifest in it.
+            // The index path that the user gave is a file. The error names the manifest below it.
             let named = path.parent().unwrap_or(path);
             Failure::user(format!("{} is a file; an index is a directory", named.display()))
         }
@@ -133,7 +134,7 @@ fn index(error: &IndexError) -> Failure {
     }
 }
 
-/// The name of an index beside the directory, which has a name like it.
+/// Returns the name of an index beside `dir` whose name resembles that of `dir`.
 fn index_like(dir: &Path) -> Option<String> {
     let name = dir.file_name()?.to_str()?;
     let folder = dir.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -188,7 +189,8 @@ fn ngram(error: &NgramError) -> Failure {
 
 fn device(error: &DeviceError) -> Failure {
     match error {
-        // A GPU, its driver or our use of them failed. All other errors say that something is missing or too small.
+        // A GPU, its driver or our use of them failed. All other errors mean that something is
+        // missing or too small.
         DeviceError::Driver { .. }
         | DeviceError::Kernel { .. }
         | DeviceError::Launch { .. }
@@ -250,7 +252,7 @@ impl From<serde_json::Error> for Failure {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        // The reader of our output went away (`| head`); like other tools, we end silently.
+        // The reader of our output is gone (`| head`). Like other tools, we end silently.
         let quiet = error.kind() == io::ErrorKind::BrokenPipe;
         Failure { message: error.to_string(), code: if quiet { 0 } else { 1 }, quiet }
     }

@@ -1,4 +1,5 @@
-//! Handling of Ctrl-C and SIGTERM: the running work is asked to stop and cleans up after itself.
+//! Handling of Ctrl-C and SIGTERM: the first one makes the running work stop and clean up, the
+//! second one ends the process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +35,7 @@ impl Interrupt {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the user asked to stop.
+    /// Returns true if the user asked to stop.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

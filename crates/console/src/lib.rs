@@ -1,6 +1,7 @@
-//! What the command line and the benchmarks behind it share: error messages and exit codes ([`Failure`]), tables and
-//! numbers ([`terminal`]), progress bars ([`progress`]), Ctrl-C ([`Interrupt`]) and options that several commands have
-//! ([`options`]). Only this crate and its callers print.
+//! The parts that the command line and its benchmarks share: error messages and exit codes
+//! ([`Failure`]), tables and numbers ([`terminal`]), progress bars ([`progress`]), Ctrl-C
+//! ([`Interrupt`]), and options of several commands ([`options`]). Only this crate and its
+//! callers print.
 
 mod failure;
 mod interrupt;

@@ -9,7 +9,7 @@ use warpseek::{Algorithm, CpuAlgorithm, Manifest, OptionsError, Ranking, Ranking
 
 use crate::failure::Failure;
 
-/// A parser of arguments for a type whose `FromStr` accepts these names.
+/// Returns a parser of arguments for a type whose `FromStr` accepts these names.
 pub fn named<T>(names: impl Into<PossibleValuesParser>) -> impl TypedValueParser<Value = T>
 where
     T: FromStr + Clone + Send + Sync + 'static,
@@ -18,7 +18,7 @@ where
     names.into().try_map(|name| name.parse::<T>().map_err(|e| e.to_string()))
 }
 
-/// The number of threads, for commands that use several.
+/// An option for the number of threads, for commands that use several.
 #[derive(Args)]
 pub struct Threads {
     /// Threads to use [default: one per core]
@@ -27,14 +27,14 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// The number asked for, or the number of cores.
+    /// Returns the number that the user set, or else the number of cores.
     pub fn get(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, NonZero::get);
         self.threads.map_or_else(cores, usize::from)
     }
 }
 
-/// Checks how long something is to be measured.
+/// Checks the duration of a measurement, in seconds.
 pub fn check_seconds(seconds: f64) -> Result<(), Failure> {
     match seconds > 0.0 && seconds <= 3600.0 {
         true => Ok(()),
@@ -42,17 +42,17 @@ pub fn check_seconds(seconds: f64) -> Result<(), Failure> {
     }
 }
 
-/// Parses a size in bytes such as 500M, 4G or 1048576.
+/// Parses a size in bytes such as 500M, 4G or 1048576. It must be at least 1.
 pub fn parse_bytes(text: &str) -> Result<usize, String> {
     parse_bytes_from(text, 1.0)
 }
 
-/// Reads a number of bytes where 0 has a meaning: that of nothing at all.
+/// Parses a size in bytes for an option that accepts 0.
 pub fn parse_bytes_or_none(text: &str) -> Result<usize, String> {
     parse_bytes_from(text, 0.0)
 }
 
-/// The most bytes that an option may say. Any number up to it is exact as a float.
+/// The largest size that an option accepts. Every integer up to it is exact as a float.
 const MOST_BYTES: f64 = (8u64 << 50) as f64;
 
 fn parse_bytes_from(text: &str, least: f64) -> Result<usize, String> {
@@ -74,19 +74,20 @@ fn parse_bytes_from(text: &str, least: f64) -> Result<usize, String> {
     }
 }
 
-/// How documents are ranked.
+/// Options for the ranking of documents.
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Ranking")]
 pub struct RankingChoice {
-    /// Ranking function [default: bm25, impact for an index of vectors, bm25-by-field for one with a schema]
+    /// Ranking function [default: bm25, impact for an index of vectors, bm25-by-field for one
+    /// with a schema]
     #[arg(long, value_parser = PossibleValuesParser::new(RankingFunction::NAMES))]
     rank: Option<String>,
-    /// Parameter of bm25, okapi and wakatsuki: how slowly term frequency saturates [default: 0.9, or the index's if
-    /// quantized or with a schema]
+    /// Parameter of bm25, okapi and wakatsuki: how slowly term frequency saturates [default: 0.9,
+    /// or the index's if quantized or with a schema]
     #[arg(long, value_name = "X", allow_negative_numbers = true, hide_short_help = true)]
     k1: Option<f64>,
-    /// Parameter of bm25, okapi and wakatsuki: how much document length counts, 0 to 1 [default: 0.4, or the index's if
-    /// quantized or with a schema]
+    /// Parameter of bm25, okapi and wakatsuki: how much document length counts, 0 to 1 [default:
+    /// 0.4, or the index's if quantized or with a schema]
     #[arg(long, value_name = "X", allow_negative_numbers = true, hide_short_help = true)]
     b: Option<f64>,
     /// Weight of the documents' static scores, which are added to the ranking score
@@ -101,12 +102,12 @@ pub struct RankingChoice {
 }
 
 impl RankingChoice {
-    /// What static scores count for.
+    /// Returns the weight of static scores.
     pub fn static_weight(&self) -> f64 {
         self.static_weight
     }
 
-    /// The ranking asked for, or the one that suits the index.
+    /// Returns the ranking that the user chose, or else the one that suits the index.
     pub fn get(&self, manifest: &Manifest) -> Result<Ranking, Failure> {
         let suited = Ranking::suited(manifest).function;
         let name = self.rank.as_deref().unwrap_or(suited.name());
@@ -114,7 +115,7 @@ impl RankingChoice {
         if name == suited.name() {
             function = suited;
         }
-        // Parameters of all fields in the place of those of each.
+        // Explicit parameters apply to all fields and replace those of the individual fields.
         if function == RankingFunction::Bm25ByField && (self.k1.is_some() || self.b.is_some()) {
             function = Ranking::default().function;
         }
@@ -136,7 +137,8 @@ impl RankingChoice {
     }
 }
 
-/// A parser of algorithm names. Names of earlier versions are accepted but not shown.
+/// Returns a parser of algorithm names. It accepts names of earlier versions without listing
+/// them.
 pub fn algorithms(names: Vec<&'static str>) -> impl TypedValueParser<Value = Algorithm> {
     let value = |name: &'static str| {
         let old = CpuAlgorithm::ALIASES.iter().filter(move |(_, new)| *new == name);

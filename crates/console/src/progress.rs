@@ -1,4 +1,5 @@
-//! Progress bars of long operations, on standard error and only if that is a terminal.
+//! Progress bars for long operations. They are drawn on standard error, and only if that is a
+//! terminal.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,11 +14,11 @@ use crate::interrupt::Interrupt;
 const TICK: Duration = Duration::from_millis(100);
 
 fn style(template: &str) -> ProgressStyle {
-    // The templates are constants of this file; a wrong one would show in any test.
+    // The templates are constants of this file; any test would show a wrong one.
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// A progress display that a thread updates until it is dropped.
+/// A progress display, updated by a thread until it is dropped.
 pub struct Display {
     done: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -127,12 +128,12 @@ fn bar(total: Option<u64>, template: &str, quiet: bool) -> ProgressBar {
     bar
 }
 
-/// A running count of queries whose total is unknown.
+/// Returns a running count of queries whose total is unknown.
 pub fn queries(quiet: bool) -> ProgressBar {
     bar(None, "queries {spinner} {pos}  {per_sec}", quiet)
 }
 
-/// A progress bar over a known number of items.
+/// Returns a progress bar over a known number of items.
 pub fn items(name: &str, total: u64, quiet: bool) -> ProgressBar {
     bar(
         Some(total),

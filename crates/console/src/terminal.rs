@@ -1,11 +1,12 @@
-//! Terminal output: colours (only on a terminal and without NO_COLOR), readable numbers, and tables.
+//! Terminal output: colours (only on a terminal and without NO_COLOR), readable numbers, and
+//! tables.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
 
-/// Whether standard output is a terminal that shows colours.
+/// Returns true if standard output is a terminal that shows colours.
 pub fn stdout_is_styled() -> bool {
     wants_style(io::stdout().is_terminal())
 }
@@ -15,7 +16,7 @@ fn wants_style(is_terminal: bool) -> bool {
     is_terminal && !set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|t| t != "dumb")
 }
 
-/// Styles for a stream; all of them are plain if it is not a terminal.
+/// Styles for a stream. All of them are plain if the stream is not a terminal.
 #[derive(Clone, Copy)]
 pub struct Theme {
     /// Headings and ids.
@@ -31,7 +32,7 @@ pub struct Theme {
 }
 
 impl Theme {
-    /// The styles for standard output.
+    /// Returns the styles for standard output.
     pub fn stdout() -> Self {
         Self::new(stdout_is_styled())
     }
@@ -65,7 +66,7 @@ pub fn note(message: impl Display) {
     let _ = writeln!(io::stderr(), "{}: {message}", theme.paint(theme.dim, "note"));
 }
 
-/// Prints a summary line to standard error; a failure to write it is ignored.
+/// Prints a summary line to standard error, ignoring a failure to write it.
 pub fn summary(line: impl Display) {
     let _ = writeln!(io::stderr(), "{line}");
 }
@@ -83,7 +84,7 @@ pub fn count(n: u64) -> String {
     out
 }
 
-/// Formats a number of things: 1 document, 2,000 documents, 3 queries.
+/// Formats a number of things, such as 1 document, 2,000 documents or 3 queries.
 pub fn counted(n: u64, thing: &str) -> String {
     let number = count(n);
     match thing.strip_suffix('y') {
@@ -93,7 +94,7 @@ pub fn counted(n: u64, thing: &str) -> String {
     }
 }
 
-/// Formats a number of bytes: 1.5 MiB.
+/// Formats a number of bytes, such as 1.5 MiB.
 pub fn bytes(n: u64) -> String {
     let (mut value, mut unit) = (n as f64, "B");
     for next in ["KiB", "MiB", "GiB", "TiB"] {

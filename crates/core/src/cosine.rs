@@ -7,7 +7,7 @@
 
 use std::sync::LazyLock;
 
-/// Precomputed values for small frequencies, which are by far the most common.
+/// Precomputed values of [`log_tf`] for small frequencies, which are by far the most common.
 static LOGS: LazyLock<[f32; 256]> =
     LazyLock::new(|| std::array::from_fn(|freq| compute_log_tf(freq.max(1) as u32)));
 
@@ -15,26 +15,27 @@ fn compute_log_tf(freq: u32) -> f32 {
     (1.0 + libm::log(f64::from(freq))) as f32
 }
 
-/// 1 + ln f.
+/// Returns 1 + ln `freq`.
 #[inline]
 pub fn log_tf(freq: u32) -> f32 {
     LOGS.get(freq as usize).copied().unwrap_or_else(|| compute_log_tf(freq))
 }
 
-/// The weight of a term in a document of norm `norm`, given the term's [`log_tf`]; at most 1.
+/// Returns the weight of a term in a document of norm `norm`, given the term's [`log_tf`]. It is
+/// at most 1.
 #[inline]
 pub fn weight(log_tf: f32, norm: f32) -> f32 {
     (log_tf / norm).min(1.0)
 }
 
-/// One term's contribution to a squared norm, in units of 2^-32. It is an integer so that sums do
-/// not depend on the order of addition.
+/// Returns a term's contribution to a squared norm, in units of 2^-32. The result is an integer
+/// so that sums do not depend on the order of addition.
 pub fn square(freq: u32) -> u64 {
     let log_tf = 1.0 + libm::log(f64::from(freq));
     (log_tf * log_tf * 4_294_967_296.0) as u64
 }
 
-/// The norm, from the sum of the squares of its terms.
+/// Returns the norm, given the sum of the squares of its terms.
 pub fn norm(squares: u64) -> f32 {
     (squares as f64 / 4_294_967_296.0).sqrt() as f32
 }

@@ -1,30 +1,32 @@
+//! Document ids, scores, and the total order of hits.
+
 use std::cmp::Ordering;
 
 /// Id of a document in an index: its number in the order in which documents were added. Where the
-/// documentation says so, its number within a segment.
+/// documentation says so, it is the number within a segment.
 pub type DocId = u32;
 
 /// A score in units of the query plan's scale. A matching document scores at least 1.
 pub type Score = u32;
 
-/// One result. The order of hits is total: higher scores first, then lower document ids.
-/// `a < b` reads "a ranks before b".
+/// A document and its score. The order of hits is total: higher scores first, then lower document
+/// ids. `a < b` reads "a ranks before b".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Hit {
     /// The document.
     pub doc: DocId,
-    /// Its score, in units of the plan's scale.
+    /// The document's score, in units of the plan's scale.
     pub score: Score,
 }
 
 impl Hit {
-    /// The rank as a single number: hits with larger keys rank first.
+    /// Returns the rank as a single number: hits with larger keys rank first.
     #[inline]
     pub fn key(self) -> u64 {
         u64::from(self.score) << 32 | u64::from(!self.doc)
     }
 
-    /// The hit whose [`Hit::key`] is `key`.
+    /// Returns the hit whose [`Hit::key`] is `key`.
     #[inline]
     pub fn from_key(key: u64) -> Self {
         Hit { doc: !(key as u32), score: (key >> 32) as u32 }

@@ -1,9 +1,13 @@
-//! The name that somebody may have meant, for messages about one that does not exist.
+//! Suggestions for messages about names that do not exist ("did you mean ...?").
 
 use strsim::damerau_levenshtein;
 
-/// Returns the one of `names` that differs least from `name`, if it differs in a third of its characters at most; the first of several. A character that is missing, added or another one is
-/// a difference, as are two that have changed places. Upper and lower case are the same.
+/// Returns the name in `names` that is closest to `name`, or `None` if even that one differs in
+/// more than a third of the characters of `name`, rounded up. Among equally close names the first
+/// wins.
+///
+/// The distance is that of Damerau and Levenshtein: a missing, an additional or a different
+/// character counts as one difference, and so do two swapped neighbours. Case is ignored.
 ///
 /// ```
 /// use warpseek_core::near;

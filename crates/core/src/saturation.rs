@@ -1,17 +1,18 @@
-//! Term frequency saturation: the value of a posting in the BM25 family before it is multiplied by
-//! the term's weight, both exact and quantized to 8 bits.
+//! Term frequency saturation: the value of a posting in the BM25 family before it is multiplied
+//! by the term's weight, either exact or quantized to 8 bits.
 //!
-//! Operations are IEEE 754 single precision, in the order written, and never fused.
+//! All operations are IEEE 754 single precision, are performed in the order written, and are
+//! never fused.
 
-/// The largest quantized value; it stands for 1.
+/// The largest quantized value; it represents 1.
 pub const MAX_LEVEL: u32 = 255;
 
-/// f / (f + c) with c = fixed + by_length * length.
+/// The saturation function f / (f + c) with c = fixed + by_length * length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Saturation {
-    /// k1 (1 - b).
+    /// The constant part of c: k1 (1 - b).
     pub fixed: f32,
-    /// k1 b / mean length.
+    /// The part of c per unit of document length: k1 b / mean length.
     pub by_length: f32,
 }
 
@@ -21,28 +22,28 @@ impl Saturation {
         Saturation { fixed: (k1 * (1.0 - b)) as f32, by_length: (k1 * b / mean_length) as f32 }
     }
 
-    /// c for a document of the given length.
+    /// Returns c for a document of the given length.
     #[inline]
     pub fn factor(&self, length: u32) -> f32 {
         self.fixed + self.by_length * length as f32
     }
 
-    /// The value in steps of 1/255, rounded up and at least 1. It exceeds the exact value by less
-    /// than one step.
+    /// Returns the value in steps of 1/255, rounded up and at least 1. It exceeds the exact value
+    /// by less than one step.
     pub fn level(&self, freq: u32, length: u32) -> u32 {
         let steps = (value(freq, self.factor(length)) * MAX_LEVEL as f32).ceil();
         (steps as u32).clamp(1, MAX_LEVEL)
     }
 }
 
-/// f / (f + c), computed as 1 / (1 + c * (1 / f)). In this form every operation stays monotone
-/// after rounding.
+/// Returns f / (f + c), computed as 1 / (1 + c * (1 / f)). In this form every operation stays
+/// monotone after rounding.
 #[inline]
 pub fn value(freq: u32, factor: f32) -> f32 {
     1.0 / (1.0 + factor * (1.0 / freq as f32))
 }
 
-/// The value that a level stands for. Levels above the largest count as the largest.
+/// Returns the value that a level represents. Levels above [`MAX_LEVEL`] count as [`MAX_LEVEL`].
 #[inline]
 pub fn level_value(level: u32) -> f32 {
     level.min(MAX_LEVEL) as f32 / MAX_LEVEL as f32

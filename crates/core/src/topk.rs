@@ -1,12 +1,17 @@
+//! A collector of the best k hits: a heap for small k, a buffer with occasional selection for
+//! large k.
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::hit::{DocId, Hit, Score};
 
-/// Up to this many hits are kept in a heap; the threshold is then always that of all hits offered so far.
+/// The largest `k` for which hits are kept in a heap. The threshold of a heap always reflects all
+/// hits offered so far.
 const MOST_IN_A_HEAP: usize = 64;
 
-/// The best `k` of the hits offered. The order in which they are offered does not matter.
+/// A collector of the best `k` of the hits offered to it. The result does not depend on the order
+/// in which they are offered.
 #[derive(Clone, Debug)]
 pub struct TopK {
     k: usize,
@@ -15,19 +20,21 @@ pub struct TopK {
 
 #[derive(Clone, Debug)]
 enum Kept {
-    /// The best `k`.
+    /// The best `k` keys.
     Heap(BinaryHeap<Reverse<u64>>),
-    /// The best `k`, and others that came since they were last selected. A step of a large heap is several branches that cannot be predicted; a
-    /// selection from time to time costs less for each hit.
+    /// The best `k` keys, and others that arrived since the last selection. Replacing the top of
+    /// a large heap takes several unpredictable branches; an occasional selection costs less per
+    /// hit.
     Buffer {
         keys: Vec<u64>,
-        /// The worst of the best `k` when they were last selected; 0 before there were so many.
+        /// The worst of the best `k` keys at the last selection; 0 before there were `k` keys.
         worst: u64,
     },
 }
 
 impl TopK {
-    /// Keeps at most `k` hits. Memory grows with the number of hits offered, never with `k` alone.
+    /// Creates a collector of at most `k` hits. Memory grows with the number of hits offered,
+    /// never with `k` alone.
     pub fn new(k: usize) -> Self {
         let kept = match k {
             0..=MOST_IN_A_HEAP => Kept::Heap(BinaryHeap::new()),
@@ -65,11 +72,13 @@ impl TopK {
         }
     }
 
-    /// The score that a document with an id of at least `least` must exceed to be kept: 0 while
-    /// there is room, and the largest number if `k` is 0. A document that ties with the worst hit
-    /// kept replaces it only if its id is lower. If `least` rules such documents out, the threshold
-    /// is the worst score itself; otherwise it is one lower. For a large `k` it may be lower than that: some hits
-    /// are kept until the next selection.
+    /// Returns the score that a document with an id of at least `least` must exceed to be kept: 0
+    /// while fewer than `k` hits are kept, and the largest number if `k` is 0.
+    ///
+    /// A document that ties with the worst hit kept replaces it only if its id is lower. If
+    /// `least` rules such documents out, the threshold is the worst score itself; otherwise it is
+    /// one lower. For a large `k` the threshold may lag behind, because hits are buffered until
+    /// the next selection.
     #[inline]
     pub fn threshold(&self, least: DocId) -> Score {
         let worst = match &self.kept {
@@ -84,7 +93,7 @@ impl TopK {
         })
     }
 
-    /// The hits, best first.
+    /// Returns the hits, best first.
     pub fn into_hits(self) -> Vec<Hit> {
         let mut keys = match self.kept {
             Kept::Heap(heap) => heap.into_iter().map(|Reverse(key)| key).collect(),
@@ -100,7 +109,8 @@ impl TopK {
     }
 }
 
-/// Leaves the largest `k` keys, of which there must be as many, and returns the smallest of them.
+/// Reduces `keys` to the largest `k`, and returns the smallest of these. There must be at least
+/// `k` keys.
 fn select(keys: &mut Vec<u64>, k: usize) -> u64 {
     let (_, &mut worst, _) = keys.select_nth_unstable_by_key(k - 1, |&key| Reverse(key));
     keys.truncate(k);
@@ -129,7 +139,7 @@ mod tests {
         }
     }
 
-    /// What the threshold rules out is never among the best, after any number of hits.
+    /// Checks that no hit that the threshold rules out is among the best, after any number of hits.
     #[test]
     fn a_threshold_never_excludes_a_hit() {
         for k in [3, MOST_IN_A_HEAP + 1, 100] {

@@ -1,4 +1,5 @@
-//! Measures dictionaries of the words in a file, one a line, for several sizes of buckets: bytes a word, and look-ups a second on one core.
+//! Measures dictionaries of the words in a file, one per line, with buckets of several sizes:
+//! bytes per word, and look-ups per second on one core.
 //!
 //! `cargo run --release -p warpseek-dictionary --example measure -- FILE`
 
@@ -43,7 +44,7 @@ fn main() {
     }
 }
 
-/// Million look-ups a second, of words in a random order.
+/// Measures the million look-ups per second of words in random order, changed by `change`.
 fn rate(dictionary: &Dictionary, words: &[&[u8]], change: impl Fn(&mut Vec<u8>)) -> f64 {
     let (mut bytes, mut ends, mut random) = (Vec::new(), vec![0], 1u64);
     for _ in 0..1_000_000 {

@@ -1,4 +1,4 @@
-//! Measures look-ups on the first GPU, for the words in a file, one a line, in a random order.
+//! Measures look-ups on the first GPU, for the words in a file, one per line, in random order.
 //!
 //! `cargo run --release -p warpseek-dictionary --example measure_gpu -- FILE`
 
@@ -17,7 +17,8 @@ fn main() {
         text.split(|&byte| byte == b'\n').filter(|word| (1..=255).contains(&word.len())).collect();
     let device = Device::open(0, None).unwrap();
     let stream = device.stream().unwrap();
-    // In a random order each look-up goes elsewhere; in the order of a text, frequent words come often.
+    // A uniform order visits all words equally often; a Zipf order repeats frequent words, as a
+    // text does.
     let zipf = |random: u64| {
         ((random as f64 / (1u64 << 31) as f64 * (words.len() as f64).ln()).exp() as usize) - 1
     };
@@ -36,7 +37,8 @@ fn main() {
                 random = random
                     .wrapping_mul(6_364_136_223_846_793_005)
                     .wrapping_add(1_442_695_040_888_963_407);
-                // Scattered, or frequent words would be neighbours in the dictionary.
+                // Scatter the words; otherwise frequent words would be neighbours in the
+                // dictionary.
                 let word = pick(random >> 33).wrapping_mul(7_368_787) % words.len();
                 starts.push(bytes.len() as u32);
                 bytes.extend_from_slice(words[word]);
@@ -57,7 +59,7 @@ fn main() {
                 end.synchronize().unwrap();
                 best = best.min(end.since(&start).unwrap().as_secs_f64());
             }
-            // A sample is compared with the CPU.
+            // Compare a sample with the CPU.
             let found = stream.download(&ids.slice(..10_000)).unwrap();
             for ((start, end), id) in starts.iter().zip(&ends).zip(found) {
                 let word = &bytes[*start as usize..*end as usize];

@@ -1,4 +1,4 @@
-//! Makes a dictionary of words.
+//! Builds a dictionary from words: sorts them if necessary, then creates the nodes breadth-first.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -8,16 +8,18 @@ use warpseek_core::limits::MAX_TERM_BYTES;
 use crate::layout::{Child, Node, Target, push_entry};
 use crate::{Dictionary, DictionaryError, MAX_BUCKET_BYTES, MAX_WORDS, Result};
 
-/// The largest number of words in a bucket, unless asked otherwise. Fewer words are found sooner, more take less space.
+/// Default maximum number of words per bucket. Smaller buckets are faster to search, larger ones
+/// take less space.
 pub const DEFAULT_BUCKET_WORDS: u8 = 32;
 
 impl Dictionary {
-    /// Makes a dictionary of words in any order; those that come again are ignored. Words that come in byte order are not sorted, and take less memory.
+    /// Builds a dictionary from words in any order and ignores duplicates. Words in byte order
+    /// need no sorting, and take less memory.
     pub fn build<W: AsRef<[u8]>>(words: impl IntoIterator<Item = W>) -> Result<Dictionary> {
         Self::build_with(words, DEFAULT_BUCKET_WORDS)
     }
 
-    /// Like [`build`](Self::build), with at most `bucket_words` (at least 1) words in a bucket.
+    /// Builds a dictionary with at most `bucket_words` words per bucket. 0 counts as 1.
     pub fn build_with<W: AsRef<[u8]>>(
         words: impl IntoIterator<Item = W>,
         bucket_words: u8,
@@ -37,7 +39,7 @@ struct Words {
     bytes: Vec<u8>,
     ends: Vec<usize>,
     out_of_order: bool,
-    /// Words that were pushed, also those ignored.
+    /// Number of words pushed, including ignored ones.
     pushed: u64,
 }
 
@@ -72,12 +74,13 @@ impl Words {
         Ok(())
     }
 
-    /// Sorts the words and leaves out duplicates.
+    /// Sorts the words and removes duplicates.
     fn sort(&mut self) {
         if !self.out_of_order {
             return;
         }
-        // Most comparisons are decided by the first 8 bytes, which are next to the number so that no word is touched.
+        // The first 8 bytes decide most comparisons. They are stored next to the number, so that
+        // a comparison seldom reads the word itself.
         let mut order: Vec<(u64, u32)> = (0..self.len()).map(|i| (key(self.get(i)), i)).collect();
         order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| self.get(a.1).cmp(self.get(b.1))));
         let mut sorted = Words { bytes: Vec::with_capacity(self.bytes.len()), ..Words::default() };
@@ -94,7 +97,7 @@ impl Words {
     }
 }
 
-/// The first bytes of a word as a number that sorts alike.
+/// Returns the first bytes of a word as a number with the same order.
 fn key(word: &[u8]) -> u64 {
     let mut key = [0; 8];
     let len = word.len().min(8);
@@ -102,7 +105,7 @@ fn key(word: &[u8]) -> u64 {
     u64::from_be_bytes(key)
 }
 
-/// Words with a prefix of `depth` bytes in common.
+/// A range of words that have their first `depth` bytes in common.
 struct Range {
     start: u32,
     end: u32,
@@ -112,9 +115,9 @@ struct Range {
 struct Builder<'a> {
     words: &'a Words,
     bucket_words: u32,
-    /// The words of nodes that are numbered but not made yet.
+    /// Ranges of words of the nodes that have a number but have not been added yet.
     ahead: VecDeque<Range>,
-    /// Nodes numbered so far.
+    /// Number of nodes that have a number.
     numbered: u32,
     dictionary: Dictionary,
     heads: Vec<u8>,
@@ -153,15 +156,16 @@ impl<'a> Builder<'a> {
 
     fn add_node(&mut self, range: &Range) -> Result<()> {
         let Range { start, end, depth } = *range;
-        // There are fewer children than words: a node has more words than one, and a bucket at least one.
+        // There are fewer children than words: a node has more than one word, and a bucket at
+        // least one.
         let mut node =
             Node { first_child: self.dictionary.children.len() as u32, end, ..Node::default() };
         let mut next = start;
-        // A word that is the prefix itself comes first.
+        // The word that equals the prefix, if there is one, comes first.
         if next < end && self.words.get(next).len() == depth {
             next += 1;
         }
-        // Words of bytes before this one that are not in a bucket yet.
+        // Words of the preceding bytes that are not in a bucket yet.
         let mut waiting = next..next;
         while next < end {
             let byte = self.words.get(next)[depth];
@@ -190,7 +194,8 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// The end of the words from `start` on that have this byte at `depth`. Looks ahead in growing steps, since most runs are short.
+    /// Returns the end of the words from `start` on that have this byte at `depth`. It gallops,
+    /// since most runs are short.
     fn end_of(&self, byte: u8, start: u32, end: u32, depth: usize) -> u32 {
         let same = |number: u32| self.words.get(number)[depth] == byte;
         let (mut low, mut step) = (start, 1);

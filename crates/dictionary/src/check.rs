@@ -1,25 +1,26 @@
-//! Checks arrays from a file, in one pass, so completely that look-ups on them never leave an array, end, and find every word where its id says.
+//! Validates arrays from a file in one pass. Look-ups on validated arrays never leave an array,
+//! always terminate, and find every word at its id.
 
 use warpseek_core::limits::MAX_TERM_BYTES;
 
 use crate::Dictionary;
 use crate::layout::{Bucket, Node, Target};
 
-/// What follows from the nodes before.
+/// The properties of a node that follow from the nodes before it.
 #[derive(Clone, Copy)]
 struct Expected {
-    /// The id of the node's first word.
+    /// Id of the node's first word.
     first: u32,
     depth: u8,
 }
 
-/// An error says what is wrong.
+/// Returns an error that describes the first problem found.
 pub(crate) fn check(dictionary: &Dictionary) -> Result<(), String> {
     let Dictionary { words, nodes, children, buckets } = dictionary;
     if nodes.first().is_none_or(|root| root.end != *words) {
-        return Err("the root does not have all words".into());
+        return Err("the root does not contain all words".into());
     }
-    // Nodes are in the order of their parents: each is known before its turn comes.
+    // Nodes are in the order of their parents, so each one is known before its turn comes.
     let mut known = Vec::with_capacity(nodes.len());
     known.push(Expected { first: 0, depth: 0 });
     let (mut next_child, mut next_bucket) = (0, 0);
@@ -29,18 +30,19 @@ pub(crate) fn check(dictionary: &Dictionary) -> Result<(), String> {
             return wrong("has no parent");
         };
         if node.before != counts(node) {
-            return wrong("counts its children wrongly");
+            return wrong("has wrong counts of children");
         }
         let own = next_child..next_child + node.children() as usize;
         if node.first_child as usize != own.start {
-            return wrong("does not have the next children");
+            return wrong("does not refer to the next children");
         }
-        let Some(own) = children.get(own) else { return wrong("has children that are missing") };
+        let Some(own) = children.get(own) else { return wrong("refers to missing children") };
         next_child += own.len();
-        // Its own prefix may be a word, and then comes before the words of the children.
+        // The prefix of the node may be a word, which then comes before the words of the
+        // children.
         let is_word = own.first().is_some_and(|child| child.first != first);
         if is_word && number == 0 {
-            return wrong("has a word without bytes");
+            return wrong("has an empty word");
         }
         if own.is_empty() && number > 0 {
             return wrong("has no children");
@@ -52,21 +54,22 @@ pub(crate) fn check(dictionary: &Dictionary) -> Result<(), String> {
                 return wrong("has more children than bytes");
             };
             if child.first != id {
-                return wrong("has a child whose ids do not follow");
+                return wrong("has a child with a wrong first id");
             }
             id = match child.target() {
                 Target::Node(target) => {
                     if target as usize != known.len() {
-                        return wrong("does not have the next node as its child");
+                        return wrong("does not refer to the next node");
                     }
                     let Some(child) = nodes.get(known.len()) else {
-                        return wrong("has a child that is missing");
+                        return wrong("refers to a missing node");
                     };
-                    // Ids of words grow at each bucket, and buckets are limited by the bytes of the file: no sum overflows.
+                    // Ids grow with each bucket, and the bytes of the file limit the number of
+                    // buckets, so no sum overflows.
                     if child.end <= id || child.end > *words {
                         return wrong("has a child with a wrong number of words");
                     }
-                    // A word of the child has a byte more at least.
+                    // A word of the child has at least one byte more.
                     if usize::from(depth) + 2 > MAX_TERM_BYTES {
                         return wrong("is too deep");
                     }
@@ -75,7 +78,7 @@ pub(crate) fn check(dictionary: &Dictionary) -> Result<(), String> {
                 }
                 Target::Bucket(start) => {
                     if start as usize != next_bucket {
-                        return wrong("does not have the next bucket as its child");
+                        return wrong("does not refer to the next bucket");
                     }
                     let bucket = buckets.get(next_bucket..).and_then(Bucket::new);
                     let longest = MAX_TERM_BYTES - usize::from(depth);
@@ -96,7 +99,7 @@ pub(crate) fn check(dictionary: &Dictionary) -> Result<(), String> {
         }
     }
     if known.len() != nodes.len() || next_child != children.len() || next_bucket != buckets.len() {
-        return Err("some of it is not part of the trie".into());
+        return Err("some nodes, children or buckets are not part of the trie".into());
     }
     Ok(())
 }
@@ -105,14 +108,15 @@ fn counts(node: &Node) -> [u8; 8] {
     let mut sum = 0;
     node.starts.map(|bits| {
         let before = sum;
-        // At most 7 * 32 are before the last one; what comes after that is not returned.
+        // At most 7 * 32 bits come before the last element; the sum after that element is not
+        // returned.
         sum = u8::wrapping_add(sum, bits.count_ones() as u8);
         before
     })
 }
 
-/// The length of a bucket, if it is sound: its words are in order, the first begins with `byte`, all begin with a byte below `before`, and none is longer
-/// than `longest`.
+/// Returns the length of a bucket if it is valid: its words are in order, the first begins with
+/// `byte`, all begin with a byte below `before`, and none is longer than `longest`.
 fn bucket_len(bucket: Bucket<'_>, byte: u8, before: Option<u8>, longest: usize) -> Option<usize> {
     let mut last: Vec<u8> = Vec::with_capacity(longest);
     let mut entries = bucket.entries();
@@ -121,7 +125,7 @@ fn bucket_len(bucket: Bucket<'_>, byte: u8, before: Option<u8>, longest: usize) 
         let entry = entries.next()?;
         let in_order = match last.get(entry.shared) {
             Some(&last) => entry.tail[0] > last,
-            // The word before is all that the two share.
+            // The whole word before is the common prefix of the two.
             None => entry.shared == last.len() && number > 0,
         };
         if number == 0 && (entry.shared != 0 || entry.tail[0] != byte) || number > 0 && !in_order {
@@ -134,7 +138,8 @@ fn bucket_len(bucket: Bucket<'_>, byte: u8, before: Option<u8>, longest: usize) 
         }
     }
     tail_bytes -= entries.rest().len();
-    // Words are in order, so the last has the greatest first byte. A bucket has at least one word.
+    // Words are in order, so the last one has the greatest first byte. A bucket has at least one
+    // word.
     let last = *last.first()?;
     before.is_none_or(|before| last < before).then_some(bucket.head_bytes() + tail_bytes)
 }

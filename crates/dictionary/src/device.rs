@@ -7,8 +7,10 @@ use crate::Dictionary;
 use crate::kernels::dictionary_look_up::{LookUp, Words};
 use crate::layout::{Child, Node};
 
-/// A dictionary in device memory, with kernels that look words up in it. Kernels of other crates include `dictionary.cuh`
-/// ([`kernels::common::DICTIONARY`](crate::kernels::common::DICTIONARY)) and get it by [`add_to`](Self::add_to).
+/// A dictionary in device memory, and the kernels that look up words in it. Kernels of other
+/// crates include `dictionary.cuh`
+/// ([`kernels::common::DICTIONARY`](crate::kernels::common::DICTIONARY)) and receive the
+/// dictionary through [`add_to`](Self::add_to).
 #[derive(Debug, Clone)]
 pub struct DeviceDictionary {
     nodes: Buffer<Node>,
@@ -18,7 +20,7 @@ pub struct DeviceDictionary {
     kernels: LookUp,
 }
 
-/// The argument of kernels. Must equal `Dictionary` in `dictionary.cuh`.
+/// The argument of kernels. It must equal `Dictionary` in `dictionary.cuh`.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 struct OnDevice {
@@ -30,7 +32,7 @@ struct OnDevice {
 }
 
 impl DeviceDictionary {
-    /// Copies a dictionary to a device, and compiles the kernels.
+    /// Copies a dictionary to a device and compiles the kernels.
     pub fn upload(
         device: &Device,
         stream: &Stream,
@@ -45,17 +47,18 @@ impl DeviceDictionary {
         })
     }
 
-    /// Number of words, which is also the id of all unknown words.
+    /// Returns the id of all unknown words, which is the number of words.
     pub fn unknown(&self) -> u32 {
         self.words
     }
 
-    /// Bytes of device memory.
+    /// Returns the size of the arrays in device memory, in bytes.
     pub fn bytes(&self) -> u64 {
         (self.nodes.bytes() + self.children.bytes() + self.buckets.bytes()) as u64
     }
 
-    /// Adds the dictionary to the arguments of a kernel that has a `Dictionary` there; its memory stays until the kernel has ended.
+    /// Adds the dictionary to the arguments of a kernel that takes a `Dictionary` at this
+    /// position. The arguments keep its memory alive until the kernel has ended.
     #[must_use]
     pub fn add_to(&self, args: Args) -> Args {
         let argument = OnDevice {
@@ -81,10 +84,11 @@ impl DeviceDictionary {
         self.kernels.words(stream, self, words, ids)
     }
 
-    /// Writes for each prefix the first id that has it, and the one after the last; the same twice if no word has it.
+    /// Writes the range of ids of the words with each prefix: the first id, and the one after the
+    /// last. If no word has the prefix, the range is empty.
     ///
     /// # Panics
-    /// As [`look_up`](Self::look_up).
+    /// Panics under the conditions of [`look_up`](Self::look_up).
     pub fn prefix(
         &self,
         stream: &Stream,

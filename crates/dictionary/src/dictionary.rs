@@ -1,80 +1,83 @@
+//! A dictionary in memory: exact look-ups, prefixes, and the word of an id.
+
 use std::ops::Range;
 
 use crate::layout::{Bucket, Child, Node, Target};
 
-/// Words with ids, see the [crate].
+/// A set of words with ids. The [crate] documentation describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dictionary {
     pub(crate) words: u32,
-    /// The root is the first. Each node's children are next to each other, and nodes are in the order of their parents.
+    /// Nodes of the trie, starting with the root. The children of a node are next to each other,
+    /// and nodes are in the order of their parents.
     pub(crate) nodes: Vec<Node>,
     pub(crate) children: Vec<Child>,
     pub(crate) buckets: Vec<u8>,
 }
 
-/// The arrays of a dictionary, as they are in the file and on a device.
+/// The arrays of a dictionary, in the layout of the file and of the device.
 #[derive(Clone, Copy, Debug)]
 pub struct Sections<'a> {
     /// Inner nodes, [`Sections::NODE`] numbers each.
     pub nodes: &'a [u32],
     /// Children of nodes, [`Sections::CHILD`] numbers each.
     pub children: &'a [u32],
-    /// Front-coded words.
+    /// Buckets of front-coded words.
     pub buckets: &'a [u8],
 }
 
 impl Sections<'_> {
-    /// Numbers of a node.
+    /// Number of integers per node.
     pub const NODE: usize = size_of::<Node>() / 4;
-    /// Numbers of a child.
+    /// Number of integers per child.
     pub const CHILD: usize = size_of::<Child>() / 4;
 }
 
-/// What a dictionary consists of.
+/// Numbers of the parts of a dictionary, and their sizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Number of inner nodes.
     pub nodes: u64,
     /// Number of buckets.
     pub buckets: u64,
-    /// Words that are the prefix of a node, which no bucket has.
+    /// Number of words that are the prefix of a node and therefore in no bucket.
     pub words_of_nodes: u64,
-    /// The largest number of nodes on the way to a word.
+    /// Maximum number of nodes on the path to a word.
     pub depth: u32,
-    /// The sum of the numbers of nodes on the way to each word.
+    /// Sum, over all words, of the number of nodes on the path to the word.
     pub steps: u64,
-    /// Bytes of the nodes.
+    /// Size of the nodes in bytes.
     pub node_bytes: u64,
-    /// Bytes of the children.
+    /// Size of the children in bytes.
     pub child_bytes: u64,
-    /// Bytes of the buckets.
+    /// Size of the buckets in bytes.
     pub bucket_bytes: u64,
 }
 
 impl Dictionary {
-    /// Number of words.
+    /// Returns the number of words.
     pub fn len(&self) -> u32 {
         self.words
     }
 
-    /// Whether it has no words.
+    /// Returns true if the dictionary has no words.
     pub fn is_empty(&self) -> bool {
         self.words == 0
     }
 
-    /// The id that all unknown words share on a device: one more than the last word's.
+    /// Returns the id that all unknown words share on a device: the number of words.
     pub fn unknown(&self) -> u32 {
         self.words
     }
 
-    /// Bytes in memory and on a device.
+    /// Returns the size of the arrays in bytes, in memory as well as on a device.
     pub fn bytes(&self) -> u64 {
         let sections = self.sections();
         (size_of_val(sections.nodes) + size_of_val(sections.children) + sections.buckets.len())
             as u64
     }
 
-    /// Its arrays, for a device.
+    /// Returns the arrays, for a device.
     pub fn sections(&self) -> Sections<'_> {
         Sections {
             nodes: bytemuck::cast_slice(&self.nodes),
@@ -83,7 +86,7 @@ impl Dictionary {
         }
     }
 
-    /// The id of a word.
+    /// Returns the id of a word, if the dictionary contains it.
     pub fn look_up(&self, word: &[u8]) -> Option<u32> {
         if word.is_empty() {
             return None;
@@ -97,7 +100,7 @@ impl Dictionary {
         }
     }
 
-    /// The ids of the words that begin with `prefix`; an empty range if there are none.
+    /// Returns the ids of the words that begin with `prefix`; an empty range if there are none.
     pub fn prefix(&self, prefix: &[u8]) -> Range<u32> {
         match self.descend(prefix) {
             None => 0..0,
@@ -111,7 +114,7 @@ impl Dictionary {
         }
     }
 
-    /// The word with an id.
+    /// Returns the word with this id.
     pub fn word(&self, id: u32) -> Option<Vec<u8>> {
         if id >= self.words {
             return None;
@@ -142,13 +145,13 @@ impl Dictionary {
         }
     }
 
-    /// All words, in the order of their ids.
+    /// Returns all words in the order of their ids.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Vec<u8>> + '_ {
         // Every id below the number of words has a word.
         (0..self.words).map(|id| self.word(id).unwrap_or_default())
     }
 
-    /// What the dictionary consists of.
+    /// Counts the parts of the dictionary and their sizes.
     pub fn statistics(&self) -> Statistics {
         let sections = self.sections();
         let mut found = Statistics {
@@ -175,7 +178,7 @@ impl Dictionary {
         found
     }
 
-    /// Follows a string down to the end of the string or to a bucket. `None`, if no word begins with it.
+    /// Follows a string down to its end or to a bucket. Returns `None` if no word begins with it.
     #[inline]
     fn descend<'a>(&'a self, string: &'a [u8]) -> Option<Reached<'a>> {
         let (mut node, mut first) = (0, 0);
@@ -191,7 +194,7 @@ impl Dictionary {
                         first: child.first,
                     });
                 }
-                // A node has the words of one byte only.
+                // All words of a child that is a node begin with the same byte.
                 Target::Node(_) if !begins => return None,
                 Target::Node(number) => (node, first) = (number as usize, child.first),
             }
@@ -199,7 +202,9 @@ impl Dictionary {
         Some(Reached::Node { node, first })
     }
 
-    /// Whether the prefix of a node, whose words begin at id `first`, is a word: then its children begin one later. The root's prefix is empty and never a word.
+    /// Returns true if the prefix of a node is a word. `first` is the id of the node's first
+    /// word: if the prefix is a word, it has that id, and the words of the children begin one
+    /// later. The root's prefix is empty and never a word.
     pub(crate) fn is_word(&self, node: usize, first: u32) -> bool {
         self.children_of(node).first().is_some_and(|child| child.first != first)
     }
@@ -216,10 +221,11 @@ impl Dictionary {
     }
 }
 
-/// Where a string leads to.
+/// The part of the trie to which a string leads.
 enum Reached<'a> {
-    /// A node, at the end of the string. Its first word has id `first`.
+    /// A node, at the end of the string. `first` is the id of its first word.
     Node { node: usize, first: u32 },
-    /// A bucket, which has all words that begin with the string, if there are any. `rest` is what is left of the string, at least one byte.
+    /// A bucket with all words that begin with the string, if there are any. `rest` is the
+    /// remaining part of the string, at least one byte.
     Bucket { bucket: Bucket<'a>, rest: &'a [u8], first: u32 },
 }

@@ -1,3 +1,5 @@
+//! The errors of this crate.
+
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +10,7 @@ use crate::{MAX_BUCKET_BYTES, MAX_WORDS};
 /// The result type of this crate.
 pub type Result<T, E = DictionaryError> = std::result::Result<T, E>;
 
-/// What can go wrong with a dictionary.
+/// An error of building, reading or writing a dictionary.
 #[derive(Debug, thiserror::Error)]
 pub enum DictionaryError {
     /// The system refused an operation on a file.
@@ -16,21 +18,21 @@ pub enum DictionaryError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error that the system returned.
         source: io::Error,
     },
-    /// The file is none of a dictionary.
-    #[error("{} is not a dictionary; make one with `warpseek dictionary build`", path.display())]
+    /// The file is not a dictionary.
+    #[error("{} is not a dictionary; create one with `warpseek dictionary build`", path.display())]
     NotADictionary {
         /// The file.
         path: PathBuf,
     },
-    /// A file's bytes are not what they must be.
+    /// The contents of a file are invalid.
     #[error("{} is damaged: {what}; restore a backup or build it again with `warpseek dictionary build`", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the damage.
         what: String,
     },
     /// The file was written by a later version of the program.
@@ -46,15 +48,15 @@ pub enum DictionaryError {
     /// A word is empty or too long.
     #[error("word {number} has {bytes} bytes; words have 1 to {MAX_TERM_BYTES}")]
     WordLength {
-        /// Which word of the input it is, from 1.
+        /// Number of the word in the input, counted from 1.
         number: u64,
-        /// Its length.
+        /// Length of the word in bytes.
         bytes: usize,
     },
     /// There are too many words.
     #[error("a dictionary holds at most {MAX_WORDS} words")]
     TooManyWords,
-    /// The words are too long together.
+    /// The words take too many bytes.
     #[error(
         "the words are too long: a dictionary holds at most {MAX_BUCKET_BYTES} bytes of them after front coding"
     )]
@@ -66,7 +68,7 @@ impl DictionaryError {
         DictionaryError::Damaged { path: path.to_owned(), what: what.into() }
     }
 
-    /// For `map_err` on an operation on `path`.
+    /// Returns a function for `map_err` that adds `path` to an error.
     pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         move |source| DictionaryError::Io { path: path.to_owned(), source }
     }

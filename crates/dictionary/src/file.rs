@@ -1,4 +1,5 @@
-//! The file of a dictionary: a header with a checksum, then the arrays (docs/format/words.md).
+//! The file of a dictionary: a header with a checksum, then the arrays
+//! (docs/reference/formats/words.md).
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
@@ -10,18 +11,20 @@ use crate::check::check;
 use crate::layout::{Child, Node};
 use crate::{Dictionary, DictionaryError, MAX_BUCKET_BYTES, MAX_WORDS, Result};
 
-/// The format version this program writes and reads.
+/// Format version that this program writes and reads.
 pub const VERSION: u32 = 1;
 
-/// What the files of an index begin with, too, and a kind that none of them has.
+/// Magic number. It shares its prefix with the files of an index, but has a kind that no file of
+/// an index has.
 const MAGIC: &[u8; 16] = b"WARPSEEKwords\0\0\0";
 
-/// Bytes before the arrays: magic, version, four counts, 4 bytes of zero, checksum.
+/// Number of bytes before the arrays: magic, version, four counts, 4 bytes of zero, checksum.
 const HEADER: usize = 48;
 const SUM_AT: usize = HEADER - 8;
 
 impl Dictionary {
-    /// Writes the dictionary to a file. The file is complete or not there: it is written under another name and then renamed, and replaces a file of that name.
+    /// Writes the dictionary to a file, replacing an existing one. The dictionary is written to a
+    /// temporary file that is then renamed, so the file is either complete or unchanged.
     pub fn write(&self, path: &Path) -> Result<()> {
         let io = || DictionaryError::io(path);
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -33,14 +36,14 @@ impl Dictionary {
         drop(out);
         new.as_file().sync_all().map_err(io())?;
         new.persist(path).map_err(|e| io()(e.error))?;
-        // The name is safe on disk once the directory is.
+        // The new name is durable only after the directory has been synced.
         File::open(dir).and_then(|dir| dir.sync_all()).map_err(io())
     }
 
-    /// The bytes of the file.
+    /// Returns the contents of the file.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER + self.bytes() as usize);
-        // Nothing can fail in memory.
+        // Writing to memory cannot fail.
         let _ = self.write_to(&mut bytes);
         bytes
     }
@@ -51,7 +54,7 @@ impl Dictionary {
         header.extend(VERSION.to_le_bytes());
         header.extend(self.words.to_le_bytes());
         for count in counts {
-            // Builder and reader see to it that all have 31 bits.
+            // The builder and the reader ensure that all counts fit into 31 bits.
             header.extend((count as u32).to_le_bytes());
         }
         header.resize(SUM_AT, 0);
@@ -66,7 +69,7 @@ impl Dictionary {
         self.each_part(|bytes| out.write_all(bytes))
     }
 
-    /// The arrays as little-endian bytes, part by part.
+    /// Calls `each` with the arrays as little-endian bytes, part by part.
     fn each_part(&self, mut each: impl FnMut(&[u8]) -> std::io::Result<()>) -> std::io::Result<()> {
         let sections = self.sections();
         let mut bytes = Vec::new();
@@ -82,19 +85,21 @@ impl Dictionary {
 
     /// Reads a file and checks all of it, so that look-ups need not.
     ///
-    /// The file is not mapped: what is checked cannot change later.
+    /// The file is not memory-mapped, so its checked contents cannot change later.
     pub fn open(path: &Path) -> Result<Dictionary> {
         let io = || DictionaryError::io(path);
         let mut file = File::open(path).map_err(io())?;
         let mut bytes = Vec::new();
         (&mut file).take(HEADER as u64).read_to_end(&mut bytes).map_err(io())?;
         let header = Header::read(path, &bytes)?;
-        // One byte more than there should be shows that the file is too long. A file that only claims to be long takes no memory.
+        // Reading one byte more than expected detects a file that is too long. A file that merely
+        // claims to be long takes no memory.
         file.take(header.arrays() + 1).read_to_end(&mut bytes).map_err(io())?;
         header.dictionary(path, &bytes)
     }
 
-    /// Like [`open`](Self::open), for the bytes of a file. Errors give `name` as its path.
+    /// Reads a dictionary from the contents of a file, as [`open`](Self::open) does. Errors give
+    /// `name` as its path.
     pub fn from_bytes(name: &Path, bytes: &[u8]) -> Result<Dictionary> {
         Header::read(name, bytes)?.dictionary(name, bytes)
     }
@@ -114,14 +119,14 @@ impl Header {
         if !bytes.starts_with(&MAGIC[..bytes.len().min(MAGIC.len())]) || bytes.is_empty() {
             return Err(DictionaryError::NotADictionary { path: path.to_owned() });
         }
-        let Some(header) = bytes.first_chunk::<HEADER>() else { return damaged("it is cut short") };
+        let Some(header) = bytes.first_chunk::<HEADER>() else { return damaged("it is truncated") };
         let (mut numbers, mut sum) = ([0; 6], [0; 8]);
         for (number, bytes) in numbers.iter_mut().zip(header[MAGIC.len()..].as_chunks().0) {
             *number = u32::from_le_bytes(*bytes);
         }
         sum.copy_from_slice(&header[SUM_AT..]);
         let [version, words, nodes, children, buckets, zero] = numbers;
-        // A great number is damage rather than a version.
+        // A version this large is more likely damage than a later version.
         if version > VERSION && version < 1 << 16 {
             return Err(DictionaryError::Version {
                 path: path.to_owned(),
@@ -133,7 +138,7 @@ impl Header {
             return damaged("its header is malformed");
         }
         if words > MAX_WORDS || buckets > MAX_BUCKET_BYTES {
-            return damaged("it says that it is larger than a dictionary can be");
+            return damaged("its header exceeds the maximum size of a dictionary");
         }
         Ok(Header {
             words,
@@ -144,7 +149,7 @@ impl Header {
         })
     }
 
-    /// Bytes of all arrays. At most 60 * 2^32.
+    /// Returns the size of all arrays in bytes, at most 60 * 2^32.
     fn arrays(&self) -> u64 {
         self.nodes * size_of::<Node>() as u64
             + self.children * size_of::<Child>() as u64
@@ -155,7 +160,7 @@ impl Header {
         let damaged = |what: &str| Err(DictionaryError::damaged(path, what));
         let arrays = &bytes[HEADER..];
         if arrays.len() as u64 != self.arrays() {
-            return damaged("its size is not what it says");
+            return damaged("its size does not match its header");
         }
         let mut hash = Xxh3::new();
         hash.update(&bytes[..SUM_AT]);
@@ -194,7 +199,8 @@ fn numbers_from_le(bytes: &[u8], numbers: &mut [u32]) {
     }
 }
 
-/// Temporary files are their owner's alone unless told otherwise; a dictionary is a file like any other.
+/// Lets other users read the dictionary like any other file. By default, only the owner can read
+/// a temporary file.
 fn readable_by_others(builder: &mut tempfile::Builder<'_, '_>) {
     #[cfg(unix)]
     {

@@ -1,48 +1,52 @@
-//! The arrays of a dictionary: nodes, children and buckets (docs/format/words.md). They are the same in memory, in the file and on the device.
+//! The arrays of a dictionary: nodes, children and buckets (docs/reference/formats/words.md). Their
+//! layout is the same in memory, in the file and on the device.
 
 use bytemuck::{Pod, Zeroable};
 
-/// An inner node of the trie: a prefix that more words have than a bucket takes.
+/// An inner node of the trie: a prefix with more words than a bucket may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Node {
-    /// A bit per byte that may follow the prefix: whether a child begins with it. A child has the words from its byte up to the next child's.
+    /// Bit set of the bytes with which children begin. A child has the words from its byte up to
+    /// the next child's.
     pub(crate) starts: [u32; 8],
-    /// For each element of `starts`, the bits set in the elements before it.
+    /// Number of bits set in the elements of `starts` before each element.
     pub(crate) before: [u8; 8],
-    /// The number of its first child; the others follow.
+    /// Number of the first child; the others follow.
     pub(crate) first_child: u32,
-    /// One past the last id of the words with this prefix.
+    /// End of the range of ids of the words with this prefix.
     pub(crate) end: u32,
 }
 
 impl Node {
-    /// The child that has words with this byte, if any does, counted from the first; and whether it begins with it.
+    /// Returns the number of the child that may have words with this byte, relative to the first
+    /// child, and true if the child begins with this byte. Returns `None` if all children begin
+    /// later.
     #[inline]
     pub(crate) fn child_of(&self, byte: u8) -> Option<(u32, bool)> {
         let (element, bit) = (usize::from(byte / 32), byte % 32);
-        // All bits up to this one.
+        // Keep all bits up to this one.
         let starts = self.starts[element] & (u32::MAX >> (31 - bit));
         let upto = u32::from(self.before[element]) + starts.count_ones();
         Some((upto.checked_sub(1)?, starts >> bit == 1))
     }
 
-    /// Number of children.
+    /// Returns the number of children.
     pub(crate) fn children(&self) -> u32 {
         u32::from(self.before[7]) + self.starts[7].count_ones()
     }
 
-    /// The byte with which child `number`, counted from the first, begins.
+    /// Returns the byte with which child `number`, relative to the first, begins.
     pub(crate) fn byte_of(&self, number: u32) -> Option<u8> {
         self.bytes().nth(number as usize)
     }
 
-    /// The bytes with which children begin.
+    /// Returns the bytes with which children begin.
     pub(crate) fn bytes(&self) -> impl Iterator<Item = u8> + '_ {
         (0..=255u8).filter(|&byte| self.starts[usize::from(byte / 32)] >> (byte % 32) & 1 == 1)
     }
 
-    /// Lets another child begin with a byte. Bytes come in ascending order.
+    /// Adds a child that begins with this byte. Bytes must be added in ascending order.
     pub(crate) fn add(&mut self, byte: u8) {
         self.starts[usize::from(byte / 32)] |= 1 << (byte % 32);
         for before in self.before.iter_mut().skip(usize::from(byte / 32) + 1) {
@@ -56,21 +60,21 @@ impl Node {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Child {
-    /// The id of its first word.
+    /// Id of the first word.
     pub(crate) first: u32,
-    /// Where the bucket begins, or the number of the node with [`INNER`] added.
+    /// Start of the bucket, or the number of the node with [`INNER`] added.
     target: u32,
 }
 
-/// The bit that tells numbers of nodes from positions of buckets.
+/// Bit that distinguishes numbers of nodes from positions of buckets.
 const INNER: u32 = 1 << 31;
 
-/// What a child is.
+/// The decoded target of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// The number of a node.
+    /// Number of a node.
     Node(u32),
-    /// Where a bucket begins.
+    /// Position at which a bucket begins.
     Bucket(u32),
 }
 
@@ -93,27 +97,30 @@ impl Child {
     }
 }
 
-/// A length in four bits that stands for itself below this value; this value says that a byte with the length follows.
+/// Value of a four-bit length that says that a byte with the length follows. Smaller values are
+/// the length itself.
 pub(crate) const ESCAPE: u8 = 15;
 
-/// A run of sorted words, without the prefix of the node above, front-coded: the heads of all words, then their tails.
+/// A run of sorted words without the prefix of the node above, front-coded: the heads of all
+/// words, then their tails.
 #[derive(Clone, Copy)]
 pub(crate) struct Bucket<'a> {
     heads: &'a [u8],
     tails: &'a [u8],
 }
 
-/// What differs between a word of a bucket and the word before.
+/// The difference between a word of a bucket and the word before it.
 #[derive(Clone, Copy)]
 pub(crate) struct Entry<'a> {
-    /// How many bytes the two have in common.
+    /// Number of bytes that the two words have in common.
     pub(crate) shared: usize,
-    /// The bytes after these, at least one.
+    /// Bytes of the word after the common ones, at least one.
     pub(crate) tail: &'a [u8],
 }
 
 impl<'a> Bucket<'a> {
-    /// The bucket at the beginning of some bytes. `None`, if the bytes end before its heads do.
+    /// Reads the bucket at the beginning of `bytes`. Returns `None` if the bytes end before its
+    /// heads do.
     #[inline]
     pub(crate) fn new(bytes: &'a [u8]) -> Option<Self> {
         let (&count, rest) = bytes.split_first()?;
@@ -121,33 +128,38 @@ impl<'a> Bucket<'a> {
         Some(Bucket { heads, tails })
     }
 
-    /// Number of words.
+    /// Returns the number of words.
     pub(crate) fn len(self) -> u32 {
         self.heads.len() as u32
     }
 
-    /// Bytes that are not of the tails.
+    /// Returns the number of bytes before the tails.
     pub(crate) fn head_bytes(self) -> usize {
         1 + self.heads.len()
     }
 
-    /// Its words in order. Ends early if the bytes do, which those of a valid bucket never do.
+    /// Returns the words in order. The iterator ends early if the bytes do, which never happens
+    /// in a valid bucket.
     #[inline]
     pub(crate) fn entries(self) -> Entries<'a> {
         Entries { heads: self.heads, tails: self.tails }
     }
 
-    /// The first word that begins with `wanted`, which is not empty: its number in the bucket, and whether it has no further bytes.
+    /// Finds the first word that begins with `wanted`, which must not be empty. Returns the
+    /// number of the word in the bucket, and true if the word equals `wanted`.
     #[inline]
     pub(crate) fn seek(self, wanted: &[u8]) -> Option<(u32, bool)> {
-        // How many bytes of the last word looked at are those of `wanted`, which is greater than that word.
+        // Length of the common prefix of `wanted` and the last word compared, which is smaller
+        // than `wanted`.
         let mut matched = 0;
         for (number, Entry { shared, tail }) in (0..).zip(self.entries()) {
-            // It differs from the word before only after the byte at which that was found to be smaller.
+            // The word differs from the one before only after the byte that made that one smaller
+            // than `wanted`, so it is smaller, too.
             if shared > matched {
                 continue;
             }
-            // It is greater than the word before within the bytes that are those of `wanted`.
+            // The word is greater than the one before within the bytes that matched `wanted`, so
+            // it is greater than `wanted`.
             if shared < matched {
                 return None;
             }
@@ -165,14 +177,14 @@ impl<'a> Bucket<'a> {
     }
 }
 
-/// See [`Bucket::entries`].
+/// The iterator of [`Bucket::entries`].
 pub(crate) struct Entries<'a> {
     heads: &'a [u8],
     tails: &'a [u8],
 }
 
 impl<'a> Entries<'a> {
-    /// Bytes after the last entry returned.
+    /// Returns the bytes after the last entry returned.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.tails
     }
@@ -195,7 +207,7 @@ impl<'a> Iterator for Entries<'a> {
         let (&head, heads) = self.heads.split_first()?;
         self.heads = heads;
         let shared = self.length(head >> 4)?;
-        // A tail has at least one byte, so that is not counted.
+        // The length is stored less one, since a tail has at least one byte.
         let further = self.length(head & 15)?;
         let (tail, rest) = self.tails.split_at_checked(further + 1)?;
         self.tails = rest;

@@ -1,4 +1,4 @@
-//! A device finds what the CPU finds, on the emulator or on a GPU (see `support`).
+//! A device finds the same words as the CPU, on the emulator or on a GPU (see `support`).
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use support::{devices, on_gpu};
 use warpseek_dictionary::{DeviceDictionary, DeviceWords, Dictionary};
 
-/// Looks up strings on every device, and compares with the CPU.
+/// Looks up strings on every device and compares the results with those of the CPU.
 fn check(words: &BTreeSet<Vec<u8>>, strings: &[Vec<u8>], bucket_words: u8) {
     let dictionary = Dictionary::build_with(words, bucket_words).unwrap();
     let text: Vec<u8> = strings.concat();
@@ -32,7 +32,8 @@ fn check(words: &BTreeSet<Vec<u8>>, strings: &[Vec<u8>], bucket_words: u8) {
         .map(|string| dictionary.prefix(string))
         .map(|ids| [ids.start, ids.end])
         .collect();
-    // What does not lie within the text has no bytes: it is no word, and a prefix of all words.
+    // A range that does not lie within the text counts as empty: it is not a word, but a prefix
+    // of all words.
     let end = text.len() as u32;
     for (start, end) in [(0, end + 1), (end + 1, end + 2), (u32::MAX, 0), (0, u32::MAX), (end, end)]
     {
@@ -59,7 +60,7 @@ fn check(words: &BTreeSet<Vec<u8>>, strings: &[Vec<u8>], bucket_words: u8) {
     }
 }
 
-/// The words, and what lies around them.
+/// Returns the words and strings that are close to them.
 fn around(words: &BTreeSet<Vec<u8>>) -> Vec<Vec<u8>> {
     let mut strings =
         vec![vec![], vec![0], vec![255], vec![b'x'; 256], vec![0; 255], vec![255; 300]];

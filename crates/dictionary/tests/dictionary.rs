@@ -1,4 +1,4 @@
-//! A dictionary does what a sorted set does, and damaged files are refused.
+//! A dictionary behaves like a sorted set, and opening a damaged file returns an error.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,8 @@ use warpseek_dictionary::{Dictionary, DictionaryError};
 
 type Set = BTreeSet<Vec<u8>>;
 
-/// Words of few letters, of any bytes, of UTF-8, with long prefixes in common, and as long as words can be.
+/// Generates words of few letters, of any bytes, of UTF-8, with long common prefixes, and of the
+/// maximum length.
 fn word() -> impl Strategy<Value = Vec<u8>> {
     let long =
         |prefix: usize| vec(0u8..3, 1..6).prop_map(move |end| [vec![b'x'; prefix], end].concat());
@@ -29,7 +30,8 @@ fn words(most: usize) -> impl Strategy<Value = Vec<Vec<u8>>> {
     vec(word(), 0..most)
 }
 
-/// What lies around the words: their beginnings, what is longer, what is a little smaller or greater, and what no word can be.
+/// Returns strings close to the words: prefixes, extensions, slightly smaller and greater ones,
+/// and strings that cannot be words.
 fn strangers(set: &Set) -> Vec<Vec<u8>> {
     let mut found = vec![vec![], vec![0], vec![255], vec![b'x'; 255], vec![b'x'; 300]];
     for word in set {
@@ -82,12 +84,13 @@ proptest! {
         let set: Set = words.iter().cloned().collect();
         let dictionary = Dictionary::build_with(&words, bucket_words).unwrap();
         check(&dictionary, &set);
-        // Words in order make the same dictionary.
+        // Sorted words give the same dictionary.
         prop_assert_eq!(&Dictionary::build_with(&set, bucket_words).unwrap(), &dictionary);
         prop_assert_eq!(&read(&dictionary.to_bytes()).unwrap(), &dictionary);
     }
 
-    /// A checksum proves nothing: arrays that make no sense are refused, or are another dictionary.
+    /// A correct checksum proves nothing: invalid arrays behind one are rejected, or form another
+    /// valid dictionary.
     #[test]
     fn forged_files_are_errors_or_dictionaries(
         words in words(120), bucket_words in 1u8..8, changes in vec((any::<usize>(), any::<u8>()), 1..4), cut in 0usize..3,
@@ -113,7 +116,7 @@ proptest! {
     }
 }
 
-/// Makes the checksum fit.
+/// Replaces the checksum by the correct one.
 fn seal(bytes: &mut [u8]) {
     let mut hash = xxhash_rust::xxh3::Xxh3::new();
     hash.update(&bytes[..40]);
@@ -121,7 +124,7 @@ fn seal(bytes: &mut [u8]) {
     bytes[40..48].copy_from_slice(&hash.digest().to_le_bytes());
 }
 
-/// Some hundred words, with nodes that are words, long words, and all bytes.
+/// Returns some hundred words, with nodes that are words, long words, and all bytes.
 fn sample() -> Set {
     let mut set: Set = (0..400u32).map(|i| format!("{:x}", i * i).into_bytes()).collect();
     set.extend((0..=255u8).map(|byte| vec![byte]));
@@ -224,7 +227,8 @@ fn a_newer_version_is_named() {
     assert!(matches!(error, DictionaryError::Version { found: 2, known: 1, .. }), "{error}");
 }
 
-/// The file of version 1 that must stay readable, and what writers make of the same words today.
+/// Files of version 1 must stay readable, and writing the same words must still give the same
+/// file.
 #[test]
 fn golden_file_of_version_1() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/1.dictionary");

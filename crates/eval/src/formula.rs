@@ -39,8 +39,8 @@ fn reciprocal_rank(gains: &[u32]) -> f64 {
     }
 }
 
-/// The denominator is the number of relevant documents even with a cutoff, so a query with more
-/// than `k` of them cannot reach 1 (`map_cut` in `trec_eval`).
+/// Computes the average precision. The denominator is the number of relevant documents even with
+/// a cutoff, so a query with more than `k` of them cannot reach 1 (`map_cut` in `trec_eval`).
 fn average_precision(gains: &[u32], relevant: usize) -> f64 {
     let mut found = 0;
     let mut sum = 0.0;
@@ -72,24 +72,24 @@ mod tests {
         name.parse::<Measure>().unwrap().of(&ranking)
     }
 
-    /// Computed by hand: the relevant hits are at ranks 2 and 4, and one relevant document is not
-    /// found.
+    /// Tests values that were computed by hand: the relevant hits are at ranks 2 and 4, and one
+    /// relevant document is not found.
     #[test]
     fn small_ranking_matches_values_computed_by_hand() {
-        let of = |name| value(name, &[0, 2, 0, 1, 0], &[3, 2, 1]);
-        assert_eq!(of("mrr"), 0.5);
-        assert_eq!(of("mrr@1"), 0.0);
-        assert_eq!(of("map"), (0.5 + 0.5) / 3.0);
-        assert_eq!(of("map@3"), 0.5 / 3.0);
-        assert_eq!(of("recall@2"), 1.0 / 3.0);
-        assert_eq!(of("p@10"), 0.2);
-        assert_eq!(of("rprec"), 1.0 / 3.0);
-        assert_eq!(of("success@1"), 0.0);
-        assert_eq!(of("success@2"), 1.0);
-        assert_eq!((of("num_ret"), of("num_rel"), of("num_rel_ret")), (5.0, 3.0, 2.0));
+        let figure = |name| value(name, &[0, 2, 0, 1, 0], &[3, 2, 1]);
+        assert_eq!(figure("mrr"), 0.5);
+        assert_eq!(figure("mrr@1"), 0.0);
+        assert_eq!(figure("map"), (0.5 + 0.5) / 3.0);
+        assert_eq!(figure("map@3"), 0.5 / 3.0);
+        assert_eq!(figure("recall@2"), 1.0 / 3.0);
+        assert_eq!(figure("p@10"), 0.2);
+        assert_eq!(figure("rprec"), 1.0 / 3.0);
+        assert_eq!(figure("success@1"), 0.0);
+        assert_eq!(figure("success@2"), 1.0);
+        assert_eq!((figure("num_ret"), figure("num_rel"), figure("num_rel_ret")), (5.0, 3.0, 2.0));
         let log3 = 3f64.log2();
-        assert_eq!(of("ndcg@2"), (2.0 / log3) / (3.0 + 2.0 / log3));
-        assert_eq!(of("ndcg"), (2.0 / log3 + 1.0 / 5f64.log2()) / (3.0 + 2.0 / log3 + 0.5));
+        assert_eq!(figure("ndcg@2"), (2.0 / log3) / (3.0 + 2.0 / log3));
+        assert_eq!(figure("ndcg"), (2.0 / log3 + 1.0 / 5f64.log2()) / (3.0 + 2.0 / log3 + 0.5));
     }
 
     #[test]

@@ -28,7 +28,8 @@ impl Lines<Box<dyn BufRead>> {
     }
 }
 
-/// The text of a file, whose first bytes tell its compression, since names lie.
+/// Opens the text of a file. The compression is detected from the first bytes, because file names
+/// can be wrong.
 fn decompressed(file: File) -> io::Result<Box<dyn BufRead>> {
     let mut file = BufReader::new(file);
     Ok(match file.fill_buf()? {
@@ -46,7 +47,7 @@ impl<R: BufRead> Lines<R> {
         Self { reader, name, line: 0, buffer: Vec::new() }
     }
 
-    /// The next line that is not blank, or `None` at the end.
+    /// Returns the next line that is not blank, or `None` at the end.
     ///
     /// Blank lines are skipped, as `trec_eval` does in runs.
     pub(crate) fn next_row(&mut self) -> Result<Option<Row<'_>>, EvalError> {
@@ -73,7 +74,7 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// One line, split at white space.
+/// A line, split at white space.
 #[derive(Debug)]
 pub(crate) struct Row<'a> {
     name: &'a str,
@@ -82,12 +83,12 @@ pub(crate) struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// The source location for errors: the name of the input and the line.
+    /// Returns the source location for errors: the name of the input and the line.
     pub(crate) fn location(&self) -> (String, u64) {
         (self.name.to_owned(), self.line)
     }
 
-    /// The error for a line with the wrong number of columns.
+    /// Returns the error for a line with the wrong number of columns.
     pub(crate) fn columns_error(&self, expected: &'static str) -> EvalError {
         let (name, line) = self.location();
         EvalError::Columns { name, line, found: self.columns.len(), expected }

@@ -42,7 +42,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// The names that [`FromStr`] accepts, where `k` stands for a number of at least 1.
+    /// The names that [`FromStr`] accepts, with `k` in place of a number of at least 1.
     pub const KNOWN: [&'static str; 13] = [
         "ndcg",
         "ndcg@k",
@@ -59,7 +59,7 @@ impl Measure {
         "num_rel_ret",
     ];
 
-    /// Whether the figure over all queries is a sum rather than a mean.
+    /// Returns true if the figure over all queries is a sum rather than a mean.
     pub fn is_summed(self) -> bool {
         matches!(self, Self::NumRet | Self::NumRel | Self::NumRelRet)
     }
@@ -68,7 +68,7 @@ impl Measure {
 impl FromStr for Measure {
     type Err = EvalError;
 
-    /// Parsing is not case-sensitive, since `P@10` and `nDCG@10` are common spellings.
+    /// Parses a name regardless of case, because `P@10` and `nDCG@10` are common spellings.
     fn from_str(text: &str) -> Result<Self, EvalError> {
         let lower = text.to_ascii_lowercase();
         let (name, k) = match lower.split_once('@') {

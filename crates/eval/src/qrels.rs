@@ -27,7 +27,7 @@ impl Qrels {
         Self::from_lines(Lines::open(path.as_ref())?)
     }
 
-    /// Like [`read`](Self::read), from any reader; errors refer to it as `name`.
+    /// Reads judgements like [`read`](Self::read), from any reader; errors refer to it as `name`.
     pub fn parse(reader: impl BufRead, name: &str) -> Result<Self, EvalError> {
         Self::from_lines(Lines::new(reader, name.to_owned()))
     }
@@ -71,8 +71,8 @@ impl Qrels {
         }
     }
 
-    /// Adds a judgement. If the document was already judged, returns its grade, which stays in
-    /// force.
+    /// Adds a judgement. If the document was already judged, returns its grade, which remains
+    /// valid.
     pub fn insert(&mut self, qid: &str, docid: &str, grade: i32) -> Option<i32> {
         let judged = match self.queries.get_mut(qid) {
             Some(judged) => judged,
@@ -85,28 +85,28 @@ impl Qrels {
         None
     }
 
-    /// The number of queries with judgements.
+    /// Returns the number of queries with judgements.
     pub fn len(&self) -> usize {
         self.queries.len()
     }
 
-    /// Whether there are no judgements at all.
+    /// Returns true if there are no judgements at all.
     pub fn is_empty(&self) -> bool {
         self.queries.is_empty()
     }
 
-    /// The judged queries, in byte order.
+    /// Returns the judged queries, in byte order.
     pub fn queries(&self) -> impl Iterator<Item = &str> {
         self.queries.keys().map(String::as_str)
     }
 
-    /// The judged documents of a query with their grades, in no particular order.
+    /// Returns the judged documents of a query with their grades, in no particular order.
     pub fn judged(&self, qid: &str) -> impl Iterator<Item = (&str, i32)> {
         let judged = self.queries.get(qid).into_iter().flatten();
         judged.map(|(docid, &grade)| (docid.as_str(), grade))
     }
 
-    /// The grade of one document for one query, if it was judged.
+    /// Returns the grade of one document for one query, if it was judged.
     pub fn grade(&self, qid: &str, docid: &str) -> Option<i32> {
         self.queries.get(qid)?.get(docid).copied()
     }

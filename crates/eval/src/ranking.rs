@@ -25,12 +25,12 @@ impl Ranking {
         Self { gains, ideal }
     }
 
-    /// The gains of the first `k` hits, or of all hits.
+    /// Returns the gains of the first `k` hits, or of all hits.
     pub(crate) fn top(&self, k: Option<usize>) -> &[u32] {
         first(&self.gains, k)
     }
 
-    /// The gains of the first `k` hits of the ideal ranking, or of all of them.
+    /// Returns the gains of the first `k` hits of the ideal ranking, or of all of them.
     pub(crate) fn ideal_top(&self, k: Option<usize>) -> &[u32] {
         first(&self.ideal, k)
     }

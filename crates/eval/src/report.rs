@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::ranking::Ranking;
 use crate::{Measure, Qrels, Run};
 
-/// Which queries count.
+/// Options that determine which queries count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
     /// Counts judged queries without hits in the run as 0 in every measure (`trec_eval -c`).

@@ -26,7 +26,7 @@ impl Run {
         Self::from_lines(Lines::open(path.as_ref())?)
     }
 
-    /// Like [`read`](Self::read), from any reader; errors refer to it as `name`.
+    /// Reads a run like [`read`](Self::read), from any reader; errors refer to it as `name`.
     pub fn parse(reader: impl BufRead, name: &str) -> Result<Self, EvalError> {
         Self::from_lines(Lines::new(reader, name.to_owned()))
     }
@@ -73,22 +73,22 @@ impl Run {
         true
     }
 
-    /// The number of queries with results.
+    /// Returns the number of queries with results.
     pub fn len(&self) -> usize {
         self.queries.len()
     }
 
-    /// Whether there are no results at all.
+    /// Returns true if there are no results at all.
     pub fn is_empty(&self) -> bool {
         self.queries.is_empty()
     }
 
-    /// The queries with results, in byte order.
+    /// Returns the queries with results, in byte order.
     pub fn queries(&self) -> impl Iterator<Item = &str> {
         self.queries.keys().map(String::as_str)
     }
 
-    /// The hits of a query as `trec_eval` ranks them: by descending score, and ties by
+    /// Returns the hits of a query as `trec_eval` ranks them: by descending score, and ties by
     /// **descending** bytes of the document id. The order in which the system listed tied hits is
     /// ignored.
     pub fn ranked(&self, qid: &str) -> Vec<(&str, f32)> {

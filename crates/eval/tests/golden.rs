@@ -82,7 +82,7 @@ fn fnv1a(text: &str) -> u64 {
     })
 }
 
-/// The same rule as `pseudo_run` in `scripts/golden_eval.py`.
+/// Returns the run that `pseudo_run` in `scripts/golden_eval.py` computes.
 fn pseudo_run(qrels: &Qrels) -> Run {
     let documents: BTreeSet<&str> =
         qrels.queries().flat_map(|qid| qrels.judged(qid)).map(|(docid, _)| docid).collect();

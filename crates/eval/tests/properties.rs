@@ -67,7 +67,8 @@ proptest! {
         prop_assert_eq!(report.queries, counted);
     }
 
-    /// Ranking by the grades themselves is ideal: ndcg is 1 if any document is relevant.
+    /// Tests that ranking by the grades themselves is ideal: ndcg is 1 if any document is
+    /// relevant.
     #[test]
     fn the_ideal_run_is_perfect(judgements in table(-2i32..5)) {
         let hits = judgements.iter().map(|(&key, &grade)| (key, f64::from(grade))).collect();

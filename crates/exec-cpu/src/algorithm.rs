@@ -8,14 +8,14 @@ const MANY_TERMS: usize = 64;
 /// The limits of an index whose lists stay decoded without being asked for: documents, and postings, which take eight bytes each.
 const SMALL: u64 = 1 << 17;
 const SMALL_POSTINGS: u64 = 1 << 22;
-/// The number of terms from which on adding up decoded lists is faster than skipping, in indexes of at most so many documents (docs/cpu-profile.md).
+/// The number of terms from which on adding up decoded lists is faster than skipping, in indexes of at most so many documents (docs/measurements/cpu-profile.md).
 const KEPT_TERMS: [(u64, usize); 2] = [(1 << 14, 3), (SMALL, 5)];
 /// The most postings for each term: of longer lists, most is skipped. Words that are in nearly all documents have such lists.
 const KEPT_POSTINGS: u64 = 1 << 11;
 /// Postings that justify waking threads for a single query: a guess, not measured.
 const MUCH: u64 = 1 << 16;
 
-/// Nanoseconds of one thread on `gov2`, on a core of the machine with the H200 (docs/gpu/results.md). Which algorithm
+/// Nanoseconds of one thread on `gov2`, on a core of the machine with the H200 (docs/measurements/gpu.md). Which algorithm
 /// wins for few postings, for many terms and otherwise was measured with 1 to 100 terms and k of 10 and 1000; where
 /// exactly the lines cross was not. Up to 128 postings are read faster than their bounds are set up (512 before bounds were kept).
 const WINDOWED: Rates = Rates::thread(5_000.0, 3.0);

@@ -1,4 +1,4 @@
-//! Phrases: terms at the positions that they have in the query (docs/queries.md).
+//! Phrases: terms at the positions that they have in the query (docs/reference/query-syntax.md).
 //!
 //! Positions are read only of documents that all terms have, and only until it is clear that a document does not have the phrase.
 

@@ -40,7 +40,7 @@ const MAX_GROUP: usize = 32;
 /// Keys that all items have room for together, unless each group is one item.
 const KEYS: usize = 1 << 26;
 
-/// Costs on an H200 (docs/gpu/results.md). A single query was not measured: the line goes through cohorts of 64 and of 1,024.
+/// Costs on an H200 (docs/measurements/gpu.md). A single query was not measured: the line goes through cohorts of 64 and of 1,024.
 const RATES: Rates = Rates::device(614_000.0, 2_000.0, 0.0049, 7.0);
 
 /// How often a cohort fills the device.

@@ -48,7 +48,7 @@ pub const PHASES: [&str; 5] = [
     "keys, best k",
 ];
 
-/// Costs on an H200 (docs/gpu/results.md).
+/// Costs on an H200 (docs/measurements/gpu.md).
 const RATES: Rates = Rates::device(115_000.0, 2_000.0, 0.0050, 7.0);
 
 /// Answers AND on a GPU from compressed lists.

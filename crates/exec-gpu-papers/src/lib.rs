@@ -1,4 +1,4 @@
-//! The papers' engines on the GPU, for study and measurement (docs/papers.md). They keep the contract of all engines and pass the same
+//! The papers' engines on the GPU, for study and measurement (docs/design/papers.md). They keep the contract of all engines and pass the same
 //! conformance suite; the engine that serves queries is `warpseek_exec_gpu::GpuEngine`.
 //!
 //! [`IntersectEngine`]: AND on compressed lists (Ding 2009). [`partitioned::PartitionedEngine`]: WAND and MaxScore in partitions (Gaioso

@@ -46,7 +46,7 @@ fn plan(mode: Mode, k: usize, count: bool, dfs: [u64; 3]) -> Plan {
     plan
 }
 
-/// The rates reproduce the measurements that they were derived from (docs/gpu/results.md), in microseconds per query.
+/// The rates reproduce the measurements that they were derived from (docs/measurements/gpu.md), in microseconds per query.
 #[test]
 fn rates_reproduce_the_measurements() {
     let dfs = [240_000, 1_000_000, 2_500_000];

@@ -118,7 +118,7 @@ impl Default for Settings {
 const PRUNED: &str = "pruned tiles";
 const EXHAUSTIVE: &str = "tiles";
 
-/// Costs on an H200 with `gov2` (3.74 million postings per query, docs/gpu/results.md): per query in batches of thousands, less 2 us, an
+/// Costs on an H200 with `gov2` (3.74 million postings per query, docs/measurements/gpu.md): per query in batches of thousands, less 2 us, an
 /// estimate of what does not grow with postings; and of a single query, which gives the fixed cost of a batch. The cost of hits was
 /// measured for pruned tiles. AND-then-OR counts as OR, though it seldom reaches its second part.
 const PRUNED_OR: Rates = Rates::device(57_000.0, 2_000.0, 0.0007, 7.0);

@@ -29,7 +29,7 @@ fn chosen(engine: &GpuEngine, plan: &Plan) -> &'static str {
     cheapest(&candidates, &Load::of(plan)).unwrap().algorithm
 }
 
-/// The rates reproduce the measurements that they were derived from (docs/gpu/results.md), in microseconds per query.
+/// The rates reproduce the measurements that they were derived from (docs/measurements/gpu.md), in microseconds per query.
 #[test]
 fn rates_reproduce_the_measurements() {
     let (engine, plan) = engine(Settings::default(), &[240_000, 1_000_000, 2_500_000]);

@@ -1,28 +1,30 @@
-//! The choice of an algorithm and a device, which is made only here. Engines say what they can do and what it costs;
-//! the cheapest candidate wins.
+//! The choice of an algorithm and a device, which is made only here. Engines report which plans
+//! they can answer and at what cost; the cheapest candidate wins.
 
 use std::time::Duration;
 
 use crate::cost::{Load, Rates};
 use crate::plan::Plan;
 
-/// A way to answer a plan.
+/// A way to answer a plan: an algorithm and its cost.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Candidate {
-    /// Its name.
+    /// Name of the algorithm.
     pub algorithm: &'static str,
-    /// What it costs, or why it cannot answer the plan.
+    /// The cost of the algorithm, or the reason why it cannot answer the plan.
     pub rates: Result<Rates, &'static str>,
-    /// Why it would be chosen.
+    /// The reason to choose it.
     pub why: &'static str,
 }
 
-/// The candidate that answers a query of this load fastest; of equal ones, the first.
+/// Returns the candidate that answers a query of this load fastest; of equally fast ones, the
+/// first.
 pub fn cheapest<'a>(candidates: &'a [Candidate], load: &Load) -> Option<&'a Candidate> {
     cheapest_of(candidates, |candidate| candidate, load)
 }
 
-/// The same of things that have a candidate each.
+/// Returns the item whose candidate answers a query of this load fastest; of equally fast ones,
+/// the first.
 pub fn cheapest_of<'a, T>(
     things: &'a [T],
     candidate: impl Fn(&T) -> &Candidate,
@@ -39,61 +41,62 @@ pub fn cheapest_of<'a, T>(
     best.map(|(thing, _)| thing)
 }
 
-/// Whether to take the first of two ways to answer a batch, which is also taken if both need the same time.
+/// Returns true if the first of two ways to answer a batch should be chosen, which is also the
+/// case if both take the same time.
 pub fn is_sooner(first: Duration, second: Duration) -> bool {
     first <= second
 }
 
-/// How an engine answers a plan, and why.
+/// The way in which an engine answers a plan, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Choice {
     /// `CPU`, or the name of a GPU.
     pub device: String,
-    /// The algorithm there.
+    /// The algorithm.
     pub algorithm: String,
-    /// Why this one; the text is the same for all plans that have the same reason.
+    /// The reason; the text is the same for all plans that have the same reason.
     pub why: String,
 }
 
-/// An algorithm and the time that it is expected to take for a batch.
+/// An algorithm and its expected time for a batch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Offer {
-    /// Its name.
+    /// Name of the algorithm.
     pub algorithm: &'static str,
-    /// The time for the queries that it can answer; `None` if it can answer none.
+    /// Expected time for the queries that the algorithm can answer; `None` if it can answer none.
     pub time: Option<Duration>,
-    /// Why it does not answer all of them.
+    /// The reason why it does not answer all of them.
     pub why_not: Option<&'static str>,
 }
 
 /// The time that an engine is expected to take for a batch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Estimate {
-    /// What the batch asks for.
+    /// The load of the batch.
     pub load: Load,
-    /// The time if each query is answered by the best algorithm for it.
+    /// Time if each query is answered by the best algorithm for it.
     pub time: Duration,
-    /// For each algorithm, the time if it answers every query.
+    /// Time of each algorithm for the queries that it can answer.
     pub offers: Vec<Offer>,
 }
 
 impl Estimate {
-    /// Estimates a batch from the candidates of each plan, which are the same algorithms in the same order for all
-    /// plans.
+    /// Estimates a batch from the candidates of each plan, which must be the same algorithms in
+    /// the same order for all plans.
     pub fn new<'a>(
         plans: impl IntoIterator<Item = &'a Plan>,
         threads: usize,
         candidates: impl Fn(&Plan) -> Vec<Candidate>,
     ) -> Self {
-        // Rates differ by mode. Plans with equal rates are summed before they are priced, since a batch has a cost of
-        // its own.
+        // Rates differ by mode. Plans with equal rates are added up before their time is
+        // computed, because each batch has a fixed cost.
         let mut groups: Vec<Group> = Vec::new();
         let mut all = Load::default();
         for plan in plans {
-            let (load, of) = (Load::of(plan), candidates(plan));
+            let (load, plan_candidates) = (Load::of(plan), candidates(plan));
             all += load;
-            let chosen = cheapest(&of, &load).map(|candidate| candidate.algorithm);
-            for (number, candidate) in of.iter().enumerate() {
+            let chosen = cheapest(&plan_candidates, &load).map(|candidate| candidate.algorithm);
+            for (number, candidate) in plan_candidates.iter().enumerate() {
                 let same = |group: &&mut Group| {
                     group.number == number && group.candidate.rates == candidate.rates
                 };
@@ -155,14 +158,14 @@ impl Estimate {
     }
 }
 
-/// The expected time of a batch if each plan has these rates. It equals the time of [`Estimate::new`] for the cheapest
-/// candidates, without the rest of the estimate.
+/// Returns the expected time of a batch in which each plan has the given rates. It equals the
+/// time of [`Estimate::new`] for the cheapest candidates, without the rest of the estimate.
 pub fn batch_time<'a>(
     plans: impl IntoIterator<Item = &'a Plan>,
     threads: usize,
     rates: impl Fn(&Plan, &Load) -> Option<Rates>,
 ) -> Duration {
-    // There are few different rates.
+    // There are few different rates, so a list is fast enough.
     let mut groups: Vec<(Rates, Load)> = Vec::new();
     for plan in plans {
         let load = Load::of(plan);
@@ -175,12 +178,12 @@ pub fn batch_time<'a>(
     nanoseconds(groups.iter().map(|(rates, load)| rates.time(load, threads)).sum())
 }
 
-/// Plans for which a candidate has the same rates.
+/// A candidate and the plans for which it has the same rates.
 struct Group {
     number: usize,
     candidate: Candidate,
     load: Load,
-    /// The load of the plans for which it is the best.
+    /// Load of the plans for which the candidate is the best.
     chosen: Load,
 }
 
@@ -202,7 +205,7 @@ mod tests {
     use crate::query::Query;
     use crate::ranking::Ranking;
 
-    /// A plan of two terms with these document frequencies.
+    /// Returns a plan of two terms with these document frequencies.
     fn plan(mode: Mode, dfs: [u64; 2]) -> Plan {
         static PLAN: LazyLock<Plan> = LazyLock::new(|| {
             let snapshot = Fixture::of(&[Doc::text(0, "a1 a2")]).snapshot();
@@ -223,8 +226,8 @@ mod tests {
     const PRUNED_AND: Rates = Rates::device(46_000.0, 2_000.0, 0.0004, 2.4);
     const TILES: Rates = Rates::device(83_000.0, 2_000.0, 0.0028, 7.0);
 
-    /// Candidates like a GPU's: one with other rates for AND that does not count matches, one that answers everything,
-    /// and one that answers AND only.
+    /// Returns candidates like those of a GPU: one with other rates for AND that does not count
+    /// matches, one that answers everything, and one that answers AND only.
     fn candidates(plan: &Plan) -> Vec<Candidate> {
         let pruned = match plan.mode {
             _ if plan.count => Err("matches are counted"),
@@ -252,7 +255,7 @@ mod tests {
     fn the_cheapest_candidate_that_can_answer_is_chosen() {
         let load = Load::of(&plan(Mode::Or, [5, 900_000]));
         let chosen = |candidates: &[Candidate]| cheapest(candidates, &load).map(|c| c.algorithm);
-        // The cost per batch does not decide, since a query is one of many.
+        // The cost per batch does not decide, because a query is one of many.
         let [fast, slow] = [Rates::device(1e9, 1.0, 0.0, 0.0), Rates::device(0.0, 2.0, 0.0, 0.0)];
         let [a, b] = [candidate("a", Ok(slow)), candidate("b", Ok(fast))];
         assert_eq!(chosen(&[a, b]), Some("b"));
@@ -278,8 +281,8 @@ mod tests {
         assert_eq!(offer(&one, "pruned").why_not, Some("matches are counted"));
         assert_eq!((offer(&one, "pruned").time, offer(&one, "tiles").why_not), (None, None));
         assert_eq!(offer(&one, "tiles").time, Some(one.time));
-        // In a batch each query has its own algorithm. An algorithm that cannot answer all queries says so, and what it
-        // takes for the others.
+        // In a batch each query gets the algorithm that suits it. An algorithm that cannot answer
+        // all queries reports that, and its time for the others.
         let mixed = estimate(&[&or, &counted]);
         assert_eq!(mixed.time, estimate(&[&or]).time + one.time);
         let pruned = offer(&mixed, "pruned");
@@ -296,7 +299,7 @@ mod tests {
         assert_eq!(estimate(&[]), Estimate::default());
     }
 
-    /// The cost of a batch is counted once for each algorithm and each kind of query.
+    /// Checks that the cost of a batch is counted once for each algorithm and each kind of query.
     #[test]
     fn queries_of_a_batch_are_priced_together() {
         let (or, and) = (plan(Mode::Or, [5, 900_000]), plan(Mode::And, [5, 900_000]));
@@ -306,7 +309,7 @@ mod tests {
         assert_eq!((many.load.queries, many.load.postings), (100, 90_000_500));
         assert_eq!((many.load.longest, many.load.hits), (900_005, 1000));
         assert!(many.time < 100 * estimate(&[&or]).time);
-        let of = |plan| estimate(&[plan]).time;
+        let time_of = |plan| estimate(&[plan]).time;
         assert_eq!(estimate(&[&or, &and, &or, &and]).time, {
             let [or, and] =
                 [PRUNED.time(&Load::sum([&or; 2]), 16), PRUNED_AND.time(&Load::sum([&and; 2]), 16)];
@@ -314,7 +317,7 @@ mod tests {
         });
         // AND-then-OR has the same rates as OR, so they share a batch.
         let and_or = plan(Mode::AndOr, [5, 900_000]);
-        assert!(estimate(&[&or, &and_or]).time < of(&or) + of(&and_or));
+        assert!(estimate(&[&or, &and_or]).time < time_of(&or) + time_of(&and_or));
         // CPU threads share the queries.
         let thread = |_: &Plan| vec![candidate("cpu", Ok(Rates::thread(5_000.0, 3.0)))];
         let time = |threads| Estimate::new([&or; 8], threads, thread).time;
@@ -324,22 +327,22 @@ mod tests {
     #[test]
     fn estimates_add_up() {
         let (or, and) = (plan(Mode::Or, [5, 900_000]), plan(Mode::And, [5, 900_000]));
-        let of = |plan| estimate(&[plan]);
+        let single = |plan| estimate(&[plan]);
         let mut sum = Estimate::default();
-        [&or, &and, &or].iter().for_each(|plan| sum.add(&of(plan)));
-        assert_eq!(sum.time, 2 * of(&or).time + of(&and).time);
+        [&or, &and, &or].iter().for_each(|plan| sum.add(&single(plan)));
+        assert_eq!(sum.time, 2 * single(&or).time + single(&and).time);
         assert_eq!((sum.load.queries, sum.load.longest), (3, 900_005));
         let intersect = offer(&sum, "intersect");
-        assert_eq!(intersect.time, offer(&of(&and), "intersect").time);
+        assert_eq!(intersect.time, offer(&single(&and), "intersect").time);
         assert_eq!(intersect.why_not, Some("it answers AND alone"));
         let tiles = |estimate: &Estimate| offer(estimate, "tiles").time.unwrap();
-        assert_eq!(tiles(&sum), 2 * tiles(&of(&or)) + tiles(&of(&and)));
+        assert_eq!(tiles(&sum), 2 * tiles(&single(&or)) + tiles(&single(&and)));
     }
 
     fn any_plan() -> impl Strategy<Value = Plan> {
         let mode = prop::sample::select(vec![Mode::Or, Mode::And, Mode::AndOr]);
-        let of = (mode, 1u64..50_000_000, 1u64..50_000_000, 0usize..100_000, any::<bool>());
-        of.prop_map(|(mode, a, b, k, count)| Plan { k, count, ..plan(mode, [a, b]) })
+        let inputs = (mode, 1u64..50_000_000, 1u64..50_000_000, 0usize..100_000, any::<bool>());
+        inputs.prop_map(|(mode, a, b, k, count)| Plan { k, count, ..plan(mode, [a, b]) })
     }
 
     fn any_rates() -> impl Strategy<Value = Rates> {
@@ -354,7 +357,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// No candidate that can answer a query is faster than the chosen one.
+        /// Checks that no candidate that can answer a query is faster than the chosen one.
         #[test]
         fn no_candidate_is_cheaper_than_the_chosen_one(
             plan in any_plan(), rates in prop::collection::vec((any_rates(), any::<bool>()), 0..6),
@@ -364,14 +367,14 @@ mod tests {
                 .map(|(rates, can)| candidate("any", if can { Ok(rates) } else { Err("it cannot") }))
                 .collect();
             let load = Load::of(&plan);
-            let of = |candidate: &Candidate| candidate.rates.ok().map(|rates| rates.marginal(&load));
-            let least = candidates.iter().filter_map(of).min_by(f64::total_cmp);
-            prop_assert_eq!(cheapest(&candidates, &load).and_then(of), least);
+            let time = |candidate: &Candidate| candidate.rates.ok().map(|rates| rates.marginal(&load));
+            let least = candidates.iter().filter_map(time).min_by(f64::total_cmp);
+            prop_assert_eq!(cheapest(&candidates, &load).and_then(time), least);
         }
 
-        /// An estimate states what each algorithm takes for the queries that it can answer, which is what it takes for
-        /// these alone. Choosing per query costs no more than any algorithm that answers all queries, except for the
-        /// additional batches.
+        /// Checks that an estimate states the time of each algorithm for the queries that it can
+        /// answer, which equals its time for a batch of these alone. Choosing per query costs no
+        /// more than any algorithm that answers all queries, except for the additional batches.
         #[test]
         fn estimates_state_the_time_of_each_algorithm(
             plans in prop::collection::vec(any_plan(), 0..20), rates in prop::collection::vec(any_rates(), 1..4), threads in 1usize..32,
@@ -384,10 +387,10 @@ mod tests {
                 _ => true,
             };
             let candidates = |plan: &Plan| -> Vec<Candidate> {
-                let of = |(number, &rates): (usize, &Rates)| {
+                let numbered = |(number, &rates): (usize, &Rates)| {
                     candidate(NAMES[number], if can(number, plan) { Ok(rates) } else { Err("it cannot") })
                 };
-                rates.iter().enumerate().map(of).collect()
+                rates.iter().enumerate().map(numbered).collect()
             };
             let estimate = Estimate::new(&plans, threads, candidates);
             prop_assert_eq!(estimate.load, Load::sum(&plans));

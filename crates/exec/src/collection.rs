@@ -6,21 +6,25 @@ use warpseek_index::{IndexError, Snapshot, Statistics};
 
 use crate::error::ExecError;
 
-/// The statistics of a whole collection, for plans of an index that holds a part of its documents.
+/// Statistics of a whole collection, for planning queries on an index that holds only part of it.
 ///
-/// Weights and the scale of a plan follow from the query and these alone. So every part scores its documents as one index of all of them would, and the best of all parts' hits are the best of the whole.
+/// The weights and the scale of a plan depend only on the query and these statistics. Each part
+/// therefore scores its documents as a single index of the whole collection would, and the best
+/// hits of all parts together are the best hits of the collection.
 ///
-/// A term that the statistics do not have is an error and not one that no document has: a plan with a wrong weight would look like a right one. Terms in no document have a frequency of 0.
+/// Planning a term without statistics is an error. Treating such a term as absent would give a
+/// plan with wrong weights that looks like a correct one. Terms that are in no document have a
+/// frequency of 0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CollectionStatistics {
-    /// Of each text field; one if there is no schema.
+    /// Statistics of each text field; a single entry if there is no schema.
     pub fields: Vec<Statistics>,
-    /// By field: live documents that contain each term.
+    /// Number of live documents that contain each term, by field.
     terms: Vec<HashMap<String, u64>>,
 }
 
 impl CollectionStatistics {
-    /// The statistics of a part's fields, without terms.
+    /// Returns the field statistics of one part, without terms.
     pub fn of(snapshot: &Snapshot) -> Self {
         let fields = (0..).take(snapshot.text_fields());
         let fields: Vec<Statistics> =
@@ -29,13 +33,13 @@ impl CollectionStatistics {
         CollectionStatistics { fields, terms }
     }
 
-    /// Statistics of fields, without terms.
+    /// Creates statistics from those of the text fields, without terms.
     pub fn with_fields(fields: Vec<Statistics>) -> Self {
         let terms = vec![HashMap::new(); fields.len()];
         CollectionStatistics { fields, terms }
     }
 
-    /// Adds the statistics of another part's fields. Fails if it has another number of fields.
+    /// Adds the field statistics of another part. Fails if its number of fields differs.
     pub fn add_fields(&mut self, fields: &[Statistics]) -> Result<(), ExecError> {
         if fields.len() != self.fields.len() {
             let (known, given) = (self.fields.len(), fields.len());
@@ -51,7 +55,8 @@ impl CollectionStatistics {
         Ok(())
     }
 
-    /// Adds documents of another part that contain a term; 0 says that the part has none.
+    /// Adds the number of documents of another part that contain a term; 0 states that it has
+    /// none.
     pub fn add_term(&mut self, field: u8, term: &str, documents: u64) -> Result<(), ExecError> {
         let Some(terms) = self.terms.get_mut(usize::from(field)) else {
             let last = self.terms.len().saturating_sub(1);
@@ -66,12 +71,13 @@ impl CollectionStatistics {
         Ok(())
     }
 
-    /// Live documents of the collection that contain a term; none if that is not known.
+    /// Returns the number of live documents of the collection that contain a term, or `None` if
+    /// it is not known.
     pub fn frequency(&self, field: u8, term: &str) -> Option<u64> {
         self.terms.get(usize::from(field))?.get(term).copied()
     }
 
-    /// All terms, with their fields and frequencies, in no order.
+    /// Returns all terms with their fields and frequencies, in no particular order.
     pub fn terms(&self) -> impl Iterator<Item = (u8, &str, u64)> {
         (0..).zip(&self.terms).flat_map(|(field, terms)| {
             terms.iter().map(move |(term, documents)| (field, term.as_str(), *documents))
@@ -84,10 +90,10 @@ impl CollectionStatistics {
         if self.fields.len() != known {
             let given = self.fields.len();
             return Err(ExecError::Collection(format!(
-                "they are of {given} text fields, and the index has {known}"
+                "they cover {given} text fields, but the index has {known}"
             )));
         }
-        // Its impacts have the mean length of the index in them.
+        // The impacts were computed with the mean length of this index alone.
         if snapshot.manifest().impacts.is_some() {
             return Err(ExecError::Collection(
                 "the index is quantized with the mean length of its own documents; build it without `--quantize`".to_owned(),
@@ -97,18 +103,19 @@ impl CollectionStatistics {
             let own = snapshot.field_statistics(field);
             let less = all.documents < own.documents || all.tokens < own.tokens;
             let lower = !all.max_static.is_finite() || all.max_static < own.max_static;
-            // A mean length needs documents.
+            // There is no mean length without documents.
             let impossible = all.documents == 0 && all.tokens > 0;
             if less || lower || impossible {
                 return Err(ExecError::Collection(format!(
-                    "text field {field} has fewer documents, fewer tokens or lower static scores in them than in the index; gather them again"
+                    "they count fewer documents, fewer tokens or lower static scores in text field {field} than the index has; gather them again"
                 )));
             }
         }
         Ok(())
     }
 
-    /// The frequency of a term that is in `own` documents of a part.
+    /// Returns the frequency of a term that `own` documents of a part contain, after checking
+    /// that it is at least `own`.
     pub(crate) fn checked_frequency(
         &self,
         field: u8,
@@ -118,14 +125,15 @@ impl CollectionStatistics {
         match self.frequency(field, term) {
             Some(all) if all >= own => Ok(all),
             Some(all) => Err(ExecError::Collection(format!(
-                "term `{term}` is in {all} documents of the collection, and in {own} of the index; gather them again"
+                "they count {all} documents with term `{term}`, but the index alone has {own}; gather them again"
             ))),
-            None => Err(ExecError::Collection(format!("they do not have term `{term}`"))),
+            None => Err(ExecError::Collection(format!("they do not include term `{term}`"))),
         }
     }
 }
 
-/// The frequencies of terms in one index, which [`CollectionStatistics::add_term`] takes.
+/// Returns the frequencies of terms in one index, as [`CollectionStatistics::add_term`] takes
+/// them.
 pub fn frequencies<'a>(
     snapshot: &Snapshot,
     terms: impl IntoIterator<Item = (u8, &'a str)>,
@@ -154,12 +162,12 @@ mod tests {
         Fixture::of(&docs).snapshot()
     }
 
-    fn statistics(of: &[&Arc<Snapshot>], terms: &[&str]) -> CollectionStatistics {
-        let mut sum = CollectionStatistics::of(of[0]);
-        for other in &of[1..] {
+    fn statistics(parts: &[&Arc<Snapshot>], terms: &[&str]) -> CollectionStatistics {
+        let mut sum = CollectionStatistics::of(parts[0]);
+        for other in &parts[1..] {
             sum.add_fields(&CollectionStatistics::of(other).fields).unwrap();
         }
-        for part in of {
+        for part in parts {
             let found = frequencies(part, terms.iter().map(|term| (0, *term))).unwrap();
             for (term, n) in terms.iter().zip(found) {
                 sum.add_term(0, term, n).unwrap();
@@ -212,7 +220,7 @@ mod tests {
         };
         let all = statistics(&[&part, &other], &["appl"]);
         assert_eq!(plan(all.clone(), "appl").unwrap().terms[0].df, 2);
-        // A term that they do not have is not one that no document has.
+        // A term without statistics is not the same as a term that no document contains.
         assert!(
             matches!(plan(all, "plum"), Err(ExecError::Collection(what)) if what.contains("plum"))
         );

@@ -1,4 +1,4 @@
-//! The surroundings of a search: when it has to stop, and its threads.
+//! The context of a search: its limit and its threads.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use crate::limit::{Cancel, Limit, Ticker};
 use crate::pool::Pool;
 
-/// What an engine needs to know besides the plans.
+/// Everything that an engine needs to know besides the plans.
 ///
-/// When the deadline has passed, or the search is cancelled, engines stop between ranges of documents and return what they have
-/// ([`crate::Coverage`]).
+/// When the deadline has passed, or the search is cancelled, engines stop between ranges of
+/// documents and return a partial answer ([`crate::Coverage`]).
 #[derive(Clone, Debug)]
 pub struct Context {
     limit: Limit,
@@ -17,73 +17,75 @@ pub struct Context {
 }
 
 impl Context {
-    /// No deadline, and this many threads, which live as long as the process.
+    /// Creates a context without limits, with a shared pool of this many threads, which live as
+    /// long as the process.
     pub fn new(threads: usize) -> Self {
         Self::on(Pool::shared(threads))
     }
 
-    /// One thread and no limits, for what needs a context and does not search.
+    /// Returns a context with one thread and without limits, for operations that need a context
+    /// but do not search.
     pub fn single() -> &'static Self {
         static SINGLE: OnceLock<Context> = OnceLock::new();
         SINGLE.get_or_init(|| Context::new(1))
     }
 
-    /// No deadline, and the threads of a pool.
+    /// Creates a context without limits, with the threads of a pool.
     pub fn on(pool: Arc<Pool>) -> Self {
         Context { limit: Limit::none(), pool }
     }
 
-    /// The same context with a deadline.
+    /// Sets the deadline.
     pub fn until(self, deadline: Instant) -> Self {
         Context { limit: self.limit.until(deadline), ..self }
     }
 
-    /// The same context with a deadline this far from now.
+    /// Sets the deadline to this long from now.
     pub fn within(self, time: Duration) -> Self {
         Context { limit: self.limit.after(Instant::now(), time), ..self }
     }
 
-    /// The same context, which `cancel` can cancel.
+    /// Sets the flag that cancels the search.
     pub fn cancelled_by(self, cancel: Cancel) -> Self {
         Context { limit: self.limit.cancelled_by(cancel), ..self }
     }
 
-    /// The same context with another limit.
+    /// Returns the same context with another limit.
     pub fn with_limit(&self, limit: Limit) -> Self {
         Context { limit, ..self.clone() }
     }
 
-    /// The same context with the threads of another pool.
+    /// Returns the same context with the threads of another pool.
     pub fn with_pool(&self, pool: Arc<Pool>) -> Self {
         Context { pool, ..self.clone() }
     }
 
-    /// When the search has to stop.
+    /// Returns the limit of the search.
     pub fn limit(&self) -> &Limit {
         &self.limit
     }
 
-    /// How many threads a search may use, at least 1.
+    /// Returns the number of threads that a search may use, at least 1.
     pub fn threads(&self) -> usize {
         self.pool.threads()
     }
 
-    /// The threads.
+    /// Returns the pool of threads.
     pub fn pool(&self) -> &Pool {
         &self.pool
     }
 
-    /// Whether a search may have to stop early.
+    /// Returns true if a search may have to stop early.
     pub fn is_limited(&self) -> bool {
         self.limit.is_limited()
     }
 
-    /// Whether a search has to stop now.
+    /// Returns true if a search has to stop now.
     pub fn is_over(&self) -> bool {
         self.limit.is_over()
     }
 
-    /// A ticker for the loops of one thread.
+    /// Returns a ticker for the loops of one thread.
     pub fn ticker(&self) -> Ticker<'_> {
         self.limit.ticker()
     }

@@ -1,30 +1,31 @@
-//! Predicted costs of answering, precise enough to tell which algorithm and which device is better.
+//! Predicted costs of answering a batch, precise enough to choose between algorithms and devices.
 
 use std::iter::Sum;
 use std::ops::{AddAssign, SubAssign};
 
 use crate::plan::{Mode, Plan};
 
-/// Postings per thread that justify waking another thread for a single query.
+/// Number of postings per thread that justifies waking another thread for a single query.
 const POSTINGS_PER_THREAD: u64 = 1 << 16;
 
-/// The work that queries ask for.
+/// The work of a number of queries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Load {
     /// Number of queries.
     pub queries: u64,
-    /// Postings in their lists.
+    /// Number of postings in the lists of the queries.
     pub postings: u64,
-    /// Postings that the CPU does not skip at once: for an AND, as many from each list as the shortest list has.
+    /// Number of postings that the CPU does not skip at once: for an AND, as many from each list
+    /// as the shortest list has.
     pub effort: u64,
     /// The largest effort of a single query.
     pub longest: u64,
-    /// Number of hits, at most.
+    /// Maximum number of hits.
     pub hits: u64,
 }
 
 impl Load {
-    /// The load of one query.
+    /// Returns the load of one query.
     pub fn of(plan: &Plan) -> Self {
         let (mut postings, mut shortest) = (0, u64::MAX);
         for term in &plan.terms {
@@ -40,7 +41,7 @@ impl Load {
         Load { queries: 1, postings, effort, longest: effort, hits: postings.min(plan.k as u64) }
     }
 
-    /// The load of several queries.
+    /// Returns the load of several queries.
     pub fn sum<'a>(plans: impl IntoIterator<Item = &'a Plan>) -> Self {
         plans.into_iter().map(Load::of).sum()
     }
@@ -75,43 +76,44 @@ impl SubAssign for Load {
     }
 }
 
-/// Who works on a batch, which determines how its queries share the time.
+/// The workers that process a batch, which determine how its queries share the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Workers {
-    /// CPU threads: each query runs on one thread, but a single query is divided among all.
+    /// CPU threads: each query runs on one thread, but a query that is alone is divided among all
+    /// threads.
     Threads,
-    /// A device, which takes a batch as a whole; its time depends on all postings of the queries' lists, whether or not
-    /// it reads each of them.
+    /// A device that processes a batch as a whole. Its time depends on all postings of the
+    /// queries' lists, whether or not it reads each of them.
     Device,
 }
 
 /// Costs in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rates {
-    /// Who works.
+    /// The workers.
     pub workers: Workers,
-    /// Per batch.
+    /// Cost of a batch.
     pub batch: f64,
-    /// Per query.
+    /// Cost of a query.
     pub query: f64,
-    /// Per posting; on the CPU, only of those that it does not skip at once.
+    /// Cost of a posting; on the CPU, only of postings that it does not skip at once.
     pub posting: f64,
-    /// Per hit asked for.
+    /// Cost of a requested hit.
     pub hit: f64,
 }
 
 impl Rates {
-    /// The rates of a device.
+    /// Returns the rates of a device.
     pub const fn device(batch: f64, query: f64, posting: f64, hit: f64) -> Self {
         Rates { workers: Workers::Device, batch, query, posting, hit }
     }
 
-    /// The rates of one CPU thread.
+    /// Returns the rates of one CPU thread.
     pub const fn thread(query: f64, posting: f64) -> Self {
         Rates { workers: Workers::Threads, batch: 0.0, query, posting, hit: 0.0 }
     }
 
-    /// Nanoseconds for a batch, with this many CPU threads.
+    /// Returns the nanoseconds for a batch, with this many CPU threads.
     pub fn time(&self, load: &Load, threads: usize) -> f64 {
         if load.queries == 0 {
             return 0.0;
@@ -129,7 +131,7 @@ impl Rates {
         }
     }
 
-    /// Nanoseconds that these queries add to a batch in progress, with one thread.
+    /// Returns the nanoseconds that these queries add to a batch in progress, with one thread.
     pub fn marginal(&self, load: &Load) -> f64 {
         let postings = match self.workers {
             Workers::Threads => load.effort,
@@ -153,7 +155,7 @@ mod tests {
     use crate::query::Query;
     use crate::ranking::Ranking;
 
-    /// A plan of terms with these document frequencies.
+    /// Returns a plan of terms with these document frequencies.
     fn plan(mode: Mode, k: usize, dfs: &[u64]) -> Plan {
         let words: Vec<String> = (0..dfs.len()).map(|i| format!("a{i}")).collect();
         let snapshot = Fixture::of(&[Doc::text(0, words.join(" "))]).snapshot();
@@ -175,7 +177,7 @@ mod tests {
         };
         let or = plan(Mode::Or, 10, &[5, 900, 100]);
         assert_eq!(Load::of(&or), load(1, 1005, 1005, 1005, 10));
-        // AND reads the shortest list and looks its documents up in the others.
+        // AND reads the shortest list and looks up its documents in the others.
         for mode in [Mode::And, Mode::AndOr] {
             let plan = Plan { mode, ..or.clone() };
             assert_eq!(Load::of(&plan), load(1, 1005, 15, 15, 10), "{mode}");
@@ -198,7 +200,7 @@ mod tests {
         assert_eq!(Load::sum([]), Load::default());
     }
 
-    /// Threads cannot share a query, unless it is alone.
+    /// Tests that threads cannot share a query unless it is alone.
     #[test]
     fn threads_share_queries() {
         const CPU: Rates = Rates::thread(5_000.0, 3.0);
@@ -238,8 +240,8 @@ mod tests {
     }
 
     proptest! {
-        /// A batch takes at most the time that one thread needs for all of it, and at least that of its longest query
-        /// or of an even share per thread.
+        /// Checks that a batch takes at most the time that one thread needs for all of it, and at
+        /// least that of its longest query or of an even share per thread.
         #[test]
         fn threads_take_between_an_even_share_and_the_whole(
             loads in loads(), threads in 1usize..64, query in 0.0f64..1e5, posting in 0.0f64..10.0,
@@ -256,7 +258,7 @@ mod tests {
             }
         }
 
-        /// Adding a query never makes a batch of several queries faster.
+        /// Checks that adding a query never makes a batch of several queries faster.
         #[test]
         fn more_queries_take_longer(
             loads in loads(), threads in 1usize..64, query in 0.0f64..1e5, posting in 0.0f64..10.0, hit in 0.0f64..10.0, batch in 0.0f64..1e6,

@@ -4,22 +4,24 @@ use std::ops::Range;
 
 use warpseek_index::Snapshot;
 
-/// The documents that an answer covers, by position counted over all segments. The answer is exact over them: it is the
-/// answer of an index of these documents alone, with the statistics of the whole index.
+/// The documents that an answer covers, as positions counted over all segments. The answer is
+/// exact over these documents: it is the answer of an index of these documents alone, with the
+/// statistics of the whole index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Coverage {
     /// All documents that the engine answers for.
     #[default]
     Complete,
-    /// The documents in these ranges, which are ascending and not adjacent; there may be none.
+    /// The documents in these ranges, which are ascending and not adjacent. There may be no
+    /// ranges.
     Partial(Vec<Range<u32>>),
 }
 
 impl Coverage {
-    /// Nothing was searched.
+    /// The coverage of an engine that did not start.
     pub const NOTHING: Coverage = Coverage::Partial(Vec::new());
 
-    /// The coverage of ranges in any order, which must not overlap.
+    /// Creates the coverage of ranges, which may be in any order but must not overlap.
     pub fn of(ranges: impl IntoIterator<Item = Range<u32>>) -> Self {
         let mut ranges: Vec<Range<u32>> =
             ranges.into_iter().filter(|range| !range.is_empty()).collect();
@@ -34,12 +36,12 @@ impl Coverage {
         Coverage::Partial(joined)
     }
 
-    /// Whether it covers all documents.
+    /// Returns true if all documents are covered.
     pub fn is_complete(&self) -> bool {
         *self == Coverage::Complete
     }
 
-    /// Its ranges, given the range of documents that the engine answers for.
+    /// Returns the covered ranges, given the range of documents that the engine answers for.
     pub fn ranges(&self, all: Range<u32>) -> Vec<Range<u32>> {
         match self {
             Coverage::Complete => vec![all],
@@ -47,7 +49,7 @@ impl Coverage {
         }
     }
 
-    /// Whether a document is covered.
+    /// Returns true if a document is covered.
     pub fn contains(&self, position: u32) -> bool {
         match self {
             Coverage::Complete => true,
@@ -58,7 +60,7 @@ impl Coverage {
         }
     }
 
-    /// The number of live documents that it covers.
+    /// Returns the number of covered live documents.
     pub fn documents(&self, snapshot: &Snapshot) -> u64 {
         let Coverage::Partial(ranges) = self else { return snapshot.statistics().documents };
         let mut documents = 0;

@@ -1,3 +1,6 @@
+//! The interface of engines: the plans they accept, what they expect them to cost, and how they
+//! answer a batch.
+
 use std::ops::AddAssign;
 use std::time::Duration;
 
@@ -13,14 +16,15 @@ use crate::formula::{Formula, Formulas};
 use crate::gather::Gathered;
 use crate::plan::Plan;
 
-/// What an engine did for a query.
+/// The work that an engine did for a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Postings whose contribution was computed.
+    /// Number of postings whose contribution was computed.
     pub postings_scored: u64,
-    /// Blocks whose documents were decoded, once for hits and once for a count; more often if an engine returns to a block.
+    /// Number of blocks whose documents were decoded. A block counts once for hits and once for a
+    /// count, and again whenever an engine returns to it.
     pub blocks_decoded: u64,
-    /// Blocks of the query's lists that were not decoded for hits.
+    /// Number of blocks of the query's lists that were not decoded for hits.
     pub blocks_skipped: u64,
 }
 
@@ -35,27 +39,30 @@ impl AddAssign for Work {
 /// The answer to a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// At most k hits, best first: by descending score, then by ascending document, or in the order of [`Plan::gather`]. Scores are in units of the plan.
+    /// The best hits, at most k, best first: by descending score, then by ascending document, or
+    /// in the order of [`Plan::gather`]. Scores are in units of the plan.
     pub hits: Vec<Hit>,
-    /// How many live documents match: always if [`Plan::count`] asks for it, otherwise only if the engine knows.
+    /// Number of live documents that match. It is always set if [`Plan::count`] is set; otherwise
+    /// only if the engine knows it.
     pub matches: Option<u64>,
-    /// Which documents were searched; hits and matches refer to these.
+    /// The documents that were searched; hits and matches refer to these.
     pub coverage: Coverage,
-    /// The work it took, if the engine counts it.
+    /// The work that the search took, if the engine counts it.
     pub work: Option<Work>,
-    /// What [`Plan::gather`] asks for, if there is one.
+    /// The results of [`Plan::gather`], if the plan has one.
     pub gathered: Option<Box<Gathered>>,
 }
 
 impl Answer {
-    /// The answer of an engine that did not start.
+    /// Returns the answer of an engine that did not start.
     pub fn nothing(plan: &Plan) -> Self {
         let gathered = plan.gather.as_ref().map(|gather| Box::new(Gathered::empty(gather)));
         let matches = (plan.count || gathered.is_some()).then_some(0);
         Answer { matches, gathered, coverage: Coverage::NOTHING, ..Answer::default() }
     }
 
-    /// The answer over the documents of all parts, which answered one plan for k hits, and gathered nothing; the caller knows what they cover together.
+    /// Merges the answers of several parts to one plan for k hits. The plan must not gather
+    /// anything, and the caller states what the parts cover together.
     pub fn merged(parts: impl IntoIterator<Item = Answer>, k: usize, coverage: Coverage) -> Self {
         let mut parts = parts.into_iter();
         let mut whole = parts.next().unwrap_or_default();
@@ -70,7 +77,7 @@ impl Answer {
         Answer { coverage, ..whole }
     }
 
-    /// Adds the work done earlier for the same plan; the sum is unknown if either is.
+    /// Adds the work done earlier for the same plan. The sum is unknown if either term is.
     pub fn add_work(&mut self, before: Option<Work>) {
         self.work = self.work.zip(before).map(|(mut work, before)| {
             work += before;
@@ -79,25 +86,27 @@ impl Answer {
     }
 }
 
-/// What an engine takes in a plan beyond words of one field over all live documents.
+/// The features of plans that an engine supports beyond words of one field over all live
+/// documents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Takes {
-    /// A [`Mask`](crate::Mask).
+    /// Set if the engine supports a [`Mask`](crate::Mask).
     pub masks: bool,
-    /// Terms of an index with several text fields, each with its own formula and lengths. Engines without it get plans of
-    /// one formula only.
+    /// Set if the engine supports terms of several text fields, each with its own formula and
+    /// lengths. Other engines only get plans with a single formula.
     pub fields: bool,
-    /// A [tree](Plan::needed_tree) whose scores are not sums of contributions.
+    /// Set if the engine supports a [tree](Plan::needed_tree) whose scores are not sums of
+    /// contributions.
     pub trees: bool,
-    /// A [`Gather`](crate::gather::Gather).
+    /// Set if the engine supports a [`Gather`](crate::gather::Gather).
     pub gathers: bool,
 }
 
 impl Takes {
-    /// Everything that there is.
+    /// All features.
     pub const ALL: Takes = Takes { masks: true, fields: true, trees: true, gathers: true };
 
-    /// What both take, for an engine made of others.
+    /// Returns the features that both engines support, for an engine that is composed of others.
     pub fn and(self, other: Takes) -> Takes {
         Takes {
             masks: self.masks && other.masks,
@@ -111,43 +120,47 @@ impl Takes {
 /// The result for each plan of a batch, in the order of the plans.
 pub type Answers = Vec<Result<Answer, ExecError>>;
 
-/// An engine, made for one snapshot of an index.
+/// An engine for one snapshot of an index.
 ///
-/// For every plan made for that snapshot it returns the hits that [`crate::Reference`] returns over the same documents:
-/// the same documents in the same order with the same scores, whatever else is in the batch. Hits identify documents by
-/// [`warpseek_index::Segment::base`] plus ordinal, never by position, and ties are broken by that number, so reordering
-/// a segment does not change its results. Deleted documents are never hits. A plan with k = 0, or without terms and a tree, has no
-/// hits.
+/// For every plan made for that snapshot, the engine returns the hits that [`crate::Reference`]
+/// returns over the same documents: the same documents in the same order with the same scores,
+/// whatever else is in the batch. Hits identify documents by [`warpseek_index::Segment::base`]
+/// plus ordinal, never by position, and ties are broken by that number, so reordering a segment
+/// does not change its results. Deleted documents are never hits. A plan with k = 0 has no hits,
+/// and neither has a plan without terms and without a tree.
 ///
-/// Each plan has its own result: one that fails does not affect the others. A plan of another snapshot fails with
-/// [`ExecError::OtherSnapshot`], and one that the engine cannot answer with [`ExecError::Unsupported`].
+/// Each plan has its own result: a plan that fails does not affect the others. A plan for another
+/// snapshot fails with [`ExecError::OtherSnapshot`], and a plan that the engine cannot answer
+/// with [`ExecError::Unsupported`].
 ///
-/// When the deadline of the context has passed or the search is cancelled, the engine stops between ranges of
-/// documents. [`Answer::coverage`] then says which documents were searched, and the answer is exact over these.
+/// When the deadline of the context has passed or the search is cancelled, the engine stops
+/// between ranges of documents. [`Answer::coverage`] then says which documents were searched, and
+/// the answer is exact over these.
 pub trait Engine: Send + Sync {
-    /// The engine's name, as given to `--algorithm`.
+    /// Returns the engine's name, as given to `--algorithm`.
     fn name(&self) -> &'static str;
 
-    /// `CPU`, or the name of a GPU.
+    /// Returns `CPU` or the name of a GPU.
     fn device(&self) -> String {
         "CPU".to_owned()
     }
 
-    /// The snapshot whose plans it answers.
+    /// Returns the snapshot whose plans the engine answers.
     fn snapshot(&self) -> SnapshotId;
 
-    /// The engine's algorithms, which are the same and in the same order for all plans, with the cost of each for this
-    /// plan or the reason why it cannot answer it. `alone` says that the plan is the only one in its batch and may use
-    /// all threads.
+    /// Returns the engine's algorithms, each with its cost for this plan or the reason why it
+    /// cannot answer it. The algorithms and their order are the same for all plans. `alone` is
+    /// set if the plan is the only one in its batch and may use all threads.
     fn candidates(&self, plan: &Plan, alone: bool, context: &Context) -> Vec<Candidate>;
 
-    /// What plans may have beyond a bag of words. An engine that says nothing takes nothing, so that none ignores it.
+    /// Returns the features of plans that the engine supports. By default an engine supports
+    /// none, so that it cannot ignore one by mistake.
     fn takes(&self) -> Takes {
         Takes::default()
     }
 
-    /// Whether the engine can answer a plan; if not, the error says why. Engines say what they cannot answer in
-    /// [`Engine::takes`] and [`Engine::supports`] and leave this as it is.
+    /// Checks if the engine can answer a plan; if not, the error gives the reason. Engines
+    /// implement [`Engine::takes`] and [`Engine::supports`] rather than this method.
     fn can_answer(&self, plan: &Plan) -> Result<(), &'static str> {
         match plan.beyond(self.takes()) {
             Some(why) => Err(why),
@@ -155,7 +168,8 @@ pub trait Engine: Send + Sync {
         }
     }
 
-    /// Whether any of its algorithms can answer a plan, but for what [`Engine::takes`] says; if not, the error says why.
+    /// Checks if any of the engine's algorithms can answer a plan, apart from the features in
+    /// [`Engine::takes`]; if not, the error gives the reason.
     fn supports(&self, plan: &Plan) -> Result<(), &'static str> {
         let candidates = self.candidates(plan, false, Context::single());
         if candidates.iter().any(|candidate| candidate.rates.is_ok()) {
@@ -164,24 +178,25 @@ pub trait Engine: Send + Sync {
         Err(candidates.iter().find_map(|c| c.rates.err()).unwrap_or("it has no algorithm"))
     }
 
-    /// The expected time of a batch, and by which algorithms.
+    /// Returns the expected time of a batch and of each algorithm.
     fn estimate(&self, plans: &[&Plan], context: &Context) -> Estimate {
         let alone = plans.len() == 1;
         let candidates = |plan: &Plan| self.candidates(plan, alone, context);
         Estimate::new(plans.iter().copied(), context.threads(), candidates)
     }
 
-    /// The expected time of a batch.
+    /// Returns the expected time of a batch.
     fn cost(&self, plans: &[&Plan], context: &Context) -> Duration {
         self.estimate(plans, context).time
     }
 
-    /// Postings of a plan's lists that would first have to be brought to where the engine works, as far as that is known at once: it never waits.
+    /// Returns the number of postings of a plan's lists that would first have to be transferred
+    /// to the engine's device, as far as this is known without waiting.
     fn absent(&self, _plan: &Plan) -> u64 {
         0
     }
 
-    /// How the engine would answer each plan of a batch.
+    /// Explains how the engine would answer each plan of a batch.
     fn explain(&self, plans: &[&Plan], context: &Context) -> Vec<Choice> {
         let explain = |plan: &&Plan| {
             let candidates = self.candidates(plan, plans.len() == 1, context);
@@ -194,19 +209,19 @@ pub trait Engine: Send + Sync {
         plans.iter().map(explain).collect()
     }
 
-    /// Does in advance what the first query with these formulas would have to wait for, such as copying the index to a
-    /// device.
+    /// Prepares for queries with these formulas, for example by copying the index to a device, so
+    /// that the first query does not have to wait for it.
     fn prepare(&self, _formulas: &Formulas, _context: &Context) -> Result<(), ExecError> {
         Ok(())
     }
 
-    /// Answers a batch. Plans are borrowed one by one, so that part of a batch can go to one engine and the rest to
-    /// another.
+    /// Answers a batch. The plans are borrowed separately, so that a caller can give part of a
+    /// batch to one engine and the rest to another.
     fn search(&self, plans: &[&Plan], context: &Context) -> Answers;
 }
 
-/// The first step of every engine: rejects the plans that it cannot answer, and answers the others with `search`, which
-/// returns one result for each of them.
+/// Rejects the plans that the engine cannot answer, and passes the others to `search`, which
+/// returns one result for each of them. Every engine's `search` begins with this function.
 pub fn answer_supported(
     engine: &(impl Engine + ?Sized),
     plans: &[&Plan],
@@ -234,10 +249,11 @@ pub fn answer_supported(
     refused.into_iter().map(&mut put).collect()
 }
 
-/// Why an engine that does not take fields refuses.
+/// Reason given by engines that do not support several text fields.
 pub(crate) const SEVERAL_FIELDS: &str = "it does not search indexes with several text fields";
 
-/// The formula for an engine that does not take fields; the engine's refusal if there are several.
+/// Returns the formula of the only text field, for engines that do not support several; fails
+/// with [`ExecError::Unsupported`] if there are several.
 pub fn only_formula(
     engine: &(impl Engine + ?Sized),
     formulas: &Formulas,
@@ -247,7 +263,7 @@ pub fn only_formula(
     formulas.single().ok_or_else(refusal)
 }
 
-/// The same error for every plan of a batch.
+/// Returns the same error for every plan of a batch.
 pub fn fail_all(plans: &[&Plan], error: &ExecError) -> Answers {
     plans.iter().map(|_| Err(error.clone())).collect()
 }
@@ -266,7 +282,7 @@ mod tests {
     use crate::query::{Node, Query};
     use crate::ranking::Ranking;
 
-    /// Takes what it is told to, and finds nothing.
+    /// An engine that supports the given features and finds nothing.
     struct Fake(SnapshotId, Takes);
 
     impl Engine for Fake {

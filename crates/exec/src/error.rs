@@ -1,3 +1,5 @@
+//! Errors of planning and answering queries.
+
 use std::error::Error;
 use std::sync::Arc;
 
@@ -8,48 +10,50 @@ use crate::plan::Mode;
 use crate::query::{MAX_BOOST_RATIO, SyntaxError};
 use crate::ranking::RankingFunction;
 
-/// An error of a query. It can be cloned, since one cause may fail many queries.
+/// An error of a query. It can be cloned, because one cause may fail many queries.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ExecError {
     /// The index could not be read.
     #[error(transparent)]
     Index(Arc<IndexError>),
     /// The ranking function does not suit the contents of the index.
-    #[error("ranking `{ranking}` is for {}", if *content == Content::Vector { "text, and this is an index of vectors" } else { "indexes of vectors, and this is one of text" })]
+    #[error("ranking `{ranking}` is for {}", if *content == Content::Vector { "text, but this is an index of vectors" } else { "indexes of vectors, but this is one of text" })]
     Content {
         /// Name of the ranking function.
         ranking: String,
-        /// What the index holds.
+        /// The content of the index.
         content: Content,
     },
-    /// The index is one of n-grams, which have no ranking function.
-    #[error("this is an index of n-grams for approximate search, and not one of words")]
+    /// The index is an n-gram index, which has no ranking function.
+    #[error("this is an n-gram index for approximate search, not an index of words")]
     Grams,
-    /// An index of quantized impacts supports only one ranking function.
+    /// An index of quantized impacts supports only the ranking function it was built with.
     #[error(
         "the index is quantized: it supports only bm25 with k1 = {k1} and b = {b}, not {}",
         described(asked)
     )]
     Quantized {
-        /// The one asked for.
+        /// The requested ranking function.
         asked: RankingFunction,
-        /// Parameter of the index.
+        /// The index's k1.
         k1: f64,
-        /// Parameter of the index.
+        /// The index's b.
         b: f64,
     },
     /// The ranking needs norms, which an index with a schema does not have.
     #[error(
-        "ranking `cosine` needs the norms of documents, and an index with a schema has none; use bm25, okapi or wakatsuki"
+        "ranking `cosine` needs the norms of documents, which an index with a schema does not have; use bm25, okapi or wakatsuki"
     )]
     NoNorms,
-    /// The ranking takes its parameters from a schema, and there is none.
+    /// The ranking takes its parameters from a schema, but the index has none.
     #[error(
-        "ranking `bm25-by-field` takes k1 and b from the schema, and the index has none; use bm25"
+        "ranking `bm25-by-field` takes k1 and b from the schema, but the index has none; use bm25"
     )]
     NoSchema,
-    /// A query has a term of a field that the index does not have.
-    #[error("term `{term}` is for text field {field}, and the last field of the index is {last}")]
+    /// A query has a term of a text field that the index does not have.
+    #[error(
+        "term `{term}` is for text field {field}, but the last text field of the index is {last}"
+    )]
     Field {
         /// The term.
         term: String,
@@ -58,38 +62,38 @@ pub enum ExecError {
         /// The number of the last text field.
         last: usize,
     },
-    /// Words without a field were asked for in a mode that wants all of them.
+    /// Words without a field were given in a mode that requires all of them.
     #[error(
-        "mode `{0}` would want every word in every text field of the index; use mode `or`, or terms with their fields"
+        "mode `{0}` would require every word in every text field of the index; use mode `or`, or terms with their fields"
     )]
     WordsOfFields(Mode),
     /// A parameter of a ranking function is out of range.
     #[error("{name} = {value} is out of range; it must be {expected}")]
     Parameter {
-        /// Its name.
+        /// Name of the parameter.
         name: &'static str,
-        /// Its value.
+        /// The given value.
         value: f64,
-        /// What is allowed.
+        /// The allowed values.
         expected: &'static str,
     },
-    /// A query's term has a weight that is not positive.
+    /// A term of a query has a weight that is not positive or too large.
     #[error("term `{term}` has weight {weight}; weights are positive numbers up to 1e9")]
     Weight {
         /// The term.
         term: String,
-        /// Its weight.
+        /// Weight of the term.
         weight: f64,
     },
-    /// The boosts of a query's parts are too different.
+    /// The boosts of a query's parts differ too much.
     #[error(
-        "the boosts of the query's parts reach from {smallest} to {largest}, by a factor of {:.0}; at most {MAX_BOOST_RATIO} is allowed, since scores would lose their order beyond; lower the largest or raise the smallest",
+        "the boosts of the query's parts range from {smallest} to {largest}, a factor of {:.0}; at most {MAX_BOOST_RATIO} is allowed, because scores would lose precision; lower the largest boost or raise the smallest",
         largest / smallest
     )]
     Boosts {
-        /// The smallest, with those of the parts around it and of its field.
+        /// The smallest boost, multiplied by those of the enclosing parts and of the field.
         smallest: f64,
-        /// The largest.
+        /// The largest boost, computed in the same way.
         largest: f64,
     },
     /// A query has too many terms.
@@ -98,9 +102,9 @@ pub enum ExecError {
     /// A query tree is too large.
     #[error("the query is too large: {0}")]
     Tree(String),
-    /// The mode is for queries of words.
+    /// A mode was given for a query that is not a bag of words.
     #[error(
-        "mode `{0}` is for words without a syntax; in the syntax, `+` is before what a document must have, and a tree says so itself"
+        "mode `{0}` is for words without a syntax; in the query syntax, write `+` before required parts; a query tree has its own operators"
     )]
     ModeOfTree(Mode),
     /// The schema has no such field.
@@ -108,16 +112,16 @@ pub enum ExecError {
     UnknownField {
         /// The name.
         name: String,
-        /// A name like it.
+        /// A similar name in the schema, if there is one.
         near: Option<String>,
     },
-    /// Words of an attribute.
+    /// A query searches an attribute for words.
     #[error("`{name}` is an attribute and has no words; use a filter for it")]
     NotText {
         /// The name.
         name: String,
     },
-    /// A filter of a text field.
+    /// A query filters, sorts or counts by a text field.
     #[error(
         "`{name}` is a text field and has no values to filter, sort or count by; search for its words"
     )]
@@ -125,44 +129,44 @@ pub enum ExecError {
         /// The name.
         name: String,
     },
-    /// A phrase in an index without positions.
+    /// A query has a phrase, but the index has no positions.
     #[error(
-        "the index has no positions to find phrases with; build it anew with `--positions`, or search for the words"
+        "the index has no positions to find phrases with; rebuild it with `--positions`, or search for the words"
     )]
     NoPositions,
-    /// A phrase in a field without positions.
+    /// A query has a phrase in a field without positions.
     #[error(
-        "`{name}` has no positions to find phrases with; build the index anew with `--positions`, or with `\"positions\": true` in its schema"
+        "`{name}` has no positions to find phrases with; rebuild the index with `--positions`, or with `\"positions\": true` in its schema"
     )]
     NoPositionsOf {
         /// The field.
         name: String,
     },
-    /// A prefix of something else than keywords.
-    #[error("`{name}` has no prefixes, since it is no attribute of keywords")]
+    /// A query filters an attribute that does not hold keywords by a prefix.
+    #[error("prefixes are for keyword attributes, and `{name}` is not one")]
     Prefix {
         /// The name.
         name: String,
     },
-    /// A value is not of the attribute's type.
+    /// A value does not have the attribute's type.
     #[error("`{value}` cannot be a value of `{name}`; it must be {expected}")]
     Value {
         /// The attribute.
         name: String,
-        /// The value.
+        /// The given value.
         value: String,
-        /// What a value must be.
+        /// Description of a valid value.
         expected: &'static str,
     },
-    /// Hits cannot be sorted as asked.
+    /// Hits cannot be sorted in the requested order.
     #[error("hits cannot be sorted: {0}")]
     Sort(String),
-    /// Matches cannot be counted by attributes as asked.
+    /// The requested facets cannot be counted.
     #[error("facets cannot be counted: {0}")]
     Facet(String),
-    /// What matches depends on the number of hits.
+    /// The matches of this mode depend on the number of hits.
     #[error(
-        "mode `and-or` depends on how many hits are wanted, so its hits cannot be sorted, continued or counted by attributes; use `or` or `and`"
+        "mode `and-or` depends on how many hits are wanted, so its matches cannot be sorted, continued or counted by attributes; use `or` or `and`"
     )]
     GatherMode,
     /// The text of a query is malformed.
@@ -174,46 +178,48 @@ pub enum ExecError {
     /// The plan was made for a different snapshot than the engine.
     #[error("the plan was made for another snapshot of the index; plan the query again")]
     OtherSnapshot,
-    /// Statistics of a collection do not suit the index, which is to be a part of it.
+    /// The statistics of the collection do not fit an index that is meant to be a part of it.
     #[error("the statistics of the collection cannot be used: {0}")]
     Collection(String),
-    /// The engine cannot answer such a query.
+    /// The engine does not support the query.
     #[error("`{engine}` cannot answer the query: {why}")]
     Unsupported {
         /// The engine's name.
         engine: &'static str,
-        /// Why it cannot answer.
+        /// The reason.
         why: String,
     },
     /// A device failed or is missing.
     #[error("{source}")]
     Device {
-        /// What is to blame.
+        /// The cause of the failure.
         fault: Fault,
         /// The device layer's error.
         source: Arc<dyn Error + Send + Sync>,
     },
-    /// The work had to stop before there was anything to answer with.
-    #[error("the time was up, or the request was cancelled, before the query was planned")]
+    /// The request was stopped before there was a partial answer.
+    #[error("the request timed out or was cancelled before the query was planned")]
     Stopped,
-    /// An engine returned fewer answers than it was given plans, which is a bug.
+    /// An engine returned fewer answers than plans, which is a bug.
     #[error("the engine returned no answer to the query")]
     NoAnswer,
 }
 
-/// What is to blame for a failure of a device, which determines what to do next.
+/// The cause of a device failure, which determines how to proceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The query, or its batch, asked for more than the device has. Other queries may be answered.
+    /// The query, or its batch, needs more than the device has. Other queries may still be
+    /// answered.
     Query,
     /// The device or its driver failed. The device answers nothing until it is opened again.
     Device,
-    /// There is no device, or it is not usable as it is set up, or the index does not fit it.
+    /// There is no device, its configuration does not allow its use, or the index does not fit
+    /// it.
     Setup,
 }
 
 impl ExecError {
-    /// What is to blame, if a device is involved.
+    /// Returns the cause if the error is a device failure.
     pub fn fault(&self) -> Option<Fault> {
         match self {
             ExecError::Device { fault, .. } => Some(*fault),
@@ -221,7 +227,7 @@ impl ExecError {
         }
     }
 
-    /// Whether a device will fail other queries too.
+    /// Returns true if the device will fail other queries too.
     pub fn is_final(&self) -> bool {
         matches!(self.fault(), Some(Fault::Device | Fault::Setup))
     }
@@ -239,7 +245,7 @@ impl From<SyntaxError> for ExecError {
     }
 }
 
-/// A ranking function with its parameters.
+/// Describes a ranking function with its parameters.
 fn described(function: &RankingFunction) -> String {
     match function {
         RankingFunction::Bm25 { k1, b }

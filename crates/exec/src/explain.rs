@@ -1,4 +1,5 @@
-//! Explanations of scores.
+//! Explanations of scores: the statistics and the contribution of each term, and the rules by
+//! which a score follows from them.
 
 use std::fmt::Write;
 
@@ -14,85 +15,90 @@ use crate::query::{Facts, Group, PlanNode, TIE};
 /// The contribution of one term to a score.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TermExplanation {
-    /// The number of its text field; 0 if the index has no schema.
+    /// Number of the term's text field; 0 if the index has no schema.
     pub field: u8,
     /// The term.
     pub term: String,
-    /// Its weight in the query.
+    /// Weight of the term in the query.
     pub query_weight: f64,
-    /// Live documents that contain the term.
+    /// Number of live documents that contain the term.
     pub df: u64,
-    /// The weight of the term in the collection.
+    /// Weight of the term in the collection.
     pub idf: f64,
-    /// Its frequency in the document, or its impact in an index of impacts; 0 if the document does not contain it.
+    /// Frequency of the term in the document, or its impact in an index of impacts; 0 if the
+    /// document does not contain it.
     pub freq: u32,
-    /// What the frequency, with the length of the document, is worth; 0 if the document does not contain the term.
+    /// Value of the frequency, given the length of the document, before it is multiplied by the
+    /// term's weight; 0 if the document does not contain the term.
     pub value: f32,
-    /// Its contribution in units; 0 if it has no part in the score, since the document does not contain it or does not match the part of the query that it stands in.
+    /// Contribution of the term in units. It is 0 if the document does not contain the term or
+    /// does not match the part of the query that the term belongs to.
     pub score: Score,
 }
 
-/// What a document has in a text field.
+/// Statistics of a document in a text field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldExplanation {
-    /// The number of the field.
+    /// Number of the field.
     pub field: u8,
-    /// Its name; none if the index has no schema.
+    /// Name of the field; `None` if the index has no schema.
     pub name: Option<String>,
-    /// Length of the document in it.
+    /// Length of the document in the field.
     pub length: u32,
-    /// Mean length of the documents that have it; without a schema, of all.
+    /// Mean length over the documents that have the field, or over all documents if there is no
+    /// schema.
     pub mean_length: f64,
 }
 
-/// A part of a score, and the parts that it follows from exactly.
+/// A part of a score, with the parts from which it follows exactly.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScorePart {
-    /// In units.
+    /// The score in units.
     pub score: Score,
-    /// How the score follows from the parts.
+    /// The rule by which the score follows from the parts.
     pub rule: Rule,
     /// The parts of the query that the document matches and that have scores.
     pub parts: Vec<ScorePart>,
 }
 
-/// How a score follows from its parts.
+/// A rule by which a score follows from its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// It is that of the term of [`Explanation::terms`] with this number.
+    /// The score of the term with this number in [`Explanation::terms`].
     Term(usize),
-    /// It is the sum of the parts; 0 if there are none.
+    /// The sum of the parts; 0 if there are none.
     Sum,
-    /// It is the largest of the parts, and the sum of the others times `tie` / 65536, rounded down.
+    /// The largest of the parts, plus the sum of the others times `tie` / 65536, rounded down.
     Best {
         /// The tie breaker.
         tie: u32,
     },
-    /// It is a number that the query gives.
+    /// A number given in the query.
     Constant,
-    /// It is what the document has by itself.
+    /// The static score of the document.
     Static,
 }
 
-/// How the score of a document is computed.
+/// An explanation of the score of a document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    /// Every text field of the index, in order: one if it has no schema.
+    /// Every text field of the index, in order; a single one if the index has no schema.
     pub fields: Vec<FieldExplanation>,
-    /// Norm of the document; none unless documents are ranked by cosine.
+    /// Norm of the document; `None` unless documents are ranked by cosine.
     pub norm: Option<f32>,
     /// Every term of the plan.
     pub terms: Vec<TermExplanation>,
-    /// What the document's static score adds, in units; 0 if the document does not match.
+    /// Contribution of the document's static score, in units; 0 if the document does not match.
     pub static_score: Score,
     /// The score, in units; 0 if the document does not match.
     pub score: Score,
-    /// What the score is made of; none if the document does not match.
+    /// The parts of the score; `None` if the document does not match.
     pub made_of: Option<ScorePart>,
 }
 
 impl Explanation {
-    /// The name of a term's field and the term, as in `title:apple`; the term alone if fields have no names.
+    /// Returns a term with the name of its field, as in `title:apple`, or the term alone if
+    /// fields have no names.
     pub fn name_of(&self, term: &TermExplanation) -> String {
         match self.fields.get(usize::from(term.field)).and_then(|field| field.name.as_ref()) {
             Some(field) => format!("{field}:{}", term.term),
@@ -100,7 +106,7 @@ impl Explanation {
         }
     }
 
-    /// Says in words how the score of a part follows from its own parts.
+    /// Describes how the score of a part follows from its own parts.
     pub fn describe(&self, part: &ScorePart) -> String {
         match part.rule {
             Rule::Term(number) => format!("weight({})", self.name_of(&self.terms[number])),
@@ -108,7 +114,7 @@ impl Explanation {
             Rule::Sum => "sum of:".to_owned(),
             Rule::Best { tie: 0 } => "max of:".to_owned(),
             Rule::Best { tie } => {
-                // As many digits as the tie breaker is exact to.
+                // The tie breaker is only exact to this many digits.
                 let mut shown = format!("{:.4}", f64::from(tie) / TIE);
                 shown.truncate(shown.trim_end_matches('0').trim_end_matches('.').len());
                 format!("max plus {shown} times others of:")
@@ -118,7 +124,8 @@ impl Explanation {
         }
     }
 
-    /// The parts of the score as lines: each with its units, and deeper than what it is a part of.
+    /// Formats the parts of the score as lines. Each line has the units of a part and is indented
+    /// below the part it belongs to.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let mut left: Vec<(usize, &ScorePart)> =
@@ -138,7 +145,7 @@ impl ScorePart {
         ScorePart { score, rule, parts: Vec::new() }
     }
 
-    /// The sum of parts; of one, the part itself.
+    /// Returns the sum of parts, or the part itself if there is only one.
     fn sum(mut parts: Vec<ScorePart>) -> Self {
         match parts.len() {
             1 => parts.remove(0),
@@ -149,7 +156,8 @@ impl ScorePart {
         }
     }
 
-    /// What a part of a query gives a document; none if the document does not match it.
+    /// Returns the part of the score that a query node gives a document, or `None` if the
+    /// document does not match it.
     fn of(node: &PlanNode, facts: &Facts<'_>) -> Option<Self> {
         let score = node.evaluate(facts)?;
         let all = |nodes: &[PlanNode]| -> Vec<ScorePart> {
@@ -279,7 +287,8 @@ pub fn explain(snapshot: &Snapshot, plan: &Plan, doc: DocId) -> Result<Explanati
     Ok(Explanation { fields, norm, terms, static_score, score, made_of })
 }
 
-/// The score of a document by a plan without a tree: the sum of what its terms contribute.
+/// Returns the score of a document under a plan without a tree: the sum of the contributions of
+/// its terms.
 fn flat(plan: &Plan, shares: &[Option<Score>]) -> Option<ScorePart> {
     let part = |(number, share): (usize, &Option<Score>)| {
         share.map(|share| ScorePart::leaf(Rule::Term(number), share))
@@ -292,7 +301,7 @@ fn flat(plan: &Plan, shares: &[Option<Score>]) -> Option<ScorePart> {
     matches.then(|| ScorePart::sum(parts))
 }
 
-/// Frequency of a document in a list; 0 if it is not in the list.
+/// Returns the frequency of a document in a list, or 0 if it is not in the list.
 fn frequency(list: &List<'_>, doc: u32) -> Result<u32, warpseek_index::ListError> {
     let Some(block) = (0..list.blocks()).find(|&b| list.block_max_doc(b) >= doc) else {
         return Ok(0);

@@ -1,15 +1,18 @@
-//! What one posting contributes to a score. This is the definition; engines and tools call it, or repeat it where they must:
+//! The contribution of one posting to a score. This is the definition. Engines and tools call it,
+//! or repeat it where they cannot call it:
 //!
-//! | what | where |
+//! | part | where |
 //! |---|---|
-//! | the saturation itself, which an index of impacts needs too; the cosine | `warpseek_core::saturation`, `warpseek_core::cosine`, which this calls |
+//! | the saturation, also for an index of impacts | `warpseek_core::saturation`, called here |
+//! | the cosine | `warpseek_core::cosine`, called here |
 //! | a block of postings in vectors | exec-cpu `simd/x86.rs` (AVX-512, AVX2) and `simd/neon.rs` |
 //! | values of the lists on a GPU | exec-gpu `kernels/common/valuer.cuh` |
 //! | values of lists that stay compressed | exec-gpu-papers `kernels/common/values.cuh` |
 //! | weights of terms in documents | build-gpu `kernels/weigh/kernel.cu` |
-//! | weight times value in whole units | exec-cpu `simd/x86.rs`, exec-gpu `kernels/common/tiles.cuh` |
+//! | weight times value, in units | exec-cpu `simd/x86.rs`, exec-gpu `kernels/common/tiles.cuh` |
 //!
-//! The test `formula` of the crate `warpseek` compares all of them, bit for bit. A change here is one there, and a new place gets its line here and its part of that test.
+//! The test `formula` of the crate `warpseek` compares all of them, bit for bit. A change here
+//! has to be repeated in each of them; a new place needs its line here and its part of that test.
 
 use std::sync::Arc;
 
@@ -18,13 +21,15 @@ use warpseek_core::limits::MAX_IMPACT;
 use warpseek_core::saturation::{self, Saturation};
 use warpseek_index::{Bounds, Floats, IndexError, Lengths, Segment};
 
-/// How the weight of a term, a frequency and a document give a contribution. Operations are IEEE 754 single precision
-/// in the order written, without fusing; devices must do the same.
+/// A formula that computes a contribution from the weight of a term, a frequency and a document.
+/// The operations are in IEEE 754 single precision, in the order written, without fusing; devices
+/// must do the same.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Formula {
-    /// w * (1 / (1 + c * (1 / f))) with c = fixed + by_length * length, which equals w * f / (f + c): the BM25 family.
-    /// In this form every operation is monotone even after rounding, so values never decrease with frequency nor
-    /// increase with length; computed directly, f / (f + c) could.
+    /// w * (1 / (1 + c * (1 / f))) with c = fixed + by_length * length, which equals w * f / (f +
+    /// c): the BM25 family. In this form every operation is monotone even after rounding, so
+    /// values never decrease with frequency nor increase with length; computed directly, f / (f +
+    /// c) could.
     Saturation {
         /// k1 (1 - b).
         fixed: f32,
@@ -35,13 +40,13 @@ pub enum Formula {
     Cosine,
     /// w * f.
     Linear,
-    /// w * q / 255: the saturation in 8 bits that an index of impacts holds instead of frequencies. It is exact for
-    /// what the index holds, but approximate for the text.
+    /// w * q / 255: the saturation in 8 bits that an index of impacts holds instead of
+    /// frequencies. It is exact for what the index holds, but approximate for the text.
     Quantized,
 }
 
 impl Formula {
-    /// What the formula needs to know of a document, from its length and norm.
+    /// Returns the only value that the formula needs of a document, from its length and norm.
     #[inline]
     pub fn factor(&self, length: u32, norm: f32) -> f32 {
         match *self {
@@ -53,20 +58,20 @@ impl Formula {
         }
     }
 
-    /// A posting's contribution in units of the plan; `weight` is the term's weight in those units. The product is
-    /// rounded up to the next whole unit (floor plus one), so a match always contributes, and a score of 0 means "no
-    /// match".
+    /// Returns a posting's contribution in units of the plan; `weight` is the term's weight in
+    /// those units. The product is rounded up to the next whole unit (floor plus one), so a match
+    /// always contributes, and a score of 0 means "no match".
     #[inline]
     pub fn contribution(&self, weight: f32, freq: u32, factor: f32) -> u32 {
         Self::units(weight, self.value(freq, factor))
     }
 
-    /// Whether scores differ slightly from the definition of the ranking function.
+    /// Returns true if scores differ slightly from the definition of the ranking function.
     pub fn is_approximate(&self) -> bool {
         *self == Formula::Quantized
     }
 
-    /// The value of a posting before it is multiplied by the term's weight.
+    /// Returns the value of a posting before it is multiplied by the term's weight.
     #[inline]
     pub fn value(&self, freq: u32, factor: f32) -> f32 {
         match self {
@@ -77,14 +82,14 @@ impl Formula {
         }
     }
 
-    /// Weight times value in whole units. It never decreases when the value grows, so a bound on values gives a bound
-    /// on contributions.
+    /// Returns weight times value in whole units. The result never decreases when the value
+    /// grows, so a bound on values gives a bound on contributions.
     #[inline]
     pub fn units(weight: f32, value: f32) -> u32 {
         (weight * value) as u32 + 1
     }
 
-    /// A value that no posting within the bounds exceeds.
+    /// Returns a value that no posting within the bounds exceeds.
     pub fn most_value(&self, bounds: &Bounds) -> f32 {
         match self {
             Formula::Cosine => bounds.cosine(),
@@ -96,35 +101,36 @@ impl Formula {
         }
     }
 
-    /// The most that a posting of a term with this weight can contribute.
+    /// Returns the largest contribution of a posting of a term with this weight.
     pub fn most(&self, weight: f32) -> u64 {
         let value = match self {
-            // These values are at most 1 and the product rounds monotonically.
+            // These values are at most 1, and the product rounds monotonically.
             Formula::Saturation { .. } | Formula::Cosine | Formula::Quantized => weight,
             Formula::Linear => weight * MAX_IMPACT as f32,
         };
-        // Saturates twice: at a scale that is too large, the sum must be too large as well.
+        // Both the cast and the addition saturate: at a scale that is too large, the sum must be
+        // too large as well.
         (value as u64).saturating_add(1)
     }
 }
 
-/// What a formula needs to know of the documents of a segment in a text field.
+/// The document values that a formula needs ([`Formula::factor`]), for a text field of a segment.
 #[derive(Clone, Copy)]
 pub struct Factors<'a> {
     formula: Formula,
     lengths: Lengths<'a>,
-    /// For the formula that needs them; an index with a schema has none.
+    /// The norms, for the only formula that needs them; an index with a schema has none.
     norms: Option<Floats<'a>>,
 }
 
 impl<'a> Factors<'a> {
-    /// Those of a field by its formula.
+    /// Opens the values for a field and its formula.
     pub fn new(segment: &'a Segment, field: u8, formula: Formula) -> Result<Self, IndexError> {
         let norms = (formula == Formula::Cosine).then(|| segment.norms()).transpose()?;
         Ok(Factors { formula, lengths: segment.lengths(field)?, norms })
     }
 
-    /// That of the document at a position.
+    /// Returns the value of the document at a position.
     #[inline]
     pub fn get(&self, doc: u32) -> f32 {
         let norm = self.norms.map_or(0.0, |norms| norms.get(doc));
@@ -132,32 +138,33 @@ impl<'a> Factors<'a> {
     }
 }
 
-/// The formula of every text field of an index, in order; one if the index has no schema. Cheap to clone and to compare,
-/// since every plan has them.
+/// The formula of every text field of an index, in order; a single one if the index has no
+/// schema. It is cheap to clone and to compare, because every plan has one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Formulas(Arc<[Formula]>);
 
 impl Formulas {
-    /// Those of an index's fields, in order. There is at least one.
+    /// Creates the list from the formulas of an index's fields, in order. There must be at least
+    /// one.
     ///
     /// # Panics
-    /// If there is none.
+    /// Panics if there is none.
     pub fn new(formulas: impl IntoIterator<Item = Formula>) -> Self {
         let formulas: Arc<[Formula]> = formulas.into_iter().collect();
         assert!(!formulas.is_empty(), "an index has at least one text field");
         Formulas(formulas)
     }
 
-    /// The formula of a field.
+    /// Returns the formula of a field.
     ///
     /// # Panics
-    /// If the index has no such field; a plan's terms have only fields of the index.
+    /// Panics if the index has no such field; the terms of a plan only have fields of the index.
     #[inline]
     pub fn of(&self, field: u8) -> Formula {
         self.0[usize::from(field)]
     }
 
-    /// The formula, if there is only one field.
+    /// Returns the formula if there is only one field.
     pub fn single(&self) -> Option<Formula> {
         match *self.0 {
             [formula] => Some(formula),
@@ -165,17 +172,17 @@ impl Formulas {
         }
     }
 
-    /// How many fields there are.
+    /// Returns the number of fields.
     pub fn fields(&self) -> usize {
         self.0.len()
     }
 
-    /// The formulas in the order of the fields.
+    /// Returns the formulas in the order of the fields.
     pub fn iter(&self) -> impl Iterator<Item = Formula> + '_ {
         self.0.iter().copied()
     }
 
-    /// Whether scores differ slightly from the definition of the ranking function.
+    /// Returns true if scores differ slightly from the definition of the ranking function.
     pub fn is_approximate(&self) -> bool {
         self.0.iter().any(Formula::is_approximate)
     }
@@ -216,21 +223,21 @@ mod tests {
             for formula in [saturation, Formula::Cosine, Formula::Linear, Formula::Quantized] {
                 let weight = if formula == Formula::Linear { weight.min(30_000.0) } else { weight };
                 let norm = |l: u32| (l as f32).sqrt() + 12.0;
-                let of = |f: u32, l: u32| formula.contribution(weight, f, formula.factor(l, norm(l)));
-                prop_assert!(of(freq + more, length) >= of(freq, length));
-                prop_assert!(of(freq, length + more) <= of(freq, length));
-                prop_assert!(u64::from(of(freq, length)) <= formula.most(weight));
-                prop_assert!(of(freq, length) >= 1);
+                let units = |f: u32, l: u32| formula.contribution(weight, f, formula.factor(l, norm(l)));
+                prop_assert!(units(freq + more, length) >= units(freq, length));
+                prop_assert!(units(freq, length + more) <= units(freq, length));
+                prop_assert!(u64::from(units(freq, length)) <= formula.most(weight));
+                prop_assert!(units(freq, length) >= 1);
             }
         }
     }
 
-    /// In this case f / (f + c) gives the larger frequency a smaller value.
+    /// Tests a case in which f / (f + c) gives the larger frequency a smaller value.
     #[test]
     fn rounding_does_not_reverse_the_order() {
         let formula = Formula::Saturation { fixed: 0.9, by_length: 0.0 };
-        let of = |f| formula.contribution(1.3 * 1_073_741_824.0, f, formula.factor(1, 0.0));
-        assert!(of(8192) >= of(8191));
+        let units = |f| formula.contribution(1.3 * 1_073_741_824.0, f, formula.factor(1, 0.0));
+        assert!(units(8192) >= units(8191));
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! What a request wants of all its matches, beside the best by score: another order, the next page, and counts by attribute.
+//! Results over all matches of a request, besides the best hits by score: another order, the next
+//! page, and counts by attribute.
 //!
-//! [`SortKey`] and [`Facet`] name fields; [`Planner::gather`](crate::Planner::gather) makes a [`Gather`] of them, which a plan carries and whose results are in [`Gathered`]. What they must be is
-//! defined in `reference`, in the simplest way.
+//! [`SortKey`] and [`Facet`] name fields. [`Planner::gather`](crate::Planner::gather) turns them
+//! into a [`Gather`], which is part of a plan; its results are in [`Gathered`]. The module
+//! `reference` defines these results in the simplest way.
 
 mod facet;
 mod json;
@@ -18,22 +20,23 @@ pub use sort::{
     MAX_SORT_KEYS, Missing, PlanBy, PlanKey, SortBy, SortKey, SortValue, SortValues, compare,
 };
 
-/// What a plan wants of all its matches.
+/// The results that a plan gathers over all its matches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gather {
-    /// The order of hits; there is at least one key. Documents that are equal by all keys are in the order of their ids.
+    /// The order of hits, with at least one key. Documents that are equal by all keys are ordered
+    /// by id.
     pub order: Vec<PlanKey>,
-    /// Hits come after this in the order.
+    /// The values after which hits begin in the order, if the request continues a previous one.
     pub after: Option<SortValues>,
-    /// What is counted, over all matches: `after` and k change nothing here.
+    /// The counts over all matches, which depend neither on `after` nor on k.
     pub facets: Vec<PlanFacet>,
 }
 
-/// Numbers in it are never NaN.
+/// The numbers in it are never NaN.
 impl Eq for Gather {}
 
 impl Gather {
-    /// Bytes of memory, about.
+    /// Returns the approximate number of bytes of memory.
     pub fn bytes(&self) -> usize {
         let after = self.after.iter().flat_map(|after| &after.values);
         let after = after.map(SortValue::bytes).sum::<usize>();
@@ -41,32 +44,32 @@ impl Gather {
         size_of::<Gather>() + size_of_val(self.order.as_slice()) + after + facets
     }
 
-    /// Whether the order depends on scores.
+    /// Returns true if the order depends on scores.
     pub fn by_score(&self) -> bool {
         self.order.iter().any(|key| key.by == PlanBy::Score)
     }
 }
 
-/// What an answer has if its plan has a [`Gather`].
+/// The results of a [`Gather`] in an answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gathered {
-    /// For each hit, its value for each key of the order.
+    /// The values of each hit, one for each key of the order.
     pub values: Vec<Vec<SortValue>>,
     /// The counts of each facet, over all documents that the answer covers.
     pub facets: Vec<FacetCounts>,
 }
 
-/// Numbers in it are never NaN.
+/// The numbers in it are never NaN.
 impl Eq for Gathered {}
 
 impl Gathered {
-    /// Where there are no matches.
+    /// Returns the results for no matches.
     pub fn empty(gather: &Gather) -> Self {
         let facets = gather.facets.iter().map(FacetCounts::empty).collect();
         Gathered { values: Vec::new(), facets }
     }
 
-    /// Bytes that it has allocated, about.
+    /// Returns the approximate number of bytes of allocated memory.
     pub fn bytes(&self) -> usize {
         let values = self.values.iter().flatten().map(SortValue::bytes).sum::<usize>();
         let lists = self.values.len() * size_of::<Vec<SortValue>>();

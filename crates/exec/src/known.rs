@@ -1,16 +1,19 @@
-//! Terms that were looked up before: queries repeat words, and a look-up in a dictionary takes several times as long as one in a table.
+//! A cache of terms that were looked up before. Queries repeat words, and a lookup in a
+//! dictionary takes several times as long as one in a table.
 
 use quick_cache::sync::Cache;
 use warpseek_core::limits::MAX_TERM_BYTES;
 use warpseek_index::TermInfo;
 
-/// The entries of a term in the dictionaries of all segments, and the number of live documents that have it.
+/// The entries of a term in the dictionaries of all segments, and the number of live documents
+/// that contain it.
 pub(crate) type TermLists = (Vec<Option<TermInfo>>, u64);
 
-/// The most terms that are kept, those that are asked for often first.
+/// Maximum number of cached terms. The cache prefers terms that are looked up often.
 const TERMS: usize = 1 << 14;
 
-/// What look-ups of one snapshot have found, by the terms as dictionaries have them. Nothing for those that are nowhere.
+/// The results of term lookups in one snapshot, by the bytes of the term in dictionaries. A term
+/// that is in no segment is cached as `None`.
 pub(crate) struct KnownTerms(Cache<Box<[u8]>, Option<TermLists>>);
 
 impl KnownTerms {
@@ -18,20 +21,20 @@ impl KnownTerms {
         KnownTerms(Cache::new(TERMS))
     }
 
-    /// What is known of a term, or what `look_up` finds.
+    /// Returns the cached result for a term, or calls `look_up` and caches its result.
     pub(crate) fn get<E>(
         &self,
         key: &[u8],
         look_up: impl FnOnce() -> Result<Option<TermLists>, E>,
     ) -> Result<Option<TermLists>, E> {
-        // No dictionary has a longer one, and many would take much memory.
+        // No dictionary has longer terms, and caching many of them would take much memory.
         if key.len() > MAX_TERM_BYTES {
             return look_up();
         }
         if let Some(known) = self.0.get(key) {
             return Ok(known);
         }
-        // Two threads may look the same term up at the same time, and find the same.
+        // Two threads may look up the same term at the same time; they find the same result.
         let found = look_up()?;
         self.0.insert(key.into(), found.clone());
         Ok(found)

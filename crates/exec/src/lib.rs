@@ -1,12 +1,14 @@
-//! The contract of all engines: a batch of plans and a context in, an answer or an error for each plan out.
+//! The contract of all engines: a batch of plans and a context go in, and an answer or an error
+//! for each plan comes out.
 //!
-//! Inside a query a score is an integer. Each posting contributes [`Formula::contribution`], which is computed nowhere
-//! else, in units that the [`Plan`] fixes; engines only add contributions. So every engine returns the same hits in the
-//! same order with the same score bits, and [`Reference`] defines them.
+//! Within a query, a score is an integer. Each posting contributes [`Formula::contribution`], in
+//! units that the [`Plan`] fixes, and engines only add contributions. Every engine therefore
+//! returns the same hits in the same order with the same score bits; [`Reference`] defines them.
 //!
-//! [`Context`] holds the deadline, the flag that cancels a search, and the threads. [`Coverage`] says which documents
-//! an answer covers if the search had to stop at the deadline. Engines say what they can do and what it costs
-//! ([`Engine::candidates`]), and [`cheapest`] chooses.
+//! [`Context`] holds the deadline, the flag that cancels a search, and the threads. [`Coverage`]
+//! says which documents an answer covers if the search had to stop at the deadline. Engines
+//! report which plans they can answer and at what cost ([`Engine::candidates`]), and [`cheapest`]
+//! chooses.
 
 mod choice;
 mod collection;

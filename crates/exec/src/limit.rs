@@ -1,53 +1,54 @@
-//! When work has to stop: its deadline, and the flag that cancels it.
+//! Limits of work: a deadline, and a flag that cancels it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A flag that asks searches to stop. Clones share it.
+/// A flag that cancels searches. Its clones share one state.
 ///
-/// A search that is asked to stop returns what it has: answers that are exact over the part of the index they cover.
+/// A cancelled search returns a partial answer, which is exact over the part of the index that it
+/// covers.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
     set: AtomicBool,
-    /// How many more questions are answered with no, if that is limited.
+    /// Number of checks until the flag sets itself, if it does.
     left: Option<AtomicI64>,
-    /// The flag that sets this one too.
+    /// A flag that sets this one too.
     above: Option<Cancel>,
 }
 
 impl Cancel {
-    /// A flag that is not set.
+    /// Creates a flag that is not set.
     pub fn new() -> Self {
         Cancel::default()
     }
 
-    /// A flag that sets itself after this many checks, and that is checked at every opportunity. Tests use it to stop a
-    /// search at any point without a clock.
+    /// Creates a flag that sets itself after this many checks, and that searches check at every
+    /// opportunity. Tests use it to stop a search at any point without a clock.
     pub fn after(questions: u32) -> Self {
         let left = Some(AtomicI64::new(i64::from(questions)));
         Cancel(Arc::new(State { left, ..State::default() }))
     }
 
-    /// A flag that is set when this one is, and that can be set without setting this one.
+    /// Creates a flag that is set when this one is, and that can be set without setting this one.
     pub fn part(&self) -> Self {
         Cancel(Arc::new(State { above: Some(self.clone()), ..State::default() }))
     }
 
-    /// Asks all searches that hold this flag to stop.
+    /// Cancels all searches that hold this flag.
     pub fn set(&self) {
         self.0.set.store(true, Ordering::Relaxed);
     }
 
-    /// Whether this is the same flag as another.
+    /// Returns true if both are the same flag.
     pub fn is_same(&self, other: &Cancel) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Whether it is set.
+    /// Returns true if the flag is set.
     pub fn is_set(&self) -> bool {
         if let Some(left) = &self.0.left
             && left.fetch_sub(1, Ordering::Relaxed) <= 0
@@ -58,8 +59,9 @@ impl Cancel {
     }
 }
 
-/// When work for a request has to stop: at its deadline, when it is cancelled, or never. It is handed down to everything
-/// that is done for the request, and every loop of that looks at it once for each block of its work.
+/// The limit of the work for a request: a deadline, a cancellation, both or none. It is passed
+/// down to everything that is done for the request, and every loop checks it once for each block
+/// of its work.
 #[derive(Clone, Debug, Default)]
 pub struct Limit {
     deadline: Option<Instant>,
@@ -67,85 +69,88 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// No deadline, and nothing that cancels.
+    /// Returns no limit.
     pub fn none() -> Self {
         Limit::default()
     }
 
-    /// The same limit with a deadline.
+    /// Sets the deadline.
     pub fn until(self, deadline: Instant) -> Self {
         Limit { deadline: Some(deadline), ..self }
     }
 
-    /// The same limit with a deadline this long after a moment; with none if the clock cannot represent it.
+    /// Sets the deadline to this long after `start`, or removes it if the clock cannot represent
+    /// that time.
     pub fn after(self, start: Instant, time: Duration) -> Self {
         Limit { deadline: start.checked_add(time), ..self }
     }
 
-    /// The same limit, which `cancel` can cancel.
+    /// Sets the flag that cancels the work.
     pub fn cancelled_by(self, cancel: Cancel) -> Self {
         Limit { cancel: Some(cancel), ..self }
     }
 
-    /// When the work must have ended, if there is a deadline.
+    /// Returns the deadline, if there is one.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// The flag that cancels the work, if there is one.
+    /// Returns the flag that cancels the work, if there is one.
     pub fn cancel(&self) -> Option<&Cancel> {
         self.cancel.as_ref()
     }
 
-    /// The time that is left until the deadline, if there is one.
+    /// Returns the time left until the deadline, if there is one.
     pub fn left(&self) -> Option<Duration> {
         Some(self.deadline?.saturating_duration_since(Instant::now()))
     }
 
-    /// Whether the work may have to stop early.
+    /// Returns true if the work may have to stop early.
     pub fn is_limited(&self) -> bool {
         self.deadline.is_some() || self.cancel.is_some()
     }
 
-    /// Whether the work was cancelled.
+    /// Returns true if the work was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.cancel.as_ref().is_some_and(Cancel::is_set)
     }
 
-    /// Whether the work has to stop now.
+    /// Returns true if the work has to stop now.
     pub fn is_over(&self) -> bool {
         self.is_cancelled() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
-    /// A ticker for the loops of one thread.
+    /// Returns a ticker for the loops of one thread.
     pub fn ticker(&self) -> Ticker<'_> {
         Ticker { limit: self.is_limited().then_some(self), left: 0 }
     }
 }
 
-/// Postings after which a loop checks the clock: about 5 us of work, many times the cost of the check.
+/// Number of postings after which a loop checks the clock: about 5 us of work, many times the
+/// cost of the check.
 const INTERVAL: u32 = 1 << 11;
 
-/// Ample time for a posting: ten times what reading and scoring it takes.
+/// Ample time for a posting: ten times the time to read and score it.
 const AMPLE_NANOS: u64 = 20;
 
-/// Tells a loop, at little cost, when it has to stop. Its work is given in postings: what takes as long as reading and scoring one counts as one.
+/// A ticker that tells a loop, at little cost, when to stop. Work is measured in postings:
+/// anything that takes as long as reading and scoring one posting counts as one.
 #[derive(Debug)]
 pub struct Ticker<'a> {
-    /// `None` if there is no limit.
+    /// The limit; `None` if the work is unlimited.
     limit: Option<&'a Limit>,
-    /// Postings until the next check of the clock.
+    /// Number of postings until the next check of the clock.
     left: u32,
 }
 
 impl Ticker<'_> {
-    /// A ticker of work that nothing stops.
+    /// Creates a ticker for unlimited work.
     pub fn unlimited() -> Self {
         Ticker { limit: None, left: 0 }
     }
 
-    /// Whether to stop now, before work that corresponds to reading this many postings. Once it returns true, it always
-    /// does.
+    /// Returns true if the loop has to stop before work that corresponds to reading this many
+    /// postings. Once it has returned true, it always does.
     #[inline]
     pub fn must_stop(&mut self, postings: usize) -> bool {
         let Some(limit) = self.limit else { return false };
@@ -167,12 +172,13 @@ impl Ticker<'_> {
         over
     }
 
-    /// Whether there is a limit at all.
+    /// Returns true if there is a limit.
     pub fn is_limited(&self) -> bool {
         self.limit.is_some()
     }
 
-    /// Whether the deadline, if there is one, is far enough to read this many postings several times over.
+    /// Returns true if the deadline, if any, is far enough away to read this many postings
+    /// several times over.
     pub fn has_time_for(&self, postings: u64) -> bool {
         let Some(deadline) = self.limit.and_then(Limit::deadline) else { return true };
         let needed = Duration::from_nanos(postings.saturating_mul(AMPLE_NANOS));

@@ -1,4 +1,4 @@
-//! Which documents may be hits, beside being live.
+//! Sets of documents that may be hits.
 
 use std::sync::Arc;
 
@@ -8,19 +8,21 @@ use crate::error::ExecError;
 use crate::limit::Ticker;
 use crate::query::LOOKUP_COST;
 
-/// The documents of a snapshot that may be hits: a set for each segment, without deleted documents. Statistics, and so scores, do not depend on it.
+/// The documents of a snapshot that may be hits: a set for each segment, without deleted
+/// documents. Statistics, and therefore scores, do not depend on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mask {
-    /// Positions and deletions are those of this snapshot.
+    /// The snapshot that positions and deletions refer to.
     snapshot: SnapshotId,
     segments: Vec<Arc<DocSet>>,
 }
 
 impl Mask {
-    /// A mask of these positions in each segment, of which deleted documents are taken out.
+    /// Creates a mask of these positions in each segment, and removes deleted documents from it.
     ///
     /// # Panics
-    /// If there is not one set for each segment, for as many documents as the segment has.
+    /// Panics if there is not one set for each segment, or if a set is not for as many documents
+    /// as the segment has.
     pub fn new(snapshot: &Snapshot, sets: Vec<DocSet>) -> Self {
         assert_eq!(sets.len(), snapshot.segments().len(), "sets and segments");
         let live = |(mut set, segment): (DocSet, &Arc<Segment>)| {
@@ -35,7 +37,8 @@ impl Mask {
         Mask { snapshot: snapshot.id(), segments }
     }
 
-    /// As [`Mask::new`], with sets that are shared and only copied if documents were deleted.
+    /// Creates a mask like [`Mask::new`], from shared sets, which are only copied if documents
+    /// were deleted.
     pub(crate) fn shared(snapshot: &Snapshot, sets: Vec<Arc<DocSet>>) -> Self {
         let live = |(mut set, segment): (Arc<DocSet>, &Arc<Segment>)| {
             if let Some(deletes) = segment.deletes() {
@@ -47,10 +50,10 @@ impl Mask {
         Mask { snapshot: snapshot.id(), segments }
     }
 
-    /// The documents that are in both masks.
+    /// Returns the documents that are in both masks.
     ///
     /// # Panics
-    /// If they are not of one snapshot.
+    /// Panics if the masks are not of the same snapshot.
     pub fn and(&self, other: &Mask) -> Self {
         assert_eq!(self.snapshot, other.snapshot, "masks of one snapshot");
         let both = |(a, b): (&Arc<DocSet>, &Arc<DocSet>)| {
@@ -62,7 +65,7 @@ impl Mask {
         Mask { snapshot: self.snapshot, segments }
     }
 
-    /// A mask of the live documents with these ids; others are not in it.
+    /// Creates a mask of the live documents with these ids. Unknown ids are ignored.
     pub fn of_ids<I: AsRef<str>>(
         snapshot: &Snapshot,
         ids: impl IntoIterator<Item = I>,
@@ -70,7 +73,8 @@ impl Mask {
         Self::of_ids_in_time(snapshot, ids, &mut Ticker::unlimited())
     }
 
-    /// The same, unless the ticker says that it is time to stop: then it fails with [`ExecError::Stopped`].
+    /// Creates a mask like [`Mask::of_ids`], but fails with [`ExecError::Stopped`] if the ticker
+    /// signals to stop.
     pub fn of_ids_in_time<I: AsRef<str>>(
         snapshot: &Snapshot,
         ids: impl IntoIterator<Item = I>,
@@ -91,32 +95,33 @@ impl Mask {
         Ok(Mask::new(snapshot, sets))
     }
 
-    /// Bytes of memory.
+    /// Returns the number of bytes of memory.
     pub fn bytes(&self) -> usize {
         self.segments.iter().map(|set| 8 * set.words().len()).sum()
     }
 
-    /// The snapshot whose documents it is of. Plans of another one are refused with it.
+    /// Returns the snapshot that the mask is for. Engines reject plans of other snapshots with
+    /// this mask.
     pub fn snapshot(&self) -> SnapshotId {
         self.snapshot
     }
 
-    /// Of how many segments.
+    /// Returns the number of segments.
     pub fn segments(&self) -> usize {
         self.segments.len()
     }
 
-    /// The documents of a segment, by position.
+    /// Returns the documents of a segment, by position.
     pub fn segment(&self, number: usize) -> &DocSet {
         &self.segments[number]
     }
 
-    /// Whether no document may be a hit.
+    /// Returns true if no document may be a hit.
     pub fn is_empty(&self) -> bool {
         self.segments.iter().all(|set| set.is_empty())
     }
 
-    /// How many documents may be hits.
+    /// Returns the number of documents that may be hits.
     pub fn documents(&self) -> u64 {
         self.segments.iter().map(|set| set.len()).sum()
     }

@@ -1,4 +1,4 @@
-//! From a query to a plan: lists, weights and the scale of the integers.
+//! Planning: from a query to lists, weights and the scale of integer scores.
 
 use std::collections::HashSet;
 use std::collections::hash_map::{Entry, HashMap};
@@ -21,20 +21,20 @@ use crate::mask::Mask;
 use crate::query::{PlanTree, Query, QueryTerm};
 use crate::ranking::{FieldRanking, Ranking, RankingFunction};
 
-/// Which documents match.
+/// The condition on the terms of a matching document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mode {
-    /// Documents with at least one of the terms.
+    /// Matches documents with at least one of the terms.
     #[default]
     Or,
-    /// Documents with all of the terms. If a term is in no document, nothing matches.
+    /// Matches documents with all of the terms. If a term is in no document, nothing matches.
     And,
-    /// As `And`, or as `Or` if `And` gives fewer than k hits.
+    /// Behaves like `And`, or like `Or` if `And` gives fewer than k hits.
     AndOr,
 }
 
 impl Mode {
-    /// Names that `FromStr` accepts.
+    /// The names that `FromStr` accepts.
     pub const NAMES: [&'static str; 3] = ["or", "and", "and-or"];
 }
 
@@ -52,79 +52,92 @@ impl FromStr for Mode {
             "or" => Ok(Mode::Or),
             "and" => Ok(Mode::And),
             "and-or" => Ok(Mode::AndOr),
-            _ => Err(format!("no mode `{name}`; there are: {}", Self::NAMES.join(", "))),
+            _ => {
+                let names = Self::NAMES.join(", ");
+                Err(format!("unknown mode `{name}`; expected one of: {names}"))
+            }
         }
     }
 }
 
-/// A term of a plan; it is in at least one live document of the index, or of the collection that the index is a part of.
+/// A term of a plan. It is in at least one live document of the index, or of the collection that
+/// the index is a part of.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanTerm {
-    /// The number of the text field that it is in; 0 if the index has no schema.
+    /// Number of the term's text field; 0 if the index has no schema.
     pub field: u8,
-    /// As the index spells it.
+    /// The term as the index spells it.
     pub term: String,
-    /// Sum of the weights it has in the query.
+    /// Sum of the weights that the term has in the query.
     pub query_weight: f64,
-    /// Live documents that contain it, in the whole collection.
+    /// Number of live documents that contain the term, in the whole collection.
     pub df: u64,
-    /// Its weight in the collection.
+    /// Weight of the term in the collection.
     pub idf: f64,
-    /// Its weight in the formula, in units.
+    /// Weight of the term in the formula, in units.
     pub weight: f32,
-    /// The most that one of its postings contributes, in units.
+    /// Largest contribution of one of the term's postings, in units.
     pub most: Score,
-    /// Its entry in each segment's dictionary.
+    /// The term's entry in each segment's dictionary.
     pub lists: Vec<Option<TermInfo>>,
 }
 
-/// Everything that an engine needs to answer a query. Scores of a plan are integers: real scores times 2^`scale`.
+/// Everything that an engine needs to answer a query. Scores of a plan are integers: real scores
+/// times 2^`scale`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// The snapshot that the plan was made for; engines of other snapshots refuse it.
+    /// The snapshot that the plan was made for; engines of other snapshots reject it.
     pub snapshot: SnapshotId,
     /// Distinct terms, in the order of the query.
     pub terms: Vec<PlanTerm>,
-    /// Terms of the query that are in no live document, with their fields.
+    /// Terms of the query that are in no live document, with the numbers of their fields.
     pub missing: Vec<(u8, String)>,
-    /// Which documents match.
+    /// The condition for matching documents.
     pub mode: Mode,
-    /// The number of hits wanted.
+    /// Number of requested hits.
     pub k: usize,
-    /// Whether to count the matching documents too. The planner sets it to false; callers that want the count set it.
+    /// True if matching documents are counted too. The planner sets it to false; callers that
+    /// need the count set it.
     pub count: bool,
-    /// The documents that may be hits, if not all live ones. The planner sets none; callers that filter set it.
+    /// The documents that may be hits, if not all live documents may. [`Planner::plan`] does not
+    /// set it; callers that filter do.
     pub mask: Option<Arc<Mask>>,
-    /// The query tree that the plan was made of, if it was. It says which documents match with which scores, besides static scores; if it is additive, terms, mode and mask say the same. The mask of a plan with a tree follows from the tree and must not be changed.
+    /// The query tree of the plan, if it was made from one. The tree defines which documents
+    /// match and with which scores, besides static scores; if it is additive, terms, mode and
+    /// mask express the same. The mask of a plan with a tree follows from the tree and must not
+    /// be changed.
     pub tree: Option<Arc<PlanTree>>,
-    /// What is wanted of all matches besides, if anything: another order of hits, or counts. The planner sets none; callers set what [`Planner::gather`] makes. Then all matches are counted.
+    /// Another order of hits, or counts, over all matches. The planner does not set it; callers
+    /// set the result of [`Planner::gather`]. All matches are then counted.
     pub gather: Option<Arc<Gather>>,
-    /// How postings contribute, for every field of the index.
+    /// The formula of every text field of the index.
     pub formulas: Formulas,
-    /// A document's static score times this, rounded down, is added to its score, in units; 0 adds nothing.
+    /// Factor of the static score. A document's static score times this factor, rounded down, is
+    /// added to its score in units; 0 adds nothing.
     pub static_weight: f32,
     /// Binary logarithm of the number of units per 1.0.
     pub scale: i32,
 }
 
 impl Plan {
-    /// What a static score adds, in units.
+    /// Returns the contribution of a static score, in units.
     #[inline]
     pub fn static_score(&self, score: f32) -> Score {
         (self.static_weight * score) as u32
     }
 
-    /// A score in units as a real number.
+    /// Converts a score in units to a real number.
     pub fn real(&self, score: Score) -> f64 {
         f64::from(score) * libm::exp2(f64::from(-self.scale))
     }
 
-    /// The tree, if terms, mode and mask do not say the same: whoever answers the plan has to evaluate it.
+    /// Returns the tree if it has to be evaluated, that is, if terms, mode and mask do not
+    /// express the same.
     pub fn needed_tree(&self) -> Option<&PlanTree> {
         self.tree.as_deref().filter(|tree| !tree.is_additive)
     }
 
-    /// The words of the query that are in no live document, whatever the field.
+    /// Returns the words of the query that are in no live document, in any field.
     pub fn unknown_words(&self) -> Vec<&str> {
         let mut known: HashSet<&str> = self.terms.iter().map(|term| term.term.as_str()).collect();
         self.missing
@@ -134,7 +147,8 @@ impl Plan {
             .collect()
     }
 
-    /// What the plan has that an engine which takes this much does not take.
+    /// Returns the reason why an engine that supports only these features cannot answer the plan,
+    /// if there is one.
     pub fn beyond(&self, takes: Takes) -> Option<&'static str> {
         if self.mask.is_some() && !takes.masks {
             return Some("it does not filter documents");
@@ -143,7 +157,7 @@ impl Plan {
             return Some(SEVERAL_FIELDS);
         }
         if self.needed_tree().is_some() && !takes.trees {
-            return Some("it answers queries whose score is the sum of their words alone");
+            return Some("it only answers queries whose score is the sum of their words' scores");
         }
         if self.gather.is_some() && !takes.gathers {
             return Some("it neither sorts by attributes nor counts by them");
@@ -151,7 +165,8 @@ impl Plan {
         None
     }
 
-    /// How many live documents match at the least, as far as the statistics of single terms tell; 0 tells nothing.
+    /// Returns a lower bound on the number of live documents that match, from the statistics of
+    /// single terms; 0 is no bound.
     pub fn least_matches(&self) -> u64 {
         if self.mask.is_some() {
             return 0;
@@ -165,50 +180,54 @@ impl Plan {
         }
     }
 
-    /// Whether documents with one of the terms match, as in an OR: an AND of one term is one.
+    /// Returns true if documents with any one of the terms match, as in an OR or an AND of one
+    /// term.
     pub fn matches_any(&self) -> bool {
         self.mode == Mode::Or || self.terms.len() == 1 && !self.lacks_terms()
     }
 
-    /// Whether a segment contains all terms.
+    /// Returns true if a segment contains all terms.
     pub fn all_in(&self, segment: usize) -> bool {
         !self.lacks_terms() && self.terms.iter().all(|t| t.lists[segment].is_some())
     }
 
-    /// Whether `And` has no answer because a term is in no document.
+    /// Returns true if `And` has no matches because a term is in no document.
     pub fn lacks_terms(&self) -> bool {
         !self.missing.is_empty() || self.terms.is_empty()
     }
 }
 
-/// At this scale every sum is small enough.
+/// The smallest scale, at which every sum is small enough.
 const LEAST_SCALE: i32 = -160;
 
-/// The largest scale: at it, a weight of 1 is half of the largest score.
+/// The largest scale, at which a weight of 1 is half of the largest score.
 const LARGEST_SCALE: i32 = 30;
 
-/// Up to this many terms, comparing each with all before it is faster than a table.
+/// Maximum number of terms for which comparing each with all earlier terms is faster than a
+/// table.
 const FEW_TERMS: usize = 16;
 
-/// Makes plans for one index and one ranking.
+/// A planner of queries for one index and one ranking.
 pub struct Planner {
     snapshot: Arc<Snapshot>,
     ranking: Ranking,
     fields: Vec<FieldRanking>,
     formulas: Formulas,
-    /// Where document frequencies come from, if not from the index.
+    /// Source of document frequencies, if they do not come from the index.
     collection: Option<Arc<CollectionStatistics>>,
-    /// None if it makes one plan, as those with statistics of a collection do, too.
+    /// Cache of term lookups. A planner for a single plan has none, and neither has one with
+    /// statistics of a collection.
     known: Option<KnownTerms>,
 }
 
 impl Planner {
-    /// Fails if the ranking does not suit the index. It applies to all text fields.
+    /// Creates a planner. Fails if the ranking, which applies to all text fields, does not suit
+    /// the index.
     pub fn new(snapshot: Arc<Snapshot>, ranking: Ranking) -> Result<Self, ExecError> {
         Ok(Planner { known: Some(KnownTerms::new()), ..Self::for_one_plan(snapshot, ranking)? })
     }
 
-    /// The same for one plan: nothing of what it looks up is kept.
+    /// Creates a planner for a single plan, which does not cache term lookups.
     pub fn for_one_plan(snapshot: Arc<Snapshot>, ranking: Ranking) -> Result<Self, ExecError> {
         ranking.check(snapshot.manifest())?;
         let statistics = |field| snapshot.field_statistics(field);
@@ -217,8 +236,10 @@ impl Planner {
         Ok(Planner { snapshot, ranking, fields, formulas, collection: None, known: None })
     }
 
-    /// For an index that holds a part of a collection's documents, with the statistics of the whole: contributions, weights and scale are those of one index of all documents. Also fails if
-    /// the statistics cannot be those of a collection with this index in it.
+    /// Creates a planner for an index that holds a part of a collection's documents, with the
+    /// statistics of the whole collection. Contributions, weights and scale are those of a single
+    /// index of all documents. Also fails if the statistics cannot be those of a collection that
+    /// contains this index.
     pub fn of_part(
         snapshot: Arc<Snapshot>,
         ranking: Ranking,
@@ -233,18 +254,19 @@ impl Planner {
         Ok(Planner { snapshot, ranking, fields, formulas, collection, known: None })
     }
 
-    /// With the ranking that suits the index: if it has a schema, that has k1 and b of each field.
+    /// Creates a planner with the ranking that suits the index. If the index has a schema, that
+    /// ranking uses k1 and b of each field.
     pub fn suited(snapshot: Arc<Snapshot>) -> Result<Self, ExecError> {
         let ranking = Ranking::suited(snapshot.manifest());
         Self::new(snapshot, ranking)
     }
 
-    /// The formulas of all plans it makes.
+    /// Returns the formulas of all plans of this planner.
     pub fn formulas(&self) -> &Formulas {
         &self.formulas
     }
 
-    /// The name of the ranking, which says so if the ranking is approximate.
+    /// Returns the name of the ranking, with a note if it is approximate.
     pub fn ranking_name(&self) -> String {
         let name = self.ranking.function.name();
         match self.formulas.is_approximate() {
@@ -253,27 +275,28 @@ impl Planner {
         }
     }
 
-    /// Whether the index is a part of a collection, whose other parts it does not know.
+    /// Returns true if the index is a part of a collection, whose other parts the planner does
+    /// not know.
     pub(crate) fn is_of_part(&self) -> bool {
         self.collection.is_some()
     }
 
-    /// The snapshot that it makes plans for.
+    /// Returns the snapshot that the planner makes plans for.
     pub(crate) fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
 
-    /// The schema of the index, if it has one.
+    /// Returns the schema of the index, if it has one.
     pub(crate) fn schema(&self) -> Option<&Schema> {
         self.snapshot.manifest().schema.as_deref()
     }
 
-    /// Makes the plan of a query.
+    /// Plans a query.
     pub fn plan(&self, query: &Query, mode: Mode, k: usize) -> Result<Plan, ExecError> {
         self.plan_owned(query.clone(), mode, k)
     }
 
-    /// The same of a query that nobody else needs: its terms are not copied.
+    /// Plans a query without copying its terms.
     pub fn plan_owned(&self, query: Query, mode: Mode, k: usize) -> Result<Plan, ExecError> {
         let query = self.distinct(query)?;
         let (mut terms, mut missing) = (Vec::with_capacity(query.len()), Vec::new());
@@ -286,7 +309,8 @@ impl Planner {
         Ok(self.weighed(terms, missing, &[], 0, mode, k))
     }
 
-    /// A term with its lists and statistics, but no weight yet; `None` if it is in no live document.
+    /// Returns a term with its lists and statistics, but no weight yet; `None` if it is in no
+    /// live document.
     pub(crate) fn term(
         &self,
         field: u8,
@@ -297,7 +321,8 @@ impl Planner {
         Ok(lists.map(|lists| self.term_of(lists, field, term.to_owned(), query_weight)))
     }
 
-    /// The entries of a term in the dictionaries of all segments, and the number of live documents that have it; `None` if there are none.
+    /// Returns the entries of a term in the dictionaries of all segments, and the number of live
+    /// documents that contain it; `None` if there are none.
     fn lists(&self, field: u8, term: &str) -> Result<Option<TermLists>, ExecError> {
         let key = self.snapshot.key(field, term);
         match &self.known {
@@ -312,7 +337,7 @@ impl Planner {
         for (number, segment) in segments.iter().enumerate() {
             let info = segment.dictionary().find(key)?;
             df += info.map_or(0, |info| u64::from(segment.live_df(&info)));
-            // A term that is nowhere needs no memory.
+            // A term that is in no segment needs no memory.
             if info.is_some() && lists.is_empty() {
                 lists.reserve_exact(segments.len());
                 lists.resize(number, None);
@@ -327,7 +352,7 @@ impl Planner {
         if df == 0 {
             return Ok(None);
         }
-        // Other shards may have a term that this one lacks.
+        // Other parts of the collection may have a term that this one lacks.
         lists.resize(segments.len(), None);
         Ok(Some((lists, df)))
     }
@@ -339,14 +364,16 @@ impl Planner {
         term: String,
         query_weight: f64,
     ) -> PlanTerm {
-        // A forged file of deletions could claim more; weights must not become negative.
+        // A forged file of deletions could imply a larger frequency; weights must not become
+        // negative.
         let FieldRanking { statistics, function, .. } = &self.fields[usize::from(field)];
         let df = df.min(statistics.documents);
         let idf = function.idf(statistics.documents, df);
         PlanTerm { field, term, query_weight, df, idf, weight: 0.0, most: 0, lists }
     }
 
-    /// The plan of terms, with their weights in units. Scores may also have these constants, and `spare` units are left above them.
+    /// Makes a plan of terms and sets their weights in units. Scores may also contain these
+    /// constants, and the scale leaves `spare` units unused.
     pub(crate) fn weighed(
         &self,
         mut terms: Vec<PlanTerm>,
@@ -401,8 +428,9 @@ impl Planner {
         }
     }
 
-    /// The largest scale at which no sum can exceed [`MAX_SCORE`]. It depends only on the query and the statistics of
-    /// the collection, never on how the index is divided into segments.
+    /// Returns the largest scale at which no sum can exceed [`MAX_SCORE`]. It depends only on the
+    /// query and the statistics of the collection, never on how the index is divided into
+    /// segments.
     fn scale(
         &self,
         terms: &[PlanTerm],
@@ -413,19 +441,20 @@ impl Planner {
         let max_static = self.fields[0].statistics.max_static;
         let fits = |scale: i32| {
             let unit = power_of_two(scale);
-            let of = |(term, real): (&PlanTerm, &f64)| {
+            let largest = |(term, real): (&PlanTerm, &f64)| {
                 self.formulas.of(term.field).most((real * unit) as f32) as f64
             };
-            let sum: f64 = terms.iter().zip(reals).map(of).sum();
+            let sum: f64 = terms.iter().zip(reals).map(largest).sum();
             let most = sum + f64::from((fixed * unit) as f32 * max_static) + more(unit);
             most <= f64::from(MAX_SCORE)
         };
-        // The weights alone would fit about there.
+        // A scale near this one would fit if there were only the weights.
         let sum: f64 = reals.iter().sum();
         largest_scale(exponent(f64::from(MAX_SCORE) / sum.max(1.0)), fits)
     }
 
-    /// Distinct terms with the sums of their weights, in the order of their first occurrence.
+    /// Merges equal terms, whose weights are added, in the order of their first occurrence.
+    /// Checks weights and fields.
     fn distinct(&self, query: Query) -> Result<Vec<QueryTerm>, ExecError> {
         for QueryTerm { field, term, weight } in &query.terms {
             if !(*weight > 0.0 && *weight <= 1e9) {
@@ -448,7 +477,7 @@ impl Planner {
     }
 }
 
-/// Adds the weights of terms to those of the same terms before them, each of which is compared.
+/// Merges equal terms by comparing each term with all terms before it.
 fn merge_few(terms: &mut Vec<QueryTerm>) {
     let mut next = 1;
     while let Some(QueryTerm { field, term, weight }) = terms.get(next) {
@@ -464,7 +493,7 @@ fn merge_few(terms: &mut Vec<QueryTerm>) {
     }
 }
 
-/// The same by a table.
+/// Merges equal terms with a table.
 fn merge_many(terms: Vec<QueryTerm>) -> Vec<QueryTerm> {
     let mut places: HashMap<(u8, String), usize> = HashMap::with_capacity(terms.len());
     let mut merged: Vec<QueryTerm> = Vec::with_capacity(terms.len());
@@ -480,7 +509,8 @@ fn merge_many(terms: Vec<QueryTerm>) -> Vec<QueryTerm> {
     merged
 }
 
-/// The largest scale that fits. Sums grow with the scale, so the search may begin anywhere.
+/// Returns the largest scale that fits. Sums grow with the scale, so the search may begin
+/// anywhere.
 fn largest_scale(guess: i32, fits: impl Fn(i32) -> bool) -> i32 {
     let mut scale = guess.clamp(LEAST_SCALE, LARGEST_SCALE);
     while scale < LARGEST_SCALE && fits(scale + 1) {
@@ -493,12 +523,12 @@ fn largest_scale(guess: i32, fits: impl Fn(i32) -> bool) -> i32 {
     scale
 }
 
-/// 2^`exponent`, exactly; `exponent` must be that of a normal number.
+/// Returns 2^`exponent`, exactly; it must be a normal number.
 fn power_of_two(exponent: i32) -> f64 {
     f64::from_bits(((exponent + 1023) as u64) << 52)
 }
 
-/// The exponent of the largest power of two that is not above a normal positive number.
+/// Returns the exponent of the largest power of two that is not above a normal positive number.
 fn exponent(value: f64) -> i32 {
     ((value.to_bits() >> 52) & 0x7ff) as i32 - 1023
 }

@@ -1,21 +1,22 @@
-//! Threads that live as long as the process.
+//! Threads for searches that live as long as the process.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Threads for searches. They wait for work and share it, so a search starts no new threads.
+/// A pool of threads for searches. They wait for work and share it, so a search starts no new
+/// threads.
 #[derive(Debug)]
 pub struct Pool {
     threads: usize,
-    /// One fewer than `threads`, since the calling thread works too; `None` if it is the only one, or if the system
-    /// provides no more.
+    /// The worker threads, one fewer than `threads`, because the calling thread works too; `None`
+    /// if the calling thread is the only one, or if the system could not start others.
     workers: Option<rayon::ThreadPool>,
-    /// How many workers are taken.
+    /// Number of workers in use.
     busy: AtomicUsize,
 }
 
-/// A worker that is taken, until this is dropped.
+/// A reserved worker, which is released on drop.
 struct Helper<'a>(&'a AtomicUsize);
 
 impl Drop for Helper<'_> {
@@ -25,19 +26,19 @@ impl Drop for Helper<'_> {
 }
 
 impl Pool {
-    /// A pool of this many threads, including the caller's.
+    /// Creates a pool of this many threads, including the caller's.
     pub fn new(threads: usize) -> Self {
         let threads = threads.max(1);
         let builder = rayon::ThreadPoolBuilder::new()
             .num_threads(threads - 1)
             .thread_name(|i| format!("warpseek-{i}"));
         let workers = if threads > 1 { builder.build().ok() } else { None };
-        // Without workers the caller is alone.
         let threads = if workers.is_some() { threads } else { 1 };
         Pool { threads, workers, busy: AtomicUsize::new(0) }
     }
 
-    /// The pool of this size that the whole process shares. A process that was forked has none of its parent's threads, and gets pools of its own.
+    /// Returns the pool of this size that the whole process shares. A forked process has none of
+    /// its parent's threads, and therefore gets new pools.
     pub fn shared(threads: usize) -> Arc<Self> {
         type Pools = HashMap<(u32, usize), Arc<Pool>>;
         static POOLS: OnceLock<Mutex<Pools>> = OnceLock::new();
@@ -48,8 +49,8 @@ impl Pool {
         pools.entry(of_process).or_insert_with(|| Arc::new(Pool::new(threads))).clone()
     }
 
-    /// Takes up to this many workers that have nothing to do. A batch is given only these: work that waited for a busy one would keep its caller waiting for
-    /// another caller's batch.
+    /// Reserves up to this many idle workers. A batch only uses these: if it waited for a busy
+    /// worker, its caller would wait for another caller's batch.
     fn reserve(&self, most: usize) -> Vec<Helper<'_>> {
         let all = self.threads - 1;
         let mut taken = 0;
@@ -63,12 +64,13 @@ impl Pool {
         }
     }
 
-    /// The number of threads, including the caller's.
+    /// Returns the number of threads, including the caller's.
     pub fn threads(&self) -> usize {
         self.threads
     }
 
-    /// Works on every item, each thread with its own state, and returns the results in the order of the items.
+    /// Processes every item, each thread with its own state, and returns the results in the order
+    /// of the items.
     pub fn map<T: Sync, S, R: Send>(
         &self,
         items: &[T],
@@ -96,7 +98,7 @@ impl Pool {
                 all.lock().unwrap_or_else(PoisonError::into_inner).append(&mut done);
             }
         };
-        // A panic of a worker resumes here.
+        // If a worker panics, the panic continues in the calling thread here.
         workers.in_place_scope(|scope| {
             for helper in helpers {
                 let run = &run;
@@ -113,9 +115,9 @@ impl Pool {
     }
 }
 
-/// Works on all items at the same time, each in a thread of its own that ends with the item. This is for a few pieces
-/// of work that wait, for example for a device: in a pool they would keep threads from work that computes, and could
-/// wait for work that waits for them.
+/// Processes all items at the same time, each in a thread that ends with the item. This is meant
+/// for a few pieces of work that wait, for example for a device. In a pool they would occupy
+/// threads that could compute, and might wait for work that waits for them.
 pub fn at_once<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     match items {
         [] => Vec::new(),
@@ -162,7 +164,7 @@ mod tests {
         let mut seen: std::collections::HashSet<_> = ids(10_000).into_iter().collect();
         (0..20).for_each(|_| seen.extend(ids(100)));
         assert!(seen.len() <= 3, "{seen:?}");
-        // Batches of several callers at the same time, and a batch inside a batch.
+        // Several callers run batches at the same time, and a batch runs inside a batch.
         let sums = at_once(&[1u64, 2, 3, 4], |&n| {
             let inner = |(): &mut (), &i: &u64| {
                 pool.map(&[i; 50], || (), |(), &i| i).into_iter().sum::<u64>()
@@ -177,7 +179,7 @@ mod tests {
         let pool = Pool::new(2);
         let (begun, end) = (AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
-            // Both threads of the long batch are busy until the short one is done.
+            // The long batch keeps both threads busy until the short one is done.
             let long = scope.spawn(|| {
                 let wait = |(): &mut (), _: &u32| {
                     begun.fetch_add(1, Ordering::SeqCst);

@@ -1,4 +1,5 @@
-//! Parsing of query text into weighted terms, and query trees with a syntax of their own.
+//! Queries: parsing of text into weighted terms, and query trees, which have a syntax of their
+//! own.
 
 mod boosts;
 mod fields;
@@ -46,28 +47,29 @@ pub struct Query {
 /// A term of a query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueryTerm {
-    /// The number of the text field that it is searched for in; 0 if the index has no schema.
+    /// Number of the text field in which the term is searched for; 0 if the index has no schema.
     pub field: u8,
-    /// As the field's analyzer spells it.
+    /// The term as the field's analyzer spells it.
     pub term: String,
-    /// Its weight.
+    /// Weight of the term.
     pub weight: f64,
 }
 
 impl Query {
-    /// Terms and their weights in the first text field, which is the only one without a schema.
+    /// Creates a query of terms and weights in the first text field, which is the only one
+    /// without a schema.
     pub fn of<S: Into<String>>(terms: impl IntoIterator<Item = (S, f64)>) -> Self {
         Self::of_fields(terms.into_iter().map(|(term, weight)| (0, term, weight)))
     }
 
-    /// Terms with their fields and weights.
+    /// Creates a query of terms with their fields and weights.
     pub fn of_fields<S: Into<String>>(terms: impl IntoIterator<Item = (u8, S, f64)>) -> Self {
         let term =
             |(field, term, weight): (u8, S, f64)| QueryTerm { field, term: term.into(), weight };
         Query { terms: terms.into_iter().map(term).collect() }
     }
 
-    /// Parses a query for an index: by its schema if it has one, else by its analyzer.
+    /// Parses a query for an index: by its schema if it has one, otherwise by its analyzer.
     pub fn for_index(text: &str, manifest: &Manifest) -> Result<Self, ExecError> {
         match &manifest.schema {
             Some(schema) => Ok(Self::parse_fields(text, schema)),
@@ -75,8 +77,9 @@ impl Query {
         }
     }
 
-    /// Parses words, each optionally followed by `^` and a weight, for an index with a schema. Every word is searched for in every
-    /// text field, as the field's analyzer turns it into terms.
+    /// Parses words, each optionally followed by `^` and a weight, for an index with a schema.
+    /// Every word is searched for in every text field, after the field's analyzer has turned it
+    /// into terms.
     pub fn parse_fields(text: &str, schema: &Schema) -> Self {
         let (mut terms, mut scratch) = (Vec::new(), Scratch::default());
         for chunk in text.split_whitespace() {
@@ -92,9 +95,10 @@ impl Query {
         Query { terms }
     }
 
-    /// Parses a query for an index. For text, it consists of words, each optionally followed by `^` and a weight
-    /// (`apple^2.5 pie`); the analyzer turns them into terms. For vectors, it has the same form with tokens taken as
-    /// they are, or is a JSON object of tokens and weights.
+    /// Parses a query for an index without a schema. For text, it consists of words, each
+    /// optionally followed by `^` and a weight (`apple^2.5 pie`); the analyzer turns them into
+    /// terms. For vectors, it has the same form with tokens that are not analyzed, or is a JSON
+    /// object of tokens and weights.
     pub fn parse(text: &str, analyzer: Analyzer, content: Content) -> Result<Self, ExecError> {
         if content == Content::Vector && text.trim_start().starts_with('{') {
             return Self::parse_json(text);

@@ -1,4 +1,4 @@
-//! The ranking functions.
+//! The ranking functions and their parameters.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,33 +9,36 @@ use warpseek_index::{Content, Manifest, Snapshot, Statistics};
 use crate::error::ExecError;
 use crate::formula::Formula;
 
-/// A ranking function. N is the number of documents, n the number of those that contain the term, f the term's
-/// frequency in the document, l the document's length, and a the mean length.
+/// A ranking function. N is the number of documents, n the number of documents that contain the
+/// term, f the term's frequency in the document, l the document's length, and a the mean length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RankingFunction {
-    /// BM25 as Lucene defines it: ln(1 + (N - n + 0.5) / (n + 0.5)) * f / (f + k1 (1 - b + b l / a)).
+    /// BM25 as Lucene defines it: ln(1 + (N - n + 0.5) / (n + 0.5)) * f / (f + k1 (1 - b + b l /
+    /// a)).
     Bm25 {
-        /// How slowly frequency saturates.
+        /// Saturation of the frequency: with a larger k1 it saturates more slowly.
         k1: f64,
-        /// How much document length counts, 0 to 1.
+        /// Influence of the document length, from 0 to 1.
         b: f64,
     },
-    /// BM25 with the original idf, floored at zero: max(0, ln((N - n + 0.5) / (n + 0.5))) * (k1 + 1) f / (f + k1 (1 - b + b l / a)).
+    /// BM25 with the original idf, floored at zero: max(0, ln((N - n + 0.5) / (n + 0.5))) * (k1 +
+    /// 1) f / (f + k1 (1 - b + b l / a)).
     Okapi {
-        /// As in `Bm25`.
+        /// Saturation of the frequency, as in `Bm25`.
         k1: f64,
-        /// As in `Bm25`.
+        /// Influence of the document length, as in `Bm25`.
         b: f64,
     },
-    /// (Wakatsuki 2016, equation 1): ln((N + 0.5) / (n + 0.5)) * (k1 + 1) f / (f + k1 (1 - b + b l / a)).
+    /// The function of (Wakatsuki 2016, equation 1): ln((N + 0.5) / (n + 0.5)) * (k1 + 1) f / (f
+    /// + k1 (1 - b + b l / a)).
     Wakatsuki {
-        /// As in `Bm25`.
+        /// Saturation of the frequency, as in `Bm25`.
         k1: f64,
-        /// As in `Bm25`.
+        /// Influence of the document length, as in `Bm25`.
         b: f64,
     },
-    /// Cosine tf-idf: query weights are (1 + ln w) ln(N / n), or w ln(N / n) up to w = 1; document weights are 1 + ln
-    /// f; both vectors have length one.
+    /// Cosine tf-idf: query weights are (1 + ln w) ln(N / n), or w ln(N / n) up to w = 1;
+    /// document weights are 1 + ln f; both vectors have length one.
     Cosine,
     /// The dot product of query weights and document weights, for indexes of vectors.
     Impact,
@@ -47,11 +50,11 @@ impl RankingFunction {
     /// Default values of k1 and b.
     pub const BM25_DEFAULTS: (f64, f64) = (0.9, 0.4);
 
-    /// Names that `FromStr` accepts.
+    /// The names that `FromStr` accepts.
     pub const NAMES: [&'static str; 6] =
         ["bm25", "okapi", "wakatsuki", "cosine", "impact", "bm25-by-field"];
 
-    /// Its name.
+    /// Returns the name of the function.
     pub fn name(&self) -> &'static str {
         match self {
             RankingFunction::Bm25 { .. } => "bm25",
@@ -63,7 +66,7 @@ impl RankingFunction {
         }
     }
 
-    /// The weight of a term in the collection.
+    /// Returns the weight of a term in the collection.
     pub fn idf(&self, documents: u64, df: u64) -> f64 {
         let (all, with) = (documents as f64, df as f64);
         match self {
@@ -77,7 +80,7 @@ impl RankingFunction {
         }
     }
 
-    /// The constant factor of a term's weight, besides idf and the weight in the query.
+    /// Returns the constant factor of a term's weight, besides idf and the weight in the query.
     pub fn constant(&self) -> f64 {
         match *self {
             RankingFunction::Okapi { k1, .. } | RankingFunction::Wakatsuki { k1, .. } => k1 + 1.0,
@@ -85,7 +88,7 @@ impl RankingFunction {
         }
     }
 
-    /// The function for a text field of an index that it was checked against.
+    /// Returns the function for a text field of an index that the ranking was checked against.
     fn of_field(&self, manifest: &Manifest, field: u8) -> RankingFunction {
         let fields = manifest.schema.as_ref().map_or(&[][..], |schema| schema.text());
         match (self, fields.get(usize::from(field))) {
@@ -96,7 +99,8 @@ impl RankingFunction {
         }
     }
 
-    /// k1 and b, if the function is of the BM25 family and they are the same for all fields.
+    /// Returns k1 and b if the function is of the BM25 family and they are the same for all
+    /// fields.
     pub fn saturation(&self) -> Option<(f64, f64)> {
         match *self {
             RankingFunction::Bm25 { k1, b }
@@ -136,7 +140,7 @@ impl fmt::Display for RankingFunction {
 impl FromStr for RankingFunction {
     type Err = String;
 
-    /// The function with its default parameters.
+    /// Returns the function with its default parameters.
     fn from_str(name: &str) -> Result<Self, String> {
         let (k1, b) = Self::BM25_DEFAULTS;
         Ok(match name {
@@ -147,23 +151,24 @@ impl FromStr for RankingFunction {
             "impact" => RankingFunction::Impact,
             "bm25-by-field" => RankingFunction::Bm25ByField,
             _ => {
-                return Err(format!("no ranking `{name}`; there are: {}", Self::NAMES.join(", ")));
+                let names = Self::NAMES.join(", ");
+                return Err(format!("unknown ranking `{name}`; expected one of: {names}"));
             }
         })
     }
 }
 
-/// A ranking function, and how much a document's static score adds.
+/// A ranking function, with the weight of static scores.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ranking {
-    /// The function.
+    /// The ranking function.
     pub function: RankingFunction,
-    /// Factor of the static score; 0 leaves it out.
+    /// Factor of the static score; 0 ignores static scores.
     pub static_weight: f64,
 }
 
 impl fmt::Display for Ranking {
-    /// The name with parameters: `bm25, k1 0.9, b 0.4`.
+    /// Writes the name with its parameters: `bm25, k1 0.9, b 0.4`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.function)?;
         match self.function {
@@ -187,14 +192,15 @@ impl Default for Ranking {
 }
 
 impl Ranking {
-    /// The ranking that suits an index: impact for vectors; otherwise BM25, with the index's own parameters if it holds
-    /// impacts, and with those of each field if it has a schema.
+    /// Returns the ranking that suits an index: impact for vectors; otherwise BM25, with the
+    /// index's own parameters if it holds impacts, and with those of each field if it has a
+    /// schema.
     pub fn suited(manifest: &Manifest) -> Self {
         let function = match (manifest.content, &manifest.impacts) {
             _ if manifest.schema.is_some() => RankingFunction::Bm25ByField,
             (Content::Vector, _) => RankingFunction::Impact,
             (Content::Text, Some(i)) => RankingFunction::Bm25 { k1: i.k1, b: i.b },
-            // A plan for n-grams is refused, whatever the ranking.
+            // An n-gram index cannot be planned with any ranking.
             (Content::Text, None) | (Content::Grams, _) => return Ranking::default(),
         };
         Ranking { function, static_weight: 0.0 }
@@ -234,24 +240,25 @@ impl Ranking {
         Ok(())
     }
 
-    /// The function and the formula for each text field of an index that the ranking was checked against, with the statistics of each.
+    /// Returns the function and the formula for each text field of an index that the ranking was
+    /// checked against, with the statistics of the field.
     pub(crate) fn of_fields(
         &self,
         snapshot: &Snapshot,
         statistics: impl Fn(u8) -> Statistics,
     ) -> Vec<FieldRanking> {
         let manifest = snapshot.manifest();
-        let of = |field: u8| {
+        let field_ranking = |field: u8| {
             let function = self.function.of_field(manifest, field);
             let statistics = statistics(field);
             let formula = function.formula(manifest, &statistics);
             FieldRanking { statistics, function, formula }
         };
-        (0..).take(snapshot.text_fields()).map(of).collect()
+        (0..).take(snapshot.text_fields()).map(field_ranking).collect()
     }
 }
 
-/// How a text field is ranked.
+/// The ranking of a text field.
 pub(crate) struct FieldRanking {
     pub(crate) statistics: Statistics,
     pub(crate) function: RankingFunction,
@@ -269,7 +276,8 @@ impl RankingFunction {
                     Saturation::new(*k1, *b, statistics.mean_length());
                 Formula::Saturation { fixed, by_length }
             }
-            // Not reachable: each field has a function of its own.
+            // This arm is never reached, because each field has a function other than
+            // `Bm25ByField`.
             RankingFunction::Bm25ByField => Formula::Linear,
             RankingFunction::Cosine => Formula::Cosine,
             RankingFunction::Impact => Formula::Linear,

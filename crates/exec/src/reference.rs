@@ -1,4 +1,4 @@
-//! The reference, which defines what every engine must return, in the simplest way.
+//! The reference engine, which defines in the simplest way what every engine must return.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,21 +19,22 @@ use crate::limit::Ticker;
 use crate::plan::{Mode, Plan};
 use crate::query::{Facts, PlanTree, listed};
 
-/// Reads every list of a query from end to end, adds contributions in a map, and sorts. It checks the clock between
-/// queries only.
+/// An engine that reads every list of a query from end to end, adds contributions in a map, and
+/// sorts. It checks the clock only between queries.
 pub struct Reference {
     snapshot: Arc<Snapshot>,
-    /// The documents it answers for.
+    /// The documents that the engine answers for.
     over: Coverage,
 }
 
 impl Reference {
-    /// A reference for an index.
+    /// Creates a reference engine for an index.
     pub fn new(snapshot: Arc<Snapshot>) -> Self {
         Self::over(snapshot, Coverage::Complete)
     }
 
-    /// A reference for some documents of an index, to judge answers that cover these.
+    /// Creates a reference engine for some documents of an index, to check answers that cover
+    /// only these.
     pub fn over(snapshot: Arc<Snapshot>, over: Coverage) -> Self {
         Reference { snapshot, over }
     }
@@ -69,7 +70,7 @@ impl Reference {
 }
 
 impl Reference {
-    /// The answer that has the first of all matches, in the order of the plan.
+    /// Returns the answer with the first k of all matches, in the order of the plan.
     fn finish(&self, plan: &Plan, mut hits: Vec<Hit>, work: Work) -> Result<Answer, ExecError> {
         let (matches, mut gathered) = (Some(hits.len() as u64), None);
         match &plan.gather {
@@ -85,7 +86,8 @@ impl Reference {
         Ok(Answer { hits, matches, coverage: self.over.clone(), work: Some(work), gathered })
     }
 
-    /// Evaluates the tree for one document after the other. It sees neither the mode nor the mask of the plan.
+    /// Evaluates the tree for one document after another. It ignores the mode and the mask of the
+    /// plan.
     fn answer_tree(&self, plan: &Plan, tree: &PlanTree) -> Result<Answer, ExecError> {
         let (mut work, mut hits) = (Work::default(), Vec::new());
         for (number, segment) in self.snapshot.segments().iter().enumerate() {
@@ -124,7 +126,7 @@ impl Reference {
     }
 }
 
-/// What a term contributes to each document of a segment that has it.
+/// Returns the contribution of a term to each document of a segment that contains it.
 fn contributions(
     plan: &Plan,
     term: usize,
@@ -138,7 +140,8 @@ fn contributions(
     Ok(sums.into_iter().map(|(doc, (score, _))| (doc, score)).collect())
 }
 
-/// Score and number of terms of every live document of the segment that contains any term.
+/// Returns the score and the number of terms of every live document of the segment that contains
+/// any term.
 fn sums(
     plan: &Plan,
     number: usize,
@@ -188,7 +191,7 @@ impl Engine for Reference {
     }
 
     fn candidates(&self, _plan: &Plan, _alone: bool, _context: &Context) -> Vec<Candidate> {
-        // A step in a map takes about two hundred nanoseconds.
+        // Each step in a map takes about two hundred nanoseconds.
         let rates = Ok(Rates::thread(5_000.0, 200.0));
         vec![Candidate { algorithm: "reference", rates, why: "asked for" }]
     }

@@ -1,5 +1,5 @@
-//! The shape of an index's lists by density: the properties of a collection that matter to codecs, skipping and bounds.
-//! Two collections of the same shape behave alike in an engine.
+//! The shape of an index's lists by density: the properties of a collection that matter to
+//! codecs, skipping and bounds. Two collections of the same shape behave alike in an engine.
 
 use serde::Serialize;
 use warpseek_core::limits::BLOCK;
@@ -9,29 +9,30 @@ use crate::error::ExecError;
 use crate::formula::Formula;
 use crate::ranking::Ranking;
 
-/// Lists with fewer blocks say little about how far block maxima lie below the list's maximum.
+/// Minimum number of blocks of a list whose block maxima are counted. Shorter lists say little
+/// about how far block maxima lie below the list's maximum.
 const FEWEST_BLOCKS: usize = 4;
 
-/// Lists that contain about the same share of the documents.
+/// Statistics of the lists that contain about the same share of the documents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ShapeClass {
-    /// Lists in the class.
+    /// Number of lists in the class.
     pub lists: u64,
-    /// Their postings.
+    /// Number of their postings.
     pub postings: u64,
-    /// Mean binary logarithm of gaps. It is at most that of the mean gap, and the more documents cluster, the lower it
-    /// is.
+    /// Mean binary logarithm of gaps. It is at most the logarithm of the mean gap, and the more
+    /// documents cluster, the lower it is.
     pub log_gap: f64,
     /// Share of gaps of 1.
     pub adjacent: f64,
-    /// Mean number of bits that the codec takes for a document.
+    /// Mean number of bits of a document in the codec.
     pub bits_per_doc: f64,
     /// Share of postings with frequency 1.
     pub once: f64,
     /// Mean frequency.
     pub mean_freq: f64,
-    /// Mean over blocks of the block's largest score divided by the list's, for lists of several blocks; 0 if there are
-    /// none.
+    /// Mean over blocks of the block's largest score divided by the list's, for lists of several
+    /// blocks; 0 if there are none.
     pub block_maximum: f64,
     #[serde(skip)]
     gaps: u64,
@@ -39,8 +40,8 @@ pub struct ShapeClass {
     blocks: u64,
 }
 
-/// Classes by density: entry i has the lists that contain at most one in 4^i documents and more than one in 4^(i+1).
-/// Deleted documents count. Reads every list.
+/// Reads every list and classifies it by density: class i has the lists that contain at most one
+/// in 4^i documents and more than one in 4^(i+1). Deleted documents count.
 pub fn shape(snapshot: &Snapshot, ranking: &Ranking) -> Result<Vec<ShapeClass>, ExecError> {
     ranking.check(snapshot.manifest())?;
     let fields = ranking.of_fields(snapshot, |field| snapshot.field_statistics(field));
@@ -120,7 +121,8 @@ mod tests {
 
     #[test]
     fn the_shape_of_a_small_index_equals_that_counted_by_hand() {
-        // `all` is in each of 8 documents, twice in the first; `pair` is in documents 1 and 5; `one` is in document 2.
+        // `all` is in each of 8 documents, twice in the first; `pair` is in documents 1 and 5;
+        // `one` is in document 2.
         let text = |doc| match doc {
             0 => "all all",
             1 | 5 => "all pair",

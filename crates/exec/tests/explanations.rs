@@ -1,4 +1,5 @@
-//! Explanations of scores: each part is what its own parts make it, down to single terms, on random trees.
+//! Explanations of scores on random trees: each part follows from its own parts, down to single
+//! terms.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -22,7 +23,7 @@ fn plan(planner: &Planner, tree: &Node) -> Plan {
     planner.plan_tree(tree, None, None, usize::MAX, &FilterCache::new(0)).unwrap()
 }
 
-/// Checks a part and those that it is made of.
+/// Checks a part and its own parts.
 fn check(explanation: &Explanation, part: &ScorePart, seen: &mut Vec<usize>) {
     let scores = || part.parts.iter().map(|part| part.score);
     let sum: u32 = scores().sum();
@@ -43,7 +44,7 @@ fn check(explanation: &Explanation, part: &ScorePart, seen: &mut Vec<usize>) {
     part.parts.iter().for_each(|part| check(explanation, part, seen));
 }
 
-/// Checks the explanations of all hits of a plan, and of documents that are no hits.
+/// Checks the explanations of all hits of a plan, and of documents that are not hits.
 fn check_all(snapshot: &Arc<Snapshot>, plan: &Plan) {
     let answer = Reference::new(snapshot.clone()).search(&[plan], &Context::new(1)).remove(0);
     let hits = answer.unwrap().hits;
@@ -60,7 +61,7 @@ fn check_all(snapshot: &Arc<Snapshot>, plan: &Plan) {
                     assert_eq!(seen.contains(&number), term.score > 0);
                 }
             }
-            // Deleted documents are explained as if they were there.
+            // Deleted documents are explained as if they were not deleted.
             None => {
                 let id = snapshot.external_id(doc).unwrap();
                 if snapshot.find_id(&id).unwrap() == Some(doc) {
@@ -98,7 +99,7 @@ fn fixture() -> Fixture {
     Fixture::with(&docs, BuildConfig { positions: true, ..build_config() })
 }
 
-/// What the lines say, without the numbers.
+/// Returns the descriptions of the lines, without the numbers.
 fn said(explanation: &Explanation) -> Vec<String> {
     let lines = explanation.lines().into_iter();
     lines.map(|line| line.replace(|c: char| c.is_ascii_digit(), "")).collect()
@@ -129,7 +130,7 @@ fn what_does_not_match_is_not_there() {
         "   static score of the document",
     ];
     assert_eq!(said(&explained(0)), all);
-    // It has both words of the phrase, but not the phrase.
+    // The document has both words of the phrase, but not the phrase.
     assert_eq!(said(&explained(1)), [" weight(york)"]);
     assert_eq!(explained(1).terms[0].score, 0);
     assert_eq!(explained(1).terms[0].freq, 1);

@@ -1,4 +1,4 @@
-//! Text fields: what a schema changes in scores, and what it does not.
+//! The effects of a schema's text fields on scores, and the properties that they do not change.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -45,7 +45,7 @@ proptest! {
         }
     }
 
-    /// Every document has words, so that the statistics of the field are those of the index.
+    /// Tests a field that every document has, so that its statistics are those of the index.
     #[test]
     fn one_field_scores_as_no_schema_does(case in generator::cases()) {
         let case = generator::Case { vectors: false, ..case };
@@ -64,7 +64,7 @@ proptest! {
             pairs.map(|(plan, answer)| external_hits(snapshot, plan, answer)).collect()
         };
         prop_assert_eq!(hits(&fields, &searches), hits(&plain, &searches));
-        // The parameters of the field are the default ones.
+        // The field has the default parameters.
         for search in &mut searches {
             search.ranking.function = Ranking::default().function;
         }
@@ -145,12 +145,12 @@ fn a_word_in_several_fields_scores_as_the_tie_breaker_says() {
     let fixture = Fixture::with(&docs, config);
     let snapshot = fixture.snapshot();
     let planner = Planner::suited(snapshot.clone()).unwrap();
-    let of = |across, text: &str| {
+    let plan_of = |across, text: &str| {
         let tree = Node::Words(Words { across, ..Words::any([], text) });
         planner.plan_tree(&tree, None, None, 10, &FilterCache::new(0))
     };
     for tie_breaker in [0.0, 0.25, 1.0] {
-        let plan = of(Across::Cross { tie_breaker }, "apple tart").unwrap();
+        let plan = plan_of(Across::Cross { tie_breaker }, "apple tart").unwrap();
         let doc = snapshot.find_id("0").unwrap().unwrap();
         let explanation = explain(&snapshot, &plan, doc).unwrap();
         let score = |name: &str| {
@@ -164,12 +164,12 @@ fn a_word_in_several_fields_scores_as_the_tie_breaker_says() {
         let answer = expected(&snapshot, std::slice::from_ref(&plan)).remove(0);
         let hit = answer.hits.iter().find(|hit| hit.doc == doc).unwrap();
         assert_eq!(hit.score, explanation.score);
-        // A sum needs no tree, so that every engine answers it.
+        // A sum needs no tree, so every engine can answer it.
         assert_eq!(plan.needed_tree().is_none(), tie_breaker == 1.0);
     }
     for tie_breaker in [-0.1, 1.1, f64::NAN] {
         for across in [Across::Cross { tie_breaker }, Across::Best { tie_breaker }] {
-            let refused = of(across, "apple").unwrap_err();
+            let refused = plan_of(across, "apple").unwrap_err();
             assert!(refused.to_string().contains("tie_breaker"), "{refused}");
         }
     }

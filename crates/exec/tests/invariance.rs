@@ -1,5 +1,6 @@
-//! Results must not depend on threads, memory, segments, merges, batches, remains of deleted documents, or the order of
-//! documents. All comparisons are by equality, down to the bits of scores and, if possible, of files.
+//! Results must not depend on threads, memory, segments, merges, batches, traces of deleted
+//! documents, or the order of documents. All comparisons are by equality, down to the bits of
+//! scores and, if possible, of files.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use warpseek_testkit::{
     file_bytes, orders, plans,
 };
 
-/// Hits by external id, in order, with scores.
+/// Returns the hits by external id, in order, with scores.
 fn results(fixture: &Fixture, searches: &[Search], threads: usize) -> Vec<Vec<ExternalHit>> {
     let snapshot = fixture.snapshot();
     let plans = plans(&snapshot, searches);
@@ -23,7 +24,7 @@ fn results(fixture: &Fixture, searches: &[Search], threads: usize) -> Vec<Vec<Ex
     pairs.map(|(plan, answer)| external_hits(&snapshot, plan, answer)).collect()
 }
 
-/// Hits by document number.
+/// Returns the hits by document number.
 fn hits(fixture: &Fixture, searches: &[Search]) -> Vec<Vec<Hit>> {
     let snapshot = fixture.snapshot();
     let answers = expected(&snapshot, &plans(&snapshot, searches));
@@ -37,7 +38,8 @@ fn config(threads: usize, batch_records: usize) -> BuildConfig {
     config
 }
 
-/// Files of the index that hold what is searched: all but manifest, lock and store, by kind.
+/// Returns the files of the index that hold searched data, by kind: all files except the
+/// manifest, the lock and the store.
 fn searched_files(fixture: &Fixture) -> BTreeMap<String, Vec<u8>> {
     let files = file_bytes(&fixture.dir()).into_iter();
     let kind = |name: &str| name.split('.').nth(1).map(str::to_owned);
@@ -47,7 +49,8 @@ fn searched_files(fixture: &Fixture) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-/// A corpus of many different words, for which inverters exceed even the smallest memory budget.
+/// Generates a corpus of many different words, which exceeds even the smallest memory budget of
+/// an inverter.
 fn wordy(docs: usize) -> Vec<Doc> {
     let mut random = Random::new(7);
     let mut text = |_| format!("common{} x{:x}", random.below(9), random.bits());
@@ -68,7 +71,8 @@ proptest! {
             prop_assert!(file_bytes(&one.dir()) == file_bytes(&many.dir()), "{threads} threads");
             prop_assert_eq!(&results(&many, &searches, threads), &expected);
         }
-        // Input batches may divide the store differently, but nothing that is searched.
+        // Input batches may divide the store differently, but they must not change any searched
+        // file.
         let other = Fixture::with(&corpus, config(3, 7));
         prop_assert!(searched_files(&one) == searched_files(&other));
     }
@@ -78,13 +82,15 @@ proptest! {
         let (history, searches) = (case.history(), case.searches(30));
         let store = if ids_only { StoreMode::Ids } else { StoreMode::All };
         let plain = Fixture::after(&history, BuildConfig { store, ..build_config() });
-        // Documents are compared by number as well: nothing outside a segment sees its order.
+        // Documents are compared by number as well, because nothing outside a segment depends on
+        // its order.
         let expected = (hits(&plain, &searches), results(&plain, &searches, 1));
         plain.merge().unwrap();
         let merged = (hits(&plain, &searches), results(&plain, &searches, 1));
         let live = history.live();
         for (i, config) in orders().into_iter().enumerate() {
-            // For the first order, that of the input, the operations use alternating configurations.
+            // With the first order, that of the input, the operations use alternating
+            // configurations.
             let config = |number: usize| match i {
                 0 => BuildConfig { store, ..case.config(number) },
                 _ => BuildConfig { store, ..config.clone() },
@@ -106,8 +112,8 @@ proptest! {
     fn a_merge_restores_the_order_of_the_input(case in generator::cases()) {
         let (history, plain) = (case.history(), Fixture::of(&case.history().live()));
         let by_text = Fixture::after(&history, orders()[1].clone());
-        // An added document makes sure that there is something to merge, even if there is one segment without
-        // deletions.
+        // An added document makes sure that there is something to merge, even if there is only
+        // one segment without deletions.
         let text = Doc::text("last", "words");
         by_text.add(&[if case.vectors { Doc::vector("last", &[("x", 1.0)]) } else { text }]).unwrap();
         by_text.delete(&["last".into()]).unwrap();
@@ -177,7 +183,7 @@ proptest! {
     }
 }
 
-/// Every live document is found by its id, and its text comes back.
+/// Checks that every live document is found by its id, and that its text is stored.
 fn check_store(fixture: &Fixture, live: &[Doc], ids_only: bool) {
     let snapshot = fixture.snapshot();
     assert_eq!(snapshot.statistics().documents, live.len() as u64);
@@ -222,7 +228,7 @@ fn results_do_not_depend_on_memory() {
 
 #[test]
 fn generated_histories_delete_documents() {
-    // The generator must produce the histories that the properties above are about.
+    // The generator must produce histories with deletions, which the tests above rely on.
     let histories = (0..60).map(|seed| Case { docs: 300, vectors: false, seed }.history());
     let deleting = histories.filter(|h| h.live().len() < 290).count();
     assert!(deleting > 10, "only {deleting} histories delete");

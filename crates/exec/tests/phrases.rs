@@ -1,4 +1,5 @@
-//! What phrases mean: on documents that can be checked by hand, and on random ones, whose text alone says what matches.
+//! The meaning of phrases, on documents that can be checked by hand and on random documents,
+//! whose text alone determines the matches.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -18,7 +19,7 @@ fn plan(snapshot: &Arc<Snapshot>, tree: &Node) -> Result<Plan, ExecError> {
     planner.plan_tree(tree, None, None, usize::MAX, &FilterCache::new(0))
 }
 
-/// Ids and scores in units, by id. Explanations must agree with them.
+/// Returns ids and scores in units, by id. Explanations must agree with them.
 fn hits(snapshot: &Arc<Snapshot>, plan: &Plan) -> Vec<(String, u32)> {
     let answer = Reference::new(snapshot.clone()).search(&[plan], &Context::new(1)).remove(0);
     let mut hits: Vec<(String, u32)> = Vec::new();
@@ -89,23 +90,23 @@ fn what_matches() {
         (r#""new york""#, "034"),
         (r#""york new""#, "14"),
         (r#""new york"~1"#, "034"),
-        // Two words in between, of which one is a stop word.
+        // Two words are in between, one of them a stop word.
         (r#""new york"~2"#, "01234"),
-        // Words change places.
+        // The words change places.
         (r#""york new"~2"#, "0134"),
         (r#""new york new""#, "4"),
         (r#""new york new york""#, "4"),
-        // One occurrence does not stand for two words.
+        // One occurrence does not count for two words.
         (r#""new york new york"~3"#, "4"),
         (r#""new new"~9"#, "4"),
-        // A stop word keeps its place, and so it does at the ends.
+        // A stop word keeps its place, also at the ends.
         (r#""city of new""#, "3"),
         (r#""city new""#, ""),
         (r#""city the new""#, "3"),
         (r#""the city""#, "36"),
         (r#""large the""#, "0"),
         (r#""the of""#, ""),
-        // One word is a word.
+        // A phrase of one word is a word.
         (r#""city""#, "36"),
         (r#""big new""#, "7"),
         (r#""new york"~99"#, "01234"),
@@ -148,7 +149,8 @@ fn scores_are_those_of_the_words() {
     near(r#"city "new york""#, "city new york");
 }
 
-/// A phrase without terms matches nothing, unless it is a query string that leaves it out.
+/// Tests phrases without terms, which match nothing unless they are in a query string, which
+/// ignores them.
 #[test]
 fn phrases_without_terms() {
     let schema = r#"{"text": [{"name": "text", "positions": true}]}"#;
@@ -159,11 +161,11 @@ fn phrases_without_terms() {
     for text in ["", "?? !"] {
         let empty = || vec![Node::Phrase(Phrase::exact([], text))];
         let york = || vec![Node::Words(Words::any([], "york"))];
-        let of = |of: Bool| ids(&snapshot, &Node::Bool(of));
-        assert_eq!(of(Bool { must: york(), filter: empty(), ..Bool::default() }), "");
-        assert_eq!(of(Bool { must: york(), must_not: empty(), ..Bool::default() }), "01");
+        let found = |query: Bool| ids(&snapshot, &Node::Bool(query));
+        assert_eq!(found(Bool { must: york(), filter: empty(), ..Bool::default() }), "");
+        assert_eq!(found(Bool { must: york(), must_not: empty(), ..Bool::default() }), "01");
         let skips = Bool { must: york(), filter: empty(), skip_empty: true, ..Bool::default() };
-        assert_eq!(of(skips), "01");
+        assert_eq!(found(skips), "01");
     }
 }
 
@@ -174,7 +176,7 @@ fn indexes_without_positions_say_what_to_do() {
     let error = plan(&snapshot, &tree("new york")).unwrap_err();
     assert!(matches!(&error, ExecError::NoPositions), "{error}");
     assert!(error.to_string().contains("--positions"), "{error}");
-    // One word is no reason to answer: whether it is one depends on the analyzer.
+    // A phrase of one word fails as well, because the number of words depends on the analyzer.
     assert!(plan(&snapshot, &tree("new")).is_err());
     let schema =
         r#"{"text": [{"name": "title"}, {"name": "body", "source": "text", "positions": true}]}"#;
@@ -187,9 +189,9 @@ fn indexes_without_positions_say_what_to_do() {
         Fixture::with(&[doc(0, "new york", "york new"), doc(1, "x", "a new york")], config);
     let snapshot = fixture.snapshot();
     assert_eq!(ids(&snapshot, &tree("new york")), "1");
-    let of = |field: &str| Node::Phrase(Phrase::exact([field.to_owned()], "new york"));
-    assert_eq!(ids(&snapshot, &of("body")), "1");
-    let error = plan(&snapshot, &of("title")).unwrap_err();
+    let phrase = |field: &str| Node::Phrase(Phrase::exact([field.to_owned()], "new york"));
+    assert_eq!(ids(&snapshot, &phrase("body")), "1");
+    let error = plan(&snapshot, &phrase("title")).unwrap_err();
     assert!(matches!(&error, ExecError::NoPositionsOf { name } if name == "title"), "{error}");
     let error = parse(r#"x title:"new york""#, Some(&schema), Operator::Or).unwrap_err();
     assert_eq!(error.column, 9);
@@ -221,7 +223,8 @@ fn several_values_are_apart() {
     assert_eq!(ids(&snapshot, &phrase(100)), "01");
 }
 
-/// Where the words of a document are, title and text a hundred apart.
+/// Returns the positions of the words of a document; title and text are a hundred positions
+/// apart.
 fn places(doc: &Doc) -> Vec<(&str, i64)> {
     let mut places = Vec::new();
     let mut next = 0;
@@ -235,7 +238,7 @@ fn places(doc: &Doc) -> Vec<(&str, i64)> {
     places
 }
 
-/// Whether some occurrences of the words make the phrase, by trying all of them.
+/// Returns true if some occurrences of the words form the phrase, by trying all of them.
 fn matches(
     words: &[(&str, i64)],
     slop: i64,

@@ -1,4 +1,5 @@
-//! The scale of scores: what counts for it, and how different boosts may be.
+//! The scale of scores: the parts of a query that it depends on, and the limit on the differences
+//! between boosts.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -46,12 +47,12 @@ fn any(should: Vec<Node>) -> Node {
     Node::Bool(Bool { should, ..Bool::default() })
 }
 
-/// Parts that no document matches.
+/// Returns query parts that no document matches.
 fn impossible() -> Vec<Node> {
     let all = |must: Vec<Node>, filter| Node::Bool(Bool { must, filter, ..Bool::default() });
     vec![
         words("absent"),
-        // Only a deleted document has it.
+        // Only a deleted document has this term.
         words("crust"),
         constant(ids(&["nosuch", "gone"])),
         constant(words("absent")),
@@ -91,9 +92,9 @@ fn boosts_that_are_too_different_are_refused() {
         Err(error) => panic!("{error}"),
         Ok(_) => None,
     };
-    let all = |of: [Node; 2]| Node::Bool(Bool { must: of.to_vec(), ..Bool::default() });
-    let best = |of: [Node; 2]| Node::Best { of: of.to_vec(), tie_breaker: 0.0 };
-    for combined in [&all as &dyn Fn([Node; 2]) -> Node, &best, &|of| any(of.to_vec())] {
+    let all = |nodes: [Node; 2]| Node::Bool(Bool { must: nodes.to_vec(), ..Bool::default() });
+    let best = |nodes: [Node; 2]| Node::Best { of: nodes.to_vec(), tie_breaker: 0.0 };
+    for combined in [&all as &dyn Fn([Node; 2]) -> Node, &best, &|nodes| any(nodes.to_vec())] {
         for part in [words("plum"), constant(ids(&["2"])), Node::All] {
             let tree = |by| combined([words("apple"), boosted(part.clone(), by)]);
             assert_eq!(refused(&tree(MAX_BOOST_RATIO)), None);
@@ -101,7 +102,7 @@ fn boosts_that_are_too_different_are_refused() {
             assert_eq!(refused(&tree(1e-6)), Some((1e-6, 1.0)));
         }
     }
-    // A part without a boost of its own, or that adds nothing, makes no difference.
+    // A part without a boost, or a part that adds nothing, makes no difference.
     assert_eq!(refused(&boosted(any(vec![words("apple"), words("pie")]), 1e6)), None);
     let zero = Node::Constant { filter: Box::new(words("plum")), score: 0.0 };
     assert_eq!(refused(&any(vec![boosted(words("apple"), 1e6), zero])), None);
@@ -112,15 +113,17 @@ fn boosts_that_are_too_different_are_refused() {
         ..Bool::default()
     };
     assert_eq!(refused(&Node::Bool(not)), None);
-    // A text that has a word often says nothing of boosts.
+    // The number of times that a text contains a word does not affect its boost.
     let often = "apple ".repeat(40_000) + "pie";
     assert_eq!(refused(&words(&often)), None);
-    // Weights of fields and boosts multiply; the same word twice is one with the larger boost.
+    // Weights of fields and boosts multiply; a word that occurs twice becomes one with the larger
+    // boost.
     let twice = any(vec![words("apple"), boosted(words("apple"), 1e6)]);
     assert_eq!(refused(&twice), None);
 }
 
-/// A document of an index has more of a score's 31 bits the closer boosts are; at the limit there are still enough.
+/// Tests the resolution of scores: the closer the boosts of a query are, the more of a score's 31
+/// bits distinguish documents; at the limit there are still enough.
 #[test]
 fn order_is_kept_at_the_limit() {
     let fixture = fixture();
@@ -153,7 +156,8 @@ fn parts_of_a_collection_and_the_whole_have_one_scale() {
     }
     let all = Arc::new(all);
     let cache = FilterCache::new(0);
-    // No document of the second part, and none at all, meets the condition.
+    // No document of the second part meets the first condition, and no document at all meets the
+    // second.
     for condition in ["_id:(0 1)", "_id:nosuch"] {
         let text = format!("plum (+apple +pie {condition})^50");
         let tree = parse(&text, None, Operator::Or).unwrap();

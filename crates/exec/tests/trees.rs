@@ -1,4 +1,5 @@
-//! What trees mean, on documents that can be checked by hand, and which of them are sums.
+//! The meaning of query trees, on documents that can be checked by hand, and the trees that are
+//! sums.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -29,7 +30,7 @@ fn plan(snapshot: &Arc<Snapshot>, tree: &Node) -> Plan {
     planner(snapshot).plan_tree(tree, None, None, usize::MAX, &cache).unwrap()
 }
 
-/// Ids in order, and scores in units.
+/// Returns ids in order, and scores in units.
 fn hits(snapshot: &Arc<Snapshot>, plan: &Plan) -> Vec<(String, u32)> {
     let answer = Reference::new(snapshot.clone()).search(&[plan], &Context::new(1)).remove(0);
     let hits = answer.unwrap().hits;
@@ -75,7 +76,7 @@ fn what_matches() {
         ("apple absent", "014"),
         ("+apple +absent", ""),
         ("apple -absent", "014"),
-        // Words that are left out by the analyzer say nothing.
+        // Words that the analyzer removes have no effect.
         ("the", ""),
         ("+the +apple", "014"),
         ("apple -the", "014"),
@@ -93,10 +94,11 @@ fn what_matches() {
     assert_eq!(ids(&snapshot, &text("apple pie plum", Operator::Or, Some("-1"))), "024");
     assert_eq!(ids(&snapshot, &text("apple pie plum", Operator::Or, Some("0"))), "01234");
     assert_eq!(ids(&snapshot, &text("apple pie plum", Operator::Or, Some("4"))), "");
-    // Words that no document has count as well.
+    // Words that no document contains count as well.
     assert_eq!(ids(&snapshot, &text("apple pie absent", Operator::Or, Some("2"))), "04");
     assert_eq!(ids(&snapshot, &text("apple absent", Operator::Or, Some("2"))), "");
-    // A word that is there twice counts twice, and is one word to a document that must have all.
+    // A word that occurs twice in the text counts twice, but is one word if all words are
+    // required.
     assert_eq!(ids(&snapshot, &text("apple apple pie", Operator::Or, Some("2"))), "014");
     assert_eq!(ids(&snapshot, &text("apple apple pie", Operator::Or, Some("3"))), "04");
     assert_eq!(ids(&snapshot, &text("apple apple pie", Operator::And, None)), "04");
@@ -115,14 +117,15 @@ fn what_matches() {
     assert_eq!(ids(&snapshot, &Node::Bool(Bool::default())), "012345");
 }
 
-/// A text without terms matches nothing, wherever it stands, unless the query says otherwise.
+/// Tests texts without terms, which match nothing in any part of a query unless the query ignores
+/// them.
 #[test]
 fn texts_without_terms() {
     let fixture = fixture();
     let snapshot = fixture.snapshot();
     let (cache, all) = (FilterCache::new(0), "012345");
     for empty in [words("the"), words(""), words("!?")] {
-        let bool = |of: Bool| ids(&snapshot, &Node::Bool(of));
+        let bool = |query: Bool| ids(&snapshot, &Node::Bool(query));
         let (no, pie) = (|| vec![empty.clone()], || vec![words("pie")]);
         assert_eq!(ids(&snapshot, &empty), "");
         assert_eq!(bool(Bool { must: no(), ..Bool::default() }), "");
@@ -133,7 +136,7 @@ fn texts_without_terms() {
         assert_eq!(bool(Bool { must: pie(), filter: no(), ..Bool::default() }), "");
         assert_eq!(bool(Bool { must: pie(), should: no(), ..Bool::default() }), "024");
         assert_eq!(bool(Bool { must: pie(), must_not: no(), ..Bool::default() }), "024");
-        // It counts as one of those that might match.
+        // The empty part counts as one of the parts that might match.
         let least = |least: &str| Some(least.parse().unwrap());
         let should = vec![words("pie"), empty.clone()];
         assert_eq!(bool(Bool { should: should.clone(), least: least("2"), ..Bool::default() }), "");
@@ -148,14 +151,14 @@ fn texts_without_terms() {
         ];
         for inside in inside {
             let shown = format!("{inside:?}");
-            let of = |skip_empty| Bool {
+            let query = |skip_empty| Bool {
                 must: vec![inside.clone()],
                 filter: pie(),
                 skip_empty,
                 ..Bool::default()
             };
-            assert_eq!(bool(of(false)), "", "{shown}");
-            assert_eq!(bool(of(true)), "024", "{shown}");
+            assert_eq!(bool(query(false)), "", "{shown}");
+            assert_eq!(bool(query(true)), "024", "{shown}");
             let filtered =
                 planner(&snapshot).plan_tree(&words("pie"), Some(&inside), None, 9, &cache);
             assert_eq!(hits(&snapshot, &filtered.unwrap()), [], "{shown}");
@@ -181,7 +184,7 @@ fn scores() {
         let hit = hits.iter().find(|hit| hit.0 == id).map(|hit| plan.real(hit.1));
         hit.unwrap_or(f64::NAN)
     };
-    // What has no word scores 0 or a constant.
+    // Parts without words score 0 or a constant.
     assert_eq!(score(&read("_id:(1 3)"), "3"), 0.0);
     assert_eq!(score(&read("-apple"), "5"), 0.0);
     assert_eq!(score(&read("*"), "5"), 1.0);
@@ -189,13 +192,14 @@ fn scores() {
     let constant = Node::Constant { filter: Box::new(words("apple")), score: 0.5 };
     assert_eq!(score(&constant, "1"), 0.5);
     assert_eq!(score(&Node::Boost(Box::new(constant.clone()), 3.0), "1"), 1.5);
-    let both = |of: [Node; 2]| Node::Bool(Bool { should: of.to_vec(), ..Bool::default() });
+    let both = |nodes: [Node; 2]| Node::Bool(Bool { should: nodes.to_vec(), ..Bool::default() });
     assert_eq!(score(&both([constant.clone(), Node::All]), "1"), 1.5);
     assert_eq!(score(&both([constant, Node::All]), "2"), 1.0);
     assert_eq!((best_score(10, 16, 0), best_score(10, 16, 65_536)), (10, 16));
     assert_eq!(best_score(10, 15, 32_768), 12);
 
-    // A tree of words is the query of these words, bit by bit; one that is given twice has twice the weight.
+    // A tree of words is equivalent to a query of these words, bit by bit. A word that is given
+    // twice has twice the weight.
     let query = Query::of([("appl", 3.0), ("pie", 2.0)]);
     let flat = planner(&snapshot).plan(&query, Mode::Or, usize::MAX).unwrap();
     for same in ["apple^3 pie^2", "apple pie apple^2 pie", "(apple (pie apple))^1 apple pie"] {
@@ -204,11 +208,11 @@ fn scores() {
         assert_eq!(hits(&snapshot, &of_tree), hits(&snapshot, &flat), "{same}");
     }
 
-    // The best of two: the larger, and a part of the smaller.
-    let of = vec![words("apple"), words("crust")];
+    // The score of the best of two is the larger one, plus a part of the smaller one.
+    let parts = vec![words("apple"), words("crust")];
     for tie_breaker in [0.0, 0.5, 1.0] {
-        let best = plan(&snapshot, &Node::Best { of: of.clone(), tie_breaker });
-        let sum = plan(&snapshot, &Node::Bool(Bool { should: of.clone(), ..Bool::default() }));
+        let best = plan(&snapshot, &Node::Best { of: parts.clone(), tie_breaker });
+        let sum = plan(&snapshot, &Node::Bool(Bool { should: parts.clone(), ..Bool::default() }));
         let hits = hits(&snapshot, &best);
         let hit = hits.iter().find(|hit| hit.0 == "4").unwrap();
         let explained = |plan: &Plan| {
@@ -242,7 +246,7 @@ fn sums_are_flat_plans() {
         ("(apple tart) -(plum pie)", true, Mode::Or, true),
         ("", true, Mode::Or, false),
         ("+absent apple", true, Mode::Or, false),
-        // A part that adds only if all of it matches.
+        // A part that only adds if all of it matches is not a sum.
         ("apple (+pie +crust)", false, Mode::Or, false),
         ("apple (pie -crust)", false, Mode::Or, false),
         ("+apple apple", false, Mode::Or, false),
@@ -256,12 +260,12 @@ fn sums_are_flat_plans() {
         assert_eq!((is_additive, plan.mode), (additive, mode), "{query}");
         assert_eq!(plan.mask.is_some(), masked, "{query}");
     }
-    let best = |of: &[&str]| {
-        let of = of.iter().map(|text| words(text)).collect();
-        plan(&snapshot, &Node::Best { of, tie_breaker: 0.3 })
+    let best = |texts: &[&str]| {
+        let parts = texts.iter().map(|text| words(text)).collect();
+        plan(&snapshot, &Node::Best { of: parts, tie_breaker: 0.3 })
     };
     assert!(best(&["apple", "pie"]).needed_tree().is_some());
-    // One of them cannot match, so that the other is the best.
+    // One of them cannot match, so the other is the best.
     assert!(best(&["apple", "absent"]).needed_tree().is_none());
 }
 
@@ -303,7 +307,7 @@ fn masks_of_filters() {
         let mask = planner.matching(&tree, &cache).unwrap();
         let found = ids(&snapshot, &tree);
         assert_eq!(mask.documents(), found.len() as u64, "{query}");
-        // A filter is the same as a mask of its documents.
+        // A filter is equivalent to a mask of its documents.
         let filtered = |filter, among: Option<&Arc<_>>| {
             let plan = planner.plan_tree(&words("pie plum"), filter, among, 10, &cache).unwrap();
             (hits(&snapshot, &plan), plan.scale)

@@ -1,16 +1,18 @@
-//! Which names a server answers to, and what the addresses in `Host` and `Origin` say.
+//! The host names that a server answers to, and parsing of `Host` and `Origin`.
 //!
-//! A page can let its own name point to 127.0.0.1 (DNS rebinding). The browser then sends the page's requests to a server on this machine and takes them for requests of the page to itself: it shows answers to the page, and
-//! `Origin` equals `Host`. Only the name in `Host` gives such a page away, so it is compared with a list before anything else of the request is looked at.
+//! A web page can let its own name resolve to 127.0.0.1 (DNS rebinding). The browser then sends
+//! the page's requests to a server on this machine and treats them as same-origin: the page can
+//! read the answers, and `Origin` equals `Host`. Only the name in `Host` gives such a page away,
+//! so the server compares it with a list before it looks at anything else in the request.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use axum::http::{HeaderMap, Uri, header};
 
-/// The most characters of a name that an error repeats.
+/// The maximum number of characters of a name that an error repeats.
 const SHOWN: usize = 60;
 
-/// A name or address with the port that stands behind it, if one does.
+/// A domain name or IP address, with the port that follows it, if any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
     name: Name,
@@ -19,13 +21,14 @@ pub struct Host {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Name {
-    /// In lower case, without a dot at the end.
+    /// A domain name in lower case, without a trailing dot.
     Domain(String),
     Address(IpAddr),
 }
 
 impl Host {
-    /// Reads `example.org`, `127.0.0.1:9200` or `[::1]:9200`. Names compare in lower case and without a dot at the end; whatever has another character than those of names is none.
+    /// Parses `example.org`, `127.0.0.1:9200` or `[::1]:9200`. Case and a trailing dot do not
+    /// matter. Returns `None` if the text contains a character that host names cannot have.
     ///
     /// ```
     /// use warpseek_front::Host;
@@ -46,7 +49,7 @@ impl Host {
         };
         let port = match port.strip_prefix(':') {
             None if port.is_empty() => None,
-            // A colon without a port is allowed there.
+            // An empty port after the colon is allowed.
             Some("") => None,
             Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
                 Some(digits.parse().ok()?)
@@ -56,7 +59,8 @@ impl Host {
         Some(Host { name, port })
     }
 
-    /// Reads an origin such as `https://example.org:8000`: a scheme of the web and a host, and nothing else. A port that is the scheme's is left out.
+    /// Parses an origin such as `https://example.org:8000`: the scheme `http` or `https` and a
+    /// host, nothing else. The scheme's default port is dropped.
     pub fn of_origin(origin: &str) -> Option<Self> {
         let (scheme, host) = origin.split_once("://")?;
         let usual = match scheme.to_ascii_lowercase().as_str() {
@@ -68,7 +72,7 @@ impl Host {
         Some(Host { name, port: port.filter(|port| *port != usual) })
     }
 
-    /// Whether it is this machine, whoever asks.
+    /// Returns true if the host is this machine itself: `localhost` or a loopback address.
     pub fn is_loopback(&self) -> bool {
         match &self.name {
             Name::Domain(name) => name == "localhost",
@@ -76,7 +80,8 @@ impl Host {
         }
     }
 
-    /// Whether the `Host` of a request is the one of its origin. One with the port of a scheme and one without are the same.
+    /// Returns true if this `Host` of a request matches `origin`. If the origin has no port,
+    /// ports 80 and 443 are ignored.
     pub fn is_origin(&self, origin: &Host) -> bool {
         let port = self.port.filter(|port| origin.port.is_some() || !matches!(port, 80 | 443));
         self.name == origin.name && port == origin.port
@@ -97,18 +102,23 @@ impl Name {
     }
 }
 
-/// The names that a server answers to.
+/// The host names that a server answers to.
 #[derive(Clone, Debug)]
 pub struct Hosts {
-    /// The address that is listened on; `None` if any name will do.
+    /// The address that the server listens on; `None` if it answers to every name.
     listen: Option<IpAddr>,
-    /// Further names and addresses.
+    /// Additional names and addresses.
     allowed: Vec<Name>,
 }
 
 impl Hosts {
-    /// The names of a server that listens on an address: those of this machine, the address itself (each address, if it listens on all of them), and those that `allowed_hosts` lists. `*` alone allows every name. A server that is `protected`, by keys or a certificate, answers to
-    /// every name as long as none is listed: a page with a name of its own has neither the key nor a certificate for that name.
+    /// Collects the names for a server that listens on the address `listen`. They are the
+    /// loopback names, the address itself (or every address, if the server listens on all of
+    /// them), and `allowed_hosts`. A single `*` allows every name.
+    ///
+    /// A server that is `protected`, by keys or a certificate, answers to every name if
+    /// `allowed_hosts` is empty: a page with another name has neither the key nor a certificate
+    /// for that name.
     pub fn new(listen: IpAddr, allowed_hosts: &[String], protected: bool) -> Result<Self, String> {
         let is_open = match allowed_hosts {
             [] => protected,
@@ -117,19 +127,19 @@ impl Hosts {
         if is_open {
             return match allowed_hosts.len() {
                 0 | 1 => Ok(Hosts { listen: None, allowed: Vec::new() }),
-                _ => Err("allowed_hosts: \"*\" allows every host, so it stands alone".to_owned()),
+                _ => Err("allowed_hosts: \"*\" allows every host; remove the others".to_owned()),
             };
         }
         let read = |host: &String| {
             let bare = host.parse::<Ipv6Addr>().ok().map(|address| Name::Address(address.into()));
             let name = bare.or_else(|| {
                 Host::parse(host)
-                    .filter(|of| of.port.is_none() && !host.ends_with(':'))
-                    .map(|of| of.name)
+                    .filter(|parsed| parsed.port.is_none() && !host.ends_with(':'))
+                    .map(|parsed| parsed.name)
             });
             let wrong = || {
                 format!(
-                    "allowed_hosts: {} is no host; write it as search.example or 10.0.0.7, without scheme and port, or use \"*\" alone",
+                    "allowed_hosts: {} is not a host; write it as search.example or 10.0.0.7, without scheme and port, or use \"*\" alone",
                     shown(host)
                 )
             };
@@ -139,14 +149,15 @@ impl Hosts {
         Ok(Hosts { listen: Some(listen.to_canonical()), allowed })
     }
 
-    /// Refuses a request for a host that is not one of the server's. A request that names none is no browser's.
+    /// Returns an error if a request is for a host other than the server's. Requests that name no
+    /// host are admitted, because they do not come from a browser.
     pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), String> {
         let Some(listen) = self.listen else { return Ok(()) };
         let of_uri = uri.authority().map(axum::http::uri::Authority::as_str);
         if let Some(host) = of_uri.filter(|host| !self.admits(listen, host)) {
             return Err(refusal(host));
         }
-        // There may be one, and where there are more, no one is to be the one that is not looked at.
+        // There should be one `Host` header. If there are more, all of them must be admitted.
         for host in headers.get_all(header::HOST) {
             let text = String::from_utf8_lossy(host.as_bytes());
             if !self.admits(listen, &text) {
@@ -158,7 +169,7 @@ impl Hosts {
 
     fn admits(&self, listen: IpAddr, host: &str) -> bool {
         let Some(host) = Host::parse(host) else { return false };
-        // A page that was loaded from an address has no name that could point elsewhere.
+        // A page loaded from an address has no name that could resolve to another machine.
         let is_listened = match &host.name {
             Name::Address(address) => listen.is_unspecified() || address.to_canonical() == listen,
             Name::Domain(_) => false,
@@ -174,7 +185,7 @@ fn refusal(host: &str) -> String {
     )
 }
 
-/// A name as messages show it, however long it is.
+/// Returns a name for use in a message, shortened if it is long.
 fn shown(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         None => format!("{text:?}"),
@@ -264,7 +275,7 @@ mod tests {
     fn a_request_is_refused_for_each_host_that_it_names() {
         let hosts = Hosts::new(Ipv4Addr::LOCALHOST.into(), &[], false).unwrap();
         let mut headers = HeaderMap::new();
-        // No browser sends a request without it.
+        // Only clients other than browsers omit the header.
         assert!(hosts.check(&Uri::from_static("/"), &headers).is_ok());
         headers.append(header::HOST, "localhost".parse().unwrap());
         let absolute = Uri::from_static("http://evil.example/x");

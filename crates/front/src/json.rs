@@ -1,4 +1,5 @@
-//! JSON as requests bring it: no object has a key twice, since one of the two values would be without effect.
+//! A JSON parser for request bodies that rejects duplicate keys, since one of the two values
+//! would have no effect.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,7 +7,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// Reads a value. The error says where it is wrong.
+/// Parses a value. The error contains the position of the fault.
 ///
 /// ```
 /// let error = warpseek_front::json(b"{\"size\": 1, \"size\": 2}").unwrap_err();
@@ -19,10 +20,11 @@ pub fn json(bytes: &[u8]) -> serde_json::Result<Value> {
     Ok(value)
 }
 
-/// Characters of a text that came with a request, as messages repeat it.
+/// The maximum number of characters of a request's text that a message repeats.
 const BRIEF: usize = 100;
 
-/// A text that came with a request as messages repeat it: the beginning and the length of one that is long.
+/// Shortens a text from a request for use in a message. A long one becomes its beginning and its
+/// length.
 pub fn brief(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(BRIEF) {
         None => text.into(),
@@ -30,7 +32,7 @@ pub fn brief(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Reads values whose objects have each key once.
+/// A deserializer of values whose objects have no duplicate keys.
 #[derive(Clone, Copy)]
 struct Once;
 
@@ -46,7 +48,7 @@ impl<'de> Visitor<'de> for Once {
     type Value = Value;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a value of JSON")
+        formatter.write_str("a JSON value")
     }
 
     fn visit_unit<E: Error>(self) -> Result<Value, E> {

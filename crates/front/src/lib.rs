@@ -1,6 +1,9 @@
-//! Connections of clients over HTTP, for the server and the aggregator: accepted up to a limit, encrypted if there is a certificate, ended if their client is too slow.
+//! HTTP connections of clients, for the server and the aggregator. The number of open connections
+//! is limited, they are encrypted if there is a certificate, and slow clients are disconnected.
 //!
-//! `patience` is how long a client is waited for, `tls` encrypts connections, `hosts` are the names that a server answers to, and `json` and `options` read bodies. What is answered is not the business of this crate.
+//! `patience` enforces the timeouts of slow clients, `tls` encrypts connections, `hosts` checks
+//! the names that a server answers to, and `json` and `options` parse bodies. The callers of this
+//! crate produce the answers.
 #![forbid(unsafe_code)]
 
 mod hosts;
@@ -38,9 +41,9 @@ pub use tls::{Tls, TlsOptions};
 /// The limits of connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Open connections; further ones wait to be accepted.
+    /// Maximum number of open connections. Further ones wait to be accepted.
     pub connections: usize,
-    /// How long slow clients are waited for.
+    /// Timeouts for slow clients.
     pub timeouts: Timeouts,
 }
 
@@ -50,11 +53,12 @@ impl Default for Limits {
     }
 }
 
-/// A client that is gone without a word is noticed after about two minutes.
+/// The idle time before TCP keep-alive probes, and their interval. A client that vanishes
+/// silently is noticed after about two minutes.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
 const KEEP_ALIVE_AGAIN: Duration = Duration::from_secs(15);
 
-/// Answers requests until `end` is done, and then until all requests under way are answered.
+/// Answers requests until `end` completes, and then until all pending requests are answered.
 pub async fn serve<A, F>(
     mut listener: TcpListener,
     answer: A,
@@ -76,7 +80,8 @@ pub async fn serve<A, F>(
         };
         tokio::spawn(begin(stream, answer.clone(), limits, tls.clone(), Some(graceful.watcher())));
     }
-    // While requests are finished, whoever comes new is told that the server ends, instead of nothing.
+    // While pending requests finish, new connections are still accepted, so that `answer` can
+    // tell their clients that the server is shutting down.
     let finished = graceful.shutdown();
     tokio::pin!(finished);
     loop {
@@ -89,7 +94,7 @@ pub async fn serve<A, F>(
     }
 }
 
-/// The next connection, as soon as there may be one more.
+/// Waits for a free slot and accepts the next connection.
 async fn accept(
     listener: &mut TcpListener,
     limit: &Arc<Semaphore>,
@@ -101,7 +106,7 @@ async fn accept(
     Patient::new(stream, timeouts.clone(), permit)
 }
 
-/// Answers a connection, and lets it end when the server does if it is watched.
+/// Answers the requests of a connection. If there is a watcher, a graceful shutdown ends it.
 fn begin<A, F>(
     stream: Patient,
     answer: A,
@@ -120,7 +125,7 @@ where
             None => connected(stream, phase, answer, timeouts, watcher).await,
             Some(tls) => match tls.accept(stream).await {
                 Ok(stream) => connected(stream, phase, answer, timeouts, watcher).await,
-                Err(error) => tracing::debug!(%error, "no TLS connection"),
+                Err(error) => tracing::debug!(%error, "TLS handshake failed"),
             },
         }
     }
@@ -132,7 +137,7 @@ fn set_up(stream: &TcpStream) {
         .set_nodelay(true)
         .and_then(|()| SockRef::from(stream).set_tcp_keepalive(&keep_alive));
     if let Err(error) = set {
-        tracing::debug!(%error, "a connection without its options");
+        tracing::debug!(%error, "cannot set the options of a connection");
     }
 }
 
@@ -160,7 +165,8 @@ async fn connected<S, A, F>(
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
-        // Patience sees to it, and tells a request that does not come from one that comes slowly.
+        // `Patient` enforces this timeout. It distinguishes a connection without a request from a
+        // request that arrives slowly.
         .header_read_timeout(None)
         .serve_connection(TokioIo::new(stream), service);
     let ended = match watcher {
@@ -168,6 +174,6 @@ async fn connected<S, A, F>(
         None => connection.await,
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection broke");
+        tracing::debug!(%error, "connection failed");
     }
 }

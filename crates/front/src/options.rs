@@ -1,9 +1,10 @@
-//! Bodies of requests that are objects of options.
+//! Parsing of request bodies that are objects of options.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// Reads an object of options, in which `needed` must be. What is wrong is said with the name of the option, and without the names that types have in the program.
+/// Parses an object of options, of which `needed` is required. Errors name the option, and do not
+/// mention types of the program.
 ///
 /// ```
 /// # #[derive(serde::Deserialize, Debug)]
@@ -15,14 +16,14 @@ use serde_json::{Map, Value};
 /// let read = |body| warpseek_front::options::<Search>(&body, "query");
 /// assert!(read(json!({"query": "walrus", "k": 3})).is_ok());
 /// let fault = read(json!({"query": "walrus", "k": "3"})).unwrap_err();
-/// assert_eq!(fault, "[k]: invalid type: string \"3\", expected a whole number from 0 on");
+/// assert_eq!(fault, "[k]: invalid type: string \"3\", expected a non-negative integer");
 /// assert!(read(json!(["walrus", 3])).is_err());
 /// ```
 pub fn options<T: DeserializeOwned>(body: &Value, needed: &str) -> Result<T, String> {
     let Value::Object(given) = body else {
         return Err(format!("the body must be an object with [{needed}]"));
     };
-    // One option alone has the same fault, as none of them depends on another.
+    // Options are independent of each other: the faulty one gives the same error on its own.
     let named = |error: serde_json::Error| {
         let fault = given.iter().find_map(|(key, value)| {
             let alone = Map::from_iter([(key.clone(), value.clone())]);
@@ -34,13 +35,13 @@ pub fn options<T: DeserializeOwned>(body: &Value, needed: &str) -> Result<T, Str
     T::deserialize(body).map_err(named)
 }
 
-/// What is wrong with a value, without the names that types have in the program.
+/// Formats a serde error without the names of types of the program.
 pub fn plain(error: &dyn std::fmt::Display) -> String {
     let mut text = error.to_string();
     for number in ["usize", "u64", "u32", "u16"] {
-        text = text.replace(&format!("expected {number}"), "expected a whole number from 0 on");
+        text = text.replace(&format!("expected {number}"), "expected a non-negative integer");
     }
-    for (name, said) in [("f64", "a number"), ("i64", "a whole number")] {
+    for (name, said) in [("f64", "a number"), ("i64", "an integer")] {
         text = text.replace(&format!("expected {name}"), &format!("expected {said}"));
     }
     text.replace("expected a boolean", "expected true or false")

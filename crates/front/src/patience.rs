@@ -1,4 +1,5 @@
-//! How long a client that is slow is waited for.
+//! Timeouts for slow clients. A [`Pace`] is a budget of waiting time that received or sent bytes
+//! replenish; [`Patient`] applies it, and timeouts for silence, to a connection.
 
 use std::future::Future;
 use std::io;
@@ -16,20 +17,23 @@ use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Sleep;
 
-/// What the error says when a body comes too slowly.
+/// The text of the error for a client that is too slow.
 pub const TOO_SLOW: &str = "the client is too slow";
 
-/// How long slow clients are waited for. A connection whose time is up is closed.
+/// Timeouts for slow clients. A connection that exceeds one is closed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Timeouts {
-    /// Seconds until the head of a request is there, from the first byte on, or from the start of the connection. Default: 30.
+    /// Seconds for the head of a request to arrive, counted from its first byte, or from the
+    /// start of the connection. Default: 30.
     pub head_s: u64,
-    /// Seconds without a request after the last answer. Default: 75.
+    /// Seconds that a connection may stay idle after its last answer. Default: 75.
     pub idle_s: u64,
-    /// Seconds of waiting for a client that neither sends its body nor reads its answer. Default: 30.
+    /// Seconds to wait for a client that neither sends its body nor reads its answer. Default:
+    /// 30.
     pub stall_s: u64,
-    /// A client that sends or reads fewer bytes per second uses up the same seconds little by little. Default: 1,024.
+    /// Bytes per second that a client must send or read. Slower clients gradually consume the
+    /// budget of `stall_s`. Default: 1,024.
     pub bytes_per_second: u64,
 }
 
@@ -39,7 +43,8 @@ impl Default for Timeouts {
     }
 }
 
-/// Time to wait for bytes. Waiting uses it up, bytes bring it back: so neither a client that stops nor one that sends a byte now and then is waited for much longer than the limit.
+/// A budget of time to wait for bytes. Waiting consumes it and bytes replenish it, so neither a
+/// client that stops nor one that sends a byte now and then can take much longer than the limit.
 struct Pace {
     limit: Duration,
     bytes_per_second: u64,
@@ -58,7 +63,7 @@ impl Pace {
         }
     }
 
-    /// Bytes came or went.
+    /// Replenishes the budget after bytes were received or sent.
     fn moved(&mut self, bytes: usize) {
         if let Some((since, _)) = self.waiting.take() {
             self.left = self.left.saturating_sub(since.elapsed());
@@ -67,7 +72,7 @@ impl Pace {
         self.left = (self.left + earned).min(self.limit);
     }
 
-    /// Nothing moved; an error once that has taken too long.
+    /// Waits for bytes. Becomes ready with an error when the budget is used up.
     fn waits(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
         let left = self.left;
         let begin = || (Instant::now(), Box::pin(tokio::time::sleep(left)));
@@ -80,7 +85,7 @@ fn too_slow() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, TOO_SLOW)
 }
 
-/// The body of a request, which must come at a pace.
+/// The body of a request, which must arrive at the required pace.
 pub(crate) struct PacedBody {
     body: Body,
     pace: Pace,
@@ -122,16 +127,16 @@ impl HttpBody for PacedBody {
     }
 }
 
-/// What a connection does now, which decides how long it may be silent.
+/// The current activity of a connection, which decides how long it may be silent.
 #[derive(Clone, Default)]
 pub(crate) struct Phase(Arc<AtomicU8>);
 
 impl Phase {
-    /// The head of a request is to come, the first one included.
+    /// The connection waits for the rest of a request's head, or for its first request.
     const HEAD: u8 = 0;
-    /// A request is being answered. Its body has a pace of its own.
+    /// A request is being answered. A [`PacedBody`] limits the time of its body.
     const REQUEST: u8 = 1;
-    /// All requests so far were answered.
+    /// All requests so far have been answered.
     const IDLE: u8 = 2;
 
     pub(crate) fn begin_request(&self) {
@@ -147,12 +152,13 @@ impl Phase {
     }
 }
 
-/// A connection that ends if its client is silent, or does not read, for too long. It counts as one as long as it is there.
+/// A connection that fails if its client is silent, or does not read, for too long. It holds its
+/// permit until it is dropped.
 pub(crate) struct Patient {
     stream: TcpStream,
     phase: Phase,
     timeouts: Timeouts,
-    /// Until when the head of a request must be there, or the next request come, and which of the two.
+    /// The phase whose silence is being timed, and its timer.
     silence: Option<(u8, Pin<Box<Sleep>>)>,
     writing: Pace,
     _permit: Option<OwnedSemaphorePermit>,
@@ -179,7 +185,7 @@ impl Patient {
         self.phase.clone()
     }
 
-    /// An error if the client has been silent for longer than it may be in this phase.
+    /// Becomes ready with an error once the client has been silent for too long in this phase.
     fn poll_silence(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
         let phase = self.phase.get();
         let seconds = match phase {
@@ -190,7 +196,7 @@ impl Patient {
                 return Poll::Pending;
             }
         };
-        if self.silence.as_ref().is_none_or(|(of, _)| *of != phase) {
+        if self.silence.as_ref().is_none_or(|(timed, _)| *timed != phase) {
             let sleep = tokio::time::sleep(Duration::from_secs(seconds));
             self.silence = Some((phase, Box::pin(sleep)));
         }
@@ -209,9 +215,10 @@ impl Patient {
             Poll::Ready(Ok(bytes)) => {
                 self.writing.moved(bytes);
                 if self.phase.get() == Phase::IDLE {
-                    // The rest of an answer: the connection is idle only after it.
+                    // The last part of an answer: the idle time starts only now.
                     self.silence = None;
-                    // Nobody may read again before the time is up, so that it must be waited for from here.
+                    // The connection may not be read again before the time is up, so its timer
+                    // must be registered here.
                     let _ = self.poll_silence(context);
                 }
                 done
@@ -229,7 +236,7 @@ impl AsyncRead for Patient {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        // Time is looked at first: a client that sends a byte now and then must not put it off.
+        // The timer comes first, so that a client cannot postpone it by sending single bytes.
         if let Poll::Ready(error) = self.poll_silence(context) {
             return Poll::Ready(Err(error));
         }

@@ -1,4 +1,4 @@
-//! TLS with a certificate and a key from files, which are read again when they change.
+//! TLS with a certificate and a key from files, which are reloaded when they change.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,16 +12,16 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// What the two files are called where they are named, for errors.
+/// The names of the settings for the two files, for use in errors.
 #[derive(Clone, Copy, Debug)]
 pub struct TlsOptions {
-    /// The certificate.
+    /// The name of the setting for the certificate.
     pub certificate: &'static str,
-    /// The private key.
+    /// The name of the setting for the private key.
     pub key: &'static str,
 }
 
-/// Encrypts connections.
+/// A certificate and a key, for encrypting connections.
 pub struct Tls {
     certificate: PathBuf,
     key: PathBuf,
@@ -31,11 +31,11 @@ pub struct Tls {
 
 struct Now {
     config: Arc<ServerConfig>,
-    /// Of the files when they were read last, good or bad.
+    /// The state of the files when they were last read, whether or not they were valid.
     seen: Seen,
 }
 
-/// What tells a file from the one that was there before.
+/// Modification time and size of the two files, to detect changes.
 type Seen = [Option<(SystemTime, u64)>; 2];
 
 impl Tls {
@@ -57,7 +57,8 @@ impl Tls {
         TlsAcceptor::from(config).accept(stream).await
     }
 
-    /// Reads the files again if they have changed, or if `always`. If they cannot be used, what there was stays in use.
+    /// Reloads the files if they have changed, or if `always` is set. If they are not valid, the
+    /// present certificate stays in use.
     pub fn reload(&self, always: bool) {
         let found = seen(&self.certificate, &self.key);
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
@@ -70,7 +71,7 @@ impl Tls {
                 now.config = config;
                 tracing::info!(certificate = %self.certificate.display(), "new connections use the new certificate");
             }
-            Err(error) => tracing::error!(error, "the certificate in use stays in use"),
+            Err(error) => tracing::error!(error, "keeping the present certificate"),
         }
     }
 }
@@ -97,7 +98,7 @@ fn config(
         .and_then(Iterator::collect)
         .map_err(|e| wrong(certificate, certificate_fix, &e))?;
     if certificates.is_empty() {
-        return Err(wrong(certificate, certificate_fix, &"there is no certificate in it"));
+        return Err(wrong(certificate, certificate_fix, &"the file contains no certificate"));
     }
     let private = PrivateKeyDer::from_pem_file(key).map_err(|e| wrong(key, key_fix, &e))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());

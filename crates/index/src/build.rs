@@ -1,15 +1,19 @@
-//! Building a segment: records are parsed, admitted in input order, inverted in memory by several
-//! workers, spilled as sorted runs when the budget is reached, and merged to lists.
+//! Building a segment.
 //!
-//! Document ids follow input order whatever the number of workers: each batch passes a gate in order
-//! (`ordered::Gate`) that rejects duplicates and hands out ids, is then analysed in parallel, and passes
-//! a second gate in order to append to ids, lengths and store.
+//! Records are parsed, admitted in input order, and inverted in memory by several workers. A
+//! worker that reaches its memory budget spills a sorted run, and the runs are merged into
+//! posting lists.
 //!
-//! With an `InverterFactory`, workers only make flat text, which is inverted elsewhere in batches; the lists that come back are merged in the same way.
+//! Document ids follow input order whatever the number of workers. Each batch passes a gate in
+//! order (`ordered::Gate`), which rejects duplicates and assigns ids. It is then analysed in
+//! parallel, and passes a second gate in order to append to ids, lengths and store.
 //!
-//! `survey` admits documents without building anything, so that they can be cut into parts that become indexes of their own.
+//! With an `InverterFactory`, workers only produce flat text. Batches of it are inverted
+//! elsewhere, for example on a GPU, and the returned lists are merged in the same way.
 //!
-//! `lists` builds a segment from posting lists that the caller already has, `in_memory` one that is not written to disk.
+//! `survey` admits documents without building anything, so that they can be divided into parts
+//! that become separate indexes. `lists` builds a segment from existing posting lists, and
+//! `in_memory` builds one that is not written to disk.
 
 pub(crate) mod memory;
 pub(crate) mod order;

@@ -1,4 +1,5 @@
-//! The directory: lock, commit, and cleaning up after a crash (docs/format/README.md).
+//! The directory of an index: its lock, commits, and cleaning up after a crash
+//! (docs/reference/formats/README.md).
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File, TryLockError};
@@ -12,7 +13,7 @@ use crate::error::{IndexError, Result};
 use crate::files::container::{Kind, SealedFile, seal_bytes};
 use crate::files::manifest::{Manifest, SegmentEntry};
 
-/// The file of an index that names all others.
+/// Name of the file that names all other files of an index.
 pub const MANIFEST: &str = "manifest";
 const MANIFEST_NEW: &str = "manifest.new";
 const LOCK: &str = "lock";
@@ -22,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Reads the manifest of the index in `dir`.
 pub fn read_manifest(dir: &Path) -> Result<Manifest> {
     let path = dir.join(MANIFEST);
-    // Never mapped: it is small and is read only once.
+    // The manifest is never mapped: it is small and is read only once.
     match SealedFile::read(&path, Kind::Manifest, Manifest::MAX_FILE) {
         Ok(file) => Manifest::read(&file),
         Err(IndexError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
@@ -32,7 +33,7 @@ pub fn read_manifest(dir: &Path) -> Result<Manifest> {
     }
 }
 
-/// Puts a manifest into a directory that has none and that nobody reads yet.
+/// Writes a manifest into a directory that has none and that no reader has open yet.
 pub(crate) fn place_manifest(dir: &Path, manifest: &Manifest) -> Result<()> {
     let path = dir.join(MANIFEST);
     let bytes = seal_bytes(Kind::Manifest, &manifest.to_bytes());
@@ -47,10 +48,11 @@ pub(crate) struct WriteLock {
     in_use: Mutex<InUse>,
 }
 
-/// What is in the making, and must not be removed although no manifest names it: one thread may commit while others still write.
+/// Files that a writer still needs although no manifest names them: one thread may commit while
+/// others write.
 #[derive(Default)]
 struct InUse {
-    /// Numbers of segments.
+    /// Numbers of segments that are being written.
     segments: BTreeSet<u64>,
     /// Names of scratch directories.
     scratch: BTreeSet<String>,
@@ -65,7 +67,8 @@ impl Drop for WriteLock {
 }
 
 impl WriteLock {
-    /// Takes the lock of `dir`, which must exist. Waits for a moment, since another writer may be about to finish.
+    /// Takes the lock of `dir`, which must exist. Waits up to one second, since another writer
+    /// may be about to finish.
     pub(crate) fn take(dir: &Path) -> Result<Self> {
         let give_up = Instant::now() + PATIENCE;
         loop {
@@ -87,7 +90,7 @@ impl WriteLock {
             .open(&path)
             .map_err(IndexError::io(&path))?;
         match file.try_lock() {
-            // A writer that failed may just have removed the file.
+            // A writer that failed may have removed the file just now.
             Ok(()) if !is_still_there(&file, &path) => {
                 Err(IndexError::Locked { dir: dir.to_owned() })
             }
@@ -104,7 +107,8 @@ impl WriteLock {
         &self.dir
     }
 
-    /// An error if somebody has put another directory in the place of this one: nothing of ours may be written there.
+    /// Returns an error if the directory has been replaced by another one, in which this writer
+    /// must not write.
     pub(crate) fn check(&self) -> Result<()> {
         let path = self.dir.join(LOCK);
         match is_still_there(&self.file, &path) {
@@ -117,15 +121,15 @@ impl WriteLock {
         }
     }
 
-    /// A new, empty directory for scratch files.
+    /// Creates an empty directory for scratch files.
     pub(crate) fn scratch(&self) -> Result<Scratch<'_>> {
-        // Unique in this process, which is the only one that writes here.
+        // The name is unique in this process, which is the only one that writes here.
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("{BUILD_PREFIX}{}{number:06}", std::process::id());
         let scratch = Scratch { lock: self, path: self.dir.join(&name), name: name.clone() };
         self.in_use().scratch.insert(name);
-        // Another process may have left one of the same name that could not be removed.
+        // Another process may have left a directory of the same name that could not be removed.
         let _ = fs::remove_dir_all(&scratch.path);
         fs::create_dir(&scratch.path).map_err(IndexError::io(&scratch.path))?;
         Ok(scratch)
@@ -141,11 +145,13 @@ impl WriteLock {
         self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes `manifest` the current one. On return it is durable, and files that it does not name have been removed.
+    /// Makes `manifest` the current one. When this returns, the manifest is durable and files
+    /// that it does not name have been removed.
     pub(crate) fn commit(&self, manifest: &Manifest) -> Result<()> {
         self.check()?;
         let (new, current) = (self.dir.join(MANIFEST_NEW), self.dir.join(MANIFEST));
-        // Opened before the manifest is switched, since failing to open it after that would be a failure that took effect.
+        // Opened before the manifest is switched: a failure to open the directory afterwards
+        // would report an error for a commit that took effect.
         let dir = File::open(&self.dir).map_err(IndexError::io(&self.dir))?;
         let sync = || dir.sync_all().map_err(IndexError::io(&self.dir));
         sync()?;
@@ -153,13 +159,15 @@ impl WriteLock {
         fs::write(&new, bytes).map_err(IndexError::io(&new))?;
         File::open(&new).and_then(|f| f.sync_all()).map_err(IndexError::io(&new))?;
         fs::rename(&new, &current).map_err(IndexError::io(&current))?;
-        // From here on the new manifest is in effect, whatever fails; cleaning up after an error must therefore read the manifest on disk.
+        // From here on the new manifest is in effect even if a later step fails. Cleaning up
+        // after an error must therefore read the manifest on disk.
         sync()?;
         self.clean(manifest);
         Ok(())
     }
 
-    /// Removes files that the manifest does not name, except those in use. A file that cannot be removed is left to the next writer.
+    /// Removes files that the manifest does not name, except those in use. A file that cannot be
+    /// removed is left to the next writer.
     pub(crate) fn clean(&self, manifest: &Manifest) {
         let named: HashSet<String> =
             manifest.segments.iter().flat_map(SegmentEntry::file_names).collect();
@@ -172,12 +180,12 @@ impl WriteLock {
         });
     }
 
-    /// Whether the file belongs to a segment in the making.
+    /// Returns true if the file belongs to a segment that is being written.
     fn uses(&self, name: &str) -> bool {
         segment_number(name).is_some_and(|number| self.in_use().segments.contains(&number))
     }
 
-    /// Removes scratch files that are not in use, which no manifest ever names.
+    /// Removes unused scratch files, which no manifest ever names.
     pub(crate) fn clean_scratch(&self) {
         self.remove(|name| name == MANIFEST_NEW);
         let unused = |name: &str| is_scratch(name) && !self.in_use().scratch.contains(name);
@@ -189,8 +197,10 @@ impl WriteLock {
         }
     }
 
-    /// Before a write: removes what an interrupted writer left behind. If no manifest can be read, nobody can tell which segment files matter, so they stay until
-    /// a new index is committed here.
+    /// Prepares a write by removing what an interrupted writer left behind.
+    ///
+    /// If no manifest can be read, it is unknown which segment files matter, so they stay until a
+    /// new index is committed here.
     pub(crate) fn recover(&self) {
         match read_manifest(&self.dir) {
             Ok(manifest) => self.clean(&manifest),
@@ -198,8 +208,9 @@ impl WriteLock {
         }
     }
 
-    /// After a failed write: removes files that the manifest on disk does not name. If there is none, only segment `number`, which was
-    /// being written, is removed.
+    /// Cleans up after a failed write by removing files that the manifest on disk does not name.
+    /// If there is no manifest, only the files of segment `number`, which was being written, are
+    /// removed.
     pub(crate) fn abandon(&self, number: u64) {
         match read_manifest(&self.dir) {
             Ok(manifest) => self.clean(&manifest),
@@ -212,7 +223,7 @@ impl WriteLock {
         }
     }
 
-    /// Removes plain files by name.
+    /// Removes the plain files whose names match.
     fn remove(&self, unwanted: impl Fn(&str) -> bool) {
         for entry in entries(&self.dir) {
             let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
@@ -235,7 +246,7 @@ fn entries(dir: &Path) -> impl Iterator<Item = fs::DirEntry> {
     fs::read_dir(dir).into_iter().flatten().flatten()
 }
 
-/// Whether the locked file is the one that others will find.
+/// Returns true if `path` still names the locked file, so that other processes find the lock.
 #[cfg(unix)]
 fn is_still_there(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -253,12 +264,12 @@ fn digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Whether only a build would give a directory this name.
+/// Returns true if the name has the form of a scratch directory.
 fn is_scratch(name: &str) -> bool {
     name.strip_prefix(BUILD_PREFIX).is_some_and(digits)
 }
 
-/// Whether only an index would give a file this name.
+/// Returns true if the name has the form of a file of an index.
 fn is_segment_file(name: &str) -> bool {
     let Some((number, rest)) = name.split_once('.') else { return false };
     let deletes = rest.strip_suffix(".del").is_some_and(digits);
@@ -267,13 +278,13 @@ fn is_segment_file(name: &str) -> bool {
         && (deletes || rest == "log" || Kind::SEGMENT.iter().any(|kind| kind.name() == rest))
 }
 
-/// The number of a log, if that is what the name is of.
+/// Returns the number of a log, or `None` if the name is not that of a log.
 fn log_number(name: &str) -> Option<u64> {
     let is_log = is_segment_file(name) && name.ends_with(".log");
     is_log.then(|| segment_number(name)).flatten()
 }
 
-/// The numbers of all logs in `dir` from `first` on, ascending.
+/// Returns the numbers of all logs in `dir` from `first` on, in ascending order.
 pub(crate) fn log_numbers(dir: &Path, first: u64) -> Result<Vec<u64>> {
     let mut numbers = Vec::new();
     for entry in fs::read_dir(dir).map_err(IndexError::io(dir))? {
@@ -288,7 +299,7 @@ fn segment_number(name: &str) -> Option<u64> {
     name.split_once('.')?.0.parse().ok()
 }
 
-/// The highest segment number that any file in `dir` has, 0 if there is none.
+/// Returns the highest segment number of any file in `dir`, or 0 if there is none.
 pub(crate) fn highest_number(dir: &Path) -> Result<u64> {
     let mut highest = 0;
     for entry in fs::read_dir(dir).map_err(IndexError::io(dir))? {
@@ -301,7 +312,8 @@ pub(crate) fn highest_number(dir: &Path) -> Result<u64> {
     Ok(highest)
 }
 
-/// Whether `dir` holds only what a writer may have left there before its first commit.
+/// Returns true if `dir` holds only files that a writer may have left there before its first
+/// commit.
 pub(crate) fn holds_nothing_else(dir: &Path) -> Result<bool> {
     for entry in fs::read_dir(dir).map_err(IndexError::io(dir))? {
         let name = entry.map_err(IndexError::io(dir))?.file_name();
@@ -320,7 +332,8 @@ pub(crate) fn sync_dir(dir: &Path) -> Result<()> {
     File::open(dir).and_then(|d| d.sync_all()).map_err(IndexError::io(dir))
 }
 
-/// Creates a directory and its parents, durably. A parent that may not be read is not synced.
+/// Creates a directory and its parents, durably. A parent that this process may not read is not
+/// synced.
 pub(crate) fn make_dir(dir: &Path) -> Result<()> {
     let parent = |path: &Path| match path.parent() {
         Some(up) if up.as_os_str().is_empty() => Some(PathBuf::from(".")),
@@ -338,7 +351,7 @@ pub(crate) fn make_dir(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A directory that is removed on drop.
+/// A directory that is removed when this value is dropped.
 pub(crate) struct Scratch<'a> {
     lock: &'a WriteLock,
     path: PathBuf,
@@ -358,7 +371,7 @@ impl Drop for Scratch<'_> {
     }
 }
 
-/// Keeps the files of a segment in the making from being removed.
+/// A guard that keeps the files of a segment being written from being removed.
 pub(crate) struct Protected<'a> {
     lock: &'a WriteLock,
     number: u64,
@@ -377,7 +390,7 @@ mod tests {
     use crate::change::update::create;
     use crate::files::manifest::{LogEntry, log_name};
 
-    /// An index without documents, and its lock.
+    /// Creates an index without documents, and takes its lock.
     fn locked(dir: &Path) -> (WriteLock, Manifest) {
         create(dir, &[], &BuildConfig::default(), false, &Progress::default()).unwrap();
         (WriteLock::take(dir).unwrap(), read_manifest(dir).unwrap())

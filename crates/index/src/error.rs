@@ -1,3 +1,5 @@
+//! Errors of index operations, with messages that say how to fix the problem.
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +9,7 @@ use warpseek_text::{Location, RecordError, TextError};
 /// The result type of this crate.
 pub type Result<T, E = IndexError> = std::result::Result<T, E>;
 
-/// What can go wrong with an index.
+/// An error of an operation on an index.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
     /// The system refused an operation on a file.
@@ -15,15 +17,15 @@ pub enum IndexError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error that the system reported.
         source: io::Error,
     },
-    /// A file's bytes are not what they must be.
+    /// The contents of a file are invalid.
     #[error("{} is damaged: {what}; `warpseek verify` lists all damage, restore a backup or build it again", path.display())]
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// A description of the damage.
         what: String,
     },
     /// The file was written by a later version of the program.
@@ -71,85 +73,85 @@ pub enum IndexError {
         "{location}: id `{id}` was seen before; give each document its own id, or pass `--on-error skip` to keep the first"
     )]
     DuplicateId {
-        /// Location of the second one.
+        /// Location of the second record.
         location: Location,
         /// The id.
         id: String,
     },
-    /// A document with a vector in an index of text, or the other way round.
+    /// A document has a vector but the index holds text, or the other way round.
     #[error("{location}: document `{id}` {}; an index holds either text or vectors", if *vector { "has a `vector`, but this is an index of text" } else { "has no `vector`, but this is an index of vectors" })]
     MixedContent {
         /// Location of the document.
         location: Location,
-        /// Its id.
+        /// Id of the document.
         id: String,
-        /// Whether the document is the one with a vector.
+        /// True if the document is the one with a vector.
         vector: bool,
     },
-    /// A document with a vector in an index of quantized text.
+    /// A document with a vector was added to an index of quantized text.
     #[error(
         "{location}: document `{id}` has a `vector`, and only text can be quantized; index vectors without `--quantize`"
     )]
     QuantizedVector {
-        /// Location of the document.
+        /// Id of the document.
         location: Location,
-        /// Its id.
+        /// Id of the document.
         id: String,
     },
     /// A parameter of the quantization is out of range.
     #[error("cannot quantize: {what}")]
     Impacts {
-        /// What is wrong.
+        /// The parameter, its value and the valid range.
         what: String,
     },
-    /// A setting of an n-gram index is out of range.
+    /// A setting of an n-gram index is out of range, or does not apply to such an index.
     #[error("{what}")]
     Grams {
-        /// What is wrong.
+        /// A description of the problem.
         what: String,
     },
-    /// A schema and a setting, or an index, that do not go together.
+    /// A schema conflicts with a setting or with the index.
     #[error("{what}")]
     Schema {
-        /// What is wrong, and how to fix it.
+        /// A description of the problem, and how to fix it.
         what: String,
     },
-    /// Positions and a setting that do not go together.
+    /// Positions conflict with a setting or with the index.
     #[error("{what}")]
     Positions {
-        /// What is wrong, and how to fix it.
+        /// A description of the problem, and how to fix it.
         what: String,
     },
-    /// Norms and a setting that do not go together.
+    /// Norms conflict with a setting or with the index.
     #[error("{what}")]
     Norms {
-        /// What is wrong, and how to fix it.
+        /// A description of the problem, and how to fix it.
         what: String,
     },
-    /// A field of static scores that the index cannot have, or that it lacks.
+    /// The index cannot have a field of static scores, or lacks one.
     #[error("{what}")]
     StaticField {
-        /// What is wrong, and how to fix it.
+        /// A description of the problem, and how to fix it.
         what: String,
     },
-    /// A document with a vector in an index with positions.
+    /// A document with a vector was added to an index with positions.
     #[error(
         "{location}: document `{id}` has a `vector`, and only words have positions; index vectors without `--positions`"
     )]
     PositionsOfVector {
         /// Location of the document.
         location: Location,
-        /// Its id.
+        /// Id of the document.
         id: String,
     },
-    /// A document with a vector in an index of n-grams.
+    /// A document with a vector was added to an index of n-grams.
     #[error(
         "{location}: document `{id}` has a `vector`, and n-grams are of text; leave it out, or index it with `warpseek index`"
     )]
     GramsOfVector {
         /// Location of the document.
         location: Location,
-        /// Its id.
+        /// Id of the document.
         id: String,
     },
     /// A value of an attribute cannot be stored.
@@ -157,47 +159,48 @@ pub enum IndexError {
     Attribute {
         /// The number of the attribute in the schema.
         column: u16,
-        /// What is wrong with the value.
+        /// A description of the problem with the value.
         what: String,
     },
     /// The index is full.
     #[error("an index holds at most {} documents", warpseek_core::limits::MAX_DOCS)]
     TooManyDocuments,
-    /// The index cannot take a write: it exceeds a limit, or is not of the index's kind.
+    /// The index cannot accept a write, because it exceeds a limit or does not fit the index's
+    /// contents.
     #[error("{what}")]
     Refused {
-        /// Why, and what to do about it.
+        /// The reason, and what to do about it.
         what: String,
     },
-    /// A document was to be created, and there is one with its id.
-    #[error("there is a document with the id `{id}`; replace it, or give the new one another id")]
+    /// A document was to be created, but its id already exists.
+    #[error("a document with the id `{id}` already exists; replace it, or choose another id")]
     Conflict {
         /// The id.
         id: String,
     },
-    /// A refresh has failed, so that the index in memory lacks writes.
-    #[error("{} lacks writes in memory since a refresh failed; open it again, its log has them", dir.display())]
+    /// A refresh failed, so the index in memory lacks writes.
+    #[error("a refresh of {} failed and the index in memory lacks writes; open it again to recover them from its log", dir.display())]
     Interrupted {
         /// The directory.
         dir: PathBuf,
     },
-    /// The log could not be written. The index accepts no writes after that.
+    /// The log could not be written. The index accepts no further writes.
     #[error(
         "{}: {source}; this write may be lost and no further ones are accepted, open the index again", path.display()
     )]
     Log {
         /// The log.
         path: PathBuf,
-        /// What the system said, to all that waited for it.
+        /// The error that the system reported, shared by all writes that waited for it.
         source: Arc<io::Error>,
     },
-    /// Inversion elsewhere, for example on a GPU, has failed.
-    #[error("{source}; nothing has changed")]
+    /// Inversion outside of this crate, for example on a GPU, failed.
+    #[error("{source}; nothing was changed")]
     Inverter {
-        /// Why.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The caller asked to stop.
+    /// The caller cancelled the operation.
     #[error("cancelled; nothing was changed")]
     Cancelled,
 }
@@ -207,7 +210,7 @@ impl IndexError {
         IndexError::Corrupt { path: path.to_owned(), what: what.into() }
     }
 
-    /// For `map_err` on an operation on `path`.
+    /// Returns a conversion for `map_err` after an operation on `path`.
     pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         move |source| IndexError::Io { path: path.to_owned(), source }
     }

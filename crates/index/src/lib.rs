@@ -1,8 +1,9 @@
-//! The index on disk: format, dictionary, lists, building, deleting, merging, verifying.
+//! An index on disk: file formats, building, changing, reading and verifying.
 //!
-//! The format is specified in docs/format. Reading goes through [`Snapshot`]; changing an index
-//! through [`create`], [`create_from_reader`], [`create_from_lists`], [`add`], [`delete`], [`update`] and [`merge`], each of which commits once or not at all;
-//! or, by single writes, through [`LiveIndex`].
+//! The formats are specified in docs/reference/formats. Readers use [`Snapshot`]. The functions
+//! [`create`], [`create_from_reader`], [`create_from_lists`], [`add`], [`delete`], [`update`] and
+//! [`merge`] change an index in a single commit, which takes effect completely or not at all.
+//! [`LiveIndex`] accepts single writes.
 
 mod build;
 mod change;

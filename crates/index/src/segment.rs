@@ -1,4 +1,4 @@
-//! One immutable segment, opened.
+//! An open, immutable segment.
 
 use std::ops::Range;
 use std::path::Path;
@@ -27,15 +27,18 @@ use crate::files::postings::{List, ListError, MapList};
 use crate::files::store::Store;
 use crate::snapshot::OpenOptions;
 
-/// A segment. Its lists and tables refer to a document by its position, ids, store and hits by its ordinal; the two differ only in a
-/// reordered segment. [`Segment::base`] plus the ordinal is the document id in the index.
+/// A segment of an index.
+///
+/// Lists and tables refer to a document by its position; ids, store and hits refer to it by its
+/// ordinal. The two differ only in a reordered segment. [`Segment::base`] plus the ordinal is the
+/// document id in the index.
 pub struct Segment {
     base: u32,
     deletes: Option<Deletes>,
     files: Arc<SegmentFiles>,
 }
 
-/// What never changes, and is shared by all that have the segment with different deletions.
+/// The immutable part of a segment, which is shared by segments that differ in their deletions.
 struct SegmentFiles {
     number: u64,
     codec: CodecId,
@@ -47,27 +50,28 @@ struct SegmentFiles {
     ids: Ids,
     store: Option<Store>,
     positions: Option<Positions>,
-    /// Whether each text field has positions.
+    /// A flag for each text field: true if it has positions.
     positioned: Vec<bool>,
-    /// With a schema: what it says of text fields.
+    /// Data of text fields and attributes; `None` without a schema.
     fields: Option<Fields>,
-    /// Whether lists hold impacts, which do not tell norms.
+    /// True if lists hold impacts, from which norms cannot be computed.
     has_impacts: bool,
-    /// The norms of documents, if they are not stored; computed on first use.
+    /// Norms of documents, if they are not stored; computed at first use.
     norms: OnceLock<Vec<[u8; 4]>>,
-    /// Held while they are computed.
+    /// Lock that is held while norms are computed.
     computing: Mutex<()>,
-    /// What all files report damage to.
+    /// Record of damage in any of the files.
     watch: Arc<Watch>,
 }
 
-/// What a segment has of a schema.
+/// Data that a segment has because of a schema.
 struct Fields {
-    /// The ordinal of the first term of each text field that the segment knows, or of the first one after it.
+    /// Ordinal of the first term of each text field that the segment knows, or, if the field has
+    /// no terms, of the first term after it.
     firsts: Vec<u32>,
-    /// Lengths in all fields but the first, if there are any.
+    /// Lengths in all fields except the first, if there are more fields.
     lengths: Option<FieldLengths>,
-    /// Lengths in fields that it does not know; computed on first use.
+    /// Lengths in fields that the segment does not know; computed at first use.
     zeros: OnceLock<Vec<u8>>,
     attributes: Option<Attributes>,
 }
@@ -100,7 +104,8 @@ impl Segment {
         Ok(segment.with(base, Some(deletes)))
     }
 
-    /// Opens a segment without its deletions. All its files have one version. `open` returns its file of a kind, from disk or from memory; the seal of each must be the one in `entry`.
+    /// Opens a segment without its deletions. `open` returns its file of a kind, from disk or
+    /// from memory. All files must have the same format version, and the seals in `entry`.
     pub fn from_files(
         manifest: &Manifest,
         entry: &SegmentEntry,
@@ -116,7 +121,7 @@ impl Segment {
             if *version.get_or_insert(file.version()) != file.version()
                 || !manifest.allows(file.version())
             {
-                return Err(file.corrupt("its version is not that of the segment"));
+                return Err(file.corrupt("its format version differs from that of the segment"));
             }
             Ok(file)
         };
@@ -173,16 +178,16 @@ impl Segment {
         let segment = Segment { base, deletes: None, files: Arc::new(files) };
         let all = || DocSet::full(segment.documents().count());
         if manifest.schema.is_some() && segment.count_fields(&all())? != entry.fields {
-            let what = "its lengths are not those of the manifest's counts";
+            let what = "its lengths do not match the manifest's counts";
             return Err(segment.documents().file().corrupt(what));
         }
         Ok(segment)
     }
 
-    /// The same segment at another base and with other deletions; the files are shared.
+    /// Returns the segment at another base and with other deletions; the files are shared.
     ///
     /// # Panics
-    /// If a document is deleted that the segment does not have.
+    /// Panics if a deleted document does not exist in the segment.
     pub fn with(&self, base: u32, deletes: Option<Deletes>) -> Self {
         let last = deletes.as_ref().and_then(|deletes| deletes.docs.iter().last());
         assert!(
@@ -192,7 +197,7 @@ impl Segment {
         Segment { base, deletes, files: self.files.clone() }
     }
 
-    /// Its files, without those of deletions.
+    /// Iterates over the files of the segment, except its deletions.
     pub fn files(&self) -> impl Iterator<Item = (Kind, &SealedFile)> {
         let files = &*self.files;
         let own = [
@@ -210,55 +215,63 @@ impl Segment {
             .chain(files.positions.as_ref().map(|positions| (Kind::Positions, positions.file())))
     }
 
-    /// The first damage that was found in its files since they were opened. Once there is any, searches of it fail.
+    /// Returns the first damage found in the segment's files since they were opened. Once there
+    /// is any, searches of the segment fail.
     pub fn damage(&self) -> Option<&Damage> {
         self.files.watch.damage()
     }
 
-    /// What knows of damage in its files.
+    /// Returns the record of damage in the segment's files.
     pub(crate) fn watch(&self) -> &Watch {
         &self.files.watch
     }
 
-    /// Identifies its files: segments that differ in their deletions alone have the same.
+    /// Identifies the segment's files: segments that differ only in their deletions return the
+    /// same number.
     pub(crate) fn files_id(&self) -> usize {
         Arc::as_ptr(&self.files) as usize
     }
 
-    /// Forgets which pages were verified if that was long ago.
+    /// Forgets which pages were verified if [`VERIFIED_FOR`](crate::VERIFIED_FOR) has passed.
     pub(crate) fn forget_if_due(&self, now: Instant) {
         if self.watch().is_due(now) {
             self.forget_verified();
         }
     }
 
-    /// Forgets which pages were verified: each is verified again when it is next read. Whoever copies documents to another index calls it first, so that damage is not copied with checksums that hide it.
+    /// Forgets which pages were verified: each is verified again at its next read.
+    ///
+    /// Call it before copying documents to another index, so that damage is not copied with
+    /// checksums that hide it.
     pub fn forget_verified(&self) {
         self.files().for_each(|(_, file)| file.forget(0..u64::MAX));
     }
 
-    /// Document id of its first document.
+    /// Returns the document id of the segment's first document.
     pub fn base(&self) -> u32 {
         self.base
     }
 
-    /// Its number, the stem of its files' names.
+    /// Returns the number of the segment, the stem of its files' names.
     pub fn number(&self) -> u64 {
         self.files.number
     }
 
-    /// Terms to lists.
+    /// Returns the dictionary, which maps terms to lists.
     pub fn dictionary(&self) -> &Dictionary {
         &self.files.dictionary
     }
 
-    /// Lengths, norms, static scores.
+    /// Returns the lengths, norms and static scores of documents.
     pub fn documents(&self) -> &Documents {
         &self.files.documents
     }
 
-    /// Norms of all documents, which ranking by cosine needs. If the index does not keep them, the first call walks over all lists of the segment, with a thread for each core, and others wait for it.
-    /// Those of n-grams, of text fields and of impacts cannot be had.
+    /// Returns the norms of all documents, which ranking by cosine needs.
+    ///
+    /// If the index does not store them, the first call walks all lists of the segment, with a
+    /// thread for each core, while other callers wait. Norms of n-grams, text fields and impacts
+    /// cannot be computed.
     pub fn norms(&self) -> Result<Floats<'_>> {
         let files = &*self.files;
         let countable = files.grams.is_none() && files.fields.is_none() && !files.has_impacts;
@@ -280,27 +293,29 @@ impl Segment {
         Ok(Floats(norms))
     }
 
-    /// External ids.
+    /// Returns the external ids.
     pub fn ids(&self) -> &Ids {
         &self.files.ids
     }
 
-    /// The stored documents, if the index keeps them.
+    /// Returns the stored documents, if the index keeps them.
     pub fn store(&self) -> Option<&Store> {
         self.files.store.as_ref()
     }
 
-    /// The columns of attributes; `None` if the schema had no attributes when the segment was written.
+    /// Returns the columns of attributes, or `None` if the schema had no attributes when the
+    /// segment was written.
     pub fn attributes(&self) -> Option<&Attributes> {
         self.files.fields.as_ref()?.attributes.as_ref()
     }
 
-    /// The number of text fields that it knows; 1 without a schema.
+    /// Returns the number of text fields that the segment knows; 1 without a schema.
     pub fn text_fields(&self) -> usize {
         self.files.fields.as_ref().map_or(1, |fields| fields.firsts.len())
     }
 
-    /// Lengths of all documents in a text field: zeros if the segment does not know it. Without a schema, 0 is the only field.
+    /// Returns the lengths of all documents in a text field, which are 0 if the segment does not
+    /// know the field. Without a schema, 0 is the only field.
     pub fn lengths(&self, field: u8) -> Result<Lengths<'_>> {
         if field == 0 {
             return self.documents().lengths();
@@ -313,13 +328,14 @@ impl Segment {
         }))
     }
 
-    /// The text field of the term with this ordinal; 0 without a schema.
+    /// Returns the text field of the term with this ordinal; 0 without a schema.
     pub fn field_of(&self, ordinal: u32) -> u8 {
         let Some(fields) = &self.files.fields else { return 0 };
         fields.firsts.partition_point(|&first| first <= ordinal).saturating_sub(1) as u8
     }
 
-    /// The text field of a term of its dictionary, and the term without the number of the field. Without a schema, that is the whole term.
+    /// Splits a term of the segment's dictionary into its text field and the term without the
+    /// field's number. Without a schema, the field is 0 and the term is unchanged.
     pub fn named<'a>(&self, term: &'a [u8]) -> (u8, &'a [u8]) {
         match (&self.files.fields, term) {
             (Some(_), [field, term @ ..]) => (*field, term),
@@ -327,7 +343,8 @@ impl Segment {
         }
     }
 
-    /// What these documents have in each text field that the segment knows; nothing without a schema.
+    /// Returns the counts of these documents in each text field that the segment knows; empty
+    /// without a schema.
     pub(crate) fn count_fields(&self, docs: &DocSet) -> Result<Vec<FieldCounts>> {
         let known = self.files.fields.as_ref().map_or(0, |fields| fields.firsts.len());
         let count = |field: usize| {
@@ -338,25 +355,26 @@ impl Segment {
         (0..known).map(count).collect()
     }
 
-    /// Deletions, if any.
+    /// Returns the deletions, if there are any.
     pub fn deletes(&self) -> Option<&Deletes> {
         self.deletes.as_ref()
     }
 
-    /// Whether the document at a position is deleted.
+    /// Returns true if the document at a position is deleted.
     #[inline]
     pub fn is_deleted(&self, position: u32) -> bool {
         self.deletes.as_ref().is_some_and(|d| d.docs.contains(position))
     }
 
-    /// The positions of this segment that fall into a range of positions of the whole index, where a document has [`Segment::base`] plus its position.
-    pub fn part(&self, of: &Range<u32>) -> Range<u32> {
+    /// Returns the positions of this segment in a range of positions of the whole index, where a
+    /// document has [`Segment::base`] plus its position.
+    pub fn part(&self, range: &Range<u32>) -> Range<u32> {
         let position =
             |limit: u32| limit.saturating_sub(self.base).min(self.files.documents.count());
-        position(of.start)..position(of.end).max(position(of.start))
+        position(range.start)..position(range.end).max(position(range.start))
     }
 
-    /// The ordinal of the live document with an external id.
+    /// Returns the ordinal of the live document with an external id.
     pub(crate) fn find_live(&self, id: &str) -> Result<Option<u32>> {
         for ordinal in self.ids().find(id)?.into_iter().rev() {
             if !self.is_deleted(self.documents().position(ordinal)?) {
@@ -366,7 +384,7 @@ impl Segment {
         Ok(None)
     }
 
-    /// Ordinal and position of all live documents, by ordinal.
+    /// Returns ordinal and position of all live documents, by ordinal.
     pub(crate) fn live(&self) -> Result<Vec<(u32, u32)>> {
         let mut live = Vec::with_capacity(self.files.documents.count() as usize);
         for ordinal in 0..self.files.documents.count() {
@@ -378,13 +396,13 @@ impl Segment {
         Ok(live)
     }
 
-    /// The number of live documents that contain the term.
+    /// Returns the number of live documents that contain the term.
     pub fn live_df(&self, term: &TermInfo) -> u32 {
         let deleted = self.deletes.as_ref().map_or(0, |d| d.of_term(term.ordinal));
         term.df.saturating_sub(deleted)
     }
 
-    /// The list of a term of this segment's dictionary.
+    /// Opens the list of a term of this segment's dictionary.
     pub fn list(&self, term: &TermInfo) -> Result<List<'_>> {
         let bytes = self.files.postings.bytes(term.offset, term.len)?;
         self.read_list(term, bytes).map_err(|what| self.bad_list(term, what))
@@ -395,7 +413,8 @@ impl Segment {
         List::new(bytes, term.df, files.documents.count(), files.codec, files.postings.version())
     }
 
-    /// The positions of a term of this segment's dictionary; `None` if its field has none.
+    /// Opens the positions of a term of this segment's dictionary, or returns `None` if its field
+    /// has none.
     pub fn positions(&self, term: &TermInfo) -> Result<Option<PositionList<'_>>> {
         let Some(positions) = &self.files.positions else { return Ok(None) };
         let field = usize::from(self.field_of(term.ordinal));
@@ -405,30 +424,31 @@ impl Segment {
         }
     }
 
-    /// The file of positions, if there is one.
+    /// Returns the file of positions, if there is one.
     pub(crate) fn positions_file(&self) -> Option<&Positions> {
         self.files.positions.as_ref()
     }
 
-    /// The list of an n-gram.
+    /// Opens the list of an n-gram.
     pub fn map_list(&self, term: &TermInfo) -> Result<MapList<'_>> {
         let bytes = self.files.postings.bytes(term.offset, term.len)?;
         MapList::new(bytes, term.df, &self.files.parts, self.files.codec)
             .map_err(|what| self.bad_list(term, what))
     }
 
-    /// Which n-grams it has, if it is of n-grams.
+    /// Returns the configuration of n-grams, if the segment has n-grams.
     pub fn grams(&self) -> Option<&GramConfig> {
         self.files.grams.as_ref()
     }
 
-    /// The parts of its documents, which lists of n-grams refer to.
+    /// Returns the parts of the segment's documents, to which lists of n-grams refer.
     pub fn parts(&self) -> &Parts {
         &self.files.parts
     }
 
-    /// The list of a term, whose blocks have not been checked for damage: call [`Segment::check_block`] before reading one. This makes it cheap to read a single block of a long
-    /// list, since its other pages need not be read.
+    /// Opens the list of a term without checking its blocks for damage: call
+    /// [`Segment::check_block`] before reading one. Reading a single block of a long list is thus
+    /// cheap, since its other pages need not be read.
     pub(crate) fn list_by_blocks(&self, term: &TermInfo) -> Result<List<'_>> {
         let bytes = self.files.postings.unchecked(term.offset, term.len)?;
         match self.read_list(term, bytes).ok().map(|list| (list.head_len(bytes.len()), list)) {
@@ -436,7 +456,7 @@ impl Segment {
                 self.files.postings.bytes(term.offset, head as u64)?;
                 Ok(list)
             }
-            // The list is short, or malformed; if it is damaged, this reports where.
+            // The list is short or malformed. If it is damaged, this call reports where.
             _ => self.list(term),
         }
     }
@@ -449,17 +469,17 @@ impl Segment {
         Ok(())
     }
 
-    /// An error about the list of a term.
+    /// Creates an error about the list of a term.
     pub fn bad_list(&self, term: &TermInfo, what: impl std::fmt::Display) -> IndexError {
         self.files.postings.corrupt(format!("list of term {}: {what}", term.ordinal))
     }
 
-    /// The codec of its lists.
+    /// Returns the codec of the lists.
     pub fn codec(&self) -> CodecId {
         self.files.codec
     }
 
-    /// The file of lists.
+    /// Returns the file of lists.
     pub fn postings_file(&self) -> &SealedFile {
         &self.files.postings
     }
@@ -490,13 +510,13 @@ impl Fields {
     }
 }
 
-/// Opens a file of columns, which must be those of the schema.
+/// Opens a file of columns, which must match the schema.
 fn columns(file: SealedFile, documents: u32, schema: &Schema) -> Result<Attributes> {
     let attributes = Attributes::new(file, documents)?;
     for (number, kind) in attributes.columns() {
         let wanted = schema.attributes().get(usize::from(number));
         if wanted.is_none_or(|attribute| attribute.kind != kind) {
-            let what = format!("column {number} is not as the schema has it");
+            let what = format!("column {number} does not match the schema");
             return Err(attributes.file().corrupt(what));
         }
     }
@@ -518,20 +538,23 @@ impl SegmentFiles {
         ];
         for (holds, file, what) in checks {
             if !holds {
-                return Err(file.corrupt(format!("its number of {what} is not the segment's")));
+                return Err(
+                    file.corrupt(format!("its number of {what} differs from the segment's"))
+                );
             }
         }
-        // Impacts do not tell norms, and before the current version all lists of words had them.
+        // Impacts do not determine norms, and before the current version all lists of words had
+        // norms.
         let bare = self.grams.is_some() || self.fields.is_some();
         let must = !bare && (self.has_impacts || self.documents.file().version() < COMPACT);
         let has = self.documents.has_norms();
         if docs > 0 && ((has && bare) || (must && !has)) {
-            let what = "it has norms and must not, or has none and must";
+            let what = "it lacks norms, or has norms that it must not have";
             return Err(self.documents.file().corrupt(what));
         }
         match &self.store {
             Some(store) if u64::from(store.count()) != docs => {
-                Err(store.file().corrupt("its number of documents is not the segment's"))
+                Err(store.file().corrupt("its number of documents differs from the segment's"))
             }
             _ => Ok(()),
         }
@@ -547,7 +570,7 @@ mod tests {
 
     const DOCS: u32 = 200_000;
 
-    /// One list of all documents, with frequencies that take some bits.
+    /// A list of all documents, whose frequencies take some bits.
     struct One;
 
     impl Lists for One {
@@ -593,14 +616,14 @@ mod tests {
         };
         let blocks = DOCS as usize / 128;
         assert!((0..=blocks).step_by(100).all(|block| sound(block).is_ok()));
-        // The last bytes of the body are the last block's, on a page of their own kind.
+        // The last bytes of the body belong to the last block and lie on a page of their own.
         let (_, info) = open();
         let mut bad = good.clone();
         bad[16 + info.len as usize - 1] ^= 1;
         std::fs::write(&path, &bad).unwrap();
         assert!(sound(0).is_ok() && sound(blocks / 2).is_ok());
         assert!(sound(blocks).is_err());
-        // The first ones are the list's head, without which no block can be found.
+        // The first bytes are the head of the list, without which no block can be found.
         let mut bad = good.clone();
         bad[16 + 100] ^= 1;
         std::fs::write(&path, &bad).unwrap();

@@ -1,4 +1,4 @@
-//! An index as it was when it was opened; later commits do not affect it.
+//! The state of an index at the time when it was opened; later commits do not affect it.
 
 use std::borrow::Cow;
 use std::io::ErrorKind;
@@ -16,15 +16,18 @@ use crate::files::damage::Damage;
 use crate::files::manifest::{Manifest, SegmentEntry};
 use crate::segment::Segment;
 
-/// How many times opening is retried when a commit removes files in the meantime.
+/// Number of times that opening is retried if a commit removes files while they are opened.
 const RETRIES: usize = 20;
 
-/// How an index is opened.
+/// Options for opening an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenOptions {
-    /// Whether files are mapped into memory. Default: yes. A mapped index opens quickly, and its pages are read as searches need them. However, if anyone truncates
-    /// a file while it is mapped, the operating system ends the process with SIGBUS. If this is off, opening reads all files into memory,
-    /// and later changes to the files have no effect.
+    /// True to map files into memory. Default: true.
+    ///
+    /// A mapped index opens quickly, and its pages are read as searches need them. However, if
+    /// any process truncates a file while it is mapped, the operating system ends this process
+    /// with SIGBUS. If this option is off, opening reads all files into memory, and later changes
+    /// to the files have no effect.
     pub mmap: bool,
 }
 
@@ -34,8 +37,10 @@ impl Default for OpenOptions {
     }
 }
 
-/// Identifies an opened snapshot. It is unique within the process: two snapshots have different ids even if they are of the same generation of the same index.
-/// It has no meaning in other processes and is never stored.
+/// The identity of an open snapshot.
+///
+/// It is unique within the process: two snapshots have different ids even if they show the same
+/// generation of the same index. It has no meaning in other processes and is never stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SnapshotId(u64);
 
@@ -46,7 +51,7 @@ impl SnapshotId {
     }
 }
 
-/// An index, opened for reading.
+/// An index that is open for reading.
 pub struct Snapshot {
     id: SnapshotId,
     dir: PathBuf,
@@ -55,19 +60,19 @@ pub struct Snapshot {
     max_static: f32,
 }
 
-/// Statistics over live documents (docs/format/README.md).
+/// Statistics over live documents (docs/reference/formats/README.md).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Statistics {
-    /// Live documents.
+    /// Number of live documents.
     pub documents: u64,
-    /// Their tokens, in all fields.
+    /// Number of tokens of live documents, in all fields.
     pub tokens: u64,
-    /// Largest static score of a live document, 0 if there are none.
+    /// Largest static score of a live document; 0 if there are no static scores.
     pub max_static: f32,
 }
 
 impl Statistics {
-    /// Mean length of a document, 1 in an empty collection.
+    /// Returns the mean length of a document; 1 if there are no tokens.
     pub fn mean_length(&self) -> f64 {
         if self.tokens == 0 { 1.0 } else { self.tokens as f64 / self.documents as f64 }
     }
@@ -79,8 +84,9 @@ impl Snapshot {
         Self::open_with(dir, &OpenOptions::default())
     }
 
-    /// Opens the index in `dir` without changing anything there. What an interrupted writer left behind is removed by the next writer, whose lock ensures
-    /// that no other writer is still using it.
+    /// Opens the index in `dir` without changing anything there. Files that an interrupted writer
+    /// left behind are removed by the next writer, whose lock ensures that no other writer is
+    /// still using them.
     pub fn open_with(dir: &Path, options: &OpenOptions) -> Result<Self> {
         let mut tries = 0;
         loop {
@@ -99,7 +105,8 @@ impl Snapshot {
         }
     }
 
-    /// Opens the index for a writer, after cleaning up. Nothing can change while it holds the lock.
+    /// Opens the index for a writer, after cleaning up. Nothing can change while the writer holds
+    /// the lock.
     pub(crate) fn open_locked(lock: &WriteLock) -> Result<Self> {
         let manifest = read_manifest(lock.dir())?;
         lock.clean(&manifest);
@@ -115,10 +122,12 @@ impl Snapshot {
         Self::of(dir, manifest, segments)
     }
 
-    /// A snapshot of segments that are open, some of which may be in memory alone. The manifest has the entries of all of them, which need not be on disk.
+    /// Creates a snapshot of open segments, some of which may exist only in memory. The manifest,
+    /// which need not be on disk, has the entries of all of them.
     ///
     /// # Panics
-    /// If the segments are not those of the manifest, in the same order and with the same deletions, or do not follow each other without gaps.
+    /// Panics if the segments do not match the manifest in order and deletions, or if there are
+    /// gaps between their document ids.
     pub fn of(dir: &Path, manifest: Manifest, segments: Vec<Arc<Segment>>) -> Result<Self> {
         assert_eq!(manifest.segments.len(), segments.len(), "number of segments");
         let mut base = 0;
@@ -138,43 +147,46 @@ impl Snapshot {
         Ok(Snapshot { id, dir: dir.to_owned(), manifest, segments, max_static })
     }
 
-    /// The id of this snapshot, unique within the process.
+    /// Returns the id of this snapshot, which is unique within the process.
     pub fn id(&self) -> SnapshotId {
         self.id
     }
 
-    /// The generation of the index; each commit increments it.
+    /// Returns the generation of the index; each commit increments it.
     pub fn generation(&self) -> u64 {
         self.manifest.generation
     }
 
-    /// The directory of the index.
+    /// Returns the directory of the index.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Its manifest.
+    /// Returns the manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Its segments, in document order.
+    /// Returns the segments in document order.
     pub fn segments(&self) -> &[Arc<Segment>] {
         &self.segments
     }
 
-    /// Whether a document has a static score, deleted or not.
+    /// Returns true if any document, deleted or not, has a static score.
     pub fn has_statics(&self) -> bool {
         self.segments.iter().any(|segment| segment.documents().has_statics())
     }
 
-    /// The first damage that was found in its files since they were opened.
+    /// Returns the first damage found in the index's files since they were opened.
     pub fn damage(&self) -> Option<&Damage> {
         self.segments.iter().find_map(|segment| segment.damage())
     }
 
-    /// Returns an error if damage was found in its files since they were opened. Searches call it first: where one page is damaged, others may be. Pages that were verified longer than
-    /// [`VERIFIED_FOR`](crate::VERIFIED_FOR) ago are verified again when they are next read.
+    /// Returns an error if damage was found in the index's files since they were opened.
+    ///
+    /// Searches call it first: if one page is damaged, others may be. Pages that were verified
+    /// longer than [`VERIFIED_FOR`](crate::VERIFIED_FOR) ago are verified again at their next
+    /// read.
     pub fn check_damage(&self) -> Result<()> {
         let now = Instant::now();
         for segment in &self.segments {
@@ -184,14 +196,19 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Lets pages that were verified long ago be verified again when they are next read, as a search does. Whatever damage there is fails only those who read it.
+    /// Forgets verified pages if it is time, as a search does, so that they are verified again at
+    /// their next read. Existing damage is not an error here; it fails only the reads of damaged
+    /// pages.
     pub(crate) fn forget_if_due(&self) {
         let now = Instant::now();
         self.segments.iter().for_each(|segment| segment.forget_if_due(now));
     }
 
-    /// Verifies all pages of all files, also those that were verified before, and returns the first damage. [`verify`](crate::check::verify) checks the files on disk and more than their checksums; this checks what
-    /// is open. It can be cancelled.
+    /// Verifies all pages of all files, even those that were verified before, and returns the
+    /// first damage as an error.
+    ///
+    /// This checks the open files, whereas [`verify`](crate::verify) checks the files on disk,
+    /// and more than their checksums. It can be cancelled.
     pub fn verify_again(&self, progress: &Progress) -> Result<()> {
         for segment in &self.segments {
             for (_, file) in segment.files() {
@@ -206,12 +223,12 @@ impl Snapshot {
         Ok(())
     }
 
-    /// The largest document id plus one, deleted documents included.
+    /// Returns the largest document id plus one, deleted documents included.
     pub fn doc_limit(&self) -> u32 {
         self.segments.last().map_or(0, |s| s.base() + s.documents().count())
     }
 
-    /// Statistics over live documents.
+    /// Returns statistics over live documents.
     pub fn statistics(&self) -> Statistics {
         let segments = &self.manifest.segments;
         Statistics {
@@ -221,12 +238,13 @@ impl Snapshot {
         }
     }
 
-    /// The number of text fields; 1 without a schema.
+    /// Returns the number of text fields; 1 without a schema.
     pub fn text_fields(&self) -> usize {
         self.manifest.schema.as_ref().map_or(1, |schema| schema.text().len())
     }
 
-    /// A term of a text field as dictionaries have it. Without a schema, that is the term itself, and 0 is the only field.
+    /// Returns the dictionary key of a term in a text field. Without a schema, it is the term
+    /// itself, and 0 is the only field.
     pub fn key<'a>(&self, field: u8, term: &'a str) -> Cow<'a, [u8]> {
         match self.manifest.schema {
             None => Cow::Borrowed(term.as_bytes()),
@@ -234,7 +252,8 @@ impl Snapshot {
         }
     }
 
-    /// Statistics of a text field: `documents` are the live ones with at least one token in it, and `tokens` those in the field. Without a schema, they are those of the index.
+    /// Returns statistics of a text field: the live documents with at least one token in it, and
+    /// their tokens in the field. Without a schema, returns those of the index.
     pub fn field_statistics(&self, field: u8) -> Statistics {
         if self.manifest.schema.is_none() {
             return self.statistics();
@@ -246,7 +265,7 @@ impl Snapshot {
         Statistics { documents, tokens, max_static: self.max_static }
     }
 
-    /// The number of live documents that contain the term, which is given as [`key`](Self::key) has it.
+    /// Returns the number of live documents that contain a term, given by its [`key`](Self::key).
     pub fn document_frequency(&self, term: &[u8]) -> Result<u64> {
         let mut df = 0;
         for segment in &self.segments {
@@ -257,7 +276,7 @@ impl Snapshot {
         Ok(df)
     }
 
-    /// The segment that contains a document, and the document's ordinal there.
+    /// Returns the segment that contains a document, and the document's ordinal there.
     pub fn locate(&self, doc: DocId) -> Option<(&Segment, u32)> {
         let after = self.segments.partition_point(|s| s.base() <= doc);
         let segment = &**self.segments.get(after.checked_sub(1)?)?;
@@ -265,7 +284,7 @@ impl Snapshot {
         (ordinal < segment.documents().count()).then_some((segment, ordinal))
     }
 
-    /// External id of a document.
+    /// Returns the external id of a document.
     pub fn external_id(&self, doc: DocId) -> Result<String> {
         match self.locate(doc) {
             Some((segment, ordinal)) => segment.ids().get(ordinal),
@@ -273,7 +292,7 @@ impl Snapshot {
         }
     }
 
-    /// The live document with an external id.
+    /// Finds the live document with an external id.
     pub fn find_id(&self, id: &str) -> Result<Option<DocId>> {
         for segment in self.segments.iter().rev() {
             if let Some(ordinal) = segment.find_live(id)? {
@@ -283,7 +302,7 @@ impl Snapshot {
         Ok(None)
     }
 
-    /// The stored JSON of a document; `None` if the index stores only ids.
+    /// Returns the stored JSON of a document, or `None` if the index stores only ids.
     pub fn document(&self, doc: DocId) -> Result<Option<Vec<u8>>> {
         match self.locate(doc) {
             Some((segment, ordinal)) => segment.store().map(|s| s.get(ordinal)).transpose(),

@@ -1,4 +1,5 @@
-//! Damaged and forged files: an error or a named problem, never a panic, never a wrong hit.
+//! Tests of damaged and forged files: reading returns an error and `verify` names the problem,
+//! without panics or wrong hits.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -17,10 +18,11 @@ use warpseek_index::{
 };
 use warpseek_testkit::{Doc, Fixture, Random, build_config, file_bytes};
 
-/// Forgeries a file.
+/// Number of forgeries per file.
 const ROUNDS: usize = 40;
 
-/// Two reordered segments with lists of one, some and many postings, positions, deletions, static scores and a store.
+/// Builds two reordered segments with lists of one, some and many postings, positions, deletions,
+/// static scores and a store.
 fn sample() -> Fixture {
     let doc = |i: usize| {
         let text = format!("apple {} w{i} {}", "pie ".repeat(i % 4), ["tart", "crust"][i % 2]);
@@ -34,7 +36,7 @@ fn sample() -> Fixture {
     fixture
 }
 
-/// Files by name, without the lock.
+/// Reads the files by name, without the lock.
 fn files_of(fixture: &Fixture) -> BTreeMap<String, Vec<u8>> {
     let mut files = file_bytes(&fixture.dir());
     files.remove("lock");
@@ -84,7 +86,8 @@ fn read_positions(segment: &Segment, info: &TermInfo) -> Result<(), ExecError> {
     Ok(())
 }
 
-/// The damaged index must not be read without an error, and `verify` must name the file.
+/// Asserts that the damaged index cannot be read without an error, and that `verify` names the
+/// file.
 fn assert_noticed(dir: &Path, name: &str, what: &str) {
     let check = || {
         let read = read_all(dir);
@@ -134,7 +137,7 @@ fn every_flipped_bit_is_noticed() {
     for (name, bytes) in files_of(&fixture) {
         let path = fixture.dir().join(&name);
         let bits = 8 * bytes.len();
-        // Header and footer closely, the body here and there.
+        // Header and footer are tested densely, the body sparsely.
         let ends = (0..128).step_by(5).chain(bits - 32 * 8..bits).step_by(3);
         for bit in ends.chain((0..bits).step_by((bits / 60) | 1)) {
             let mut bad = bytes.clone();
@@ -164,7 +167,7 @@ fn kind_of(name: &str) -> Kind {
     kinds.unwrap_or(if name == "manifest" { Kind::Manifest } else { Kind::Deletes })
 }
 
-/// Writes a body under a true checksum, and enters its seal in the manifest.
+/// Writes a body under a valid checksum, and enters its seal in the manifest.
 fn forge(dir: &Path, name: &str, body: &[u8], manifest: &Manifest) {
     let kind = kind_of(name);
     let file = seal_bytes(kind, body);
@@ -183,7 +186,7 @@ fn forge(dir: &Path, name: &str, body: &[u8], manifest: &Manifest) {
     fs::write(dir.join("manifest"), seal_bytes(Kind::Manifest, &manifest.to_bytes())).unwrap();
 }
 
-/// A checksum does not make bytes honest: forged files may give errors or other hits, but no panic.
+/// Forged files with valid checksums may cause errors or other hits, but no panic.
 #[test]
 fn forged_files_never_panic() {
     let fixture = sample();
@@ -196,7 +199,7 @@ fn forged_files_never_panic() {
         let body = file.all().unwrap();
         for round in 0..ROUNDS {
             let mut forged = body.to_vec();
-            // Counts stand at both ends, so every other change is there.
+            // Counts are located at both ends, so every other change is made there.
             let end = forged.len().min(40);
             let at = match round % 4 {
                 0 => random.below(end),
@@ -212,7 +215,7 @@ fn forged_files_never_panic() {
                 let _ = read_all(&dir);
                 let _ = inspect(&dir);
                 let _ = verify(&dir, &Progress::default());
-                // Writers take their time: they wait for the disk.
+                // Writers are slow, because they wait for the disk.
                 if round % 5 != 0 {
                     return;
                 }
@@ -240,7 +243,7 @@ fn restore(dir: &Path, files: &BTreeMap<String, Vec<u8>>) {
     files.iter().for_each(|(name, bytes)| fs::write(dir.join(name), bytes).unwrap());
 }
 
-/// Overwrites a byte of a file in place, as a disk or another program would.
+/// Overwrites a byte of a file in place, as a faulty disk or another program could.
 fn overwrite(path: &Path, at: u64, byte: u8) {
     use std::io::{Seek, SeekFrom, Write};
     let mut file = fs::File::options().write(true).open(path).unwrap();
@@ -248,13 +251,13 @@ fn overwrite(path: &Path, at: u64, byte: u8) {
     file.write_all(&[byte]).unwrap();
 }
 
-/// Damage after everything was read: no page is verified any more, so only a scrub, or reading again after it, can find it.
+/// Damage after all pages were verified is found only by a scrub, or by a read after it.
 #[test]
 fn damage_of_any_open_file_is_found_within_a_pass() {
     let fixture = sample();
     let dir = fixture.dir();
     for (name, bytes) in files_of(&fixture) {
-        // What these say is in memory once an index is open.
+        // The contents of these files are in memory once an index is open.
         if name == "manifest" || name.ends_with(".del") {
             continue;
         }
@@ -264,16 +267,16 @@ fn damage_of_any_open_file_is_found_within_a_pass() {
                 let snapshot = Arc::new(Snapshot::open(&dir).unwrap());
                 snapshot.verify_again(&Progress::default()).unwrap();
                 overwrite(&path, at as u64, bytes[at] ^ 0x55);
-                assert!(snapshot.check_damage().is_ok(), "nobody can know yet");
+                assert!(snapshot.check_damage().is_ok(), "not known yet");
                 let mut scrub = Scrub::new(Duration::from_secs(1), rate);
                 let shared = [snapshot.clone(), snapshot.clone()];
                 scrub.step(&shared, Duration::from_millis(500), || false);
                 scrub.step(&shared, Duration::from_millis(1000), || false);
                 assert_eq!(scrub.counts().passes, 1);
-                let of = format!("{name}, byte {at}, rate {rate}");
+                let case = format!("{name}, byte {at}, rate {rate}");
                 if rate == 0 && at == 16 {
-                    // It reads no page, and whoever reads one verifies it. Of pages that hold nothing, the first is not read.
-                    assert!(snapshot.damage().is_none() && scrub.counts().bytes == 0, "{of}");
+                    // The scrub reads no page, but every read verifies its page.
+                    assert!(snapshot.damage().is_none() && scrub.counts().bytes == 0, "{case}");
                     assert!(
                         snapshot
                             .segments()
@@ -284,11 +287,11 @@ fn damage_of_any_open_file_is_found_within_a_pass() {
                 let error = match (rate, snapshot.check_damage()) {
                     (_, Err(error)) => error,
                     (0, Ok(())) => snapshot.verify_again(&Progress::default()).unwrap_err(),
-                    (_, Ok(())) => panic!("{of}: not found"),
+                    (_, Ok(())) => panic!("{case}: not found"),
                 };
                 let error = error.to_string();
-                assert!(error.contains(&name), "{of}: {error}");
-                assert_eq!(snapshot.damage().unwrap().file, path, "{of}");
+                assert!(error.contains(&name), "{case}: {error}");
+                assert_eq!(snapshot.damage().unwrap().file, path, "{case}");
                 fs::write(&path, &bytes).unwrap();
             }
         }
@@ -326,7 +329,7 @@ fn verify_names_every_damaged_page_up_to_a_hundred_and_counts_the_rest() {
     assert_eq!(verify(dir.path(), &Progress::default()).unwrap().problems_found, 0);
 }
 
-/// Lists of some megabytes.
+/// Lists of several megabytes.
 struct Wide;
 
 impl Lists for Wide {

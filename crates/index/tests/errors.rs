@@ -1,4 +1,5 @@
-//! Bad input: named by file and line, and nothing is left behind; or skipped, counted and reported.
+//! Tests of bad input, which errors name by file and line while nothing is left behind, or which
+//! is skipped, counted and reported.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -8,7 +9,7 @@ use warpseek_index::{
 };
 use warpseek_testkit::{Doc, Fixture, build_config, file_bytes};
 
-/// What may stand in line 4, and what the message says of it.
+/// Contents of line 4, and the part of the message that describes them.
 const BAD: [(&[u8], &str); 10] = [
     (br#"{"id":"x","text":"#, "not a JSON object"),
     (br#"["x"]"#, "not a JSON object"),
@@ -115,7 +116,7 @@ fn text_into_vectors_is_refused() {
     let fixture = Fixture::of(&[Doc::vector("v", &[("a", 1.0)])]);
     let error = fixture.add(&[Doc::text("t", "apple")]).unwrap_err();
     assert!(matches!(error, IndexError::MixedContent { vector: false, .. }), "{error}");
-    // Without documents an index takes what comes.
+    // An index without documents accepts text as well as vectors.
     fixture.delete(&["v".into()]).unwrap();
     fixture.merge().unwrap();
     fixture.add(&[Doc::text("t", "apple")]).unwrap();

@@ -1,4 +1,5 @@
-//! Indexes with a schema: what is read back is what documents have, through any history.
+//! Tests of indexes with a schema: after any history, the index has the contents of its
+//! documents.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -33,7 +34,7 @@ const SCHEMA: &str = r#"{
     ]
 }"#;
 
-/// The schema with one more field of each kind.
+/// Returns the schema with one more field of each kind.
 fn extended() -> Arc<Schema> {
     let mut schema: Value = serde_json::from_str(SCHEMA).unwrap();
     schema["text"].as_array_mut().unwrap().push(json!({"name": "note", "analyzer": "plain"}));
@@ -69,7 +70,7 @@ impl Random {
         (0..self.below(most)).map(|_| word(self)).collect::<Vec<_>>().join(" ")
     }
 
-    /// A document in which each field may be missing.
+    /// Generates a document in which each field may be missing.
     fn document(&mut self, id: &str) -> Value {
         let mut document = json!({"id": id, "unknown": {"deep": [1, "2"]}, "note": self.words(4)});
         let mut set = |random: &mut Self, name: &str, value: Value| {
@@ -99,7 +100,7 @@ impl Random {
     }
 }
 
-/// What an index has of a document.
+/// The contents of a document in the index.
 #[derive(Debug, Default, PartialEq)]
 struct Contents {
     terms: BTreeMap<(u8, String), u32>,
@@ -109,7 +110,7 @@ struct Contents {
 
 type All = BTreeMap<String, Contents>;
 
-/// What the index must have of a document, by analysing it here.
+/// Returns the contents that the index must have of a document, by analysing it here.
 fn expected_of(json: &Value, schema: &Arc<Schema>, fields: usize) -> Contents {
     let reader = ReaderConfig { schema: Some(schema.clone()), ..ReaderConfig::default() };
     let line = json.to_string();
@@ -126,7 +127,7 @@ fn expected_of(json: &Value, schema: &Arc<Schema>, fields: usize) -> Contents {
     contents
 }
 
-/// What the index has of all live documents.
+/// Returns the contents of all live documents in the index.
 fn contents(snapshot: &Snapshot) -> All {
     let mut all = All::new();
     for segment in snapshot.segments() {
@@ -165,7 +166,7 @@ fn contents(snapshot: &Snapshot) -> All {
     all
 }
 
-/// The lists of a segment by term.
+/// Returns the lists of a segment by term.
 fn lists(segment: &Segment) -> BTreeMap<Vec<u8>, Vec<(u32, u32)>> {
     let (mut terms, mut all) = (segment.dictionary().iter(), BTreeMap::new());
     let (mut docs, mut freqs) = ([0; 128], [0; 128]);
@@ -182,7 +183,7 @@ fn lists(segment: &Segment) -> BTreeMap<Vec<u8>, Vec<(u32, u32)>> {
     all
 }
 
-/// Checks everything that the index says against what its documents have.
+/// Compares everything in the index with its documents.
 fn check(snapshot: &Snapshot, expected: &All) {
     let found = contents(snapshot);
     assert!(found.keys().eq(expected.keys()), "{:?} {:?}", found.keys(), expected.keys());
@@ -226,7 +227,7 @@ fn id_of(document: &Value) -> String {
     document["id"].as_str().unwrap().to_owned()
 }
 
-/// A change of an index: documents from `first`, ids to delete, and what else happens.
+/// A change of an index: documents from `first`, ids to delete, and other operations.
 #[derive(Clone, Debug)]
 enum Step {
     Add { first: u64, count: u64, reorder: bool },
@@ -265,7 +266,7 @@ proptest! {
         let base = BuildConfig { codec: Some(CodecId::ALL[codec]), store, ..config(&schema) };
         let docs: Vec<Value> = (0..count).map(|id| random.document(&id.to_string())).collect();
         create(&index, &[input(dir.path(), &docs)], &base, false, &progress).unwrap();
-        // What each live document has, as it was analysed when it came.
+        // Contents of each live document, analysed with the schema at the time of its addition.
         let mut live: All = docs.iter().map(|d| (id_of(d), expected_of(d, &schema, 4))).collect();
         let known = |live: &All, fields: usize| -> All {
             live.iter().map(|(id, c)| (id.clone(), Contents {
@@ -282,7 +283,7 @@ proptest! {
                     let docs: Vec<Value> =
                         (first..first + count).map(|id| random.document(&id.to_string())).collect();
                     let mut config = BuildConfig { reorder, ..base.clone() };
-                    // An index knows its schema; one that is given may have more fields.
+                    // An index records its schema. A schema that is given may have more fields.
                     config.reader.schema = (i >= last_schema).then(|| schema.clone());
                     add(&index, &[input(dir.path(), &docs)], &config, &progress).unwrap();
                     let now = Snapshot::open(&index).unwrap().manifest().schema.clone().unwrap();
@@ -307,7 +308,7 @@ proptest! {
                     if gone.len() % 2 == 0 {
                         writer.close().unwrap();
                     } else {
-                        // What is only in the log is read again.
+                        // Writes that are only in the log are replayed.
                         drop(writer);
                         LiveIndex::open(&index, options).unwrap().close().unwrap();
                     }
@@ -327,7 +328,7 @@ proptest! {
     }
 }
 
-/// The bytes of the files of an index's only segment.
+/// Returns the bytes of the files of an index's only segment.
 fn only_segment(dir: &Path) -> BTreeMap<Kind, Vec<u8>> {
     let snapshot = Snapshot::open(dir).unwrap();
     let [segment] = snapshot.segments() else { panic!("{} segments", snapshot.segments().len()) };
@@ -357,7 +358,7 @@ fn merged_is_as_built() {
     let entry = |dir: &Path| Snapshot::open(dir).unwrap().manifest().segments[0].fields.clone();
     assert_eq!(entry(&merged), entry(&built));
 
-    // And so is one that was made in memory.
+    // A segment built in memory has the same bytes, too.
     let mut builder = SegmentBuilder::new(Snapshot::open(&built).unwrap().manifest()).unwrap();
     let reader = config.reader.clone();
     for document in &live {
@@ -377,7 +378,7 @@ fn merged_is_as_built() {
 fn runs_that_are_spilled_change_nothing() {
     let (dir, progress, schema) = (tempfile::tempdir().unwrap(), Progress::default(), schema());
     let mut random = Random(3);
-    // Each word is new, so that memory fills.
+    // Every word is new, so that memory fills.
     let docs: Vec<Value> = (0..6000)
         .map(|id: u64| {
             let mut document = random.document(&id.to_string());
@@ -404,7 +405,7 @@ fn runs_that_are_spilled_change_nothing() {
     assert!(one.1 == many.1);
 }
 
-/// A schema of one field adds its number to terms and changes nothing else about them.
+/// A schema of one field prefixes terms with its number and changes nothing else about them.
 #[test]
 fn one_field_is_as_none() {
     let (dir, progress) = (tempfile::tempdir().unwrap(), Progress::default());
@@ -468,7 +469,8 @@ fn a_later_segment_may_know_more() {
     assert_eq!(snapshot.field_statistics(1).documents, 1);
 }
 
-/// What becomes of unknown fields makes no difference to what is searched, nor to deletions, which read documents again.
+/// The treatment of unknown fields affects neither searches nor deletions, which read documents
+/// again.
 #[test]
 fn unknown_fields_are_stored_or_not() {
     let progress = Progress::default();
@@ -480,7 +482,7 @@ fn unknown_fields_are_stored_or_not() {
         if unknown == Unknown::Refuse {
             docs.iter_mut().for_each(|doc| drop(doc.as_object_mut().unwrap().remove("unknown")));
         }
-        // A score has a field of its own, which is not unknown.
+        // A score has a separate field, which is not unknown.
         docs.iter_mut().for_each(|doc| doc["rank"] = json!(0.5));
         let mut config = config(&schema);
         config.reader.static_field = Some("rank".into());
@@ -504,7 +506,7 @@ fn unknown_fields_are_stored_or_not() {
                 let whole = kept == odd.as_bytes();
                 assert_eq!(whole, unknown == Unknown::Store);
                 live.refresh().unwrap();
-                // The same before and after a refresh.
+                // The result does not change with a refresh.
                 assert_eq!(live.get("odd").unwrap().unwrap(), kept);
             }
             Err(error) => {
@@ -567,10 +569,10 @@ fn what_does_not_go_together_is_refused() {
     let error = add(&without, std::slice::from_ref(&path), &base, &progress).unwrap_err();
     assert!(error.to_string().contains("index --schema"), "{error}");
     create(&with, std::slice::from_ref(&path), &config(&extended()), false, &progress).unwrap();
-    // Fields cannot be taken away.
+    // Fields cannot be removed.
     let error = add(&with, std::slice::from_ref(&path), &base, &progress).unwrap_err().to_string();
     assert!(error.contains("note") || error.contains("field"), "{error}");
-    // Without a schema of their own, documents are read with that of the index.
+    // Without a given schema, documents are read with that of the index.
     assert_eq!(add(&with, std::slice::from_ref(&path), &plain, &progress).unwrap().replaced, 1);
     let bad = input(dir.path(), &[json!({"id": "2", "year": "seven"})]);
     let error = add(&with, &[bad], &plain, &progress).unwrap_err().to_string();
@@ -601,14 +603,15 @@ fn replace(dir: &Path, kind: Kind, version: u32, change: impl FnOnce(&mut Vec<u8
     });
 }
 
-/// The lengths of 100 documents in a table without long ones: where their bits begin, and how many each has.
+/// The lengths of 100 documents in a table without long ones: the start of their bits, and the
+/// bits per length.
 struct Packed {
     start: usize,
     width: usize,
 }
 
 impl Packed {
-    /// The second table of a file.
+    /// Locates the second table of a file.
     fn second(body: &[u8]) -> Self {
         let table = |at: usize| {
             assert_eq!(body[at + 20..at + 24], [0; 4], "long lengths");
@@ -637,7 +640,7 @@ impl Packed {
 
 #[test]
 fn forged_counts_versions_and_files_are_found() {
-    /// Part of what is said of it, and the forgery.
+    /// A part of the message, and the forgery.
     type Forgery = (&'static str, fn(&Path));
     let progress = Progress::default();
     let forgeries: [Forgery; 16] = [
@@ -646,7 +649,7 @@ fn forged_counts_versions_and_files_are_found() {
         ("version", |dir| replace(dir, Kind::Lengths, 1, |_| {})),
         ("fields", |dir| forge(dir, 3, |m| _ = m.segments[0].fields.pop())),
         ("counts", |dir| forge(dir, 3, |m| m.segments[0].fields[1].documents += 1)),
-        ("cannot be", |dir| forge(dir, 3, |m| m.segments[0].fields[1].documents += 100)),
+        ("impossible", |dir| forge(dir, 3, |m| m.segments[0].fields[1].documents += 100)),
         ("counts", |dir| forge(dir, 3, |m| m.segments[0].fields[0].documents -= 1)),
         ("counts", |dir| {
             forge(dir, 3, |m| {
@@ -677,10 +680,11 @@ fn forged_counts_versions_and_files_are_found() {
         }),
         ("malformed", |dir| replace(dir, Kind::Lengths, 3, |body| body[24] ^= 1)),
         ("document", |dir| {
-            // Two lengths of the last field change places: all sums are as before, but lists say otherwise.
+            // Two lengths of the last field change places: all sums remain, but they no longer
+            // match the lists.
             replace(dir, Kind::Lengths, 3, |body| {
                 let bits = Packed::second(body);
-                // Every ninth document is deleted, and counts of these would tell.
+                // Every ninth document is deleted, and the counts of these would reveal a change.
                 let docs = (0..100).filter(|doc| doc % 9 != 0);
                 let one = docs.clone().find(|&doc| bits.get(body, doc) > 0).unwrap();
                 let length = bits.get(body, one);
@@ -708,14 +712,16 @@ fn forged_counts_versions_and_files_are_found() {
     }
 }
 
-/// Deletions that are flushed while their segments are merged are in the result, which other readers can open at once.
+/// Deletions that are flushed while their segments are merged are part of the result, which other
+/// readers can open at once.
 #[test]
 fn deletions_during_a_merge() {
     let folder = tempfile::tempdir().unwrap();
     let (dir, input) = (folder.path().join("index"), folder.path().join("none.jsonl"));
     fs::write(&input, "").unwrap();
     create(&dir, &[input], &config(&schema()), false, &Progress::default()).unwrap();
-    // So slow that there is time to delete. If there is not, the result is the same.
+    // The merge is slow, so that there is time to delete. If there is not, the result is the
+    // same.
     let options = LiveOptions { merge_rate: Some(20_000), threads: 1, ..LiveOptions::default() };
     let live = LiveIndex::open(&dir, options).unwrap();
     let mut random = Random(5);

@@ -1,9 +1,11 @@
-//! A golden index of each format version must stay readable, and the current version must be written as it was.
+//! Golden indexes of every format version, which must stay readable. The current version must
+//! also be written with the same bytes.
 //!
-//! Versions 1 and 2 were written by earlier programs. They have the contents of indexes of the current version, and become these when they are merged.
+//! Versions 1 and 2 were written by earlier programs. They have the contents of indexes of the
+//! current version, and become equal to them when they are merged.
 //!
-//! `UPDATE_GOLDEN=1 cargo test -p warpseek-index --test golden` writes the golden indexes of the current version anew; that is
-//! right only for a version that no release has written.
+//! `UPDATE_GOLDEN=1 cargo test -p warpseek-index --test golden` rewrites the golden indexes of
+//! the current version; that is right only for a version that no release has written.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +28,8 @@ use warpseek_text::{
     Attribute, AttributeKind, GramConfig, GramScratch, ReaderConfig, Schema, TextField, Unit,
 };
 
-/// Two segments with lists of one, some and many postings, an update, deletions, static scores, ids outside of ASCII.
+/// Builds two segments with lists of one, some and many postings, an update, deletions, static
+/// scores, and ids outside of ASCII.
 fn text() -> History {
     let doc = |i: usize| {
         let id = if i % 50 == 7 { format!("größe/{i}") } else { format!("doc-{i}") };
@@ -51,7 +54,8 @@ fn vectors() -> History {
     History::of((0..140).map(doc).collect())
 }
 
-/// Lists of every form: one entry, one block, several blocks, and bins; documents of one segment and of many, some of several parts.
+/// Builds lists of every form (one entry, one block, several blocks, bins), from documents of one
+/// segment and of many, some of them with several parts.
 fn passages() -> History {
     let doc = |i: usize| {
         let words = match i {
@@ -82,20 +86,21 @@ fn search(terms: &[(&str, f64)], mode: Mode, ranking: &str, static_weight: f64) 
     Search { query: Query::of(terms), mode, k: 3, ranking }
 }
 
-/// The index of this version and name, such as `v1/text`.
+/// Returns the path of the index of this version and name, such as `v1/text`.
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }
 
-/// The index of this name in the current version.
+/// Returns the path of the index of this name in the current version.
 fn current(name: &str) -> PathBuf {
     golden(&format!("v{VERSION}/{name}"))
 }
 
-/// External id, score in units and scale of each hit.
+/// External id, score in units and scale of each expected hit.
 type Expected<'a> = &'a [(&'a str, u32, i32)];
 
-/// The index of the current version in the tree, written anew where asked for, and that of version 1.
+/// Checks the golden index of the current version, after rewriting it if requested, and that of
+/// version 1.
 fn check(name: &str, config: BuildConfig, history: &History, expected: &[(Search, Expected<'_>)]) {
     let built = Fixture::after(history, config);
     let dir = check_files(name, &built.dir());
@@ -105,7 +110,7 @@ fn check(name: &str, config: BuildConfig, history: &History, expected: &[(Search
     check_upgrade(&old, &dir);
 }
 
-/// Checks that an index is sound, and finds its documents and hits.
+/// Checks that an index is intact, and compares its documents and hits.
 fn check_contents(dir: &Path, history: &History, expected: &[(Search, Expected<'_>)]) {
     let found = verify(dir, &Progress::default()).unwrap();
     assert!(found.problems.is_empty(), "{:?}", found.problems);
@@ -123,7 +128,8 @@ fn check_contents(dir: &Path, history: &History, expected: &[(Search, Expected<'
     }
 }
 
-/// Checks that an index of an earlier version, merged, is that of the current one, merged; and that it is sound while it has files of both versions.
+/// Checks that an index of an earlier version equals that of the current one when both are
+/// merged, and that it is intact while it has files of both versions.
 fn check_upgrade(old: &Path, new: &Path) {
     let (home, progress) = (tempfile::tempdir().unwrap(), Progress::default());
     let merged = [old, new].map(|from| {
@@ -151,10 +157,11 @@ fn check_upgrade(old: &Path, new: &Path) {
     );
 }
 
-/// Checks that the index of the current version in the tree has the files of one that was built now. Returns its directory.
+/// Checks that the golden index of the current version has the files of one that was built now.
+/// Returns its directory.
 fn check_files(name: &str, built: &Path) -> PathBuf {
     let mut fresh = file_bytes(built);
-    // Without a lock the index in the tree is never written to.
+    // Without a lock, the golden index is never written to.
     fresh.remove("lock");
     let dir = current(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
@@ -166,7 +173,7 @@ fn check_files(name: &str, built: &Path) -> PathBuf {
     assert!(kept.keys().eq(fresh.keys()), "{:?} and {:?}", kept.keys(), fresh.keys());
     let (kept, mut fresh) = (without_stores(kept), without_stores(fresh));
     if kept.0.static_field.is_none() {
-        // It was written before the field of static scores was recorded.
+        // The golden index was written before the field of static scores was recorded.
         fresh.0.static_field = None;
     }
     for (file, bytes) in &kept.1 {
@@ -176,8 +183,8 @@ fn check_files(name: &str, built: &Path) -> PathBuf {
     dir
 }
 
-/// The manifest, and the files that must be written alike for ever. Stores are read but not compared: another
-/// version of Zstandard may compress in another way.
+/// Returns the manifest and the files that must never change. Stores are not compared: another
+/// version of Zstandard may compress differently.
 fn without_stores(mut files: BTreeMap<String, Vec<u8>>) -> (Manifest, BTreeMap<String, Vec<u8>>) {
     let bytes = files.remove("manifest").unwrap();
     let file = SealedFile::from_bytes("manifest", Kind::Manifest, bytes).unwrap();
@@ -189,7 +196,7 @@ fn without_stores(mut files: BTreeMap<String, Vec<u8>>) -> (Manifest, BTreeMap<S
     (manifest, files)
 }
 
-/// An order inside of segments changes no hit, so both have the same.
+/// The order of documents inside of segments does not affect hits, so both indexes have the same.
 #[test]
 fn text_index() {
     let expected: &[(Search, Expected<'_>)] = &[
@@ -221,7 +228,8 @@ fn text_index() {
     let [by_input, by_text, ..] = orders();
     check("text", by_input, &text(), expected);
     check("reordered", by_text, &text(), expected);
-    // Version 1 always has norms; the current one has them where asked for, and otherwise computes the same.
+    // Version 1 always has norms. The current version has them on request, and otherwise computes
+    // the same ones.
     let config = BuildConfig { norms: true, ..build_config() };
     let kept = check_files("norms", &Fixture::after(&text(), config).dir());
     check_contents(&kept, &text(), expected);
@@ -236,7 +244,8 @@ fn text_index() {
     }
 }
 
-/// An index whose manifest records the field of static scores. Those above, which have the scores and no record of the field, stand for indexes of earlier programs.
+/// The manifest records the field of static scores. The indexes above have scores but no record
+/// of the field, and represent indexes of earlier programs.
 #[test]
 fn static_field() {
     let kept = check_files("statics", &Fixture::after(&text(), build_config()).dir());
@@ -249,7 +258,7 @@ fn static_field() {
     assert_eq!(recorded, [Some(STATIC_FIELD.to_owned()), None]);
 }
 
-/// The same with positions: every other file is as it is without.
+/// Positions add files and change no other file.
 #[test]
 fn positions_index() {
     let config = BuildConfig { positions: true, ..build_config() };
@@ -271,7 +280,7 @@ fn check_positions(dir: &Path) {
     let snapshot = Snapshot::open(dir).unwrap();
     let doc = snapshot.find_id("doc-9").unwrap().unwrap();
     let (segment, ordinal) = snapshot.locate(doc).unwrap();
-    // The title has two words, the text begins a hundred later with a stop word.
+    // The title has two words. The text begins a hundred positions later with a stop word.
     let places = |term: &str| {
         let info = segment.dictionary().find(term.as_bytes()).unwrap().unwrap();
         let (list, positions) = (segment.list(&info).unwrap(), segment.positions(&info).unwrap());
@@ -332,7 +341,7 @@ fn quantized_index() {
     );
 }
 
-/// The n-grams of each segment: parts and maps by n-gram.
+/// The n-grams of each segment, with parts and maps.
 type Grams = Vec<BTreeMap<Vec<u8>, Vec<(u32, u32)>>>;
 
 fn grams_by_list(snapshot: &Snapshot) -> Grams {
@@ -394,7 +403,7 @@ fn n_gram_indexes() {
     }
     let snapshot = Snapshot::open(&current("grams")).unwrap();
     let second = &grams_by_list(&snapshot)[1];
-    // "one aspirin" is the first document; the seventh has 東京都 as its sixth word of seven.
+    // "one aspirin" is the first document. The seventh has 東京都 as the sixth of its seven words.
     assert_eq!(second["e a".as_bytes()][0], (0, 0b01));
     assert_eq!(second[" as".as_bytes()][0], (0, 0b01));
     assert_eq!(second["asp".as_bytes()][0], (0, 0b10));
@@ -417,7 +426,8 @@ fn forms(segment: &Segment) -> BTreeSet<&'static str> {
     forms
 }
 
-/// Text fields with analyzers of their own, attributes of every type, documents that lack some of them, deletions, and a later segment that knows more fields.
+/// Tests text fields with different analyzers, attributes of every type, documents that lack some
+/// of them, deletions, and a later segment that knows more fields.
 #[test]
 fn fields_index() {
     const FIRST: &str = r#"{
@@ -483,13 +493,14 @@ fn fields_index() {
     check_upgrade(&old, &dir);
 }
 
-/// Counts, document frequencies, and what there is of document 335.
+/// Checks counts, document frequencies, and the contents of document 335.
 fn check_fields(snapshot: &Snapshot, json: &str) {
     let counts = |field| {
         let statistics = snapshot.field_statistics(field);
         (statistics.documents, statistics.tokens)
     };
-    // Of the 337 live documents, two thirds have a title of two terms; the author is known in the second segment alone.
+    // Of the 337 live documents, two thirds have a title of two terms. Only the second segment
+    // knows the author.
     assert_eq!([0, 1, 2].map(counts), [(224, 448), (337, 46_278), (49, 73)]);
     for (field, term, df) in [(0, "orchard", 224), (1, "größe", 337), (2, "jose", 24)] {
         assert_eq!(snapshot.document_frequency(&snapshot.key(field, term)).unwrap(), df, "{term}");

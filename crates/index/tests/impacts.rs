@@ -1,4 +1,5 @@
-//! Quantized impacts: lists hold the levels of what frequencies and lengths say, through adds, deletions and merges.
+//! Tests of quantized impacts: lists hold the levels that follow from frequencies and lengths,
+//! through additions, deletions and merges.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -15,12 +16,12 @@ fn quantized(config: BuildConfig) -> BuildConfig {
     BuildConfig { impacts: Some(Impacts::new(K1, B)), ..config }
 }
 
-/// `appl` occurs in each document, more often in some than others, in documents of many lengths.
+/// Builds a document with `appl`, in varying frequencies and lengths.
 fn doc(i: usize) -> Doc {
     Doc::text(i, format!("{}{}", "apple ".repeat(1 + i % 9), "filler ".repeat(i % 50)))
 }
 
-/// Impact of `appl` by external id, for live documents.
+/// Returns the impact of `appl` by external id, for live documents.
 fn impacts(snapshot: &Snapshot) -> BTreeMap<usize, u32> {
     let mut found = BTreeMap::new();
     for segment in snapshot.segments() {
@@ -56,7 +57,7 @@ fn assert_sound(fixture: &Fixture) {
 #[test]
 fn impacts_stay_what_they_were() {
     for config in orders() {
-        // The first documents come with an `add`: their mean length counts.
+        // The first documents are added later: their mean length counts.
         let fixture = Fixture::with(&[], quantized(config));
         assert_eq!(fixture.snapshot().manifest().impacts, Some(Impacts::new(K1, B)));
         fixture.add(&(0..300).map(doc).collect::<Vec<_>>()).unwrap();
@@ -67,7 +68,7 @@ fn impacts_stay_what_they_were() {
         assert_eq!(impacts(&fixture.snapshot()), expected(&mut (0..300)));
         assert_sound(&fixture);
 
-        // Short documents, which change the mean length of the collection but not that of the impacts.
+        // Short documents change the mean length of the collection, but not that of the impacts.
         fixture.add(&[doc(300)]).unwrap();
         fixture.add(&[doc(351), doc(400), doc(7)]).unwrap();
         assert_ne!(fixture.snapshot().statistics().mean_length(), mean);
@@ -95,7 +96,7 @@ fn what_cannot_be_quantized_is_refused() {
     let fixture = Fixture::empty(quantized(build_config()));
     let refused = fixture.create(std::slice::from_ref(&vector));
     assert!(matches!(refused, Err(IndexError::QuantizedVector { .. })));
-    // Nor does an empty index of impacts become one of vectors.
+    // An empty index of impacts does not become one of vectors either.
     fixture.create(&[]).unwrap();
     assert!(matches!(fixture.add(&[vector]), Err(IndexError::QuantizedVector { .. })));
     assert_eq!(fixture.snapshot().manifest().content, Content::Text);

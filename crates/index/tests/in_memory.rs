@@ -1,4 +1,5 @@
-//! Segments in memory: the same bytes, and the same answers, as on disk.
+//! Tests of segments in memory, which have the bytes of segments on disk and give the same
+//! answers.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -98,7 +99,7 @@ fn a_builder_without_documents_makes_no_segment() {
 #[test]
 fn files_must_be_those_of_the_entry() {
     let fixture = Fixture::of(&docs(0, 30));
-    // One document more, so that no file is the same.
+    // One more document, so that every file differs.
     let other = Fixture::of(&docs(30, 61));
     let manifest = read_manifest(&fixture.dir()).unwrap();
     let entry = &manifest.segments[0];

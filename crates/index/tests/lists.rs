@@ -1,4 +1,4 @@
-//! An index of lists is the index that documents with the same terms give.
+//! Tests of indexes of lists, which equal the indexes of documents with the same terms.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ impl Lists for Kept {
     }
 }
 
-/// Lists and the texts they are of.
+/// Returns lists and the texts that they represent.
 fn invert(texts: &[Vec<u32>]) -> (Kept, Vec<Doc>) {
     let mut lists = BTreeMap::<String, BTreeMap<u32, u32>>::new();
     let mut docs = Vec::new();
@@ -65,7 +65,7 @@ proptest! {
 
     #[test]
     fn equals_the_index_of_documents(
-        // Some words in nearly every document, so that lists have several blocks.
+        // Some words occur in nearly every document, so that lists have several blocks.
         texts in proptest::collection::vec(
             proptest::collection::vec(prop_oneof![0u32..3, 0u32..40, 0u32..2000], 1..30), 1..300),
         codec in proptest::sample::select(CodecId::ALL.to_vec()),

@@ -1,4 +1,5 @@
-//! Single writes: whatever happens in between, the index is the one of the newest documents.
+//! Tests of single writes: after any sequence of operations, the index equals that of the newest
+//! documents.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
@@ -42,7 +43,7 @@ fn hits(snapshot: &Arc<Snapshot>) -> Vec<Vec<ExternalHit>> {
     plans.iter().zip(&answers).map(|(plan, a)| external_hits(snapshot, plan, a)).collect()
 }
 
-/// What an index should have, in the order of the last writes.
+/// The expected contents of an index, in the order of the last writes.
 #[derive(Clone, Default)]
 struct Model(Vec<Doc>);
 
@@ -56,7 +57,8 @@ impl Model {
         self.0.retain(|other| other.id != id);
     }
 
-    /// Compares hits, their order and scores with those of an index that was built of the same documents at once.
+    /// Compares hits, their order and scores with those of an index that was built from the same
+    /// documents at once.
     fn check(&self, snapshot: &Arc<Snapshot>) {
         let built = Fixture::of(&self.0).snapshot();
         assert_eq!(snapshot.statistics(), built.statistics());
@@ -77,7 +79,7 @@ fn is_sound(dir: &Path) -> bool {
     verify(dir, &Progress::default()).unwrap().problems.is_empty()
 }
 
-/// A copy of the files as they are now: what is there after `kill -9` at this moment.
+/// Copies the present files, which are those left by `kill -9` at this moment.
 fn crash(dir: &Path) -> Fixture {
     let copy = Fixture::empty(build_config());
     fs::create_dir(copy.dir()).unwrap();
@@ -127,7 +129,7 @@ fn any_history_gives_the_index_of_its_newest_documents() {
                 14..16 => drop(live.refresh().unwrap()),
                 16 => {
                     live.flush().unwrap();
-                    // Readers elsewhere have it now.
+                    // Readers in other processes see the writes now.
                     model.check(&fixture.snapshot());
                 }
                 17 => {
@@ -169,9 +171,9 @@ fn reads_see_writes_at_once_and_searches_after_a_refresh() {
     let after = live.refresh().unwrap();
     assert!(after.generation() > before.generation());
     assert_eq!((before.statistics().documents, after.statistics().documents), (1, 2));
-    // Without writes there is nothing to refresh.
+    // Without writes, a refresh has no effect.
     assert_eq!(live.refresh().unwrap().id(), after.id());
-    // Readers in other processes see what was flushed.
+    // Readers in other processes see only what was flushed.
     assert_eq!(fixture.snapshot().statistics().documents, 1);
     let generation = live.flush().unwrap();
     assert_eq!(fixture.snapshot().generation(), generation);
@@ -226,7 +228,7 @@ fn threads_write_while_others_refresh_and_flush() {
                 let live = &live;
                 scope.spawn(move || {
                     for version in 0..150 {
-                        // Each thread has ids of its own, so the last version is known.
+                        // Each thread has separate ids, so the last version is known.
                         let id = thread * IDS + version % IDS;
                         put(live, &doc(id, version));
                         let wanted = doc(id, version).to_json().into_bytes();
@@ -292,7 +294,7 @@ fn other_writers_settle_the_log_first() {
         }
         drop(live);
         write(&fixture, &mut model);
-        // Nothing is replayed over what was written since.
+        // Old log records are not replayed over later writes.
         let live = open(&fixture);
         model.check(&live.snapshot());
         live.close().unwrap();
@@ -307,7 +309,7 @@ fn a_failed_flush_loses_nothing() {
     put(&live, &doc(1, 1));
     live.delete("0").unwrap().unwrap().wait().unwrap();
     let model = Model(vec![doc(1, 1)]);
-    // Directories where the next logs, then the next dictionaries, are to be.
+    // Directories block the names of the next logs, then of the next dictionaries.
     for kind in ["log", "dict"] {
         let taken: Vec<_> = (0..40)
             .map(|number| fixture.dir().join(format!("{number:06}.{kind}")))
@@ -315,7 +317,7 @@ fn a_failed_flush_loses_nothing() {
             .collect();
         assert!(matches!(live.flush(), Err(IndexError::Io { .. })));
         model.check_reads(&live, 3);
-        // The writer that comes after a crash has all logs, and goes on after them.
+        // The next writer after a crash reads all logs and continues them.
         let copy = crash(&fixture.dir());
         let recovered = open(&copy);
         model.check(&recovered.snapshot());
@@ -335,7 +337,7 @@ fn a_failed_flush_loses_nothing() {
 #[test]
 fn a_failed_refresh_is_final_and_loses_nothing() {
     let fixture = Fixture::of(&(0..20_000).map(|id| doc(id, 0)).collect::<Vec<_>>());
-    // The refresh counts the terms of the document that is replaced, for which it needs lists.
+    // The refresh counts the terms of the replaced document, for which it reads lists.
     let lists = fixture.dir().join("000001.post");
     let good = fs::read(&lists).unwrap();
     // Mapped files must keep their size.
@@ -380,11 +382,14 @@ fn damaged_and_missing_logs_are_errors() {
     bad[100] ^= 1;
     fs::write(&path, &bad).unwrap();
     let error = LiveIndex::open(&fixture.dir(), options()).err().unwrap();
-    assert!(matches!(&error, IndexError::Corrupt { path: of, .. } if *of == path), "{error}");
+    assert!(
+        matches!(&error, IndexError::Corrupt { path: damaged, .. } if *damaged == path),
+        "{error}"
+    );
     fs::remove_file(&path).unwrap();
     let error = LiveIndex::open(&fixture.dir(), options()).err().unwrap();
     assert!(error.to_string().contains("missing"), "{error}");
-    // Readers do not need it.
+    // Readers do not need the log.
     assert_eq!(fixture.snapshot().statistics().documents, 1);
     fs::write(&path, &good).unwrap();
     assert_eq!(open(&fixture).snapshot().statistics().documents, 3);
@@ -474,7 +479,7 @@ fn a_long_log_of_deletions_is_reason_to_flush() {
     assert_eq!(live.snapshot().statistics().documents, 300 - deleted);
 }
 
-/// Eight commits with documents of their own, and one that replaces an earlier one.
+/// Makes eight commits with separate documents, and one that replaces an earlier one.
 fn many_segments(live: &LiveIndex, model: &mut Model) {
     for version in 0u64..8 {
         for id in (10 * version..10 * version + 10).chain([(10 * version).saturating_sub(7)]) {
@@ -496,7 +501,7 @@ fn merges_keep_documents_and_their_order() {
     assert!(!live.merge_some(&Progress::default()).unwrap());
     many_segments(&live, &mut model);
     assert_eq!(segments_on_disk(&fixture), 8);
-    // What is not flushed when a merge ends is searched, and not on disk.
+    // Writes that are not flushed when a merge ends are searched, but not on disk.
     put(&live, &doc(3, 99));
     live.refresh().unwrap();
     let flushed = model.0.clone();
@@ -518,7 +523,8 @@ fn merges_keep_documents_and_their_order() {
 
 #[test]
 fn what_is_deleted_during_a_merge_stays_deleted() {
-    // So slow that there is time for writes. If there is not, the result is the same.
+    // The merge is slow, so that there is time for writes. If there is not, the result is the
+    // same.
     let options = LiveOptions { merge_rate: Some(20_000), ..options() };
     let fixture = Fixture::of(&[]);
     let live = LiveIndex::open(&fixture.dir(), options).unwrap();
@@ -540,7 +546,8 @@ fn what_is_deleted_during_a_merge_stays_deleted() {
                 }
                 _ => {}
             }
-            // Some of it is flushed when the merge ends, some is refreshed, and some is neither.
+            // When the merge ends, some writes are flushed, some are refreshed, and some are
+            // neither.
             match id {
                 10 => drop(live.flush().unwrap()),
                 20 => drop(live.refresh().unwrap()),
@@ -582,7 +589,7 @@ fn segments_of_which_most_is_deleted_are_written_anew() {
         live.delete(&id.to_string()).unwrap().unwrap().wait().unwrap();
         live.flush().unwrap();
         let merged = live.merge_some(&Progress::default()).unwrap();
-        // 4 of 10 are left, then 1 of these 4, then none.
+        // 4 of 10 remain, then 1 of these 4, then none.
         assert_eq!(merged, [5, 8, 9].contains(&id), "{id}");
     }
     assert_eq!(live.snapshot().segments().len(), 0);

@@ -1,4 +1,4 @@
-//! The log on a real disk: cut, damaged, opened again, written by many threads.
+//! Tests of the log on a real disk: truncation, damage, reopening, and writes by many threads.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -12,11 +12,12 @@ use warpseek_index::{IndexError, Result};
 
 const FIRST: u64 = 7;
 
-/// Length of the header of a log, and of the head of a batch.
+/// Length of the header of a log.
 const HEADER: usize = 24;
+/// Length of the head of a batch.
 const HEAD: usize = 29;
 
-/// A record in a form that can be kept: sequence, id, and the document of a put.
+/// An owned record: sequence number, id, and the document of a put.
 type Kept = (u64, String, Option<Vec<u8>>);
 
 fn keep(record: Record<'_>) -> Kept {
@@ -36,7 +37,7 @@ fn replay(bytes: &[u8]) -> Result<(Vec<Kept>, Replayed)> {
     Ok((all, replayed))
 }
 
-/// Opens a log and returns what it has.
+/// Opens a log and returns its records.
 fn open(path: &Path) -> Result<(Log, Vec<Kept>)> {
     let mut all = Vec::new();
     let log = Log::open(path, FIRST, Durability::Synced, |record| {
@@ -54,7 +55,7 @@ fn append(log: &Log, operation: Operation<'_>) -> u64 {
     sequence
 }
 
-/// Records of several lengths, an empty document among them.
+/// Writes records of several lengths, including one with an empty document.
 fn write_sample(log: &Log) -> Vec<Kept> {
     let documents = [Some(&br#"{"id":"a"}"#[..]), Some(b""), None, Some(&[b'x'; 200]), Some(b"{}")];
     let ids = ["a", "b", "a", "long id, and more than one byte: é", "b"];
@@ -71,7 +72,8 @@ fn write_sample(log: &Log) -> Vec<Kept> {
     kept.collect()
 }
 
-/// The bytes of a sample that was closed or, as after a crash, was not; its records; and where each of them ends.
+/// Returns the bytes of a sample, closed or unclosed as after a crash, with its records and the
+/// end of each.
 fn sample(closed: bool) -> (Vec<u8>, Vec<Kept>, Vec<usize>) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("000001.log");
@@ -103,7 +105,8 @@ fn a_cut_at_any_byte_leaves_all_records_before_it() {
         assert_eq!(found, kept[..whole], "cut at {cut}");
         assert_eq!(replayed.next, FIRST + whole as u64);
         assert!(replayed.end <= cut as u64);
-        // The log goes on after the last whole record, and what is left of the next is gone.
+        // The log continues after the last whole record, and the remainder of the next one is
+        // gone.
         fs::write(&path, &bytes[..cut]).unwrap();
         let (log, found) = open(&path).unwrap();
         assert_eq!(found, kept[..whole]);
@@ -121,7 +124,7 @@ fn a_cut_at_any_byte_leaves_all_records_before_it() {
 fn every_changed_byte_is_found() {
     for closed in [true, false] {
         let (bytes, kept, ends) = sample(closed);
-        // The last batch of a log that was not closed is vouched for by nothing.
+        // No later head confirms the last batch of a log that was not closed.
         let vouched = if closed { ends[4] } else { ends[3] };
         for at in 0..bytes.len() {
             for change in [1, 0x80, 0xff] {
@@ -154,7 +157,7 @@ fn damage_is_reported_where_it_is() {
     bytes[ends[2] - 1] ^= 1;
     let error = replay(&bytes).unwrap_err().to_string();
     assert!(error.contains(&format!("record {} at byte {at} ", FIRST + 2)), "{error}");
-    // A log that is damaged is not opened, and not changed either.
+    // A damaged log is neither opened nor changed.
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("000001.log");
     fs::write(&path, &bytes).unwrap();
@@ -185,7 +188,7 @@ fn a_log_is_written_in_many_sittings() {
             assert_eq!(found, kept);
             assert_eq!(log.next_sequence(), FIRST + kept.len() as u64);
             kept.extend(write_sample(&log));
-            // Some sittings end without being closed in so many words.
+            // Some sessions end without an explicit close.
             if kept.len().is_multiple_of(2) {
                 log.close().unwrap();
             }
@@ -234,7 +237,7 @@ fn threads_write_in_the_order_of_their_sequences() {
         let threads: Vec<_> = (0..THREADS).map(spawn).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    // Each thread waited for its last write, so all of it is there, closed or not.
+    // Each thread has waited for its last write, so all records are there, closed or not.
     let (found, _) = replay(&fs::read(&path).unwrap()).unwrap();
     assert!(written.iter().all(|of_thread| of_thread.is_sorted()));
     let mut expected: Vec<(u64, String)> = written.concat();

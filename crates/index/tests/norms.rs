@@ -1,4 +1,5 @@
-//! Norms that are kept, and norms that are computed from lists: they have the same bits, and so have scores.
+//! Tests of norms that are stored or computed from lists: both have the same bits, and so have
+//! scores.
 #![allow(clippy::unwrap_used)]
 
 use warpseek_exec::{Mode, Query, Ranking};
@@ -8,7 +9,8 @@ use warpseek_testkit::{
 };
 use warpseek_text::GramConfig;
 
-/// Two segments with lists of one, few and many postings, frequencies for which there is no table, an empty document, and deletions.
+/// Builds two segments with lists of one, few and many postings, frequencies beyond the table of
+/// squares, an empty document, and deletions.
 fn text() -> History {
     let doc = |i: usize| {
         let often = if i == 70 { 1500 } else { i % 7 };
@@ -59,11 +61,11 @@ fn computed_norms_are_those_that_are_kept() {
                 assert!(kept.segments().iter().all(|s| s.documents().has_norms()));
                 assert!(!computed.segments().iter().any(|s| s.documents().has_norms()));
                 assert!(norms(kept) == norms(computed));
-                // Segments that share files share what was computed.
+                // Segments that share files share the computed norms.
                 let again = computed.segments()[0].with(7, None);
                 let [one, other] = [&computed.segments()[0], &again].map(|s| s.norms().unwrap());
                 assert!(std::ptr::eq(one.bytes(), other.bytes()));
-                // Vectors have norms, but are not ranked by them.
+                // Vectors have norms, but are not ranked by cosine.
                 if kept.manifest().content == Content::Vector {
                     continue;
                 }
@@ -99,7 +101,8 @@ fn many_threads_that_need_norms_get_the_same() {
     });
 }
 
-/// Impacts do not tell norms, so an index of them keeps its own; one of n-grams has none, and neither can be asked for more.
+/// An index of impacts always stores norms, since impacts do not determine them. An index of
+/// n-grams has none. In both, `norms` cannot be requested.
 #[test]
 fn indexes_that_are_not_ranked_by_cosine() {
     let impacts = BuildConfig { impacts: Some(Impacts::new(0.9, 0.4)), ..build_config() };

@@ -1,4 +1,5 @@
-//! Positions: what has them, what cannot, and that builds, merges and single writes agree on them.
+//! Tests of positions: which indexes can have them, and that builds, merges and single writes
+//! agree on them.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -25,7 +26,7 @@ fn with_positions() -> BuildConfig {
     BuildConfig { positions: true, ..build_config() }
 }
 
-/// The positions of a term, by id of the document.
+/// Returns the positions of a term, by id of the document.
 fn places(snapshot: &Snapshot, term: &[u8]) -> Vec<(String, Vec<u32>)> {
     let mut all = Vec::new();
     for segment in snapshot.segments() {
@@ -120,13 +121,13 @@ fn fields_have_positions_of_their_own() {
     assert!(segment.positions(&info(b"\x00orchard")).unwrap().is_none());
     // The title is another field, so the text begins at 0.
     assert!(places(&snapshot, b"\x01apple").iter().all(|(_, places)| *places == [0]));
-    // All of them if asked for.
+    // With the option, all text fields have positions.
     let all = Fixture::with(&docs(0, 20), BuildConfig { positions: true, ..config.clone() });
     assert_eq!(all.snapshot().manifest().positioned(), [true, true]);
-    // What an index has stays as it is.
+    // The settings of existing fields cannot be changed.
     let changed = Arc::new(schema.with_positions());
     assert!(changed.extends(&schema).is_err());
-    // A field that comes later, with positions or without.
+    // A field that is added later may have positions or not.
     for positions in [true, false] {
         let first = r#"{"text": [{"name": "title", "analyzer": "plain"}]}"#;
         let mut longer = Schema::parse(first).unwrap().config().clone();

@@ -1,4 +1,5 @@
-//! Readers and writers beside each other: snapshots stand still, one writer at a time, leftovers go.
+//! Tests of concurrent readers and writers: snapshots do not change, only one writer works at a
+//! time, and leftovers are removed.
 #![allow(clippy::unwrap_used)]
 
 use std::fs::{self, File};
@@ -49,7 +50,7 @@ fn a_second_writer_is_told() {
     let before = file_bytes(&dir);
     let lock = File::options().write(true).open(dir.join("lock")).unwrap();
     lock.try_lock().unwrap();
-    // Each waits a little for the lock: all at the same time.
+    // Each one waits a little for the lock; they wait at the same time.
     std::thread::scope(|scope| {
         let (dir, input, config) = (&dir, &input, fixture.config());
         let none = Progress::default;
@@ -93,7 +94,8 @@ fn readers_leave_leftovers_and_writers_remove_them_and_nothing_else() {
     let before = file_bytes(&dir);
     litter(&dir);
     let with_litter = file_bytes(&dir);
-    // No lock is held here, but on a network file system a writer on another host may hold one that this host does not see.
+    // No lock is held here, but on a network file system, a writer on another host may hold one
+    // that this host does not see.
     assert_eq!(fixture.snapshot().statistics().documents, 9);
     assert!(verify(&dir, &Progress::default()).unwrap().problems.is_empty());
     inspect(&dir).unwrap();
@@ -114,14 +116,14 @@ fn readers_leave_leftovers_and_writers_remove_them_and_nothing_else() {
     assert!(!left(&dir), "after a build over the index");
 }
 
-/// Whether anything of the litter is there.
+/// Returns true if any of the leftovers remain.
 fn left(dir: &Path) -> bool {
     ["000009.post", "000001.77.del", "manifest.new", "build-123"]
         .iter()
         .any(|name| dir.join(name).exists())
 }
 
-/// No lists at all, but a look at the directory while a build asks for them.
+/// A source without lists that looks at the directory when a build reads it.
 struct Watch<'a> {
     dir: &'a Path,
     clean: AtomicBool,
@@ -156,7 +158,7 @@ fn a_build_cleans_up_before_it_begins() {
     let watch = Watch { dir: &dir, clean: AtomicBool::new(true) };
     create_from_lists(&dir, &watch, &ListsConfig::default(), true, &Progress::default()).unwrap();
     assert!(watch.clean.into_inner());
-    // Where there never was a manifest, scratch goes and segments stay until the first commit.
+    // Without a manifest, scratch files are removed, and segments stay until the first commit.
     let other = Fixture::empty(fixture.config().clone());
     fs::create_dir(other.dir()).unwrap();
     litter(&other.dir());
@@ -171,7 +173,7 @@ fn a_crash_before_the_rename_leaves_the_old_index() {
     let (dir, before) = (fixture.dir(), hits(&fixture.snapshot()));
     let files = file_bytes(&dir);
     fixture.add(&docs(40, 90)).unwrap();
-    // Everything was written, the manifest as well, but not renamed.
+    // Everything was written, including the manifest, which was not renamed.
     fs::rename(dir.join("manifest"), dir.join("manifest.new")).unwrap();
     fs::write(dir.join("manifest"), &files["manifest"]).unwrap();
     assert_eq!(hits(&fixture.snapshot()), before);
@@ -193,7 +195,7 @@ fn without_mapping_truncated_files_do_no_harm() {
     for name in file_bytes(&fixture.dir()).keys() {
         File::options().write(true).open(fixture.dir().join(name)).unwrap().set_len(0).unwrap();
     }
-    // All of it is read for the first time here, so no page can be in memory by chance.
+    // All pages are read for the first time here, so none can be in memory by chance.
     let after = read();
     let other = Fixture::of(&docs(0, 500));
     other.add(&docs(400, 600)).unwrap();
@@ -230,7 +232,7 @@ fn segments_without_a_manifest_stay_until_an_index_is_built_anew() {
     assert!(!file_bytes(&dir).contains_key("000001.post"));
 }
 
-/// Also where the writer panics, so that the test ends.
+/// Stops the readers even if the writer panics, so that the test ends.
 struct StopReaders<'a>(&'a AtomicBool);
 
 impl Drop for StopReaders<'_> {
@@ -252,7 +254,7 @@ fn readers_open_at_any_moment_of_a_writer() {
                         let snapshot = Arc::new(Snapshot::open(&dir).unwrap());
                         let now = snapshot.manifest().generation;
                         assert!(now >= generation, "generations go back");
-                        // Ten documents a round, all of them or none.
+                        // Each round adds ten documents, all of them or none.
                         assert_eq!(hits(&snapshot)[0].len() % 10, 0);
                         (generation, opened) = (now, opened + 1);
                     }

@@ -1,4 +1,4 @@
-//! Static scores: the index records their field, and whatever writes to it takes them from there.
+//! Tests of static scores: the index records their field, and every writer takes scores from it.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ impl Home {
         self.0.path().join("index")
     }
 
-    /// A file with documents of these numbers, each with a `rank` of its own.
+    /// Writes a file with documents of these numbers, each with a different `rank`.
     fn file(&self, numbers: &[u32]) -> [PathBuf; 1] {
         let path = self.0.path().join("documents.jsonl");
         let lines: Vec<String> = numbers.iter().map(|&number| line(number)).collect();
@@ -48,7 +48,7 @@ impl Home {
         LiveIndex::open(&self.dir(), options).unwrap()
     }
 
-    /// The static scores of live documents.
+    /// Returns the static scores of live documents.
     fn scores(&self) -> BTreeMap<String, f32> {
         let found = verify(&self.dir(), &Progress::default()).unwrap();
         assert!(found.problems.is_empty(), "{:?}", found.problems);
@@ -78,7 +78,7 @@ fn line(number: u32) -> String {
     format!(r#"{{"id":"{number}","text":"apple","rank":{}}}"#, rank(number))
 }
 
-/// The scores that documents of these numbers should have.
+/// Returns the scores that documents of these numbers should have.
 fn wanted(numbers: impl IntoIterator<Item = u32>) -> BTreeMap<String, f32> {
     numbers.into_iter().map(|number| (number.to_string(), rank(number))).collect()
 }
@@ -113,11 +113,11 @@ fn every_way_of_writing_keeps_them() {
         let mut config = named("rank");
         config.reader.schema = schema;
         home.create(&[0, 1], &config);
-        // Added without a word of the field, or with the same.
+        // Documents are added without naming the field, or with the same name.
         home.add(&[1, 2], &plain()).unwrap();
         home.add(&[3], &named("rank")).unwrap();
         assert_eq!(home.scores(), wanted(0..4));
-        // From memory they go to the same field.
+        // Documents in memory get their scores from the same field.
         let reader = Some(of_memory(vec![scored(4)]));
         update(&home.dir(), reader, &[], &plain(), &progress).unwrap();
         assert_eq!(home.scores(), wanted(0..5));
@@ -126,7 +126,7 @@ fn every_way_of_writing_keeps_them() {
         let stored = String::from_utf8(snapshot.document(doc).unwrap().unwrap()).unwrap();
         assert!(stored.contains(r#""rank":4.5"#), "{stored}");
         drop(snapshot);
-        // One by one: a document as it was, a new one, and one of which something else is changed.
+        // Single writes: a document that exists, a new one, and a change of another field.
         let live = home.live();
         live.put(&line(0)).unwrap().wait().unwrap();
         live.create(&line(5)).unwrap().wait().unwrap();
@@ -134,7 +134,7 @@ fn every_way_of_writing_keeps_them() {
         live.update("2", r#"{"rank":20.5}"#).unwrap().unwrap().wait().unwrap();
         let after = wanted(0..6).into_iter().chain([("2".into(), 20.5)]).collect();
         assert_eq!(scores(&live.refresh().unwrap()), after);
-        // As after a crash: the log has what no segment has.
+        // As after a crash: the log has the writes that no segment has.
         drop(live);
         let live = home.live();
         assert_eq!(scores(&live.snapshot()), after);
@@ -152,7 +152,7 @@ fn every_way_of_writing_keeps_them() {
     }
 }
 
-/// A field that no document had may have been misspelt.
+/// The name of a field that no document had may be corrected, since it may have been misspelt.
 #[test]
 fn a_field_without_scores_can_be_corrected() {
     let home = Home::new();
@@ -187,7 +187,7 @@ fn an_index_has_one_field() {
         assert!(said.contains("`rank`") && said.contains("`price`"), "{said}");
     }
     assert!(file_bytes(&home.dir()) == before);
-    // Even if there is nothing to add.
+    // This holds even if there is nothing to add.
     assert!(home.add(&[], &named("price")).is_err());
 }
 
@@ -238,7 +238,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// An index of a program that did not record the field: writing without the field would lose scores.
+/// In an index of a program that did not record the field, writing without naming the field would
+/// lose scores.
 #[test]
 fn an_older_index_wants_to_hear_its_field_once() {
     let golden = |version| {
@@ -258,10 +259,10 @@ fn an_older_index_wants_to_hear_its_field_once() {
             assert!(matches!(error, IndexError::StaticField { .. }), "{error}");
         }
         assert!(live.update("doc-4", r#"{"text":"pear"}"#).is_err());
-        // What needs no score is done.
+        // Operations that need no score succeed.
         live.delete("doc-8").unwrap().unwrap().wait().unwrap();
         live.close().unwrap();
-        // Naming the field is enough, whatever is added.
+        // Naming the field once is enough, whatever is added.
         match version {
             "v1" => drop(home.add(&[], &named("score")).unwrap()),
             _ => drop(set_static_field(&home.dir(), "score").unwrap()),

@@ -1,4 +1,4 @@
-//! Documents from memory, and additions and deletions in one commit.
+//! Tests of documents from memory, and of additions and deletions in one commit.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
@@ -50,7 +50,7 @@ fn text(id: impl ToString, text: &str) -> OwnedDocument {
     OwnedDocument::new(id.to_string(), "", text)
 }
 
-/// The documents of a snapshot that are live, by id, with what is stored.
+/// Returns the live documents of a snapshot by id, with their stored JSON.
 fn live(snapshot: &Snapshot) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for doc in 0..snapshot.doc_limit() {
@@ -112,7 +112,8 @@ fn an_update_adds_replaces_and_deletes_in_one_commit() {
     home.create((0..6).map(|i| text(i, "old apple")).collect());
     let before = home.snapshot();
     let new = vec![text(1, "new pear"), text(2, "new pear"), text(9, "new pear")];
-    // 2 is deleted and added anew; the new 9 is not what is to be deleted, since it was not there.
+    // Document 2 is deleted and added again. The new document 9 is not deleted, since its id was
+    // not in the index before.
     let report = home.update(Some(new), &["2", "3", "9", "nosuch", "3"]).unwrap();
     assert_eq!((report.added.documents, report.added.replaced), (3, 1));
     assert_eq!(report.deleted.deleted, 2);
@@ -131,7 +132,7 @@ fn an_update_adds_replaces_and_deletes_in_one_commit() {
     assert_eq!(live(&before).len(), 6);
     assert_sound(&home.dir());
 
-    // Deletions alone and additions alone are updates too.
+    // Deletions alone and additions alone are updates, too.
     assert_eq!(home.update(None, &["9"]).unwrap().deleted.deleted, 1);
     assert_eq!(home.update(Some(vec![text(9, "fig")]), &[]).unwrap().added.documents, 1);
     assert_eq!(home.snapshot().generation(), 4);
@@ -152,7 +153,7 @@ fn an_update_that_fails_changes_nothing() {
     assert!(matches!(cancelled, Err(IndexError::Cancelled)));
     assert!(file_bytes(&home.dir()) == before);
 
-    // Records that are skipped leave the rest as it is asked for.
+    // Skipped records do not affect the rest of the update.
     let config = BuildConfig { on_error: OnError::Skip, ..build_config() };
     let bad = reader(vec![text("", "pear")], &config);
     let report =
@@ -198,7 +199,7 @@ fn an_index_may_begin_empty() {
     assert_eq!(home.snapshot().document_frequency(b"a").unwrap(), 1);
 }
 
-/// With a store, few deletions read their documents; without one, they walk over all lists.
+/// Few deletions read their documents from the store. Without a store, they walk over all lists.
 #[test]
 fn deletions_are_the_same_with_and_without_a_store() {
     let documents = |from: usize, to: usize| -> Vec<_> {

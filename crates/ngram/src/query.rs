@@ -12,7 +12,7 @@ use crate::error::NgramError;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Misses {
     /// As many as five misspelt characters can spoil or a quarter of them, whichever is more, but never more than two thirds of them: phrases with up to four errors are found
-    /// (docs/ngram.md), and what has little in common with the query is no hit.
+    /// (docs/guide/ngrams.md), and what has little in common with the query is no hit.
     #[default]
     Usual,
     /// This many.

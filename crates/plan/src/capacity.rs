@@ -1,8 +1,10 @@
-//! Documents per node, so that a share of the queries meets the deadline, by Monte Carlo (Agrawal 2016, section 5.1).
+//! The number of documents per node for which a share of the queries meets the deadline, by Monte
+//! Carlo simulation (Agrawal 2016, section 5.1).
 //!
-//! A cohort is answered tile by tile. A trial draws the time of each tile and counts those that are done when the deadline comes. The documents of a node
-//! are the most tiles that were done in time for, say, 95% of the queries. The draws of a trial do not depend on the number of tiles, so there is nothing
-//! to search for: the count is a quantile.
+//! A cohort is answered tile by tile. A trial draws the time of each tile and counts the tiles
+//! that are finished before the deadline. The number of documents of a node is the largest number
+//! of tiles that were finished in time for, say, 95% of the queries. The draws of a trial do not
+//! depend on the number of tiles, so no search is needed: the count is a quantile.
 
 use serde::Serialize;
 
@@ -12,41 +14,43 @@ use crate::measurements::{CohortCell, LoadRow, Measurements};
 use crate::number::{Cohort, Documents};
 use crate::random::Random;
 
-/// The most tiles of a node that are simulated.
+/// Maximum number of tiles of a node that are simulated.
 pub const MAX_TILES: u64 = 20_000;
 
-/// What keeps a node from having more documents.
+/// The limit on the number of documents of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bound {
-    /// The time.
+    /// The deadline of the queries.
     Deadline,
-    /// `documents_in_memory`.
+    /// The memory, given by `documents_in_memory`.
     Memory,
-    /// [`MAX_TILES`]; larger tiles allow more.
+    /// The number of simulated tiles, [`MAX_TILES`]; larger tiles allow more documents.
     Tiles,
 }
 
-/// What one measurement allows.
+/// The capacity of a node according to one measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Capacity {
-    /// The measurement in words.
+    /// Description of the measurement.
     pub measurement: String,
-    /// Queries of a cohort: those measured, or those that arrive at a node within the deadline.
+    /// Number of queries of a cohort: the measured number, or the number that arrive at a node
+    /// within the deadline.
     pub cohort: f64,
-    /// Documents of a node; 0 if not even one tile is done in time.
+    /// Number of documents of a node; 0 if not even one tile is finished in time.
     pub documents: u64,
-    /// The share of simulated queries that meet the deadline with these documents.
+    /// Share of simulated queries that meet the deadline with these documents.
     pub share_in_time: f64,
-    /// Why there are not more documents.
+    /// The reason why there are not more documents.
     pub bound: Bound,
-    /// Machines for the workload. None if no document is searched in time.
+    /// Number of machines for the workload; `None` if no document can be searched in time, or if
+    /// there are too many machines.
     pub machines: Option<u64>,
-    /// Whether no other measurement needs fewer machines.
+    /// True if no other measurement needs fewer machines.
     pub best: bool,
 }
 
-/// The capacity of a node for a workload by each measurement.
+/// Computes the capacity of a node for a workload from each measurement.
 pub fn capacity(
     workload: &Workload,
     measurements: &Measurements,
@@ -74,12 +78,12 @@ fn by_cohort(
     inputs: &CapacityInputs,
 ) -> Capacity {
     let tile = cell.tile.unwrap_or(inputs.tile_documents.get()).min(index.get());
-    // Throughput is measured over the whole index, so a tile takes its part of the time.
+    // Throughput is measured over the whole index, so a tile takes its share of the time.
     let whole = cell.cohort as f64 / cell.qps;
     let mean = whole * tile as f64 / index.get() as f64;
     let in_memory = inputs.documents_in_memory.get() / tile;
     let most = in_memory.min(MAX_TILES);
-    // How many queries had this many tiles done in time.
+    // Number of queries for which this many tiles were finished in time.
     let mut done = vec![0u64; most as usize + 1];
     for trial in 0..inputs.trials.get() {
         let mut random = Random::new(inputs.seed.get(), trial);
@@ -107,7 +111,8 @@ fn by_cohort(
     }
 }
 
-/// Seconds that the queries of a cohort have left when it is complete, rising.
+/// Returns the seconds that the queries of a cohort have left when it is complete, in ascending
+/// order.
 fn time_left(
     workload: &Workload,
     cohort: u64,
@@ -119,7 +124,7 @@ fn time_left(
     match arrivals {
         Arrivals::Even => vec![deadline - cohort as f64 / rate],
         Arrivals::Random => {
-            // Backwards from the last query, which does not wait.
+            // The times are computed backwards from the last query, which does not wait.
             let (mut left, mut waited) = (vec![deadline], 0.0);
             for _ in 1..cohort {
                 waited += random.exponential(1.0 / rate);
@@ -131,7 +136,7 @@ fn time_left(
     }
 }
 
-/// Counts the tiles that are done within each of some rising times.
+/// Counts the tiles that are finished within each of some ascending times.
 fn done_in_time(
     left: &[f64],
     mean: f64,
@@ -152,7 +157,7 @@ fn done_in_time(
     }
 }
 
-/// A factor with mean 1 and this coefficient of variation.
+/// Draws a log-normal factor with mean 1 and this coefficient of variation.
 fn log_normal(variation: f64, random: &mut Random) -> f64 {
     if variation == 0.0 {
         return 1.0;
@@ -161,7 +166,8 @@ fn log_normal(variation: f64, random: &mut Random) -> f64 {
     (random.normal() * variance.sqrt() - variance / 2.0).exp()
 }
 
-/// The most tiles that at least this share of the queries had done in time, and the share that did.
+/// Returns the largest number of tiles that were finished in time for at least this share of the
+/// queries, and the share of queries for which they were.
 fn met_by(done: &[u64], share: f64) -> (u64, f64) {
     let all = done.iter().sum::<u64>().max(1) as f64;
     let mut reached = 0;
@@ -174,7 +180,9 @@ fn met_by(done: &[u64], share: f64) -> (u64, f64) {
     (0, 1.0)
 }
 
-/// A node with s times the documents and 1/s of the rate takes s times as long for everything: all is slower alike, queues too.
+/// Computes the capacity of a node from its delays under load. A node with s times the documents
+/// and 1/s of the rate is assumed to take s times as long for everything, including waiting in
+/// queues.
 fn by_load(
     workload: &Workload,
     index: Documents,
@@ -220,8 +228,9 @@ fn by_load(
     }
 }
 
-/// A delay that a share of answers does not exceed: between those that were measured, its logarithm grows with -ln(1 - share), as that of an exponential
-/// tail would at most. Below the median it is the median.
+/// Returns the delay that this share of the answers does not exceed. Between measured points, its
+/// logarithm grows with -ln(1 - share), at most like that of an exponential tail. Below the
+/// median it is the median.
 fn delay(row: &LoadRow, share: f64) -> f64 {
     let rare = |share: f64| -(1.0 - share).max(1e-9).ln();
     let points = [(rare(0.5), row.p50_ms), (rare(0.99), row.p99_ms), (rare(0.999), row.p999_ms)];
@@ -249,7 +258,7 @@ mod tests {
         }
     }
 
-    /// Cohorts of 32 that take 1 ms for each million documents.
+    /// Returns measurements of cohorts of 32 that take 1 ms for each million documents.
     fn cohorts() -> Measurements {
         let cell = CohortCell {
             k: 10,
@@ -277,7 +286,8 @@ mod tests {
 
     #[test]
     fn without_variation_the_tiles_fill_the_time_that_the_cohort_leaves() {
-        // 50 ms less 32 ms for 32 queries at 1,000/s leave 18 ms: 36 tiles of 0.5 ms, less one that rounding may cost.
+        // 50 ms minus 32 ms for 32 queries at 1,000/s leave 18 ms: 36 tiles of 0.5 ms, minus one
+        // that rounding may cost.
         let found = capacity(&workload(1000, 50, 1_000_000_000), &cohorts(), &inputs(0.0));
         assert!([17_500_000, 18_000_000].contains(&found[0].documents), "{found:?}");
         assert_eq!((found[0].share_in_time, found[0].bound), (1.0, Bound::Deadline));
@@ -291,56 +301,58 @@ mod tests {
 
     #[test]
     fn variation_costs_documents_and_seeds_repeat() {
-        let of = |inputs: &CapacityInputs| {
+        let found = |inputs: &CapacityInputs| {
             capacity(&workload(25_000, 50, 1_000_000_000), &cohorts(), inputs).remove(0)
         };
-        let (even, varied) = (of(&inputs(0.0)), of(&inputs(0.5)));
+        let (even, varied) = (found(&inputs(0.0)), found(&inputs(0.5)));
         assert!(varied.documents < even.documents, "{varied:?}");
         assert!(varied.share_in_time >= 0.95);
-        assert_eq!(of(&inputs(0.5)), varied);
+        assert_eq!(found(&inputs(0.5)), varied);
         let other = CapacityInputs { seed: Seed::new(2).unwrap(), ..inputs(0.5) };
-        assert!((of(&other).documents as f64 / varied.documents as f64 - 1.0).abs() < 0.1);
-        // Each query has waited for its own time only, which leaves more than T - C / alpha.
+        assert!((found(&other).documents as f64 / varied.documents as f64 - 1.0).abs() < 0.1);
+        // Each query only waits from its own arrival, which leaves more than T - C / alpha.
         let random = CapacityInputs { arrivals: Arrivals::Random, ..inputs(0.5) };
-        assert!(of(&random).documents >= varied.documents);
+        assert!(found(&random).documents >= varied.documents);
         let small = CapacityInputs {
             documents_in_memory: Documents::new(2_000_000).unwrap(),
             ..inputs(0.5)
         };
-        assert_eq!((of(&small).documents, of(&small).bound), (2_000_000, Bound::Memory));
+        assert_eq!((found(&small).documents, found(&small).bound), (2_000_000, Bound::Memory));
     }
 
     #[test]
     fn a_service_has_as_many_documents_as_its_delays_allow() {
-        let of = |within| {
+        let limited = |within| {
             capacity(&workload(5000, 50, 100_000_000), &load(within), &inputs(0.0)).remove(0)
         };
-        let found = of(1.0);
-        // 95 % of the delays lie between the median and the 99th percentile: 2 x 5^(2.3 / 3.91) = 5.16 ms.
+        let found = limited(1.0);
+        // 95 % of the delays lie between the median and the 99th percentile: 2 x 5^(2.3 / 3.91) =
+        // 5.16 ms.
         assert!((8.0..12.0).contains(&(found.documents as f64 / 1e6)), "{found:?}");
         assert!(found.share_in_time >= 0.95, "{found:?}");
-        // 5,000 x 10^8 over 10^9 queries x documents per second, for which a copy has few enough nodes.
+        // The workload is 5,000 x 10^8 queries x documents per second, and a node does 10^9 of
+        // them; a copy needs fewer nodes than that.
         assert_eq!(found.machines, Some(500));
-        assert!(of(0.97).documents < found.documents);
-        let late = of(0.9);
+        assert!(limited(0.97).documents < found.documents);
+        let late = limited(0.9);
         assert_eq!((late.documents, late.machines), (0, None));
     }
 
     proptest! {
-        // A case simulates thousands of tiles.
+        // Each case simulates thousands of tiles.
         #![proptest_config(ProptestConfig::with_cases(24))]
         #[test]
         fn documents_fall_with_the_share_and_grow_with_the_deadline(
             rate in 1000u64..100_000, ms in 5u64..200, variation in 0.0..1.0,
         ) {
             let inputs = CapacityInputs { trials: crate::Trials::new(200).unwrap(), ..inputs(variation) };
-            let of = |ms, inputs: &CapacityInputs, measured: &Measurements| {
+            let fits = |ms, inputs: &CapacityInputs, measured: &Measurements| {
                 capacity(&workload(rate, ms, 1_000_000_000), measured, inputs).remove(0).documents
             };
             let strict = CapacityInputs { share_in_time: crate::Share::new(0.99).unwrap(), ..inputs };
             for measured in [cohorts(), load(1.0)] {
-                prop_assert!(of(ms + 10, &inputs, &measured) >= of(ms, &inputs, &measured));
-                prop_assert!(of(ms, &strict, &measured) <= of(ms, &inputs, &measured));
+                prop_assert!(fits(ms + 10, &inputs, &measured) >= fits(ms, &inputs, &measured));
+                prop_assert!(fits(ms, &strict, &measured) <= fits(ms, &inputs, &measured));
             }
         }
     }

@@ -1,65 +1,72 @@
-//! Machines of a cluster: an aggregator gathers cohorts and sends each to the nodes of one copy of the collection (Agrawal 2016, section 3.1).
+//! The machines of a cluster: an aggregator collects queries into cohorts and sends each cohort
+//! to the nodes of one copy of the collection (Agrawal 2016, section 3.1).
 
 use serde::Serialize;
 
 use crate::config::Workload;
 use crate::number::{Cohort, Documents, Millis, Rate};
 
-/// More machines than this are a mistake in the inputs.
+/// Maximum number of machines. A larger result means that there is a mistake in the inputs.
 pub const MAX_MACHINES: u64 = 1_000_000_000_000;
 
-/// What one node does.
+/// The work of one node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Design {
-    /// A row of the paper's table 2: a cohort is answered over these documents within the deadline.
+    /// A row of the paper's table 2: the node searches these documents for a cohort within the
+    /// deadline.
     Cohorts {
-        /// C, the queries of a cohort.
+        /// C, the number of queries of a cohort.
         cohort: Cohort,
-        /// Documents that the CPU searches, if any.
+        /// Number of documents that the CPU searches, if any.
         cpu: Option<Documents>,
-        /// Documents that the accelerator searches, if any.
+        /// Number of documents that the accelerator searches, if any.
         accelerator: Option<Documents>,
     },
     /// A node that was measured at one size of index and rate.
     ///
-    /// A node with s times as many documents is taken to answer 1/s as many queries, each in s times the time. That overstates the time of engines
-    /// that skip documents, so the plan is on the safe side.
+    /// A node with s times as many documents is assumed to answer 1/s as many queries, each in s
+    /// times the time. For engines that skip documents this overestimates the time, so the plan
+    /// is on the safe side.
     Measured {
-        /// Queries per second that were answered in time.
+        /// Number of queries per second that were answered in time.
         rate: Rate,
-        /// Documents of the index.
+        /// Number of documents of the index.
         documents: Documents,
         /// The time within which nearly all queries were answered.
         latency: Millis,
-        /// Documents that fit into the node's memory.
+        /// Number of documents that fit into the node's memory.
         memory: Documents,
     },
 }
 
-/// What follows from a workload and the design of a node.
+/// The size of a cluster, derived from a workload and the design of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Shape {
-    /// All machines: the work of the workload over the work of a machine, rounded up; or the machines that hold one copy, if these are more.
+    /// Total number of machines: the work of the workload over the work of a machine, rounded up;
+    /// or the number of machines that hold one copy, if this is larger.
     pub machines: u64,
-    /// The same if every cohort has a whole copy of the collection and every copy whole nodes, which the paper's counts leave out.
+    /// Number of machines if every cohort has a whole copy of the collection and every copy whole
+    /// nodes, which the paper's counts do not require.
     pub machines_in_whole_copies: u64,
-    /// Equation 3 without rounding: machines that hold one copy.
+    /// Equation 3 without rounding: the number of machines that hold one copy.
     pub nodes_per_copy: f64,
-    /// Equation 4 without rounding: cohorts under way at a time, each with its own copy.
+    /// Equation 4 without rounding: the number of cohorts in progress at a time, each with its
+    /// own copy.
     pub cohorts: f64,
-    /// Equation 10: queries times documents that a machine does within a deadline.
+    /// Equation 10: queries times documents that a machine processes within a deadline.
     pub work_per_machine: f64,
-    /// Queries of a cohort.
+    /// Number of queries of a cohort.
     pub cohort: f64,
-    /// Documents of a machine.
+    /// Number of documents of a machine.
     pub documents_per_machine: u64,
-    /// The share of the machines' work that the workload needs.
+    /// Share of the machines' work that the workload needs.
     pub load: f64,
-    /// Traffic of a node.
+    /// Traffic of a node in megabits per second.
     pub network_mbit_per_s: f64,
 }
 
-/// alpha N T / W, rounded up: the machines of equation 13, exactly, in integers. None if there are more than [`MAX_MACHINES`].
+/// Returns alpha N T / W, rounded up: the machines of equation 13, computed exactly in integers.
+/// Returns `None` if there are more than [`MAX_MACHINES`].
 pub fn machines(workload: &Workload, cohort: Cohort, documents: u64) -> Option<u64> {
     let work = u128::from(workload.queries_per_s.get())
         * u128::from(workload.documents.get())
@@ -69,15 +76,16 @@ pub fn machines(workload: &Workload, cohort: Cohort, documents: u64) -> Option<u
     u64::try_from(work.div_ceil(each)).ok().filter(|&machines| machines <= MAX_MACHINES)
 }
 
-/// Megabits per second at a node: a cohort comes in and its hits go out once per deadline (Agrawal 2016, section 6.5).
+/// Returns the traffic of a node in megabits per second: once per deadline, a cohort arrives and
+/// its hits are sent (Agrawal 2016, section 6.5).
 pub fn network_mbit_per_s(cohort: f64, query_bytes: f64, hits: u64, deadline_ms: f64) -> f64 {
-    /// A score and a document id.
+    /// Size of a score and a document id.
     const HIT_BYTES: f64 = 8.0;
     let bytes = cohort * (query_bytes + hits as f64 * HIT_BYTES);
     bytes * 8.0 / 1e6 / (deadline_ms / 1e3)
 }
 
-/// The cluster for a workload, or none if it has more than [`MAX_MACHINES`].
+/// Returns the cluster for a workload, or `None` if it has more than [`MAX_MACHINES`].
 pub fn shape(workload: &Workload, design: &Design) -> Option<Shape> {
     let (rate, documents) = (workload.queries_per_s.get(), workload.documents.get());
     let deadline_ms = workload.deadline_ms.get() as f64;
@@ -91,14 +99,16 @@ pub fn shape(workload: &Workload, design: &Design) -> Option<Shape> {
             finish(workload, machines, nodes, cohorts, own, cohort.get() as f64)
         }
         Design::Measured { rate: measured, documents: at, latency, memory } => {
-            // Times grow with documents, so the deadline bounds a shard as memory does.
+            // Times grow with documents, so both the deadline and the memory limit the size of a
+            // shard.
             let in_time = at.get() as f64 * deadline_ms / latency.get();
             let most = memory.get().min(in_time as u64).max(1);
             let work = u128::from(rate) * u128::from(documents);
             let each = u128::from(measured.get()) * u128::from(at.get());
             let needed = u64::try_from(work.div_ceil(each)).ok()?;
             let machines = needed.max(documents.div_ceil(most));
-            // One copy, divided among all machines: a shard that is smaller than it could be answers more queries.
+            // One copy is divided among all machines: a shard that is smaller than the limit can
+            // answer more queries.
             let own = documents.div_ceil(machines.max(1)).max(1);
             let cohort = each as f64 * deadline_ms / 1e3 / own as f64;
             finish(workload, machines, machines, 1, own, cohort)
@@ -131,7 +141,7 @@ fn finish(
         cohort,
         documents_per_machine: own,
         load: (in_deadline * documents / (work_per_machine * machines as f64)).min(1.0),
-        // A node gets no more queries than there are.
+        // A node cannot get more queries than arrive.
         network_mbit_per_s: network_mbit_per_s(
             cohort.min(in_deadline),
             workload.query_bytes.get() as f64,
@@ -162,18 +172,18 @@ mod tests {
     #[test]
     fn whole_copies_need_more() {
         let shape = shape(&workload(1000, 50, 1_000_000_000), &cohorts(1, 56_000_000)).unwrap();
-        // 17.9 nodes hold a copy, and 50 cohorts are under way.
+        // 17.9 nodes hold a copy, and 50 cohorts are in progress.
         assert_eq!((shape.machines, shape.machines_in_whole_copies), (893, 18 * 50));
         assert_eq!(shape.cohorts, 50.0);
     }
 
     #[test]
     fn counts_are_exact_where_they_divide_evenly() {
-        let of = |documents| {
+        let needed = |documents| {
             let workload = workload(1000, 50, documents);
             machines(&workload, Cohort::new(10).unwrap(), 1000)
         };
-        assert_eq!((of(1000), of(1001), of(999)), (Some(5), Some(6), Some(5)));
+        assert_eq!((needed(1000), needed(1001), needed(999)), (Some(5), Some(6), Some(5)));
         let huge = workload(1_000_000_000, 3_600_000, 1_000_000_000_000_000);
         assert_eq!(machines(&huge, Cohort::new(1).unwrap(), 1), None);
         assert_eq!(shape(&huge, &cohorts(1, 1)), None);
@@ -190,9 +200,10 @@ mod tests {
         let machines = |rate, design| {
             shape(&workload(rate, 50, 1_000_000_000), &design).map(|shape| shape.machines)
         };
-        // 10^12 queries x documents per second each: one machine has the time, but not the memory.
+        // Each can process 10^12 queries x documents per second: one machine would have the time,
+        // but not the memory.
         assert_eq!(machines(1000, measured(1.0, 200_000_000)), Some(5));
-        // Ten times the documents take the whole deadline.
+        // Searching ten times the documents takes the whole deadline.
         assert_eq!(machines(1000, measured(5.0, 200_000_000)), Some(10));
         assert_eq!(machines(25_000, measured(5.0, 200_000_000)), Some(25));
     }
@@ -203,17 +214,17 @@ mod tests {
             rate in 1u64..100_000, ms in 1u64..1000, documents in 1u64..10_000_000_000,
             cohort in 1u64..2000, own in 1u64..100_000_000, more in 1u64..1000,
         ) {
-            let of = |rate, ms, documents, cohort, own| {
+            let needed = |rate, ms, documents, cohort, own| {
                 machines(&workload(rate, ms, documents), Cohort::new(cohort).unwrap(), own).unwrap()
             };
-            let base = of(rate, ms, documents, cohort, own);
+            let base = needed(rate, ms, documents, cohort, own);
             prop_assert!(base >= 1);
-            prop_assert!(of(rate + more, ms, documents, cohort, own) >= base);
-            prop_assert!(of(rate, ms + more, documents, cohort, own) >= base);
-            prop_assert!(of(rate, ms, documents + more, cohort, own) >= base);
-            prop_assert!(of(rate, ms, documents, cohort + more, own) <= base);
-            prop_assert!(of(rate, ms, documents, cohort, own + more) <= base);
-            // The work fits, and would not with one machine less.
+            prop_assert!(needed(rate + more, ms, documents, cohort, own) >= base);
+            prop_assert!(needed(rate, ms + more, documents, cohort, own) >= base);
+            prop_assert!(needed(rate, ms, documents + more, cohort, own) >= base);
+            prop_assert!(needed(rate, ms, documents, cohort + more, own) <= base);
+            prop_assert!(needed(rate, ms, documents, cohort, own + more) <= base);
+            // The work can be done, and could not be done with one machine less.
             let work = rate as f64 * documents as f64 * ms as f64 / 1e3;
             let each = cohort as f64 * own as f64;
             prop_assert!(base as f64 * each >= work * (1.0 - 1e-9));

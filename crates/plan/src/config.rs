@@ -1,4 +1,5 @@
-//! The inputs of a plan, as a TOML file. Numbers are checked as they are read; [`Config::parse`] checks what concerns several of them.
+//! The inputs of a plan, as a TOML file. Numbers are checked as they are parsed;
+//! [`Config::parse`] checks conditions that involve several of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,163 +14,165 @@ use crate::number::{
 };
 use crate::simulation::SimulationInputs;
 
-/// The default inputs, a commented TOML file: the paper's, and hardware of today.
+/// The default inputs as a commented TOML file: those of the paper, and current hardware.
 pub const DEFAULTS: &str = include_str!("defaults.toml");
 
-/// Workloads, and platforms in each.
+/// Maximum number of workloads, and of platforms in each.
 const MOST: usize = 100;
 
 /// All inputs.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// What energy costs.
+    /// Cost of energy.
     pub energy: Energy,
-    /// $system: the price of a server without accelerator, by name.
+    /// $system: the prices of servers without accelerators, by name.
     pub servers: BTreeMap<String, Dollars>,
-    /// $acc: the price of an accelerator, by name.
+    /// $acc: the prices of accelerators, by name.
     #[serde(default)]
     pub accelerators: BTreeMap<String, Dollars>,
-    /// The plot of cost ratios.
+    /// Settings of the plot of cost ratios.
     pub plot: PlotInputs,
-    /// How documents per node are found from measurements.
+    /// Settings for deriving the number of documents per node from measurements.
     pub capacity: CapacityInputs,
-    /// What a cluster is like that is simulated; that of the defaults if there is none.
+    /// The cluster to simulate; that of the default file if there is none.
     pub simulation: Option<SimulationInputs>,
-    /// What is asked of the cluster, with the platforms that it could be made of.
+    /// The workloads, each with the platforms that its cluster could consist of.
     pub workload: Vec<Workload>,
 }
 
-/// What energy costs.
+/// The cost of energy.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Energy {
-    /// How long machines are used.
+    /// Lifetime of machines.
     pub lifetime_years: Years,
-    /// The price of energy.
+    /// Price of energy.
     pub dollars_per_kwh: Dollars,
 }
 
-/// The plot of cost ratios against the price of a server.
+/// The settings of the plot of cost ratios against the price of a server.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlotInputs {
-    /// The server whose price varies, in all platforms that have it.
+    /// The server whose price varies, on all platforms that use it.
     pub server: Spanned<String>,
-    /// The lowest price.
+    /// Lowest price.
     pub from: Dollars,
-    /// The highest price.
+    /// Highest price.
     pub to: Spanned<Dollars>,
     /// The platform whose cost is 1. Every workload has it.
     pub baseline: Spanned<String>,
 }
 
-/// How documents per node are found from measurements.
+/// The settings for deriving the number of documents per node from measurements.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CapacityInputs {
-    /// The share of queries that must meet the deadline.
+    /// Share of queries that must meet the deadline.
     pub share_in_time: Share,
-    /// Cohorts, or queries, to simulate.
+    /// Number of cohorts, or queries, to simulate.
     pub trials: Trials,
-    /// The same seed gives the same result.
+    /// Seed of the random numbers. The same seed gives the same result.
     pub seed: Seed,
-    /// How queries arrive.
+    /// The distribution of arrival times.
     pub arrivals: Arrivals,
-    /// How much the time of a tile varies from tile to tile.
+    /// Variation of the time of a tile from tile to tile.
     pub variation_of_tiles: Variation,
-    /// How much the time of all tiles varies from cohort to cohort.
+    /// Variation of the time of all tiles from cohort to cohort.
     pub variation_of_cohorts: Variation,
-    /// Documents of a tile, where a measurement has none.
+    /// Number of documents of a tile, for measurements without tiles.
     pub tile_documents: Documents,
-    /// Documents that fit into a node's memory.
+    /// Number of documents that fit into a node's memory.
     pub documents_in_memory: Documents,
 }
 
-/// How queries arrive.
+/// The distribution of the arrival times of queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arrivals {
-    /// At equal distances; the time left is T - C / alpha for all queries of a cohort, as in the paper.
+    /// Queries arrive at equal intervals. All queries of a cohort have T - C / alpha left, as in
+    /// the paper.
     Even,
-    /// At random (Poisson); each query has waited for its own time.
+    /// Queries arrive at random (Poisson). Each query has waited for a different time.
     Random,
 }
 
-/// What is asked of a cluster.
+/// A workload of a cluster.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// Its name in tables.
+    /// Name of the workload in tables.
     pub name: Spanned<String>,
-    /// alpha.
+    /// alpha, the number of queries per second.
     pub queries_per_s: Rate,
-    /// T.
+    /// T, the deadline.
     pub deadline_ms: DeadlineMs,
-    /// N.
+    /// N, the number of documents.
     pub documents: Documents,
-    /// Hits per query, for the traffic of a node.
+    /// Number of hits per query, for the traffic of a node.
     pub hits: Hits,
-    /// Bytes per query, for the traffic of a node.
+    /// Size of a query in bytes, for the traffic of a node.
     pub query_bytes: Bytes,
-    /// Machines that the cluster could be made of.
+    /// The kinds of machines that the cluster could consist of.
     pub platform: Vec<Platform>,
 }
 
-/// A kind of machine, and what one of them does for a workload: either `cohort` and documents, or the `measured_` values.
+/// A kind of machine and its capability for a workload, which is given either by `cohort` and
+/// documents, or by the `measured_` values.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Platform {
-    /// Its name in tables.
+    /// Name of the platform in tables.
     pub name: Spanned<String>,
-    /// A name in `servers`.
+    /// Name of the server in `servers`.
     pub server: Spanned<String>,
-    /// A name in `accelerators`.
+    /// Name of the accelerator in `accelerators`, if it has one.
     pub accelerator: Option<Spanned<String>>,
-    /// C.
+    /// C, the number of queries of a cohort.
     pub cohort: Option<Cohort>,
-    /// n_cpu.
+    /// n_cpu, the number of documents that the CPU searches.
     pub documents_cpu: Option<Documents>,
-    /// n_acc.
+    /// n_acc, the number of documents that the accelerator searches.
     pub documents_accelerator: Option<Documents>,
-    /// Queries per second of a node that was measured.
+    /// Queries per second of a measured node.
     pub measured_queries_per_s: Option<Rate>,
-    /// The documents of its index.
+    /// Number of documents of the measured node's index.
     pub measured_documents: Option<Documents>,
-    /// The time within which nearly all queries were answered.
+    /// Time within which the measured node answered nearly all queries.
     pub measured_latency_ms: Option<Millis>,
-    /// Documents that fit into its memory.
+    /// Number of documents that fit into the node's memory.
     pub documents_in_memory: Option<Documents>,
-    /// P_fixed.
+    /// P_fixed, the power when idle.
     pub watts_fixed: Watts,
-    /// P_cpu.
+    /// P_cpu, the additional power while the CPU searches.
     pub watts_cpu: Option<Watts>,
-    /// P_acc.
+    /// P_acc, the additional power while the accelerator searches.
     pub watts_accelerator: Option<Watts>,
-    /// U_cpu; without it, see [`crate::Report`].
+    /// U_cpu. For its default, see [`Planned::utilisation_cpu`](crate::Planned::utilisation_cpu).
     pub utilisation_cpu: Option<Share>,
-    /// U_acc; without it, see [`crate::Report`].
+    /// U_acc. For its default, see [`Planned::utilisation_cpu`](crate::Planned::utilisation_cpu).
     pub utilisation_accelerator: Option<Share>,
-    /// A published number of machines, to be shown beside the derived one.
+    /// Published number of machines, which is shown beside the derived one.
     pub published_machines: Option<Machines>,
-    /// A published power, to be shown beside the derived one.
+    /// Published power, which is shown beside the derived one.
     pub published_kilowatts: Option<Kilowatts>,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        // A test parses them.
+        // A test parses the default inputs.
         #[allow(clippy::expect_used)]
         Config::parse(DEFAULTS).expect("the default inputs are valid")
     }
 }
 
 impl Config {
-    /// Reads and checks a TOML file.
+    /// Parses and checks a TOML file.
     ///
     /// # Errors
     ///
-    /// The line, the key, what is wrong with it and what is allowed.
+    /// Returns the line, the key, the error and the allowed values.
     pub fn parse(text: &str) -> Result<Self, PlanError> {
         let config: Config = toml::from_str(text).map_err(|error| {
             let line = line_at(text, error.span().map_or(0, |span| span.start));
@@ -181,7 +184,8 @@ impl Config {
         Ok(config)
     }
 
-    /// The price of a platform's machine without and with its accelerator, if a server has another price.
+    /// Returns the price of a platform's machine, including its accelerator. `other` replaces the
+    /// price of one server.
     pub(crate) fn machine_dollars(&self, platform: &Platform, other: Option<(&str, f64)>) -> f64 {
         let server = platform.server.get_ref();
         let own = self.servers.get(server).map_or(0.0, |price| price.get());
@@ -285,7 +289,7 @@ impl Config {
 }
 
 impl Platform {
-    /// What a node does; the error has a key and what is wrong with it.
+    /// Returns the work of a node of this platform; the error has the key and a description.
     pub(crate) fn design(&self) -> Result<Design, (&'static str, &'static str)> {
         let measured =
             (self.measured_queries_per_s, self.measured_documents, self.measured_latency_ms);
@@ -301,7 +305,7 @@ impl Platform {
                 if cpu.is_none() && accelerator.is_none() {
                     return Err((
                         "documents_cpu",
-                        "a node has documents; give `documents_cpu`, `documents_accelerator` or both",
+                        "a node needs documents; give `documents_cpu`, `documents_accelerator` or both",
                     ));
                 }
                 Ok(Design::Cohorts { cohort, cpu, accelerator })
@@ -309,7 +313,7 @@ impl Platform {
             (None, (Some(rate), Some(documents), Some(latency))) => {
                 let memory = self.documents_in_memory.ok_or((
                     "documents_in_memory",
-                    "say how many documents fit into the memory of a node that was measured",
+                    "give the number of documents that fit into the memory of the measured node",
                 ))?;
                 Ok(Design::Measured { rate, documents, latency, memory })
             }
@@ -328,7 +332,7 @@ fn names(prices: &BTreeMap<String, Dollars>) -> String {
     }
 }
 
-/// The line of a byte, counted from 1.
+/// Returns the line of a byte, counted from 1.
 fn line_at(text: &str, at: usize) -> usize {
     1 + text.as_bytes().iter().take(at).filter(|&&byte| byte == b'\n').count()
 }
@@ -337,7 +341,7 @@ fn line_at(text: &str, at: usize) -> usize {
 pub(crate) mod tests {
     use super::*;
 
-    /// A workload without platforms, with the paper's hits and bytes.
+    /// Returns a workload without platforms, with the paper's hits and bytes.
     pub(crate) fn workload(rate: u64, deadline_ms: u64, documents: u64) -> Workload {
         let mut workload = Config::default().workload.remove(0);
         workload.queries_per_s = Rate::new(rate).unwrap();
@@ -347,7 +351,7 @@ pub(crate) mod tests {
         workload
     }
 
-    /// The error for the defaults with one replacement.
+    /// Returns the error for the defaults with one replacement.
     fn error(from: &str, to: &str) -> String {
         assert!(DEFAULTS.contains(from), "{from}");
         Config::parse(&DEFAULTS.replacen(from, to, 1)).unwrap_err().to_string()
@@ -373,7 +377,7 @@ pub(crate) mod tests {
             ("cohort = 1\n", "cohort = 1.5\n", &["`cohort`", "floating point"]),
             ("cohort = 1\n", "cohort = 50\n", &["`cohort`", "Xeon", "take a smaller cohort"]),
             ("cohort = 1\n", "", &["`cohort`", "give either `cohort` and documents"]),
-            ("documents_cpu = 56_000_000\n", "", &["`documents_cpu`", "a node has documents"]),
+            ("documents_cpu = 56_000_000\n", "", &["`documents_cpu`", "a node needs documents"]),
             ("server = \"arm\"", "server = \"leg\"", &["`server`", "no server `leg`", "arm, "]),
             ("accelerator = \"titan\"", "accelerator = \"t\"", &["no accelerator `t`", "maxwell"]),
             ("baseline = \"Xeon\"", "baseline = \"X\"", &["`baseline`", "no platform `X`"]),

@@ -1,26 +1,28 @@
-//! Cost of ownership: purchase and energy over the machines' lifetime (Agrawal 2016, equations 2, 5, 6, 8, 9, 11, 13 and 14).
+//! The cost of ownership: purchase and energy over the machines' lifetime (Agrawal 2016,
+//! equations 2, 5, 6, 8, 9, 11, 13 and 14).
 
 use serde::Serialize;
 
 use crate::config::Energy;
 
-/// What a cluster costs over its lifetime, in dollars.
+/// The cost of a cluster over its lifetime, in dollars.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Cost {
-    /// Equations 5 and 6: all machines.
+    /// Equations 5 and 6: the price of all machines.
     pub capital: f64,
-    /// Equations 8 and 9: their energy.
+    /// Equations 8 and 9: the cost of their energy.
     pub operational: f64,
-    /// Equations 2 and 13: the sum.
+    /// Equations 2 and 13: the sum of both.
     pub total: f64,
 }
 
-/// Dollars for a watt that is drawn over the lifetime. The paper's four years and 6.7 cents per kWh give 2.348, which it rounds to 2.35.
+/// Returns the cost of a watt that is drawn over the lifetime, in dollars. The paper's four years
+/// and 6.7 cents per kWh give 2.348, which it rounds to 2.35.
 pub fn dollars_per_watt(energy: &Energy) -> f64 {
     energy.lifetime_years.get() * 365.0 * 24.0 / 1e3 * energy.dollars_per_kwh.get()
 }
 
-/// Equation 13: machines x ($ of a machine + $ per watt x watts of a machine).
+/// Returns equation 13: machines x ($ of a machine + $ per watt x watts of a machine).
 pub fn cost(machines: u64, machine_dollars: f64, machine_watts: f64, energy: &Energy) -> Cost {
     let machines = machines as f64;
     let capital = machines * machine_dollars;
@@ -28,8 +30,9 @@ pub fn cost(machines: u64, machine_dollars: f64, machine_watts: f64, energy: &En
     Cost { capital, operational, total: capital + operational }
 }
 
-/// The price p at which `a` and `b` cost the same (equation 14 with a ratio of 1), where each is its total at p = 0 and its machines that have p. None
-/// if they cost the same at no price from 0 up.
+/// Returns the price p at which `a` and `b` cost the same (equation 14 with a ratio of 1), where
+/// each is given by its total at p = 0 and its number of machines with price p. Returns `None` if
+/// there is no such price from 0 up.
 pub fn break_even(a: (f64, u64), b: (f64, u64)) -> Option<f64> {
     let price = (b.0 - a.0) / (a.1 as f64 - b.1 as f64);
     (price.is_finite() && price >= 0.0).then_some(price)
@@ -61,11 +64,11 @@ mod tests {
             machines in 1u64..100_000, dollars in 0.0..1e5, watts in 0.0..1e4, more in 0.01..1e3,
         ) {
             let energy = Config::default().energy;
-            let of = |machines, dollars, watts| cost(machines, dollars, watts, &energy).total;
-            let base = of(machines, dollars, watts);
-            prop_assert!(of(machines, dollars + more, watts) > base);
-            prop_assert!(of(machines, dollars, watts + more) > base);
-            prop_assert!(of(machines + 1, dollars, watts) >= base);
+            let total = |machines, dollars, watts| cost(machines, dollars, watts, &energy).total;
+            let base = total(machines, dollars, watts);
+            prop_assert!(total(machines, dollars + more, watts) > base);
+            prop_assert!(total(machines, dollars, watts + more) > base);
+            prop_assert!(total(machines + 1, dollars, watts) >= base);
         }
     }
 }

@@ -1,16 +1,16 @@
-//! What can be wrong with the inputs of a plan.
+//! Errors in the inputs of a plan.
 
 /// An error that the caller can fix by changing an input.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum PlanError {
-    /// Something is wrong in the TOML file.
+    /// A value in the TOML file is wrong.
     #[error("line {line}, `{key}`: {message}")]
     Config {
-        /// Counted from 1.
+        /// Number of the line, counted from 1.
         line: usize,
         /// The key, or the header of the table.
         key: String,
-        /// What is wrong and what is allowed.
+        /// Description of the error and of the allowed values.
         message: String,
     },
     /// A platform was changed so that it is no longer complete.
@@ -18,25 +18,25 @@ pub enum PlanError {
     Platform {
         /// The workload and platform.
         what: String,
-        /// The key.
+        /// The key in the platform.
         key: &'static str,
-        /// What is wrong and what is allowed.
+        /// Description of the error and of the allowed values.
         message: &'static str,
     },
-    /// A workload was changed so that nothing can be compared.
+    /// A workload was changed so that it no longer has the baseline.
     #[error("workload `{workload}` has no platform `{baseline}` to compare with")]
     NoBaseline {
         /// The workload.
         workload: String,
-        /// The platform whose cost is 1.
+        /// The platform whose cost is 1 in ratios.
         baseline: String,
     },
-    /// What is to be simulated is too large, or overloads the nodes.
+    /// The cluster to simulate is too large, or its nodes would be overloaded.
     #[error("[simulation], `{key}`: {message}")]
     Simulation {
-        /// The key.
+        /// The key in `[simulation]`.
         key: &'static str,
-        /// What is wrong and what is allowed.
+        /// Description of the error and of the allowed values.
         message: String,
     },
     /// The measurements cannot be used.

@@ -1,7 +1,8 @@
-//! How many machines a search cluster needs, what power they draw and what they cost, after (Agrawal 2016).
+//! Estimates the machines, the power and the cost of a search cluster, after (Agrawal 2016).
 //!
-//! Everything here is a pure function: text in, numbers or text out. [`Config`] holds the inputs, [`Report::new`] derives everything from them, and
-//! [`capacity()`] finds by simulation how many documents a node can hold so that enough queries meet their deadline.
+//! Everything here is a pure function: text in, numbers or text out. [`Config`] holds the inputs,
+//! [`Report::new`] derives everything from them, and [`capacity()`] finds by simulation how many
+//! documents a node can hold so that enough queries meet their deadline.
 //!
 //! | file | section of the paper |
 //! |---|---|
@@ -9,7 +10,7 @@
 //! | `power` | equations 7 and 12: power of a machine and of the cluster |
 //! | `cost` | equations 2, 5, 6, 8, 9, 11, 13 and 14: purchase, energy, ratios |
 //! | `capacity` | 5.1: documents per node, by Monte Carlo |
-//! | `simulation` | not in the paper: a cluster with failures and stragglers under a virtual clock |
+//! | `simulation` | not in the paper: failures and stragglers under a virtual clock |
 //! | `defaults.toml` | tables 1 and 2, section 6.4: the inputs, with their sources |
 
 mod capacity;

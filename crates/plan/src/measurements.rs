@@ -1,4 +1,5 @@
-//! What `warpseek bench load --json` and `warpseek bench gpu --cohorts --json` print, as far as a plan needs it.
+//! The parts of the output of `warpseek bench load --json` and `warpseek bench gpu --cohorts
+//! --json` that a plan needs.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -6,25 +7,25 @@ use serde_json::Value;
 use crate::error::PlanError;
 use crate::number::Documents;
 
-/// More measurements than this are not of one run.
+/// Maximum number of measurements of one run.
 const MOST: usize = 10_000;
 
-/// The largest cohort whose queries are simulated one by one.
+/// Maximum number of queries of a cohort, because they are simulated individually.
 const MAX_COHORT: u64 = 65_536;
 
 /// A file of measurements.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Measurements {
-    /// Of `bench gpu --cohorts`: throughput by size of cohort and tile.
+    /// The output of `bench gpu --cohorts`: throughput by size of cohort and tile.
     Cohorts {
-        /// Documents of the index.
+        /// Number of documents of the index.
         documents: Documents,
         /// The cells.
         cells: Vec<CohortCell>,
     },
-    /// Of `bench load`: delays by rate.
+    /// The output of `bench load`: delays by rate.
     Load {
-        /// Documents of the index.
+        /// Number of documents of the index.
         documents: Documents,
         /// The rows.
         rows: Vec<LoadRow>,
@@ -34,51 +35,52 @@ pub enum Measurements {
 /// A cell of `bench gpu --cohorts`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct CohortCell {
-    /// Hits per query.
+    /// Number of hits per query.
     pub k: u64,
-    /// What answered.
+    /// Name of the engine.
     pub engine: String,
-    /// Queries of a cohort.
+    /// Number of queries of a cohort.
     pub cohort: u64,
-    /// Documents of a tile, if the engine has tiles.
+    /// Number of documents of a tile, if the engine has tiles.
     pub tile: Option<u64>,
-    /// Queries per second, from plans to hits.
+    /// Number of queries per second, from plans to hits.
     pub qps: f64,
 }
 
 /// A row of `bench load`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct LoadRow {
-    /// What answered.
+    /// Name of the measured configuration.
     pub configuration: String,
-    /// The deadline of the requests.
+    /// Deadline of the requests.
     pub deadline_ms: f64,
-    /// Requests per second.
+    /// Number of requests per second.
     pub rate: f64,
-    /// Half of the answers took at most this long.
+    /// Time within which half of the requests were answered.
     pub p50_ms: f64,
-    /// 99 % of them.
+    /// Time within which 99 % of the requests were answered.
     pub p99_ms: f64,
-    /// 99.9 % of them.
+    /// Time within which 99.9 % of the requests were answered.
     pub p999_ms: f64,
-    /// The share of requests that was answered in full and in time.
+    /// Share of requests that were answered completely and in time.
     pub within: f64,
 }
 
 impl Measurements {
-    /// Reads what one of the two commands printed, and checks its numbers. `documents` is needed where the file does not say how many the index had.
+    /// Parses the output of one of the two commands and checks its numbers. `documents` is
+    /// required if the file does not state the number of documents of the index.
     ///
     /// # Errors
     ///
-    /// What is missing or wrong, and which command prints it.
+    /// Returns what is missing or wrong, and which command prints it.
     pub fn parse(json: &str, documents: Option<u64>) -> Result<Self, PlanError> {
         let problem = |message: String| PlanError::Measurements(message);
         let file: Value = serde_json::from_str(json).map_err(|error| {
-            problem(format!("this is not JSON ({error}); give what `warpseek bench load --json` or `warpseek bench gpu --cohorts --json` printed"))
+            problem(format!("this is not JSON ({error}); give the output of `warpseek bench load --json` or `warpseek bench gpu --cohorts --json`"))
         })?;
         let documents = documents.or_else(|| file["documents"].as_u64()).ok_or_else(|| {
             problem(
-                "the file does not say how many documents the index had; pass --documents"
+                "the file does not contain the number of documents of the index; pass --documents"
                     .to_owned(),
             )
         })?;
@@ -114,7 +116,7 @@ impl Measurements {
                 if !(p50_ms <= p99_ms && p99_ms <= p999_ms) {
                     return Err(at(
                         "p99_ms",
-                        "p50_ms, p99_ms and p999_ms must not fall".to_owned(),
+                        "p50_ms, p99_ms and p999_ms must not decrease".to_owned(),
                     ));
                 }
                 if !(0.0..=1.0).contains(&within) {
@@ -124,22 +126,23 @@ impl Measurements {
             return Ok(Measurements::Load { documents, rows });
         }
         Err(problem(
-            "there are neither `rows`, as `warpseek bench load --json` prints them, nor `cells`, as `warpseek bench gpu --cohorts --json` does".to_owned(),
+            "the file has neither `rows`, as printed by `warpseek bench load --json`, nor `cells`, as printed by `warpseek bench gpu --cohorts --json`".to_owned(),
         ))
     }
 }
 
 fn list<T: for<'de> Deserialize<'de>>(value: &Value, key: &str) -> Result<Vec<T>, PlanError> {
-    let of = |(i, value)| {
+    let entry = |(i, value)| {
         T::deserialize(value)
             .map_err(|error| PlanError::Measurements(format!("{key}[{i}]: {error}")))
     };
     let values = value.as_array().map(Vec::as_slice).unwrap_or_default();
     if !(1..=MOST).contains(&values.len()) {
         let n = values.len();
-        return Err(PlanError::Measurements(format!("`{key}` has {n} entries, not 1 to {MOST}")));
+        let message = format!("`{key}` must have 1 to {MOST} entries, but has {n} entries");
+        return Err(PlanError::Measurements(message));
     }
-    values.iter().enumerate().map(of).collect()
+    values.iter().enumerate().map(entry).collect()
 }
 
 fn positive(value: f64) -> Result<(), String> {

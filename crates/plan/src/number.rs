@@ -1,4 +1,5 @@
-//! Numbers that are checked when they are made, so that no computation meets one that is not finite, not positive or absurd.
+//! Numbers with a range, which is checked at construction, so that no computation has to handle
+//! values that are infinite, negative or absurd.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -11,14 +12,15 @@ macro_rules! number {
         pub struct $name($type);
 
         impl $name {
-            /// The least and the greatest value.
+            /// The smallest and the largest value.
             pub const RANGE: ($type, $type) = ($low, $high);
 
             /// Checks a value.
             ///
             /// # Errors
             ///
-            /// What is allowed, if the value is outside of [`Self::RANGE`] or not a number.
+            /// Returns the allowed range if the value is outside of [`Self::RANGE`] or not a
+            /// number.
             pub fn new(value: $type) -> Result<Self, String> {
                 let (low, high) = Self::RANGE;
                 match (low..=high).contains(&value) {
@@ -27,14 +29,14 @@ macro_rules! number {
                 }
             }
 
-            /// The nearest value that is allowed; the least one for what is not a number.
+            /// Returns the nearest allowed value; the smallest one if the value is not a number.
             #[allow(dead_code)]
             pub(crate) fn clamped(value: $type) -> Self {
                 let (low, high) = Self::RANGE;
                 $name(if value >= low { if value <= high { value } else { high } } else { low })
             }
 
-            /// The value.
+            /// Returns the value.
             pub fn get(self) -> $type {
                 self.0
             }
@@ -49,35 +51,36 @@ macro_rules! number {
 }
 
 number!(
-    /// A price.
+    /// A price in dollars.
     Dollars(f64), 0.0, 1e9, "a price in dollars"
 );
 number!(
-    /// Power.
+    /// A power in watts.
     Watts(f64), 0.0, 1e6, "a power in watts"
 );
 number!(
-    /// A part of a whole.
+    /// A share of a whole.
     Share(f64), 0.0, 1.0, "a share"
 );
 number!(
-    /// A time.
+    /// A time in years.
     Years(f64), 0.01, 100.0, "a number of years"
 );
 number!(
-    /// Standard deviation over mean.
+    /// A coefficient of variation: standard deviation over mean.
     Variation(f64), 0.0, 5.0, "a coefficient of variation"
 );
 number!(
-    /// A time; microseconds are the finest step.
+    /// A time in milliseconds, with microseconds as the finest step.
     Millis(f64), 0.001, 3.6e6, "milliseconds"
 );
 number!(
-    /// A deadline; a whole number, so that machines are counted exactly.
+    /// A deadline in milliseconds. It is a whole number, so that machines are counted exactly.
     DeadlineMs(u64), 1, 3_600_000, "a whole number of milliseconds"
 );
 number!(
-    /// Queries per second; a whole number, so that machines are counted exactly.
+    /// A number of queries per second. It is a whole number, so that machines are counted
+    /// exactly.
     Rate(u64), 1, 1_000_000_000, "a whole number of queries per second"
 );
 number!(
@@ -85,15 +88,15 @@ number!(
     Documents(u64), 1, 1_000_000_000_000_000, "a number of documents"
 );
 number!(
-    /// Queries that are answered together.
+    /// A number of queries that are answered together.
     Cohort(u64), 1, 1_000_000, "a number of queries"
 );
 number!(
-    /// Hits of a query.
+    /// A number of hits of a query.
     Hits(u64), 1, 1_000_000, "a number of hits"
 );
 number!(
-    /// The size of a query on the network.
+    /// The size of a query on the network in bytes.
     Bytes(u64), 1, 1_000_000, "a number of bytes"
 );
 number!(
@@ -105,40 +108,40 @@ number!(
     Kilowatts(f64), 0.0, 1e9, "a power in kilowatts"
 );
 number!(
-    /// Repetitions of a simulation.
+    /// A number of repetitions of a simulation.
     Trials(u64), 100, 10_000, "a number of trials"
 );
 number!(
-    /// The start of a sequence of random numbers.
+    /// The seed of a sequence of random numbers.
     Seed(u64), 0, i64::MAX as u64, "a seed"
 );
 
 number!(
-    /// Parts of a collection.
+    /// A number of parts of a collection.
     Shards(u64), 1, 100_000, "a number of shards"
 );
 number!(
-    /// Nodes for a shard.
+    /// A number of nodes for each shard.
     Replicas(u64), 1, 16, "a number of replicas"
 );
 number!(
-    /// Queries to simulate.
+    /// A number of queries to simulate.
     Queries(u64), 20, 1_000_000, "a number of queries"
 );
 number!(
-    /// Requests that a node works on at once.
+    /// A number of requests that a node processes at the same time.
     Stations(u64), 1, 1024, "a number of requests at once"
 );
 number!(
-    /// How many times longer something takes.
+    /// A factor by which something takes longer.
     Factor(f64), 1.0, 10_000.0, "a factor"
 );
 number!(
-    /// How often something fails.
+    /// A number of failures per year.
     Failures(f64), 0.0, 1e6, "a number of failures per year"
 );
 number!(
-    /// A time.
+    /// A time in seconds.
     Seconds(f64), 0.001, 1e8, "seconds"
 );
 

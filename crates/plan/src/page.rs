@@ -1,4 +1,4 @@
-//! The report as one page that contains its style and charts and loads nothing.
+//! The report as a single HTML page with its style and charts, which loads nothing.
 
 use std::fmt::Write;
 
@@ -27,7 +27,7 @@ polyline { fill: none; stroke-width: 2; stroke-linejoin: round; }
 .legend svg { width: .8em; height: .8em; margin-right: .4em; }
 ";
 
-/// The page.
+/// Formats a report as a page.
 pub fn page(report: &Report) -> String {
     let mut html = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>Capacity and cost of ownership</title>\n\
@@ -78,11 +78,12 @@ fn table(html: &mut String, rows: &[Vec<String>]) {
     *html += "</table></div>\n";
 }
 
-/// Ratios of cost against the price of a server, on a logarithmic scale: twice as dear is as far from 1 as half.
+/// Plots the ratios of cost against the price of a server, on a logarithmic scale: twice the cost
+/// is as far from 1 as half of it.
 fn plot(html: &mut String, workload: &PlannedWorkload) {
     const WIDTH: f64 = 720.0;
     const HEIGHT: f64 = 320.0;
-    /// Parts of the horizontal axis: 500 dollars each by default.
+    /// Number of parts of the horizontal axis: 500 dollars each by default.
     const PARTS: u32 = 11;
     let (left, right, top, bottom) = (62.0, WIDTH - 20.0, 12.0, HEIGHT - 42.0);
     let title = format!(

@@ -1,10 +1,10 @@
-//! Random numbers that are the same for the same seed, on every machine.
+//! Random numbers that are the same for the same seed on every machine.
 
-/// SplitMix64 (Steele, Lea and Flood 2014).
+/// The generator SplitMix64 (Steele, Lea and Flood 2014).
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// A sequence of its own for each stream of a seed.
+    /// Creates a separate sequence for each stream of a seed.
     pub(crate) fn new(seed: u64, stream: u64) -> Self {
         let mut random = Random(seed);
         random.0 = random.bits() ^ stream.wrapping_mul(0xd134_2543_de82_ef95);
@@ -19,12 +19,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Above 0 and at most 1.
+    /// Returns a number above 0 and at most 1.
     pub(crate) fn unit(&mut self) -> f64 {
         ((self.bits() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
 
-    /// A number below `bound`, which must not be 0.
+    /// Returns a number below `bound`, which must not be 0.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         ((self.bits() >> 11) % bound as u64) as usize
     }
@@ -33,7 +33,7 @@ impl Random {
         -mean * self.unit().ln()
     }
 
-    /// Normally distributed, with mean 0 and deviation 1 (Box and Muller 1958).
+    /// Returns a normally distributed number with mean 0 and deviation 1 (Box and Muller 1958).
     pub(crate) fn normal(&mut self) -> f64 {
         let radius = (-2.0 * self.unit().ln()).sqrt();
         radius * (std::f64::consts::TAU * self.unit()).cos()

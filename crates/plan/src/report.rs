@@ -1,4 +1,4 @@
-//! Everything that follows from the inputs.
+//! The report: everything that is derived from the inputs.
 
 use serde::Serialize;
 
@@ -10,87 +10,88 @@ use crate::error::PlanError;
 use crate::number::{Kilowatts, Machines, Share, Watts};
 use crate::power::{Power, PowerInputs, power};
 
-/// Prices of the plot.
+/// Number of steps between the prices of the plot.
 const STEPS: u32 = 55;
 
-/// All workloads with their platforms.
+/// A report on all workloads with their platforms.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Dollars for a watt over the lifetime.
+    /// Cost of a watt over the lifetime, in dollars.
     pub dollars_per_watt: f64,
     /// The workloads.
     pub workloads: Vec<PlannedWorkload>,
 }
 
-/// What follows for one workload.
+/// The results for one workload.
 #[derive(Clone, Debug, Serialize)]
 pub struct PlannedWorkload {
-    /// Its name.
+    /// Name of the workload.
     pub name: String,
-    /// alpha.
+    /// alpha, the number of queries per second.
     pub queries_per_s: u64,
-    /// T.
+    /// T, the deadline.
     pub deadline_ms: u64,
-    /// N.
+    /// N, the number of documents.
     pub documents: u64,
     /// The platforms, in the order of the file.
     pub platforms: Vec<Planned>,
-    /// The server whose price the ratios are plotted against, and the platform whose cost is 1.
+    /// The server whose price varies in the plot.
     pub plot_server: String,
     /// The platform whose cost is 1.
     pub baseline: String,
-    /// The prices of the plot. [`Planned::ratios`] has a ratio for each.
+    /// The prices of the plot. [`Planned::ratios`] has one ratio for each.
     pub prices: Vec<f64>,
-    /// Documents per node from measurements, if there are any.
+    /// Numbers of documents per node derived from measurements, if there are any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub capacity: Vec<Capacity>,
 }
 
-/// What follows for one platform.
+/// The results for one platform.
 #[derive(Clone, Debug, Serialize)]
 pub struct Planned {
-    /// Its name.
+    /// Name of the platform.
     pub name: String,
-    /// The cluster.
+    /// Size of the cluster.
     #[serde(flatten)]
     pub shape: Shape,
-    /// The price of a machine.
+    /// Price of a machine.
     pub machine_dollars: f64,
-    /// U_cpu. If none is given it is 1 - C / (alpha T), the most that the time in which a cohort forms leaves, or, for a node that was measured,
-    /// the share of its work that is needed.
+    /// U_cpu. The default is 1 - C / (alpha T), the largest share that is left after a cohort has
+    /// formed, or, for a measured node, the share of its work that is needed.
     pub utilisation_cpu: f64,
-    /// U_acc, as above.
+    /// U_acc, with the same default.
     pub utilisation_accelerator: f64,
     /// Power of the cluster.
     #[serde(flatten)]
     pub power: Power,
     /// Cost of the cluster.
     pub cost: Cost,
-    /// Equation 14: the cost over that of the baseline.
+    /// Equation 14: the cost divided by that of the baseline.
     pub ratio: f64,
-    /// The same for each price of the plot.
+    /// The ratio for each price of the plot.
     pub ratios: Vec<f64>,
-    /// The price of the plot's server at which it costs as much as the baseline.
+    /// Price of the plot's server at which the platform costs as much as the baseline.
     pub break_even_dollars: Option<f64>,
-    /// What was published.
+    /// Published figures to compare with.
     pub published: Published,
 }
 
-/// Published figures.
+/// The published figures of a platform.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Published {
-    /// Machines.
+    /// Number of machines.
     pub machines: Option<u64>,
-    /// Power of the cluster.
+    /// Power of the cluster in kilowatts.
     pub kilowatts: Option<f64>,
 }
 
 impl Report {
-    /// Derives everything. With `utilisation`, all parts of all machines work for this share of the time.
+    /// Derives everything. If `utilisation` is given, it applies to all parts of all machines.
     ///
     /// # Errors
     ///
-    /// If a cluster would have more than 10^12 machines.
+    /// Fails if a cluster would have more than 10^12 machines, if a platform is incomplete, or if
+    /// a workload has no baseline.
     pub fn new(config: &Config, utilisation: Option<Share>) -> Result<Self, PlanError> {
         let plan = |workload| PlannedWorkload::new(config, workload, utilisation);
         let workloads = config.workload.iter().map(plan).collect::<Result<_, _>>()?;
@@ -111,7 +112,7 @@ impl PlannedWorkload {
         let plan = |platform| derive(workload, platform, utilisation);
         let clusters = workload.platform.iter().map(plan).collect::<Result<Vec<_>, _>>()?;
         let server = plot.server.get_ref();
-        // The cost if the plot's server has this price, or its own.
+        // Computes the cost if the plot's server has the given price, or its configured one.
         let total = |(platform, shape, inputs): &(&Platform, Shape, PowerInputs), price| {
             let dollars = config.machine_dollars(platform, price);
             cost(shape.machines, dollars, inputs.machine_watts(), &config.energy)
@@ -166,7 +167,8 @@ impl PlannedWorkload {
     }
 }
 
-/// A baseline that costs nothing is as dear as one that costs a cent, so that ratios stay finite.
+/// Returns the ratio of two costs. Costs below one cent count as one cent, so that ratios stay
+/// finite.
 fn ratio(own: f64, baseline: f64) -> f64 {
     own.max(0.01) / baseline.max(0.01)
 }

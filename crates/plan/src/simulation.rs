@@ -1,10 +1,17 @@
-//! A whole cluster under a virtual clock: how late answers are and how much of the collection they cover, by the number of replicas and with or without hedged requests.
+//! A whole cluster under a virtual clock. The simulation shows how long answers take and how much
+//! of the collection they cover, by the number of replicas, with and without hedged requests.
 //!
-//! A query goes to one replica of every shard at once, and is answered when the last shard is, or at its deadline with what is there by then. A node works on a few requests at a time, and others wait in the
-//! order in which they came. Requests vary in length, some straggle, some nodes are slow, nodes fail without a word and come back. The aggregator sends a request to the replica with the fewest under way, asks another
-//! one after the time within which most requests are answered (hedging), and stops asking a node when it has noticed that it is down.
+//! A query goes to one replica of every shard at the same time. It is answered when the last
+//! shard has answered, or at its deadline with the answers received by then. A node processes a
+//! few requests at a time, and further requests wait in the order of their arrival. Requests vary
+//! in length, some straggle, some nodes are slow, and nodes fail silently and recover later. The
+//! aggregator sends a request to the replica with the fewest requests in progress, sends it to
+//! another replica after the time within which most requests are answered (hedging), and stops
+//! sending requests to a node once it has noticed that the node is down.
 //!
-//! Failures are rare compared with the seconds that are simulated. So the run is cut into snapshots, each of which begins with nodes up or down as they are at a random moment of a long time.
+//! Failures are rare compared with the seconds that are simulated. The run is therefore divided
+//! into snapshots, each of which begins with nodes up or down as at a random moment of a long
+//! time.
 
 mod calibration;
 mod clock;
@@ -25,101 +32,102 @@ use crate::number::{
 };
 use crate::tables::count;
 
-/// The most requests of a row: shards times queries.
+/// Maximum number of requests of a row: shards times queries.
 pub const MAX_REQUESTS: u64 = 50_000_000;
 
-/// The inputs of a simulation: `[simulation]` of the TOML file.
+/// The inputs of a simulation: `[simulation]` in the TOML file.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SimulationInputs {
-    /// Documents of the collection.
+    /// Number of documents of the collection.
     pub documents: Documents,
-    /// Parts that it is cut into.
+    /// Number of parts of the collection.
     pub shards: Shards,
-    /// Nodes for each shard, a row of the result for each.
+    /// Numbers of nodes for each shard; the result has a row for each number.
     pub replicas: Vec<Replicas>,
-    /// Queries per second, at random times.
+    /// Number of queries per second, which arrive at random times.
     pub queries_per_s: Rate,
-    /// Queries to simulate.
+    /// Number of queries to simulate.
     pub queries: Queries,
-    /// The time after which a query is answered with what is there.
+    /// Time after which a query is answered with the answers received by then.
     pub deadline_ms: Millis,
-    /// The median time of a request on a node that does nothing else.
+    /// Median time of a request on an otherwise idle node.
     pub service_ms: Millis,
-    /// How much that varies.
+    /// Variation of that time.
     pub variation_of_service: Variation,
-    /// Requests that a node works on at once.
+    /// Number of requests that a node processes at the same time.
     pub stations: Stations,
-    /// From the aggregator to a node, or back.
+    /// Network time from the aggregator to a node, or back.
     pub network_ms: Millis,
-    /// The share of requests that straggle.
+    /// Share of requests that straggle.
     pub stragglers: Share,
-    /// How many times longer these take.
+    /// Factor by which these requests take longer.
     pub straggler_factor: Factor,
-    /// The share of nodes that are slow all the time.
+    /// Share of nodes that are always slow.
     pub slow_nodes: Share,
-    /// How many times longer their requests take.
+    /// Factor by which requests on these nodes take longer.
     pub slow_factor: Factor,
-    /// How often a node fails.
+    /// Number of failures of a node per year.
     pub failures_per_year: Failures,
-    /// The mean time until it is back.
+    /// Mean time until a failed node is up again.
     pub repair_s: Seconds,
-    /// The time until the aggregator no longer asks it.
+    /// Time until the aggregator stops sending requests to a failed node.
     pub notice_s: Seconds,
-    /// The share of requests that are answered before another replica is asked.
+    /// Share of requests that are answered before the others are hedged.
     pub hedge_after: Share,
-    /// The most requests that are asked twice, as a share of all.
+    /// Maximum number of requests that are hedged, as a share of all.
     pub hedge_at_most: Share,
-    /// What a node costs.
+    /// Cost of a node per hour.
     pub dollars_per_node_hour: Dollars,
-    /// The same seed gives the same result.
+    /// Seed of the random numbers. The same seed gives the same result.
     pub seed: Seed,
 }
 
-/// What came of one number of replicas.
+/// The result for one number of replicas.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SimulatedRow {
-    /// Nodes for each shard.
+    /// Number of nodes for each shard.
     pub replicas: u64,
-    /// Whether requests were hedged.
+    /// True if requests were hedged.
     pub hedging: bool,
-    /// All nodes.
+    /// Total number of nodes.
     pub nodes: u64,
-    /// Time until half of the queries were answered.
+    /// Time within which half of the queries were answered.
     pub p50_ms: f64,
-    /// 95 of 100.
+    /// Time within which 95 % of the queries were answered.
     pub p95_ms: f64,
-    /// 99 of 100.
+    /// Time within which 99 % of the queries were answered.
     pub p99_ms: f64,
-    /// 999 of 1,000.
+    /// Time within which 99.9 % of the queries were answered.
     pub p999_ms: f64,
     /// Mean time.
     pub mean_ms: f64,
     /// Mean share of the documents that an answer covers.
     pub coverage: f64,
-    /// The share of queries whose answers cover all documents.
+    /// Share of queries whose answers cover all documents.
     pub complete: f64,
-    /// The share of requests that were asked twice.
+    /// Share of requests that were sent to a second replica.
     pub hedged: f64,
-    /// The share of the time in which the stations of nodes work.
+    /// Share of the time in which the stations of nodes are busy.
     pub utilisation: f64,
-    /// What all nodes cost in an hour.
+    /// Cost of all nodes per hour.
     pub dollars_per_hour: f64,
-    /// What they cost for a million queries.
+    /// Cost of all nodes per million queries.
     pub dollars_per_million_queries: f64,
 }
 
 /// The result of a simulation.
 #[derive(Clone, Debug, Serialize)]
 pub struct Simulation {
-    /// What was simulated.
+    /// The inputs of the simulation.
     pub inputs: SimulationInputs,
-    /// For each number of replicas without and with hedging; one replica cannot be hedged.
+    /// The results for each number of replicas, without and with hedging; one replica cannot be
+    /// hedged.
     pub rows: Vec<SimulatedRow>,
 }
 
 impl SimulationInputs {
-    /// Refuses what would take too long, or overload every node.
+    /// Rejects inputs that would take too long to simulate, or would overload the nodes.
     fn check(&self) -> Result<(), PlanError> {
         let problem =
             |key: &'static str, message: String| Err(PlanError::Simulation { key, message });
@@ -141,17 +149,17 @@ impl SimulationInputs {
         let load = busy / (fewest * self.stations.get()) as f64;
         if load >= 1.0 {
             let message = format!(
-                "nodes would have {load:.2} times the work that they can do with {fewest} replicas; lower it, or give more replicas or stations"
+                "with {fewest} replicas, nodes would get {load:.2} times the work that they can do; lower the rate, or give more replicas or stations"
             );
             return problem("queries_per_s", message);
         }
         Ok(())
     }
 
-    /// The mean time of a request on a node that does nothing else.
+    /// Returns the mean time of a request on an otherwise idle node.
     fn mean_service_ms(&self) -> f64 {
         let variation = self.variation_of_service.get();
-        // Of a lognormal distribution, from its median.
+        // This is the mean of a log-normal distribution, computed from its median.
         let mean = self.service_ms.get() * (1.0 + variation * variation).sqrt();
         let longer = |share: Share, factor: Factor| 1.0 + share.get() * (factor.get() - 1.0);
         mean * longer(self.stragglers, self.straggler_factor)
@@ -163,7 +171,8 @@ impl SimulationInputs {
 ///
 /// # Errors
 ///
-/// What is wrong with the inputs, if they are too large or overload the nodes.
+/// Fails if the inputs are too large or would overload the nodes; the error names the wrong
+/// input.
 pub fn simulate(config: &Config) -> Result<Simulation, PlanError> {
     let default = || Config::default().simulation;
     let inputs = config.simulation.clone().or_else(default);
@@ -187,7 +196,7 @@ fn simulate_inputs(inputs: SimulationInputs) -> Result<Simulation, PlanError> {
 }
 
 impl Simulation {
-    /// A table; the first row is the head.
+    /// Returns a table whose first row is the header.
     pub fn cells(&self) -> Vec<Vec<String>> {
         let head = [
             "replicas",

@@ -1,10 +1,10 @@
-//! The report as rows of text, for a terminal and for the page. The first row is the head.
+//! The report as rows of text, for a terminal and for the page. The first row is the header.
 
 use crate::capacity::{Bound, Capacity};
 use crate::report::PlannedWorkload;
 
 impl PlannedWorkload {
-    /// A row per platform.
+    /// Returns a row for each platform, after the header.
     pub fn cells(&self) -> Vec<Vec<String>> {
         let head = [
             "platform",
@@ -38,7 +38,7 @@ impl PlannedWorkload {
 }
 
 impl Capacity {
-    /// A row per measurement.
+    /// Returns a row for each measurement, after the header.
     pub fn cells(all: &[Capacity]) -> Vec<Vec<String>> {
         let head = ["measurement", "documents", "in time", "bound by", "machines", ""];
         let mut rows = vec![head.map(String::from).to_vec()];

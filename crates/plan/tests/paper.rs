@@ -1,9 +1,9 @@
-//! The tables and figures of (Agrawal 2016), derived from its inputs.
+//! Reproduces the tables and figures of (Agrawal 2016) from its inputs.
 #![allow(clippy::unwrap_used)]
 
 use warpseek_plan::{Config, Planned, PlannedWorkload, Report, Share, utilisation_for};
 
-/// Platforms of the paper; the default file has those of today after them.
+/// Platforms of the paper; in the default file, current platforms follow them.
 const PLATFORMS: usize = 6;
 
 fn halves() -> [PlannedWorkload; 2] {
@@ -15,13 +15,14 @@ fn of<'a>(workload: &'a PlannedWorkload, name: &str) -> &'a Planned {
     workload.platforms.iter().find(|platform| platform.name == name).unwrap()
 }
 
-/// The ratio of a platform's cost to the Xeon's where a Xeon server has this price.
+/// Returns the ratio of a platform's cost to the Xeon's where a Xeon server has this price.
 fn ratio(workload: &PlannedWorkload, name: &str, price: f64) -> f64 {
     let at = workload.prices.iter().position(|&other| (other - price).abs() < 1e-6).unwrap();
     of(workload, name).ratios[at]
 }
 
-/// Each count is alpha N T / (C n), rounded up, from what the table prints: C, n_cpu and n_acc of its row, alpha of its half, N = 10^9, T = 50 ms.
+/// Tests each count, which is alpha N T / (C n), rounded up, from the printed values: C, n_cpu
+/// and n_acc of its row, alpha of its half, N = 10^9, T = 50 ms.
 #[test]
 fn the_twelve_counts_of_table_2_follow_from_its_inputs() {
     let counts = halves().map(|half| {
@@ -37,14 +38,16 @@ fn the_twelve_counts_of_table_2_follow_from_its_inputs() {
     }
 }
 
-/// The table does not print utilisations. Those of the default file give its last column, in whole kilowatts.
+/// Tests the last column, in whole kilowatts, which follows from the utilisations of the default
+/// file. The table does not print utilisations.
 #[test]
 fn the_power_of_table_2_follows_from_the_inferred_utilisations() {
     for half in halves() {
         for platform in &half.platforms[..PLATFORMS] {
             let published = platform.published.kilowatts.unwrap();
             assert_eq!(platform.power.kilowatts.round(), published, "{}", platform.name);
-            // Without any inference: what is printed is possible, as no part works while its cohort forms.
+            // The printed values are possible without any inference, because no part works while
+            // its cohort forms.
             let most = 1.0 - 1.0 / platform.shape.cohorts;
             for share in [platform.utilisation_cpu, platform.utilisation_accelerator] {
                 assert!((0.0..=most).contains(&share), "{}: {share} of {most}", platform.name);
@@ -55,8 +58,9 @@ fn the_power_of_table_2_follows_from_the_inferred_utilisations() {
     }
 }
 
-/// A SoC only drives its accelerator, so its row gives U_acc alone. A Xeon with the same accelerator, cohort and documents has the same U_acc, and both
-/// Xeons have the same cohort and documents on the CPU: one U_cpu must explain two printed figures. It does.
+/// Tests that one U_cpu explains two printed figures. A SoC only drives its accelerator, so its
+/// row gives U_acc alone. A Xeon with the same accelerator, cohort and documents has the same
+/// U_acc, and both Xeons have the same cohort and documents on the CPU.
 #[test]
 fn one_utilisation_of_the_cpu_explains_both_augmented_xeons() {
     for half in halves() {
@@ -71,7 +75,7 @@ fn one_utilisation_of_the_cpu_explains_both_augmented_xeons() {
             let watts_cpu = both.power.full_kilowatts * 1e3 / machines as f64
                 - idle
                 - busy / alone.utilisation_accelerator;
-            // What is printed is rounded to a kilowatt.
+            // The printed power is rounded to a kilowatt.
             [-0.5, 0.5].map(|off| {
                 let kilowatts = both.published.kilowatts.unwrap() + off;
                 utilisation_for(machines, kilowatts, idle + busy, watts_cpu).unwrap()
@@ -91,30 +95,34 @@ fn power_follows_a_given_utilisation() {
         let report = Report::new(&Config::default(), Share::new(share).ok()).unwrap();
         report.workloads[0].platforms[0].power
     };
-    // 893 x 144 W, and x 177 W.
+    // 893 x 144 W, and 893 x 177 W.
     assert_eq!((at(0.0).kilowatts * 1e3).round(), 893.0 * 144.0);
     assert_eq!((at(1.0).kilowatts * 1e3).round(), 893.0 * 177.0);
     assert_eq!(at(0.0).kilowatts, at(0.5).idle_kilowatts);
 }
 
-/// What section 6.4 says about figure 9. The price of the SoC is not printed; 100 dollars are inferred.
+/// Tests the statements of section 6.4 about figure 9. The price of the SoC is not printed; 100
+/// dollars are inferred.
 #[test]
 fn the_cost_ratios_of_section_6_4_come_out() {
     let [few, many] = halves();
-    // "Even for a half priced Xeon system, the ARM cluster is 73% cheaper": 72.4% here, with the printed prices.
+    // "Even for a half priced Xeon system, the ARM cluster is 73% cheaper": 72.4% here, with the
+    // printed prices.
     let arm = 1.0 - ratio(&few, "Arm", 3000.0);
     assert!((0.72..0.735).contains(&arm), "{arm}");
     // "the SoC + Maxwell configuration is more than 15x cheaper"
     let soc = 1.0 / ratio(&few, "SoC + Maxwell", 3000.0);
     assert!((15.0..16.5).contains(&soc), "{soc}");
-    // At 500 dollars: "the Xeon + Maxwell being 56% cheaper, and the SoC + Maxwell more than 3x cheaper"
+    // At 500 dollars: "the Xeon + Maxwell being 56% cheaper, and the SoC + Maxwell more than 3x
+    // cheaper"
     let xeon = 1.0 - ratio(&few, "Xeon + Maxwell", 500.0);
     assert_eq!((100.0 * xeon).round(), 56.0, "{xeon}");
     assert!(1.0 / ratio(&few, "SoC + Maxwell", 500.0) > 3.0);
     // "the Xeon cluster is cheaper than the ARM one for $system(xeon) < $2400"
     let even = of(&many, "Arm").break_even_dollars.unwrap();
     assert!((2350.0..2450.0).contains(&even), "{even}");
-    // "At half the retail price of the Xeon, the SoC + Titan system is more than 5x cheaper, and the Xeon + Titan configuration is 2x cheaper."
+    // "At half the retail price of the Xeon, the SoC + Titan system is more than 5x cheaper, and
+    // the Xeon + Titan configuration is 2x cheaper."
     assert!(1.0 / ratio(&many, "SoC + Titan", 3000.0) > 5.0);
     assert!(1.0 / ratio(&many, "Xeon + Titan", 3000.0) > 2.0);
     // "Even for $system(xeon) = $500, the accelerator platforms are 30% cheaper": 25% and 33% here.
@@ -138,7 +146,8 @@ fn a_dearer_server_never_makes_others_dearer_beside_it() {
 fn hardware_of_today_stands_beside() {
     let [few, many] = halves();
     let machines = |half: &PlannedWorkload, name: &str| of(half, name).shape.machines;
-    // 10^9 documents need four nodes of 300 million, whatever the rate; at 25,000/s the work needs twelve.
+    // 10^9 documents need four nodes of 300 million at any rate; at 25,000/s the work needs
+    // twelve.
     assert_eq!(machines(&few, "16 cores + H200, today"), 4);
     assert_eq!(machines(&many, "16 cores + H200, today"), 12);
     assert_eq!(machines(&few, "16 cores, today"), 397);

@@ -1,12 +1,14 @@
 //! The result cache: answers by query, and one computation for equal queries in flight.
 //!
-//! A [`Key`] is a plan without the order of its terms. The first lookup of a key makes the caller its leader, who
-//! computes the value. Lookups in the meantime leave a waiter, which the leader gets from [`ResultCache::fill`] or
-//! [`ResultCache::abandon`]. Later lookups find the value if it was kept. The cache never waits, computes or calls
-//! back, so it serves threads that block and schedulers that do not.
+//! A [`Key`] is a plan without the order of its terms. The first lookup of a key makes its caller
+//! the leader, which computes the value. Lookups that happen before the value is known leave a
+//! waiter. [`ResultCache::fill`] and [`ResultCache::abandon`] return these waiters to the leader.
+//! Later lookups find the value if the cache kept it. The cache never waits, computes or calls
+//! back, so it serves both threads that block and schedulers that do not.
 //!
-//! Keys are divided among shards by their hash, so that threads seldom contend. Each shard has a mutex, a map, and the
-//! order in which its entries were used; it evicts the least recently used ones to stay within its share of the bytes.
+//! The hash of a key selects one of several shards, so that threads seldom contend. Each shard
+//! has a mutex, a map, and the order in which its entries were used; it evicts the least recently
+//! used ones to stay within its share of the bytes.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,36 +19,42 @@ use warpseek_exec::query::PlanTree;
 use warpseek_exec::{Answer, Coverage, Formula, Mask, Plan, PlanTerm};
 use warpseek_index::SnapshotId;
 
-/// What an answer depends on. Plans with equal keys differ at most in the order of their terms.
+/// Everything that an answer depends on. Plans with equal keys differ at most in the order of
+/// their terms.
 ///
-/// Their answers have the same hits, bit for bit: a posting's contribution is an integer that depends on the formula,
-/// the term's weight and the document, engines only add these integers, and hits have a total order. So the order of
-/// terms changes neither scores nor ranks. [`Answer::matches`] is the same too if the plan asks for it; if it does
-/// not, the engine decides whether to report it. [`Answer::work`] is that of the engine that computed the answer.
+/// Their answers have the same hits, bit for bit: a posting's contribution is an integer that
+/// depends on the formula, the term's weight and the document, engines only add these integers,
+/// and hits have a total order. So the order of terms changes neither scores nor ranks.
+/// [`Answer::matches`] is the same too if the plan requests it; otherwise the engine decides
+/// whether to report it. [`Answer::work`] describes the engine that computed the answer.
 ///
-/// The converse does not hold. With the cosine ranking, or with weights that have to be added, rounding may depend on
-/// the order of terms; then the same query in another order has another key, and is computed again.
+/// The converse does not hold. With the cosine ranking, or with weights that have to be added,
+/// rounding may depend on the order of terms. The same query in another order then has another
+/// key, and is computed again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// Of the other fields. It is computed once, and compared first.
+    /// Hash of the other fields. It is computed once, and compared first.
     hash: u64,
-    /// Fixes documents, deletions and statistics, and so each term's `lists` and `df`.
+    /// Snapshot of the plan. It determines documents, deletions and statistics, and thereby each
+    /// term's `lists` and `df`.
     snapshot: SnapshotId,
-    /// Everything else, encoded unambiguously: one allocation, shared by all copies, and compared as a whole, so that a
-    /// collision of hashes is never a wrong hit.
+    /// Everything else, encoded unambiguously in one allocation that all copies share. It is
+    /// compared as a whole, so that a hash collision never returns a wrong answer.
     query: Arc<[u8]>,
-    /// The documents that may be hits, if not all; compared as a whole too.
+    /// Mask of the documents that may be hits, if there is one; compared as a whole, too.
     mask: Option<Arc<Mask>>,
-    /// The query tree, if the rest does not say the same.
+    /// The query tree, unless the other fields determine it.
     tree: Option<Arc<PlanTree>>,
-    /// The order of hits, where they begin, and what is counted, if that is asked for.
+    /// The sort order of hits, the position after which they start, and the requested counts, if
+    /// any.
     gather: Option<Arc<Gather>>,
 }
 
 impl Key {
-    /// The key of a plan.
+    /// Returns the key of a plan.
     pub fn of(plan: &Plan) -> Self {
-        // No `..`: whoever adds a field to plans has to decide here whether answers depend on it.
+        // There is no `..` here, so that a new field of plans forces a decision on whether
+        // answers depend on it.
         let Plan {
             snapshot,
             terms,
@@ -61,15 +69,15 @@ impl Key {
             static_weight,
             scale,
         } = plan;
-        // If a tree is additive, all else says the same.
+        // An additive tree adds nothing to the other fields.
         let tree = tree.as_ref().filter(|tree| !tree.is_additive);
         let mut query = Vec::with_capacity(64 + 40 * terms.len());
-        // Which documents match, how many of them are hits, and whether all are counted.
+        // The matching documents, the number of hits, and whether all matches are counted.
         query.push(*mode as u8);
         query.push(u8::from(*count));
         query.extend((*k as u64).to_le_bytes());
-        // With the terms' weights, all of the ranking that engines see. Numbers are compared by their bits.
-        // Their number is that of the snapshot's fields.
+        // Together with the terms' weights, the formulas are all that engines see of the ranking.
+        // Numbers are compared by their bits. There is one formula per field of the snapshot.
         for formula in formulas.iter() {
             match formula {
                 Formula::Saturation { fixed, by_length } => {
@@ -83,26 +91,27 @@ impl Key {
             }
         }
         query.extend(static_weight.to_bits().to_le_bytes());
-        // What the integers mean: hits with the same units at another scale are other scores.
+        // The unit of scores: equal integers at another scale are other scores.
         query.extend(scale.to_le_bytes());
         let mut sorted: Vec<&PlanTerm> = terms.iter().collect();
-        // A tree has its terms by number.
+        // A tree refers to its terms by number, so their order must stay.
         if tree.is_none() {
             sorted.sort_unstable_by(|a, b| (&a.term, a.field).cmp(&(&b.term, b.field)));
         }
         query.extend((sorted.len() as u32).to_le_bytes());
         for term in sorted {
-            // The snapshot and the term give `df` and `lists`, the formula and the weight give `most`, and engines do
-            // not read `idf`.
+            // The snapshot and the term determine `df` and `lists`, the formula and the weight
+            // determine `most`, and engines do not read `idf`.
             let PlanTerm { field, term, query_weight, df: _, idf: _, weight, most: _, lists: _ } =
                 term;
             query.push(*field);
             push_word(&mut query, term);
-            // Scores depend on `weight` alone; what was asked tells queries apart whose weights round to the same.
+            // Scores depend on `weight` alone. The requested weight distinguishes queries whose
+            // weights round to the same value.
             query.extend(query_weight.to_bits().to_le_bytes());
             query.extend(weight.to_bits().to_le_bytes());
         }
-        // With a missing term, AND has no hits.
+        // Missing terms matter: with one of them, AND has no hits.
         let mut missing: Vec<&(u8, String)> = missing.iter().collect();
         missing.sort_unstable();
         for (field, word) in missing {
@@ -111,7 +120,8 @@ impl Key {
         }
         query.extend(mask.as_ref().map_or(u64::MAX, |mask| mask.documents()).to_le_bytes());
         if let Some(gather) = gather {
-            // It is compared as a whole; this tells the pages of a query apart by their hashes.
+            // `gather` is compared as a whole; adding it here gives the pages of a query
+            // different hashes.
             query.extend(format!("{gather:?}").bytes());
         }
         let (mask, tree, gather) = (mask.clone(), tree.cloned(), gather.clone());
@@ -125,13 +135,13 @@ impl Key {
         Key { hash, snapshot, query, mask: None, tree: None, gather: None }
     }
 
-    /// The snapshot that the plan was made for.
+    /// Returns the snapshot of the plan.
     pub fn snapshot(&self) -> SnapshotId {
         self.snapshot
     }
 }
 
-/// Appends a word so that it is clear where it ends.
+/// Appends a word with its length, so that its end is unambiguous.
 fn push_word(to: &mut Vec<u8>, word: &str) {
     to.extend((word.len() as u64).to_le_bytes());
     to.extend(word.as_bytes());
@@ -139,84 +149,94 @@ fn push_word(to: &mut Vec<u8>, word: &str) {
 
 impl Hash for Key {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // The map hashes it again with a random seed, so that nobody can choose queries that share a bucket.
+        // The map hashes this again with a random seed, so that an attacker cannot choose queries
+        // that share a bucket.
         state.write_u64(self.hash);
     }
 }
 
 /// A value that knows how much memory it takes.
 pub trait HeapBytes {
-    /// Bytes that it has allocated, without its own size.
+    /// Returns the number of bytes that the value has allocated, without its own size.
     fn heap_bytes(&self) -> usize;
 }
 
 impl HeapBytes for Answer {
     fn heap_bytes(&self) -> usize {
-        fn allocated<T>(of: &Vec<T>) -> usize {
-            of.capacity() * size_of::<T>()
+        fn allocated<T>(vec: &Vec<T>) -> usize {
+            vec.capacity() * size_of::<T>()
         }
         let coverage = match &self.coverage {
             Coverage::Complete => 0,
             Coverage::Partial(ranges) => allocated(ranges),
         };
-        let gathered = self.gathered.as_ref().map_or(0, |of| size_of_val(&**of) + of.bytes());
+        let gathered = self
+            .gathered
+            .as_ref()
+            .map_or(0, |gathered| size_of_val(&**gathered) + gathered.bytes());
         allocated(&self.hits) + coverage + gathered
     }
 }
 
-/// What a lookup finds. The caller gets its waiter back unless it has to wait.
+/// The result of a lookup. It returns the waiter to the caller, unless the caller has to wait.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Lookup<V, W> {
     /// The value is in the cache.
     Hit(Arc<V>, W),
-    /// Nobody is computing the value: the caller does, and then calls [`ResultCache::fill`] or
-    /// [`ResultCache::abandon`], whatever happens. Until then all others wait for it.
+    /// No caller is computing the value yet, so this caller must. It then calls
+    /// [`ResultCache::fill`] or [`ResultCache::abandon`], whatever happens; until then all other
+    /// lookups of the key wait.
     Lead(W),
-    /// Somebody is computing the value and will get the waiter.
+    /// Another caller is computing the value and will get the waiter.
     Follow,
 }
 
-/// What a cache did since it was made, and what it holds now.
+/// Counts of a cache since its creation, and its current size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounts {
     /// Lookups that found a value.
     pub hits: u64,
     /// Lookups whose caller had to compute the value.
     pub misses: u64,
-    /// Lookups that left a waiter with another computation.
+    /// Lookups that left a waiter with another caller's computation.
     pub joined: u64,
-    /// Entries that made room for others.
+    /// Entries that were evicted to make space for others.
     pub evicted: u64,
-    /// Entries now.
+    /// Current number of entries.
     pub entries: u64,
-    /// Bytes that they take.
+    /// Current size of the entries in bytes.
     pub bytes: u64,
 }
 
 impl CacheCounts {
-    /// The share of lookups that found a value; 0 without lookups. Those that joined a computation are not hits, since
-    /// they had to wait.
+    /// Returns the share of lookups that found a value; 0 without lookups. Lookups that joined a
+    /// computation are not hits, since they had to wait.
     pub fn hit_rate(&self) -> f64 {
         self.hits as f64 / (self.hits + self.misses + self.joined).max(1) as f64
     }
 }
 
-/// Values by [`Key`], bounded in bytes. In practice `V` is [`Answer`], and `W` whatever answers a request.
+/// A cache of values by [`Key`], bounded in bytes. In practice `V` is [`Answer`], and `W`
+/// identifies a request.
 ///
-/// The caller decides which values are kept. These must be complete answers over all documents: a key says nothing
-/// about deadlines, nor about the documents of an engine that answers for a part of the index.
+/// The caller decides which values the cache keeps. They must be complete answers over all
+/// documents: a key does not contain deadlines, nor the documents of an engine that answers for a
+/// part of the index.
 ///
-/// The bound is for values that are kept. Waiters are not counted; admission bounds their number.
+/// The bound applies to values that are kept. Waiters are not counted; admission limits their
+/// number.
 pub struct ResultCache<V, W> {
     shards: Vec<Mutex<Shard<V, W>>>,
 }
 
-/// Enough that 64 threads seldom meet. More would make the largest value that can be kept smaller.
+/// Number of shards: enough that 64 threads seldom contend. More would reduce the largest value
+/// that can be kept.
 const SHARDS: usize = 16;
 
 impl<V: HeapBytes, W> ResultCache<V, W> {
-    /// A cache whose entries take at most this many bytes. Each of its 16 shards has an equal share, and values larger
-    /// than that are not kept. With 0 bytes it only joins equal queries.
+    /// Creates a cache whose entries take at most this many bytes. Each of its 16 shards has an
+    /// equal share, and larger values than that are not kept. With 0 bytes the cache only joins
+    /// equal queries.
     pub fn new(bytes: u64) -> Self {
         Self::with_shards(bytes, SHARDS)
     }
@@ -230,8 +250,8 @@ impl<V: HeapBytes, W> ResultCache<V, W> {
         locked(&self.shards[key.hash as usize % self.shards.len()])
     }
 
-    /// Looks a value up. If somebody is computing it, the waiter stays in the cache; `id`, which must be unique among
-    /// the waiters of a key, is for [`ResultCache::remove_waiter`].
+    /// Looks up a value. If another caller is computing it, the waiter stays in the cache; `id`,
+    /// which must be unique among the waiters of a key, is for [`ResultCache::remove_waiter`].
     pub fn lookup(&self, key: &Key, id: u64, waiter: W) -> Lookup<V, W> {
         let shard = &mut *self.shard(key);
         match shard.states.get_mut(key) {
@@ -253,9 +273,10 @@ impl<V: HeapBytes, W> ResultCache<V, W> {
         }
     }
 
-    /// Ends a computation and returns its waiters, the earliest first. The value is kept if `keep` says so and there is
-    /// room; it must be a complete answer then. A value that is not kept is for those waiters only that accept it; the
-    /// others look the key up again, which makes one of them the leader.
+    /// Ends a computation and returns its waiters, the earliest first. The cache keeps the value
+    /// if `keep` is set and the value fits; it must be a complete answer then. Each waiter may
+    /// accept a value that is not kept, or look up the key again, which makes one of them the
+    /// leader.
     pub fn fill(&self, key: &Key, value: &Arc<V>, keep: bool) -> Vec<W> {
         let bytes = entry_bytes::<V, W>(key, value);
         let shard = &mut *self.shard(key);
@@ -266,13 +287,14 @@ impl<V: HeapBytes, W> ResultCache<V, W> {
         waiters
     }
 
-    /// Ends a computation that has no value, and returns its waiters, the earliest first. They look the key up again,
-    /// which makes one of them the leader.
+    /// Ends a computation that has no value, and returns its waiters, the earliest first. They
+    /// must look up the key again, which makes one of them the leader.
     pub fn abandon(&self, key: &Key) -> Vec<W> {
         self.shard(key).land(key)
     }
 
-    /// Takes out a waiter that was cancelled or is late. If there is none, the leader has it already.
+    /// Removes a waiter that was cancelled or is late. Returns `None` if the leader has it
+    /// already.
     pub fn remove_waiter(&self, key: &Key, id: u64) -> Option<W> {
         match self.shard(key).states.get_mut(key) {
             Some(State::InFlight(waiters)) => {
@@ -283,8 +305,8 @@ impl<V: HeapBytes, W> ResultCache<V, W> {
         }
     }
 
-    /// Drops the entries of a snapshot that is no longer searched. Computations in flight are not affected; what they
-    /// leave behind is evicted when it is the least recently used.
+    /// Drops the entries of a snapshot that is no longer searched. Computations in flight
+    /// continue; the values that they add are evicted when they are the least recently used.
     pub fn forget(&self, snapshot: SnapshotId) {
         for shard in &self.shards {
             let shard = &mut *locked(shard);
@@ -300,7 +322,7 @@ impl<V: HeapBytes, W> ResultCache<V, W> {
         }
     }
 
-    /// What it did so far, and what it holds now.
+    /// Returns the counts so far and the current size.
     pub fn counts(&self) -> CacheCounts {
         let mut sum = CacheCounts::default();
         for shard in &self.shards {
@@ -320,37 +342,38 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The memory of an entry: what it has allocated, and its part of the tables.
+/// Returns the memory of an entry: its allocations, and its part of the tables.
 fn entry_bytes<V: HeapBytes, W>(key: &Key, value: &V) -> u64 {
-    /// What the allocator adds to an allocation, and the counters of an `Arc`.
+    /// Overhead of the allocator per allocation.
     const ALLOCATION: usize = 16;
+    /// Size of the counters of an `Arc`.
     const COUNTERS: usize = 2 * size_of::<usize>();
     let of_mask = key.mask.as_ref().map_or(0, |mask| ALLOCATION + mask.bytes());
     let of_tree = key.tree.as_ref().map_or(0, |tree| ALLOCATION + tree.bytes());
     let of_gather = key.gather.as_ref().map_or(0, |gather| ALLOCATION + gather.bytes());
     let of_key = ALLOCATION + COUNTERS + key.query.len() + of_mask + of_tree + of_gather;
     let of_value = 2 * ALLOCATION + COUNTERS + size_of::<V>() + value.heap_bytes();
-    // Tables double when they are full, so up to half of each is empty. A map has a byte for each of its places, and
-    // leaves one in eight empty.
+    // Tables double when they are full, so up to half of each is empty. A map has one byte of
+    // metadata per slot, and leaves one slot in eight empty.
     let of_map = 16 * (size_of::<(Key, State<V, W>)>() + 1) / 7;
     let of_order = 2 * size_of::<Node>();
     (of_key + of_value + of_map + of_order) as u64
 }
 
-/// The keys of a shard.
+/// The keys of one shard.
 struct Shard<V, W> {
     states: HashMap<Key, State<V, W>>,
-    /// The keys that are kept.
+    /// Order in which the keys with values were last used.
     order: Order,
     bytes: u64,
     bound: u64,
-    /// Without entries and bytes, which are known otherwise.
+    /// Counts of lookups and evictions. The numbers of entries and bytes are kept elsewhere.
     counts: CacheCounts,
 }
 
-/// A key without a state is unknown.
+/// State of a key. Unknown keys have none.
 enum State<V, W> {
-    /// A leader computes the value; these wait for it.
+    /// A leader is computing the value, and these waiters wait for it.
     InFlight(Vec<(u64, W)>),
     Kept(Kept<V>),
 }
@@ -367,7 +390,7 @@ impl<V, W> Shard<V, W> {
         Shard { states, order, bytes: 0, bound, counts: CacheCounts::default() }
     }
 
-    /// Ends a computation.
+    /// Ends a computation and returns its waiters.
     fn land(&mut self, key: &Key) -> Vec<W> {
         let Some(State::InFlight(waiters)) = self.states.get_mut(key) else { return Vec::new() };
         let waiters = std::mem::take(waiters);
@@ -375,9 +398,9 @@ impl<V, W> Shard<V, W> {
         waiters.into_iter().map(|(_, waiter)| waiter).collect()
     }
 
-    /// Keeps a value of a key that is not in flight, and evicts others for it first.
+    /// Keeps the value of a key that is not in flight, and evicts others for it first.
     fn keep(&mut self, key: &Key, value: &Arc<V>, bytes: u64) {
-        // If it is kept already, values of equal keys are equal.
+        // If the key already has a value, it is the same: equal keys have equal values.
         if bytes > self.bound || self.states.contains_key(key) {
             return;
         }
@@ -397,8 +420,8 @@ impl<V, W> Shard<V, W> {
     }
 }
 
-/// Keys in the order of their last use, as a ring of nodes: the first node has no key, and stands between the newest
-/// and the oldest.
+/// Keys in the order of their last use, as a ring of nodes. The first node has no key and links
+/// the newest to the oldest.
 struct Order {
     nodes: Vec<Node>,
     free: Vec<usize>,
@@ -423,7 +446,7 @@ impl Order {
         Some(self.nodes[0].newer).filter(|&place| place != 0)
     }
 
-    /// Adds a key as the newest and returns its place.
+    /// Adds a key as the newest and returns its position.
     fn add(&mut self, key: Key) -> usize {
         let node = Node { newer: 0, older: 0, key: Some(key) };
         let place = match self.free.pop() {
@@ -440,7 +463,7 @@ impl Order {
         place
     }
 
-    /// Makes the key at a place the newest.
+    /// Makes the key at this position the newest.
     fn touch(&mut self, place: usize) {
         self.unlink(place);
         self.link(place);
@@ -484,7 +507,7 @@ mod tests {
 
     use super::*;
 
-    /// Some documents, opened twice.
+    /// A small index, opened twice.
     static SNAPSHOTS: LazyLock<[Arc<Snapshot>; 2]> = LazyLock::new(|| {
         let text = |i: usize| {
             let words = ["fig", "pie", "plum", "tart", "cake", "bun"];
@@ -561,7 +584,8 @@ mod tests {
             |plan| plan.terms[0].field = 1,
             |plan| plan.terms[1].query_weight += 1.0,
             |plan| plan.terms[1].weight = plan.terms[1].weight.next_up(),
-            // The weights change places, or a word its end, or its list.
+            // Swap weights, move a letter from one word to the next, or move a word to another
+            // list.
             |plan| {
                 let (first, second) = plan.terms.split_at_mut(1);
                 std::mem::swap(&mut first[0].term, &mut second[0].term);
@@ -594,7 +618,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
 
-        /// The promise of a key, with an engine that does look at the order of terms.
+        /// Checks the promise of a key with an engine that does depend on the order of terms.
         #[test]
         fn equal_keys_have_equal_answers(
             terms in proptest::collection::vec((0usize..8, prop_oneof![Just(1.0), 0.01f64..9.0]), 1..7),
@@ -640,7 +664,7 @@ mod tests {
         }
     }
 
-    /// Keys 0, 2, 4 and so on are of the first snapshot, the others of the second one.
+    /// Returns a key. Even numbers belong to the first snapshot, odd ones to the second.
     fn key(number: usize) -> Key {
         Key::new(SNAPSHOTS[number % 2].id(), &number.to_le_bytes())
     }
@@ -680,7 +704,7 @@ mod tests {
             }
             let before = cache.counts();
             assert!(before.bytes <= bytes);
-            // Every shard has room for one; a hundred keys reach nearly all of them.
+            // Every shard has space for one entry; a hundred keys reach nearly all shards.
             assert_eq!(before.entries > 12, bytes > 0, "{before:?}");
             for number in 100..200 {
                 cache.fill(&key(number), &Arc::new(Number(0, fits + 1)), true);
@@ -710,7 +734,7 @@ mod tests {
             keep: bool,
         },
         Abandon(usize),
-        /// The waiter's number among those of the key, if there are as many.
+        /// Removes a waiter, by its number among the waiters of the key, if there are that many.
         Remove(usize, usize),
         Forget(usize),
     }
@@ -728,10 +752,10 @@ mod tests {
         proptest::collection::vec(operation, 0..200)
     }
 
-    /// What one shard should do, in the simplest way.
+    /// A model of one shard, implemented in the simplest way.
     #[derive(Default)]
     struct Model {
-        /// Key and value, the least recently used first.
+        /// Keys and values, the least recently used first.
         kept: Vec<(usize, Number)>,
         in_flight: BTreeMap<usize, Vec<u64>>,
         counts: CacheCounts,
@@ -779,7 +803,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(1000))]
 
-        /// Values, waiters, counts and the order of evictions are those of the model after every operation.
+        /// Compares values, waiters, counts and the order of evictions with the model after every
+        /// operation.
         #[test]
         fn a_shard_does_what_a_simple_model_does(operations in operations(), bound in 0u64..4000) {
             let (cache, mut model) = (ResultCache::<Number, u64>::with_shards(bound, 1), Model::default());
@@ -814,14 +839,14 @@ mod tests {
         }
     }
 
-    /// Threads ask for few keys, lead, give up, leave, and forget. Every waiter comes back once, to the leader or to
-    /// the one who takes it out, and no key has two leaders.
+    /// Threads look up a few keys, lead, give up, leave and forget. Every waiter comes back once,
+    /// either to the leader or to the thread that removes it, and no key has two leaders.
     #[test]
     fn one_thread_at_a_time_leads_a_key() {
         const THREADS: u64 = 8;
         const REQUESTS: u64 = 4000;
         const KEYS: u64 = 6;
-        // Room for two of the keys at most, if they share a shard.
+        // There is space for at most two of the keys, if they share a shard.
         let cache = ResultCache::<Number, u64>::with_shards(4 * size(0), 2);
         let leading: Vec<AtomicBool> = (0..KEYS).map(|_| AtomicBool::new(false)).collect();
         let came_back: Vec<AtomicU32> =
@@ -831,7 +856,7 @@ mod tests {
             came_back[id as usize].fetch_add(1, Ordering::Relaxed);
         };
         let request = |id: u64| {
-            // Neighbours ask for the same key.
+            // Consecutive ids use the same key.
             let number = id % REQUESTS / 3 % KEYS;
             let (key, leading) = (key(number as usize), &leading[number as usize]);
             match cache.lookup(&key, id, id) {

@@ -1,4 +1,4 @@
-//! Finds out what queries cost on an engine of this machine.
+//! Calibration: measures the cost of queries on an engine of this machine.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,52 +11,59 @@ use warpseek_index::Snapshot;
 use crate::measure::{Word, own_words, words_by_length};
 use crate::model::{CostModel, Features, Form};
 
-/// Queries of an index's own terms for a second of measuring, how many there are at least and at most, and the most terms of one.
+/// Number of queries per second of measuring.
 const QUERIES: f64 = 3000.0;
+/// Minimum and maximum number of queries.
 const LEAST_AND_MOST: (f64, f64) = (3000.0, 30_000.0);
+/// Maximum number of terms per query.
 const MOST_TERMS: usize = 6;
 
-/// Words of each length of lists to choose from, and one query in this many has a word that the index does not have.
+/// Number of words to choose from per order of magnitude of list lengths.
 const WORDS: usize = 200;
+/// Interval of queries with a word that the index does not contain.
 const UNKNOWN: usize = 11;
 
-/// One query in this many has words as frequent as those of the text.
+/// Interval of queries whose words are as frequent as those of the text.
 const FREQUENT: usize = 8;
 
-/// How often a query is timed, unless that takes long: the median counts, which the stall of one does not change.
+/// Number of times that a query is timed, unless it takes longer than `LONG` in total. The median
+/// counts, so that one stall does not matter.
 const TIMES: usize = 3;
 const LONG: Duration = Duration::from_millis(3);
 
-/// One query in this many is left out when the model is made, and shows how good it is.
+/// Interval of queries that are held out when the model is fitted, to measure its error.
 const UNSEEN: usize = 4;
 
-/// Queries of the batches that show what a batch costs.
+/// Numbers of queries in the two batches that measure the cost of a batch.
 const BATCHES: [usize; 2] = [64, 1024];
 
-/// A query, and how long it took.
+/// The features of a query, and how long it took.
 type Sample = (Features, Duration);
 
-/// What queries cost on an engine.
+/// The measured cost of queries on an engine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Calibration {
-    /// What a query costs alone.
+    /// Model of the cost of a single query.
     pub model: CostModel,
-    /// What a batch costs, however many queries it has.
+    /// Cost of a batch, however many queries it has.
     pub fixed: Duration,
-    /// What a query adds to a large batch, of what it costs alone.
+    /// Share of its single cost that a query adds to a large batch.
     pub share: f64,
-    /// Mean relative error of the model on queries that it was not made from, by form: rules, a tree, boosted trees, which is the one that is used.
+    /// Mean relative error on queries that the model was not fitted to, by form: rules, one tree,
+    /// and boosted trees, the form in use.
     pub errors: [f64; 3],
-    /// Queries that were timed to make the model, and to find its error.
+    /// Number of queries that were timed to fit the model and to measure its error.
     pub queries: usize,
-    /// The latter.
+    /// Number of queries that were timed only to measure the error.
     pub unseen: usize,
-    /// The median of their times.
+    /// Median of the times of all queries.
     pub median: Duration,
 }
 
-/// Queries of one to six of an index's own terms, in all modes, as many as can be timed in about this long. In some of them a term is as probable as its
-/// postings are many; in the others, short lists are as probable as long ones, since people ask for both. Some have a word that the index does not have.
+/// Creates queries of one to six of the index's terms, in all modes, as many as can be timed in
+/// about this long. In some of them, terms are as probable as they are frequent; in the others,
+/// short lists are as probable as long ones, since users search for both. Some have a word that
+/// the index does not contain.
 pub fn own_queries(
     snapshot: &Snapshot,
     planner: &Planner,
@@ -71,7 +78,8 @@ pub fn own_queries(
     if frequent.is_empty() || orders.is_empty() {
         return Ok(plans);
     }
-    // Multiples of a prime far from any regularity of the dictionary take neighbours apart.
+    // Multiples of a prime that is unrelated to any regularity of the dictionary separate
+    // neighbours.
     let spread = |i: usize, len: usize| (i * 7919) % len;
     for number in 0..queries {
         let terms = 1 + (number * 31 + number / 7) % MOST_TERMS;
@@ -85,7 +93,7 @@ pub fn own_queries(
         let mut words: Vec<Word> = (at..at + terms).map(word).collect();
         at += terms;
         if number % UNKNOWN == UNKNOWN - 1 {
-            // No analyzer makes such a word.
+            // No analyzer produces this word.
             words.push((0, "\u{0}".to_owned()));
         }
         let mode = [Mode::Or, Mode::Or, Mode::And, Mode::AndOr][number / FREQUENT % 4];
@@ -95,22 +103,24 @@ pub fn own_queries(
     Ok(plans)
 }
 
-/// How an engine is used, and for how long it is measured.
+/// The use of an engine, and the duration of its measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
-    /// Requests that it answers at the same time, so that each is measured beside others.
+    /// Number of requests that the engine answers at the same time. Each is measured beside
+    /// others.
     pub servers: usize,
-    /// Threads of the CPU that each may use.
+    /// Number of CPU threads that each request may use.
     pub threads: usize,
-    /// Whether it answers batches, whose cost is measured too.
+    /// True if the engine answers batches, whose cost is then measured, too.
     pub batches: bool,
-    /// About how long it is measured.
+    /// Approximate duration of the measurement.
     pub time: Duration,
 }
 
-/// Times queries one by one on an engine, as many at the same time as there are servers, and in batches if it answers them. The error of the model is
-/// that on the queries of a log, without one on a part of the queries that it then is not made from; each is predicted before the model learns from it,
-/// as in a service.
+/// Times queries on an engine, as many at the same time as there are servers, and in batches if
+/// the engine answers batches. The error of the model is measured on the queries of a log.
+/// Without a log, a part of the queries is held out for it. As in a service, the model predicts
+/// each of these queries before it learns from it.
 pub fn calibrate(
     engine: &dyn Engine,
     plans: &[Plan],
@@ -122,7 +132,7 @@ pub fn calibrate(
         plans.iter().filter(|plan| engine.can_answer(plan).is_ok()).cloned().collect()
     };
     let plans = supported(plans);
-    // The first queries may have to wait for what is done once.
+    // The first queries may include work that is done only once.
     for plan in plans.iter().take(3) {
         ask(engine, &[plan], &context)?;
     }
@@ -130,7 +140,7 @@ pub fn calibrate(
     let singles = if usage.batches { usage.time / 2 } else { usage.time };
     let time = if log.is_some() { singles / 2 } else { singles };
     let samples = sample(engine, &plans, usage, start + time)?;
-    let of = |unseen: bool| {
+    let part = |unseen: bool| {
         let some = samples.iter().enumerate();
         let some = some.filter(|(i, _)| i.is_multiple_of(UNSEEN) == unseen);
         some.map(|(_, &sample)| sample).collect::<Vec<_>>()
@@ -140,7 +150,7 @@ pub fn calibrate(
             let until = Instant::now() + time;
             (sample(engine, &supported(log), usage, until)?, samples.clone())
         }
-        None => (of(true), of(false)),
+        None => (part(true), part(false)),
     };
     let errors = [Form::Rules, Form::Tree, Form::Boosted]
         .map(|form| CostModel::fit(form, &seen).learning_error(&unseen));
@@ -161,7 +171,8 @@ pub fn calibrate(
             let predict = |plan: &&Plan| model.predict(&features(engine, plan)).as_secs_f64();
             *alone = some.iter().map(predict).sum();
         }
-        // The line through both: what a batch costs alone, and what a query adds.
+        // Fit a line through both batches: its intercept is the fixed cost, its slope the cost
+        // per query.
         let slope = (took[1] - took[0]) / (alone[1] - alone[0]).max(1e-12);
         share = slope.clamp(1e-4, 1.0);
         fixed = Duration::from_secs_f64((took[0] - share * alone[0]).max(0.0));
@@ -172,7 +183,7 @@ pub fn calibrate(
     Ok(Calibration { model, fixed, share, errors, queries, unseen: unseen.len(), median })
 }
 
-/// Times queries, each server its own, until a moment.
+/// Times queries on all servers until this moment.
 fn sample(
     engine: &dyn Engine,
     plans: &[Plan],
@@ -189,7 +200,7 @@ fn sample(
         }
         Ok(samples)
     };
-    // Batches leave one after the other.
+    // An engine with batches answers one batch after another.
     let servers = if usage.batches { 1 } else { usage.servers.max(1) };
     let mut samples = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..servers).map(|_| scope.spawn(measure)).collect();
@@ -207,11 +218,12 @@ fn features(engine: &dyn Engine, plan: &Plan) -> Features {
     Features { absent: engine.absent(plan), ..Features::of(plan) }
 }
 
-/// The time of a query, and what was known about it before.
+/// Returns the time of a query, and its features before it ran.
 fn time(engine: &dyn Engine, plan: &Plan, context: &Context) -> Result<Sample, ExecError> {
     let features = features(engine, plan);
     let mut took = vec![ask(engine, &[plan], context)?];
-    // Asked again, it would find its lists where they are needed.
+    // Do not repeat a query whose lists had to be transferred: now they are where the engine
+    // needs them.
     while features.absent == 0 && took.len() < TIMES && took.iter().sum::<Duration>() < LONG {
         took.push(ask(engine, &[plan], context)?);
     }
@@ -259,7 +271,7 @@ mod tests {
         );
         let engine = CpuEngine::new(Arc::clone(&snapshot), None);
         for (batches, log) in [(false, None), (true, None), (false, Some(&plans[..100]))] {
-            // It ends sooner, when there are no more plans.
+            // Calibration ends early when there are no more plans.
             let time = Duration::from_secs(5);
             let found =
                 calibrate(&engine, &plans, log, Usage { servers: 2, threads: 1, batches, time })

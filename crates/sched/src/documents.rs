@@ -1,4 +1,4 @@
-//! Division by documents: every engine answers every query, each for its own documents.
+//! Division by documents: every engine answers every query for a part of the documents.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,36 +9,38 @@ use warpseek_exec::{
 };
 use warpseek_index::SnapshotId;
 
-/// Engines that each answer for a part of the documents, and together for all of them.
+/// Several engines, each of which answers for a part of the documents, and together for all of
+/// them.
 ///
-/// Scores are integers that depend on the plan alone, so the best of all parts' hits are the best hits of the whole.
-/// Which mode AND-then-OR needs depends on all documents: the parts answer AND, and then OR for the queries that have
-/// too few hits in total.
+/// Scores are integers that depend on the plan alone, so the best hits of all parts are the best
+/// hits of the whole. AND-then-OR depends on all documents: the parts answer AND first, and then
+/// OR for the queries with too few hits in total.
 pub struct ByDocuments {
     parts: Vec<(Range<u32>, Box<dyn Engine>)>,
 }
 
 impl ByDocuments {
-    /// Each part answers for a range of documents, by position. There is at least one part, and together the parts
-    /// contain every document once.
+    /// Combines parts, each of which answers for a range of documents by position. There must be
+    /// at least one part, and the ranges must contain every document exactly once.
     pub fn new(parts: Vec<(Range<u32>, Box<dyn Engine>)>) -> Self {
-        assert!(!parts.is_empty(), "there must be an engine");
+        assert!(!parts.is_empty(), "at least one engine is required");
         ByDocuments { parts }
     }
 
-    /// All parts answer the plans, each of which has one mode for all documents.
+    /// Answers the plans with all parts. Each plan must have one mode for all documents.
     fn all(&self, plans: &[&Plan], context: &Context) -> Answers {
         let parts = at_once(&self.parts, |(_, part)| part.search(plans, context));
         let mut parts: Vec<_> = parts.into_iter().map(Vec::into_iter).collect();
         let mut whole = Vec::with_capacity(plans.len());
         for plan in plans {
-            // Takes an answer from every part, even if one failed, since the next answers belong to the next plan.
-            let of: Answers = parts
+            // Take an answer from every part, even if one failed, since the next answers belong
+            // to the next plan.
+            let answers: Answers = parts
                 .iter_mut()
                 .map(|part| part.next().unwrap_or(Err(ExecError::NoAnswer)))
                 .collect();
-            let of: Result<Vec<Answer>, ExecError> = of.into_iter().collect();
-            whole.push(of.map(|of| self.merged(of, plan.k)));
+            let answers: Result<Vec<Answer>, ExecError> = answers.into_iter().collect();
+            whole.push(answers.map(|answers| self.merged(answers, plan.k)));
         }
         whole
     }
@@ -77,7 +79,7 @@ impl Engine for ByDocuments {
     }
 
     fn takes(&self) -> Takes {
-        // Hits of parts are put together by their scores.
+        // The hits of the parts are merged by score.
         let all = Takes { gathers: false, ..Takes::ALL };
         self.parts.iter().map(|(_, part)| part.takes()).fold(all, Takes::and)
     }
@@ -86,15 +88,16 @@ impl Engine for ByDocuments {
         self.parts.iter().try_for_each(|(_, part)| part.supports(plan))
     }
 
-    /// The estimate of the slowest part. Each engine estimates all documents; the part takes its share of that.
+    /// Returns the estimate of the slowest part. Each engine estimates all documents; the part
+    /// takes its share of that.
     fn estimate(&self, plans: &[&Plan], context: &Context) -> Estimate {
         let all: f64 = self.parts.iter().map(|(docs, _)| docs.len() as f64).sum();
-        let of = |(docs, part): &(Range<u32>, Box<dyn Engine>)| {
+        let scaled = |(docs, part): &(Range<u32>, Box<dyn Engine>)| {
             let estimate = part.estimate(plans, context);
             let time = estimate.time.mul_f64(docs.len() as f64 / all.max(1.0));
             Estimate { time, ..estimate }
         };
-        self.parts.iter().map(of).max_by_key(|estimate| estimate.time).unwrap_or_default()
+        self.parts.iter().map(scaled).max_by_key(|estimate| estimate.time).unwrap_or_default()
     }
 
     fn prepare(&self, formulas: &Formulas, context: &Context) -> Result<(), ExecError> {
@@ -104,14 +107,14 @@ impl Engine for ByDocuments {
     fn explain(&self, plans: &[&Plan], context: &Context) -> Vec<Choice> {
         let parts: Vec<_> =
             self.parts.iter().map(|(_, part)| part.explain(plans, context)).collect();
-        let join = |i: usize, of: fn(&Choice) -> &str| {
-            let words: Vec<&str> = parts.iter().map(|part| of(&part[i])).collect();
+        let join = |i: usize, field: fn(&Choice) -> &str| {
+            let words: Vec<&str> = parts.iter().map(|part| field(&part[i])).collect();
             words.join(" + ")
         };
         let choice = |i| Choice {
             device: join(i, |c| &c.device),
             algorithm: join(i, |c| &c.algorithm),
-            why: format!("each has its own documents: {}", join(i, |c| &c.why)),
+            why: format!("each device searches its own documents: {}", join(i, |c| &c.why)),
         };
         (0..plans.len()).map(choice).collect()
     }
@@ -141,7 +144,7 @@ impl Engine for ByDocuments {
     }
 }
 
-/// The plan with AND instead of AND-then-OR.
+/// Returns the plan with AND instead of AND-then-OR.
 fn with_and(plan: &Plan) -> Cow<'_, Plan> {
     match plan.mode {
         Mode::AndOr => Cow::Owned(Plan { mode: Mode::And, ..plan.clone() }),
@@ -149,8 +152,8 @@ fn with_and(plan: &Plan) -> Cow<'_, Plan> {
     }
 }
 
-/// Divides this many documents into ranges, in proportion to these rates; if all rates are useless, the last range has
-/// all documents.
+/// Divides this many documents into ranges in proportion to these rates. If no rate is positive,
+/// the last range gets all documents.
 pub fn split(docs: u32, rates: &[f64]) -> Vec<Range<u32>> {
     let sum: f64 = rates.iter().sum();
     let (mut before, mut start) = (0.0, 0);

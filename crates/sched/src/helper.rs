@@ -1,4 +1,4 @@
-//! An engine that helps other engines, which do not wait for it.
+//! An engine that helps other engines with a batch. The other engines do not wait for it.
 
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -9,12 +9,14 @@ use warpseek_exec::{Answers, Context, Engine, Load, Plan, Pool};
 
 use crate::speed::{Speed, is_whole, piece};
 
-/// Answers queries of a batch in a thread of its own, which outlives the batch if it is late.
+/// An engine with a thread that answers queries of a batch. The thread outlives the batch if it
+/// is late.
 pub(crate) struct Helper {
     engine: Arc<dyn Engine>,
-    /// The number of its threads.
+    /// Number of threads that the engine uses.
     threads: usize,
-    /// Its pool of threads. Its first thread creates the pool, so that all have the low priority of that thread.
+    /// Thread pool of the helper. The helper's thread creates it, so that all threads inherit the
+    /// low priority of that thread.
     pool: Arc<OnceLock<Arc<Pool>>>,
     speed: Arc<Mutex<Speed>>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -36,12 +38,12 @@ impl Helper {
         }
     }
 
-    /// The context of a search by the helper's engine outside of its own thread.
-    pub(crate) fn context(&self, of: &Context) -> Context {
-        of.with_pool(Pool::shared(self.threads))
+    /// Returns the context for a search by the helper's engine on another thread.
+    pub(crate) fn context(&self, caller: &Context) -> Context {
+        caller.with_pool(Pool::shared(self.threads))
     }
 
-    /// The engine, for work that is not worth sharing.
+    /// Returns the engine, for batches that are too small to share.
     pub(crate) fn engine(&self) -> &dyn Engine {
         &*self.engine
     }
@@ -50,12 +52,12 @@ impl Helper {
         locked(&self.speed)
     }
 
-    /// Whether it is not still busy with an earlier batch.
+    /// Returns true unless the helper is still busy with an earlier batch.
     pub(crate) fn is_free(&self) -> bool {
         locked(&self.thread).as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Starts on these queries, longest first.
+    /// Starts the helper on these queries, longest first.
     pub(crate) fn start(&self, plans: Vec<Plan>, context: &Context) -> Errand {
         let (loads, end) = (plans.iter().map(Load::of).collect(), plans.len());
         let state = Mutex::new(State { end, ..State::default() });
@@ -74,15 +76,15 @@ impl Helper {
     }
 }
 
-/// Lowers the priority of this thread: a CPU that helps a GPU must not take time from the threads that keep the GPU
-/// busy. Threads that this one starts inherit it.
+/// Lowers the priority of this thread: a CPU that helps a GPU must not take time from the threads
+/// that keep the GPU busy. Threads that this thread starts inherit the priority.
 fn step_back() {
-    // On other systems this would affect the whole process.
+    // On other systems the call would affect the whole process.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::nice(19);
 }
 
-/// The helper's part of a batch. When it is dropped, the helper stops after the current piece.
+/// A helper's part of a batch. When it is dropped, the helper stops after the current piece.
 pub(crate) struct Errand(Arc<Shared>);
 
 struct Shared {
@@ -94,12 +96,13 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// Queries before this one are begun; those from `end` on must not be.
+    /// Number of queries begun.
     begun: usize,
+    /// End of the queries that the helper may begin.
     end: usize,
-    /// The queries in progress.
+    /// Range of the queries in progress.
     running: Option<Range<usize>>,
-    /// The first query of each finished piece, and its answers.
+    /// First query and answers of each finished piece.
     done: Vec<(usize, Answers)>,
 }
 
@@ -135,7 +138,8 @@ impl Shared {
 }
 
 impl Errand {
-    /// Takes back queries that the helper has not begun: as many of the shortest as `how_many` says, given all of them.
+    /// Takes back queries that the helper has not begun: the shortest of them, as many as
+    /// `how_many` returns for their loads.
     pub(crate) fn take_back(&self, how_many: impl FnOnce(&[Load]) -> usize) -> Range<usize> {
         let mut state = locked(&self.0.state);
         let left = &self.0.loads[state.begun..state.end];
@@ -144,7 +148,8 @@ impl Errand {
         taken
     }
 
-    /// The queries in progress, if they take longer than `patience` allows; their answers then come too late.
+    /// Waits for the queries in progress for the time that `patience` allows. Returns those that
+    /// are still not finished; their answers will come too late.
     pub(crate) fn late(&self, patience: impl FnOnce(&Load) -> Duration) -> Range<usize> {
         let state = locked(&self.0.state);
         let Some(running) = state.running.clone() else { return 0..0 };
@@ -155,7 +160,7 @@ impl Errand {
         state.running.clone().unwrap_or_default()
     }
 
-    /// The helper's answers, each piece with its first query.
+    /// Returns the helper's answers so far, each piece with its first query.
     pub(crate) fn answers(&self) -> Vec<(usize, Answers)> {
         std::mem::take(&mut locked(&self.0.state).done)
     }
@@ -192,7 +197,8 @@ mod tests {
         assert_eq!(getpriority_process(None).unwrap(), before, "only its own thread changes");
     }
 
-    /// Records the priority of each thread that works on a batch, and keeps it busy until all of them do.
+    /// An engine that records the priority of each thread that works on a batch, and keeps each
+    /// busy until all of them work.
     struct Priorities {
         snapshot: SnapshotId,
         all_at_work: Barrier,
@@ -219,7 +225,7 @@ mod tests {
         }
     }
 
-    /// The threads of the pool have the low priority, in the first batch and in later ones.
+    /// Threads of the pool have low priority in the first batch and in later ones.
     #[test]
     fn all_threads_of_a_helper_have_low_priority() {
         const THREADS: usize = 3;

@@ -1,9 +1,10 @@
-//! Several engines as one: the CPU and GPUs divide an index, or a batch, and return the hits that each of them would
-//! return alone.
+//! Scheduling of several engines as one: the CPU and GPUs divide an index, or a batch, and return
+//! the hits that each of them would return alone.
 //!
-//! This crate knows the contract of engines, but no particular engine. [`ByDocuments`] has engines that each answer for
-//! a part of the documents; [`ByQueries`] has engines that answer for all documents, and perhaps one that helps.
-//! [`Speed`] learns from what engines did, and [`measure`] finds out how long a part of the documents takes.
+//! This crate knows the contract of engines, but no particular engine. In [`ByDocuments`], each
+//! engine answers for a part of the documents. In [`ByQueries`], each engine answers for all
+//! documents and takes a part of the queries, and one more engine may help. [`Speed`] learns from
+//! the searches of an engine, and [`measure`] finds out how long a part of the documents takes.
 
 mod cache;
 pub mod calibrate;

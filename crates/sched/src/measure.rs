@@ -1,29 +1,31 @@
-//! Measures how fast engines are, to decide how documents and queries are divided.
+//! Measurements of engines, which determine how documents and queries are divided.
 
 use std::time::{Duration, Instant};
 
 use warpseek_exec::{Context, Engine, ExecError, Load, Mode, Plan, Planner, Query, Rates};
 use warpseek_index::{Segment, Snapshot};
 
-/// Number of queries that represent those to come, and of terms in each.
+/// Number of representative queries.
 const QUERIES: usize = 32;
+/// Number of terms per representative query.
 const TERMS: usize = 3;
 
-/// Duration of a batch that is long enough to be meaningful, and how often it is repeated; the shortest time counts.
+/// Duration of a batch that is long enough to be meaningful.
 const LONG_ENOUGH: Duration = Duration::from_millis(25);
+/// Number of times that a batch is repeated; the shortest time counts.
 const TIMES: usize = 3;
 
 /// A term of an index, with its text field.
 pub(crate) type Word = (u8, String);
 
-/// The word that a segment's dictionary has.
+/// Splits a key of a segment's dictionary into field and term.
 fn word(segment: &Segment, term: &[u8]) -> Word {
     let (field, term) = segment.named(term);
     (field, String::from_utf8_lossy(term).into_owned())
 }
 
-/// At most this many of an index's terms, each with a probability proportional to its postings: postings at regular
-/// intervals each select their term.
+/// Returns at most this many of an index's terms, each with a probability proportional to its
+/// postings: postings at regular intervals each select their term.
 pub(crate) fn own_words(snapshot: &Snapshot, count: usize) -> Result<Vec<Word>, ExecError> {
     let all: u64 = snapshot.segments().iter().map(|s| s.dictionary().postings()).sum();
     let step = (all / count as u64).max(1);
@@ -42,16 +44,19 @@ pub(crate) fn own_words(snapshot: &Snapshot, count: usize) -> Result<Vec<Word>, 
     Ok(words)
 }
 
-/// Some of an index's terms for each order of magnitude (to the base 2) of their lists' lengths, from the shortest lists to the longest: at most twice
-/// this many. The largest segment stands for all.
+/// Returns some of an index's terms for each power of two of their lists' lengths, from the
+/// shortest lists to the longest. Each power has at most twice `count` terms. The largest segment
+/// represents the others.
 pub(crate) fn words_by_length(
     snapshot: &Snapshot,
     count: usize,
 ) -> Result<Vec<Vec<Word>>, ExecError> {
-    /// Every so many terms of a length are taken, and how many are passed over before the next.
+    /// A sample of the terms of one order of magnitude.
     struct Order {
         words: Vec<Word>,
+        /// Distance between two terms of the sample.
         every: u64,
+        /// Number of terms to skip before the next one of the sample.
         left: u64,
     }
     let mut orders: Vec<Order> = Vec::new();
@@ -82,7 +87,7 @@ pub(crate) fn words_by_length(
     Ok(orders.into_iter().map(|order| order.words).filter(|words| !words.is_empty()).collect())
 }
 
-/// Queries made of an index's own terms, each with a probability proportional to its postings.
+/// Creates queries from an index's terms, each with a probability proportional to its postings.
 pub fn probes(
     snapshot: &Snapshot,
     planner: &Planner,
@@ -99,7 +104,8 @@ pub fn probes(
     (0..queries).map(|first| planner.plan(&query(first), mode, k)).collect()
 }
 
-/// The time of a query on a part of the documents, in nanoseconds: a fixed time, plus a time proportional to the part.
+/// The time of a query on a part of the documents, in nanoseconds: a fixed time, plus a time
+/// proportional to the part.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Line {
     /// Time on no documents.
@@ -113,14 +119,14 @@ impl Line {
         self.fixed + self.whole * part
     }
 
-    /// The line through measurements on two parts. More documents never take less time.
+    /// Returns the line through measurements on two parts. More documents never take less time.
     fn through(a: (f64, f64), b: (f64, f64)) -> Self {
         let whole = if a.0 == b.0 { 0.0 } else { ((a.1 - b.1) / (a.0 - b.0)).max(0.0) };
         Line { fixed: (b.1 - whole * b.0).max(0.0), whole }
     }
 
-    /// The time that an algorithm takes in large batches of queries like these, given the time measured on a part of
-    /// the documents.
+    /// Returns the time that an algorithm takes in large batches of queries like these, given the
+    /// time measured on a part of the documents.
     pub fn scaled(cost: &Rates, probes: &[Plan], part: f64, measured: f64) -> Self {
         let load = Load::sum(probes);
         let queries = load.queries.max(1) as f64;
@@ -131,7 +137,8 @@ impl Line {
     }
 }
 
-/// The CPU's part of the documents with which the CPU and the GPUs finish at the same time.
+/// Returns the CPU's part of the documents with which the CPU and the GPUs finish at the same
+/// time.
 fn even(host: Line, gpus: Line) -> f64 {
     let more = gpus.at(1.0) - host.fixed;
     let slope = host.whole + gpus.whole;
@@ -145,15 +152,15 @@ fn even(host: Line, gpus: Line) -> f64 {
 /// Parts of the documents on which the CPU is measured first.
 const FIRST: [f64; 2] = [1.0 / 16.0, 1.0 / 64.0];
 
-/// The smallest part that is worthwhile: the answers of two engines have to be merged, and the CPU has other things to
-/// do.
+/// Minimum part of the documents that is worth dividing off: the answers of two engines have to
+/// be merged, and the CPU has other work.
 pub const WORTH: f64 = 0.02;
 
-/// The CPU's part of the documents, 0 if it would not help. `gpus` states the time of the GPUs, and `host` measures the
-/// nanoseconds per query of the CPU on a part.
+/// Returns the CPU's part of the documents, 0 if it would not help. `gpus` is the time of the
+/// GPUs, and `host` measures the nanoseconds per query of the CPU on a part.
 ///
-/// The CPU's time is not linear, since what it skips depends on how many documents there are. So it is measured again
-/// where the lines meet, twice.
+/// The CPU's time is not linear, since the postings that it skips depend on the number of
+/// documents. So it is measured again, up to twice, at the part where the lines meet.
 pub fn host_share(
     gpus: Line,
     mut host: impl FnMut(f64) -> Result<f64, ExecError>,
@@ -171,7 +178,7 @@ pub fn host_share(
     Ok(if share < WORTH { 0.0 } else { share })
 }
 
-/// Nanoseconds per query in large batches of these plans.
+/// Measures the nanoseconds per query in large batches of these plans.
 pub fn time(
     engine: &dyn Engine,
     plans: &[Plan],
@@ -182,8 +189,9 @@ pub fn time(
     Ok(took.as_nanos() as f64 / load.queries.max(1) as f64)
 }
 
-/// A large batch of these plans, and how long it took: batches are doubled until one takes long enough or has the
-/// maximum number of queries. The first time does not count.
+/// Measures the time of a large batch of these plans, and returns its load and the time. It
+/// doubles the batch until it takes long enough or has the maximum number of queries. The first
+/// run does not count.
 pub(crate) fn batch(
     engine: &dyn Engine,
     plans: &[Plan],
@@ -217,7 +225,7 @@ fn batch_by(
         batch.extend_from_within(..batch.len().min(most - batch.len()));
         took = ask(&batch)?;
     }
-    // A batch that takes very long is measured well enough.
+    // A batch that takes very long needs no repetition.
     let again = if took < 4 * LONG_ENOUGH { 1..TIMES } else { 0..0 };
     for _ in again {
         took = took.min(ask(&batch)?);
@@ -255,7 +263,7 @@ mod tests {
         }
     }
 
-    /// An engine with a simulated clock: each batch takes some time, and each query some more.
+    /// An engine with a simulated clock: each batch and each query takes a fixed time.
     struct Fake {
         snapshot: SnapshotId,
         clock: AtomicU64,
@@ -294,7 +302,8 @@ mod tests {
     #[test]
     fn batches_are_as_large_as_necessary() {
         let plans = plans(32);
-        // A GPU as in docs/gpu/results.md, a CPU, and engines that need the largest batch allowed.
+        // Batches of a GPU as in docs/measurements/gpu.md, of a CPU, and of engines that need the
+        // largest batch allowed.
         for (batch, query, most, largest) in [
             (65_000, 5_000, 4096, 4096),
             (0, 1_310_000, 4096, 32),
@@ -311,7 +320,8 @@ mod tests {
         }
     }
 
-    /// The share of a CPU that takes this long per query on a part of all documents, and how often it was measured.
+    /// Returns the share of a CPU that takes this long per query on a part of all documents, and
+    /// the number of measurements.
     fn share(gpu: Line, host: impl Fn(f64) -> f64) -> (f64, usize) {
         let mut asked = 0;
         let share = host_share(gpu, |part| {
@@ -326,23 +336,24 @@ mod tests {
     #[test]
     fn the_cpu_gets_the_share_that_it_finishes_in_time() {
         let line = |fixed: f64, whole: f64| Line { fixed, whole };
-        // Both are equally fast: a half.
+        // Both are equally fast, so each gets a half.
         let gpu = line(0.0, 100.0);
         assert_eq!(share(gpu, |part| 100.0 * part).0, 0.5);
-        // The CPU takes four times as long, plus a fixed time per query: 400 s + 20 = 100 (1 - s).
+        // The CPU takes four times as long, plus a fixed time per query: 400 s + 20 = 100 (1 -
+        // s).
         assert_eq!(share(gpu, |part| 20.0 + 400.0 * part).0, 0.16);
-        // Hundreds of times slower than 5 us per query is not worthwhile. Nor is a CPU whose query on no documents
-        // takes too long.
+        // A CPU that is hundreds of times slower than 5 us per query is not worthwhile. Neither
+        // is one that takes too long for a query on no documents.
         let h200 = line(2_000.0, 3_000.0);
         assert_eq!(share(h200, |part| 400.0 + 1_310_000.0 * part), (0.0, 2));
         assert_eq!(share(h200, |part| 6_000.0 + 100.0 * part), (0.0, 2));
-        // All documents go to the CPU if the GPU is useless.
+        // The CPU gets all documents if the GPU is useless.
         assert_eq!(share(line(1e6, 1e6), |part| 100.0 * part).0, 1.0);
         assert_eq!(share(line(0.0, 0.0), |_| 0.0).0, 0.0);
     }
 
     proptest! {
-        /// Times that are not linear: both still finish at about the same time.
+        /// Both finish at about the same time even if times are not linear.
         #[test]
         fn ends_are_even(
             fixed in 0.0f64..2.0, whole in 1.0f64..100.0, bend in 0.6f64..1.0, host_fixed in 0.0f64..1.0, times in 0.2f64..20.0,

@@ -1,11 +1,14 @@
-//! Predicts how long an engine takes for a query before it runs, so that a scheduler can choose (Ding 2009, section 5).
+//! Cost models: they predict how long an engine takes for a query before it runs, so that a
+//! scheduler can choose (Ding 2009, section 5).
 //!
-//! A [`CostModel`] is fitted to queries whose times were measured on one engine, and is kept up to date by
-//! [`learn`](CostModel::learn). Its measure is that of the paper, the mean relative error: |predicted - took| / took. It
-//! counts an overestimate by a factor of 3 as 200% and an underestimate by the same factor as 67%, so the best guess for
-//! several times is not their mean but a median in which short times weigh more ([`closest`]).
+//! A [`CostModel`] is fitted to queries whose times were measured on one engine, and is kept up
+//! to date by [`learn`](CostModel::learn). Its quality measure is that of the paper, the mean
+//! relative error: |predicted - took| / took. This measure counts an overestimate by a factor of
+//! 3 as 200% and an underestimate by the same factor as 67%, so the best guess for several times
+//! is not their mean but a median in which short times weigh more ([`closest`]).
 //!
-//! What a query costs depends on its lists in a different way for OR and for AND, so each mode has its own estimate.
+//! The cost of a query depends on its lists in different ways for OR and AND, so each mode has a
+//! separate estimate.
 
 mod rules;
 mod tree;
@@ -21,13 +24,14 @@ use tree::{Forest, Inputs, Samples};
 /// Number of modes.
 const MODES: usize = Mode::NAMES.len();
 
-/// Nanoseconds that are predicted before anything is known, and those for each posting.
+/// Predicted nanoseconds per query and per posting before anything is known.
 const UNKNOWN: (f64, f64) = (1e3, 1.0);
 
-/// The longest prediction in nanoseconds, about 12 days.
+/// Maximum predicted nanoseconds, about 12 days.
 const LONGEST: f64 = 1e15;
 
-/// What is known about a query before it runs. Lengths of lists are numbers of live documents.
+/// Properties of a query that are known before it runs. Lengths of lists are numbers of live
+/// documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
     /// Length of the shortest list.
@@ -38,27 +42,30 @@ pub struct Features {
     pub third: u64,
     /// Length of the longest list.
     pub longest: u64,
-    /// The sum of all lengths.
+    /// Sum of all lengths.
     pub sum: u64,
     /// Number of lists; 0 if the query is known to match nothing.
     pub terms: usize,
-    /// The number of hits wanted.
+    /// Number of hits wanted.
     pub k: usize,
-    /// Which documents match.
+    /// Mode of the query: which documents match.
     pub mode: Mode,
-    /// Whether matching documents are counted too.
+    /// True if matching documents are counted, too.
     pub count: bool,
-    /// Postings that the engine would first have to bring to where it works, which the plan does not know: [`warpseek_exec::Engine::absent`].
+    /// Number of postings that the engine would first have to transfer to where it works. The
+    /// plan does not know it; [`warpseek_exec::Engine::absent`] returns it.
     pub absent: u64,
-    /// Postings of the lists without which no document can be a hit, if a hit needs 0.6, 0.9 or 1.3 times the most that one posting can contribute. OR skips most of the others.
+    /// Number of postings in the lists that a document must be in to be a hit, if hits need 0.6,
+    /// 0.9 or 1.3 times the maximum contribution of one posting. OR skips most of the others.
     pub needed: [u64; 3],
 }
 
-/// Scores that hits may need, as shares of the most that a posting contributes whose list alone has enough documents.
+/// Scores that hits may need, as multiples of the largest contribution among terms that alone
+/// have enough documents.
 const SHARES: [f64; 3] = [0.6, 0.9, 1.3];
 
 impl Features {
-    /// The features of a planned query.
+    /// Returns the features of a planned query.
     pub fn of(plan: &Plan) -> Self {
         let Plan { mode, k, count, .. } = *plan;
         let lists = match mode {
@@ -68,7 +75,7 @@ impl Features {
         let [mut shortest, mut second, mut third] = [u64::MAX; 3];
         let (mut longest, mut sum) = (0, 0);
         for df in lists.iter().map(|term| term.df) {
-            // The three shortest so far stay in order.
+            // The three shortest lengths so far stay in order.
             let longer = shortest.max(df);
             shortest = shortest.min(df);
             third = third.min(second.max(longer));
@@ -83,12 +90,13 @@ impl Features {
         Features { shortest, second, third, longest, sum, terms, k, mode, count, absent: 0, needed }
     }
 
-    /// Whether nothing has to be read to answer the query.
+    /// Returns true if the engine has nothing to read for the query.
     fn is_empty(&self) -> bool {
         self.terms == 0
     }
 
-    /// Lengths as logarithms, since the cost depends on orders of magnitude.
+    /// Returns the inputs of trees. Lengths are logarithms, since the cost depends on orders of
+    /// magnitude.
     fn inputs(&self) -> Inputs {
         let ln = |n: u64| (n as f32 + 1.0).ln();
         [
@@ -107,14 +115,15 @@ impl Features {
         ]
     }
 
-    /// AND reads little more than the blocks that its shortest list points to; the others read all lists.
+    /// Returns the input of rules. AND reads little more than the blocks that its shortest list
+    /// points to; the other modes read all lists.
     fn case(&self) -> Case {
         let key = if self.mode == Mode::And { self.shortest } else { self.sum };
         Case { key, sum: self.sum }
     }
 }
 
-/// [`Features::needed`].
+/// Computes [`Features::needed`].
 fn needed(lists: &[PlanTerm], k: usize, sum: u64) -> [u64; 3] {
     let mut by_most: Vec<(f64, u64)> =
         lists.iter().map(|term| (f64::from(term.most), term.df)).collect();
@@ -136,30 +145,31 @@ fn needed(lists: &[PlanTerm], k: usize, sum: u64) -> [u64; 3] {
 pub enum Form {
     /// A line in the sum of lengths for each range of lengths.
     Rules,
-    /// One regression tree.
+    /// A single regression tree.
     Tree,
-    /// Many small regression trees, each of which predicts what those before it leave unexplained.
+    /// Many small regression trees, each of which predicts the error of the trees before it.
     Boosted,
 }
 
-/// Predicts the time of a query on one engine.
+/// A model that predicts the time of a query on one engine.
 ///
-/// In JSON it can be saved and read again; reading fails if the model is malformed.
+/// It can be saved as JSON and read again; reading fails if the model is malformed.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "Parameters")]
 pub struct CostModel {
     parameters: Parameters,
 }
 
-/// What is saved of a model.
+/// The parameters of a model, which are saved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Parameters {
     /// Nanoseconds for a query that is known to match nothing.
     empty: f32,
-    /// For each mode, unless there were no samples.
+    /// Estimate for each mode that had samples.
     modes: [Option<Costs>; MODES],
-    /// What was learned since, for each mode, and last for queries that are known to match nothing.
+    /// Changes learned since the model was fitted: for each mode, and last for queries that are
+    /// known to match nothing.
     drifts: [Drift; MODES + 1],
 }
 
@@ -184,7 +194,8 @@ enum Estimate {
 }
 
 impl CostModel {
-    /// Fits a model to queries and the times they took. The same samples always give the same model.
+    /// Fits a model to queries and the times they took. The same samples always give the same
+    /// model.
     pub fn fit(form: Form, samples: &[(Features, Duration)]) -> Self {
         let of_mode = |mode: usize| {
             let is_of_mode =
@@ -206,21 +217,22 @@ impl CostModel {
         CostModel { parameters }
     }
 
-    /// Predicts how long a query takes. It is never zero.
+    /// Predicts how long a query takes. The result is never zero.
     pub fn predict(&self, features: &Features) -> Duration {
         let fitted = self.fitted(features);
         let drift = self.parameters.drifts[drift(features)].at(fitted);
         Duration::from_nanos((fitted * drift).clamp(1.0, LONGEST) as u64)
     }
 
-    /// Corrects the model a little by a query that took this long. After some hundred queries it follows a machine that
-    /// has become slower or faster, but a single query that was held up hardly changes it.
+    /// Adjusts the model slightly to a query that took this long. After some hundred queries it
+    /// follows a machine that has become slower or faster, but a single query that was held up
+    /// hardly changes it.
     pub fn learn(&mut self, features: &Features, took: Duration) {
         let fitted = self.fitted(features);
         self.parameters.drifts[drift(features)].learn(fitted, nanoseconds(took));
     }
 
-    /// The mean of |predicted - took| / took; 0 if there are no samples.
+    /// Returns the mean of |predicted - took| / took; 0 if there are no samples.
     pub fn relative_error(&self, samples: &[(Features, Duration)]) -> f64 {
         let error = |(features, took): &(Features, Duration)| {
             (nanoseconds(self.predict(features)) / nanoseconds(*took) - 1.0).abs()
@@ -228,7 +240,8 @@ impl CostModel {
         samples.iter().map(error).sum::<f64>() / samples.len().max(1) as f64
     }
 
-    /// The same if it learns from each sample after it has predicted it, as it does in a service.
+    /// Returns the relative error if the model learns from each sample after predicting it, as it
+    /// does in a service.
     pub fn learning_error(mut self, samples: &[(Features, Duration)]) -> f64 {
         let mut sum = 0.0;
         for sample in samples {
@@ -238,7 +251,7 @@ impl CostModel {
         sum / samples.len().max(1) as f64
     }
 
-    /// The model as JSON.
+    /// Returns the model as JSON.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string(self)
     }
@@ -248,7 +261,7 @@ impl CostModel {
         serde_json::from_str(text)
     }
 
-    /// Predicted nanoseconds, without what was learned since.
+    /// Returns the predicted nanoseconds, without later changes.
     fn fitted(&self, features: &Features) -> f64 {
         let Parameters { empty, modes, .. } = &self.parameters;
         if features.is_empty() {
@@ -284,7 +297,7 @@ impl Estimate {
         }
     }
 
-    /// One deep tree. Its leaves minimise the relative error of their samples.
+    /// Fits one deep tree. Its leaves minimise the relative error of their samples.
     fn tree(samples: &[(Features, f64)]) -> Self {
         const DEPTH: u32 = 8;
         const FEWEST: usize = 10;
@@ -296,16 +309,18 @@ impl Estimate {
         Estimate::Trees { base: 0.0, forest }
     }
 
-    /// Gradient boosting on the logarithm of the time, which is nearly the relative error as long as errors are small.
+    /// Fits trees by gradient boosting on the logarithm of the time. The error of the logarithm
+    /// is nearly the relative error as long as errors are small.
     fn boosted(samples: &[(Features, f64)]) -> Self {
         const TREES: usize = 40;
         const DEPTH: u32 = 5;
         const FEWEST: usize = 10;
-        /// The part of what a tree explains that it is trusted with. The rest is left to the others.
+        /// Learning rate: each tree corrects only this part of the error that it explains. Later
+        /// trees correct the rest.
         const TRUST: f32 = 0.2;
-        /// A leaf with this many samples is trusted half as much as one with very many.
+        /// Number of samples at which a leaf counts half as much as a leaf with very many.
         const DOUBT: f32 = 5.0;
-        /// A larger error counts no more than this, since some queries were only held up.
+        /// Larger errors are clamped to this, since some queries were merely held up.
         const LARGEST_ERROR: f32 = 1.0;
 
         let (rows, logs) = rows_and_logs(samples);
@@ -326,7 +341,7 @@ impl Estimate {
                 *predicted += forest.last(row);
             }
         }
-        // The mean of logarithms is not what minimises the relative error.
+        // The mean of logarithms does not minimise the relative error, so add a correction.
         let ratio = |(log, predicted): (&f32, &f32)| f64::from(log - predicted).exp();
         let ratios = logs.iter().zip(&predicted).map(ratio).collect();
         Estimate::Trees { base: mean + closest(ratios).ln() as f32, forest }
@@ -335,7 +350,7 @@ impl Estimate {
     fn time(&self, features: &Features) -> f64 {
         match self {
             Estimate::Rules(rules) => rules.time(features.case()),
-            // Trees treat values beyond those of the samples like the nearest of them.
+            // Trees treat values beyond those of the samples like the nearest sample.
             Estimate::Trees { base, forest } => {
                 f64::from(base + forest.value(&features.inputs())).exp()
             }
@@ -346,7 +361,7 @@ impl Estimate {
         match self {
             Estimate::Rules(rules) => rules.check(),
             Estimate::Trees { base, .. } if !(-1e3..=1e3).contains(base) => {
-                Err("the base of trees is out of range")
+                Err("the base of the trees is out of range")
             }
             Estimate::Trees { forest, .. } => forest.check(),
         }
@@ -357,13 +372,14 @@ fn rows_and_logs(samples: &[(Features, f64)]) -> (Vec<Inputs>, Vec<f32>) {
     samples.iter().map(|(features, time)| (features.inputs(), time.ln() as f32)).unzip()
 }
 
-/// Nanoseconds, at least one, since clocks may be coarse and errors are relative.
+/// Returns the nanoseconds, at least one, since clocks may be coarse and errors are relative.
 fn nanoseconds(time: Duration) -> f64 {
     (time.as_nanos() as f64).clamp(1.0, LONGEST)
 }
 
-/// The number whose mean relative error is smallest if these are the truth: the median weighted by their reciprocals.
-/// They are positive. 1 if there are none.
+/// Returns the guess with the smallest mean relative error if these are the true values: their
+/// median, weighted by their reciprocals. The values must be positive. Returns 1 if there are
+/// none.
 fn closest(mut truths: Vec<f64>) -> f64 {
     truths.sort_unstable_by(f64::total_cmp);
     let half = truths.iter().map(|truth| 1.0 / truth).sum::<f64>() / 2.0;
@@ -375,8 +391,8 @@ fn closest(mut truths: Vec<f64>) -> f64 {
     truths.iter().find(is_half).or(truths.last()).copied().unwrap_or(1.0)
 }
 
-/// How times have changed since the samples were taken, as natural logarithms of factors: for all queries, and in
-/// addition for those whose predicted times are of the same order.
+/// Changes of times since the samples were taken, as natural logarithms of factors: one for all
+/// queries, and one for each order of magnitude of the predicted time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Drift {
@@ -385,13 +401,13 @@ struct Drift {
 }
 
 impl Drift {
-    /// Ranges of predicted times: below 8 us, below 64 us and so on.
+    /// Number of ranges of predicted times: below 8 us, below 64 us and so on.
     const RANGES: usize = 6;
 
-    /// What a query changes each of the two by, if it took about as long as predicted.
+    /// Change of each factor by a query that took about as long as predicted.
     const STEP: f64 = 0.01;
 
-    /// Neither ever becomes larger than this, a factor of some thousands.
+    /// Maximum of each logarithm; it corresponds to a factor of some thousands.
     const LIMIT: f32 = 8.0;
 
     fn range(fitted: f64) -> usize {
@@ -399,14 +415,15 @@ impl Drift {
         (octaves as usize / 3).min(Self::RANGES - 1)
     }
 
-    /// The factor for a query.
+    /// Returns the factor for a query.
     fn at(&self, fitted: f64) -> f64 {
         f64::from(self.all + self.ranges[Self::range(fitted)]).exp()
     }
 
-    /// A step of stochastic gradient descent on the relative error. Its gradient is predicted / took, so a query that
-    /// took far longer than predicted changes little. The bounds let the model follow a machine that did become far
-    /// slower, and limit what a far too short time does.
+    /// Takes a step of stochastic gradient descent on the relative error. The gradient is
+    /// predicted / took, so a query that took far longer than predicted changes little. The
+    /// bounds let the model follow a machine that did become far slower, and limit the effect of
+    /// a time that is far too short.
     fn learn(&mut self, fitted: f64, took: f64) {
         let ratio = fitted * self.at(fitted) / took;
         let direction = if ratio < 1.0 { 1.0 } else { -1.0 };
@@ -423,7 +440,7 @@ impl Drift {
     }
 }
 
-/// Which drift applies to a query.
+/// Returns the index of the drift that applies to a query.
 fn drift(features: &Features) -> usize {
     if features.is_empty() { MODES } else { features.mode as usize }
 }
@@ -439,7 +456,7 @@ impl TryFrom<Parameters> for CostModel {
 
     fn try_from(parameters: Parameters) -> Result<Self, &'static str> {
         if !(1.0..=LONGEST as f32).contains(&parameters.empty) {
-            return Err("the time of queries without work is out of range");
+            return Err("the time of empty queries is out of range");
         }
         for costs in parameters.modes.iter().flatten() {
             costs.estimate.check()?;
@@ -460,7 +477,7 @@ mod tests {
 
     const FORMS: [Form; 3] = [Form::Rules, Form::Tree, Form::Boosted];
 
-    /// Pseudo-random numbers between 0 and 1.
+    /// A generator of pseudo-random numbers between 0 and 1.
     struct Random(u64);
 
     impl Random {
@@ -470,7 +487,7 @@ mod tests {
         }
     }
 
-    /// Features of a query with these lists, in ascending order.
+    /// Returns the features of a query with these lists, in ascending order of length.
     fn features(mode: Mode, lists: &[u64]) -> Features {
         let length = |n: usize| lists.get(n).copied().unwrap_or(0);
         Features {
@@ -488,7 +505,8 @@ mod tests {
         }
     }
 
-    /// An engine that skips more the shorter the shortest list is, and more for AND.
+    /// Returns the cost on an engine that skips more postings the shorter the shortest list is,
+    /// and more for AND.
     fn cost(features: &Features) -> f64 {
         let part = features.shortest as f64 / features.sum as f64;
         match features.mode {
@@ -497,7 +515,7 @@ mod tests {
         }
     }
 
-    /// OR and AND of up to six lists, measured with this noise: a part of the time, up or down.
+    /// Generates samples of OR and AND with up to six lists, measured with this relative noise.
     fn samples(n: usize, seed: u64, noise: f64) -> Vec<(Features, Duration)> {
         let mut random = Random(seed);
         let mut sample = || {
@@ -521,29 +539,30 @@ mod tests {
         };
         let docs: Vec<Doc> = (0..60).map(|i| Doc::text(i, text(i))).collect();
         let snapshot = Fixture::of(&docs).snapshot();
-        let of = |mode: Mode, terms: &[&str]| {
+        let features_of = |mode: Mode, terms: &[&str]| {
             let mut plan = warpseek_testkit::plans(&snapshot, &[Search::of(terms)]).remove(0);
             (plan.mode, plan.k, plan.count) = (mode, 7, true);
             let features = Features::of(&plan);
             assert_eq!((features.mode, features.k, features.count), (mode, 7, true));
-            // The more a hit needs, the fewer lists have documents that could be one by themselves.
+            // The more a hit needs, the fewer lists have documents that could be hits by
+            // themselves.
             let [few, some, most] = features.needed;
             assert!(features.sum >= few && few >= some && some >= most, "{features:?}");
             Features { k: 10, count: false, needed: [features.sum; 3], ..features }
         };
         use Mode::{And, AndOr, Or};
-        assert_eq!(of(Or, &["w3"]), features(Or, &[20]));
-        assert_eq!(of(And, &["w1", "w4"]), features(And, &[15, 60]));
-        assert_eq!(of(And, &["w4", "w1"]), features(And, &[15, 60]));
+        assert_eq!(features_of(Or, &["w3"]), features(Or, &[20]));
+        assert_eq!(features_of(And, &["w1", "w4"]), features(And, &[15, 60]));
+        assert_eq!(features_of(And, &["w4", "w1"]), features(And, &[15, 60]));
         for terms in [["w1", "w2", "w3", "w4", "w5"], ["w3", "w5", "w1", "w4", "w2"]] {
-            assert_eq!(of(AndOr, &terms), features(AndOr, &[12, 15, 20, 30, 60]));
+            assert_eq!(features_of(AndOr, &terms), features(AndOr, &[12, 15, 20, 30, 60]));
         }
         // Only AND matches nothing if a term is missing.
         for mode in [Or, AndOr] {
-            assert_eq!(of(mode, &["w3", "x1"]), features(mode, &[20]));
+            assert_eq!(features_of(mode, &["w3", "x1"]), features(mode, &[20]));
         }
-        assert_eq!(of(And, &["w3", "x1"]), features(And, &[]));
-        assert_eq!(of(Or, &["x1"]), features(Or, &[]));
+        assert_eq!(features_of(And, &["w3", "x1"]), features(And, &[]));
+        assert_eq!(features_of(Or, &["x1"]), features(Or, &[]));
     }
 
     #[test]
@@ -558,10 +577,11 @@ mod tests {
             most,
             lists: Vec::new(),
         };
-        // A hit has at least what each of 50 documents has: 0.6, 0.9 or 1.3 times 100.
+        // A hit has at least the score of each of 50 documents, 100; `needed` assumes 0.6, 0.9 or
+        // 1.3 times as much.
         let lists = [term(30, 5000), term(100, 50), term(50, 700)];
         assert_eq!(needed(&lists, 10, 5750), [750, 50, 50]);
-        // With more hits than documents, all lists are needed.
+        // If k exceeds the number of documents, all lists are needed.
         assert_eq!(needed(&lists[1..2], 60, 50), [50; 3]);
     }
 
@@ -626,7 +646,7 @@ mod tests {
                 assert_eq!(CostModel::from_json(&json).unwrap(), model);
             }
         }
-        // One sample is what is known about all queries.
+        // A single sample predicts all queries.
         let predicted = CostModel::fit(Form::Boosted, &[(query, second)]).predict(&query);
         assert!((predicted.as_secs_f64() - 1.0).abs() < 1e-4, "{predicted:?}");
     }
@@ -699,8 +719,11 @@ mod tests {
 
     #[test]
     fn ranges_of_drift_are_factors_of_8() {
-        let of = |microseconds: f64| Drift::range(microseconds * 1e3);
-        assert_eq!([0.0, 0.1, 7.9, 8.1, 63.0, 65.0, 1e3, 1e12].map(of), [0, 0, 0, 1, 1, 2, 3, 5]);
+        let range = |microseconds: f64| Drift::range(microseconds * 1e3);
+        assert_eq!(
+            [0.0, 0.1, 7.9, 8.1, 63.0, 65.0, 1e3, 1e12].map(range),
+            [0, 0, 0, 1, 1, 2, 3, 5]
+        );
     }
 
     #[test]
@@ -752,7 +775,7 @@ mod tests {
     }
 
     proptest! {
-        /// A damaged file is an error, or a model that still works.
+        /// Reading a damaged file returns an error, or a model that still works.
         #[test]
         fn damaged_models_never_panic(
             form in prop::sample::select(&FORMS), damage in prop::collection::vec((any::<prop::sample::Index>(), "[-0-9eE.,\\[\\]{}\":a-z]{0,3}"), 1..4),

@@ -15,14 +15,17 @@ use crate::helper::{Errand, Helper};
 use crate::measure::{self, WORTH};
 use crate::speed::{LEAST, Speed, back, is_whole, portion, share, together};
 
-/// Engines that each answer for all documents. Each takes its share of a batch, in proportion to its speed; the rest
-/// goes in smaller pieces to engines that are free.
+/// Several engines, each of which can answer for all documents. Each engine takes most of its
+/// share of a batch, in proportion to its speed; the rest goes in smaller pieces to engines that
+/// are free.
 ///
-/// A helper takes the shortest queries, as many as it is expected to finish while the engines answer the others. The
-/// engines do not wait for it: when they are done, they answer what it has not begun themselves, and also what it is
-/// working on if it takes longer than they would.
+/// A helper takes the shortest queries, as many as it is expected to finish while the engines
+/// answer the others. The engines do not wait for the helper: when they are done, they answer the
+/// queries that it has not begun, and also those in progress if the helper takes longer than they
+/// would.
 ///
-/// An engine whose device fails takes no more queries of the batch; the queries that it failed get its error.
+/// If the device of an engine fails, the engine takes no more queries of the batch; the queries
+/// that it could not answer get its error.
 pub struct ByQueries {
     engines: Vec<Box<dyn Engine>>,
     speeds: Mutex<Vec<Speed>>,
@@ -31,23 +34,24 @@ pub struct ByQueries {
     probes: Vec<Plan>,
 }
 
-/// Most queries of a batch with which an engine is measured.
+/// Maximum number of queries in a batch that measures an engine.
 const PROBES: usize = 1 << 12;
 
 /// The helper's part of a batch.
 struct Help<'a> {
     helper: &'a Helper,
     errand: Errand,
-    /// Its queries, in the order in which it has them.
+    /// Numbers of the helper's queries in the batch, in the order of the errand.
     queries: Vec<usize>,
-    /// The load of all other queries.
+    /// Load of all other queries.
     others: Load,
 }
 
 impl ByQueries {
-    /// At least one engine, all for the same snapshot, with what is known of their speed; the rest is learned.
+    /// Combines engines of the same snapshot, at least one, with initial estimates of their
+    /// speed. Searches refine the estimates.
     pub fn new(engines: Vec<(Box<dyn Engine>, Speed)>) -> Self {
-        assert!(!engines.is_empty(), "there must be an engine");
+        assert!(!engines.is_empty(), "at least one engine is required");
         let (engines, speeds) = engines.into_iter().unzip();
         let (speeds, helper) = (Mutex::new(speeds), None);
         ByQueries { engines, speeds, helper, helped: Arc::default(), probes: Vec::new() }
@@ -58,7 +62,8 @@ impl ByQueries {
         ByQueries { helper: Some(Helper::new(engine, speed)), ..self }
     }
 
-    /// Adds queries that represent those to come; [`Engine::prepare`] measures the speed of all engines with them.
+    /// Adds representative queries. [`Engine::prepare`] measures the speed of all engines with
+    /// them.
     pub fn measured_by(self, probes: Vec<Plan>) -> Self {
         ByQueries { probes, ..self }
     }
@@ -69,7 +74,7 @@ impl ByQueries {
             self.speeds()[i].guess(&load, took);
         }
         if let Some(helper) = &self.helper {
-            // As many as it answers at once, and more if that does not take long.
+            // Measure as many as the helper answers at once, and more if that does not take long.
             let few = self.probes.len().min(helper.speed().at_once());
             let context = &helper.context(context);
             let (load, took) =
@@ -79,7 +84,7 @@ impl ByQueries {
         Ok(())
     }
 
-    /// Counts the queries that the helper answered in time.
+    /// Returns the counter of queries that the helper answered in time.
     pub fn helped(&self) -> Arc<AtomicU64> {
         self.helped.clone()
     }
@@ -88,14 +93,15 @@ impl ByQueries {
         self.speeds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The fastest of the engines.
+    /// Returns the number of the engine that is fastest for this load.
     fn fastest(&self, load: &Load) -> usize {
         let speeds = self.speeds();
         let time = |i: &usize| speeds[*i].time(load);
         (0..speeds.len()).min_by(|a, b| time(a).total_cmp(&time(b))).unwrap_or(0)
     }
 
-    /// The engine that answers a small batch: the fastest one, or the helper if it is as fast.
+    /// Returns the engine that answers a small batch: the fastest one, or the helper if it is as
+    /// fast.
     fn one(&self, plans: &[&Plan], context: &Context) -> (&dyn Engine, Context) {
         let load = Load::sum(plans.iter().copied());
         let fastest = self.fastest(&load);
@@ -108,7 +114,7 @@ impl ByQueries {
         }
     }
 
-    /// Starts the helper on its share of a batch.
+    /// Starts the helper on its share of a batch. Returns `None` if it has no share.
     fn help(&self, plans: &[&Plan], context: &Context) -> Option<Help<'_>> {
         let helper = self.helper.as_ref().filter(|helper| helper.is_free())?;
         let loads: Vec<Load> = plans.iter().map(|plan| Load::of(plan)).collect();
@@ -142,7 +148,7 @@ impl ByQueries {
         Some(Help { helper, errand, queries, others })
     }
 
-    /// Asks an engine for answers, and learns from them how fast it is.
+    /// Searches with one engine, and learns its speed from that.
     fn ask(&self, engine: usize, plans: &[&Plan], load: Load, context: &Context) -> Answers {
         let start = Instant::now();
         let answers = self.engines[engine].search(plans, context);
@@ -152,7 +158,7 @@ impl ByQueries {
         answers
     }
 
-    /// The answers of the engines to a batch that they share.
+    /// Answers a batch with all engines except the helper.
     fn shared(&self, plans: &[&Plan], batch: Load, context: &Context) -> Answers {
         if let [_] = &self.engines[..] {
             return self.ask(0, plans, batch, context);
@@ -197,7 +203,8 @@ impl ByQueries {
         answers
     }
 
-    /// The engines answer all queries that the helper was not given, then those that it has not finished.
+    /// Answers a batch with the engines and the helper. The engines first answer all queries that
+    /// the helper did not get, then those that it has not finished.
     fn with_help(&self, plans: &[&Plan], help: &Help<'_>, context: &Context) -> Answers {
         let Help { helper, errand, queries, others } = help;
         let mut answers: Vec<Option<Result<Answer, ExecError>>> = vec![None; plans.len()];
@@ -228,7 +235,8 @@ impl ByQueries {
         }
         for (start, done) in errand.answers() {
             for (&i, answer) in queries[start..].iter().zip(done) {
-                // Duplicate answers are equal; queries that the helper failed are answered by the engines.
+                // The helper may have answered queries that the engines have answered, too: both
+                // answers are equal. The engines answer the queries that the helper failed.
                 if answers[i].is_none() && answer.is_ok() {
                     answers[i] = Some(answer);
                     self.helped.fetch_add(1, Ordering::Relaxed);
@@ -246,16 +254,17 @@ impl ByQueries {
     }
 }
 
-/// Whether the device failed, so that the engine answers no more queries.
+/// Returns true if the device failed, so that the engine answers no more queries.
 fn is_lost(answer: &Result<Answer, ExecError>) -> bool {
     let fault = answer.as_ref().err().and_then(ExecError::fault);
     matches!(fault, Some(Fault::Device | Fault::Setup))
 }
 
-/// A helper seldom has more than one in this many queries of a batch; sorting the whole batch would keep a GPU waiting.
+/// Reciprocal of the part of a batch that a helper usually gets at most. Sorting the whole batch
+/// would keep a GPU waiting.
 const FEW: usize = 8;
 
-/// The `n` shortest queries, in order.
+/// Returns the `n` shortest queries, shortest first.
 fn shortest(loads: &[Load], n: usize) -> Vec<usize> {
     let mut queries: Vec<(u64, usize)> = loads.iter().map(|load| load.effort).zip(0..).collect();
     if n < queries.len() {
@@ -294,7 +303,7 @@ impl Engine for ByQueries {
         self.engines.iter().try_for_each(|engine| engine.supports(plan))
     }
 
-    /// The estimate for all engines together.
+    /// Estimates the time of all engines together.
     fn estimate(&self, plans: &[&Plan], context: &Context) -> Estimate {
         let all: Vec<_> = self.engines.iter().map(|e| e.estimate(plans, context)).collect();
         let rates: f64 = all.iter().map(|e| 1.0 / e.time.as_secs_f64().max(1e-12)).sum();
@@ -319,13 +328,13 @@ impl Engine for ByQueries {
         let helper = self.helper.iter().map(|helper| helper.engine().explain(plans, context));
         let engines = self.engines.iter().map(|engine| engine.explain(plans, context));
         let all: Vec<_> = engines.chain(helper).collect();
-        let join = |i: usize, of: fn(&Choice) -> &str| {
-            let words: Vec<&str> = all.iter().map(|engine| of(&engine[i])).collect();
+        let join = |i: usize, field: fn(&Choice) -> &str| {
+            let words: Vec<&str> = all.iter().map(|engine| field(&engine[i])).collect();
             words.join(" or ")
         };
         let who = match self.helper {
-            Some(_) => "the last one takes as many short queries as it can answer in time",
-            None => "each has its own queries",
+            Some(_) => "the last device takes as many short queries as it can answer in time",
+            None => "each device answers a part of the queries",
         };
         let choice = |i| Choice {
             device: join(i, |c| &c.device),
@@ -363,27 +372,27 @@ mod tests {
         answers(engine, plans, 1)
     }
 
-    /// A plan for the snapshot that all engines here are made for.
+    /// A plan for the snapshot of all engines in these tests.
     static PLAN: LazyLock<Plan> = LazyLock::new(|| {
         let fixture = Fixture::of(&[Doc::text(0, "a1 a2")]);
         plans(&fixture.snapshot(), &[Search::of(&["a1"])]).remove(0)
     });
 
-    /// Queries, longest first, that differ in k, so that an answer identifies its query.
+    /// Returns queries, longest first, that differ in k, so that an answer identifies its query.
     fn queries(n: usize) -> Vec<Plan> {
         let mut plans: Vec<Plan> = (0..n).map(|k| Plan { k, ..PLAN.clone() }).collect();
         plans.iter_mut().rev().zip(1..).for_each(|(plan, df)| plan.terms[0].df = df);
         plans
     }
 
-    /// One hit: the query's k, and who answered.
+    /// Returns an answer with one hit: the query's k, and the number of the engine as its score.
     fn answer(plan: &Plan, who: u32) -> Answer {
         let hits = vec![Hit { doc: plan.k as u32, score: who }];
         Answer { hits, ..Answer::default() }
     }
 
-    /// A fake engine that identifies itself. It waits before each piece but the first ones until it is released, fails
-    /// in a given piece, and answers nothing after the deadline.
+    /// A fake engine that identifies itself. It waits before each piece except the first ones
+    /// until it is released, fails in a given piece, and answers nothing after the deadline.
     #[derive(Clone)]
     struct Fake(Arc<State>);
 
@@ -446,13 +455,13 @@ mod tests {
         Rates::device(0.0, query, 0.0, 0.0)
     }
 
-    /// An engine that takes 1 us per query, and a helper that takes `query`.
+    /// Combines an engine that takes 1 us per query with a helper that takes `query`.
     fn helped(engine: &Fake, helper: &Fake, query: f64) -> ByQueries {
         ByQueries::new(vec![(Box::new(engine.clone()), Speed::new(cost(1e3), 1))])
             .helped_by(Arc::new(helper.clone()), Speed::new(Rates::thread(query, 0.0), 1))
     }
 
-    /// Who gave each answer; checks that the answers are in order.
+    /// Returns the engine of each answer; checks that the answers are in order.
     fn who(answers: &[Answer]) -> Vec<u32> {
         assert!(answers.iter().enumerate().all(|(i, a)| a.hits[0].doc == i as u32), "out of order");
         answers.iter().map(|answer| answer.hits[0].score).collect()
@@ -467,10 +476,12 @@ mod tests {
             for _ in 0..3 {
                 let by = who(&ask(&both, &plans).unwrap());
                 let its = by.iter().filter(|&&who| who == 2).count();
-                // How many it had time for varies; those that it is stuck with are not counted.
+                // The number that the helper has time for varies; those that it is stuck with do
+                // not count.
                 assert!(its < 500 && (stops_after > 0 || its == 0), "{its}");
             }
-            // It was not asked while it was late, and does not continue with what was taken back.
+            // While it was late, it got no further queries, and it does not continue with those
+            // that were taken back.
             helper.let_go();
             wait_for_helper(&both);
             assert!(helper.pieces().len() <= stops_after + 1, "{:?}", helper.pieces());
@@ -491,7 +502,8 @@ mod tests {
             who(&asked.join().unwrap())
         });
         assert_eq!(by, vec![1; 1000]);
-        // The engine's own queries, those not begun, and those that were late.
+        // The engine's own queries, those that the helper had not begun, and those that were
+        // late.
         let pieces = engine.pieces();
         assert_eq!((pieces[0], pieces.last(), pieces.iter().sum()), (500, Some(&125), 1000));
         helper.let_go();
@@ -504,17 +516,17 @@ mod tests {
         let both = helped(&engine, &helper, 1e3);
         let by = std::thread::scope(|scope| {
             let asked = scope.spawn(|| ask(&both, &plans).unwrap());
-            // The engine waits until the helper has finished its share.
+            // Hold the engine until the helper has finished its share.
             while helper.pieces().iter().sum::<usize>() < 500 {
                 std::thread::yield_now();
             }
             engine.let_go();
             who(&asked.join().unwrap())
         });
-        // All but its last piece are certainly in time.
+        // All pieces of the helper except the last one are certainly in time.
         let its = by.iter().filter(|&&who| who == 2).count();
         assert!((499..=500).contains(&its), "{its}: {:?}", helper.pieces());
-        // The shortest half of the queries, starting with the longest of them.
+        // The helper has the shortest half of the queries, and starts with the longest of them.
         assert_eq!((&by[..500], *helper.0.first.lock().unwrap()), (&[1; 500][..], Some(500)));
         assert_eq!(both.helped().load(Ordering::Relaxed), its as u64);
         let pieces = helper.pieces();
@@ -527,7 +539,7 @@ mod tests {
         let both = helped(&engine, &helper, 2e6);
         assert_eq!(who(&ask(&both, &queries(1000)).unwrap()), vec![1; 1000]);
         assert_eq!((engine.pieces(), helper.pieces()), (vec![1000], vec![]));
-        // A helper that is less slow is asked, or the engine takes its queries back.
+        // A helper that is not quite as slow gets queries, or the engine takes them back.
         let (engine, helper) = (fake(1, None, None), fake(2, None, None));
         ask(&helped(&engine, &helper, 4e4), &queries(1000)).unwrap();
         assert!(helper.pieces().len() + engine.pieces().len() > 1);
@@ -541,7 +553,7 @@ mod tests {
         both.prepare(&plans[0].formulas, &Context::new(1)).unwrap();
         assert_eq!((&engine.pieces()[..3], helper.pieces()[0]), (&[9, 9, 18][..], 1));
         who(&ask(&both, &plans).unwrap());
-        // An engine that fails during preparation fails at once.
+        // An engine that fails in preparation makes preparation fail.
         let (engine, helper) = (fake(1, None, Some(0)), fake(2, None, None));
         let both = helped(&engine, &helper, 1e3).measured_by(plans);
         assert!(both.prepare(&both.probes[0].formulas, &Context::new(1)).is_err());
@@ -565,7 +577,7 @@ mod tests {
         }
     }
 
-    /// Who answered, 0 for nobody.
+    /// Returns the engine of each answer, 0 for errors.
     fn each(both: &ByQueries, plans: &[Plan]) -> Vec<u32> {
         let plans: Vec<&Plan> = plans.iter().collect();
         let answers = both.search(&plans, &Context::new(1));
@@ -596,7 +608,7 @@ mod tests {
 
     #[test]
     fn if_one_engine_fails_the_others_take_the_rest() {
-        // The working engine waits until the broken one was asked.
+        // The working engine waits until the broken one has got its first piece.
         let (whole, broken) = (fake(1, Some(0), None), fake(2, None, Some(0)));
         let engines = [&whole, &broken]
             .map(|engine| (Box::new(engine.clone()) as Box<dyn Engine>, Speed::new(cost(1e3), 1)));
@@ -611,7 +623,7 @@ mod tests {
         });
         assert_eq!(broken.pieces().len(), 1, "it is not asked again");
         assert_eq!(by.iter().filter(|&&who| who == 0).count(), broken.pieces()[0]);
-        // If all fail, every query still has a result.
+        // If all engines fail, every query still has a result.
         let (one, two) = (fake(1, None, Some(0)), fake(2, None, Some(0)));
         let engines = [&one, &two]
             .map(|engine| (Box::new(engine.clone()) as Box<dyn Engine>, Speed::new(cost(1e3), 1)));
@@ -622,7 +634,7 @@ mod tests {
         }
     }
 
-    /// How long the engine and the helper are expected to take per query.
+    /// Returns the expected times per query of the engine and of the helper.
     fn expectations(both: &ByQueries) -> (f64, f64) {
         let load = Load::of(&PLAN);
         (both.speeds()[0].time(&load), both.helper.as_ref().unwrap().speed().time(&load))
@@ -634,7 +646,7 @@ mod tests {
         }
     }
 
-    /// Searches that stopped early or failed look fast. Speeds must not be learned from them.
+    /// Searches that stopped early or failed look fast, so speeds must not be learned from them.
     #[test]
     fn speeds_are_learned_from_complete_searches_only() {
         let plans = queries(1000);
@@ -657,7 +669,7 @@ mod tests {
         assert!(answers.into_iter().all(|answer| answer.unwrap().coverage == Coverage::NOTHING));
         wait_for_helper(&both);
         assert_eq!(expectations(&both), before);
-        // The first piece of each fails; then both wait.
+        // The first piece of each engine fails; then both wait.
         let (engine, helper) = (fake(1, Some(0), Some(0)), fake(2, Some(1), Some(0)));
         let both = helped(&engine, &helper, 1e3);
         std::thread::scope(|scope| {
@@ -690,7 +702,8 @@ mod tests {
             fast.let_go();
             who(&asked.join().unwrap());
         });
-        // Whichever comes first takes seven eighths of its share of the batch.
+        // Each engine's first piece is seven eighths of its share of the batch, whichever starts
+        // first.
         assert_eq!((slow.pieces()[0], fast.pieces()[0]), (1750, 5250));
         assert_eq!(slow.pieces().iter().chain(&fast.pieces()).sum::<usize>(), 8000);
     }

@@ -1,30 +1,33 @@
-//! How fast an engine is, which is learned, and how a batch is therefore divided among engines.
+//! The speed of an engine, which is learned from its searches, and the division of a batch among
+//! engines by speed.
 
 use std::time::Duration;
 
 use warpseek_exec::{Answers, Load, Rates, Workers};
 
-/// The time that an engine is expected to take: the rates it states, times a factor that is learned.
+/// The speed of an engine: the rates that it states, times a factor that is learned.
 #[derive(Debug, Clone, Copy)]
 pub struct Speed {
     rates: Rates,
     threads: usize,
     factor: f64,
-    /// Whether the factor comes from an actual search.
+    /// True if the factor comes from an actual search.
     known: bool,
 }
 
-/// After the first, no piece changes the factor by more than the square root of this, since some have to wait for
-/// things that others do not.
+/// Square of the maximum change of the factor by one search after the first, since a single
+/// search may have had to wait for something that others do not.
 const SURPRISE: f64 = 4.0;
 
 impl Speed {
-    /// The speed of an engine with these rates, and with this many threads if it runs on the CPU.
+    /// Creates the speed of an engine with these rates, and with this many threads if it runs on
+    /// the CPU.
     pub fn new(rates: Rates, threads: usize) -> Self {
         Speed { rates, threads, factor: 1.0, known: false }
     }
 
-    /// Queries that it answers at the same time if each takes one thread.
+    /// Returns the number of queries that the engine answers at the same time if each takes one
+    /// thread.
     pub(crate) fn at_once(&self) -> usize {
         match self.rates.workers {
             Workers::Threads => self.threads.max(1),
@@ -36,7 +39,7 @@ impl Speed {
         self.rates.time(load, self.threads)
     }
 
-    /// Expected time in nanoseconds.
+    /// Returns the expected time in nanoseconds.
     pub(crate) fn time(&self, load: &Load) -> f64 {
         self.factor * self.cost(load)
     }
@@ -52,35 +55,38 @@ impl Speed {
         }
     }
 
-    /// Learns from queries that represent those to come; the first of those will say more.
+    /// Learns from representative queries. The first actual search replaces the result.
     pub(crate) fn guess(&mut self, load: &Load, took: Duration) {
         self.known = false;
         self.learn(load, took);
         self.known = false;
     }
 
-    /// Notes that the engine was not asked. An engine that was slow may no longer be, and would otherwise never be
-    /// tried again.
+    /// Notes that the engine got no queries. A slow engine may have become faster, and would
+    /// otherwise never be tried again.
     pub(crate) fn forget(&mut self) {
         self.factor = self.factor.min(self.factor.powf(0.9));
     }
 }
 
-/// Whether a search tells how fast an engine is. One that failed or stopped early does not.
+/// Returns true if a search shows how fast an engine is. A search that failed or stopped early
+/// does not.
 pub(crate) fn is_whole(answers: &Answers) -> bool {
     answers.iter().all(|answer| answer.as_ref().is_ok_and(|answer| answer.coverage.is_complete()))
 }
 
-/// Nanoseconds that the engines take together.
+/// Returns the nanoseconds that the engines take together.
 pub(crate) fn together(speeds: &[Speed], load: &Load) -> f64 {
     let rates: f64 = speeds.iter().map(|speed| 1.0 / speed.time(load)).sum();
     if rates > 0.0 { 1.0 / rates } else { 0.0 }
 }
 
-/// How many of these queries, the shortest of a batch in order, go to a helper: as many as it finishes while the
-/// engines answer the others, or none if these are fewer than it answers at once.
+/// Returns how many of these queries, the shortest of a batch in ascending order, go to a helper:
+/// as many as it finishes while the engines answer the others, or none if that is fewer than it
+/// answers at once.
 ///
-/// Short queries, because for them it is the least slower: a GPU takes about the same time for all.
+/// The helper gets short queries because it has the least disadvantage there: a GPU takes about
+/// the same time for all.
 pub(crate) fn share(loads: &[Load], batch: Load, helper: &Speed, engines: &[Speed]) -> usize {
     let (mut own, mut others) = (Load::default(), batch);
     let fits = |load: &&Load| {
@@ -92,9 +98,9 @@ pub(crate) fn share(loads: &[Load], batch: Load, helper: &Speed, engines: &[Spee
     if n < helper.at_once() { 0 } else { n }
 }
 
-/// How many of its queries, longest first, a helper takes next: as many as should take a quarter of the time of all of
-/// them, and at least as many as it answers at once. So pieces become smaller towards the end, and the last ones have
-/// the shortest queries.
+/// Returns how many of its queries, longest first, a helper takes next: as many as should take a
+/// quarter of the time of all of them, and at least as many as it answers at once. So pieces
+/// become smaller towards the end, and the last ones have the shortest queries.
 pub(crate) fn piece(loads: &[Load], helper: &Speed) -> usize {
     let most = helper.time(&loads.iter().copied().sum()) / 4.0;
     let mut taken = Load::default();
@@ -106,8 +112,8 @@ pub(crate) fn piece(loads: &[Load], helper: &Speed) -> usize {
     n.max(helper.at_once()).min(loads.len())
 }
 
-/// How many of a helper's queries are taken back by engines that have nothing else to do: their share by speed, or all
-/// of them if that is most of them.
+/// Returns how many of a helper's queries the idle engines take back: their share by speed, or
+/// all of them if that share exceeds three quarters.
 pub(crate) fn back(left: &[Load], helper: &Speed, engines: &[Speed]) -> usize {
     let load = left.iter().copied().sum();
     let (own, its) = (together(engines, &load), helper.time(&load));
@@ -116,11 +122,12 @@ pub(crate) fn back(left: &[Load], helper: &Speed, engines: &[Speed]) -> usize {
     n.max(LEAST).min(left.len())
 }
 
-/// Fewest queries that engines which share a batch take at a time.
+/// Minimum number of queries that an engine takes at a time from a shared batch.
 pub(crate) const LEAST: usize = 64;
 
-/// How many of the remaining queries an engine takes. The first time it is most of its share of the batch, since GPUs
-/// are fast with many queries; later it is its share of what is left.
+/// Returns how many of the remaining queries an engine takes. The first time it takes seven
+/// eighths of its share of the batch, since GPUs are fast with many queries; later it takes its
+/// share of the rest.
 pub(crate) fn portion(
     speeds: &[Speed],
     engine: usize,
@@ -142,12 +149,12 @@ mod tests {
 
     const MICROSECOND: f64 = 1e3;
 
-    /// The rates of a device: microseconds per query, and nanoseconds per posting.
+    /// Returns the rates of a device: microseconds per query, and nanoseconds per posting.
     fn cost(query: f64, posting: f64) -> Rates {
         Rates::device(0.0, query * MICROSECOND, posting, 0.0)
     }
 
-    /// The same for a CPU thread.
+    /// Returns the rates of a CPU thread: microseconds per query, and nanoseconds per posting.
     fn thread(query: f64, posting: f64) -> Rates {
         Rates::thread(query * MICROSECOND, posting)
     }
@@ -166,7 +173,7 @@ mod tests {
         assert_eq!(speed.time(&load(5)), 1e3);
         speed.guess(&load(5), Duration::from_secs(1));
         assert_eq!(speed.time(&load(5)), 1e9);
-        // The first search is all that is known; later, many searches weigh more than one.
+        // The first search alone determines the speed; later, many searches weigh more than one.
         speed.learn(&load(5), Duration::from_micros(50));
         assert_eq!(speed.time(&load(5)), 50e3);
         (0..12).for_each(|_| speed.learn(&load(5), Duration::from_micros(3)));
@@ -184,12 +191,13 @@ mod tests {
         assert_eq!(fast.factor, 0.5, "only slowness is forgotten");
     }
 
-    /// The machine of docs/gpu/results.md: 5 us per query on the GPU, 21 ms per query and thread on 13 CPU threads.
+    /// Tests the machine of docs/measurements/gpu.md: 5 us per query on the GPU, 21 ms per query
+    /// and thread on 13 CPU threads.
     #[test]
     fn a_helper_gets_what_it_can_finish_in_time() {
         let (gpu, host) = (Speed::new(cost(5.0, 0.0), 1), Speed::new(thread(5.0, 5.6), 13));
         let same = vec![load(3_740_000); 10_000];
-        // 50 ms are two queries per thread, and some more.
+        // In 50 ms the helper answers two queries per thread, and some more.
         assert_eq!(share(&same, sum(&same), &host, &[gpu]), 30);
         // Two GPUs leave it half of the time, and a batch of an eighth leaves it none.
         assert_eq!(share(&same, sum(&same), &host, &[gpu, gpu]), 15);
@@ -205,12 +213,12 @@ mod tests {
     #[test]
     fn engines_take_back_queries_that_they_answer_faster() {
         let left = vec![load(1); 1000];
-        let of = |helper, engine| {
+        let taken = |helper, engine| {
             back(&left, &Speed::new(thread(helper, 0.0), 1), &[Speed::new(cost(engine, 0.0), 1)])
         };
-        assert_eq!([of(1.0, 1.0), of(1.0, 4.0), of(4.0, 1.0)], [500, 200, 1000]);
+        assert_eq!([taken(1.0, 1.0), taken(1.0, 4.0), taken(4.0, 1.0)], [500, 200, 1000]);
         assert_eq!(
-            [of(1.0, 1e6), of(0.0, 0.0)],
+            [taken(1.0, 1e6), taken(0.0, 0.0)],
             [LEAST; 2],
             "at least some are taken, so that it ends"
         );
@@ -220,7 +228,7 @@ mod tests {
         );
     }
 
-    /// When each of the two finishes if they are as fast as expected, in nanoseconds.
+    /// Returns the nanoseconds at which each of the two finishes if they are as fast as expected.
     fn ends(loads: &[Load], helper: &Speed, engine: &Speed) -> (f64, f64) {
         let (own, others) = loads.split_at(share(loads, sum(loads), helper, &[*engine]));
         let (mut left, mut time) = (own.to_vec(), 0.0);
@@ -233,8 +241,8 @@ mod tests {
     }
 
     proptest! {
-        /// Everything is done no later than by the engine alone; and if there are many queries per thread, both finish
-        /// together.
+        /// A batch ends no later than with the engine alone; if there are many queries per
+        /// thread, both finish together.
         #[test]
         fn ends_are_even(
             mut postings in prop::collection::vec(0u64..20_000, 1000..3000),
@@ -245,8 +253,8 @@ mod tests {
             let (host, gpu) = (Speed::new(thread(query, posting), threads), Speed::new(cost(gpu, 0.0), 1));
             let (own, others) = ends(&loads, &host, &gpu);
             let alone = gpu.time(&sum(&loads));
-            // At the end of a piece, threads wait for each other for at most one query, and there are no more pieces
-            // than halvings of the queries.
+            // At the end of a piece, threads wait for each other for at most one query, and there
+            // are no more pieces than halvings of the queries.
             let longest = query * MICROSECOND + 20_000.0 * posting;
             let slack = 40.0 * longest;
             prop_assert!(own <= others + slack, "{} after {}", own, others);
@@ -269,8 +277,8 @@ mod tests {
             prop_assert!(n <= threads || host.time(&sum(&loads[..n])) <= whole / 4.0);
         }
 
-        /// Engines that are as fast as expected finish at about the same time, each after a few pieces, and nothing is
-        /// left.
+        /// Engines that are as fast as expected finish at about the same time, each after a few
+        /// pieces, and no query is left.
         #[test]
         fn engines_finish_at_the_same_time(
             rates in prop::collection::vec(1.0f64..20.0, 1..5), queries in 1000usize..20_000,
@@ -279,7 +287,7 @@ mod tests {
             let batch = sum(&vec![load(1); queries]);
             let (mut left, mut ends, mut pieces) = (queries, vec![0.0; speeds.len()], vec![0; speeds.len()]);
             while left > 0 {
-                // The next engine to ask is the first to be free.
+                // The first engine to be free takes the next piece.
                 let engine = (0..ends.len()).min_by(|&a, &b| f64::total_cmp(&ends[a], &ends[b])).unwrap_or(0);
                 let n = portion(&speeds, engine, &batch, left, pieces[engine] == 0);
                 prop_assert!(n > 0 && n <= left);

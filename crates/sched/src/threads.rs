@@ -1,4 +1,4 @@
-//! An engine with threads of its own, whatever the context of a search has.
+//! An engine with a dedicated thread pool, independent of the context of a search.
 
 use std::sync::Arc;
 
@@ -7,20 +7,21 @@ use warpseek_exec::{
 };
 use warpseek_index::SnapshotId;
 
-/// Answers with a given number of threads: the CPU beside GPUs must leave some to those who keep the GPUs busy.
+/// An engine that answers with a given number of threads. Next to GPUs, the CPU must leave some
+/// threads to those that keep the GPUs busy.
 pub struct WithThreads<E> {
     engine: E,
     pool: Arc<Pool>,
 }
 
 impl<E: Engine> WithThreads<E> {
-    /// The engine with this many threads.
+    /// Wraps an engine so that it uses this many threads.
     pub fn new(engine: E, threads: usize) -> Self {
         WithThreads { engine, pool: Pool::shared(threads) }
     }
 
-    fn context(&self, of: &Context) -> Context {
-        of.with_pool(self.pool.clone())
+    fn context(&self, caller: &Context) -> Context {
+        caller.with_pool(self.pool.clone())
     }
 }
 

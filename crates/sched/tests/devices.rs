@@ -1,5 +1,5 @@
-//! Runs the conformance suite of all engines on CPUs and GPUs that share an index or batches. The GPUs are emulated;
-//! there are two, which execute everything in different orders.
+//! Runs the conformance suite of all engines on CPUs and GPUs that share an index or batches. The
+//! GPUs are emulated; there are two, which execute everything in different orders.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ use warpseek_sched::{ByDocuments, ByQueries, Speed, split};
 use warpseek_testkit::conformance::{check_fixed_cases, check_random_cases, part_of};
 use warpseek_testkit::{Doc, Fixture, Search, answers, conformance, expected, generator, plans};
 
-/// Tiles so small that small indexes have many.
+/// Settings with tiles so small that small indexes have many.
 const SMALL: Settings =
     Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 50, ..Settings::USUAL };
 
@@ -37,12 +37,12 @@ fn cpu(snapshot: &Arc<Snapshot>, algorithm: Option<Algorithm>) -> CpuEngine {
     CpuEngine::new(snapshot.clone(), algorithm)
 }
 
-/// The CPU's engine for a range of documents.
+/// Returns the CPU's engine for a range of documents.
 fn cpu_part(snapshot: &Arc<Snapshot>, docs: Range<u32>) -> (Range<u32>, Box<dyn Engine>) {
     (docs.clone(), Box::new(cpu(snapshot, None).within(docs)))
 }
 
-/// A GPU's engine for a range of documents.
+/// Returns a GPU's engine for a range of documents.
 fn gpu_part(
     snapshot: &Arc<Snapshot>,
     ordinal: u32,
@@ -51,7 +51,7 @@ fn gpu_part(
     (docs.clone(), Box::new(gpu(snapshot, ordinal).within(docs)))
 }
 
-/// The CPU and both GPUs, each for its documents.
+/// Combines the CPU and both GPUs, each with its own documents.
 fn together(snapshot: Arc<Snapshot>, _threads: usize) -> Box<dyn Engine> {
     let [host, first, second] = shares(&snapshot, [0.3, 0.5, 0.2]);
     Box::new(ByDocuments::new(vec![
@@ -61,7 +61,7 @@ fn together(snapshot: Arc<Snapshot>, _threads: usize) -> Box<dyn Engine> {
     ]))
 }
 
-/// One GPU, opened twice.
+/// Combines one GPU with itself.
 fn twice(snapshot: Arc<Snapshot>, _threads: usize) -> Box<dyn Engine> {
     let parts = shares(&snapshot, [0.5, 0.5]).map(|docs| gpu_part(&snapshot, 0, docs));
     Box::new(ByDocuments::new(parts.into()))
@@ -82,22 +82,22 @@ fn one_gpu_twice_by_documents_conforms() {
     check_fixed_cases(twice, part_of(1, 2));
 }
 
-/// A speed of this many microseconds per query, as far as is known.
+/// Returns an initial speed of this many microseconds per query.
 fn speed(microseconds: f64) -> Speed {
     Speed::new(Rates::device(0.0, microseconds * 1e3, 0.0, 0.0), 1)
 }
 
-/// The same for CPU threads.
+/// Returns an initial speed of CPU threads, in microseconds per query.
 fn thread_speed(microseconds: f64, threads: usize) -> Speed {
     Speed::new(Rates::thread(microseconds * 1e3, 0.0), threads)
 }
 
-/// Engines that are assumed to be equally fast.
+/// Combines engines that are initially assumed to be equally fast.
 fn equals(engines: impl IntoIterator<Item = Box<dyn Engine>>) -> ByQueries {
     ByQueries::new(engines.into_iter().map(|engine| (engine, speed(1e3))).collect())
 }
 
-/// Both GPUs and the CPU.
+/// Combines both GPUs and the CPU.
 fn devices(snapshot: Arc<Snapshot>, _threads: usize) -> Box<dyn Engine> {
     Box::new(equals([
         Box::new(gpu(&snapshot, 0)) as Box<dyn Engine>,
@@ -106,7 +106,7 @@ fn devices(snapshot: Arc<Snapshot>, _threads: usize) -> Box<dyn Engine> {
     ]))
 }
 
-/// Both GPUs, helped by the CPU.
+/// Combines both GPUs with the CPU as their helper.
 fn helped(snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn Engine> {
     let gpus = [0, 1].map(|i| Box::new(gpu(&snapshot, i)) as Box<dyn Engine>);
     let helper = Arc::new(cpu(&snapshot, None));
@@ -119,10 +119,10 @@ fn cpu_and_gpus_by_queries_conform() {
     check_fixed_cases(helped, part_of(2, 2));
 }
 
-/// Three parts on the CPU, by one of the algorithms that can answer for a part.
-fn parts(snapshot: Arc<Snapshot>, of: Option<Algorithm>) -> Box<dyn Engine> {
+/// Combines three parts on the CPU, which use an algorithm that can answer for a part.
+fn parts(snapshot: Arc<Snapshot>, algorithm: Option<Algorithm>) -> Box<dyn Engine> {
     let part = |docs: Range<u32>| {
-        let engine = cpu(&snapshot, of).with_tile(50).within(docs.clone());
+        let engine = cpu(&snapshot, algorithm).with_tile(50).within(docs.clone());
         (docs, Box::new(engine) as Box<dyn Engine>)
     };
     Box::new(ByDocuments::new(shares(&snapshot, [0.4, 0.35, 0.25]).map(part).into()))
@@ -131,7 +131,7 @@ fn parts(snapshot: Arc<Snapshot>, of: Option<Algorithm>) -> Box<dyn Engine> {
 conformance!(parts_by_windows, |snapshot, _| parts(snapshot, None));
 conformance!(parts_by_cohort, |snapshot, _| parts(snapshot, Some(Algorithm::Cohort)));
 
-/// The documents between two numbers of thousandths.
+/// Returns the documents between two numbers of thousandths.
 fn between(docs: u32, from: u32, to: u32) -> Range<u32> {
     let at = |part: u32| (u64::from(docs) * u64::from(part) / 1000) as u32;
     at(from)..at(to)
@@ -140,7 +140,8 @@ fn between(docs: u32, from: u32, to: u32) -> Range<u32> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Wherever documents are divided, and among whichever devices, hits and counts are the reference's.
+    /// Hits and counts are those of the reference for any division of the documents among any
+    /// devices.
     #[test]
     fn any_split_gives_the_same_hits(
         case in generator::cases(), cut in 0u32..=1000, count in any::<bool>(), host_first in any::<bool>(),
@@ -175,7 +176,7 @@ fn apples(docs: usize) -> (Fixture, Arc<Snapshot>, Vec<Plan>) {
     (fixture, snapshot, plans)
 }
 
-/// Batches of so many queries that every engine takes some; answers are in order.
+/// Every engine takes a part of batches of this size, and answers are in order.
 #[test]
 fn batches_are_divided_among_engines() {
     struct Counted(Box<dyn Engine>, Arc<AtomicUsize>);
@@ -210,7 +211,7 @@ fn batches_are_divided_among_engines() {
     }
     let counts = counts.map(|count| count.load(Ordering::Relaxed));
     assert_eq!(counts.iter().sum::<usize>(), 20 * plans.len());
-    // Several callers at a time, of these engines and of engines with a helper.
+    // Several callers use these engines, and engines with a helper, at the same time.
     for engine in [&engine as &dyn Engine, &*helped(snapshot.clone(), 1)] {
         for answers in at_once(&[(); 3], |()| answers(engine, &plans, 2).unwrap()) {
             assert_eq!(answers.len(), plans.len());
@@ -225,7 +226,7 @@ fn a_selection_of_plans_is_answered_as_in_the_whole_batch() {
     let (_fixture, snapshot, plans) = apples(300);
     let expected = expected(&snapshot, &plans);
     let some: Vec<usize> = (0..plans.len()).rev().step_by(7).collect();
-    let of: Vec<&Plan> = some.iter().map(|&i| &plans[i]).collect();
+    let selected: Vec<&Plan> = some.iter().map(|&i| &plans[i]).collect();
     let engines: [Box<dyn Engine>; 4] = [
         Box::new(gpu(&snapshot, 0)),
         Box::new(cpu(&snapshot, None)),
@@ -233,7 +234,7 @@ fn a_selection_of_plans_is_answered_as_in_the_whole_batch() {
         helped(snapshot.clone(), 1),
     ];
     for engine in engines {
-        let answers = engine.search(&of, &Context::new(1));
+        let answers = engine.search(&selected, &Context::new(1));
         assert_eq!(answers.len(), some.len());
         for (answer, &i) in answers.into_iter().zip(&some) {
             assert_eq!(answer.unwrap().hits, expected[i].hits, "{}", engine.name());
@@ -241,8 +242,8 @@ fn a_selection_of_plans_is_answered_as_in_the_whole_batch() {
     }
 }
 
-/// A query whose device failed has the device's error, not hits without its documents; all others are answered. Returns
-/// how many failed.
+/// Checks a batch during which a device fails: queries that the device had get its error, not
+/// incomplete hits, and all others are answered. Returns the number of failed queries.
 fn failures(engine: &dyn Engine, plans: &[Plan], expected: &[Answer]) -> usize {
     let answers = engine.search(&plans.iter().collect::<Vec<_>>(), &Context::new(1));
     assert_eq!(answers.len(), plans.len());
@@ -262,13 +263,15 @@ fn a_part_that_fails_is_an_error() {
     let (_fixture, snapshot, plans) = apples(100);
     let expected = expected(&snapshot, &plans);
     for make in [together, twice] {
-        // No round has ended before the second kernel is launched, which makes the image, and later launches fail as well.
+        // The second kernel creates the image. No round has ended before its launch, and later
+        // launches fail as well.
         let _injected = inject("cuLaunchKernel@2=999!");
         let engine = make(snapshot.clone(), 1);
         assert_eq!(failures(&*engine, &plans, &expected), plans.len());
     }
     for make in [together, twice] {
-        // A launch that fails on a working device fails only its round of 50 queries, once the image is there.
+        // Once the image exists, a launch that fails on a working device fails only its round of
+        // 50 queries.
         let mut rounds = 0;
         for launch in (1..60).step_by(3) {
             let injected = inject(&format!("cuLaunchKernel@{launch}=1"));
@@ -290,17 +293,18 @@ fn a_part_that_fails_is_an_error() {
         let _injected = inject("cuLaunchKernel@1=999!");
         Box::new(gpu(&snapshot, 0)) as Box<dyn Engine>
     };
-    // The GPU has the queries that the helper has not, and fails them.
+    // The GPU gets the queries that the helper does not have, and fails them.
     let helper = Arc::new(cpu(&snapshot, None));
     let by_queries = equals([lost()]).helped_by(helper, thread_speed(1.0, 1));
     assert!(failures(&by_queries, &plans, &expected) > 0);
-    // Of two engines, one answers what it takes, and what is left after the other has failed.
+    // Of two engines, one fails. The other answers its own queries and those that the failed one
+    // has not taken.
     let by_queries = equals([lost(), Box::new(cpu(&snapshot, None))]);
     assert!(failures(&by_queries, &plans, &expected) < plans.len());
 }
 
-/// Documents with words that are in all of them, in every second to ninth, or in a few; in two segments, with some
-/// documents deleted.
+/// Creates documents with words that are in all of them, in every second to ninth, or in a few.
+/// They are in two segments, and some are deleted.
 fn words() -> (Fixture, Arc<Snapshot>) {
     let text = |i: usize| {
         let every = [(1, "all"), (2, "two"), (3, "three"), (5, "five"), (9, "nine"), (70, "few")];
@@ -316,9 +320,9 @@ fn words() -> (Fixture, Arc<Snapshot>) {
     (fixture, snapshot)
 }
 
-/// Queries of all modes, with few and many hits; every third wants its matches counted.
+/// Returns queries of all modes, with few and many hits; every third counts its matches.
 fn questions(snapshot: &Arc<Snapshot>, n: usize) -> Vec<Plan> {
-    let of: [&[&str]; 7] = [
+    let terms: [&[&str]; 7] = [
         &["all", "two"],
         &["three", "five"],
         &["nine", "few"],
@@ -330,14 +334,15 @@ fn questions(snapshot: &Arc<Snapshot>, n: usize) -> Vec<Plan> {
     let search = |i: usize| Search {
         mode: [Mode::Or, Mode::And, Mode::AndOr][i % 3],
         k: [3, 1, 20, 500, 0][i / 3 % 5],
-        ..Search::of(of[i % 7])
+        ..Search::of(terms[i % 7])
     };
     let mut plans = plans(snapshot, &(0..n).map(search).collect::<Vec<_>>());
     plans.iter_mut().skip(1).step_by(4).for_each(|plan| plan.count = true);
     plans
 }
 
-/// Judges answers by what they cover. The reference's results are kept, since many answers cover the same documents.
+/// Checks answers against the documents that they cover. It keeps the reference's results, since
+/// many answers cover the same documents.
 struct Judge {
     snapshot: Arc<Snapshot>,
     plans: Vec<Plan>,
@@ -358,16 +363,17 @@ impl Judge {
             let reference = Reference::over(self.snapshot.clone(), answer.coverage.clone());
             answers(&reference, std::slice::from_ref(plan), 1).unwrap().remove(0)
         });
-        let of = || format!("{what}, query {i}, {}, {:?}", plan.mode, answer.coverage);
-        assert_eq!(answer.hits, said.hits, "{}", of());
+        let context = || format!("{what}, query {i}, {}, {:?}", plan.mode, answer.coverage);
+        assert_eq!(answer.hits, said.hits, "{}", context());
         if plan.count || answer.matches.is_some() {
-            assert_eq!(answer.matches, said.matches, "matches, {}", of());
+            assert_eq!(answer.matches, said.matches, "matches, {}", context());
         }
     }
 }
 
-/// Stops the search of a batch after it has checked n times whether to stop, for many n. Whatever was searched by then
-/// is answered exactly. Returns how many answers cover nothing, a part, and all documents.
+/// Stops the search of a batch after its n-th check whether to stop, for many n. Checks that the
+/// answers are exact for the part that was searched. Returns how many answers cover nothing, a
+/// part, and all documents.
 fn stop(make: fn(Arc<Snapshot>, usize) -> Box<dyn Engine>, queries: usize) -> [usize; 3] {
     let (_fixture, snapshot) = words();
     let plans = questions(&snapshot, queries);
@@ -392,7 +398,7 @@ fn stop(make: fn(Arc<Snapshot>, usize) -> Box<dyn Engine>, queries: usize) -> [u
                 }
             }
         }
-        // A deadline that has passed leaves no time for anything; queries that have no hits anywhere need none.
+        // A deadline in the past leaves no time for anything; queries without any hits need none.
         let late = Context::new(threads).within(Duration::ZERO);
         for (i, answer) in engine.search(&batch, &late).into_iter().enumerate() {
             let answer = answer.unwrap();
@@ -416,7 +422,7 @@ fn documents_that_were_searched_in_time_are_answered_exactly() {
     }
 }
 
-/// Batches that engines share, and batches so small that one engine answers them.
+/// Covers both batches that engines share and batches so small that one engine answers them.
 #[test]
 fn queries_that_were_answered_in_time_are_answered_exactly() {
     for make in [devices, helped] {
@@ -438,7 +444,7 @@ fn parts_take_parts_of_the_memory() {
     let (whole, half) = (bytes(0..4000), bytes(1000..3000));
     assert!(half * 5 > whole * 2 && half * 5 < whole * 3, "{half} of {whole}");
     assert!(bytes(0..0) < 5000, "an empty part has little more than the lengths of documents");
-    // A part that is refused could not have fitted.
+    // Parts that are refused could not have fitted.
     let segment = &snapshot.segments()[0];
     for docs in [0..4000, 1000..3000, 1..3999, 127..257, 128..256, 0..0] {
         let least = least_bytes(segment, &docs, SMALL.tile_bits).unwrap();
@@ -447,7 +453,7 @@ fn parts_take_parts_of_the_memory() {
     }
 }
 
-/// Which of the CPU and a GPU expects to answer a batch sooner.
+/// Returns the device, CPU or GPU, that expects to answer a batch earlier.
 fn sooner(snapshot: &Arc<Snapshot>, plans: &[&Plan], threads: usize) -> &'static str {
     let context = Context::new(threads);
     let host = cpu(snapshot, None).cost(plans, &context);
@@ -458,7 +464,7 @@ fn sooner(snapshot: &Arc<Snapshot>, plans: &[&Plan], threads: usize) -> &'static
 #[test]
 fn the_cpu_is_faster_with_few_short_queries() {
     let (_fixture, snapshot, plans) = apples(10);
-    // Document frequencies as in a large index.
+    // Use document frequencies as in a large index.
     let with = |mode, dfs: [u64; 2]| {
         let mut plan = Plan { mode, ..plans[0].clone() };
         plan.terms.iter_mut().zip(dfs).for_each(|(term, df)| term.df = df);
@@ -483,7 +489,7 @@ fn engines_explain_how_they_answer() {
     assert_eq!(device, "CPU + emulated, in order + emulated, in reverse");
     assert_eq!(device, both.device());
     assert_eq!(algorithm, "windowed-maxscore + pruned tiles + pruned tiles");
-    assert!(why.starts_with("each has its own documents: "), "{why}");
+    assert!(why.starts_with("each device searches its own documents: "), "{why}");
     let engine = gpu(&snapshot, 0);
     let counted = Plan { count: true, ..plans[0].clone() };
     let term = plans[0].terms[0].clone();

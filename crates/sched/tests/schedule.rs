@@ -1,4 +1,5 @@
-//! The scheduler under a virtual clock: no request is lost or answered twice, none starves, and stations share the work.
+//! Tests of the scheduler with a virtual clock: no request is lost or answered twice, none
+//! starves, and stations share the work.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashMap;
@@ -12,16 +13,17 @@ use warpseek_testkit::Random;
 const MICRO: Nanos = 1_000;
 const MILLI: Nanos = 1_000_000;
 
-/// The time to the next of arrivals that come at this mean distance, each independent of the others.
+/// Returns the time to the next arrival, for independent arrivals with this mean interval.
 fn exponential(random: &mut Random, mean: f64) -> f64 {
     -mean * random.part().ln()
 }
 
 const CPU: Station = Station { servers: 2, batch: 1, fixed: 0, alone: 1.0 };
-/// It takes as long for a batch of one as for any.
+/// A station whose batch of one takes as long as any other batch.
 const GPU: Station = Station { servers: 1, batch: 1000, fixed: 60 * MICRO, alone: f64::INFINITY };
 
-/// Requests at this rate, most of which are short; what they cost differs more on the CPU than on the GPU.
+/// Returns requests at this rate. Most are short, and their costs differ more on the CPU than on
+/// the GPU.
 fn arrivals(
     seed: u64,
     count: u64,
@@ -41,7 +43,7 @@ fn arrivals(
     (0..count).map(job).collect()
 }
 
-/// What stations really take: what is expected, give or take a half.
+/// Returns actual costs that differ from the expected ones by up to a half.
 fn noisy(seed: u64) -> impl FnMut(usize, &Job) -> Nanos {
     let mut random = Random::new(seed);
     move |station, job| {
@@ -50,7 +52,8 @@ fn noisy(seed: u64) -> impl FnMut(usize, &Job) -> Nanos {
     }
 }
 
-/// Each request has exactly one record, and none comes before its arrival. Returns the records by number.
+/// Checks that each request has exactly one record, which is no earlier than its arrival. Returns
+/// the records by number.
 fn one_each(jobs: &[Job], records: &[(u64, Record)]) -> HashMap<u64, Record> {
     let by_id: HashMap<u64, Record> = records.iter().copied().collect();
     assert_eq!(records.len(), jobs.len(), "each request has one answer");
@@ -71,7 +74,7 @@ fn answered(records: &HashMap<u64, Record>) -> usize {
 
 #[test]
 fn a_million_requests() {
-    // About two thirds of what both can do.
+    // The load is about two thirds of what both stations can do.
     let jobs = arrivals(1, 1_000_000, 120_000.0, Some(50 * MILLI), 2);
     let mut simulator = Simulator::new(&[CPU, GPU], Cohorts::Adaptive, noisy(2));
     let records = one_each(&jobs, simulator.run(jobs.iter().cloned()));
@@ -103,15 +106,15 @@ fn overload_is_refused_at_once_and_the_others_are_in_time() {
         }
         assert!(counts.refused > 50_000, "{counts:?}");
         assert!(missed * 100 <= kept, "{missed} of {} were late", kept + missed);
-        // What is refused is no more than there is too much of.
+        // Requests are refused only if there are too many of them.
         (0..stations.len()).for_each(|s| assert!(simulator.utilisation(s) > 0.9, "{s} was idle"));
     }
 }
 
-/// A station that has too much to do answers in large batches, of which most gets done, and in time.
+/// An overloaded station answers in large batches, which gets the most done, and in time.
 #[test]
 fn batches_are_large_under_overload() {
-    // A batch of 1000 takes as long without its requests as with them.
+    // A batch of 1000 takes twice as long as an empty one.
     let gpu = Station { servers: 2, batch: 8192, fixed: 4 * MILLI, alone: f64::INFINITY };
     for (times, part) in [(0.7, 0.99), (1.5, 0.5), (4.0, 0.18)] {
         let rate = times * 2.0 * 1e9 / 4e3;
@@ -126,7 +129,8 @@ fn batches_are_large_under_overload() {
     }
 }
 
-/// Batches that now and then take longer than expected make admission careful, so that those who are admitted keep their deadlines.
+/// Batches that occasionally take longer than expected make admission careful, so that admitted
+/// requests keep their deadlines.
 #[test]
 fn admission_knows_how_far_batches_are_off() {
     let gpu = Station { servers: 4, batch: 8192, fixed: MILLI, alone: f64::INFINITY };
@@ -138,7 +142,7 @@ fn admission_knows_how_far_batches_are_off() {
             simulator.with_trouble(0, i * 13 * MILLI..(i * 13 + 1) * MILLI, Trouble::Slow(2));
     }
     let records = one_each(&jobs, simulator.run(jobs.iter().cloned()));
-    // It takes some batches to learn.
+    // Learning takes some batches.
     let (mut kept, mut missed) = (0, 0);
     for job in jobs.iter().filter(|job| job.arrived > 1000 * MILLI) {
         match records[&job.id] {
@@ -151,7 +155,7 @@ fn admission_knows_how_far_batches_are_off() {
     assert!(kept > 80_000, "{kept} of 200,000, where 100,000 would be possible");
 }
 
-/// While the better station fails, what the other can do in time is admitted.
+/// While the better station fails, requests are admitted that the other one can answer in time.
 #[test]
 fn a_station_that_fails_does_not_keep_the_other_from_work() {
     let mut jobs = arrivals(35, 1_000, 400.0, Some(50 * MILLI), 2);
@@ -165,7 +169,8 @@ fn a_station_that_fails_does_not_keep_the_other_from_work() {
     assert!(answered(&records) > 950, "{:?}", simulator.counts());
 }
 
-/// A request is begun before any that arrives after its due time, which is at most `PATIENCE` after its arrival.
+/// A request begins before any request that arrives after its due time, which is at most
+/// `PATIENCE` after its arrival.
 #[test]
 fn long_requests_do_not_starve() {
     let mut jobs = arrivals(5, 100_000, 60_000.0, None, 1);
@@ -182,14 +187,14 @@ fn long_requests_do_not_starve() {
     };
     let mut latest = 0;
     for job in jobs.iter().rev() {
-        // The earliest start of what came long after.
+        // The earliest start of the requests that arrived long after this one.
         let after = jobs.partition_point(|other| other.arrived <= job.arrived + PATIENCE);
         if let Some(first) = jobs[after..].iter().take(100).map(|other| began(other.id)).min() {
             assert!(began(job.id) <= first, "{} waits while later ones are begun", job.id);
         }
         latest = latest.max(began(job.id) - job.arrived);
     }
-    // Short ones are favoured: half of them wait less than the long ones cost.
+    // Short requests are favoured: half of them wait less than the long ones cost.
     let mut waits: Vec<Nanos> = jobs
         .iter()
         .filter(|job| job.costs[0] < Some(MILLI))
@@ -202,7 +207,7 @@ fn long_requests_do_not_starve() {
 
 #[test]
 fn idle_stations_take_from_others() {
-    // All suit the GPU, by far.
+    // The GPU is by far the better station for all requests.
     let mut jobs = arrivals(7, 100_000, 400_000.0, None, 2);
     for job in &mut jobs {
         job.costs = vec![Some(40 * MICRO), Some(4 * MICRO)];
@@ -215,7 +220,7 @@ fn idle_stations_take_from_others() {
     assert!(simulator.counts().stations[0][1] > 10_000, "{:?}", simulator.counts());
 }
 
-/// Both together are never much worse than the better one alone.
+/// Both stations together are never much worse than the better one alone.
 #[test]
 fn both_are_at_least_as_good_as_the_better_one() {
     for (seed, cpu, gpu) in [(11, 40, 4), (12, 10, 10), (13, 5, 80), (14, 1000, 3)] {
@@ -251,9 +256,10 @@ fn a_station_that_fails_hangs_or_slows_is_left_out() {
             let records = one_each(&jobs, simulator.run(jobs.iter().cloned()));
             let in_time = |job: &&Job| matches!(records[&job.id], Record::Answered { ended, .. } if ended <= job.deadline.unwrap());
             let kept = jobs.iter().filter(in_time).count();
-            // What a station that hangs has begun is lost: a batch of the GPU, or a request of each thread.
+            // Requests that a hanging station has begun are lost: one batch of the GPU, or one
+            // request of each thread.
             assert!(kept > 98_000, "{trouble:?} of {station}: {kept} in time");
-            // Afterwards it works again.
+            // Afterwards the station works again.
             let after = |job: &&Job| job.arrived > 4_000 * MILLI;
             let by = |job: &Job| match records[&job.id] {
                 Record::Answered { station, .. } => Some(station),
@@ -282,7 +288,7 @@ fn cohorts_have_the_size_that_was_asked_for() {
     assert!(sizes.filter(|&size| size == 64).count() > 5_000);
 }
 
-/// The better of both: nothing is answered beside anything else, each request where it is answered sooner.
+/// `OneAtATime` answers requests singly, each at the station that answers it earlier.
 #[test]
 fn one_at_a_time_is_one_at_a_time() {
     let jobs = arrivals(21, 5_000, 20_000.0, None, 2);
@@ -304,7 +310,8 @@ fn one_at_a_time_is_one_at_a_time() {
     assert!(counts.stations.iter().all(|[_, jobs, _]| *jobs > 500), "{counts:?}");
 }
 
-/// A station that is far slower than another does not take from it, unless the other is stuck.
+/// A station that is far slower than another does not take requests from it, unless the other one
+/// is stuck.
 #[test]
 fn who_hardly_helps_takes_nothing() {
     let jobs = || {
@@ -345,7 +352,7 @@ fn any_job() -> impl Strategy<Value = (Nanos, Option<Nanos>, Option<Nanos>, Opti
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever comes, whatever it costs, and whatever happens to the stations.
+    /// Checks random requests, costs and problems of the stations.
     #[test]
     fn no_request_is_lost_or_answered_twice(
         jobs in prop::collection::vec(any_job(), 0..120),

@@ -1,4 +1,5 @@
-//! The service with real engines and real threads: the hits are those of the reference, whatever the schedule; nothing is lost, whatever engines do.
+//! Tests of the service with real engines and threads: hits are those of the reference under any
+//! schedule, and no request is lost, whatever engines do.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,14 +15,14 @@ use warpseek_index::{Snapshot, SnapshotId};
 use warpseek_sched::service::{Limits, Place, Service, ServiceError, ServiceOptions};
 use warpseek_testkit::{Doc, Fixture};
 
-/// An engine in trouble, which counts what it is asked.
+/// An engine with simulated problems, which counts its requests.
 struct Troubled {
     engine: CpuEngine,
     fails: AtomicBool,
     panics: AtomicBool,
-    /// Time that each batch takes in addition.
+    /// Additional time that each batch takes.
     slow: Mutex<Duration>,
-    /// While this is locked, it hangs.
+    /// Lock that makes the engine hang while a test holds it.
     hangs: Arc<Mutex<()>>,
     asked: AtomicU64,
 }
@@ -89,7 +90,7 @@ fn plans(snapshot: &Arc<Snapshot>, count: usize) -> Vec<Plan> {
     (0..count).map(plan).collect()
 }
 
-/// A place that answers batches, as a GPU does.
+/// Returns a place that answers batches, as a GPU does.
 fn batches(engine: Arc<dyn Engine>) -> Place {
     Place { batch: 50, fixed: Duration::from_micros(20), share: 0.5, ..Place::cpu(engine, 1) }
 }
@@ -100,7 +101,8 @@ fn expected(snapshot: &Arc<Snapshot>, plans: &[Plan]) -> Vec<Vec<warpseek_core::
     answers.into_iter().map(|answer| answer.unwrap().hits).collect()
 }
 
-/// How long requests come at least, with each kind of cache: `cargo xtask soak` sets it.
+/// Returns how long requests keep coming with each kind of cache. `cargo xtask soak` sets the
+/// time.
 fn soak() -> Duration {
     let seconds = std::env::var("WARPSEEK_SOAK_SECONDS").ok().and_then(|s| s.parse().ok());
     Duration::from_secs(seconds.unwrap_or(0))
@@ -124,7 +126,8 @@ fn every_schedule_has_the_hits_of_the_reference() {
                 scope.spawn(move || {
                     for round in (0..).take_while(|&round| round < 5 || start.elapsed() < soak()) {
                         let submit = |(i, plan): (usize, &Plan)| {
-                            // With a deadline or without, in another order each time.
+                            // Requests come with and without a deadline, in another order each
+                            // time.
                             let deadline = (i % 2 == 0).then_some(Duration::from_secs(60));
                             let limits = Limits { deadline, ..Limits::default() };
                             (i, service.submit(Arc::new(plan.clone()), limits).unwrap())
@@ -177,7 +180,8 @@ fn equal_requests_at_the_same_time_are_computed_once() {
     assert_eq!((counts.hits, counts.misses, counts.joined), (1, 1, 9));
 }
 
-/// If the one that computes is cancelled, the others are answered all the same.
+/// If the request that computes an answer is cancelled, the requests that wait for the same
+/// answer get it nevertheless.
 #[test]
 fn who_waits_for_a_cancelled_request_is_answered() {
     let fixture = fixture();
@@ -187,7 +191,7 @@ fn who_waits_for_a_cancelled_request_is_answered() {
     let service = Service::new(vec![Place::cpu(engine.clone(), 1)], options).unwrap();
     let plans = plans(&snapshot, 2);
     let held = engine.hangs.lock().unwrap();
-    // The only server is busy with another.
+    // Another request keeps the only server busy.
     let busy = service.submit(Arc::new(plans[1].clone()), Limits::default()).unwrap();
     let leader = service.submit(Arc::new(plans[0].clone()), Limits::default()).unwrap();
     let follower = service.submit(Arc::new(plans[0].clone()), Limits::default()).unwrap();
@@ -197,7 +201,8 @@ fn who_waits_for_a_cancelled_request_is_answered() {
     assert!(busy.wait().answer.is_ok());
 }
 
-/// A flag of the caller's may be that of other requests: whoever drops one ticket does not cancel these.
+/// A caller may use one flag for several requests; dropping the ticket of one does not cancel the
+/// others.
 #[test]
 fn a_ticket_that_is_dropped_cancels_no_other_request() {
     let fixture = fixture();
@@ -237,19 +242,19 @@ fn what_cannot_be_answered_in_time_is_refused_and_what_runs_out_of_time_says_so(
     while engine.asked.load(Ordering::SeqCst) == 0 {
         std::thread::yield_now();
     }
-    // It waits for a server that hangs, and is told when its time is up.
+    // The request waits for a server that hangs, and gets its answer when its time is up.
     let waiting = service.submit(Arc::new(plan.clone()), within(Duration::from_millis(50)));
     if let Ok(waiting) = waiting {
         let served = waiting.wait();
         assert_eq!(served.answer.unwrap().coverage, warpseek_exec::Coverage::NOTHING);
     }
-    // By now it is known that the server is late.
+    // By now the service knows that the server is late.
     std::thread::sleep(Duration::from_millis(50));
     let refused = service.submit(Arc::new(plan.clone()), within(Duration::from_millis(1)));
     assert!(
         matches!(refused, Err(ServiceError::Refused { wait }) if wait > Duration::from_millis(1))
     );
-    // A request whose time is up before it is submitted.
+    // The time of this request is up before it is submitted.
     let past = Instant::now().checked_sub(Duration::from_millis(20)).unwrap();
     let deadline = Some(Duration::from_millis(10));
     let limits = Limits { arrived: Some(past), deadline, ..Limits::default() };
@@ -261,7 +266,7 @@ fn what_cannot_be_answered_in_time_is_refused_and_what_runs_out_of_time_says_so(
     assert!(busy.wait().answer.is_ok());
 }
 
-/// An engine that never returns does not keep its request: it is given up, and a later answer is not heard.
+/// A request whose engine never returns is given up, and a later answer is ignored.
 #[test]
 fn a_request_that_an_engine_does_not_return_is_answered_without_it() {
     let fixture = fixture();
@@ -279,7 +284,7 @@ fn a_request_that_an_engine_does_not_return_is_answered_without_it() {
     drop(held);
     assert!(
         receive.recv_timeout(Duration::from_secs(30)).is_err(),
-        "no second answer, and nobody who could send one"
+        "no second answer, and no sender is left"
     );
 }
 
@@ -299,7 +304,7 @@ fn another_engine_answers_what_one_fails() {
         assert_eq!(ticket.wait().answer.unwrap().hits, *expected);
     }
     assert!(sound.asked.load(Ordering::SeqCst) >= 200);
-    // With nobody else, the error is the answer.
+    // Without another engine, the error is the answer.
     let alone = Service::new(vec![batches(broken)], ServiceOptions::default()).unwrap();
     let served = alone.submit(Arc::new(plans[0].clone()), Limits::default()).unwrap().wait();
     assert!(matches!(served.answer, Err(ServiceError::Exec(ExecError::Device { .. }))));
@@ -367,7 +372,7 @@ fn a_newer_snapshot_takes_over_for_new_requests() {
     assert_ne!(expected_before, expected_after);
 }
 
-/// Neither an engine that panics nor a caller that does keeps others from their answers.
+/// Neither a panicking engine nor a panicking caller keeps other requests from their answers.
 #[test]
 fn panics_end_nothing_but_their_request() {
     let fixture = fixture();
@@ -387,7 +392,7 @@ fn panics_end_nothing_but_their_request() {
     assert_eq!(served.answer.unwrap().hits, expected(&snapshot, &plans)[0]);
 }
 
-/// A ticket is a future: a task that waits for it is woken.
+/// A ticket is a future: the service wakes the task that waits for it.
 #[test]
 fn a_ticket_is_a_future() {
     struct Unpark(std::thread::Thread);
@@ -418,7 +423,7 @@ fn a_ticket_is_a_future() {
     assert_eq!(served.answer.unwrap().hits, expected(&snapshot, &plans)[0]);
 }
 
-/// While the servers are busy, or the scheduler is, requests are refused at once.
+/// Requests are refused at once even while the servers or the scheduler are busy.
 #[test]
 fn who_is_refused_does_not_wait_for_others() {
     let fixture = fixture();
@@ -442,13 +447,13 @@ fn who_is_refused_does_not_wait_for_others() {
     assert!(refused > 0 && admitted > 0, "{status:?}");
 }
 
-/// Deadlines are watched whatever happens at the same time: no request waits for another to come.
+/// Deadlines are watched whatever else happens: no request has to wait until another one comes.
 #[test]
 fn every_deadline_is_kept_although_the_server_hangs() {
     let fixture = fixture();
     let snapshot = fixture.snapshot();
     let engine = Troubled::new(&snapshot);
-    // With a cache, equal requests wait for the first and are not refused.
+    // With a cache, equal requests wait for the first one and are not refused.
     let options = ServiceOptions { cache: Some(1 << 20), ..ServiceOptions::default() };
     let service = Service::new(vec![Place::cpu(engine.clone(), 1)], options).unwrap();
     let plan = Arc::new(plans(&snapshot, 1).remove(0));
@@ -459,7 +464,7 @@ fn every_deadline_is_kept_although_the_server_hangs() {
     }
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // Who asks for the status sorts requests in, as servers do.
+        // A status call moves requests from the inbox to the scheduler, as servers do.
         scope.spawn(|| {
             while !is_over.load(Ordering::SeqCst) {
                 service.status();
@@ -473,20 +478,21 @@ fn every_deadline_is_kept_although_the_server_hangs() {
             service.submit_with(plan.clone(), limits, done).unwrap();
             let served = receive.recv_timeout(Duration::from_secs(120));
             is_over.store(served.is_err() || i == 1999, Ordering::SeqCst);
-            served.expect("it is told that its time is up").answer.unwrap();
+            served.expect("the request expires").answer.unwrap();
         }
     });
     drop(held);
     assert!(busy.wait().answer.is_ok());
 }
 
-/// A request that waits for a station that got stuck is answered by another, though no further request comes.
+/// A request that waits for a stuck station is answered by another one, even if no further
+/// request comes.
 #[test]
 fn others_look_after_a_station_that_got_stuck() {
     let fixture = fixture();
     let snapshot = fixture.snapshot();
     let (stuck, sound) = (Troubled::new(&snapshot), Troubled::new(&snapshot));
-    // It says that it is much faster, so that all requests are its own.
+    // The place claims to be much faster, so all requests go into its queue.
     let fast = Place { share: 1e-4, ..batches(stuck.clone()) };
     let places = vec![Place::cpu(sound.clone(), 1), fast];
     let service = Service::new(places, ServiceOptions::default()).unwrap();

@@ -1,4 +1,4 @@
-//! What all requests share, and the threads that work for them.
+//! State shared by all requests, and the functions that run their work on blocking threads.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -20,47 +20,50 @@ use crate::operations::config::{Config, Device};
 use crate::operations::load::Load;
 use crate::remote::Remote;
 
-/// Searches under way at a time if there may be a GPU.
+/// Number of concurrent searches if a GPU may answer them.
 const FOR_A_GPU: usize = 256;
 
-/// Searches that take no longer may be answered by the threads that read and write requests. A busy machine lets a search of a fraction of a millisecond wait for a core for as long as this.
+/// Searches that take no longer than this may run on the threads that read and write requests. On
+/// a busy machine, a search of a fraction of a millisecond may wait this long for a core.
 const QUICK: Duration = Duration::from_millis(10);
 
-/// What a search may take at the most before it is handed to another thread after all.
+/// Time after which a search on a connection thread moves to a blocking thread.
 const HURRY: Duration = Duration::from_millis(20);
 
-/// Searches of a cluster under way at a time. No thread waits for them.
+/// Number of concurrent searches of a cluster. No thread blocks on them.
 const OF_A_CLUSTER: usize = 256;
 
-/// Threads that can work at the same time.
+/// Returns the number of threads that can run at the same time.
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// What all requests share.
+/// State shared by all requests.
 pub(crate) struct App {
     pub(crate) config: Config,
-    /// Not there before all indexes are open.
+    /// Unset until all indexes are open.
     catalogue: OnceLock<Catalogue>,
     pub(crate) keys: Keys,
-    /// The names that it answers to.
+    /// Host names that the server answers to.
     pub(crate) hosts: Hosts,
     pub(crate) metrics: PrometheusHandle,
     pub(crate) scrolls: Contexts<Scroll>,
     pub(crate) points_in_time: Contexts<PointInTime>,
     pub(crate) tasks: Tasks,
-    /// Where snapshots are kept, if there is such a place.
+    /// The store of snapshots, if one is configured.
     pub(crate) snapshots: Option<Store>,
     pub(crate) load: Load,
-    /// The collection on other machines, if it answers for one.
+    /// The collection on other machines, if the server answers for one.
     pub(crate) remote: OnceLock<Arc<dyn Remote>>,
-    /// Verifies files of open indexes again, as long as the server runs.
+    /// Verifies the files of open indexes in the background while the server runs.
     pub(crate) scrubber: Mutex<Option<Scrubber>>,
-    /// Whether it says that requests are welcome: not before all indexes are open, and not once the server was asked to end.
+    /// True if the server reports itself ready: after all indexes are open and until shutdown
+    /// begins.
     ready: AtomicBool,
-    /// Whether requests are answered. When the server was asked to end, that is so until `drain_notice_s` is over.
+    /// True if requests are answered. After shutdown begins, this stays true for
+    /// `drain_notice_s`.
     accepting: AtomicBool,
-    /// Bytes of bodies that are being read or worked on.
+    /// Number of bytes of request bodies being read or processed.
     bodies: AtomicUsize,
     pub(crate) searches: Gate,
     pub(crate) writes: Gate,
@@ -97,9 +100,10 @@ impl App {
             ready: AtomicBool::new(false),
             accepting: AtomicBool::new(false),
             bodies: AtomicUsize::new(0),
-            // Searches that wait for a GPU are answered together.
+            // Searches that wait for a GPU are answered as one batch.
             searches: Gate::new(if gpu { FOR_A_GPU.max(cores) } else { cores }, queue, "searches"),
-            // Writes wait for the disk, so that more of them than cores share a sync.
+            // Writes wait for the disk. With more writes than cores in progress, several share
+            // one sync.
             writes: Gate::new(cores.max(4) * 4, queue, "writes"),
             pace: Pace::default(),
             remote_searches: Gate::without_work(OF_A_CLUSTER, queue, "searches of the cluster"),
@@ -108,12 +112,12 @@ impl App {
         }
     }
 
-    /// All indexes are open.
+    /// Publishes the catalogue once all indexes are open.
     pub(crate) fn open(&self, catalogue: Catalogue) {
         let _ = self.catalogue.set(catalogue);
     }
 
-    /// Starts to verify files of open indexes again, those that are opened later too.
+    /// Starts the background verification of open indexes, including those opened later.
     pub(crate) fn start_scrub(self: &Arc<Self>) -> Result<(), warpseek::Error> {
         let app = Arc::downgrade(self);
         let open = move || match app.upgrade() {
@@ -129,43 +133,43 @@ impl App {
         Ok(())
     }
 
-    /// Ends that, and waits for it.
+    /// Stops the background verification and waits for its end.
     pub(crate) fn stop_scrub(&self) {
         let scrubber = self.scrubber.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(scrubber);
     }
 
-    /// What was verified again so far.
+    /// Returns the progress of the background verification.
     pub(crate) fn scrub_status(&self) -> Option<ScrubStatus> {
         let scrubber = self.scrubber.lock().unwrap_or_else(PoisonError::into_inner);
         scrubber.as_ref().map(Scrubber::status)
     }
 
-    /// From now on requests are welcome.
+    /// Starts to accept requests and to report readiness.
     pub(crate) fn welcome(&self) {
         self.accepting.store(true, Ordering::Release);
         self.ready.store(true, Ordering::Release);
     }
 
-    /// From now on it says that it is not ready; requests that come all the same are answered.
+    /// Stops reporting readiness. Requests are still answered.
     pub(crate) fn unwelcome(&self) {
         self.ready.store(false, Ordering::Release);
     }
 
-    /// From now on new requests are refused.
+    /// Refuses new requests from now on.
     pub(crate) fn refuse(&self) {
         self.accepting.store(false, Ordering::Release);
     }
 
-    /// All indexes. Requests that would ask before they are open are refused.
+    /// Returns the catalogue of all indexes. Requests are refused until the indexes are open.
     ///
     /// # Panics
-    /// If they are not.
+    /// If the indexes are not open yet.
     pub(crate) fn catalogue(&self) -> &Catalogue {
-        self.catalogue.get().expect("requests are refused until it is there")
+        self.catalogue.get().expect("requests are refused until the catalogue is open")
     }
 
-    /// The same, if they are open.
+    /// Returns the catalogue, or `None` until the indexes are open.
     pub(crate) fn catalogue_if_open(&self) -> Option<&Catalogue> {
         self.catalogue.get()
     }
@@ -178,13 +182,13 @@ impl App {
         self.accepting.load(Ordering::Acquire)
     }
 
-    /// An id for a request that brought none.
+    /// Returns an id for a request that has none.
     pub(crate) fn request_id(&self) -> String {
         format!("ws-{:08x}", self.requests.fetch_add(1, Ordering::Relaxed))
     }
 }
 
-/// What a request takes of the memory for bodies. It is given back with this.
+/// A request's share of the memory for bodies, released on drop.
 #[derive(Default)]
 pub(crate) struct Held {
     app: Option<Arc<App>>,
@@ -196,7 +200,7 @@ impl Held {
         Held { app: Some(app.clone()), bytes: 0 }
     }
 
-    /// Takes further bytes, or refuses the request if bodies have too many already.
+    /// Reserves further bytes, or refuses the request if the bodies in memory exceed the limit.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Failure> {
         let Some(app) = &self.app else { return Ok(()) };
         self.bytes += bytes;
@@ -206,7 +210,7 @@ impl Held {
             true => Err(Failure::new(
                 Kind::Overload,
                 format!(
-                    "bodies of requests under way have more than {limit} bytes together (limits.bodies); try again later"
+                    "the bodies of all current requests exceed {limit} bytes (limits.bodies); try again later"
                 ),
             )),
             false => Ok(()),
@@ -222,11 +226,11 @@ impl Drop for Held {
     }
 }
 
-/// How long searches took lately: the slowest of some hundred, in nanoseconds, which fades.
+/// Duration of the slowest of the last few hundred searches in nanoseconds. The value decays.
 struct Pace(AtomicU64);
 
 impl Default for Pace {
-    /// The first ones read files that are not in memory yet.
+    /// Starts as slow, because the first searches read files that are not in memory yet.
     fn default() -> Self {
         Pace(AtomicU64::new(4 * QUICK.as_nanos() as u64))
     }
@@ -244,8 +248,13 @@ impl Pace {
     }
 }
 
-/// Does one search. As long as searches are quick, that is done right here, once it may run: to hand it to another thread and back would take as long as the search. One that may be slow, or
-/// waits for a GPU, is handed over; one that turns out to be slow is begun again on another thread, since this one has connections to look after, that of the caller among them.
+/// Runs one search.
+///
+/// While searches are quick, the search runs on the calling thread once the queue admits it:
+/// passing it to another thread and back would take as long as the search. A search that may be
+/// slow, or that waits for a GPU, goes to a blocking thread. A search that turns out to be slow
+/// is restarted there, because the calling thread also serves connections, including that of the
+/// caller.
 pub(crate) async fn search_one<T: Send + 'static>(
     app: &Arc<App>,
     caller: &Caller,
@@ -271,7 +280,7 @@ pub(crate) async fn search_one<T: Send + 'static>(
     app.searches.run(timed(None)).await
 }
 
-/// Does work of a request on a blocking thread, with everything that requests share.
+/// Runs a search on a blocking thread, with access to the shared state.
 pub(crate) async fn search<T: Send + 'static>(
     app: &Arc<App>,
     work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,
@@ -280,7 +289,7 @@ pub(crate) async fn search<T: Send + 'static>(
     app.searches.run(move || work(&shared)).await
 }
 
-/// The next part of a write that has begun, which waits as long as it must.
+/// Runs the next part of a write that has begun, however long it has to wait.
 pub(crate) async fn write_on<T: Send + 'static>(
     app: &Arc<App>,
     work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,
@@ -289,7 +298,7 @@ pub(crate) async fn write_on<T: Send + 'static>(
     app.writes.run_after(usize::MAX, move || work(&shared)).await
 }
 
-/// The same for writes.
+/// Runs a write on a blocking thread, with access to the shared state.
 pub(crate) async fn write<T: Send + 'static>(
     app: &Arc<App>,
     work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,

@@ -1,7 +1,8 @@
-//! From errors to status codes, in one place.
+//! The mapping from errors to status codes and response bodies.
 //!
-//! A failure has a kind, which decides the status and the name that Elasticsearch's clients know it by, and a reason for people. How it is written down depends on who asked: the facade has Elasticsearch's
-//! form, and all other routes use the same one, so that there is one thing to parse.
+//! A failure has a kind, which decides the status code and the error type that Elasticsearch's
+//! clients know, and a reason for people. All routes report failures in Elasticsearch's format,
+//! so that clients have one format to parse.
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
@@ -9,27 +10,27 @@ use warpseek::{Error, ExecError, IndexError, NgramError, ServiceError};
 pub(crate) use warpseek_front::brief;
 pub(crate) use warpseek_front::plain;
 
-/// What went wrong, for whoever asked.
+/// An error that a request is answered with.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) kind: Kind,
     pub(crate) reason: String,
-    /// The index it is about.
+    /// The index that the failure is about.
     pub(crate) index: Option<String>,
 }
 
-/// The kinds of failures. Each has a status and a name.
+/// The kinds of failures. Each has a status code and an error type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A body, query or option that cannot be read.
+    /// A body, query or option that cannot be parsed.
     Parsing,
-    /// One that can be read and makes no sense, or asks for what is not there.
+    /// A valid body, query or option that makes no sense or refers to something unavailable.
     IllegalArgument,
-    /// A mapping that the index cannot have.
+    /// A mapping that conflicts with the index.
     Mapper,
     /// A document that does not fit the mapping.
     Document,
-    /// A field that a strict mapping does not know.
+    /// A field that a strict mapping does not declare.
     Strict,
     /// A bulk or multi-search request with a bad line.
     Action,
@@ -40,11 +41,11 @@ pub(crate) enum Kind {
     Conflict,
     SnapshotExists,
     SnapshotMissing,
-    /// A snapshot, or an index that somebody put here, is not as it was written.
+    /// A snapshot, or an index copied into the folder, differs from what was written.
     Damaged,
-    /// A scroll or point in time that ended.
+    /// A scroll or point in time that has expired or was closed.
     ContextMissing,
-    /// Something else that is not there, such as a task.
+    /// Another missing resource, such as a task.
     NotFound,
     AliasName,
     AliasMissing,
@@ -53,19 +54,20 @@ pub(crate) enum Kind {
     Unauthenticated,
     Forbidden,
     TooLarge,
-    /// The body of the request did not come.
+    /// The body of the request did not arrive in time.
     TooSlow,
-    /// Too many requests wait.
+    /// Too many requests are waiting.
     Overload,
-    /// The server is starting or ending.
+    /// The server is starting or shutting down.
     NotReady,
-    /// The time was up, and a part of the answer was not wanted.
+    /// The time limit was exceeded and a partial answer is not acceptable.
     Timeout,
-    /// Nobody waits for the answer any more.
+    /// The client has disconnected.
     Gone,
-    /// The work is begun again elsewhere, as it takes too long where it is done. Clients never see it.
+    /// The attempt takes too long on this thread and is restarted on another. Clients never see
+    /// this kind.
     HandOver,
-    /// Something broke here.
+    /// An internal error.
     Broken,
 }
 
@@ -103,7 +105,7 @@ impl Kind {
         }
     }
 
-    /// The name that Elasticsearch has for it.
+    /// Returns Elasticsearch's name of the error type.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Parsing => "parsing_exception",
@@ -158,13 +160,15 @@ impl Failure {
         Failure::new(Kind::Damaged, reason)
     }
 
-    /// Something of Elasticsearch's that is not here.
+    /// Reports a feature of Elasticsearch that warpseek does not support.
     pub(crate) fn unsupported(what: &str) -> Self {
-        Failure::parsing(format!("[{what}] is not supported by warpseek; see docs/server.md"))
+        Failure::parsing(format!(
+            "[{what}] is not supported by warpseek; see docs/reference/elasticsearch.md"
+        ))
     }
 
     pub(crate) fn no_index(name: &str) -> Self {
-        // A call without more than its name looks like an index.
+        // A call such as `/_reindex` has the path of an index.
         if let Some(failure) = crate::elasticsearch::routes::elsewhere(name) {
             return failure;
         }
@@ -184,14 +188,14 @@ impl Failure {
         self.kind.status().as_u16()
     }
 
-    /// Writes a line to the log if it is a fault of the server.
+    /// Logs the failure if it is the server's fault.
     pub(crate) fn log(&self) {
         if matches!(self.kind, Kind::Broken | Kind::Damaged) {
             tracing::error!(reason = self.reason, "a request failed");
         }
     }
 
-    /// The cause alone, as items of a bulk response have it.
+    /// Returns the cause alone, as in items of a bulk response.
     pub(crate) fn cause(&self) -> Value {
         let mut cause = json!({"type": self.kind.name(), "reason": self.reason});
         if let Some(index) = &self.index {
@@ -205,7 +209,7 @@ impl Failure {
         cause
     }
 
-    /// The whole body.
+    /// Returns the whole body of the response.
     pub(crate) fn body(&self) -> Value {
         let cause = self.cause();
         let mut error = cause.clone();
@@ -214,10 +218,12 @@ impl Failure {
     }
 }
 
-/// Bytes of a reason, at most. Whatever a request has in it, an answer and a line of the log stay short.
+/// Maximum length of a reason in bytes. It keeps responses and log lines short, whatever a
+/// request contains.
 const MAX_REASON: usize = 2000;
 
-/// A reason that is not too long: without its middle, as what is wrong stands at its beginning and what helps at its end.
+/// Shortens a long reason by cutting out its middle: the beginning says what is wrong, the end
+/// what helps.
 fn bounded(reason: String) -> String {
     if reason.len() <= MAX_REASON {
         return reason;
@@ -225,14 +231,15 @@ fn bounded(reason: String) -> String {
     let head = reason.floor_char_boundary(MAX_REASON / 2);
     let tail = reason.ceil_char_boundary(reason.len() - MAX_REASON / 4);
     let left_out = tail - head;
-    format!("{}... ({left_out} bytes left out) ...{}", &reason[..head], &reason[tail..])
+    format!("{}... ({left_out} bytes omitted) ...{}", &reason[..head], &reason[tail..])
 }
 
-/// What is wrong with a schema or a record, in the words of those who wrote a mapping or a document: a field has its own name, not that of its place in the line that is kept.
+/// Rewords an error about a schema or record for the authors of mappings and documents. Fields
+/// get the names they have in the mapping, instead of those in the stored line.
 fn of_mappings(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for (i, part) in text.split('"').enumerate() {
-        // Names stand in quotes.
+        // Names are in quotes.
         match i % 2 {
             0 if i > 0 => out.push(']'),
             1 => out.push('['),
@@ -278,7 +285,7 @@ impl From<IndexError> for Failure {
             IndexError::Conflict { .. } => Kind::Conflict,
             IndexError::Schema { .. } | IndexError::StaticField { .. } => Kind::Mapper,
             IndexError::TooManyDocuments => Kind::IllegalArgument,
-            // Somebody else writes to it, and will be done some time.
+            // Another process is writing to the index and will finish eventually.
             IndexError::Locked { .. } => Kind::NotReady,
             _ => Kind::Broken,
         };

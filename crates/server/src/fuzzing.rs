@@ -1,4 +1,5 @@
-//! What the fuzz targets call: the parsers of requests, without a server. Any bytes give a result or an error, and never a panic.
+//! Entry points for the fuzz targets: the parsers of requests, without a server. Any input gives
+//! a result or an error, never a panic.
 
 use axum::body::Bytes;
 use serde_json::{Value, json};
@@ -11,10 +12,10 @@ use crate::http::exchange::Call;
 use crate::http::params::Params;
 use crate::operations::config::Limits;
 
-/// The bytes of a query's text that are taken.
+/// Maximum length of a query's text in bytes.
 const MOST_TEXT: usize = 1 << 12;
 
-/// An index with fields of all kinds.
+/// Returns a mapping with fields of all kinds.
 fn mapping() -> Option<Mapping> {
     let body = json!({"mappings": {"properties": {
         "t": {"type": "text", "fields": {"keyword": {"type": "keyword"}}},
@@ -25,7 +26,7 @@ fn mapping() -> Option<Mapping> {
     Mapping::new(declared).ok()
 }
 
-/// A body of a search, a mapping, and a document, all from the same JSON.
+/// Parses the same JSON as the body of a search, as a mapping and as a document.
 pub fn body(bytes: &[u8]) {
     let Some(mapping) = mapping() else { return };
     let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return };
@@ -38,11 +39,15 @@ pub fn body(bytes: &[u8]) {
         && let Ok(grown) = mapping.grown(source)
     {
         let grown = grown.map_or(Ok(mapping), Mapping::new);
-        // What may be written can be shown as it came.
+        // Every document that may be written can be shown unchanged.
         if let Ok(line) = grown.as_ref().map_err(Clone::clone).and_then(|m| m.line("id", source)) {
             let shown = grown.as_ref().ok().and_then(|m| m.raw_source(line.as_bytes()));
             let shown = shown.and_then(|range| serde_json::from_str::<Value>(&line[range]).ok());
-            assert_eq!(shown.as_ref(), Some(&value), "a source is not what was written");
+            assert_eq!(
+                shown.as_ref(),
+                Some(&value),
+                "the source differs from the document that was written"
+            );
         }
     }
 }
@@ -54,7 +59,7 @@ fn search(body: Value, mapping: &Mapping) {
     }
 }
 
-/// The lines of a bulk request, and those of a multi-search.
+/// Parses the lines of a bulk request and of a multi-search.
 pub fn lines(bytes: &[u8]) {
     let _ = facade::parse_bulk(&Call::of(Bytes::copy_from_slice(bytes)), Some("a"));
     let Some(mapping) = mapping() else { return };
@@ -64,7 +69,7 @@ pub fn lines(bytes: &[u8]) {
     }
 }
 
-/// The options of a query string, as those of a search.
+/// Parses the options of a query string as those of a search.
 pub fn options(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let params = Params::parse(Some(text));
@@ -83,7 +88,7 @@ mod tests {
     use proptest::prelude::*;
     use proptest::sample::{Index, select};
 
-    /// Requests that are right, to be made wrong.
+    /// Valid requests, which the test corrupts.
     const RIGHT: [&str; 12] = [
         r#"{"query": {"bool": {"must": [{"match": {"t": "a b"}}], "filter": {"range": {"n": {"gte": 1, "lt": 1e30}}}, "must_not": {"term": {"k": "x"}}, "minimum_should_match": "2<75%"}}, "size": 3, "from": 1}"#,
         r#"{"query": {"multi_match": {"query": "a", "fields": ["t^2", "o.*"], "type": "best_fields", "tie_breaker": 0.5}}, "highlight": {"fields": {"*": {"number_of_fragments": 0}}}}"#,

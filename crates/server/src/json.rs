@@ -1,10 +1,11 @@
-//! Bodies of requests: the keys that they may have, and options that are true or false.
+//! Checks of JSON bodies: allowed keys and boolean options.
 
 use serde_json::Value;
 
 use crate::error::{Failure, brief};
 
-/// Refuses bodies that are no object, or have other keys than these. Nothing is an object without keys.
+/// Refuses bodies that are not objects or have other keys than these. Null counts as an empty
+/// object.
 pub(crate) fn only(body: &Value, known: &[&str]) -> Result<(), Failure> {
     let Value::Object(body) = body else {
         return match body {
@@ -17,14 +18,14 @@ pub(crate) fn only(body: &Value, known: &[&str]) -> Result<(), Failure> {
         Some(key) => {
             let known = match known {
                 [] => "the body must be empty".to_owned(),
-                known => format!("there is {}", known.join(", ")),
+                known => format!("supported are {}", known.join(", ")),
             };
             Err(Failure::parsing(format!("request does not support [{}]; {known}", brief(key))))
         }
     }
 }
 
-/// The truth of an option, which clients write as `true` or as `"true"`.
+/// Reads a boolean option, which clients write as `true` or as `"true"`.
 pub(crate) fn truth(key: &str, value: &Value) -> Result<bool, Failure> {
     match value {
         Value::Bool(truth) => Ok(*truth),

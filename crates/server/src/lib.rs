@@ -1,8 +1,12 @@
-//! `warpseek serve`: the library over HTTP, for clients that exist.
+//! `warpseek serve`: the library over HTTP, compatible with existing clients.
 //!
-//! A request passes `http` (keys, limits, how answers are written) and comes to a handler of the `facade` (Elasticsearch's routes), of `retrieve` or of `native` (`/v1`). Handlers do no work on threads of the
-//! asynchronous runtime: `app` has gates that admit work to blocking threads. An index that is open is a `collection`; all of them are the `catalogue`. `mapping` says what its fields are, `dsl` translates queries, `search`
-//! asks the library and shows hits. `page` is for people, and asks `native`. `remote` answers for a collection on other machines, whoever asks those. Errors become status codes in `error` alone.
+//! A request passes `http` (keys, limits, serialization) and reaches a handler of `facade`
+//! (Elasticsearch's routes), `retrieve` or `native` (`/v1`). Handlers do no work on threads of
+//! the asynchronous runtime: the gates of `app` admit work to blocking threads. A `collection` is
+//! an open index; the `catalogue` holds all of them. `mapping` defines the fields, `dsl`
+//! translates queries, and `search` calls the library and shows hits. `page` is the web page for
+//! people and uses `native`. `remote` answers for a collection on other machines through an
+//! implementation that the caller supplies. Only `error` turns errors into status codes.
 #![forbid(unsafe_code)]
 
 mod app;

@@ -1,6 +1,9 @@
-//! The Model Context Protocol at `/mcp`: language models search and read, and change nothing.
+//! The Model Context Protocol at `/mcp`, which lets language models search and read, but not
+//! write.
 //!
-//! Streamable HTTP without sessions: every message is posted and answered on its own, so that there is no stream to keep (GET is 405). JSON-RPC is little enough to read and write here.
+//! It uses streamable HTTP without sessions: each POST is one message and gets one answer, so
+//! there is no stream to maintain (GET returns 405). The small part of JSON-RPC that is needed is
+//! implemented here.
 
 use std::sync::Arc;
 
@@ -18,14 +21,14 @@ use crate::http::exchange::{Answer, Call, Reply};
 use crate::http::params::Params;
 use crate::json::only;
 
-/// Versions of the protocol that are the same as far as this goes, the newest first.
+/// Supported versions of the protocol, newest first. They do not differ in the parts used here.
 const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
-/// Hits of a search that does not say how many, and the most.
+/// Default and maximum number of hits of a search.
 const SIZE: u64 = 5;
 const MAX_SIZE: u64 = 50;
 
-/// Codes of JSON-RPC.
+/// Error codes of JSON-RPC.
 const INVALID_REQUEST: i64 = -32600;
 const NO_SUCH_METHOD: i64 = -32601;
 const INVALID_PARAMS: i64 = -32602;
@@ -39,13 +42,15 @@ async fn message(State(app): State<Arc<App>>, headers: HeaderMap, call: Call) ->
         && !VERSIONS.iter().any(|known| version == known)
     {
         let known = VERSIONS.join(", ");
-        return Err(Failure::illegal(format!("unknown MCP-Protocol-Version; there are {known}")));
+        return Err(Failure::illegal(format!(
+            "unknown MCP-Protocol-Version; supported are {known}"
+        )));
     }
     let message = call.json()?;
     let id = message.get("id").cloned();
     let Some(method) = message["method"].as_str().filter(|_| message["jsonrpc"] == "2.0") else {
         let answers_nothing = message.get("result").or(message.get("error")).is_some();
-        // What a client answers is of no interest, since it is asked nothing.
+        // The server sends no requests, so responses from clients can be ignored.
         return match answers_nothing {
             true => Ok(Answer::text("").status(202)),
             false => {
@@ -75,13 +80,13 @@ async fn message(State(app): State<Arc<App>>, headers: HeaderMap, call: Call) ->
                     let text = serde_json::to_string(&found).unwrap_or_default();
                     json!({"content": [{"type": "text", "text": text}], "structuredContent": found, "isError": false})
                 }
-                // Whoever called the tool can do something about it.
+                // The model that called the tool can react to the error.
                 Err(failure) => {
                     json!({"content": [{"type": "text", "text": failure.reason}], "isError": true})
                 }
             }
         }
-        other => return Ok(error(id, NO_SUCH_METHOD, &format!("no such method: {other}"))),
+        other => return Ok(error(id, NO_SUCH_METHOD, &format!("unknown method: {other}"))),
     };
     Ok(Answer::json(json!({"jsonrpc": "2.0", "id": id, "result": result})))
 }
@@ -97,7 +102,7 @@ fn initialize(params: &Value) -> Value {
         "protocolVersion": version,
         "capabilities": {"tools": {"listChanged": false}},
         "serverInfo": {"name": "warpseek", "version": env!("CARGO_PKG_VERSION")},
-        "instructions": "Full-text search. Ask list_indexes what there is, search for documents, then get those that matter.",
+        "instructions": "Full-text search. Call list_indexes to see what there is, search for documents, then get those that matter.",
     })
 }
 
@@ -106,14 +111,14 @@ fn tools() -> Value {
     json!([
         {
             "name": "search", "title": "Search documents", "annotations": reads,
-            "description": "Finds the documents of an index that fit a query best. Words are ranked by BM25; \"words between quotation marks\" must stand side by side, +word must be there, -word must not.",
+            "description": "Finds the documents of an index that fit a query best. Words are ranked by BM25; \"words between quotation marks\" must be adjacent, +word must occur, -word must not.",
             "inputSchema": {
                 "type": "object", "required": ["index", "query"], "additionalProperties": false,
                 "properties": {
-                    "index": {"type": "string", "description": "The index, or several with commas between them"},
+                    "index": {"type": "string", "description": "The index, or several separated by commas"},
                     "query": {"type": "string", "description": "Words to search for"},
-                    "fields": {"type": "array", "items": {"type": "string"}, "description": "Text fields to search; all of them if not given"},
-                    "size": {"type": "integer", "minimum": 1, "maximum": MAX_SIZE, "default": SIZE, "description": "How many documents"},
+                    "fields": {"type": "array", "items": {"type": "string"}, "description": "Text fields to search; by default all of them"},
+                    "size": {"type": "integer", "minimum": 1, "maximum": MAX_SIZE, "default": SIZE, "description": "Maximum number of documents to return"},
                 },
             },
         },
@@ -158,18 +163,19 @@ fn tool(app: &App, name: &str, arguments: &Value, caller: &Caller) -> Result<Val
             Ok(json!({"index": index, "id": id, "document": source.ok_or_else(missing)?}))
         }
         _ => {
-            let shown = app.catalogue().all().into_iter().map(|of| {
-                let view = of.view();
+            let shown = app.catalogue().all().into_iter().map(|index| {
+                let view = index.view();
                 let fields: Vec<&str> =
                     view.mapping.matching("*").into_iter().map(|(name, _)| name).collect();
-                json!({"name": of.name, "documents": of.documents(), "fields": fields})
+                json!({"name": index.name, "documents": index.documents(), "fields": fields})
             });
             Ok(json!({"indexes": shown.collect::<Vec<_>>()}))
         }
     }
 }
 
-/// The query string that says what the tool promises: signs and quotation marks before words have a meaning, and nothing else has one, so that no text is an error.
+/// Converts a text to a query string with the syntax that the tool promises: signs and quotation
+/// marks before words have a meaning, everything else is escaped, so that no text is an error.
 fn as_query_string(text: &str) -> String {
     let (mut out, mut rest) = (String::with_capacity(text.len()), text.trim_start());
     while !rest.is_empty() {
@@ -201,7 +207,7 @@ fn as_query_string(text: &str) -> String {
     out
 }
 
-/// A character, which has no meaning after a backslash.
+/// Yields a character, after a backslash if `escapes` is true.
 fn escaped(c: char, escapes: bool) -> impl Iterator<Item = char> {
     escapes.then_some('\\').into_iter().chain([c])
 }

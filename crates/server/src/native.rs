@@ -1,4 +1,4 @@
-//! warpseek's own routes under `/v1`, in which every answer says what it covers.
+//! warpseek's native routes under `/v1`. Every answer reports how much of the index it covers.
 
 pub(crate) mod arrow;
 
@@ -50,20 +50,20 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/v1/status", get(status::status))
 }
 
-fn described(of: &Listed) -> Value {
-    let snapshot = of.snapshot();
+fn described(listed: &Listed) -> Value {
+    let snapshot = listed.snapshot();
     let mut described = json!({
-        "name": of.name(), "kind": of.kind(), "documents": snapshot.statistics().documents, "bytes": of.bytes(),
+        "name": listed.name(), "kind": listed.kind(), "documents": snapshot.statistics().documents, "bytes": listed.bytes(),
         "segments": snapshot.segments().len(), "generation": snapshot.generation(),
     });
-    match of {
-        Listed::Words(of) => {
-            described["made_by_server"] = json!(of.is_wrapped());
+    match listed {
+        Listed::Words(index) => {
+            described["made_by_server"] = json!(index.is_wrapped());
             described["schema"] = json!(snapshot.manifest().schema.as_deref());
         }
-        Listed::Ngrams(of) => {
+        Listed::Ngrams(ngrams) => {
             described["made_by_server"] = json!(false);
-            described["ngrams"] = json!(of.config());
+            described["ngrams"] = json!(ngrams.config());
         }
     }
     described
@@ -79,16 +79,16 @@ async fn list(State(app): State<Arc<App>>) -> Reply {
 
 async fn about(State(app): State<Arc<App>>, Path(index): Path<String>) -> Reply {
     search(&app, move |app| {
-        let of = match app.catalogue().ngrams(&index) {
-            Some(of) => Listed::Ngrams(of),
+        let listed = match app.catalogue().ngrams(&index) {
+            Some(listed) => Listed::Ngrams(listed),
             None => Listed::Words(app.catalogue().get(&index)?),
         };
-        Ok(Answer::json(described(&of)))
+        Ok(Answer::json(described(&listed)))
     })
     .await
 }
 
-/// The body has `mappings` and `settings`, as `PUT /{index}` has.
+/// Creates an index. The body has `mappings` and `settings`, as in `PUT /{index}`.
 async fn create(State(app): State<Arc<App>>, Path(index): Path<String>, call: Call) -> Reply {
     let body = call.json()?;
     only(&body, &["mappings", "settings"])?;
@@ -109,7 +109,8 @@ async fn refresh(State(app): State<Arc<App>>, Path(index): Path<String>, call: C
     Ok(Answer::json(json!({"refreshed": true})))
 }
 
-/// Looks at once whether the folder of the index was replaced. What is there and cannot be served is an error that says why.
+/// Checks at once whether the folder of the index was replaced. If the new contents cannot be
+/// served, the error says why.
 async fn reload(State(app): State<Arc<App>>, Path(index): Path<String>, call: Call) -> Reply {
     only(&call.json()?, &[])?;
     let look = write(&app, move |app| app.catalogue().reload(&index)).await?;

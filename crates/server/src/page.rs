@@ -1,4 +1,5 @@
-//! The page for people at `/ui`: files that are part of the program. It asks `/v1` for everything that it shows.
+//! The web page at `/ui`: files that are part of the program. All data that it shows comes from
+//! `/v1`.
 
 use std::sync::{Arc, LazyLock};
 
@@ -11,7 +12,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::app::App;
 
-/// Scripts, styles and requests come from this server alone, and no other page may put this one into a frame.
+/// Content security policy: scripts, styles and requests go to this server alone, and no other
+/// page may embed this one in a frame.
 const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -36,7 +38,7 @@ macro_rules! part {
     };
 }
 
-/// All of them.
+/// All files of the page.
 const PARTS: [Part; 24] = [
     Part { path: "/ui/", kind: HTML, text: include_str!("page/index.html") },
     part!("icon.svg", SVG),
@@ -64,16 +66,17 @@ const PARTS: [Part; 24] = [
     part!("why.js", SCRIPT),
 ];
 
-/// What the page's address is without the slash that its links need.
+/// The page's address without the slash that its links need.
 const BARE: &str = "/ui";
 
-/// Tags that change with the contents, in the order of the parts. They are weak, since an answer may be compressed.
+/// Entity tags that change with the contents, in the order of the parts. They are weak, since a
+/// response may be compressed.
 static TAGS: LazyLock<Vec<String>> = LazyLock::new(|| {
     PARTS.iter().map(|part| format!("W/\"{:016x}\"", xxh3_64(part.text.as_bytes()))).collect()
 });
 
 pub(crate) fn routes() -> Router<Arc<App>> {
-    // Relative, so that it also holds behind a proxy that adds a prefix.
+    // The redirect is relative, so that it also works behind a proxy that adds a prefix.
     let redirect =
         async || (StatusCode::PERMANENT_REDIRECT, [(header::LOCATION, "ui/")]).into_response();
     let router = Router::new().route(BARE, get(redirect));
@@ -83,7 +86,7 @@ pub(crate) fn routes() -> Router<Arc<App>> {
     })
 }
 
-/// Whether a path is one of the page's: these have no data, and need no key.
+/// Returns true if a path is one of the page's, which contain no data and need no key.
 pub(crate) fn is_part(path: &str) -> bool {
     path == BARE || PARTS.iter().any(|part| part.path == path)
 }
@@ -98,7 +101,8 @@ fn served(number: usize, asked: &HeaderMap) -> Response {
     };
     let fixed: [(HeaderName, &'static str); 5] = [
         (header::CONTENT_TYPE, part.kind),
-        // Kept, and asked for each time, so that a new version of the server is seen at once.
+        // Browsers keep the file but revalidate it each time, so that a new version of the server
+        // shows at once.
         (header::CACHE_CONTROL, "no-cache"),
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),

@@ -1,4 +1,5 @@
-//! A collection on other machines that a server answers for beside its own indexes, under `/v1/cluster`. Who asks those machines is not the server's business: whoever starts it hands in a [`Remote`].
+//! The routes under `/v1/cluster`, which search a collection on other machines. The program that
+//! starts the server supplies the connection to those machines as a [`Remote`].
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,69 +16,70 @@ use crate::error::{Failure, Kind};
 use crate::http::exchange::{Answer, Call, Reply};
 use crate::operations::telemetry::count_remote_search;
 
-/// Answers searches of a collection on other machines. Bodies and answers are JSON; docs/cluster.md has their form.
+/// A collection on other machines that answers searches. Requests and answers are JSON, as
+/// described in docs/guide/cluster.md.
 pub trait Remote: Send + Sync + 'static {
-    /// Answers a search. If the future is dropped, nobody waits for the answer any more.
+    /// Answers a search. Dropping the future means that the client has disconnected.
     fn search(&self, body: Vec<u8>, limits: RemoteLimits) -> RemoteFuture;
 
-    /// Answers many searches.
+    /// Answers a batch of searches.
     fn batch(&self, body: Vec<u8>, limits: RemoteLimits) -> RemoteFuture;
 
-    /// What is known of the machines.
+    /// Returns the state of the machines.
     fn status(&self) -> Result<Value, RemoteFailure>;
 
-    /// The same as Prometheus reads it, for the page of the server.
+    /// Returns metrics in the format of Prometheus, which the server appends to `/metrics`.
     fn metrics(&self) -> String {
         String::new()
     }
 }
 
-/// An answer that is waited for.
+/// The future of an answer.
 pub type RemoteFuture = Pin<Box<dyn Future<Output = Result<RemoteAnswer, RemoteFailure>> + Send>>;
 
-/// What a request may ask for at most, by the settings of the server.
+/// Limits on requests, from the settings of the server.
 #[derive(Clone, Debug)]
 pub struct RemoteLimits {
-    /// Hits of a search.
+    /// Maximum number of hits of a search.
     pub k: usize,
-    /// Searches of a batch.
+    /// Maximum number of searches in a batch.
     pub batch: usize,
-    /// Hits of all of them together.
+    /// Maximum number of hits of all searches in a batch together.
     pub hits: usize,
-    /// Bytes of the text of a query.
+    /// Maximum length of a query's text in bytes.
     pub query_bytes: usize,
-    /// The time of a search that brings no limit.
+    /// Time limit of searches that set none.
     pub deadline: Option<Duration>,
-    /// What is over of that time, or of the search's own.
+    /// The part of the time limit that the request has already spent waiting.
     pub waited: Duration,
 }
 
-/// An answer, and what it answers.
+/// An answer and the searches that it answers.
 #[derive(Clone, Debug)]
 pub struct RemoteAnswer {
-    /// The answer.
+    /// The body of the answer.
     pub json: Value,
-    /// The searches that were answered, without those that failed.
+    /// The searches that succeeded.
     pub searches: Vec<RemoteSearch>,
 }
 
 /// A search that was answered.
 #[derive(Clone, Debug)]
 pub struct RemoteSearch {
-    /// The text of the query, for the log of slow ones.
+    /// The text of the query, for the log of slow queries.
     pub query: String,
-    /// How many hits were wanted.
+    /// Number of hits requested.
     pub k: usize,
-    /// Whether all documents were searched.
+    /// True if all documents were searched.
     pub is_complete: bool,
 }
 
-/// Why there is no answer.
+/// An error in place of an answer.
 #[derive(Clone, Debug)]
 pub struct RemoteFailure {
-    /// 400 if the request is wrong, 503 if machines do not answer, else 500.
+    /// Status code: 400 if the request is invalid, 503 if machines do not respond, otherwise 500.
     pub status: u16,
-    /// Why.
+    /// The reason, as shown to the client.
     pub reason: String,
 }
 
@@ -100,7 +102,7 @@ pub(crate) fn routes() -> Router<Arc<App>> {
 
 fn remote(app: &App) -> Result<&Arc<dyn Remote>, Failure> {
     let none = || {
-        let reason = "this server answers for no cluster; start it with --cluster NODES";
+        let reason = "this server has no cluster; start it with --cluster NODES";
         Failure::new(Kind::NotFound, reason)
     };
     app.remote.get().ok_or_else(none)

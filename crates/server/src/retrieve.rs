@@ -1,4 +1,5 @@
-//! `POST /retrieve`: documents for models in training, in the dialects of the programs that ask.
+//! `POST /retrieve`: documents for models in training, in the formats that training frameworks
+//! expect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +17,13 @@ use crate::http::exchange::{Answer, Call, Reply};
 use crate::indexes::open_index::Collection;
 use crate::json::{only, truth};
 
-/// What the answer looks like.
+/// The format of the answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Dialect {
-    /// `result`: a list per query, of `{document, score}` or, without scores, of documents.
+    /// `result`: for each query a list of `{document, score}`, or of documents if scores are not
+    /// requested.
     Nested { scores: bool },
-    /// `results`: one list.
+    /// `results`: a single list.
     Flat,
 }
 
@@ -29,7 +31,8 @@ pub(crate) async fn retrieve(State(app): State<Arc<App>>, call: Call) -> Reply {
     search(&app, move |app| run(app, &call)).await.map_err(overloaded)
 }
 
-/// Clients repeat 503, and show any 4xx to the model.
+/// Turns an overload into status 503. Clients retry on 503 but show any 4xx response to the
+/// model.
 pub(crate) fn overloaded(failure: Failure) -> Failure {
     match failure.kind {
         Kind::Overload => Failure { kind: Kind::NotReady, ..failure },
@@ -55,15 +58,15 @@ fn run(app: &App, call: &Call) -> Reply {
             app.config.limits.query_text
         )));
     }
-    let said =
+    let given =
         ["topk", "top_k", "k"].iter().map(|key| &body[*key]).filter(|value| !value.is_null());
-    let said: Vec<&Value> = said.collect();
-    if said.windows(2).any(|pair| pair[0] != pair[1]) {
+    let said: Vec<&Value> = given.collect();
+    if given.windows(2).any(|pair| pair[0] != pair[1]) {
         return Err(Failure::illegal(
-            "[topk], [top_k] and [k] are the same option, and they differ",
+            "[topk], [top_k] and [k] are the same option, but have different values",
         ));
     }
-    let k = match said.first() {
+    let k = match given.first() {
         None => app.config.retrieve_k,
         Some(k) => k
             .as_u64()
@@ -77,8 +80,8 @@ fn run(app: &App, call: &Call) -> Reply {
         )));
     }
     app.config.limits.check_hits(queries.iter().map(|_| k))?;
-    let of = index(app, &body)?;
-    let view = of.view();
+    let index = index(app, &body)?;
+    let view = index.view();
     let deadline = Some(app.config.deadline_ms).filter(|ms| *ms > 0).map(Duration::from_millis);
     let limit = call.caller.limit(deadline);
     let left = limit.left();
@@ -87,10 +90,11 @@ fn run(app: &App, call: &Call) -> Reply {
     let mut result = Vec::with_capacity(queries.len());
     for (response, request) in view.searcher.search_batch(&requests).into_iter().zip(&requests) {
         let response = response?;
-        crate::operations::telemetry::count_search(app, &of.name, &view, request, &response);
-        // These answers have no place to say that something is missing.
+        crate::operations::telemetry::count_search(app, &index.name, &view, request, &response);
+        // The format of these answers cannot express that they are incomplete.
         if !response.coverage().is_complete() {
-            let reason = "the time was up before all documents were searched (deadline_ms)";
+            let reason =
+                "the time limit was reached before all documents were searched (deadline_ms)";
             return Err(Failure::new(Kind::Timeout, reason));
         }
         let mut hits = Vec::with_capacity(response.hits().len());
@@ -126,7 +130,7 @@ fn read(body: &Value) -> Result<(Vec<String>, Dialect), Failure> {
             Ok((queries.iter().map(text).collect::<Result<_, _>>()?, Dialect::Nested { scores }))
         }
         (Value::Null, query @ Value::String(_)) => {
-            // rLLM says `top_k`, and wants one list.
+            // rLLM sends `top_k` and expects one list.
             let flat = !body["top_k"].is_null() && body["topk"].is_null();
             Ok((vec![text(query)?], if flat { Dialect::Flat } else { Dialect::Nested { scores } }))
         }
@@ -134,7 +138,7 @@ fn read(body: &Value) -> Result<(Vec<String>, Dialect), Failure> {
     }
 }
 
-/// The index that is asked: by the request, by the settings, or the only one.
+/// Returns the index to search: from the request, from the settings, or the only index.
 fn index(app: &App, body: &Value) -> Result<Arc<Collection>, Failure> {
     if !matches!(body["index"], Value::Null | Value::String(_)) {
         return Err(Failure::parsing("[index] must be a string"));
@@ -145,14 +149,14 @@ fn index(app: &App, body: &Value) -> Result<Arc<Collection>, Failure> {
     let mut all = app.catalogue().all();
     match (all.pop(), all.is_empty()) {
         (Some(only), true) => Ok(only),
-        (None, _) => Err(Failure::new(Kind::NotReady, "there is no index yet")),
+        (None, _) => Err(Failure::new(Kind::NotReady, "there is no index yet; create one first")),
         _ => Err(Failure::illegal(
-            "there are several indexes; say which one with [index] in the request, or start the server with --retrieve-index",
+            "there are several indexes; name one with [index] in the request, or start the server with --retrieve-index",
         )),
     }
 }
 
-/// All words in all text fields.
+/// Builds a query for any of the words in all text fields.
 fn node(mapping: &crate::elasticsearch::mapping::Mapping, text: &str) -> Node {
     if mapping.layout == Layout::NoSchema {
         return Node::Words(Words::any([], text));
@@ -168,7 +172,8 @@ fn node(mapping: &crate::elasticsearch::mapping::Mapping, text: &str) -> Node {
     if fields.is_empty() { Node::Nothing } else { Node::Words(Words::any(fields, text)) }
 }
 
-/// A document with what clients read: `contents` is the quoted title, a line feed, and the text.
+/// Adds the keys that clients read to a document: `contents` is the title in quotes, a line feed,
+/// and the text.
 fn document(id: String, source: Value) -> Value {
     let string =
         |keys: &[&str]| keys.iter().find_map(|key| source[*key].as_str()).map(str::to_owned);

@@ -1,4 +1,4 @@
-//! Start, routes and end of a server.
+//! Startup, routes and shutdown of a server.
 
 use std::future::Future;
 use std::io;
@@ -46,26 +46,27 @@ use crate::remote;
 use crate::remote::Remote;
 use crate::retrieve;
 
-/// Why a server could not start or go on.
+/// An error that prevents a server from starting or ends it.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// A setting, or the folder, is not as it must be.
+    /// A setting or the data folder is invalid.
     #[error("{0}")]
     Setup(String),
-    /// The system failed.
+    /// An operation of the system failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         what: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// An index could not be closed; its log has what is missing, and the next start finds it there.
+    /// An index could not be closed; its log has the missing writes, and the next start replays
+    /// them.
     #[error("an index could not be closed: {0}")]
     Close(String),
 }
 
-/// A server that listens.
+/// A server that is bound to its address.
 pub struct Server {
     app: Arc<App>,
     opening: Opening,
@@ -76,7 +77,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Checks the settings and listens. Indexes are opened when it runs; until then requests are answered with 503.
+    /// Checks the settings and binds the address. [`Server::run`] opens the indexes; until then,
+    /// requests get status 503.
     pub fn start(config: Config) -> Result<Self, ServeError> {
         log::start(config.log);
         let keys = match &config.api_key_file {
@@ -94,7 +96,7 @@ impl Server {
         let device = match config.device {
             Device::Cpu => DeviceChoice::Cpu,
             Device::Cuda => {
-                // Whether there is one that can be used at all is better known now than with the first search.
+                // Reports an unusable GPU at start rather than at the first search.
                 Gpu::open(0, None)
                     .and_then(|gpu| gpu.compiler_version())
                     .map_err(|error| ServeError::Setup(format!("device cuda: {error}")))?;
@@ -104,7 +106,8 @@ impl Server {
         };
         let mut searcher = SearcherOptions::new().device(device);
         if config.device == Device::Cuda {
-            // The GPU answers whatever it can. What it cannot, such as an index that has no room there, must not keep others from being served.
+            // The GPU answers whatever it can. An index that does not fit into its memory, for
+            // example, must not prevent others from being served.
             searcher = searcher.gpu_from(0);
         }
         let opening =
@@ -113,11 +116,11 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .thread_name("warpseek-http")
-            // As many as may be busy with quick searches, and one that goes on reading and writing.
+            // One thread per quick search that may run, and one that continues to read and write.
             .worker_threads(cores() + 1)
             .build()
             .map_err(io("threads".into()))?;
-        // Before the indexes are opened, so that a port in use is noticed at once.
+        // Binding comes before the indexes are opened, so that a port in use is reported at once.
         let listener = runtime
             .block_on(TcpListener::bind(address))
             .map_err(io(format!("cannot listen on {address}")))?;
@@ -131,29 +134,31 @@ impl Server {
         Ok(Server { app, opening, listener, address, tls, runtime })
     }
 
-    /// Lets it answer for a collection on other machines too.
+    /// Lets the server also answer for a collection on other machines.
     pub fn with_remote(self, remote: Arc<dyn Remote>) -> Self {
         let _ = self.app.remote.set(remote);
         self
     }
 
-    /// Where it listens.
+    /// Returns the address that the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The same as an address for clients.
+    /// Returns the URL of the server for clients.
     pub fn url(&self) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{}", self.address)
     }
 
-    /// Serves until the process is told to end (SIGTERM or Ctrl-C): requests under way are finished, indexes flushed and closed. A second signal ends it at once, and writes that were acknowledged are in the logs.
+    /// Serves until the process receives SIGTERM or Ctrl-C. The server then finishes requests in
+    /// progress, and flushes and closes all indexes. A second signal ends the process at once;
+    /// acknowledged writes are in the logs.
     pub fn run(self) -> Result<(), ServeError> {
         self.run_until(signal())
     }
 
-    /// The same until a future is done.
+    /// Serves until the future `end` completes, and then shuts down like [`Server::run`].
     pub fn run_until(
         self,
         end: impl Future<Output = ()> + Send + 'static,
@@ -181,10 +186,13 @@ impl Server {
                 shared.unwelcome();
                 let _ = ended.send(());
                 if !notice.is_zero() {
-                    tracing::info!(seconds = notice.as_secs(), "ending: not ready any more");
+                    tracing::info!(
+                        seconds = notice.as_secs(),
+                        "shutting down: reporting not ready"
+                    );
                     tokio::time::sleep(notice).await;
                 }
-                tracing::info!("ending: requests under way are finished");
+                tracing::info!("shutting down: finishing requests in progress");
                 shared.refuse();
             };
             let serving = connections::serve(listener, door, &config, tls, graceful);
@@ -200,7 +208,7 @@ impl Server {
                 () = serving => Ok(()),
                 error = loading => Err(error),
                 () = too_long => {
-                    tracing::warn!("some requests took too long and are given up");
+                    tracing::warn!("shutting down: aborting requests that exceeded drain_s");
                     Ok(())
                 }
             }
@@ -228,9 +236,10 @@ impl Server {
 /// Opens all indexes, on GPUs too if they are to be used.
 fn open(app: &App, opening: Opening) -> Result<(), ServeError> {
     let catalogue = Catalogue::open(&app.config.data, opening).map_err(ServeError::Setup)?;
-    for of in catalogue.all() {
-        let prepared = of.view().prepare();
-        prepared.map_err(|error| ServeError::Setup(format!("{}: {error}", of.dir().display())))?;
+    for index in catalogue.all() {
+        let prepared = index.view().prepare();
+        prepared
+            .map_err(|error| ServeError::Setup(format!("{}: {error}", index.dir().display())))?;
     }
     app.open(catalogue);
     if let Some(name) = &app.config.restore {
@@ -243,40 +252,41 @@ fn open(app: &App, opening: Opening) -> Result<(), ServeError> {
     Ok(())
 }
 
-/// Tells whoever started the process, if they want to know (systemd's `Type=notify`).
+/// Notifies systemd, if it started the process with `Type=notify`.
 fn tell_systemd(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
-        tracing::warn!(%error, "systemd was not told");
+        tracing::warn!(%error, "notifying systemd failed");
     }
 }
 
-/// Looks for new files now and then, and when the process is asked to (SIGHUP), and tidies up.
+/// Checks for new files periodically and on SIGHUP, and does periodic maintenance.
 async fn reload(app: Arc<App>, tls: Option<Arc<Tls>>) {
     let mut hangups = Hangups::new();
-    let often = Duration::from_millis(app.config.refresh_ms.clamp(50, 60_000));
+    let interval = Duration::from_millis(app.config.refresh_ms.clamp(50, 60_000));
     loop {
         let asked = tokio::select! {
             () = hangups.next() => true,
-            () = tokio::time::sleep(often) => false,
+            () = tokio::time::sleep(interval) => false,
         };
         let (app, tls) = (app.clone(), tls.clone());
         let look = move || {
             if let Some(tls) = tls {
                 tls.reload(asked);
             }
-            // Until then every time that was measured takes memory, also if nobody asks for metrics.
+            // Releases the memory of recorded times, which grows until upkeep runs, even if
+            // nothing scrapes the metrics.
             app.metrics.run_upkeep();
             if let Some(catalogue) = app.catalogue_if_open().filter(|_| app.is_ready()) {
                 catalogue.look_around();
             }
         };
         if let Err(error) = tokio::task::spawn_blocking(look).await {
-            tracing::error!(%error, "looking for new files failed");
+            tracing::error!(%error, "checking for new files failed");
         }
     }
 }
 
-/// Each SIGHUP, where there is such a thing.
+/// A stream of SIGHUPs, on systems that have them.
 struct Hangups(#[cfg(unix)] Option<tokio::signal::unix::Signal>);
 
 impl Hangups {
@@ -306,7 +316,7 @@ fn end_at_once() -> ! {
     std::process::exit(130)
 }
 
-/// Done when the process is told to end.
+/// Completes when the process receives SIGTERM or Ctrl-C.
 async fn signal() {
     let interrupt = tokio::signal::ctrl_c();
     #[cfg(unix)]
@@ -353,17 +363,18 @@ fn routes(app: Arc<App>) -> Router {
 
 async fn no_such_route(uri: Uri) -> Failure {
     facade::elsewhere(uri.path()).unwrap_or_else(|| {
-        let reason = "no handler found for this path; docs/server.md lists those there are";
+        let reason = "no handler found for this path; docs/reference lists all routes";
         Failure::new(Kind::NoSuchRoute, reason)
     })
 }
 
 async fn no_such_method(uri: Uri) -> Failure {
-    let other = || Failure::new(Kind::Method, "this path has no such method");
+    let other = || Failure::new(Kind::Method, "this path does not support the method");
     facade::elsewhere(uri.path()).unwrap_or_else(other)
 }
 
-/// What has no route: if its path ends with a slash, it is what it is without, as Elasticsearch has it. Only the facade does so; routes of the server's own are exact.
+/// Answers a request without a route. As in Elasticsearch, a trailing slash is ignored; only the
+/// facade does so, and native routes are exact.
 async fn without_route(facade: TowerToHyperService<Router>, mut request: Request) -> Response {
     match without_slash(request.uri()) {
         Some(uri) => *request.uri_mut() = uri,
@@ -384,7 +395,8 @@ fn without_slash(uri: &Uri) -> Option<Uri> {
     Uri::from_parts(parts).ok()
 }
 
-/// Browsers let pages of these origins ask. A request of a page before the real one has no key, so this comes first.
+/// Lets browsers allow requests from pages of these origins. Preflight requests carry no key, so
+/// this layer comes before the check of keys.
 fn cors(origins: &[String]) -> CorsLayer {
     let allowed = match origins {
         [all] if all == "*" => AllowOrigin::any(),
@@ -407,7 +419,7 @@ async fn health(State(app): State<Arc<App>>) -> Reply {
         json!({"status": if ready { "available" } else { "unavailable" }, "ok": ready});
     let damaged = app.catalogue_if_open().map_or(Vec::new(), Catalogue::damaged);
     if !damaged.is_empty() {
-        // Other indexes are answered for, so that the server is not to be restarted.
+        // Other indexes still work, so the server must not be restarted for this.
         let names = damaged.into_iter().map(|(name, _)| name);
         answer["damaged_indexes"] = names.collect();
     }
@@ -417,7 +429,7 @@ async fn health(State(app): State<Arc<App>>) -> Reply {
 async fn ready(State(app): State<Arc<App>>) -> Reply {
     match app.is_ready() {
         true => Ok(Answer::text("ready")),
-        false => Err(Failure::new(Kind::NotReady, "the server is starting or ending")),
+        false => Err(Failure::new(Kind::NotReady, "the server is starting or shutting down")),
     }
 }
 

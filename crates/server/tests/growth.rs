@@ -1,4 +1,5 @@
-//! Fields that documents bring: an index that grew is the same as one that had all of them from the start.
+//! Dynamic fields: an index that grew field by field equals one that had all fields from the
+//! start.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -6,7 +7,7 @@ mod common;
 use common::{Running, start};
 use serde_json::{Value, json};
 
-/// Documents of which later ones have fields that earlier ones lack.
+/// Returns documents, of which later ones have fields that earlier ones lack.
 fn documents() -> Vec<Value> {
     let words = ["red", "green", "blue", "black", "white"];
     let mut state = 7u64;
@@ -40,7 +41,7 @@ fn queries() -> Vec<Value> {
     ]
 }
 
-/// The ids and scores of all hits.
+/// Returns the ids and scores of all hits of several queries.
 fn answers(server: &Running, index: &str) -> Vec<Vec<(Value, Value)>> {
     let answer = |query: Value| {
         let found = server.ok(
@@ -73,7 +74,7 @@ fn growing_changes_no_score() {
     let whole = answers(&server, "whole");
     assert!(whole.iter().all(|hits| !hits.is_empty()), "{whole:?}");
     assert_eq!(answers(&server, "grown"), whole);
-    // An index without any field at first, which has a stand-in for text then.
+    // An index without fields, which has a placeholder text field at first.
     server.ok("PUT", "/empty", &Value::Null);
     assert_eq!(
         server.ids("empty", &json!({"query": {"match": {"text0": "red"}}})),

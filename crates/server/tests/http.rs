@@ -1,4 +1,4 @@
-//! The server as clients see it: real HTTP, real indexes.
+//! The server from the perspective of clients: real HTTP and real indexes.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -45,7 +45,8 @@ fn fields_appear_as_documents_bring_them_and_survive_a_restart() {
             server.ids("books", &json!({"query": {"term": {"id.keyword": "own id"}}})),
             ["1"]
         );
-        // What came is what is shown, though the year became a number to search by.
+        // The source is shown as it was sent, although the year was converted to a number for
+        // searching.
         assert_eq!(
             server.ok("GET", "/books/_doc/3", &Value::Null)["_source"]["meta"]["year"],
             "2022"
@@ -56,7 +57,7 @@ fn fields_appear_as_documents_bring_them_and_survive_a_restart() {
     };
     check(&server);
     let before = server.ok("GET", "/books/_mapping", &Value::Null);
-    // A field of a later document is found by later searches, and earlier documents do without it.
+    // Later searches find a field of a later document, and earlier documents lack it.
     server.ok("PUT", "/books/_doc/4?refresh=true", &json!({"author": "Jane Austen"}));
     assert_eq!(server.ids("books", &json!({"query": {"match": {"author": "austen"}}})), ["4"]);
     check(&server);
@@ -236,7 +237,7 @@ fn hits_are_sorted_by_fields_and_pages_continue() {
     let lines: String =
         (0..20).map(|i| format!("{}\n{}\n", json!({"index": {"_id": i}}), document(i))).collect();
     server.ok("POST", "/a/_bulk?refresh=true", &lines.into());
-    // Years down, documents without one last, then in the order of documents.
+    // Descending years, documents without one last; ties in the order of documents.
     let mut wanted: Vec<i64> = (0..20).collect();
     wanted.sort_by_key(|&i| (year(i).is_none(), year(i).map(|year| -year), i));
     let sort = json!([{"year": {"order": "desc"}}, "n"]);
@@ -271,7 +272,7 @@ fn hits_are_sorted_by_fields_and_pages_continue() {
         (ids(&by_name), &by_name["hits"]["hits"][0]["_score"]),
         (vec![19, 18, 17], &json!(1.0))
     );
-    // By score too, which is the same for all here.
+    // An order by score, which is the same for all documents here.
     let scores = json!({"size": 1, "sort": ["_score", "n"], "search_after": [1.0, 6]});
     assert_eq!(ids(&server.ok("POST", "/a/_search", &scores)), [7]);
     for (body, reason) in [
@@ -458,7 +459,7 @@ fn metrics_and_small_things() {
     assert_eq!(server.send("HEAD", "/m1", &[], None).status, 200);
     assert_eq!(server.send("HEAD", "/none", &[], None).status, 404);
     assert_eq!(server.ask("GET", "/_cat/count/m1?h=count", &Value::Null).text, "1\n");
-    // An empty body under a JSON content type is none.
+    // An empty body with a JSON content type counts as no body.
     assert_eq!(
         server
             .send(
@@ -498,20 +499,20 @@ fn what_would_delete_too_much_is_refused() {
     let some = json!({"query": {"match_all": {}}, "max_docs": "1"});
     assert_eq!(server.ok("POST", "/a/_delete_by_query?refresh=true", &some)["deleted"], 1);
     assert_eq!(server.ok("GET", "/a,b/_count", &Value::Null)["count"], 2);
-    // Hits of all searches of a request count together.
+    // The limit applies to the hits of all searches of a request together.
     let searches = |k: usize| format!("{{}}\n{{\"size\": 10}}\n{{}}\n{{\"size\": {k}}}\n");
     assert_eq!(server.ask("POST", "/a/_msearch", &searches(10).into()).status, 200);
     assert_eq!(server.ask("POST", "/a/_msearch", &searches(11).into()).status, 400);
-    // Pages of others cannot write through a browser.
+    // Pages of other origins cannot write through a browser.
     let headers = [("origin", "https://elsewhere.example"), ("content-type", "text/plain")];
     let body = Some(br#"{"query": {"match_all": {}}}"#.to_vec());
     assert_eq!(server.send("POST", "/a/_delete_by_query", &headers, body).status, 403);
-    // A folder that is being copied here is not written over.
+    // A folder that is being copied here is not overwritten.
     std::fs::create_dir(data.path().join("c")).unwrap();
     std::fs::write(data.path().join("c/000001.post"), "segment").unwrap();
     assert_eq!(server.ask("PUT", "/c/_doc/1", &json!({"t": "red"})).status, 400);
     assert!(data.path().join("c/000001.post").exists());
-    // An alias of several indexes is not read as one of them.
+    // An alias of several indexes cannot be read as one index.
     let add = |index: &str| json!({"add": {"index": index, "alias": "both", "is_write_index": index == "a"}});
     server.ok("POST", "/_aliases", &json!({"actions": [add("a"), add("b")]}));
     let query = json!({"query": "red"});

@@ -1,4 +1,4 @@
-//! The page at `/ui`, and what the API has for it.
+//! The page at `/ui`, and the features of the API that it uses.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -9,7 +9,7 @@ use warpseek::{Document, Index, IndexOptions};
 
 const KEY: &str = "an-admin-key-of-some-length";
 
-/// The parts of the page that it names itself, and those that these name.
+/// Returns the files that the page refers to, and those that these refer to.
 fn parts(server: &Running) -> Vec<(String, Answer)> {
     let mut parts = vec![("/ui/".to_owned(), server.ask("GET", "/ui/", &Value::Null))];
     let mut at = 0;
@@ -39,7 +39,7 @@ fn every_part_is_there_and_none_asks_elsewhere() {
     let data = tempfile::tempdir().unwrap();
     let keys = data.path().join("keys");
     std::fs::write(&keys, format!("admin {KEY}\n")).unwrap();
-    // Nothing of the page needs a key; what it shows does.
+    // The page itself needs no key, but its data does.
     let path = keys.to_string_lossy().into_owned();
     let server = start(&data.path().join("data"), &[("api_key_file", path.into())]);
     let bare = server.ask("GET", "/ui", &Value::Null);
@@ -63,7 +63,7 @@ fn every_part_is_there_and_none_asks_elsewhere() {
         for scheme in ["https:", "//cdn", "@import", "data:", "url("] {
             assert!(!part.text.contains(scheme), "{path} has {scheme}");
         }
-        // Names of namespaces are no addresses that anybody asks.
+        // XML namespaces are not addresses that a browser requests.
         let text = part.text.replace("http://www.w3.org/2000/svg", "");
         assert!(!text.contains("http:"), "{path}");
         for unsafe_way in
@@ -78,7 +78,7 @@ fn every_part_is_there_and_none_asks_elsewhere() {
         let other = server.send("GET", path, &[("if-none-match", "W/\"0\"")], None);
         assert_eq!(other.status, 200, "{path}");
     }
-    // Only what is a part of the page is open.
+    // Only files of the page are accessible without a key.
     for path in ["/ui/none.js", "/ui/_search", "/ui/_doc/1", "/ui/../v1/status", "/UI"] {
         assert_eq!(server.ask("GET", path, &Value::Null).status, 401, "{path}");
     }
@@ -123,7 +123,7 @@ fn facets_are_exact() {
         {"field": "made", "values": [{"value": "2005-03-01T00:00:00.000Z", "count": 1}], "other": 0, "distinct": 1, "missing": 3},
     ]);
     assert_eq!(search(&server, &all)["facets"], want);
-    // They count all matches, whatever page is shown, and only these.
+    // Facets count all matches, whatever the page, and only matches.
     let narrowed = json!({"query": "kettle", "filter": {"terms": {"colour": ["red"]}}, "count": true, "facets": [{"field": "colour"}]});
     let found = search(&server, &narrowed);
     assert_eq!((found["matches"].clone(), found["hits"][0]["id"].clone()), (json!(1), json!("a")));
@@ -137,7 +137,7 @@ fn facets_are_exact() {
     assert!(many["results"][0].get("steps").is_none());
 }
 
-/// The ids of the hits of a search, in their order.
+/// Returns the ids of the hits of a search, in order.
 fn found(server: &Running, index: &str, body: &Value) -> Vec<String> {
     let found = server.ok("POST", &format!("/v1/indexes/{index}/search"), body);
     let hits = found["hits"].as_array().unwrap();
@@ -166,9 +166,9 @@ fn texts_are_read_by_the_syntax_if_that_is_asked_for() {
     ] {
         assert_eq!(read(text), want, "{text}");
     }
-    // Without it they are words.
+    // Without the syntax, signs are ignored.
     assert_eq!(found(&server, "shop", &json!({"query": "lamp -kettle"})).len(), 3);
-    // A query of words alone has the same hits with the same scores either way.
+    // A query of words alone has the same hits with the same scores in both modes.
     let hits = |syntax: bool| {
         search(&server, &json!({"query": "a kettle for tea", "syntax": syntax}))["hits"].clone()
     };
@@ -178,7 +178,7 @@ fn texts_are_read_by_the_syntax_if_that_is_asked_for() {
     let searches = json!({"searches": [counted, {"query": "title:kettle"}]});
     let many = server.ok("POST", "/v1/indexes/shop/batch", &searches);
     assert_eq!(many["results"][0]["hits"].as_array().unwrap().len(), 2);
-    // What cannot be read is said with its place.
+    // A syntax error is reported with its position.
     for (query, want) in [
         (json!("title:\"kettle"), "`\"` is not closed (character 7 of the query)"),
         (json!("yaer:2005"), "did you mean `year`?"),
@@ -246,14 +246,14 @@ fn hits_are_sorted_by_fields() {
     assert_eq!(sorted(two), ("cabd".to_owned(), values));
     let made = json!([["2005-03-01T00:00:00.000Z"], [null], [null], [null]]);
     assert_eq!(sorted(json!([{"field": "made"}])).1, made);
-    // By scores, the lowest first; hits say theirs, whatever the order.
+    // In ascending order of scores; hits show their scores in any order.
     let body = json!({"query": "kettle tea", "sort": [{"field": "_score", "order": "asc"}]});
     let hits = search(&server, &body)["hits"].as_array().unwrap().clone();
     let scores: Vec<f64> = hits.iter().map(|hit| hit["score"].as_f64().unwrap()).collect();
     assert!(scores.len() == 3 && scores.is_sorted(), "{scores:?}");
     let usual = search(&server, &json!({"query": "kettle tea"}))["hits"].clone();
     assert!(usual[0].get("sort").is_none() && usual[0]["score"] == scores[2], "{usual}");
-    // Pages of an order follow each other.
+    // Pages follow each other in the order.
     let page = |from: usize| {
         let body =
             json!({"query": {"match_all": {}}, "sort": [{"field": "year"}], "k": 2, "from": from});
@@ -285,7 +285,7 @@ fn words_in_no_document_are_named() {
     assert_eq!(missing(json!({"query": "kettle"})), json!([]));
     assert_eq!(missing(json!({"query": "Zebras kettle Okapi zebras"})), json!(["Zebras", "Okapi"]));
     assert_eq!(missing(json!({"query": "+title:Zebra kettle", "syntax": true})), json!(["Zebra"]));
-    // A word of another field is not missing there, but in this one.
+    // A word that occurs only in another field is missing in this one.
     assert_eq!(missing(json!({"query": "title:coffee", "syntax": true})), json!(["coffee"]));
     assert_eq!(missing(json!({"query": {"match": {"text": "zebra tea"}}})), json!(["zebra"]));
     let many = json!({"searches": [{"query": "zebra"}, {"query": "tea"}]});
@@ -332,7 +332,7 @@ fn highlights_are_pieces_of_the_text_as_it_is() {
             {"field": "title", "pieces": [piece("Red ", false), piece("kettle", true)]},
         ])
     );
-    // Fields without a match are shown if they are wanted.
+    // Fields without a match are shown on request.
     let of = |highlight: Value| {
         let body = json!({"query": "coffee", "highlight": highlight});
         search(&server, &body)["hits"][0]["highlights"].clone()
@@ -407,7 +407,7 @@ fn what_is_wrong_is_said_and_nothing_is_ignored() {
         (json!({"query": "a", "facets": [{"field": "year", "ranges": [{"from": "x"}]}]}), "year"),
         (
             json!({"query": "a", "facets": [{"field": "year", "ranges": [{"from": []}]}]}),
-            "no bound",
+            "not a valid bound",
         ),
         (json!({"query": "a", "facets": vec![json!({"field": "year"}); 33]}), "32"),
         (json!({"query": "a", "highlight": {"width": 2}}), "highlight.width"),
@@ -449,7 +449,7 @@ fn the_status_has_load_and_indexes() {
     );
     assert_eq!(index["residency"], json!({"gpu": null, "why_not": null, "gpus": []}));
     assert!(index["bytes"].as_u64().unwrap() > 0 && index["segments"].as_u64().unwrap() > 0);
-    // Every way to search counts, and each of a batch.
+    // Every kind of search is counted, including each search of a batch.
     search(&server, &json!({"query": "tea", "filter": {"term": {"colour": "red"}}}));
     search(&server, &json!({"query": "pot", "filter": {"term": {"colour": "red"}}}));
     server.ok(

@@ -47,10 +47,10 @@ pub struct TextConfig {
     /// Zipf exponent of ranks after `tail_rank`, 0 to 4. The vocabulary grows approximately as the
     /// number of words to the power `1 / tail_exponent`. Default 1.6.
     pub tail_exponent: f64,
-    /// How much a document repeats itself, 0 (words are independent, as in Wakatsuki 2016) to 1:
-    /// the share of words copied from earlier in the document, for long documents. The overall word
-    /// frequencies still follow the law; a larger value gives higher term frequencies and shorter
-    /// lists. Default 0.3.
+    /// Extent to which a document repeats itself, 0 (words are independent, as in Wakatsuki 2016)
+    /// to 1: the share of words copied from earlier in the document, for long documents. The
+    /// overall word frequencies still follow the law; a larger value gives higher term
+    /// frequencies and shorter lists. Default 0.3.
     pub burst: f64,
     /// The length of the longest document in words, at least 1; longer documents are cut. This
     /// bounds memory; the default of 100,000 cuts fewer than one document in a million.
@@ -76,8 +76,8 @@ impl Default for TextConfig {
 }
 
 impl TextConfig {
-    /// The collection of (Wakatsuki 2016, table 1, first row): independent words and the full
-    /// vocabulary. Multiply `documents` for the other rows.
+    /// Returns the settings of (Wakatsuki 2016, table 1, first row): independent words and the
+    /// full vocabulary. Multiply `documents` for the other rows.
     #[must_use]
     pub fn table1() -> Self {
         Self { documents: 24_411, vocabulary: MAX_VOCABULARY, burst: 0.0, ..Self::default() }

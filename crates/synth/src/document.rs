@@ -28,7 +28,7 @@ impl TextGenerator {
         Ok(Self { config, zipf })
     }
 
-    /// The settings of the collection.
+    /// Returns the settings of the collection.
     #[must_use]
     pub fn config(&self) -> &TextConfig {
         &self.config
@@ -55,7 +55,7 @@ impl TextGenerator {
         }
     }
 
-    /// The earlier position whose word is repeated at `position`, if any.
+    /// Returns the earlier position whose word is repeated at `position`, if any.
     fn repeated(&self, position: u32, random: &mut Random) -> Option<usize> {
         if self.config.burst == 0.0 {
             return None;

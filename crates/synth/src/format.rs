@@ -12,10 +12,10 @@ const WORD_BYTES: usize = 7;
 /// are a valid collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextFormat {
-    /// One JSON object per line: `{"id":"d0","title":"..","text":".."}`. The title consists of the
+    /// A JSON object per line: `{"id":"d0","title":"..","text":".."}`. The title consists of the
     /// first words of the text.
     Jsonl,
-    /// One word per line, and an empty line after each document (Wakatsuki 2016, section 2).
+    /// A word per line, and an empty line after each document (Wakatsuki 2016, section 2).
     Words,
 }
 

@@ -5,7 +5,7 @@
 /// Increment of SplitMix64, the golden ratio in 64 bits.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What a stream is used for. Streams of the same seed never share numbers across purposes.
+/// The purpose of a stream. Streams of the same seed never share numbers across purposes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Purpose {
     /// The length and words of a document.
@@ -24,7 +24,7 @@ pub(crate) enum Purpose {
     ListQuery = 7,
 }
 
-/// The output function of SplitMix64, a bijection.
+/// Applies the output function of SplitMix64, a bijection.
 fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -38,9 +38,10 @@ pub(crate) struct Random {
 }
 
 impl Random {
-    /// The stream for one ordinal of a purpose, for example one document or query.
+    /// Creates the stream for one ordinal of a purpose, for example one document or query.
     pub(crate) fn stream(seed: u64, purpose: Purpose, ordinal: u64) -> Self {
-        // Bijective in the ordinal, so no two ordinals of a seed and purpose share a stream.
+        // The key is bijective in the ordinal, so no two ordinals of a seed and purpose share a
+        // stream.
         let base = mix(mix(seed.wrapping_add(GOLDEN)).wrapping_add(purpose as u64));
         Self::from_key(mix(base.wrapping_add(ordinal)))
     }
@@ -53,7 +54,7 @@ impl Random {
         Self { state }
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub(crate) fn bits(&mut self) -> u64 {
         let [a, b, c, d] = self.state;
         let result = a.wrapping_add(d).rotate_left(23).wrapping_add(a);
@@ -62,14 +63,14 @@ impl Random {
         result
     }
 
-    /// A multiple of 2^-53 in [0, 1).
+    /// Returns a multiple of 2^-53 in [0, 1).
     pub(crate) fn unit(&mut self) -> f64 {
         const STEP: f64 = 1.0 / (1_u64 << 53) as f64;
         (self.bits() >> 11) as f64 * STEP
     }
 
-    /// A uniformly distributed integer below `bound` (Lemire 2019, section 4), or 0 if `bound` is
-    /// 0.
+    /// Returns a uniformly distributed integer below `bound` (Lemire 2019, section 4), or 0 if
+    /// `bound` is 0.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         loop {
             let product = u128::from(self.bits()) * u128::from(bound);

@@ -23,7 +23,7 @@ struct Segment {
     /// its precision.
     anchor: f64,
     height: f64,
-    /// Where the area begins. The cell of the first rank is cut to its weight, so that it never
+    /// Start of the area. The cell of the first rank is cut to its weight, so that it never
     /// rejects.
     low: f64,
     /// The area of the segment.
@@ -58,25 +58,26 @@ impl Segment {
         self.height * libm::pow((rank + self.shift) / self.anchor, -self.exponent)
     }
 
-    /// `H`: the integral of the weight from the anchor.
+    /// Computes `H`, the integral of the weight from the anchor.
     fn integral(&self, rank: f64) -> f64 {
         let log = libm::log((rank + self.shift) / self.anchor);
         self.height * self.anchor * log * expm1_ratio((1.0 - self.exponent) * log)
     }
 
-    /// The real rank whose integral is `area`.
+    /// Returns the real rank whose integral is `area`.
     fn inverse(&self, area: f64) -> f64 {
         let area = area / (self.height * self.anchor);
         let log = area * log1p_ratio((1.0 - self.exponent) * area);
         self.anchor * libm::exp(log) - self.shift
     }
 
-    /// Areas from here to the upper end of the rank's cell are accepted.
+    /// Returns the smallest accepted area of a rank. Areas from there to the upper end of the
+    /// rank's cell are accepted.
     fn accepted_from(&self, rank: f64) -> f64 {
         self.integral(rank + 0.5) - self.weight(rank)
     }
 
-    /// The rank at the given area of this segment, unless it is rejected.
+    /// Returns the rank at the given area of this segment, unless it is rejected.
     fn rank_at(&self, area: f64) -> Option<f64> {
         let area = self.low + area;
         let real = self.inverse(area);
@@ -86,12 +87,12 @@ impl Segment {
     }
 }
 
-/// `expm1(x) / x`, 1 at 0.
+/// Computes `expm1(x) / x`, which is 1 at 0.
 fn expm1_ratio(x: f64) -> f64 {
     if x.abs() > 1e-8 { libm::expm1(x) / x } else { 1.0 + x * 0.5 }
 }
 
-/// `log1p(x) / x`, 1 at 0.
+/// Computes `log1p(x) / x`, which is 1 at 0.
 fn log1p_ratio(x: f64) -> f64 {
     if x.abs() > 1e-8 { libm::log1p(x) / x } else { 1.0 - x * 0.5 }
 }

@@ -13,14 +13,14 @@ fn bytes(generator: &TextGenerator, format: TextFormat, ordinals: &[u64]) -> Vec
     out
 }
 
-/// FNV-1a, so that the golden values do not depend on a crate either.
+/// Computes FNV-1a, so that the golden values do not depend on a crate either.
 fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// These values may change only together with an announced break of the crate's guarantee.
+/// Tests values that may change only together with an announced break of the crate's guarantee.
 #[test]
 fn golden_bytes() {
     let ordinals: Vec<u64> = (0..100).collect();

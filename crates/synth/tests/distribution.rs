@@ -54,8 +54,8 @@ fn assert_near(what: &str, got: f64, wanted: f64, tolerance: f64) {
     assert!(off < tolerance, "{what}: got {got}, wanted {wanted}, off by {off:.4}");
 }
 
-/// The ratios of the first row, which do not depend on the number of documents, at a third of that
-/// number.
+/// Tests the ratios of the first row, which do not depend on the number of documents, at a third
+/// of that number.
 #[test]
 fn ratios_match_table_1() {
     let counts = count(&TextConfig { seed: 5, documents: 8_000, ..TextConfig::table1() });

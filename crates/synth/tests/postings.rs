@@ -91,8 +91,8 @@ fn postings_and_lengths_are_as_requested() {
     assert!((0.45..0.55).contains(&below), "{below} of the lengths lie below the mean");
 }
 
-/// The mean binary logarithm of gaps and the share of frequency 1, over lists that contain one in
-/// 16 to 63 documents.
+/// Returns the mean binary logarithm of gaps and the share of frequency 1, over lists that
+/// contain one in 16 to 63 documents.
 fn shape(config: &PostingsConfig) -> (f64, f64) {
     let (mut gaps, mut logs, mut postings, mut once) = (0.0, 0.0, 0.0, 0.0);
     for list in lists(&generator(config)) {
@@ -111,7 +111,7 @@ fn shape(config: &PostingsConfig) -> (f64, f64) {
 
 #[test]
 fn gaps_and_frequencies_are_like_those_of_a_real_index() {
-    // docs/synth.md describes the real index: 2.75 bits and 75.5 %.
+    // docs/measurements/synth.md describes the real index: 2.75 bits and 75.5 %.
     let (gap, once) = shape(&Preset::Passages.config().with_documents(40_000));
     assert!((2.55..2.95).contains(&gap), "{gap}");
     assert!((0.73..0.80).contains(&once), "{once}");
@@ -156,7 +156,7 @@ fn queries_have_the_requested_mean_postings_and_related_terms() {
     assert!(together > 1.2 * apart, "{together} with, {apart} without a topic");
 }
 
-/// The number of common documents, divided by the number expected by chance.
+/// Returns the number of common documents, divided by the number expected by chance.
 fn closeness(a: &List, b: &List) -> f64 {
     let docs: HashSet<u32> = a.iter().map(|posting| posting.0).collect();
     let common = b.iter().filter(|posting| docs.contains(&posting.0)).count() as f64;

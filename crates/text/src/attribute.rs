@@ -1,4 +1,5 @@
-//! Attributes: values of documents for filters, sorting and display, as opposed to text that is searched by its words.
+//! Attributes: values of documents for filters, sorting and display, as opposed to text that is
+//! searched by its words.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,20 +8,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::date::{DATES, parse_date};
 
-/// The longest value of a keyword in bytes; that of Lucene, so that what its clients send is accepted here.
+/// Maximum length of a keyword in bytes. It is the limit of Lucene, so that values from its
+/// clients are accepted here.
 pub const MAX_KEYWORD_BYTES: usize = 32_766;
 
 /// The type of an attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AttributeKind {
-    /// A string as it is, at most [`MAX_KEYWORD_BYTES`]; integers and booleans become their text.
+    /// A string of at most [`MAX_KEYWORD_BYTES`], kept verbatim; integers and booleans become
+    /// their text.
     Keyword,
-    /// An integer of 64 bits. A float without fraction is one, since many writers make no difference.
+    /// A 64-bit integer. A float without fraction counts as one, since many writers do not
+    /// distinguish them.
     Integer,
     /// A finite number of double precision; negative zero becomes zero.
     Float,
-    /// True or false.
+    /// A boolean: true or false.
     Boolean,
     /// A date as [`parse_date`] reads it, or an integer: milliseconds since 1970.
     Date,
@@ -37,12 +41,12 @@ pub enum AttributeValue<'a> {
     Float(f64),
     /// True or false.
     Boolean(bool),
-    /// Milliseconds since 1970, one of [`DATES`].
+    /// Milliseconds since 1970, within [`DATES`].
     Date(i64),
 }
 
 impl AttributeValue<'_> {
-    /// Its type.
+    /// Returns the type of the value.
     pub fn kind(&self) -> AttributeKind {
         match self {
             Self::Keyword(_) => AttributeKind::Keyword,
@@ -53,7 +57,8 @@ impl AttributeValue<'_> {
         }
     }
 
-    /// A number that compares with those of other values of the same type as the values do. Keywords and NaN have none; -0 is the same value as 0.
+    /// Returns a number that orders values of the same type as the values themselves. Keywords
+    /// and NaN have none; -0 is equal to 0.
     pub fn key(&self) -> Option<i64> {
         match *self {
             Self::Keyword(_) => None,
@@ -63,11 +68,11 @@ impl AttributeValue<'_> {
         }
     }
 
-    /// Why the value cannot be stored, if so.
+    /// Returns the reason why the value cannot be stored, if there is one.
     pub fn flaw(&self) -> Option<String> {
         match self {
             Self::Keyword(value) if value.len() > MAX_KEYWORD_BYTES => Some(format!(
-                "a keyword has {} bytes, and at most {MAX_KEYWORD_BYTES} are allowed",
+                "a keyword has {} bytes, the limit is {MAX_KEYWORD_BYTES}",
                 value.len()
             )),
             Self::Float(value) if value.is_nan() => {
@@ -77,7 +82,7 @@ impl AttributeValue<'_> {
         }
     }
 
-    /// The string of a keyword.
+    /// Returns the string of a keyword.
     pub fn as_keyword(&self) -> Option<&str> {
         match self {
             Self::Keyword(value) => Some(value),
@@ -85,7 +90,7 @@ impl AttributeValue<'_> {
         }
     }
 
-    /// A value that borrows nothing.
+    /// Converts the value to one that borrows nothing.
     pub fn into_owned(self) -> AttributeValue<'static> {
         match self {
             Self::Keyword(value) => AttributeValue::Keyword(Cow::Owned(value.into_owned())),
@@ -102,24 +107,25 @@ fn float_key(value: f64) -> i64 {
     flip((value + 0.0).to_bits() as i64)
 }
 
-/// Inverts all bits but the sign of negative numbers: doubles are a sign and a magnitude, so that larger magnitudes must become smaller numbers there. Its own inverse.
+/// Inverts all bits except the sign of negative numbers. Doubles are a sign and a magnitude, so
+/// larger magnitudes must become smaller numbers there. This function is its own inverse.
 fn flip(bits: i64) -> i64 {
     bits ^ ((bits >> 63) as u64 >> 1) as i64
 }
 
-/// A JSON value that is neither null nor made of others.
+/// A JSON value that is neither null nor an array or object.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Scalar<'a> {
     String(Cow<'a, str>),
     Integer(i64),
-    /// An integer that 64 bits with a sign do not hold.
+    /// An integer that does not fit into 64 bits with a sign.
     Unsigned(u64),
     Float(f64),
     Boolean(bool),
 }
 
 impl<'a> Scalar<'a> {
-    /// The value as text: a string as it is, all else as JSON has it.
+    /// Returns the value as text: a string itself, other values in JSON.
     pub(crate) fn text(&self) -> Cow<'a, str> {
         match self {
             Self::String(text) => text.clone(),
@@ -128,10 +134,10 @@ impl<'a> Scalar<'a> {
     }
 }
 
-/// The value as messages show it.
+/// Formats the value for messages.
 impl fmt::Display for Scalar<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        /// Enough to find the value in the record.
+        /// Maximum number of characters: enough to find the value in the record.
         const SHOWN: usize = 40;
         match self {
             Self::String(text) => match text.char_indices().nth(SHOWN) {
@@ -147,7 +153,7 @@ impl fmt::Display for Scalar<'_> {
 }
 
 impl AttributeKind {
-    /// Its name in a schema.
+    /// Returns the name of the type in a schema.
     pub fn name(self) -> &'static str {
         match self {
             Self::Keyword => "keyword",
@@ -158,7 +164,8 @@ impl AttributeKind {
         }
     }
 
-    /// The value with a [key](AttributeValue::key); `None` for keywords, which have no keys.
+    /// Returns the value with this [key](AttributeValue::key); `None` for keywords, which have no
+    /// keys.
     pub fn value_of_key(self, key: i64) -> Option<AttributeValue<'static>> {
         match self {
             Self::Keyword => None,
@@ -169,7 +176,7 @@ impl AttributeKind {
         }
     }
 
-    /// The value of this type that a JSON value stands for; if it stands for none, what was found and what is wanted.
+    /// Converts a JSON value to this type. The error says what was found and what was expected.
     pub(crate) fn read<'a>(self, scalar: &Scalar<'a>) -> Result<AttributeValue<'a>, String> {
         let value = match (self, scalar) {
             (Self::Keyword, Scalar::Float(_)) => None,
@@ -185,7 +192,8 @@ impl AttributeKind {
             (Self::Integer, Scalar::Integer(number)) => Some(AttributeValue::Integer(*number)),
             (Self::Integer, Scalar::Float(number)) => {
                 let integer = *number as i64;
-                // The largest float below 2^63 is an integer; 2^63 itself is rounded to one that differs from it.
+                // The largest float below 2^63 is an integer. 2^63 itself saturates to
+                // `i64::MAX`, so exclude it.
                 let same = integer as f64 == *number && integer != i64::MAX;
                 same.then_some(AttributeValue::Integer(integer))
             }
@@ -203,7 +211,7 @@ impl AttributeKind {
         value.ok_or_else(|| format!("found {scalar}, expected {}", self.expected()))
     }
 
-    /// What a record may have, for messages.
+    /// Returns the values that a record may have, for messages.
     pub(crate) fn expected(self) -> &'static str {
         match self {
             Self::Keyword => "a string, an integer or a boolean",

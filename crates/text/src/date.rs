@@ -1,19 +1,22 @@
-//! Dates as ISO 8601 writes them, and as the index keeps them: milliseconds since 1970 in UTC.
+//! Dates in ISO 8601, which the index stores as milliseconds since 1970 in UTC.
 //!
-//! A date is `2020`, `2020-01`, `2020-01-31`, or a day with a time: `T` or a blank, `10:15`, `10:15:30` or `10:15:30.25`, and a zone: `Z`, `+01:00`, `+0100` or `+01`.
-//! What is left out is the earliest there is; without a zone the time is UTC. Digits after the millisecond are dropped.
+//! A date is `2020`, `2020-01`, `2020-01-31`, or a day with a time: `T` or a blank, then `10:15`,
+//! `10:15:30` or `10:15:30.25`, and a zone: `Z`, `+01:00`, `+0100` or `+01`. Missing parts
+//! default to the earliest possible value; without a zone the time is UTC. Digits after the
+//! millisecond are dropped.
 
 use std::ops::RangeInclusive;
 
-/// The milliseconds that can be written: the years 0 to 9999 of the Gregorian calendar.
+/// Range of milliseconds that can be written: the years 0 to 9999 of the Gregorian calendar.
 pub const DATES: RangeInclusive<i64> = -62_167_219_200_000..=253_402_300_799_999;
 
 const MILLISECONDS_A_DAY: i64 = 86_400_000;
 
-/// Days before each month of a year that is no leap year, and of the whole year.
+/// Number of days before each month of a year that is not a leap year, and in the whole year.
 const DAYS_BEFORE_MONTH: [i64; 13] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365];
 
-/// The milliseconds since 1970 of a date; `None` if it is none, or outside of [`DATES`].
+/// Returns the milliseconds since 1970 of a date; `None` if `text` is not a date, or is outside
+/// [`DATES`].
 pub fn parse_date(text: &str) -> Option<i64> {
     let mut rest = Rest(text.as_bytes());
     let year = rest.number(4, 0..=9999)?;
@@ -30,7 +33,8 @@ pub fn parse_date(text: &str) -> Option<i64> {
     (rest.0.is_empty() && DATES.contains(&milliseconds)).then_some(milliseconds)
 }
 
-/// A date of [`DATES`] with its time, as `2020-01-31T10:15:30.250Z`; milliseconds outside of them are moved to the nearest date.
+/// Formats a date with its time, as `2020-01-31T10:15:30.250Z`. Milliseconds outside [`DATES`]
+/// give the nearest date in the range.
 pub fn format_date(milliseconds: i64) -> String {
     let milliseconds = milliseconds.clamp(*DATES.start(), *DATES.end());
     let (days, time) =
@@ -41,7 +45,7 @@ pub fn format_date(milliseconds: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{fraction:03}Z")
 }
 
-/// What is left to read.
+/// The bytes that remain to be read.
 struct Rest<'a>(&'a [u8]);
 
 impl Rest<'_> {
@@ -62,7 +66,7 @@ impl Rest<'_> {
         Some(i64::from(first - b'0'))
     }
 
-    /// A number of exactly this many digits.
+    /// Reads a number of exactly this many digits.
     fn number(&mut self, digits: usize, allowed: RangeInclusive<i64>) -> Option<i64> {
         let mut number = 0;
         for _ in 0..digits {
@@ -71,11 +75,11 @@ impl Rest<'_> {
         Some(number).filter(|number| allowed.contains(number))
     }
 
-    /// A time of day and its zone, in milliseconds from midnight in UTC.
+    /// Reads a time of day and its zone, in milliseconds from midnight in UTC.
     fn time(&mut self) -> Option<i64> {
         let hours = self.number(2, 0..=23)?;
         let minutes = if self.skip(b":") { self.number(2, 0..=59)? } else { return None };
-        // Second 60 is a leap second; it is the same moment as second 0 of the next minute.
+        // Second 60 is a leap second. It counts as second 0 of the next minute.
         let seconds = if self.skip(b":") { Some(self.number(2, 0..=60)?) } else { None };
         let mut fraction = 0;
         if seconds.is_some() && self.skip(b".,") {
@@ -89,7 +93,7 @@ impl Rest<'_> {
         Some((60 * minutes + seconds.unwrap_or(0)) * 1000 + fraction)
     }
 
-    /// How many minutes the zone is ahead of UTC.
+    /// Reads a zone and returns how many minutes it is ahead of UTC.
     fn zone(&mut self) -> Option<i64> {
         let sign = match () {
             () if self.skip(b"+") => 1,
@@ -110,12 +114,12 @@ fn is_leap(year: i64) -> bool {
     year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
 }
 
-/// Days from the first of January of year 0, a leap year, to that of `year`.
+/// Returns the days from the first of January of year 0, a leap year, to that of `year`.
 fn days_before_year(year: i64) -> i64 {
     365 * year + (year + 3) / 4 - (year + 99) / 100 + (year + 399) / 400
 }
 
-/// Days from 1970 to the first of a month.
+/// Returns the days from 1970 to the first of a month.
 fn days_before(year: i64, month: i64) -> i64 {
     let leap_day = i64::from(month > 2 && is_leap(year));
     let days = days_before_year(year) + DAYS_BEFORE_MONTH[month as usize - 1] + leap_day;
@@ -127,10 +131,10 @@ fn days_of_month(year: i64, month: i64) -> i64 {
     DAYS_BEFORE_MONTH[month as usize] - DAYS_BEFORE_MONTH[month as usize - 1] + leap_day
 }
 
-/// Year, month and day of a number of days since 1970.
+/// Returns year, month and day of a number of days since 1970.
 fn calendar(days: i64) -> (i64, i64, i64) {
     let since_zero = days + days_before_year(1970);
-    // 400 years have 146,097 days; the mean errs by less than a year.
+    // 400 years have 146,097 days; the guess is off by less than a year.
     let guess = since_zero * 400 / 146_097;
     let mut year = guess + 1;
     while days_before_year(year) > since_zero {
@@ -223,7 +227,7 @@ mod tests {
         }
     }
 
-    /// Every day there is, counted one by one.
+    /// Checks every day of the range by counting.
     #[test]
     fn the_calendar() {
         let (mut year, mut month, mut day) = (0, 1, 1);

@@ -1,4 +1,4 @@
-//! A document as the indexer sees it.
+//! A parsed document, as the indexer receives it.
 
 use std::borrow::Cow;
 
@@ -6,33 +6,39 @@ use warpseek_core::limits::MAX_ID_BYTES;
 
 use crate::{AttributeValue, ReaderConfig, RecordErrorKind};
 
-/// One parsed record, borrowing from its batch where it can.
+/// A parsed record. It borrows from its batch where possible.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document<'a> {
-    /// The user's name for the document: 1 to [`MAX_ID_BYTES`] bytes. Uniqueness is the index's concern.
+    /// The user's id of the document: 1 to [`MAX_ID_BYTES`] bytes. The index ensures that ids are
+    /// unique.
     pub id: Cow<'a, str>,
     /// The title, empty if there is none.
     pub title: Cow<'a, str>,
     /// The text, empty if there is none.
     pub text: Cow<'a, str>,
-    /// With a schema: the values of text fields by the number of the field, in the order of the record if a field has several. Title and text are then
-    /// among them if the schema names them, and the two above are not searched.
+    /// The values of text fields by field number, if there is a schema, in the order of the
+    /// record if a field has several. Title and text are then among them if the schema names
+    /// them, and the two fields above are not searched.
     pub fields: Vec<(u8, Cow<'a, str>)>,
-    /// With a schema: the values of attributes by the number of the attribute; several of a keyword are sorted, each of them once.
+    /// The values of attributes by attribute number, if there is a schema. Several keywords of
+    /// one attribute are sorted and distinct.
     pub attributes: Vec<(u16, AttributeValue<'a>)>,
     /// Learned sparse weights as `round(weight * vector_scale)`, sorted by token, each token once,
     /// without weights that round to zero. `None` if the record has no vector.
     pub vector: Option<Vec<(Cow<'a, str>, u32)>>,
     /// A score that does not depend on the query: finite, zero or more.
     pub static_score: Option<f32>,
-    /// The value of the field that documents are sorted by: a string as it is, a number or boolean as its text.
+    /// The value of the field that documents are sorted by: a string itself, a number or boolean
+    /// as text.
     pub order_key: Option<Cow<'a, str>>,
-    /// The JSON line the document was read from, so that fields this crate ignores are kept; without those that a schema drops.
+    /// The JSON line that the document was read from, which preserves fields that this crate
+    /// ignores. Fields that a schema drops have been removed.
     source: Option<Cow<'a, str>>,
 }
 
 impl<'a> Document<'a> {
-    /// A document without vector and static score, for formats other than JSONL and for tests.
+    /// Creates a document without vector and static score, for formats other than JSONL and for
+    /// tests.
     pub fn new(
         id: impl Into<Cow<'a, str>>,
         title: impl Into<Cow<'a, str>>,
@@ -51,19 +57,20 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Parses a line of JSON as the reader of JSONL does, but without static score and order key. `vector_scale` is
-    /// the one of [`ReaderConfig`]. A line that [`write_json`](Self::write_json) wrote gives the same title, text and vector again.
+    /// Parses a line of JSON like the JSONL reader, but without static score and order key.
+    /// `vector_scale` is that of [`ReaderConfig`]. Parsing a line from
+    /// [`write_json`](Self::write_json) restores title, text and vector.
     pub fn from_json(line: &'a str, vector_scale: u32) -> Result<Self, RecordErrorKind> {
         let config = ReaderConfig { vector_scale, ..ReaderConfig::default() };
         Self::parse(line, &config)
     }
 
-    /// Parses a line of JSON as the reader of JSONL does with this configuration.
+    /// Parses a line of JSON like the JSONL reader with this configuration.
     pub fn parse(line: &'a str, config: &ReaderConfig) -> Result<Self, RecordErrorKind> {
         crate::reader::parse_json(line, config)?.checked()
     }
 
-    /// The same document, which borrows nothing.
+    /// Converts the document to one that borrows nothing.
     pub fn into_owned(self) -> Document<'static> {
         fn own(text: Cow<'_, str>) -> Cow<'static, str> {
             Cow::Owned(text.into_owned())
@@ -90,7 +97,7 @@ impl<'a> Document<'a> {
         Self { source: Some(line.into()), ..self }
     }
 
-    /// Refuses ids that the index cannot store.
+    /// Rejects ids that the index cannot store.
     pub(crate) fn checked(self) -> Result<Self, RecordErrorKind> {
         match self.id.len() {
             0 => Err(RecordErrorKind::EmptyId),
@@ -99,7 +106,8 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// For formats other than JSONL, which have id, title and text only: gives them the meaning that the configuration wants.
+    /// Applies the schema and the order field of the configuration. It is for formats other than
+    /// JSONL, which have only id, title and text.
     pub(crate) fn configured(self, config: &ReaderConfig) -> Result<Self, RecordErrorKind> {
         let document = self.ordered_by(config.order_field.as_deref());
         match &config.schema {
@@ -108,7 +116,8 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Uses its id, title or text as the value that documents are sorted by, if `field` names one of them. Only JSONL has other fields.
+    /// Uses the id, title or text as the order key if `field` names one of them. Only JSONL has
+    /// other fields.
     pub(crate) fn ordered_by(mut self, field: Option<&str>) -> Self {
         let present = |text: &Cow<'a, str>| (!text.is_empty()).then(|| text.clone());
         match field {
@@ -121,7 +130,8 @@ impl<'a> Document<'a> {
     }
 
     /// Appends what the document store keeps: the original line for JSONL, so that all its fields
-    /// survive, otherwise an object of `id`, `title` (unless empty) and `text`. No newline.
+    /// survive, otherwise an object of `id`, `title` (unless empty) and `text`. It appends no
+    /// newline.
     pub fn write_json(&self, out: &mut Vec<u8>) {
         if let Some(line) = &self.source {
             out.extend_from_slice(line.as_bytes());
@@ -140,7 +150,7 @@ impl<'a> Document<'a> {
 }
 
 pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
-    // A string has a JSON form and a vector takes all bytes, so neither half of this can fail.
+    // A string always has a JSON form, and writing to a vector cannot fail.
     let written = serde_json::to_writer(out, text);
     debug_assert!(written.is_ok());
 }

@@ -1,7 +1,8 @@
-//! n-grams of a text with the segments they occur in (docs/ngram.md).
+//! N-grams of a text with the segments in which they occur (docs/ngram.md).
 //!
-//! The text is in normal form ([`normalize`](crate::normalize)), with a blank before and after it. It has as many segments of
-//! at least `segment_words` words as fit, 1 to 32. An n-gram lies in the segment in which it starts, and a blank belongs to the word before it.
+//! The text is in normal form ([`normalize`](crate::normalize)), with a blank before and after
+//! it. It has as many segments of at least `segment_words` words as fit, 1 to 32. An n-gram
+//! belongs to the segment in which it starts, and a blank belongs to the word before it.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,28 +13,29 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::normal::normalize;
 
-/// The most segments of a document, or of a part of one: the bits of a map.
+/// Maximum number of segments of a document, or of a part of one: the bits of a map.
 pub const SEGMENTS: u32 = 32;
 
-/// Words of a part that the next part repeats, so that a phrase of at most this many words lies within one part.
+/// Number of words of a part that the next part repeats, so that a phrase of at most this many
+/// words lies within one part.
 const OVERLAP_WORDS: u32 = 128;
 
-/// Segments of parts are at most this many times as long as they must be.
+/// Maximum length of the segments of a part, as a multiple of the minimum length.
 const PART_STRETCH: u32 = 4;
 
-/// What n-grams are made of.
+/// The unit of n-grams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
-    /// Characters, blanks between words included.
+    /// Characters, including blanks between words.
     #[default]
     Char,
-    /// Whole words. An index has their hashes, since they are long.
+    /// Whole words. An index stores their hashes, since the words are long.
     Word,
 }
 
 impl Unit {
-    /// The name in flags and manifests.
+    /// Returns the name in flags and manifests.
     pub fn name(self) -> &'static str {
         match self {
             Unit::Char => "char",
@@ -41,7 +43,7 @@ impl Unit {
         }
     }
 
-    /// The lengths that n-grams may have.
+    /// Returns the lengths that n-grams may have.
     pub fn lengths(self) -> std::ops::RangeInclusive<u32> {
         match self {
             Unit::Char => 2..=8,
@@ -63,22 +65,24 @@ impl FromStr for Unit {
         match name {
             "char" => Ok(Unit::Char),
             "word" => Ok(Unit::Word),
-            _ => Err(format!("no unit `{name}`; the units are: char, word")),
+            _ => Err(format!("unknown unit `{name}`; the units are: char, word")),
         }
     }
 }
 
-/// Which n-grams a text has, and how it is divided.
+/// The parameters of a text's n-grams and segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GramConfig {
-    /// What they are made of. Default: characters.
+    /// Unit of the n-grams. Default: characters.
     pub unit: Unit,
-    /// How many of them make one. Default: 3.
+    /// Number of units per n-gram. Default: 3.
     pub n: u32,
-    /// The fewest words of a segment, unless the text has fewer. Default: 9.
+    /// Minimum number of words per segment, unless the text has fewer. Default: 9.
     pub segment_words: u32,
-    /// Whether documents whose segments would have more than four times that many words are cut into overlapping parts, each of which has segments of its own. Default: no.
+    /// True if long documents are cut into overlapping parts, each of which has separate
+    /// segments. A document is long if its segments would have more than four times the minimum
+    /// number of words. Default: false.
     pub parts: bool,
 }
 
@@ -91,15 +95,15 @@ impl Default for GramConfig {
 /// The distinct n-grams of a query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueryGrams {
-    /// The query in normal form.
+    /// Query in normal form.
     pub text: String,
-    /// Its n-grams as an index has them, in byte order.
+    /// N-grams in the form of an index, in byte order.
     pub grams: Vec<Vec<u8>>,
-    /// How many adjacent segments may contribute to a hit.
+    /// Number of adjacent segments that may contribute to a hit.
     pub window: u32,
 }
 
-/// Buffers that documents share.
+/// Buffers that are reused for many documents.
 #[derive(Clone, Debug, Default)]
 pub struct GramScratch {
     text: String,
@@ -114,30 +118,31 @@ impl GramConfig {
         if !lengths.contains(&self.n) {
             let (least, most) = (lengths.start(), lengths.end());
             return Err(format!(
-                "n-grams of {} {}s are not possible; n is {least} to {most}",
+                "n-grams of {} {}s are not possible; n must be {least} to {most}",
                 self.n, self.unit
             ));
         }
         if !(1..=1000).contains(&self.segment_words) {
-            return Err(format!("a segment has 1 to 1000 words, not {}", self.segment_words));
+            return Err(format!("a segment must have 1 to 1000 words, not {}", self.segment_words));
         }
         Ok(())
     }
 
-    /// The number of parts of a document of this many words.
+    /// Returns the number of parts of a document with this many words.
     pub fn parts(&self, words: u32) -> u32 {
         let (most, stride) = self.part_words();
         if !self.parts || words <= most { 1 } else { 1 + (words - most).div_ceil(stride) }
     }
 
-    /// The words of a part, and how many words later the next one begins.
+    /// Returns the maximum number of words of a part, and the distance between the starts of two
+    /// parts.
     fn part_words(&self) -> (u32, u32) {
         let most = SEGMENTS * PART_STRETCH * self.segment_words;
-        // Very short segments make short parts, which overlap by half.
+        // Very short segments give short parts, which overlap by half.
         (most, most - OVERLAP_WORDS.min(most / 2))
     }
 
-    /// The words of a part of a document.
+    /// Returns the words of a part of a document.
     fn part(&self, part: u32, words: u32) -> Range<u32> {
         if self.parts(words) == 1 {
             return 0..words;
@@ -146,9 +151,10 @@ impl GramConfig {
         part * stride..words.min(part * stride + most)
     }
 
-    /// The number of parts of a document with this title and text.
+    /// Returns the number of parts of a document with this title and text.
     pub fn count_parts(&self, scratch: &mut GramScratch, title: &str, text: &str) -> u32 {
-        // A word and what divides it from the next take two bytes of ASCII; some characters become several words, but none of them more than two a byte.
+        // In ASCII, a word and its separator take at least two bytes. Some other characters
+        // become several words, but none becomes more than two per byte.
         let bytes = (title.len() + text.len()) as u64;
         let most_words =
             if title.is_ascii() && text.is_ascii() { bytes / 2 + 1 } else { bytes * 2 };
@@ -159,8 +165,9 @@ impl GramConfig {
         self.parts(scratch.words.len() as u32)
     }
 
-    /// Calls `f` with each n-gram of a document: the part it lies in, the n-gram as an index has it, and the bit of its segment. Returns the number of words.
-    /// An n-gram comes as often as it occurs.
+    /// Calls `f` with each n-gram of a document: the number of its part, the n-gram in the form
+    /// of an index, and the bit of its segment. Returns the number of words. An n-gram that
+    /// occurs several times is passed several times.
     pub fn for_each(
         &self,
         scratch: &mut GramScratch,
@@ -180,7 +187,7 @@ impl GramConfig {
         words
     }
 
-    /// The number of segments of a part of a document of this many words, 1 to 32.
+    /// Returns the number of segments of a part of a document with this many words, 1 to 32.
     pub fn segments(&self, part: u32, words: u32) -> u8 {
         self.segments_of(self.part(part, words).len() as u32) as u8
     }
@@ -189,7 +196,7 @@ impl GramConfig {
         SEGMENTS.min((words / self.segment_words).max(1))
     }
 
-    /// The bit of the segment of each word of a part, by number.
+    /// Returns the bit of the segment of a word, by its number in a part with `words` words.
     fn bit(&self, word: u32, words: u32) -> u32 {
         let segments = self.segments_of(words);
         1 << (u64::from(word) * u64::from(segments) / u64::from(words))
@@ -224,12 +231,13 @@ impl GramConfig {
         let words = part.len() as u32;
         for first in 0..(words + 1).saturating_sub(self.n) {
             let gram = scratch.part(&(part.start + first..part.start + first + self.n));
-            // Without the blanks around it.
+            // Remove the blanks around the n-gram.
             f(&hash(&scratch.text[gram.start + 1..gram.end - 1]), self.bit(first, words));
         }
     }
 
-    /// The n-grams of a query. They count once each, and the query has no blanks around it.
+    /// Returns the distinct n-grams of a query. Unlike a document, the query has no blanks around
+    /// it.
     pub fn query(&self, query: &str) -> QueryGrams {
         let mut text = String::new();
         normalize(query, &mut text);
@@ -255,7 +263,7 @@ impl GramConfig {
     }
 }
 
-/// What an index has for an n-gram of words.
+/// Returns the hash of an n-gram of words, which an index stores in its place.
 fn hash(gram: &str) -> [u8; 16] {
     xxh3_128(gram.as_bytes()).to_be_bytes()
 }
@@ -281,11 +289,11 @@ impl GramScratch {
         self.text.push(' ');
         let blanks = self.text.bytes().enumerate().filter(|&(_, byte)| byte == b' ');
         self.words.extend(blanks.map(|(at, _)| at as u32 + 1));
-        // The last blank has no word behind it.
+        // The last blank has no word after it.
         self.words.pop();
     }
 
-    /// The bytes of some words with a blank on either side.
+    /// Returns the range of bytes of some words, with a blank on either side.
     fn part(&self, words: &Range<u32>) -> Range<usize> {
         let start = self.words[words.start as usize] as usize - 1;
         let end = self.words.get(words.end as usize).map_or(self.text.len(), |&next| next as usize);
@@ -317,7 +325,7 @@ mod tests {
         out
     }
 
-    /// The same by the definition: part by part and word by word, with the segment of each.
+    /// Computes the maps by definition: part by part and word by word, with the segment of each.
     fn by_definition(config: &GramConfig, text: &str) -> Maps {
         let (text, mut maps) = (normal(text), Maps::new());
         let all: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
@@ -335,7 +343,8 @@ mod tests {
                 let grams = words.windows(config.n as usize).enumerate();
                 grams.for_each(|(word, gram)| add(hash(&gram.join(" ")).to_vec(), word));
             } else if !words.is_empty() {
-                // Each character with its word; the blank before the first word belongs to it, any other to the word before.
+                // Each character with its word. The blank before the first word belongs to that
+                // word, any other blank to the word before it.
                 let mut chars = vec![(' ', 0)];
                 for (number, word) in words.iter().enumerate() {
                     chars.extend(word.chars().chain([' ']).map(|c| (c, number)));
@@ -366,7 +375,7 @@ mod tests {
         })
     }
 
-    /// Texts of up to 700 words of few letters; some become several words, or none.
+    /// Generates texts of up to 700 words of few letters; some become several words, or none.
     fn text() -> impl Strategy<Value = String> {
         let ascii = prop::sample::select(vec!["a", "b", "Ab", "abc", "c-d", "_", "x1"]);
         let any =
@@ -409,7 +418,7 @@ mod tests {
             prop_assert!(config.parts || parts.len() == 1);
             for pair in parts.windows(2) {
                 prop_assert_eq!(pair[0].end - pair[1].start, OVERLAP_WORDS.min(most / 2));
-                // Each part has a word that those before it lack.
+                // Each part has a word that no earlier part has.
                 prop_assert!(pair[1].end > pair[0].end);
             }
         }
@@ -422,7 +431,8 @@ mod tests {
             prop_assert!(query.grams.is_sorted_by(|a, b| a < b));
             let own: BTreeSet<Vec<u8>> = maps(&config, "", &text).0.into_keys().map(|key| key.1).collect();
             prop_assert!(query.grams.iter().all(|gram| own.contains(gram)));
-            // A document has n-grams with the blanks around it as well: one before the first character and one behind the last.
+            // A document also has n-grams with the blanks around it: one before the first
+            // character and one after the last.
             let less = if config.unit == Unit::Char { 2 } else { 0 };
             prop_assert!(query.grams.len() + less >= own.len());
             let blanks = query.text.matches(' ').count() as u32;
@@ -431,7 +441,8 @@ mod tests {
         }
     }
 
-    /// This character becomes four words of 18 letters, more than any other of its length.
+    /// Tests the character that becomes four words of 18 letters, more than any other of its
+    /// length.
     #[test]
     fn one_character_may_be_several_words() {
         let config = GramConfig { parts: true, segment_words: 1, ..GramConfig::default() };
@@ -450,7 +461,7 @@ mod tests {
         }
     }
 
-    /// [`GramConfig::count_parts`] relies on it.
+    /// Checks an assumption of [`GramConfig::count_parts`].
     #[test]
     fn no_character_becomes_more_than_two_words_a_byte() {
         for c in '\u{80}'..=char::MAX {
@@ -459,7 +470,7 @@ mod tests {
         }
     }
 
-    /// Numbers are exact at the limits of a part.
+    /// Checks that the numbers are exact at the limits of a part.
     #[test]
     fn a_part_begins_when_the_one_before_is_full() {
         let config = GramConfig { parts: true, ..GramConfig::default() };

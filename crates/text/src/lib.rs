@@ -1,14 +1,14 @@
-//! Documents in and words out: the readers of every input format, the analyzers that indexing and
-//! queries share, and snippets.
+//! Reads documents and divides their text into terms: readers for all input formats, the
+//! analyzers that documents and queries share, and snippets.
 //!
-//! Reading has two halves so that it can feed many threads. [`Reader::next_batch`] is sequential and
-//! only cuts the stream into records; [`RawBatch::record`] does the parsing and is called by workers.
-//! What is wrong with one record is a [`RecordError`] and leaves the rest readable; what ends the
-//! whole read is a [`TextError`].
+//! Reading has two halves so that many threads can share the work. [`Reader::next_batch`] is
+//! sequential and only cuts the stream into records; [`RawBatch::record`] parses a record and is
+//! called by workers. A problem with one record is a [`RecordError`] and leaves the rest
+//! readable; a problem that ends the whole read is a [`TextError`].
 //!
-//! Analysis has two halves as well, so that the costly one can be cached:
-//! [`Analyzer::for_each_word`] segments and lower-cases, [`Analyzer::term`] maps a distinct word to
-//! its index term. A [`Schema`] gives each text field its own [`FieldAnalyzer`].
+//! Analysis has two halves as well, so that the expensive one can be cached:
+//! [`Analyzer::for_each_word`] segments and lower-cases, and [`Analyzer::term`] maps a distinct
+//! word to its index term. In a [`Schema`], each text field has a separate [`FieldAnalyzer`].
 #![forbid(unsafe_code)]
 
 mod analysis;

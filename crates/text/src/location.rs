@@ -1,31 +1,33 @@
-//! Where a record came from, for messages.
+//! The location of a record, for messages.
 
 use std::fmt;
 
-/// The source location of a record.
+/// The location of a record in the input.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Location {
     /// A file that is one record.
     File {
-        /// The file as the user would name it; `stdin` for standard input.
+        /// Name of the file as the user would write it; `stdin` for standard input.
         file: String,
     },
-    /// A record in a file of many.
+    /// A record in a file with several records.
     Line {
-        /// The file as the user would name it; `stdin` for standard input.
+        /// Name of the file as the user would write it; `stdin` for standard input.
         file: String,
-        /// The first line of the record, counted from 1.
+        /// First line of the record, counted from 1.
         line: u64,
     },
-    /// A document that the program handed over itself ([`Reader::of_documents`](crate::Reader::of_documents)).
+    /// A document that the program passed to
+    /// [`Reader::of_documents`](crate::Reader::of_documents).
     Document {
-        /// Which one, counted from 1.
+        /// Number of the document, counted from 1.
         number: u64,
     },
 }
 
 impl Location {
-    /// The first line of the record, counted from 1; `None` if the record is not one of many in a file.
+    /// Returns the first line of the record, counted from 1; `None` if the record is a whole file
+    /// or comes from memory.
     pub fn line(&self) -> Option<u64> {
         match self {
             Location::Line { line, .. } => Some(*line),

@@ -1,4 +1,5 @@
-//! Text as approximate search sees it: NFKC, case-folded, and every run of characters that are neither letters nor numbers is one blank.
+//! The normal form of text for approximate search: NFKC, case-folded, with a single blank for
+//! every run of characters that are neither letters nor numbers.
 
 use caseless::Caseless;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
@@ -6,7 +7,7 @@ use unicode_properties::{GeneralCategoryGroup, UnicodeGeneralCategory};
 
 /// Appends the normal form of `text`, without blanks at either end.
 pub fn normalize(text: &str, out: &mut String) {
-    // Most text is ASCII, which needs no tables of Unicode.
+    // Most text is ASCII, which needs no Unicode tables.
     if text.is_ascii() {
         return normalize_ascii(text, out);
     }
@@ -16,7 +17,7 @@ pub fn normalize(text: &str, out: &mut String) {
     }
 }
 
-/// What ASCII characters become: letters and digits of lower case, and blanks.
+/// Table of what ASCII characters become: lower-case letters and digits, and blanks.
 const ASCII: [u8; 128] = {
     let mut table = [b' '; 128];
     let mut byte = 0;
@@ -29,7 +30,8 @@ const ASCII: [u8; 128] = {
     table
 };
 
-/// The same for ASCII, piece by piece and without branches: a blank behind another is overwritten.
+/// Appends the normal form of ASCII text, in blocks and without branches: a blank after another
+/// one is overwritten.
 fn normalize_ascii(text: &str, out: &mut String) {
     let start = out.len();
     out.reserve(text.len());
@@ -50,7 +52,7 @@ fn normalize_ascii(text: &str, out: &mut String) {
     }
 }
 
-/// Whether a character is part of a word. The underscore is not.
+/// Returns true if a character is part of a word. The underscore is not.
 fn is_word(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_alphanumeric();
@@ -59,11 +61,12 @@ fn is_word(c: char) -> bool {
     matches!(group, GeneralCategoryGroup::Letter | GeneralCategoryGroup::Number)
 }
 
-/// Turns runs of other characters into single blanks.
+/// Appends characters and replaces each run of those that are not part of a word by a single
+/// blank.
 struct Folder {
-    /// Where the output begins.
+    /// Position at which the output begins.
     start: usize,
-    /// Whether a blank is due before the next character.
+    /// True if a blank is due before the next character.
     blank: bool,
 }
 
@@ -82,12 +85,12 @@ impl Folder {
     }
 }
 
-/// A normal form that remembers where its characters came from.
+/// A normal form that remembers where each of its characters came from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Normal {
-    /// The normal form, as [`normalize`] makes it.
+    /// Normal form, as [`normalize`] produces it.
     pub text: String,
-    /// For each character, the bytes of the original that it came from.
+    /// Range of bytes in the original from which each character came.
     pub sources: Vec<(usize, usize)>,
 }
 
@@ -111,7 +114,7 @@ impl Normal {
         normal
     }
 
-    /// The bytes of the original that characters `from..to` came from.
+    /// Returns the bytes of the original from which characters `from..to` came.
     pub fn original(&self, from: usize, to: usize) -> (usize, usize) {
         match self.sources.get(from..to) {
             Some([first, .., last]) => (first.0, last.1),
@@ -121,11 +124,12 @@ impl Normal {
     }
 }
 
-/// The length of the first piece of a text that normalizes independently of what follows: one character, and those that may combine with it.
+/// Returns the length of the first piece of a text that normalizes independently of what follows:
+/// one character, and those that may combine with it.
 pub(crate) fn piece(text: &str) -> usize {
     let mut chars = text.char_indices().skip(1);
     let next = chars.find(|&(_, c)| {
-        // A character that may combine is not certainly normal on its own.
+        // A character that may combine is not certain to be normal without the one before it.
         c.is_ascii() || (!unicode_normalization::char::is_combining_mark(c) && !may_combine(c))
     });
     next.map_or(text.len(), |(at, _)| at)
@@ -186,7 +190,7 @@ mod tests {
         assert_eq!(normal.original(3, 3), (0, 0));
     }
 
-    /// A piece must not begin with a character whose compatible form joins what is before it.
+    /// No piece may begin with a character whose compatibility form joins the text before it.
     #[test]
     fn no_piece_begins_with_what_may_combine() {
         for c in '\u{80}'..=char::MAX {

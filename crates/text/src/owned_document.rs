@@ -1,55 +1,64 @@
-//! A document that a program makes, to be indexed without a file.
+//! Documents that a program creates, to be indexed without a file.
 
 use serde_json::{Map, Value};
 
 use crate::RecordErrorKind;
 use crate::document::write_string;
 
-/// The field that a static score is stored in if the reader's configuration names none.
+/// Default name of the field that stores static scores of documents from memory.
 pub const STATIC_FIELD: &str = "static_score";
 
 /// A document that owns its fields, for [`Reader::of_documents`](crate::Reader::of_documents).
 ///
-/// It is indexed and stored as this line of JSON would be: an object of `id`, `title` and `text` (unless they are empty), `vector` and the static score (if
-/// present), then the further fields, sorted by name. Errors in it are reported as [`RecordError`](crate::RecordError) when it is read.
+/// It is indexed and stored like this line of JSON: an object of `id`, `title` and `text` (unless
+/// they are empty), `vector` and the static score (if present), and then the further fields,
+/// sorted by name. Reading the document reports errors in it as
+/// [`RecordError`](crate::RecordError).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OwnedDocument {
-    /// The user's name for the document, not empty. A document that is added replaces the one with the same id.
+    /// The user's id of the document, not empty. Adding a document replaces the one with the same
+    /// id.
     pub id: String,
     /// The title, empty if there is none. It is searched like the text.
     pub title: String,
-    /// The text, empty if there is none. A string `contents` among the further fields is the text then.
+    /// The text, empty if there is none. In that case a string `contents` among the further
+    /// fields is the text.
     pub text: String,
-    /// Tokens and weights of a learned sparse model, each token once; title and text are not searched then. All documents of an index have one, or none has.
+    /// Tokens and weights of a learned sparse model, each token once; title and text are then not
+    /// searched. Either all documents of an index have a vector, or none.
     pub vector: Option<Vec<(String, f64)>>,
     /// A score that does not depend on the query: finite, zero or more.
     pub static_score: Option<f64>,
-    /// Further fields, which are stored as they are and not searched, unless a schema wants them or `contents` is the text. None may have the name of one above.
+    /// Further fields. They are stored unchanged and not searched, unless a schema uses them or
+    /// `contents` is the text. Their names must differ from those of the fields above.
     pub fields: Map<String, Value>,
 }
 
 impl OwnedDocument {
-    /// A document of text.
+    /// Creates a document of text.
     pub fn new(id: impl Into<String>, title: impl Into<String>, text: impl Into<String>) -> Self {
         let (id, title, text) = (id.into(), title.into(), text.into());
         OwnedDocument { id, title, text, ..OwnedDocument::default() }
     }
 
-    /// Its line of JSON, without newline, as [`STATIC_FIELD`] and the other fields are stored. A document that cannot be expressed as such a line is refused.
+    /// Returns the document as a line of JSON without newline, with the static score in the field
+    /// [`STATIC_FIELD`]. Fails if JSON cannot express the document.
     pub fn to_json(&self) -> Result<String, RecordErrorKind> {
         self.to_json_with(STATIC_FIELD)
     }
 
-    /// The same with the static score in another field.
+    /// Returns the document as a line of JSON like [`to_json`](Self::to_json), with the static
+    /// score in the field `static_field`.
     pub fn to_json_with(&self, static_field: &str) -> Result<String, RecordErrorKind> {
         let mut out = Vec::new();
         self.write_json(static_field, &mut out)?;
-        // Everything in it was UTF-8 before.
+        // All parts of the line were UTF-8 before.
         Ok(String::from_utf8_lossy(&out).into_owned())
     }
 
-    /// Appends its line of JSON, without newline, to `out`, with the static score in the field `static_field`. A document that cannot be expressed as such a
-    /// line is refused, and nothing is appended.
+    /// Appends the document as a line of JSON without newline to `out`, with the static score in
+    /// the field `static_field`. If JSON cannot express the document, it returns an error and
+    /// appends nothing.
     pub(crate) fn write_json(
         &self,
         static_field: &str,
@@ -83,7 +92,7 @@ impl OwnedDocument {
         }
         for (name, value) in &self.fields {
             write_key(out, name);
-            // A value is JSON and a vector takes all bytes, so neither half of this can fail.
+            // A value always has a JSON form, and writing to a vector cannot fail.
             let written = serde_json::to_writer(&mut *out, value);
             debug_assert!(written.is_ok());
         }
@@ -91,7 +100,8 @@ impl OwnedDocument {
         Ok(())
     }
 
-    /// JSON cannot express numbers that are not finite, and readers see only one of two fields with the same name.
+    /// Rejects numbers that are not finite, which JSON cannot express, and duplicate field names,
+    /// of which readers see only one.
     fn check(&self, static_field: &str) -> Result<(), RecordErrorKind> {
         if let Some(score) = self.static_score.filter(|score| !score.is_finite()) {
             let (field, reason) = (static_field.to_owned(), format!("found {score}"));
@@ -109,14 +119,14 @@ impl OwnedDocument {
                 field: name.to_owned(),
                 reason: match (name, kind(&self.fields[name])) {
                     ("title" | "text", Some(kind)) => format!("found {kind}, expected a string"),
-                    _ => "a further field has a name with a meaning of its own; rename it".into(),
+                    _ => "this name is reserved; rename the field".into(),
                 },
             }),
         }
     }
 }
 
-/// What a value is, if it is no string.
+/// Returns the kind of a value for messages; `None` for a string.
 fn kind(value: &Value) -> Option<&'static str> {
     match value {
         Value::Null => Some("null"),

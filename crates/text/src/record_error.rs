@@ -1,33 +1,33 @@
-//! What is wrong with one record; the records after it can still be read.
+//! Errors in a single record. The records after it can still be read.
 
 use warpseek_core::limits::MAX_ID_BYTES;
 
 use crate::Location;
 
-/// A bad record and where it is.
+/// An error in a record, and the location of the record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{location}: {kind}")]
 pub struct RecordError {
-    /// Where the record starts.
+    /// Location of the start of the record.
     pub location: Location,
-    /// What is wrong.
+    /// Description of the error.
     pub kind: RecordErrorKind,
 }
 
-/// The ways a record can be bad. Each message says what is wrong and how to fix it.
+/// The kinds of errors in records. Each message describes the problem and how to fix it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordErrorKind {
     /// The bytes are not UTF-8.
-    #[error("not valid UTF-8 from byte {offset} of the record on; convert the input to UTF-8")]
+    #[error("the record is not valid UTF-8 from byte {offset} on; convert the input to UTF-8")]
     InvalidUtf8 {
-        /// The first bad byte, counted from the start of the record.
+        /// Offset of the first invalid byte from the start of the record.
         offset: usize,
     },
-    /// The file holds a NUL byte, so it is not text.
-    #[error("a NUL byte at {offset}, so this is not a text file; leave it out of the tree")]
+    /// The file contains a NUL byte, so it is not text.
+    #[error("the file has a NUL byte at offset {offset}, so it is not text; exclude it")]
     NulByte {
-        /// The first NUL byte.
+        /// Offset of the first NUL byte.
         offset: usize,
     },
     /// The path of the file cannot be an id.
@@ -39,7 +39,7 @@ pub enum RecordErrorKind {
     /// There is no id.
     #[error("no id{}", without_id(seen))]
     MissingId {
-        /// The fields that the record has, if it has any.
+        /// Names of the fields of the record; empty if it has none.
         seen: String,
     },
     /// The id is the empty string.
@@ -48,60 +48,60 @@ pub enum RecordErrorKind {
     /// The id is longer than [`MAX_ID_BYTES`].
     #[error("the id has {len} bytes, the limit is {MAX_ID_BYTES}; shorten it")]
     IdTooLong {
-        /// Its length in bytes.
+        /// Length of the id in bytes.
         len: usize,
     },
     /// A field has the wrong type.
     #[error("field \"{field}\": {reason}")]
     BadField {
-        /// The field.
+        /// Name of the field.
         field: String,
-        /// What was found and what is wanted.
+        /// Description of what was found and what was expected.
         reason: String,
     },
-    /// The static score is no number, not finite, or negative.
+    /// The static score is not a number, not finite, or negative.
     #[error("static score \"{field}\": {reason}; it must be a finite number, zero or more")]
     BadStaticScore {
-        /// The field that holds it.
+        /// Name of the field that holds the score.
         field: String,
-        /// What was found.
+        /// Description of what was found.
         reason: String,
     },
     /// The learned sparse vector is not an object of tokens and weights.
-    #[error("vector: {reason}; it must map each token, once, to a number of zero or more")]
+    #[error("vector: {reason}; it must map each token to one number of at least 0")]
     BadVector {
-        /// What was found.
+        /// Description of what was found.
         reason: String,
     },
-    /// A file is of a kind that has no text to read.
-    #[error("this is {what}, or leave it out")]
+    /// A file has no readable text.
+    #[error("the file is {what}, or exclude it")]
     NotText {
-        /// What it is, and what to do with it.
+        /// Description of the file, and what to do with it.
         what: &'static str,
     },
     /// A row of a table has more or fewer cells than there are columns.
     #[error(
-        "a row of {found} cells under {expected} columns; quote cells that have separators or quotes in them"
+        "the row has {found} cells, but there are {expected} columns; quote cells that contain separators or quotes"
     )]
     Cells {
-        /// The cells of the row.
+        /// Number of cells in the row.
         found: usize,
-        /// The columns that the first line names.
+        /// Number of columns that the first line names.
         expected: usize,
     },
     /// A quote in a table is not closed before the file ends.
     #[error(
-        "a quote opens in this row and is not closed before the end of the file; close it, or double quotes inside of cells"
+        "a quote in this row is not closed before the end of the file; close it, or double quotes inside cells"
     )]
     UnclosedQuote,
-    /// A line is no query.
+    /// A line is not a query.
     #[error("{reason}")]
     BadQuery {
-        /// Why not, and what to do.
+        /// Description of the problem and how to fix it.
         reason: String,
     },
     /// A TSV line has no tab.
-    #[error("no tab in the line; write id, tab, text or id, tab, title, tab, text")]
+    #[error("the line has no tab; write id<TAB>text or id<TAB>title<TAB>text")]
     NoTab,
     /// A `<DOC>` has no `</DOC>`.
     #[error("<DOC> without </DOC>; close it before the next <DOC> and before the end of the file")]
@@ -111,7 +111,7 @@ pub enum RecordErrorKind {
     OutsideDoc,
 }
 
-/// The rest of the message about a record without id.
+/// Returns the rest of the message about a record without an id.
 fn without_id(seen: &str) -> String {
     match seen {
         "" => "; give each record an \"id\" (a <DOCNO> in TREC files)".to_owned(),

@@ -1,28 +1,29 @@
-//! The part of a text that shows best why it matched.
+//! Snippets: the part of a text that best shows why it matched.
 //!
-//! The text is cut into units, each a word with the punctuation around it. A window of units slides
-//! over the text; the best window holds the most distinct query terms, then the most occurrences, then
-//! comes first. It is shrunk to its matches and grown again on both sides, so that they stand in the
-//! middle. Every step is linear in the text.
+//! The text is cut into units, each a word with the punctuation around it. A window of units
+//! slides over the text. The best window has the most distinct query terms, then the most
+//! occurrences, then the first position. It is shrunk to its matches and grown again on both
+//! sides, so that the matches are in the middle. Every step is linear in the text.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::{FieldAnalyzer, Language, Scratch};
 
-/// A part of a text, ready to show.
+/// A part of a text, ready to be displayed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snippet {
-    /// The part, white space folded to single blanks, with `…` where the text was cut.
+    /// Text of the part, with runs of white space replaced by single blanks, and `…` where the
+    /// text was cut.
     pub text: String,
-    /// The byte ranges in `text` of the words that match a query term, from left to right.
+    /// Ranges of bytes in `text` of the words that match a query term, from left to right.
     pub highlights: Vec<Range<usize>>,
 }
 
 const ELLIPSIS: char = '…';
 
-/// The best part of `text` for a query of the analyzed `terms`, of at most `max_chars` characters
-/// with the ellipses. Without a match it is the beginning of the text.
+/// Returns the best part of `text` for a query of the analyzed `terms`, with at most `max_chars`
+/// characters including ellipses. Without a match it is the beginning of the text.
 pub fn snippet(text: &str, analyzer: &FieldAnalyzer, terms: &[&str], max_chars: usize) -> Snippet {
     let words = apart(words(text, analyzer, terms));
     let units = Units::new(text, &words);
@@ -37,7 +38,7 @@ pub fn snippet(text: &str, analyzer: &FieldAnalyzer, terms: &[&str], max_chars: 
     render(text, &words, window, &units, budget)
 }
 
-/// The first word of `text` for each of the analyzed `terms`, as it is written there.
+/// Returns the first word of `text` for each of the analyzed `terms`, as written there.
 pub fn first_words<'a>(
     text: &'a str,
     analyzer: &FieldAnalyzer,
@@ -55,15 +56,16 @@ pub fn first_words<'a>(
 /// A word of the text.
 struct Word {
     range: Range<usize>,
-    /// The query term it matches, as an index.
+    /// Index of the query term that the word matches, if any.
     term: Option<usize>,
 }
 
 fn words(text: &str, analyzer: &FieldAnalyzer, terms: &[&str]) -> Vec<Word> {
     let terms: HashMap<&str, usize> =
         terms.iter().enumerate().map(|(i, term)| (*term, i)).collect();
-    // English stems begin as their words do, but for a leading apostrophe (`'` or U+2019), so the first byte
-    // tells most words apart from all terms. Other languages change first letters too.
+    // English stems begin like their words, except for a leading apostrophe (`'` or U+2019), so
+    // the first byte distinguishes most words from all terms. Other languages change first
+    // letters, too.
     let keeps_start = matches!(analyzer.chain().stem, None | Some(Language::English));
     let mut starts = [!keeps_start; 256];
     let term_starts = terms.keys().filter_map(|term| term.bytes().next());
@@ -88,13 +90,14 @@ fn words(text: &str, analyzer: &FieldAnalyzer, terms: &[&str]) -> Vec<Word> {
     words
 }
 
-/// Words that follow each other: pairs of characters and n-grams overlap, and each of those goes to where the next one starts. A part that a match covers is a match.
+/// Cuts overlapping words so that each ends where the next one starts; pairs of characters and
+/// n-grams overlap. A part that a match covers is a match.
 fn apart(words: Vec<Word>) -> Vec<Word> {
     if words.is_sorted_by(|a, b| a.range.end <= b.range.start) {
         return words;
     }
     let mut parts: Vec<Word> = Vec::with_capacity(words.len());
-    // The match that reaches furthest so far.
+    // End and term of the match that reaches furthest so far.
     let (mut reach, mut covering) = (0, None);
     for Word { range, term } in words {
         if let Some(last) = parts.last_mut() {
@@ -116,12 +119,13 @@ fn apart(words: Vec<Word>) -> Vec<Word> {
     parts
 }
 
-/// Unit `i` is `cuts[i]..cuts[i + 1]`; the units tile the text. There is one per word, at least one.
+/// The units of a text. Unit `i` is `cuts[i]..cuts[i + 1]`, and the units cover the whole text.
+/// There is one unit per word, and at least one.
 struct Units {
     cuts: Vec<usize>,
-    /// Characters before each cut, white space folded.
+    /// Number of characters before each cut, with white space folded.
     chars: Vec<usize>,
-    /// Whether white space stands before each cut.
+    /// True if there is white space before the cut.
     blank: Vec<bool>,
 }
 
@@ -130,7 +134,8 @@ impl Units {
         let mut cuts = vec![0];
         for pair in words.windows(2) {
             let (end, start) = (pair[0].range.end, pair[1].range.start);
-            // Closing punctuation goes with the word before, opening with the word after.
+            // Closing punctuation belongs to the word before, opening punctuation to the word
+            // after.
             let blank = text[end..start].char_indices().find(|(_, c)| c.is_whitespace());
             cuts.push(blank.map_or(start, |(at, c)| end + at + c.len_utf8()));
         }
@@ -156,14 +161,15 @@ impl Units {
         self.cuts.len() - 1
     }
 
-    /// The length in characters of some units as they would be shown.
+    /// Returns the length of some units in displayed characters.
     fn len(&self, units: Range<usize>) -> usize {
         let chars = self.chars[units.end] - self.chars[units.start];
         chars.saturating_sub(usize::from(self.blank[units.end]))
     }
 }
 
-/// The units from the first to the last match of the best window; the first unit without a match.
+/// Returns the units from the first to the last match of the best window; without a match, the
+/// first unit.
 fn best_matches(units: &Units, words: &[Word], terms: usize, budget: usize) -> Range<usize> {
     let mut occurrences = vec![0u32; terms];
     let (mut distinct, mut total) = (0, 0);
@@ -195,7 +201,7 @@ fn best_matches(units: &Units, words: &[Word], terms: usize, budget: usize) -> R
     }
 }
 
-/// Adds units on both sides in turn while they fit.
+/// Adds units on both sides in turn as long as they fit.
 fn grow(units: &Units, mut window: Range<usize>, budget: usize) -> Range<usize> {
     loop {
         let before = window.clone();
@@ -211,7 +217,8 @@ fn grow(units: &Units, mut window: Range<usize>, budget: usize) -> Range<usize> 
     }
 }
 
-/// The text of a window, at most `budget` characters of it: a single unit can be longer.
+/// Returns the text of a window, at most `budget` characters of it, since a single unit can be
+/// longer.
 fn render(
     text: &str,
     words: &[Word],
@@ -255,7 +262,7 @@ fn render(
         out.push(c);
         chars += 1;
     }
-    // A word that ends with the window; one that was cut short is not marked.
+    // Mark a word that ends with the window, but not one that was cut.
     if let Some(from) = open
         && matches.next_if(|word| word.range.end <= reached).is_some()
     {
@@ -340,7 +347,7 @@ mod tests {
         assert_eq!((&found.text[..], &found.highlights[..]), ("abcd xy", &[1..2, 2..4][..]));
     }
 
-    /// The stem of `äpfel` begins otherwise than the word does.
+    /// The stem of `äpfel` begins with another letter than the word.
     #[test]
     fn stems_that_begin_otherwise_are_found() {
         let german = analyzer(Tokens::Unicode, Some(Language::German));

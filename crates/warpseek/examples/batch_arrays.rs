@@ -1,4 +1,5 @@
-//! Answers a batch of 10,000 queries and has the hits as flat arrays: documents, scores, and where each query's begin.
+//! Answers a batch of 10,000 queries and returns the hits as flat arrays: documents, scores, and
+//! the position at which the hits of each query begin.
 //!
 //!     cargo run --release -p warpseek --example batch_arrays
 
@@ -11,7 +12,7 @@ const WORDS: [&str; 12] = [
     "mango",
 ];
 
-/// Numbers that look random, the same in each run.
+/// Generates numbers that look random but are the same in each run.
 fn mixed(i: usize) -> usize {
     let x = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((x ^ (x >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 33) as usize
@@ -24,7 +25,7 @@ fn words(from: usize, n: usize) -> String {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
-    // Documents are made while the index is built, so they need not all be in memory.
+    // Documents are generated during the build, so they need not all be in memory.
     let documents =
         (0..20_000).map(|i| Document::new(i.to_string(), "", words(i, 1 + mixed(i) % 20)));
     let options = IndexOptions::new();
@@ -48,7 +49,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         &arrays.docs[first.clone()],
         &arrays.scores[first]
     );
-    // The batch returns what single searches return.
+    // The batch returns the same hits as single searches.
     let alone = searcher.search(&requests[42])?;
     let docs: Vec<u32> = alone.hits().iter().map(|hit| hit.doc).collect();
     assert_eq!(arrays.docs[arrays.range(42)], docs);

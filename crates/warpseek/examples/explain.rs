@@ -1,4 +1,4 @@
-//! Explains a score: what each term contributes, in integers that add up to the score exactly.
+//! Explains a score: the contributions of the terms are integers whose sum is the score, exactly.
 //!
 //!     cargo run -p warpseek --example explain
 
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 term.term, term.query_weight, term.idf, term.freq, term.score
             );
         }
-        // No rounding is left over: the parts are integers.
+        // Nothing is lost to rounding: the parts are integers.
         let sum: u32 = explanation.terms.iter().map(|term| term.score).sum();
         assert_eq!(sum + explanation.static_score, response.hits()[rank].score);
     }

@@ -1,4 +1,5 @@
-//! Searches on the GPU or on the CPU, whichever is sooner, and says what happened: on a machine without a GPU the CPU answers, and the notice says why.
+//! Searches on the GPU or on the CPU, whichever is faster, and reports events. On a machine
+//! without a GPU the CPU answers, and a notice gives the reason.
 //!
 //!     cargo run --release -p warpseek --example gpu_with_fallback
 
@@ -16,7 +17,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let options = SearcherOptions::new()
         .device(DeviceChoice::Auto)
-        // Hears when the GPU cannot be used, fails, or comes back. A server would log it.
+        // Called when the GPU cannot be used, fails, or comes back. A server would log the
+        // notice.
         .on_notice(|notice| println!("notice: {notice}"));
     let searcher = index.searcher_with(options)?;
     // Copies the index to the GPU now rather than with the first query.

@@ -1,4 +1,4 @@
-//! Indexes documents made in memory, searches them, changes them, and searches again.
+//! Indexes documents created in memory, searches them, changes them, and searches again.
 //!
 //!     cargo run -p warpseek --example in_memory
 
@@ -32,7 +32,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     assert_eq!(response.id(0)?, "mars");
 
-    // A commit is seen after a refresh; searches under way keep the snapshot they began with.
+    // Searches see a commit after a refresh. Searches in progress keep the snapshot with which
+    // they started.
     writer.delete("mars");
     writer.commit()?;
     assert_eq!(searcher.search(&request)?.id(0)?, "mars");

@@ -1,7 +1,9 @@
-//! Goes over to new commits while searches run, on a GPU if there is one, and says how long a search took at most before, during and after that.
+//! Refreshes a searcher while it answers requests, on a GPU if there is one, and prints the
+//! longest search before, during and after the refresh.
 //!
 //!     cargo run --release -p warpseek --example refresh_while_searching
-//!     cargo run --release -p warpseek --example refresh_while_searching -- INDEX QUERIES DOCUMENTS.jsonl
+//!     cargo run --release -p warpseek --example refresh_while_searching -- \
+//!         INDEX QUERIES DOCUMENTS.jsonl
 //!
 //! With arguments, the documents are added to the index, which keeps them.
 
@@ -11,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use warpseek::{DeviceChoice, Document, Index, Request, Searcher, SearcherOptions};
 
-/// When a search ended, and how long it took.
+/// The end and the duration of each search.
 type Times = Mutex<Vec<(Instant, Duration)>>;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -57,8 +59,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let times = times.lock().map_err(|error| error.to_string())?;
         let phase = |at: Instant| usize::from(at >= before) + usize::from(at >= after);
         for (number, name) in ["before", "during", "after"].into_iter().enumerate() {
-            let of = times.iter().filter(|(at, _)| phase(*at) == number);
-            let mut took: Vec<Duration> = of.map(|(_, took)| *took).collect();
+            let in_phase = times.iter().filter(|(at, _)| phase(*at) == number);
+            let mut took: Vec<Duration> = in_phase.map(|(_, took)| *took).collect();
             took.sort_unstable();
             let at = |part: usize| took.get(took.len() * part / 100).copied().unwrap_or_default();
             let longest = took.last().copied().unwrap_or_default();
@@ -66,13 +68,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         Ok(())
     })?;
-    for of in searcher.gpu_status().residency {
-        println!("{}: {of}; {} bytes of lists were copied for the refresh", of.device, of.copied);
+    for gpu in searcher.gpu_status().residency {
+        println!(
+            "{}: {gpu}; {} bytes of lists were copied for the refresh",
+            gpu.device, gpu.copied
+        );
     }
     Ok(())
 }
 
-/// One search after another.
+/// Searches again and again.
 fn keep_searching(searcher: &Searcher, queries: &[String], times: &Times, ended: &AtomicBool) {
     for query in queries.iter().cycle() {
         if ended.load(Ordering::Relaxed) {
@@ -87,7 +92,7 @@ fn keep_searching(searcher: &Searcher, queries: &[String], times: &Times, ended:
     }
 }
 
-/// Adds documents, and goes over to them; returns when that began and ended.
+/// Adds documents and refreshes the searcher. Returns the start and the end of the refresh.
 fn refresh(
     index: &Index,
     searcher: &Searcher,

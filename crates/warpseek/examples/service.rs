@@ -1,4 +1,4 @@
-//! A service: requests from several threads, each with a deadline.
+//! Runs a service that answers requests with deadlines from several threads.
 //!
 //!     cargo run -p warpseek --example service
 
@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     writer.commit()?;
 
-    // What is measured at the start is not worth keeping for an index that is gone soon.
+    // The index is temporary, so measurements are not worth saving.
     let options = ServiceOptions::new().cache(1 << 20).keep_calibration(false);
     let service = index.searcher()?.service(options)?;
     std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Where documents are inverted while an index is built.
+//! The choice of the device that inverts documents while an index is built.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,7 +11,8 @@ use warpseek_index::BuildConfig;
 use crate::error::{OptionsError, Result};
 use crate::options::Opener;
 
-/// Where documents are inverted while an index is built. The index is the same, byte for byte.
+/// The device that inverts documents while an index is built. The index is the same, byte for
+/// byte.
 ///
 /// ```
 /// use warpseek::BuildDevice;
@@ -19,19 +20,21 @@ use crate::options::Opener;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BuildDevice {
-    /// On the CPU.
+    /// The CPU.
     #[default]
     Cpu,
-    /// On a GPU; it is an error if that cannot be, and with a schema it cannot.
+    /// A GPU. It is an error if it cannot be used, or if the index has a schema or positions.
     Cuda,
-    /// On a GPU if there is one and the input is large enough to be worth it. If it fails, or if there is a schema, the CPU goes on, and the report says so.
+    /// A GPU if there is one and the input is large enough to benefit. If it fails, or if the
+    /// index has a schema or positions, the CPU takes over, and the report says so.
     Auto,
 }
 
-/// Less input than this is inverted on the CPU before a GPU is ready.
+/// Minimum size of the input for a GPU, in bytes. The CPU inverts less than this before a GPU is
+/// ready.
 const WORTH_A_GPU: u64 = 128 << 20;
 
-/// Where and how much of it.
+/// The device, and its memory budget.
 #[derive(Clone)]
 pub(crate) struct BuildOn {
     pub(crate) device: BuildDevice,
@@ -58,7 +61,8 @@ impl fmt::Debug for BuildOn {
 }
 
 impl BuildOn {
-    /// Adds the GPU to a configuration if it is to be used for this many bytes of input, if that is known. Returns why it is not used although it was to be.
+    /// Adds the GPU to a configuration if it is to be used for this number of bytes of input, if
+    /// known. Returns the reason why no GPU is used although the options ask for one.
     pub(crate) fn prepare(
         &self,
         config: &mut BuildConfig,
@@ -79,7 +83,7 @@ impl BuildOn {
             BuildDevice::Auto => OnFailure::UseCpu,
         };
         if on_failure == OnFailure::Stop {
-            // Reading begins while the device is opened: there is no other way than with it.
+            // There is no fallback, so reading can begin while the device is being opened.
             let (open, gpu, memory) = (self.open.clone(), self.gpu, self.gpu_memory);
             let inverters = GpuInverters::opening(move || open(gpu, memory), memory, on_failure);
             config.inverter = Some(Arc::new(inverters));
@@ -95,7 +99,7 @@ impl BuildOn {
     }
 }
 
-/// The bytes of input files, if all of them are files.
+/// Returns the total size of the input files, or `None` if one of the inputs is not a file.
 pub(crate) fn input_bytes(inputs: &[PathBuf]) -> Option<u64> {
     let bytes = |path: &PathBuf| match std::fs::metadata(path) {
         Ok(found) if found.is_file() => Some(found.len()),

@@ -1,4 +1,5 @@
-//! What queries cost on this machine, as it was measured for an index, kept in the user's cache: the index may be on another machine tomorrow.
+//! Measurements of the cost of queries for an index on this machine. They are saved in the user's
+//! cache rather than in the index, which may be copied to another machine.
 
 use std::fs;
 use std::io::Write;
@@ -17,33 +18,33 @@ use crate::request::Request;
 use crate::searcher::Searcher;
 use crate::stations::Stations;
 
-/// Changes with the form of the file, and with what is measured.
+/// The version of the file format and of the measurements.
 const VERSION: u32 = 1;
 
-/// With fewer queries timed, what engines say of themselves is closer.
+/// Minimum number of timed queries. With fewer, the engines' own estimates are more accurate.
 const ENOUGH: usize = 64;
 
-/// Files that are kept; the oldest ones go.
+/// Maximum number of saved files. The oldest ones are deleted.
 const MOST_FILES: usize = 100;
 
-/// An index that has become this many times as large or small is measured anew.
+/// Measurements are repeated once the index has grown or shrunk by this factor.
 const OTHER_SIZE: u64 = 2;
 
-/// Whether a model is good enough to be used.
+/// Returns true if a model is based on enough queries to be used.
 pub(crate) fn is_enough(found: &Calibration) -> bool {
     found.queries >= ENOUGH
 }
 
-/// What was measured by [`Searcher::calibrate`].
+/// The result of [`Searcher::calibrate`].
 #[derive(Clone, Debug)]
 pub struct CalibrationReport {
-    /// Each engine of a service, with the name of its device.
+    /// The measurements of each engine of a service, with the name of its device.
     pub stations: Vec<(String, Calibration)>,
-    /// The file in which it is kept, unless too few queries were timed to be of use.
+    /// The file with the measurements, unless too few queries were timed for them to be saved.
     pub file: Option<PathBuf>,
 }
 
-/// The file.
+/// The contents of a file with measurements.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kept {
@@ -53,9 +54,13 @@ struct Kept {
 }
 
 impl Searcher {
-    /// Measures for about this long what queries cost on each engine that a service of this searcher has, and keeps that in the user's cache for services
-    /// that are started later. The errors of its models are those on the queries of a log, if there is one, else on a part of the queries of the
-    /// index's own terms that are timed.
+    /// Measures the cost of queries on each engine that a service of this searcher would have,
+    /// for about `time`. The measurements are saved in the user's cache for services that are
+    /// started later.
+    ///
+    /// The queries consist of terms of the index. The reported errors of the cost models refer to
+    /// the queries of `log`, or, if it is empty, to measured queries that were not used for the
+    /// models.
     pub fn calibrate(&self, time: Duration, log: &[Request]) -> Result<CalibrationReport> {
         let opened = self.opened();
         let stations = Stations::of(&opened, self.threads(), None)?;
@@ -73,7 +78,7 @@ impl Searcher {
         Ok(CalibrationReport { stations: found, file: Some(file).filter(|_| is_enough) })
     }
 
-    /// What was measured earlier, or is measured now.
+    /// Returns the saved measurements, or measures if there are none.
     pub(crate) fn calibrations(
         &self,
         opened: &Arc<Opened>,
@@ -89,17 +94,18 @@ impl Searcher {
         if let Some(file) = file
             && found.iter().all(|(_, found)| is_enough(found))
         {
-            // If that fails it costs time at the next start, and nothing else.
+            // Saving is optional: a failure only costs time at the next start.
             let _ = keep(&file, opened, &found);
         }
         Ok(found)
     }
 
-    /// Its name has a hash of all that times depend on, so that nothing else has to be compared.
+    /// Returns the path of the file with the measurements. Its name contains a hash of everything
+    /// that times depend on, so that nothing else has to be compared.
     fn calibration_file(&self, opened: &Arc<Opened>, stations: Stations) -> Option<PathBuf> {
         let folder = warpseek_cuda::user_cache()?.join("calibrations");
         let index = fs::canonicalize(self.path()).ok()?;
-        let of = format!(
+        let key = format!(
             "{VERSION}\n{}\n{}\n{}\n{}\n{:?}",
             index.display(),
             cpu_model(),
@@ -107,7 +113,7 @@ impl Searcher {
             self.ranking_name(),
             self.options.that_times_depend_on(),
         );
-        Some(folder.join(format!("{:016x}.json", xxh3_64(of.as_bytes()))))
+        Some(folder.join(format!("{:016x}.json", xxh3_64(key.as_bytes()))))
     }
 }
 
@@ -118,7 +124,8 @@ fn read(file: &Path, opened: &Opened) -> Option<Vec<(String, Calibration)>> {
     is_same.then_some(kept.stations)
 }
 
-/// Written under another name first, so that nobody reads half of it.
+/// Writes measurements to a temporary file and renames it, so that readers never see a part of
+/// it.
 fn keep(file: &Path, opened: &Opened, found: &[(String, Calibration)]) -> std::io::Result<()> {
     let folder = file.parent().unwrap_or(file);
     fs::create_dir_all(folder)?;
@@ -127,12 +134,12 @@ fn keep(file: &Path, opened: &Opened, found: &[(String, Calibration)]) -> std::i
     let mut new = tempfile::NamedTempFile::new_in(folder)?;
     new.write_all(&serde_json::to_vec(&kept)?)?;
     new.persist(file)?;
-    // Another process may do the same.
+    // This may fail because another process does the same.
     let _ = prune(folder);
     Ok(())
 }
 
-/// Indexes come and go, and nobody says when.
+/// Deletes the oldest files, since nothing tells when an index is deleted.
 fn prune(folder: &Path) -> std::io::Result<()> {
     let mut files: Vec<(SystemTime, PathBuf)> = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -143,7 +150,7 @@ fn prune(folder: &Path) -> std::io::Result<()> {
     files.iter().rev().skip(MOST_FILES).try_for_each(|(_, file)| fs::remove_file(file))
 }
 
-/// The name of the CPU, as far as the system tells.
+/// Returns the name of the CPU, as far as the system reports it.
 pub fn cpu_model() -> String {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model =
@@ -173,7 +180,7 @@ mod tests {
         let searcher = index.searcher().unwrap();
         let opened = searcher.opened();
         let stations = Stations::of(&opened, 1, None).unwrap();
-        // It ends sooner, when there are no more queries.
+        // The calibration ends early when it runs out of queries.
         let found = stations.calibrate(&opened, None, Duration::from_secs(5)).unwrap();
         assert!(is_enough(&found[0].1), "{found:?}");
         let file = folder.path().join("cache").join("file.json");

@@ -1,6 +1,7 @@
-//! Which items of a test set share n-grams with a training corpus, and how much of them.
+//! Detection of test items that share n-grams with a training corpus.
 //!
-//! The corpus is an index of n-grams, or files that are read once without making an index. Both give the same report.
+//! The corpus is an index of n-grams, or a set of files that are read once without building an
+//! index. Both give the same report.
 //!
 //! ```
 //! use warpseek::contamination::{self, Settings, TestSet};
@@ -8,7 +9,8 @@
 //!
 //! # let folder = tempfile::tempdir().unwrap();
 //! # let train = folder.path().join("train.jsonl");
-//! std::fs::write(&train, "{\"id\": \"t1\", \"text\": \"The quick brown fox jumps over the dog.\"}\n").unwrap();
+//! let line = "{\"id\": \"t1\", \"text\": \"The quick brown fox jumps over the dog.\"}\n";
+//! std::fs::write(&train, line).unwrap();
 //! let mut set = TestSet::new(GramConfig { unit: Unit::Word, n: 3, ..GramConfig::default() })?;
 //! set.push("q1", "", "a quick brown fox, and a slow one");
 //!
@@ -34,7 +36,8 @@ pub use warpseek_ngram::contaminate::{
 use crate::error::Result;
 use crate::index::Index;
 
-/// Reads a test set from files and directories, in a format of all or each by its name. Also returns how many malformed records were skipped.
+/// Reads a test set from files and directories, either all in the given format or each in the
+/// format that its name implies. Also returns the number of malformed records that were skipped.
 ///
 /// ```
 /// use warpseek::{GramConfig, OnError, contamination};
@@ -69,7 +72,8 @@ pub fn in_files(
     Ok(contaminate::against_reader(set, open(corpus, format)?, settings, progress)?)
 }
 
-/// Compares a test set with the documents of an index, which must have n-grams of the same unit and length.
+/// Compares a test set with the documents of an index, whose n-grams must have the same unit and
+/// length as those of the test set.
 ///
 /// ```
 /// use warpseek::contamination::{self, Settings, TestSet};

@@ -1,6 +1,8 @@
+//! The choice of device and algorithm for a batch, for display.
+
 use warpseek_exec::{Choice, Estimate};
 
-/// How a batch is answered, why, and the numbers that decided.
+/// The device and algorithm for each plan of a batch, the reasons, and the estimates behind them.
 ///
 /// ```
 /// use warpseek::{Document, Index, Request};
@@ -18,14 +20,14 @@ use warpseek_exec::{Choice, Estimate};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Decision {
-    /// One for each plan.
+    /// The choice for each plan.
     pub choices: Vec<Choice>,
-    /// What the CPU should take, if the device was a choice.
+    /// The estimate for the CPU, if there was a choice of devices.
     pub cpu: Option<Estimate>,
-    /// What the GPU should take, if the device was a choice.
+    /// The estimate for the GPU, if there was a choice of devices.
     pub gpu: Option<Estimate>,
-    /// Live documents of the index.
+    /// Number of live documents of the index.
     pub documents: u64,
-    /// Threads of the CPU.
+    /// Number of CPU threads.
     pub threads: usize,
 }

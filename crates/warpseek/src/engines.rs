@@ -1,4 +1,5 @@
-//! The engines that options ask for: the CPU's, one GPU's, several GPUs', or all of them together.
+//! The engines that the options require: that of the CPU, those of one or several GPUs, or all of
+//! them together.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,35 +18,37 @@ use crate::error::OptionsError;
 use crate::gpu::OpenGpu;
 use crate::options::{Algorithm, DeviceChoice, SearcherOptions, Split};
 
-/// The part of the documents on which a GPU is measured: one in this many.
+/// A GPU's speed is measured on one in this many documents.
 const SAMPLE: u32 = 16;
 
-/// Queries of a batch that is measured, at most: of a GPU, which is fast with many, and of the CPU.
+/// Maximum number of queries in a batch for measuring a GPU, which is fast with many.
 const PROBES_OF_A_GPU: usize = 1 << 12;
+/// Maximum number of queries in a batch for measuring the CPU.
 const PROBES_OF_A_HOST: usize = 1 << 8;
 
-/// Threads that a CPU which answers together with GPUs leaves to planning, to results, and to the GPUs.
+/// Number of threads that the CPU, when it works together with GPUs, leaves for planning, for
+/// results and for the GPUs.
 const OTHER_THREADS: usize = 3;
 
-/// Hits that a query stands for whose speed is measured before any is asked.
+/// Number of hits of the queries with which speeds are measured.
 const PROBE_K: usize = 10;
 
-/// An engine with GPUs in it.
+/// An engine that uses GPUs.
 pub(crate) struct GpuEngines {
     pub(crate) engine: Arc<dyn Engine>,
     /// The GPUs.
     pub(crate) gpus: Vec<OpenGpu>,
-    /// What each has of the index.
+    /// The part of the index that each GPU holds.
     pub(crate) residents: Vec<Resident>,
-    /// What answers.
+    /// The names of the devices that answer.
     pub(crate) name: String,
-    /// The CPU's part of the documents, if it was asked to take one.
+    /// The CPU's share of the documents and the reason for it, if the CPU and GPUs divide them.
     pub(crate) host: Option<String>,
-    /// Queries that it answered, if it helps with these.
+    /// Number of queries that the CPU answered, if it helps the GPUs.
     pub(crate) helped: Option<Arc<AtomicU64>>,
 }
 
-/// Makes engines for a snapshot.
+/// A factory of engines for a snapshot.
 pub(crate) struct Maker<'a> {
     pub(crate) snapshot: &'a Arc<Snapshot>,
     pub(crate) planner: &'a Planner,
@@ -54,7 +57,8 @@ pub(crate) struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// Refuses options that contradict each other; `why` says why there is no GPU, if there is none but one was asked for.
+    /// Refuses options that contradict each other. `why` is the reason why there is no GPU
+    /// although one was requested.
     pub(crate) fn check(&self, gpus: &[OpenGpu], why: Option<&str>) -> Result<(), OptionsError> {
         let options = self.options;
         let algorithm = options.algorithm.name();
@@ -77,7 +81,7 @@ impl Maker<'_> {
         if takes_all && options.tuning.gpu_lists != Form::Auto {
             return Err(OptionsError::NoEffect {
                 option: "the form of lists on a GPU",
-                when: "with an algorithm that has a form of its own",
+                when: "with an algorithm that prescribes their form",
             });
         }
         if options.tuning.partitions.is_some() && (gpus.is_empty() || partitions.is_none()) {
@@ -98,7 +102,7 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// The CPU's engine, which answers if no GPU does.
+    /// Creates the CPU's engine, which answers if no GPU does.
     pub(crate) fn cpu(&self) -> Box<dyn Engine> {
         let cpu = |algorithm| {
             let engine = CpuEngine::new(self.snapshot.clone(), algorithm);
@@ -114,7 +118,7 @@ impl Maker<'_> {
         }
     }
 
-    /// The engine on these GPUs, and on the CPU if both are asked for.
+    /// Creates an engine for these GPUs, and for the CPU if the options request both.
     pub(crate) fn gpus(&self, gpus: &[OpenGpu]) -> Result<GpuEngines, ExecError> {
         let with_host = self.options.device == DeviceChoice::Both;
         let by_queries = self.options.split == Split::Queries;
@@ -126,16 +130,16 @@ impl Maker<'_> {
             let asked = self.options.host_share;
             let share = asked.map_or_else(|| self.measured(gpus), Ok)?;
             let how = match asked {
-                Some(_) => "as asked for",
+                Some(_) => "as requested",
                 None if share > 0.0 => "as measured",
-                None => "as measured: it would be no help",
+                None => "as measured: it would not help",
             };
             host = Some((share, how));
         }
         self.by_documents(gpus, host)
     }
 
-    /// Each answers some queries; one GPU all of them.
+    /// Creates engines that each answer some of the queries. A single GPU answers all of them.
     fn by_queries(&self, gpus: &[OpenGpu], with_host: bool) -> Result<GpuEngines, ExecError> {
         let (mut residents, mut engines) = (Vec::new(), Vec::new());
         for gpu in gpus {
@@ -163,7 +167,8 @@ impl Maker<'_> {
         Ok(GpuEngines { engine, gpus, residents, name, host: None, helped })
     }
 
-    /// Each has some documents: the GPUs the same number, and the CPU, if it takes part, a part of all and why that.
+    /// Creates engines that each hold some of the documents. All GPUs get the same number; `host`
+    /// is the share of the CPU, if it takes part, and the reason for this share.
     fn by_documents(
         &self,
         gpus: &[OpenGpu],
@@ -183,7 +188,7 @@ impl Maker<'_> {
         let mut residents = Vec::new();
         for (gpu, docs) in gpus.iter().zip(ranges) {
             let engine = self.gpu(gpu)?;
-            // Alone it is to be as it always is.
+            // A single GPU without the CPU needs no restriction to a range of documents.
             let alone = !with_host && gpus.len() == 1;
             let engine = if alone { engine } else { engine.within(docs.clone()) };
             residents.push(engine.resident());
@@ -201,7 +206,7 @@ impl Maker<'_> {
         Ok(GpuEngines { engine, gpus, residents, name, host, helped: None })
     }
 
-    /// For all documents, by the algorithm asked for.
+    /// Creates an engine of a GPU for all documents, with the algorithm of the options.
     fn whole(
         &self,
         gpu: &OpenGpu,
@@ -228,7 +233,7 @@ impl Maker<'_> {
     fn gpu(&self, gpu: &OpenGpu) -> Result<GpuEngine, ExecError> {
         let pruned = self.options.algorithm != Algorithm::Exhaustive;
         let form = self.options.tuning.gpu_lists;
-        // Cohorts are made of tiles.
+        // Cohorts work on tiles.
         let cohort = self.options.algorithm == Algorithm::Named(CpuAlgorithm::Cohort);
         let form = if cohort { Form::Tiles } else { form };
         let settings = Settings { pruned, form, ..Settings::default() };
@@ -254,22 +259,23 @@ impl Maker<'_> {
         self.options.host_threads.unwrap_or(usual)
     }
 
-    /// What an engine says that queries like those to come cost.
+    /// Returns an engine's estimate of the cost of typical queries.
     fn rates(&self, engine: &dyn Engine, probes: &[Plan]) -> Rates {
-        let of = |plan| engine.candidates(plan, false, self.context).into_iter();
-        let first = probes.first().and_then(|plan| of(plan).find_map(|c| c.rates.ok()));
-        // Without a document there is nothing to ask either.
+        let candidates = |plan| engine.candidates(plan, false, self.context).into_iter();
+        let first = probes.first().and_then(|plan| candidates(plan).find_map(|c| c.rates.ok()));
+        // Without documents there are no queries to measure.
         first.unwrap_or(Rates::device(0.0, 1.0, 0.0, 0.0))
     }
 
-    /// Queries that stand for those to come.
+    /// Returns queries that are typical of those to come.
     fn probes(&self) -> Result<Vec<Plan>, ExecError> {
         let mode =
             if self.options.algorithm == Algorithm::Intersect { Mode::And } else { Mode::Or };
         measure::probes(self.snapshot, self.planner, mode, PROBE_K)
     }
 
-    /// The CPU's part of the documents: a GPU is measured on a small part of them, and the CPU on its own.
+    /// Measures the speed of a GPU on a small part of the documents, and of the CPU, and returns
+    /// the best share of the documents for the CPU.
     fn measured(&self, gpus: &[OpenGpu]) -> Result<f64, ExecError> {
         let Some(gpu) = gpus.first() else { return Ok(1.0) };
         let probes = self.probes()?;
@@ -281,9 +287,9 @@ impl Maker<'_> {
         let rates = self.rates(&sample, &probes);
         let time = measure::time(&sample, &probes, PROBES_OF_A_GPU, self.context)?;
         let line = Line::scaled(&rates, &probes, 1.0 / f64::from(SAMPLE), time);
-        // Each GPU answers every query, for its part of the documents.
+        // Each GPU answers every query for its part of the documents.
         let line = Line { whole: line.whole / gpus.len() as f64, ..line };
-        // What it has measured on is given back before the rest is copied.
+        // Free the memory of the sample before the rest is copied.
         drop(sample);
         let context = Context::new(self.host_threads());
         measure::host_share(line, |part| {
@@ -294,7 +300,7 @@ impl Maker<'_> {
     }
 }
 
-/// What answers, for people.
+/// Returns the names of the devices, for display.
 fn names(gpus: &[OpenGpu], with_host: bool) -> String {
     let host = with_host.then_some("the CPU");
     let names = host.into_iter().chain(gpus.iter().map(|gpu| gpu.device.info().name.as_str()));

@@ -1,3 +1,5 @@
+//! The errors of the library.
+
 use warpseek_cuda::DeviceError;
 use warpseek_dictionary::DictionaryError;
 use warpseek_exec::ExecError;
@@ -6,7 +8,7 @@ use warpseek_ngram::NgramError;
 use warpseek_sched::service::ServiceError;
 use warpseek_text::TextError;
 
-/// What can go wrong.
+/// An error of the library.
 ///
 /// ```
 /// use warpseek::{Error, Index};
@@ -17,7 +19,7 @@ use warpseek_text::TextError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The index could not be made, read or changed.
+    /// The index could not be created, read or changed.
     #[error(transparent)]
     Index(#[from] IndexError),
     /// Documents could not be read.
@@ -29,63 +31,64 @@ pub enum Error {
     /// An approximate search could not be answered.
     #[error(transparent)]
     Ngram(#[from] NgramError),
-    /// The index keeps ids alone, so nothing can be shown of its documents.
+    /// The index stores only ids, so the text of its documents is not available.
     #[error("the index stores ids alone, so matches can neither be verified nor shown")]
     NoText,
-    /// A dictionary could not be made, read or written.
+    /// A dictionary could not be built, read or written.
     #[error(transparent)]
     Dictionary(#[from] DictionaryError),
     /// A word cannot be weighed.
     #[error("{location}: {problem}; remove it, or split text with another analyzer")]
     Word {
-        /// Where its document is.
+        /// The location of the document in the input.
         location: String,
-        /// What is wrong with it.
+        /// A description of the problem.
         problem: String,
     },
-    /// Words take more memory than can be weighed.
-    #[error("the words have more than {most} bytes; weigh fewer documents at a time")]
+    /// The words take more memory than supported.
+    #[error("the words take more than {most} bytes; weigh fewer documents at a time")]
     TooManyWords {
-        /// The most bytes.
+        /// The maximum number of bytes.
         most: usize,
     },
     /// A GPU could not be opened.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// Options contradict each other, or the machine.
+    /// Options contradict each other, or the machine cannot satisfy them.
     #[error(transparent)]
     Options(#[from] OptionsError),
-    /// The system has no more threads.
-    #[error("the threads of a service could not be started: {0}")]
+    /// A thread could not be started.
+    #[error("cannot start a thread: {0}")]
     Threads(std::io::Error),
-    /// A service has no answer.
+    /// A service could not answer a request.
     #[error(transparent)]
     Service(#[from] ServiceError),
-    /// What was measured cannot be kept.
-    #[error("cannot keep what was measured: {0}")]
+    /// Measurements could not be saved.
+    #[error("cannot save the measurements: {0}")]
     Cache(String),
-    /// A stored document is not JSON, which it was when it was indexed.
+    /// A stored document is not valid JSON, although it was when it was indexed.
     #[error("stored document {doc} is not JSON: {problem}")]
     Document {
-        /// Its number.
+        /// The number of the document.
         doc: u32,
-        /// What the parser says.
+        /// The message of the parser.
         problem: String,
     },
-    /// A document that was written is not JSON, which it was then.
+    /// A document returned by a live index is not valid JSON, although it was when it was
+    /// written.
     #[error("stored document `{id}` is not JSON: {problem}")]
     LiveDocument {
-        /// Its id.
+        /// The id of the document.
         id: String,
-        /// What the parser says.
+        /// The message of the parser.
         problem: String,
     },
 }
 
-/// What the library's functions return.
+/// The result type of the library's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Options that cannot be met.
+/// A set of options that cannot be satisfied.
 ///
 /// ```
 /// use warpseek::{Algorithm, Error, Index, OptionsError, SearcherOptions};
@@ -100,50 +103,50 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OptionsError {
-    /// The algorithm runs on a GPU, and none is to be used or there is none.
+    /// The algorithm requires a GPU, but none is to be used or none is available.
     #[error("`{algorithm}` needs a GPU{}", why.as_ref().map_or(String::new(), |why| format!(": {why}")))]
     NeedsGpu {
-        /// Its name.
+        /// The name of the algorithm.
         algorithm: &'static str,
-        /// Why there is none, if one was asked for.
+        /// The reason why no GPU is available, if one was requested.
         why: Option<String>,
     },
-    /// The algorithm runs on the CPU alone.
+    /// The algorithm runs only on the CPU.
     #[error("`{algorithm}` does not run on a GPU")]
     NotOnGpu {
-        /// Its name.
+        /// The name of the algorithm.
         algorithm: &'static str,
     },
-    /// The algorithm cannot answer for a part of the documents.
-    #[error("`{algorithm}` takes all documents and cannot share them with other devices")]
+    /// The algorithm cannot be restricted to a part of the documents.
+    #[error("`{algorithm}` needs all documents and cannot share them with other devices")]
     TakesAllDocuments {
-        /// Its name.
+        /// The name of the algorithm.
         algorithm: &'static str,
     },
-    /// Settings of partitions for an algorithm that has none.
+    /// Settings for partitions were given to an algorithm that has none.
     #[error("partition settings are for `wand` and `maxscore` on a GPU, not for `{algorithm}`")]
     NoPartitions {
-        /// Its name.
+        /// The name of the algorithm.
         algorithm: &'static str,
     },
-    /// An option that the device chosen has no use for.
+    /// An option has no effect on the chosen device.
     #[error("{option} has no effect {when}")]
     NoEffect {
-        /// What was set.
+        /// The option that was set.
         option: &'static str,
-        /// With what.
+        /// The circumstances under which it has no effect.
         when: &'static str,
     },
-    /// An index with a schema was to be built on a GPU.
+    /// An index with a schema cannot be built on a GPU.
     #[error("an index with a schema cannot be built on a GPU yet")]
     SchemaOnGpu,
-    /// An index with positions was to be built on a GPU.
+    /// An index with positions cannot be built on a GPU.
     #[error("an index with positions cannot be built on a GPU yet")]
     PositionsOnGpu,
-    /// The ranking function has no such parameters.
+    /// The ranking function does not have the given parameters.
     #[error("ranking `{ranking}` has neither k1 nor b")]
     NoParameters {
-        /// Its name.
+        /// The name of the ranking function.
         ranking: String,
     },
 }

@@ -1,4 +1,4 @@
-//! The GPU's part of a searcher: whether it answers, and what happens when it fails.
+//! The state of a searcher's GPUs: whether they answer, and what happens when they fail.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,14 +14,15 @@ use crate::options::{DeviceChoice, SearcherOptions};
 /// The longest time between two attempts to use a GPU that failed.
 const LONGEST_RETRY: Duration = Duration::from_secs(300);
 
-/// A GPU, and what of the index is on it, which snapshots share.
+/// A GPU, and the part of the index that it holds, which snapshots share.
 #[derive(Clone)]
 pub(crate) struct OpenGpu {
     pub(crate) device: Device,
     pub(crate) residence: Arc<Residence>,
 }
 
-/// The GPUs, if any are to be used, and why there are none if the library may choose.
+/// Opens the GPUs that the options ask for. If the library may choose and they cannot be opened,
+/// returns the reason.
 pub(crate) fn open(
     options: &SearcherOptions,
 ) -> Result<(Vec<OpenGpu>, Option<String>), DeviceError> {
@@ -37,15 +38,15 @@ pub(crate) fn open(
     }
 }
 
-/// Why no GPU can answer for an index, if that is so whatever is asked.
+/// Returns the reason why no GPU can answer any query over an index, if there is one.
 pub(crate) fn unfit(formulas: &Formulas) -> Option<String> {
     let fields = formulas.fields();
     (fields > 1).then(|| {
-        format!("the index has {fields} text fields, and a GPU searches indexes with one alone")
+        format!("the index has {fields} text fields, but a GPU searches only indexes with one")
     })
 }
 
-/// All GPUs that the options name.
+/// Opens all GPUs that the options list.
 pub(crate) fn open_all(options: &SearcherOptions) -> Result<Vec<OpenGpu>, DeviceError> {
     let open = |&number: &u32| {
         let device = (options.open)(number, options.gpu_memory)?;
@@ -54,36 +55,36 @@ pub(crate) fn open_all(options: &SearcherOptions) -> Result<Vec<OpenGpu>, Device
     options.gpus.iter().map(open).collect()
 }
 
-/// What a searcher knows of its GPU.
+/// The GPUs of a searcher.
 pub(crate) struct Gpu {
     state: Mutex<State>,
-    /// Whether somebody is at it to get it back.
+    /// Set while a thread tries to get the GPU back.
     reviving: AtomicBool,
-    /// Queries that the CPU answered because it is faster.
+    /// Number of queries that the CPU answered because it is faster.
     pub(crate) stayed: AtomicU64,
-    /// Queries that the CPU answered because the GPU failed them.
+    /// Number of queries that the CPU answered because the GPU failed or does not support them.
     pub(crate) fallen_back: AtomicU64,
-    /// Whether that was said.
+    /// Set once a fallback was reported.
     pub(crate) told: AtomicBool,
 }
 
 pub(crate) enum State {
-    /// It is not to be used.
+    /// No GPU is to be used.
     Off,
-    /// It cannot be used, for this reason, which will not change.
+    /// The GPU cannot be used, for this reason, which will not change.
     Unusable(String),
-    /// It answers.
+    /// The GPU is available.
     Ready(Arc<GpuEngines>),
-    /// It failed.
+    /// The GPU failed and is going to be tried again.
     Lost(Lost),
 }
 
 /// A GPU that failed.
 pub(crate) struct Lost {
     pub(crate) error: ExecError,
-    /// Its name, or of all that answered together.
+    /// The name of the GPU, or the names of all that answered together.
     pub(crate) name: String,
-    /// How long was waited before this failure.
+    /// The waiting time before the next attempt.
     waited: Duration,
     retry_at: Instant,
 }
@@ -103,7 +104,8 @@ impl Gpu {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Why it cannot be used, if it was found that it cannot. Later snapshots need not try again.
+    /// Returns the reason why the GPU cannot be used, if that is permanent. Later snapshots need
+    /// not try again.
     pub(crate) fn why_unusable(&self) -> Option<String> {
         match &*self.state() {
             State::Unusable(why) => Some(why.clone()),
@@ -111,7 +113,7 @@ impl Gpu {
         }
     }
 
-    /// What answers on the GPU now.
+    /// Returns the engines that are available now.
     pub(crate) fn engines(&self) -> Option<Arc<GpuEngines>> {
         match &*self.state() {
             State::Ready(engines) => Some(engines.clone()),
@@ -123,7 +125,8 @@ impl Gpu {
         self.engines().map(|engines| engines.engine.clone())
     }
 
-    /// The device failed under this engine; when it will be tried again, or nothing if others were quicker to say so.
+    /// Records that the device failed under this engine. Returns the time until the next attempt,
+    /// or `None` if the failure was recorded already.
     pub(crate) fn lost(
         &self,
         engine: &Arc<dyn Engine>,
@@ -141,7 +144,8 @@ impl Gpu {
         Some(first_retry)
     }
 
-    /// The GPU cannot be used any more, as this engine found; false if it is not the one that answers.
+    /// Records that the GPU can no longer be used, as this engine found. Returns false if another
+    /// engine has replaced it.
     pub(crate) fn unusable(&self, engine: &Arc<dyn Engine>, why: &str) -> bool {
         let mut state = self.state();
         let is_this = matches!(&*state, State::Ready(now) if Arc::ptr_eq(&now.engine, engine));
@@ -151,7 +155,8 @@ impl Gpu {
         is_this
     }
 
-    /// An attempt to get it back failed: the next one waits twice as long.
+    /// Records that an attempt to get the GPU back failed. The time until the next attempt
+    /// doubles.
     pub(crate) fn still_lost(&self, error: ExecError) -> Duration {
         let mut state = self.state();
         let State::Lost(lost) = &mut *state else { return Duration::ZERO };
@@ -161,7 +166,8 @@ impl Gpu {
         lost.waited
     }
 
-    /// Whether it is time to try again; whoever gets a yes must do so, and call [`Gpu::revived`] then.
+    /// Returns true if it is time to try the GPU again. The caller must then do so, and call
+    /// [`Gpu::revived`] afterwards.
     pub(crate) fn wants_revival(&self) -> bool {
         let due = match &*self.state() {
             State::Lost(lost) => Instant::now() >= lost.retry_at,

@@ -1,4 +1,4 @@
-//! Documents that are to be added to a collection that is cut into several indexes.
+//! A survey of documents that are to be added to a collection that consists of several indexes.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -11,26 +11,26 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::error::Result;
 use crate::index::Index;
 
-/// Reasons for leaving records out that are kept.
+/// Maximum number of reasons for skipped records that are reported.
 const REASONS: usize = 10;
 
-/// The records of some inputs, as [`Index::survey_added`] has seen them.
+/// The records of some inputs, as seen by [`Index::survey_added`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Incoming {
-    /// Records that become documents.
+    /// Number of records that become documents.
     pub documents: u64,
-    /// Records that are left out.
+    /// Number of records that are skipped.
     pub skipped: u64,
-    /// Why, of the first of them.
+    /// The reasons for the first skipped records.
     pub reasons: Vec<String>,
-    /// Bytes of the inputs as they are on disk; `None` if one of them is a pipe.
+    /// Size of the inputs in their form on disk, in bytes; `None` if one of them is a pipe.
     pub input_bytes: Option<u64>,
-    /// How many records each file has.
+    /// The number of records in each file.
     files: Vec<u64>,
 }
 
 impl Incoming {
-    /// The part of the inputs that has these records, whose numbers are in ascending order.
+    /// Selects these records of the inputs. Their numbers must be in ascending order.
     pub fn part(&self, records: &[u64]) -> Selection {
         let (start, end) = match records {
             [first, .., last] => (*first, last + 1),
@@ -43,7 +43,8 @@ impl Incoming {
     }
 }
 
-/// Decides which records become documents, as `warpseek_index` does when it adds to an index.
+/// The decision which records become documents. It must equal the decision of `warpseek_index`
+/// when documents are added to an index.
 struct Admitting {
     content: Content,
     positions: bool,
@@ -65,7 +66,7 @@ impl Admitting {
         }
     }
 
-    /// The id of a record that becomes a document; `None` if it is left out.
+    /// Returns the id of a record that becomes a document, or `None` if the record is skipped.
     fn admit(&mut self, batch: &RawBatch, number: usize) -> Result<Option<String>, IndexError> {
         let error = match self.check(batch, number) {
             Ok(id) => return Ok(Some(id)),
@@ -109,9 +110,15 @@ impl Admitting {
 }
 
 impl Index {
-    /// Looks at documents that are to be added to a collection, of which this index is a part and which has `before` documents, deleted ones included. What would stop [`Index::add_files`] on one index of all
-    /// is an error, and what it would leave out is left out: malformed records, ids that come twice, vectors among text. `take` gets the number and the id of each record that becomes a document, in the order of
-    /// the inputs. Then [`Incoming::part`] and [`Index::add_part`] add each to the part that it belongs to.
+    /// Reads documents that are to be added to a collection of which this index is a part,
+    /// without adding them. `before` is the number of documents in the collection, including
+    /// deleted ones.
+    ///
+    /// An input that [`Index::add_files`] would refuse, if the collection were a single index, is
+    /// an error. Records that it would skip are skipped: malformed records, repeated ids, vectors
+    /// among text. `take` receives the number and the id of each record that becomes a document,
+    /// in the order of the inputs. [`Incoming::part`] and [`Index::add_part`] then add each
+    /// record to the part where it belongs.
     ///
     /// ```
     /// use warpseek::{Index, IndexOptions, Progress};

@@ -1,3 +1,5 @@
+//! An index on disk: creating, opening, changing and checking it.
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,7 +20,8 @@ use crate::writer::IndexWriter;
 
 /// An index: a directory on disk.
 ///
-/// Every change is a commit that is atomic and durable: whatever happens, the directory holds the index before it or after it.
+/// Every change is an atomic and durable commit. Whatever happens, the directory contains the
+/// index from before the change or from after it.
 ///
 /// ```
 /// use warpseek::{Index, IndexOptions, Analyzer, Progress};
@@ -40,12 +43,13 @@ pub struct Index {
 }
 
 impl Index {
-    /// Makes an empty index in a directory that is empty or not there, with the default options.
+    /// Creates an empty index with the default options. The directory must be empty or not exist.
     pub fn create(dir: impl AsRef<Path>) -> Result<Self> {
         Self::create_with(dir, IndexOptions::default())
     }
 
-    /// The same with options.
+    /// Creates an empty index with the given options. The directory must be empty or not exist,
+    /// unless [`IndexOptions::overwrite`] is set.
     pub fn create_with(dir: impl AsRef<Path>, options: IndexOptions) -> Result<Self> {
         let none: [OwnedDocument; 0] = [];
         let config = options.config();
@@ -56,12 +60,12 @@ impl Index {
         Ok(Index { dir: dir.to_owned(), options })
     }
 
-    /// Its directory.
+    /// Returns the directory of the index.
     pub fn path(&self) -> &Path {
         &self.dir
     }
 
-    /// Makes an index of files and directories, `-` being standard input.
+    /// Builds an index from files and directories; `-` is standard input.
     pub fn build(
         dir: impl AsRef<Path>,
         inputs: &[PathBuf],
@@ -76,8 +80,12 @@ impl Index {
         Ok((Index { dir: dir.to_owned(), options: options.clone() }, report))
     }
 
-    /// Looks at all documents of files and directories without making an index, so that they can be cut into parts with [`Survey::cut`] and made indexes one by one with
-    /// [`Index::build_part`], elsewhere too. What would stop one index of all is an error here already, such as an id that two parts would have.
+    /// Reads all documents of files and directories without building an index, so that
+    /// [`Survey::cut`] can split them into parts. [`Index::build_part`] then builds an index of
+    /// each part, possibly on another machine.
+    ///
+    /// Everything that would stop a build of a single index is already an error here, for
+    /// instance an id that occurs twice, even if the two documents would be in different parts.
     ///
     /// ```
     /// use warpseek::{Index, IndexOptions, Progress};
@@ -101,13 +109,15 @@ impl Index {
         Ok(warpseek_index::survey(inputs, options.config(), progress)?)
     }
 
-    /// The bytes of files and directories as [`Index::build`] would read them; `None` if one of them is standard input or a pipe.
+    /// Returns the size of the files and directories that [`Index::build`] would read, in bytes,
+    /// or `None` if one of them is standard input or a pipe.
     pub fn input_bytes(inputs: &[PathBuf], options: &IndexOptions) -> Result<Option<u64>> {
         let reader = Reader::open(inputs, options.config().reader.clone())?;
         Ok(reader.progress().bytes_total)
     }
 
-    /// Makes an index of a part of the documents of files and directories, as [`Index::build`] does of all.
+    /// Builds an index from a part of the documents of files and directories. Otherwise like
+    /// [`Index::build`].
     pub fn build_part(
         dir: impl AsRef<Path>,
         inputs: &[PathBuf],
@@ -124,7 +134,8 @@ impl Index {
         Ok((Index { dir: dir.to_owned(), options: options.clone() }, report))
     }
 
-    /// Makes an index of documents that the program makes while it is built; so they need not all be in memory.
+    /// Builds an index from documents that an iterator generates during the build, so that they
+    /// need not all be in memory.
     pub fn build_from_documents<I>(
         dir: impl AsRef<Path>,
         documents: I,
@@ -145,10 +156,10 @@ impl Index {
         Ok((Index { dir: dir.to_owned(), options: options.clone() }, report))
     }
 
-    /// Makes an index of posting lists that come from elsewhere than documents.
+    /// Builds an index from posting lists instead of documents.
     ///
     /// # Panics
-    /// If lists are not what [`Lists`] asks for.
+    /// If the lists do not satisfy the requirements of [`Lists`].
     pub fn build_from_lists(
         dir: impl AsRef<Path>,
         lists: &impl Lists,
@@ -161,12 +172,12 @@ impl Index {
         Ok((Index { dir: dir.to_owned(), options: IndexOptions::default() }, report))
     }
 
-    /// The index in a directory, which nobody looks at before it is used.
+    /// Refers to the index in a directory without opening it.
     pub fn at(dir: impl AsRef<Path>) -> Self {
         Self::at_with(dir, IndexOptions::default())
     }
 
-    /// The same, with options for writers.
+    /// Refers to the index in a directory without opening it, with options for writers.
     pub fn at_with(dir: impl AsRef<Path>, options: IndexOptions) -> Self {
         Index { dir: dir.as_ref().to_owned(), options }
     }
@@ -176,14 +187,15 @@ impl Index {
         Self::open_with(dir, IndexOptions::default())
     }
 
-    /// The same, with options for writers; analyzer, codec, store and quantization are the index's own.
+    /// Opens the index in a directory, with options for writers. Analyzer, codec, store and
+    /// quantization are those of the index, whatever the options say.
     pub fn open_with(dir: impl AsRef<Path>, options: IndexOptions) -> Result<Self> {
         let index = Self::at_with(dir, options);
         index.snapshot()?;
         Ok(index)
     }
 
-    /// Where it is.
+    /// Returns the directory of the index.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -192,52 +204,57 @@ impl Index {
         &self.options
     }
 
-    /// Its settings and segments, without opening these.
+    /// Reads the settings and the list of segments of the index, without opening the segments.
     pub fn manifest(&self) -> Result<Manifest> {
         Ok(warpseek_index::read_manifest(&self.dir)?)
     }
 
-    /// What it is now, opened for reading. Later commits do not disturb it.
+    /// Opens a snapshot of the current state of the index. Later commits do not affect it.
     pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
         self.snapshot_with(true)
     }
 
-    /// The same, with files mapped into memory or read into it. If a mapped file is truncated by somebody else, the operating system ends the process (SIGBUS).
+    /// Opens a snapshot whose files are mapped into memory, or read into memory if `mmap` is
+    /// false. If another process truncates a mapped file, the operating system kills this process
+    /// (SIGBUS).
     pub fn snapshot_with(&self, mmap: bool) -> Result<Arc<Snapshot>> {
         Ok(Arc::new(Snapshot::open_with(&self.dir, &OpenOptions { mmap })?))
     }
 
-    /// For changes from memory.
+    /// Returns a writer that collects changes in memory and commits them together.
     pub fn writer(&self) -> Result<IndexWriter> {
         IndexWriter::new(self.dir.clone(), self.options.clone())
     }
 
-    /// For single writes, which are durable one by one and can be searched after a refresh. It excludes other writers until it is closed.
+    /// Opens the index for single writes. Each of them is durable, and searches see them after
+    /// the next refresh. Other writers are excluded until the returned index is closed.
     pub fn live(&self, options: LiveOptions) -> Result<LiveIndex> {
         LiveIndex::open(self, options)
     }
 
-    /// For searching, with the defaults.
+    /// Opens a searcher with the default options.
     pub fn searcher(&self) -> Result<Searcher> {
         self.searcher_with(SearcherOptions::default())
     }
 
-    /// For searching.
+    /// Opens a searcher with the given options.
     pub fn searcher_with(&self, options: SearcherOptions) -> Result<Searcher> {
         Searcher::open(self, options)
     }
 
-    /// For approximate searching, with the defaults. It is an error if the index has words instead of n-grams.
+    /// Opens a searcher for approximate search, with the default options. It is an error if the
+    /// index contains words instead of n-grams.
     pub fn ngram_searcher(&self) -> Result<NgramSearcher> {
         self.ngram_searcher_with(NgramOptions::default())
     }
 
-    /// For approximate searching.
+    /// Opens a searcher for approximate search, with the given options.
     pub fn ngram_searcher_with(&self, options: NgramOptions) -> Result<NgramSearcher> {
         NgramSearcher::open(self, options)
     }
 
-    /// Adds the documents of files and directories. One whose id is in the index replaces the one there.
+    /// Adds the documents of files and directories. A document replaces the document with the
+    /// same id, if there is one.
     pub fn add_files(&self, inputs: &[PathBuf], progress: &Progress) -> Result<BuildReport> {
         let not_on_gpu = self.options.not_on_gpu(Some(&self.manifest()?));
         let (config, notice) = self.options.prepared(input_bytes(inputs), not_on_gpu)?;
@@ -246,7 +263,8 @@ impl Index {
         Ok(report)
     }
 
-    /// The same with a part of the documents, as [`Incoming::part`](crate::Incoming::part) makes it.
+    /// Adds a part of the documents of files and directories, as selected by
+    /// [`Incoming::part`](crate::Incoming::part).
     pub fn add_part(
         &self,
         inputs: &[PathBuf],
@@ -262,8 +280,9 @@ impl Index {
         Ok(report)
     }
 
-    /// Gives the index a schema with further fields: it begins with all fields of the one there, unchanged. Documents that are in the index have no values in the new fields.
-    /// The index must not be open for single writes.
+    /// Extends the schema of the index. The new schema must begin with all present fields,
+    /// unchanged; documents that are already in the index have no values in the additional
+    /// fields. The index must not be open for single writes. Returns the generation of the index.
     ///
     /// ```
     /// use warpseek::{Attribute, AttributeKind, Index, IndexOptions, Schema};
@@ -275,15 +294,18 @@ impl Index {
     /// let mut config = schema.config().clone();
     /// config.attributes.push(Attribute::new("year", AttributeKind::Integer));
     /// index.extend_schema(Schema::new(config)?)?;
-    /// assert!(index.extend_schema(schema).is_err()); // It has a field less.
+    /// assert!(index.extend_schema(schema).is_err()); // It lacks a field.
     /// # Ok::<(), warpseek::Error>(())
     /// ```
     pub fn extend_schema(&self, schema: impl Into<Arc<Schema>>) -> Result<u64> {
         Ok(warpseek_index::extend_schema(&self.dir, &schema.into())?)
     }
 
-    /// Lets documents that are added from now on have their static scores in a field, if the index was made without one. Documents that are in the index keep the scores that they have, which is none
-    /// unless it was made by a version that did not record the field. An index has one field of static scores, so another one is an error. The index must not be open for single writes.
+    /// Sets the field that contains the static scores of documents added from now on, if the
+    /// index was created without one. Documents that are already in the index keep their static
+    /// scores; they have none unless a version that did not record the field built the index. It
+    /// is an error if the index already has a different field. The index must not be open for
+    /// single writes. Returns the generation of the index.
     ///
     /// ```
     /// use warpseek::{Document, Index, LiveOptions};
@@ -307,23 +329,24 @@ impl Index {
         Ok(warpseek_index::delete(&self.dir, ids, self.options.config().threads, progress)?)
     }
 
-    /// Makes one segment of all, without deleted documents. Results stay as they are.
+    /// Merges all segments into one and drops deleted documents. Search results do not change.
     pub fn merge(&self, config: &MergeConfig, progress: &Progress) -> Result<MergeReport> {
         Ok(warpseek_index::merge(&self.dir, config, progress)?)
     }
 
-    /// Checks every checksum, order, bound and count.
+    /// Checks every checksum, order, bound and count of the index.
     pub fn verify(&self, progress: &Progress) -> Result<Verification> {
         Ok(warpseek_index::verify(&self.dir, progress)?)
     }
 
-    /// How its lists are distributed by density: two indexes of the same shape are alike to an engine.
+    /// Returns the distribution of the index's posting lists by density. Two indexes with the
+    /// same distribution behave alike for an engine.
     pub fn shape(&self) -> Result<Vec<ShapeClass>> {
         let snapshot = self.snapshot()?;
         Ok(shape(&snapshot, &Ranking::suited(snapshot.manifest()))?)
     }
 
-    /// What it holds and what that takes.
+    /// Returns the contents of the index, and the space that its parts take.
     pub fn inspect(&self) -> Result<Inspection> {
         Ok(warpseek_index::inspect(&self.dir)?)
     }

@@ -1,7 +1,11 @@
-//! warpseek as a library: exact text search that runs on the CPU and on the GPU, with the same hits on both.
+//! warpseek is a library for exact text search on CPUs and NVIDIA GPUs. It ranks documents with
+//! BM25 and its relatives, or by learned sparse vectors, and returns the same hits with the same
+//! scores on every device.
 //!
-//! Four types do most of the work. An [`Index`] is a directory on disk. An [`IndexWriter`] changes it, with documents made in memory. A [`Searcher`] answers
-//! [`Request`]s, one or many at a time and from many threads, and each gets a [`Response`].
+//! Four types do most of the work. An [`Index`] is a directory on disk. An [`IndexWriter`] adds
+//! and deletes documents and commits the changes. A [`Searcher`] answers [`Request`]s over a
+//! snapshot of the index, one or many at a time and from any number of threads, and returns a
+//! [`Response`] to each.
 //!
 //! ```
 //! use warpseek::{Document, Index, Request};
@@ -20,53 +24,79 @@
 //! # Ok::<(), warpseek::Error>(())
 //! ```
 //!
-//! # How to do things
+//! # Finding your way
+//!
+//! **Building and changing an index**
 //!
 //! | to | use |
 //! |---|---|
-//! | make an index of files (JSONL, TSV, TREC, text) | [`Index::build`] with [`IndexOptions`] |
-//! | cut a large collection into several indexes | [`Index::survey`], [`Index::build_part`] |
-//! | add documents to a collection that is cut into several indexes | [`Index::survey_added`], [`Index::add_part`] |
-//! | search fields on their own, and give documents attributes | [`IndexOptions::schema`], [`infer_schema`] |
-//! | add and delete documents from memory, in one commit | [`IndexWriter`] |
-//! | write single documents from many threads, durably, and search them at once | [`Index::live`] with [`LiveOptions`] |
-//! | merge, verify, inspect | [`Index::merge`], [`Index::verify`], [`Index::inspect`] |
-//! | find damage of files that are open | [`Scrubber`], [`Snapshot::verify_again`] |
-//! | search once | [`Searcher::search`] |
-//! | search thousands of queries | [`Searcher::search_batch`], [`Searcher::search_arrays`] |
-//! | answer requests that come one by one, under deadlines, with CPU and GPU at once | [`Searcher::service`] |
-//! | find phrases that are misspelt, in the query or in the text | [`IndexOptions::grams`], then [`NgramSearcher`] |
-//! | know which items of a test set stand in a training corpus | [`contamination`] |
-//! | make a dictionary of the words of documents, and look words up in it | [`Vocabulary`], [`Dictionary`] |
-//! | see later commits | [`Searcher::refresh`] |
-//! | choose ranking, device, algorithm, threads | [`SearcherOptions`] |
-//! | search fields, and require or exclude words and values | [`QueryInput::Expression`], [`query::Node`] |
-//! | search among some documents only | [`Request::filter`], [`Request::among`] |
-//! | sort hits by attributes, and continue after the last one | [`Request::sort`], [`Request::after`] |
-//! | count matches by attributes | [`Request::facets`] |
-//! | limit the time of a search, or stop it | [`Request::deadline`], [`Request::cancelled_by`] |
-//! | know why a document scored as it did | [`Response::explain`] |
-//! | know what answers such a query, and why | [`Searcher::decide`] |
-//! | search, and know what answered and how long each step took | [`Searcher::search_traced`] |
-//! | judge results against judgements | [`eval`] |
+//! | build an index from files: JSONL, CSV, Parquet, TREC... | [`Index::build`], [`IndexOptions`] |
+//! | build an index from documents that the program generates | [`Index::build_from_documents`] |
+//! | define text fields and attributes | [`IndexOptions::schema`], [`infer_schema`] |
+//! | add and delete documents in one commit | [`IndexWriter`] |
+//! | write single documents durably from many threads | [`Index::live`], [`LiveOptions`] |
+//! | merge, verify or inspect an index | [`Index::merge`], [`Index::verify`], [`Index::inspect`] |
+//! | find files that are damaged while they are open | [`Scrubber`], [`Snapshot::verify_again`] |
+//! | split a large collection into several indexes | [`Index::survey`], [`Index::build_part`] |
+//! | add documents to such a collection | [`Index::survey_added`], [`Index::add_part`] |
 //!
-//! # What is exact
+//! **Searching**
 //!
-//! Inside a query a score is an integer, and engines only add. So every device, algorithm, codec, number of threads, size of a batch and layout of segments returns the same hits in the same
-//! order (score down, then document id up) with the same score bits. What is approximate by design says so ([`Searcher::is_approximate`]).
+//! | to | use |
+//! |---|---|
+//! | answer one request | [`Searcher::search`] |
+//! | answer thousands of requests | [`Searcher::search_batch`], [`Searcher::search_arrays`] |
+//! | serve requests with deadlines, on the CPU and a GPU together | [`Searcher::service`] |
+//! | choose ranking, device, algorithm and threads | [`SearcherOptions`] |
+//! | search in fields, require or exclude words | [`QueryInput::Expression`], [`query::Node`] |
+//! | restrict a search to some documents | [`Request::filter`], [`Request::among`] |
+//! | sort hits by attributes, and fetch the next page | [`Request::sort`], [`Request::after`] |
+//! | count matches by attribute | [`Request::facets`] |
+//! | limit the time of a search, or cancel it | [`Request::deadline`], [`Request::cancelled_by`] |
+//! | see commits that were made since | [`Searcher::refresh`] |
 //!
-//! A search under a deadline that runs out returns what it has. Its [`Response::coverage`] says which documents it searched, and it is exact over these.
+//! **Understanding and evaluating results**
+//!
+//! | to | use |
+//! |---|---|
+//! | explain the score of a document | [`Response::explain`] |
+//! | learn which device and algorithm would answer, and why | [`Searcher::decide`] |
+//! | measure the steps of a search | [`Searcher::search_traced`] |
+//! | evaluate runs against judgements | [`eval`] |
+//!
+//! **Other kinds of search**
+//!
+//! | to | use |
+//! |---|---|
+//! | find misspelt phrases, in query or text | [`IndexOptions::grams`], [`NgramSearcher`] |
+//! | find test items that occur in a training corpus | [`contamination`] |
+//! | build a dictionary of the words of documents | [`Vocabulary`], [`Dictionary`] |
+//!
+//! # Exact results
+//!
+//! Within a query, scores are integers, and engines only add them. Every device, algorithm,
+//! codec, number of threads, batch size and segment layout therefore returns the same hits in the
+//! same order (descending score, then ascending document id) with the same score bits. Quantized
+//! indexes and some algorithms are approximate by design; [`Searcher::is_approximate`] tells.
+//!
+//! A search that reaches its deadline returns what it has found. [`Response::coverage`] tells
+//! which documents were searched, and the response is exact for these.
 //!
 //! # Devices
 //!
-//! By default the CPU answers. With [`DeviceChoice::Cuda`] it is a GPU, and an error if that cannot be. With [`DeviceChoice::Auto`] the library chooses for every batch, by what the engines say
-//! it costs; if the GPU fails, the CPU answers, and the GPU is tried again later. [`SearcherOptions::on_notice`] hears of it. Nothing of CUDA is needed to build or to run
-//! without a GPU.
+//! By default the CPU answers queries. With [`DeviceChoice::Cuda`] a GPU does, and opening a
+//! searcher fails if there is none. With [`DeviceChoice::Auto`] the library chooses a device for
+//! each batch by estimated cost; if the GPU fails, the CPU answers, and the library tries the GPU
+//! again later. [`SearcherOptions::on_notice`] reports such events. CUDA is not required to build
+//! the library, nor to run it without a GPU.
 //!
 //! # Threads
 //!
-//! A [`Searcher`] can be shared between threads and cloned at no cost; clones are the same searcher. Threads that it uses itself last as long as the process. Writers exclude each other, also
-//! between processes, and never disturb searchers: each has the snapshot of the index that it opened.
+//! A [`Searcher`] can be shared between threads. Cloning it is cheap, and clones share their
+//! state. The worker threads of searchers live as long as the process.
+//!
+//! Only one writer at a time can change an index, also across processes. Writers never disturb
+//! searchers: each searcher keeps the snapshot that it opened until it is refreshed.
 
 mod build_device;
 mod calibration;
@@ -129,7 +159,7 @@ pub use warpseek_exec::gather::{
     Facet, FacetCounts, MAX_FACET_NUMBERS, MAX_FACET_RANGES, MAX_FACET_VALUES, MAX_FACETS,
     MAX_SORT_KEYS, Missing, SortBy, SortKey, SortValue, SortValues, value_as_json,
 };
-/// Query trees, and the syntax that says them in one line.
+/// Query trees, and the parser for query strings.
 pub use warpseek_exec::query;
 pub use warpseek_exec::{
     Answer, Answers, Cancel, Choice, CollectionStatistics, Context, Coverage, Estimate, ExecError,
@@ -165,14 +195,14 @@ pub use warpseek_text::{
     TextField, Tokens, TopicPart, Unit, Unknown, format_date, parse_date, snippet,
 };
 
-/// The CPU and the GPUs of this machine, and how fast they copy.
+/// Information about the CPU and the GPUs of this machine, and their copying speed.
 pub mod devices {
     pub use crate::calibration::cpu_model;
     pub use warpseek_cuda::kernels::copy::bandwidth;
     pub use warpseek_cuda::{Device, DeviceError, DeviceInfo, list_devices};
 }
 
-/// Evaluation of runs against judgements, as trec_eval does it.
+/// Evaluation of runs against judgements, with the measures of trec_eval.
 pub mod eval {
     pub use warpseek_eval::*;
 }

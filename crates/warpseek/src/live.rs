@@ -1,4 +1,4 @@
-//! An index that takes single writes, with the threads that refresh, flush and merge it.
+//! An index that accepts single writes, with the threads that refresh, flush and merge it.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,10 +17,10 @@ use crate::index::Index;
 use crate::options::SearcherOptions;
 use crate::searcher::{Follower, Searcher};
 
-/// How often it is asked whether there is something to flush or merge.
+/// Time between two checks whether there is something to flush or merge.
 const UPKEEP: Duration = Duration::from_millis(250);
 
-/// How an index takes single writes.
+/// Options for an index that accepts single writes.
 ///
 /// ```
 /// use std::time::Duration;
@@ -39,49 +39,61 @@ pub struct LiveOptions {
 }
 
 impl LiveOptions {
-    /// The defaults: writes are synced before they are acknowledged, refreshes happen when they are asked for, a thread a core, 256 MiB.
+    /// Returns the default options: every write is synced before it is acknowledged, refreshes
+    /// happen on demand, with one thread per core and 256 MiB of memory.
     pub fn new() -> Self {
         LiveOptions::default()
     }
 
-    /// What must have happened to a write before [`WriteTicket::wait`] returns. Default: it is on stable storage.
+    /// Sets the durability that a write must have reached before [`WriteTicket::wait`] returns.
+    /// Default: it is on stable storage.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.core.durability = durability;
         self
     }
 
-    /// Refreshes the index this often in the background, if there were writes. Default: only on demand.
+    /// Sets the period of automatic refreshes. Periods without writes are skipped. Default: the
+    /// index is refreshed on demand only.
     pub fn refresh_every(mut self, period: Duration) -> Self {
         self.refresh_every = Some(period);
         self
     }
 
-    /// Threads of a refresh, flush or merge. Default: one a core.
+    /// Sets the number of threads of a refresh, flush or merge. Default: one per core.
     pub fn threads(mut self, threads: usize) -> Self {
         self.core.threads = threads.max(1);
         self
     }
 
-    /// Bytes of memory for postings of writes that were not refreshed, and again for segments that were not flushed. Writes that exceed it refresh the index, or let it be flushed in the background. Default: 256 MiB.
+    /// Sets the memory budget in bytes. It applies to the postings of writes that are not
+    /// refreshed yet, and again to segments that are not flushed yet. A write that exceeds the
+    /// former triggers a refresh; exceeding the latter triggers a flush in the background.
+    /// Default: 256 MiB.
     pub fn memory(mut self, bytes: usize) -> Self {
         self.core.memory = bytes;
         self
     }
 
-    /// Bytes per second that merges in the background write at most; `None`: as fast as they can. Default: 64 MiB.
+    /// Limits the rate at which background merges write, in bytes per second. With `None` they
+    /// write as fast as possible. Default: 64 MiB.
     pub fn merge_rate(mut self, bytes_per_second: Option<u64>) -> Self {
         self.core.merge_rate = bytes_per_second;
         self
     }
 }
 
-/// An index that takes single writes from any number of threads, made by [`Index::live`].
+/// An index that accepts single writes from any number of threads, opened by [`Index::live`].
 ///
-/// A write is in the log when its [`WriteTicket::wait`] returns, and no crash can undo it then. [`get`](Self::get) sees it at once, searches see it after the next [`refresh`](Self::refresh). Threads that
-/// write many documents wait for the last ticket alone: writes become durable in order, many of them with one sync of the disk.
+/// A write is durable once [`WriteTicket::wait`] has returned; no crash can undo it.
+/// [`get`](Self::get) sees a write at once, searches see it after the next
+/// [`refresh`](Self::refresh). Writes become durable in order, and many of them share one sync of
+/// the disk. A thread that writes many documents therefore only needs to wait for the last
+/// ticket.
 ///
-/// It excludes other writers as long as it is open. [`close`](Self::close) brings all writes into the index and removes the log; if it is only dropped, or the process is killed, the next writer
-/// finds them in the log. Readers in other processes see what was flushed.
+/// The index excludes other writers while it is open. [`close`](Self::close) moves all writes
+/// into the index on disk and removes the log. If the index is only dropped, or the process is
+/// killed, the next writer recovers the writes from the log. Readers in other processes see what
+/// has been flushed.
 ///
 /// ```
 /// use warpseek::{Document, Index, LiveOptions, Request, SearcherOptions};
@@ -92,7 +104,7 @@ impl LiveOptions {
 /// let searcher = live.searcher(SearcherOptions::new())?;
 /// let ticket = live.put(&Document::new("1", "", "an apple"))?;
 /// live.put_json(r#"{"id": "2", "text": "a pear", "price": 3}"#)?;
-/// ticket.wait()?; // It is on stable storage now.
+/// ticket.wait()?; // The write is on stable storage now.
 ///
 /// assert_eq!(live.get("2")?.unwrap()["price"], 3);
 /// assert!(searcher.search(&Request::new("pear"))?.hits().is_empty());
@@ -109,24 +121,24 @@ impl LiveOptions {
 pub struct LiveIndex {
     index: Index,
     shared: Arc<Shared>,
-    /// Ends the threads when they are dropped.
+    /// Channels that end the threads when they are dropped.
     stops: Vec<Sender<()>>,
-    /// The thread that refreshes, if one is to, and the one that flushes and merges.
+    /// The thread that refreshes, if any, and the thread that flushes and merges.
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What the threads have as well.
+/// State that the background threads share.
 struct Shared {
     core: Core,
-    /// Of the merge or flush in the background, to be cancelled.
+    /// Progress of the flush or merge in the background, used to cancel it.
     progress: Progress,
-    /// Why the last merge or flush in the background failed.
+    /// The error of the last flush or merge in the background that failed.
     trouble: Mutex<Option<Error>>,
     /// Searchers that see every refresh.
     followers: Mutex<Vec<Follower>>,
 }
 
-/// A write that is or will be durable. Dropping a ticket does not take the write back.
+/// A pending write. Dropping a ticket does not undo the write.
 ///
 /// ```
 /// use warpseek::{Document, Index, LiveOptions};
@@ -146,17 +158,18 @@ struct Shared {
 pub struct WriteTicket(Ticket);
 
 impl WriteTicket {
-    /// The number of the write; later writes have larger ones.
+    /// Returns the sequence number of the write. Later writes have larger numbers.
     pub fn sequence(&self) -> u64 {
         self.0.sequence()
     }
 
-    /// Whether [`wait`](Self::wait) would return at once.
+    /// Returns true if [`wait`](Self::wait) would return at once.
     pub fn is_done(&self) -> bool {
         self.0.is_done()
     }
 
-    /// Waits until the write is as durable as [`LiveOptions::durability`] asks. After an error it is not known whether it will be there when the index is opened again.
+    /// Waits until the write is as durable as set by [`LiveOptions::durability`]. After an error
+    /// it is unknown whether the write will be there when the index is opened again.
     pub fn wait(self) -> Result<()> {
         Ok(self.0.wait()?)
     }
@@ -175,7 +188,7 @@ impl LiveIndex {
         let mut live = LiveIndex { index: index.clone(), shared, stops, threads };
         if let Some(period) = options.refresh_every {
             live.start("warpseek-refresh", period, |shared| {
-                // A refresh that fails is final, and every later write says so.
+                // A failed refresh is final: every later write returns the error.
                 let _ = shared.refresh();
             })?;
         }
@@ -183,7 +196,7 @@ impl LiveIndex {
         Ok(live)
     }
 
-    /// Starts a thread that does something again and again until the index is closed.
+    /// Starts a thread that runs a task periodically until the index is closed.
     fn start(&mut self, name: &str, period: Duration, task: fn(&Shared)) -> Result<()> {
         let (stop, stopped) = channel();
         let shared = self.shared.clone();
@@ -198,27 +211,33 @@ impl LiveIndex {
         Ok(())
     }
 
-    /// Adds a document, or replaces the one with the same id. If it has a static score, the index must have a field for it ([`IndexOptions::static_field`](crate::IndexOptions::static_field)).
+    /// Adds a document, or replaces the document with the same id. If the document has a static
+    /// score, the index must have a field for it
+    /// ([`IndexOptions::static_field`](crate::IndexOptions::static_field)).
     pub fn put(&self, document: &OwnedDocument) -> Result<WriteTicket> {
         self.put_json(&self.json(document)?)
     }
 
-    /// The same with a document as one line of JSON, as JSONL has it.
+    /// Adds or replaces a document, given as one line of JSON as in JSONL files.
     pub fn put_json(&self, json: &str) -> Result<WriteTicket> {
         Ok(WriteTicket(self.shared.core.put(json)?))
     }
 
-    /// Adds a document, unless there is one with its id: then the error is [`IndexError::Conflict`]. Of several threads that create the same id, one succeeds.
+    /// Adds a document, unless there is one with the same id. In that case the error is
+    /// [`IndexError::Conflict`]. If several threads create the same id, exactly one of them
+    /// succeeds.
     pub fn create(&self, document: &OwnedDocument) -> Result<WriteTicket> {
         self.create_json(&self.json(document)?)
     }
 
-    /// The same with a document as one line of JSON.
+    /// Adds a document given as one line of JSON, unless there is one with the same id.
     pub fn create_json(&self, json: &str) -> Result<WriteTicket> {
         Ok(WriteTicket(self.shared.core.create(json)?))
     }
 
-    /// Checks a document as [`put_json`](Self::put_json) does, under a schema that the index is to get with [`Index::extend_schema`]: an error if it would be refused. Nothing is written.
+    /// Checks a document as [`put_json`](Self::put_json) does, but under `schema`, with which the
+    /// index is going to be extended by [`Index::extend_schema`]. Returns an error if the
+    /// document would be refused. Nothing is written.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -240,23 +259,29 @@ impl LiveIndex {
         Ok(self.shared.core.check(json, schema)?)
     }
 
-    /// Deletes the document with an id; `None` if there is none.
+    /// Deletes the document with this id. Returns `None` if there is none.
     pub fn delete(&self, id: &str) -> Result<Option<WriteTicket>> {
         Ok(self.shared.core.delete(id)?.map(WriteTicket))
     }
 
-    /// Deletes the document with an id if it is still `before`, as [`get_json`](Self::get_json) returned it; no other write comes in between. `None` if it was changed or deleted meanwhile.
+    /// Deletes the document with this id if it is still `before`, as returned by
+    /// [`get_json`](Self::get_json). Comparison and deletion are atomic. Returns `None` if the
+    /// document has been changed or deleted.
     pub fn delete_if(&self, id: &str, before: &[u8]) -> Result<Option<WriteTicket>> {
         Ok(self.shared.core.delete_if(id, before)?.map(WriteTicket))
     }
 
-    /// Changes fields of the document with an id by a JSON merge patch (RFC 7396): fields of the patch replace those of the document, objects are patched in turn, and `null` removes a field.
-    /// No other write comes in between. `None` if there is no such document. The id cannot be changed, and the index must store whole documents.
+    /// Updates fields of the document with this id by a JSON merge patch (RFC 7396): fields of
+    /// the patch replace those of the document, objects are patched recursively, and `null`
+    /// removes a field. The update is atomic. Returns `None` if there is no such document. The
+    /// patch cannot change the id, and the index must store whole documents.
     pub fn update(&self, id: &str, patch: &str) -> Result<Option<WriteTicket>> {
         Ok(self.shared.core.update(id, patch)?.map(WriteTicket))
     }
 
-    /// Replaces the document with an id by another with the same id, if it is still `before`, as [`get_json`](Self::get_json) returned it; no other write comes in between. `None` if it was changed or deleted meanwhile.
+    /// Replaces the document with this id by `json`, which has the same id, if it is still
+    /// `before`, as returned by [`get_json`](Self::get_json). Comparison and replacement are
+    /// atomic. Returns `None` if the document has been changed or deleted.
     ///
     /// ```
     /// use warpseek::{Document, Index, LiveOptions};
@@ -277,36 +302,43 @@ impl LiveIndex {
         Ok(self.shared.core.replace(id, before, json)?.map(WriteTicket))
     }
 
-    /// The newest document with an id as the index keeps it, one line of JSON; otherwise as [`get`](Self::get).
+    /// Returns the newest document with this id in its stored form: one line of JSON. Otherwise
+    /// like [`get`](Self::get).
     pub fn get_json(&self, id: &str) -> Result<Option<Vec<u8>>> {
         Ok(self.shared.core.get(id)?)
     }
 
-    /// The newest document with an id, refreshed or not; `None` if there is none, or if the index stores only ids.
+    /// Returns the newest document with this id, whether or not it has been refreshed. Returns
+    /// `None` if there is none, or if the index stores only ids.
     pub fn get(&self, id: &str) -> Result<Option<Value>> {
         let Some(json) = self.get_json(id)? else { return Ok(None) };
         let parsed = serde_json::from_slice(&json);
         parsed.map(Some).map_err(|e| Error::LiveDocument { id: id.into(), problem: e.to_string() })
     }
 
-    /// Whether there is a document with an id, refreshed or not.
+    /// Returns true if there is a document with this id, whether or not it has been refreshed.
     pub fn contains(&self, id: &str) -> Result<bool> {
         Ok(self.shared.core.contains(id)?)
     }
 
-    /// Shows all writes so far to searches, durable or not: searches that start after it see them. Returns what they search.
+    /// Makes all writes so far, durable or not, visible to searches that start from now on.
+    /// Returns the snapshot that they search.
     pub fn refresh(&self) -> Result<Arc<Snapshot>> {
         self.shared.refresh()
     }
 
-    /// Brings all writes so far into the index on disk, where readers in other processes see them. Returns the generation. Their log is not needed any more then.
+    /// Writes all changes so far to the index on disk, where readers in other processes see them.
+    /// The log of these writes is no longer needed afterwards. Returns the generation of the
+    /// index.
     pub fn flush(&self) -> Result<u64> {
         let generation = self.shared.core.flush()?;
         self.shared.tell_followers()?;
         Ok(generation)
     }
 
-    /// Flushes, and merges segments until there are at most `segments`, with all threads and as fast as possible. Writes and searches go on meanwhile; what they add is not waited for.
+    /// Flushes the index, and merges segments until there are at most `segments`, with all
+    /// threads and without a limit on the rate. Writes and searches continue during the merge;
+    /// segments that they add are not merged.
     ///
     /// ```
     /// use warpseek::{Document, Index, LiveOptions};
@@ -329,16 +361,20 @@ impl LiveIndex {
         self.shared.tell_followers()
     }
 
-    /// Makes an empty directory an index of all writes so far, which is complete and of its own from then on. Writes and searches go on meanwhile. Files are linked if both directories are on one file system that can. Returns its generation.
+    /// Exports all writes so far to an empty directory, as a complete and independent index.
+    /// Writes and searches continue during the export. If both directories are on one file system
+    /// that supports links, files are linked instead of copied. Returns the generation of the
+    /// exported index.
     pub fn export(&self, dir: impl AsRef<std::path::Path>) -> Result<u64> {
         let generation = self.shared.core.export(dir.as_ref())?;
         self.shared.tell_followers()?;
         Ok(generation)
     }
 
-    /// For searching what was refreshed, with every later refresh. It keeps what it has after the index was closed.
+    /// Opens a searcher that sees the present state of the index and every later refresh. It
+    /// remains usable after the index was closed.
     pub fn searcher(&self, options: SearcherOptions) -> Result<Searcher> {
-        // While this lock is held, no refresh comes to its end, so that none is missed.
+        // No refresh can finish while this lock is held, so the searcher misses none.
         let mut followers = self.shared.followers();
         let published = self.shared.core.published();
         let (searcher, follower) = Searcher::follow(&self.index, published, options)?;
@@ -346,14 +382,15 @@ impl LiveIndex {
         Ok(searcher)
     }
 
-    /// The line of JSON of a document, with its static score where the index has it.
+    /// Returns a document as a line of JSON, including its static score under the name of the
+    /// index's field.
     fn json(&self, document: &OwnedDocument) -> Result<String> {
         let refused = |what: String| Error::Index(IndexError::Refused { what });
         let line = match (document.static_score, self.shared.core.static_field()) {
             (Some(_), None) => {
                 let id = &document.id;
                 return Err(refused(format!(
-                    "document `{id}` has a static score, and the index has no field for it; make the index with `IndexOptions::static_field`, or give it one with `Index::set_static_field`"
+                    "document `{id}` has a static score, but the index has no field for it; create the index with `IndexOptions::static_field`, or add a field with `Index::set_static_field`"
                 )));
             }
             (Some(_), Some(field)) => document.to_json_with(field),
@@ -362,18 +399,20 @@ impl LiveIndex {
         line.map_err(|kind| refused(kind.to_string()))
     }
 
-    /// Why the last flush or merge in the background failed; `None` if it did not, or if this was asked since. Nothing is lost by it, and it is tried again.
+    /// Returns the error of the last flush or merge in the background if it failed, and clears
+    /// it. No write is lost by such a failure, and the work is retried.
     pub fn trouble(&self) -> Option<Error> {
         self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Flushes and closes the index. Afterwards it has no log, and other writers may change it.
+    /// Flushes and closes the index. Afterwards there is no log, and other writers can change the
+    /// index.
     pub fn close(mut self) -> Result<()> {
         self.end_threads();
         self.flush()?;
         let shared = self.shared.clone();
         drop(self);
-        // The threads have ended, so nobody else has it.
+        // The threads have ended, so this is the only reference.
         match Arc::try_unwrap(shared) {
             Ok(shared) => Ok(shared.core.close()?),
             Err(_) => Ok(()),
@@ -384,7 +423,7 @@ impl LiveIndex {
         self.stops.clear();
         self.shared.progress.cancel();
         for thread in self.threads.drain(..) {
-            // If one panicked, what it did not do is done by the next writer.
+            // If a thread panicked, the next writer does its remaining work.
             let _ = thread.join();
         }
     }
@@ -407,12 +446,12 @@ impl Shared {
         Ok(snapshot)
     }
 
-    /// Flushes and merges, if there is reason to.
+    /// Flushes and merges segments if necessary.
     fn keep_up(&self) {
         let keep_up = || -> Result<bool> {
             let mut changed = false;
             if self.core.wants_flush() {
-                // One thread is enough for what nobody waits for.
+                // A flush in the background is not urgent: one thread is enough.
                 self.core.flush_with(1, &self.progress)?;
                 changed = true;
             }
@@ -431,7 +470,7 @@ impl Shared {
         }
     }
 
-    /// Lets searchers go over to the published snapshot. Those that nobody has any more are forgotten.
+    /// Refreshes all searchers that follow the index, and removes those that no longer exist.
     fn tell_followers(&self) -> Result<()> {
         let mut followers = self.followers();
         let mut result = Ok(());

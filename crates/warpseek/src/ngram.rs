@@ -1,4 +1,4 @@
-//! Approximate search in an index of n-grams: requests, what answers them, and what they find.
+//! Approximate search in an index of n-grams: options, requests, searchers and responses.
 
 mod alignment;
 mod request;

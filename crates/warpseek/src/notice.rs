@@ -1,7 +1,9 @@
+//! Notices for operators: events that are not errors, since queries are still answered.
+
 use std::fmt;
 use std::time::Duration;
 
-/// Something that whoever operates a searcher may want to know. It is no failure: queries were answered.
+/// An event that the operator of a searcher may want to know about.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -24,26 +26,27 @@ use std::time::Duration;
 pub enum Notice {
     /// The GPU cannot be used, so the CPU answers.
     NoGpu {
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// The GPU could not answer some queries, so the CPU did; the GPU goes on with others. Said once; [`crate::GpuStatus::fallen_back`] counts them.
+    /// The GPU could not answer some queries, so the CPU did. The GPU continues with others. This
+    /// notice is sent once; [`crate::GpuStatus::fallen_back`] counts the queries.
     FellBack {
-        /// What was in the way of the first of them.
+        /// The reason for the first of these queries.
         why: String,
     },
-    /// The GPU failed. It is tried again later.
+    /// The GPU failed. It is going to be tried again.
     GpuLost {
-        /// What it said.
+        /// The error.
         why: String,
-        /// When it is tried again.
+        /// Time until the next attempt.
         retry_in: Duration,
-        /// Whether the CPU answers meanwhile; else queries fail.
+        /// True if the CPU answers until then. Otherwise queries fail.
         cpu_answers: bool,
     },
-    /// The GPU that failed answers again.
+    /// The GPU that failed is available again.
     GpuBack {
-        /// Its name.
+        /// The name of the GPU.
         name: String,
     },
 }
@@ -56,13 +59,13 @@ impl fmt::Display for Notice {
                 write!(f, "the CPU answers what the GPU cannot: {why}")
             }
             Notice::GpuLost { why, retry_in, cpu_answers } => {
-                let meanwhile = if *cpu_answers {
-                    "the CPU answers meanwhile"
+                let until_then = if *cpu_answers {
+                    "the CPU answers until then"
                 } else {
-                    "queries fail meanwhile"
+                    "queries fail until then"
                 };
                 let seconds = retry_in.as_secs_f64();
-                write!(f, "the GPU failed; it is tried again in {seconds} s, {meanwhile}: {why}")
+                write!(f, "the GPU failed; trying again in {seconds} s, {until_then}: {why}")
             }
             Notice::GpuBack { name } => write!(f, "{name} answers again"),
         }

@@ -1,4 +1,5 @@
-//! A snapshot, opened with the engines that options ask for: it plans, chooses a device, and makes good what a GPU fails.
+//! An open snapshot and its engines. It plans requests, chooses a device for each batch, and
+//! falls back to the CPU if a GPU fails.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,42 +23,45 @@ use crate::repeats::Repeats;
 use crate::request::{QueryInput, Request};
 use crate::searcher::GpuStatus;
 
-/// Ids, and the documents that have them.
+/// Ids, and the documents with these ids.
 type Among = (Arc<[String]>, Arc<Mask>);
 
 /// A filter, and the documents that match it.
 type Filtered = (Arc<Node>, Arc<Mask>);
 
-/// The most bytes that sets of documents of filters take.
+/// Maximum size of the cached sets of documents that filters admit, in bytes.
 const FILTER_CACHE_BYTES: usize = 64 << 20;
 
-/// What a searcher has for one snapshot.
+/// The state of a searcher for one snapshot.
 pub(crate) struct Opened {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) ranking: Ranking,
     pub(crate) planner: Planner,
-    /// For what is not asked by anybody, such as copying the index to a GPU.
+    /// The context of work that no request asked for, such as copying the index to a GPU.
     pub(crate) context: Context,
-    /// The CPU's, which answers if no GPU does.
+    /// The CPU's engine, which answers if no GPU does.
     pub(crate) cpu: Box<dyn Engine>,
     pub(crate) gpu: Gpu,
     options: Arc<SearcherOptions>,
-    /// Whether hits may differ from those of other engines.
+    /// True if hits may differ from those of other engines.
     pub(crate) approximate: bool,
-    /// The formulas that a GPU has values for, or gets them: the index's own, or those of the collection that it is a part of.
+    /// The formulas whose values the GPU holds or is about to compute: those of the index, or of
+    /// the collection that it is a part of.
     home: Mutex<Formulas>,
-    /// Whether it was prepared.
+    /// Set once [`Opened::prepare`] was called.
     prepared: AtomicBool,
-    /// The ids that requests were last restricted to, and their documents: many requests have the same.
+    /// The ids that the last request was restricted to, and their documents. Many requests use
+    /// the same ids.
     among: Mutex<Option<Among>>,
-    /// The filter that requests were last restricted to, and its documents.
+    /// The filter that the last request was restricted to, and its documents.
     filter: Mutex<Option<Filtered>>,
-    /// What conditions on attributes admit, for this snapshot and later ones.
+    /// Sets of documents that conditions on attributes admit, shared with later snapshots.
     filters: Arc<FilterCache>,
 }
 
 impl Opened {
-    /// With the GPUs of an earlier snapshot, if they answer: then only what is new goes to them.
+    /// Opens the engines for a snapshot. If the GPUs of an earlier snapshot still work, they are
+    /// reused, and only new data is copied to them.
     pub(crate) fn of(
         snapshot: Arc<Snapshot>,
         options: &Arc<SearcherOptions>,
@@ -126,7 +130,8 @@ impl Opened {
         self.options.device == DeviceChoice::Auto
     }
 
-    /// Whether [`Opened::prepare`] was called, so that what follows it should be prepared as well.
+    /// Returns true if [`Opened::prepare`] was called. A later snapshot should then be prepared
+    /// as well.
     pub(crate) fn is_prepared(&self) -> bool {
         self.prepared.load(Ordering::Relaxed)
     }
@@ -148,13 +153,14 @@ impl Opened {
                 self.give_up(&engine, error);
                 Ok(())
             }
-            // The CPU answers everything about such an index.
+            // The CPU answers all queries over such an index.
             Err(ExecError::Unsupported { .. }) if self.may_choose() => Ok(()),
             prepared => prepared,
         }
     }
 
-    /// Prepares for queries with the statistics of a collection. Until that is done, the CPU answers them if it may.
+    /// Prepares for queries with the statistics of a collection. Until this is done, the CPU
+    /// answers them if the options allow it.
     pub(crate) fn prepare_as_part(
         &self,
         collection: &Arc<CollectionStatistics>,
@@ -193,14 +199,15 @@ impl Opened {
                 status.why_not = Some(lost.error.to_string());
             }
         }
-        // Searches do not wait for it.
+        // The state is unlocked here, so searches do not wait while residencies are read.
         if let Some(engines) = self.gpu.engines() {
             status.residency = engines.residents.iter().map(Resident::now).collect();
         }
         status
     }
 
-    /// The plan of a request, unless its time is up before: then this fails with [`ExecError::Stopped`], and what the request gets is [`Opened::nothing`].
+    /// Plans a request. If its time is up before the plan is complete, this fails with
+    /// [`ExecError::Stopped`], and [`Opened::nothing`] returns the answer to the request.
     pub(crate) fn plan(&self, request: &Request, limit: &Limit) -> Result<Plan, ExecError> {
         self.snapshot.check_damage()?;
         let other;
@@ -221,7 +228,8 @@ impl Opened {
         let trees = planner.limited(limit);
         let plan = match &request.query {
             QueryInput::Text(text) => {
-                // Every word goes to every field, and a document with all terms has each word in each field.
+                // Every word is searched for in every field, so a document with all terms would
+                // need each word in each field.
                 if mode != Mode::Or && self.snapshot.text_fields() > 1 {
                     return Err(ExecError::WordsOfFields(mode));
                 }
@@ -248,7 +256,8 @@ impl Opened {
         Ok(Plan { count, gather: gather.map(Arc::new), ..plan })
     }
 
-    /// The answer to a request that had to stop before it was planned: it covers nothing. Its plan finds nothing, and wants what the request does of its hits.
+    /// Returns the answer to a request whose time was up before it was planned. It covers no
+    /// documents, and its plan matches nothing but has the request's settings for hits.
     pub(crate) fn nothing(&self, request: &Request) -> Result<(Plan, Answer), ExecError> {
         let (query, mode) = (QueryInput::Tree(Node::Nothing), Mode::Or);
         let of_nothing =
@@ -258,7 +267,7 @@ impl Opened {
         Ok((plan, answer))
     }
 
-    /// The tree of a text.
+    /// Parses the text of a query.
     pub(crate) fn parse(&self, text: &str, mode: Mode) -> Result<Node, ExecError> {
         let operator = match mode {
             Mode::Or => Operator::Or,
@@ -268,7 +277,7 @@ impl Opened {
         Ok(parse(text, self.snapshot.manifest().schema.as_deref(), operator)?)
     }
 
-    /// The documents that may be hits, if not all.
+    /// Returns the set of documents that may be hits, or `None` for all documents.
     fn mask(&self, request: &Request, limit: &Limit) -> Result<Option<Arc<Mask>>, ExecError> {
         let among = request.among.as_ref().map(|ids| self.documents_among(ids, limit));
         let filter = request.filter.as_ref().map(|tree| self.documents_of(tree, limit));
@@ -279,7 +288,7 @@ impl Opened {
         })
     }
 
-    /// The documents that match a filter.
+    /// Returns the documents that match a filter.
     fn documents_of(&self, tree: &Arc<Node>, limit: &Limit) -> Result<Arc<Mask>, ExecError> {
         let last = self.filter.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((_, mask)) = last.filter(|(known, _)| Arc::ptr_eq(known, tree)) {
@@ -291,7 +300,7 @@ impl Opened {
         Ok(mask)
     }
 
-    /// The documents with these ids.
+    /// Returns the documents with these ids.
     fn documents_among(&self, ids: &Arc<[String]>, limit: &Limit) -> Result<Arc<Mask>, ExecError> {
         let last = self.among.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((_, mask)) = last.filter(|(known, _)| Arc::ptr_eq(known, ids)) {
@@ -303,7 +312,8 @@ impl Opened {
         Ok(mask)
     }
 
-    /// Answers plans on the device that is to answer them. What the GPU cannot answer, or fails, the CPU answers if the library may choose.
+    /// Answers plans on the best device. If the options allow it, the CPU answers those that the
+    /// GPU does not support or fails to answer.
     pub(crate) fn answer(self: &Arc<Self>, plans: &[&Plan], context: &Context) -> Answers {
         if plans.len() < 2 {
             return self.answer_by(plans, context).0;
@@ -313,7 +323,7 @@ impl Opened {
         repeats.spread(answers)
     }
 
-    /// Answers a plan, and says which engine of a GPU did; none if it was the CPU's.
+    /// Answers a plan. Also returns the GPU engine that did so, or `None` if it was the CPU.
     pub(crate) fn answer_one(
         self: &Arc<Self>,
         plan: &Plan,
@@ -323,7 +333,8 @@ impl Opened {
         (answers.pop().unwrap_or(Err(ExecError::NoAnswer)), by)
     }
 
-    /// The device and algorithm with which an engine of a GPU, or the CPU's, answers a plan.
+    /// Returns the device and algorithm with which a GPU engine, or the CPU if there is none,
+    /// answers a plan.
     pub(crate) fn choice(
         &self,
         gpu: Option<&Arc<dyn Engine>>,
@@ -341,7 +352,7 @@ impl Opened {
         self.filters.usage()
     }
 
-    /// Answers plans; the engine of a GPU comes with them if it answered all.
+    /// Answers plans. Also returns the GPU engine if it answered all of them.
     fn answer_by(
         self: &Arc<Self>,
         plans: &[&Plan],
@@ -364,7 +375,8 @@ impl Opened {
         (answers, (!made_good).then_some(engine))
     }
 
-    /// Answers plans on the GPU, whatever the CPU could do; none if no GPU answers now.
+    /// Answers plans on the GPU, whatever the estimates for the CPU. Returns `None` if no GPU is
+    /// available now.
     pub(crate) fn answer_on_gpu(
         self: &Arc<Self>,
         plans: &[&Plan],
@@ -387,14 +399,16 @@ impl Opened {
         answers
     }
 
-    /// Whether the GPU would first have to get the index, for a search that has no time for it, or make values for a ranking of a request's own, which it may never use again.
+    /// Returns true if the GPU would first have to copy the index for a search that has no time
+    /// for it, or compute values for a ranking of a single request, which may never be used
+    /// again.
     fn would_wait(&self, plans: &[&Plan], context: &Context) -> bool {
         let home = self.home();
         let other = plans.iter().any(|plan| plan.formulas != home);
         other || context.is_limited() && !self.is_prepared()
     }
 
-    /// Answers plans while no GPU does.
+    /// Answers plans when no GPU is available.
     fn without_gpu(&self, plans: &[&Plan], context: &Context) -> Answers {
         let lost = match &*self.gpu.state() {
             State::Lost(lost) if !self.may_choose() => Some(lost.error.clone()),
@@ -406,7 +420,8 @@ impl Opened {
         }
     }
 
-    /// The CPU answers what the GPU failed, or cannot answer; false if there is no such thing.
+    /// Lets the CPU answer the plans that the GPU failed to answer or does not support. Returns
+    /// false if there are none.
     fn make_good(&self, plans: &[&Plan], context: &Context, answers: &mut Answers) -> bool {
         let is_open = |answer: &std::result::Result<_, ExecError>| {
             matches!(answer, Err(ExecError::Device { .. } | ExecError::Unsupported { .. }))
@@ -416,7 +431,7 @@ impl Opened {
             return false;
         }
         self.gpu.fallen_back.fetch_add(open.len() as u64, Ordering::Relaxed);
-        // A lost GPU has its own notice.
+        // The loss of a GPU is reported by a separate notice.
         if let Err(error) = &answers[open[0]]
             && !error.is_final()
             && !self.gpu.told.swap(true, Ordering::Relaxed)
@@ -430,11 +445,12 @@ impl Opened {
         true
     }
 
-    /// The GPU failed, and answers nothing until it is opened anew.
+    /// Stops using the GPU after a failure, until it has been opened again.
     fn give_up(&self, engine: &Arc<dyn Engine>, error: ExecError) {
         let (why, cpu_answers) = (error.to_string(), self.may_choose());
         if error.fault() != Some(Fault::Device) || is_hung(&error) {
-            // It has no memory, is set up wrongly, or would keep everybody waiting: trying again would not help. Who insists on the GPU gets this error for every query.
+            // The GPU has no memory left, is set up incorrectly, or hangs: trying again would not
+            // help. With [`DeviceChoice::Cuda`] every query fails with this error.
             if cpu_answers && self.gpu.unusable(engine, &why) {
                 (self.options.listener)(&Notice::NoGpu { why });
             }
@@ -443,7 +459,7 @@ impl Opened {
         }
     }
 
-    /// Tries to use the GPU again, in a thread of its own: nobody waits for it.
+    /// Tries to use the GPU again, in a background thread for which no request waits.
     fn revive(self: &Arc<Self>) {
         let this = self.clone();
         let revive = move || {
@@ -476,12 +492,13 @@ impl Opened {
         Ok(engines)
     }
 
-    /// Whether a batch is the CPU's though a GPU is there: the one choice between devices.
+    /// Returns true if the CPU is to answer a batch although there is a GPU. This is the only place
+    /// that chooses between devices.
     fn stays(&self, gpu: &Arc<dyn Engine>, plans: &[&Plan], context: &Context) -> bool {
         if !self.may_choose() {
             return false;
         }
-        // What the GPU does not answer would only come back.
+        // A GPU that supports none of the plans would only return them.
         if refusal(gpu, plans).is_some() {
             return true;
         }
@@ -513,10 +530,10 @@ impl Opened {
             _ if !self.may_choose() => engines.and_then(|engines| engines.host.clone()),
             _ if !chooses => None,
             (true, _) if refused.is_some() => refused.map(|why| format!("the GPU refuses: {why}")),
-            (true, true) => Some("fewer postings than a GPU is to have".to_owned()),
-            (false, true) => Some("as many postings as a GPU is to have, or more".to_owned()),
-            (true, false) => Some("sooner than on the GPU".to_owned()),
-            (false, false) => Some("sooner than on the CPU".to_owned()),
+            (true, true) => Some("fewer postings than the GPU's threshold".to_owned()),
+            (false, true) => Some("at least as many postings as the GPU's threshold".to_owned()),
+            (true, false) => Some("faster than on the GPU".to_owned()),
+            (false, false) => Some("faster than on the CPU".to_owned()),
         };
         if let Some(reason) = reason {
             choices.iter_mut().for_each(|choice| choice.why = format!("{reason}; {}", choice.why));
@@ -530,19 +547,19 @@ impl Opened {
     }
 }
 
-/// That of an engine which says nothing.
+/// Returns the choice to report for an engine that gives none.
 fn no_choice() -> Choice {
     Choice { device: "CPU".to_owned(), algorithm: "none".to_owned(), why: String::new() }
 }
 
-/// Why a GPU can answer none of the plans; none if it can answer some.
+/// Returns the reason why a GPU supports none of the plans, or `None` if it supports some.
 fn refusal(gpu: &Arc<dyn Engine>, plans: &[&Plan]) -> Option<&'static str> {
     let mut refused = plans.iter().map(|plan| gpu.can_answer(plan).err());
     let first = refused.next()??;
     refused.all(|why| why.is_some()).then_some(first)
 }
 
-/// Whether a kernel never ended. The driver would wait for it whatever this process asks of the device.
+/// Returns true if a kernel did not end. The driver would wait for it in every later call.
 fn is_hung(error: &ExecError) -> bool {
     let ExecError::Device { source, .. } = error else { return false };
     matches!(source.downcast_ref(), Some(DeviceError::Hung { .. }))

@@ -1,4 +1,5 @@
-//! Options: each has its default, and a method that sets it.
+//! Options for building and searching an index. Every option has a default and a method that sets
+//! it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,7 +19,7 @@ use crate::build_device::{BuildDevice, BuildOn};
 use crate::error::OptionsError;
 use crate::notice::Notice;
 
-/// How an index is made and changed.
+/// Options for building and changing an index.
 ///
 /// ```
 /// use warpseek::{Analyzer, CodecId, IndexOptions, StoreMode};
@@ -39,12 +40,13 @@ pub struct IndexOptions {
 }
 
 impl IndexOptions {
-    /// The defaults: English text, bit packing, whole documents stored, a thread a core, a quarter of the memory.
+    /// Returns the default options: English text, bit packing, complete stored documents, one
+    /// thread per core, and a quarter of the memory.
     pub fn new() -> Self {
         IndexOptions::default()
     }
 
-    /// All of it in one structure.
+    /// Returns the configuration that the options result in.
     pub fn config(&self) -> &BuildConfig {
         &self.config
     }
@@ -53,7 +55,8 @@ impl IndexOptions {
         self.overwrite
     }
 
-    /// Why a GPU cannot build the index, if it cannot; `manifest` is that of an index that is there.
+    /// Returns the reason why a GPU cannot build the index, if there is one. `manifest` is that
+    /// of the existing index, if there is one.
     pub(crate) fn not_on_gpu(&self, manifest: Option<&Manifest>) -> Option<OptionsError> {
         let has_schema = manifest.is_some_and(|manifest| manifest.schema.is_some());
         if has_schema || self.config.reader.schema.is_some() {
@@ -63,7 +66,8 @@ impl IndexOptions {
         positions.then_some(OptionsError::PositionsOnGpu)
     }
 
-    /// The configuration for a build of this many bytes, with a GPU, unless the index cannot be built on one, if one is to be used, and why none is used although one was to be.
+    /// Returns the configuration for a build over `bytes` of input, with a GPU if one is to be
+    /// used. The second value is the reason why no GPU is used although the options ask for one.
     pub(crate) fn prepared(
         &self,
         bytes: Option<u64>,
@@ -79,27 +83,31 @@ impl IndexOptions {
         self
     }
 
-    /// How text becomes terms. Default: English.
+    /// Sets the analyzer, which turns text into terms. Default: English.
     pub fn analyzer(self, analyzer: Analyzer) -> Self {
         self.with(|config| config.analyzer = analyzer)
     }
 
-    /// How blocks of postings are coded. Default: bit packing, and Rice codes for n-grams.
+    /// Sets the codec for blocks of postings. Default: bit packing, and Rice codes for n-grams.
     pub fn codec(self, codec: CodecId) -> Self {
         self.with(|config| config.codec = Some(codec))
     }
 
-    /// What the store keeps. Default: whole documents; ids alone make a smaller index that shows no text.
+    /// Sets what the index stores of each document. Default: the whole document. Storing only ids
+    /// makes the index smaller, but text cannot be shown.
     pub fn store(self, store: StoreMode) -> Self {
         self.with(|config| config.store = store)
     }
 
-    /// Keeps BM25 with these parameters in 8 bits in the place of frequencies: approximate, and no other ranking can be had. Default: exact frequencies.
+    /// Stores BM25 scores with these parameters in 8 bits instead of frequencies. Such an index
+    /// is approximate and supports no other ranking. Default: exact frequencies.
     pub fn quantize(self, k1: f64, b: f64) -> Self {
         self.with(|config| config.impacts = Some(Impacts::new(k1, b)))
     }
 
-    /// Keeps the positions of words, so that phrases can be found; with a schema, in all text fields, whatever it says. Default: no, or in the text fields whose schema says so.
+    /// Stores the positions of words, so that phrases can be found. With a schema, this applies
+    /// to all text fields, whatever the schema says. Default: false, so that only the text fields
+    /// for which the schema says so have positions.
     ///
     /// ```
     /// use warpseek::query::{Node, Phrase};
@@ -123,24 +131,32 @@ impl IndexOptions {
         self.with(|config| config.positions = positions)
     }
 
-    /// Keeps the norms of documents, and bounds of their weights: ranking by cosine then takes less time, and the index more space. Default: no; norms are computed by the first search that needs them.
+    /// Stores the norms of documents and bounds of their weights. Ranking by cosine becomes
+    /// faster, and the index larger. Default: false; the first search that needs norms computes
+    /// them.
     pub fn norms(self, norms: bool) -> Self {
         self.with(|config| config.norms = norms)
     }
 
-    /// Makes an index of n-grams, for approximate search; the analyzer is not used then. Default: an index of words.
+    /// Builds an index of n-grams for approximate search. The analyzer is not used. Default: an
+    /// index of words.
     pub fn grams(self, grams: GramConfig) -> Self {
         self.with(|config| config.grams = Some(grams))
     }
 
-    /// Gives the index text fields with statistics of their own, and attributes; the analyzer is not used then. If documents are added to an index, the schema must begin with that of the
-    /// index. Default: none for a new index, where title and text are one field, and that of the index for an existing one.
+    /// Sets the schema: text fields with separate statistics, and attributes. The analyzer is not
+    /// used. When documents are added to an index, the schema must begin with that of the index.
+    /// Default: none for a new index, so that title and text form one field; for an existing
+    /// index, its schema.
     ///
     /// ```
     /// use warpseek::{IndexOptions, Schema};
     ///
     /// let schema = Schema::parse(
-    ///     r#"{"text": [{"name": "title"}, {"name": "body"}], "attributes": [{"name": "year", "type": "integer"}]}"#,
+    ///     r#"{
+    ///         "text": [{"name": "title"}, {"name": "body"}],
+    ///         "attributes": [{"name": "year", "type": "integer"}]
+    ///     }"#,
     /// )?;
     /// let options = IndexOptions::new().schema(schema);
     /// # Ok::<(), warpseek::TextError>(())
@@ -150,70 +166,81 @@ impl IndexOptions {
         self.with(|config| config.reader.schema = Some(schema))
     }
 
-    /// Worker threads. Default: one a core.
+    /// Sets the number of worker threads. Default: one per core.
     pub fn threads(self, threads: usize) -> Self {
         self.with(|config| config.threads = threads.max(1))
     }
 
-    /// Bytes of memory for postings in the making. Default: a quarter of what the machine, or the container, has.
+    /// Sets the memory for postings under construction, in bytes. Default: a quarter of the
+    /// memory of the machine or the container.
     pub fn memory(self, bytes: usize) -> Self {
         self.with(|config| config.memory = bytes)
     }
 
-    /// What happens with malformed records and ids seen before. Default: the build stops and changes nothing.
+    /// Sets the treatment of malformed records and duplicate ids. Default: the build stops and
+    /// changes nothing.
     pub fn on_error(self, on_error: OnError) -> Self {
         self.with(|config| config.on_error = on_error)
     }
 
-    /// Puts documents side by side that have words in common: a smaller index and faster searches for a longer build. Default: no.
+    /// Reorders documents so that documents with common words are adjacent. The index becomes
+    /// smaller and searches faster, but the build takes longer. Default: false.
     pub fn reorder(self, reorder: bool) -> Self {
         self.with(|config| config.reorder = reorder)
     }
 
-    /// Sorts documents inside the index by a field of the input. Default: the order of the input.
+    /// Sorts the documents of the index by a field of the input. Default: the order of the input.
     pub fn order_by(self, field: impl Into<String>) -> Self {
         self.with(|config| config.reader.order_field = Some(field.into()))
     }
 
-    /// The field of a document with a number that rankings can add to its score. The index records it, and whatever writes to the index later takes scores from there; a different field is an error then. Default: that of the index; for a new one none, or, once a [`Document`](crate::Document) has a static score, `static_score`.
+    /// Sets the field with the static score of documents, a number that rankings can add to the
+    /// score.
+    ///
+    /// The index records the field: later writers take static scores from it, and setting a
+    /// different field is an error. Default: the field of the index. For a new index there is
+    /// none, or `static_score` as soon as a [`Document`](crate::Document) has a static score.
     pub fn static_field(self, field: impl Into<String>) -> Self {
         self.with(|config| config.reader.static_field = Some(field.into()))
     }
 
-    /// The fields of the input that are a document's id, title and text. Documents are stored with the usual names. Default: `id`, `title`, and `text` or `contents`.
+    /// Sets the input fields for the id, title and text of a document. Documents are stored with
+    /// the usual names. Default: `id`, `title`, and `text` or `contents`.
     pub fn fields(self, fields: FieldNames) -> Self {
         self.with(|config| config.reader.fields = fields)
     }
 
-    /// The format of all input files. Default: each by its name.
+    /// Sets the format of all input files. Default: determined by the name of each file.
     pub fn format(self, format: Format) -> Self {
         self.with(|config| config.reader.format = Some(format))
     }
 
-    /// Weight 1.0 of a vector as an integer. Default: 256.
+    /// Sets the integer that represents the weight 1.0 of a vector. Default: 256.
     pub fn vector_scale(self, scale: u32) -> Self {
         self.with(|config| config.reader.vector_scale = scale)
     }
 
-    /// Where documents are inverted; the index is the same. Default: on the CPU.
+    /// Sets the device that inverts documents. The resulting index does not depend on it.
+    /// Default: the CPU.
     pub fn device(mut self, device: BuildDevice) -> Self {
         self.build_on.device = device;
         self
     }
 
-    /// The number of the GPU. Default: 0.
+    /// Sets the number of the GPU. Default: 0.
     pub fn gpu(mut self, number: u32) -> Self {
         self.build_on.gpu = number;
         self
     }
 
-    /// The most bytes of GPU memory to use. With little, a build takes longer. Default: all there is.
+    /// Limits the GPU memory in bytes. A build with little memory takes longer. Default: all
+    /// memory.
     pub fn gpu_memory(mut self, bytes: u64) -> Self {
         self.build_on.gpu_memory = Some(bytes);
         self
     }
 
-    /// How GPUs are opened: so tests can have an emulated one.
+    /// Sets the function that opens GPUs. Tests use it for an emulated GPU.
     #[doc(hidden)]
     pub fn open_gpus_by(
         mut self,
@@ -223,13 +250,13 @@ impl IndexOptions {
         self
     }
 
-    /// Replaces an index that is there already. Default: no, it is an error.
+    /// Replaces an existing index. Default: false, so that an existing index is an error.
     pub fn overwrite(self, overwrite: bool) -> Self {
         IndexOptions { overwrite, ..self }
     }
 }
 
-/// Where queries are answered.
+/// The device that answers queries.
 ///
 /// ```
 /// use warpseek::DeviceChoice;
@@ -237,18 +264,19 @@ impl IndexOptions {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DeviceChoice {
-    /// On the CPU.
+    /// The CPU.
     #[default]
     Cpu,
-    /// On a GPU; it is an error if that cannot be.
+    /// A GPU. It is an error if it cannot be used.
     Cuda,
-    /// On the GPU or on the CPU, whichever is estimated to answer sooner; on the CPU if there is no GPU, or it fails.
+    /// The GPU or the CPU, whichever is estimated to be faster for the batch. The CPU is also
+    /// used if there is no GPU or if it fails.
     Auto,
-    /// On the CPU and the GPU together; it is an error if there is no GPU.
+    /// The CPU and the GPU together. It is an error if there is no GPU.
     Both,
 }
 
-/// What devices that answer together share out.
+/// The way in which several devices divide the work.
 ///
 /// ```
 /// use warpseek::Split;
@@ -256,14 +284,16 @@ pub enum DeviceChoice {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Split {
-    /// The documents: each answers every query for its own part of the index, and only that is copied to it.
+    /// Division by documents: each device answers every query for its part of the index, and only
+    /// that part is copied to it.
     #[default]
     Documents,
-    /// The queries of a batch: each has all of the index. The CPU takes short ones, and nobody waits for it.
+    /// Division by queries: each device holds the whole index and answers some queries of a batch.
+    /// The CPU takes short queries, and the GPUs do not wait for it.
     Queries,
 }
 
-/// Which algorithm answers.
+/// The algorithm that answers queries.
 ///
 /// ```
 /// use warpseek::{Algorithm, CpuAlgorithm};
@@ -274,31 +304,32 @@ pub enum Split {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Algorithm {
-    /// The one that costs the least for each query.
+    /// The algorithm with the least estimated cost for each query.
     #[default]
     Auto,
-    /// One for all queries; a GPU has WAND, MaxScore and cohorts of its own.
+    /// The given algorithm for all queries. A GPU has its own implementations of WAND, MaxScore
+    /// and cohorts.
     Named(CpuAlgorithm),
-    /// The slow judge of all others.
+    /// The slow reference implementation by which all others are judged.
     Reference,
-    /// AND on compressed lists, on a GPU.
+    /// Intersection of compressed lists on a GPU, for AND.
     Intersect,
-    /// Every posting scored, on a GPU.
+    /// Scoring of every posting, on a GPU.
     Exhaustive,
 }
 
 impl Algorithm {
-    /// All names that `FromStr` takes, but for aliases of earlier versions.
+    /// Returns the names that `FromStr` accepts, except aliases of earlier versions.
     pub fn names() -> Vec<&'static str> {
         Self::cpu_names().into_iter().chain(["intersect", "exhaustive"]).collect()
     }
 
-    /// Those that need no GPU.
+    /// Returns the names of the algorithms that do not require a GPU.
     pub fn cpu_names() -> Vec<&'static str> {
         ["auto", "reference"].into_iter().chain(CpuAlgorithm::NAMES).collect()
     }
 
-    /// Its name.
+    /// Returns the name of the algorithm.
     pub fn name(self) -> &'static str {
         match self {
             Algorithm::Auto => "auto",
@@ -333,7 +364,8 @@ impl FromStr for Algorithm {
     }
 }
 
-/// Settings for studies and measurements. Hits do not depend on them, but for homogeneous partitions, which are approximate.
+/// Settings for experiments and measurements. They do not affect hits, except that homogeneous
+/// partitions are approximate.
 ///
 /// ```
 /// use warpseek::Tuning;
@@ -343,23 +375,27 @@ impl FromStr for Algorithm {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Tuning {
-    /// Documents in a tile, for cohorts. Default: 131,072 on the CPU, fewer for one query; 262,144 on a GPU.
+    /// The number of documents in a tile, for cohorts. Default: 131,072 on the CPU, fewer for a
+    /// single query; 262,144 on a GPU.
     pub tile: Option<u32>,
-    /// Queries in a cohort on a GPU, 1 to [`crate::MAX_COHORT`]. Default: 1,024.
+    /// The number of queries in a cohort on a GPU, from 1 to [`crate::MAX_COHORT`]. Default:
+    /// 1,024.
     pub cohort: Option<usize>,
-    /// How WAND and MaxScore go about it on a GPU (Gaioso 2019); which of the two it is follows from the algorithm.
+    /// Settings of partitioned WAND and MaxScore on a GPU (Gaioso 2019). The algorithm decides
+    /// which of the two is used.
     pub partitions: Option<PartitionSettings>,
-    /// The form of lists on a GPU. Default: tiles if they have room, otherwise compressed, and what has no room comes when queries need it.
+    /// The layout of posting lists on a GPU. Default: tiles if they fit. Otherwise lists are
+    /// compressed, and those that do not fit are copied when queries need them.
     pub gpu_lists: GpuLists,
 }
 
-/// Who hears of things that an operator may want to know.
+/// A callback for events that an operator may want to know about.
 pub(crate) type Listener = Arc<dyn Fn(&Notice) + Send + Sync>;
 
-/// Opens a GPU by number, with a budget of memory.
+/// A function that opens a GPU, given its number and its memory budget.
 pub(crate) type Opener = Arc<dyn Fn(u32, Option<u64>) -> Result<Device, DeviceError> + Send + Sync>;
 
-/// How queries are answered.
+/// Options for answering queries.
 ///
 /// ```
 /// use warpseek::{DeviceChoice, Ranking, RankingFunction, SearcherOptions};
@@ -412,87 +448,96 @@ impl Default for SearcherOptions {
 }
 
 impl SearcherOptions {
-    /// The defaults.
+    /// Returns the default options.
     pub fn new() -> Self {
         SearcherOptions::default()
     }
 
-    /// What the times of queries depend on, besides the index, the machine, its engines and the ranking.
+    /// Returns the options that affect the times of queries. Further factors are the index, the
+    /// machine, its engines and the ranking.
     pub(crate) fn that_times_depend_on(&self) -> (Algorithm, &[u32], Option<u64>, GpuLists) {
         (self.algorithm, &self.gpus, self.gpu_memory, self.tuning.gpu_lists)
     }
 
-    /// How documents are ranked. Default: what suits the index, BM25 for text and the dot product for vectors.
+    /// Sets the ranking of documents. Default: the one that suits the index, which is BM25 for
+    /// text and the dot product for vectors.
     pub fn ranking(self, ranking: Ranking) -> Self {
         SearcherOptions { ranking: Some(ranking), ..self }
     }
 
-    /// Which algorithm answers. Default: the one that costs the least for each query.
+    /// Sets the algorithm. Default: the one with the least estimated cost for each query.
     pub fn algorithm(self, algorithm: Algorithm) -> Self {
         SearcherOptions { algorithm, ..self }
     }
 
-    /// Where queries are answered. Default: on the CPU.
+    /// Sets the device that answers queries. Default: the CPU.
     pub fn device(self, device: DeviceChoice) -> Self {
         SearcherOptions { device, ..self }
     }
 
-    /// Which GPUs answer, by number. Default: the first. One may be named twice.
+    /// Sets the GPUs to use, by number. Default: the first one. A GPU may be listed twice.
     pub fn gpus(self, gpus: Vec<u32>) -> Self {
         SearcherOptions { gpus, ..self }
     }
 
-    /// What several devices share out. Default: the documents.
+    /// Sets the way in which several devices divide the work. Default: by documents.
     pub fn split(self, split: Split) -> Self {
         SearcherOptions { split, ..self }
     }
 
-    /// The CPU's part of the documents if it answers together with GPUs, 0 to 1. Default: what it is done with as soon as the GPU is, which is measured.
+    /// Sets the CPU's share of the documents, from 0 to 1, if it answers together with GPUs.
+    /// Default: the share with which the CPU and the GPUs finish at the same time, as measured.
     pub fn host_share(self, share: f64) -> Self {
         SearcherOptions { host_share: Some(share), ..self }
     }
 
-    /// The CPU's threads for its share. Default: three fewer than all, which are left to planning, to results and to the GPU.
+    /// Sets the number of CPU threads that work on the CPU's share. Default: all but three, which
+    /// are left for planning, for results and for the GPU.
     pub fn host_threads(self, threads: usize) -> Self {
         SearcherOptions { host_threads: Some(threads), ..self }
     }
 
-    /// Postings from which on a batch goes to the GPU with [`DeviceChoice::Auto`]. Default: if it is estimated to take longer on the CPU.
+    /// Sets the number of postings from which a batch goes to the GPU with
+    /// [`DeviceChoice::Auto`]. Default: a batch goes to the GPU if it is estimated to take longer
+    /// on the CPU.
     pub fn gpu_from(self, postings: u64) -> Self {
         SearcherOptions { gpu_from: Some(postings), ..self }
     }
 
-    /// Bytes of a GPU's memory to use, at most. Default: all.
+    /// Limits the memory to use on a GPU, in bytes. Default: all memory.
     pub fn gpu_memory(self, bytes: u64) -> Self {
         SearcherOptions { gpu_memory: Some(bytes), ..self }
     }
 
-    /// Threads of the CPU. Default: one a core.
+    /// Sets the number of CPU threads. Default: one per core.
     pub fn threads(self, threads: usize) -> Self {
         SearcherOptions { threads: threads.max(1), ..self }
     }
 
-    /// Whether files are mapped into memory, or read into it. Default: mapped. A file that somebody truncates while it is mapped ends the process.
+    /// Sets whether files are mapped into memory (true) or read into memory. Default: true. If
+    /// another process truncates a mapped file, the operating system ends this process.
     pub fn mmap(self, mmap: bool) -> Self {
         SearcherOptions { mmap, ..self }
     }
 
-    /// Settings for studies.
+    /// Sets options for experiments.
     pub fn tuning(self, tuning: Tuning) -> Self {
         SearcherOptions { tuning, ..self }
     }
 
-    /// Hears of what an operator may want to know, such as a GPU that failed. Default: nobody does.
+    /// Sets a callback for events that an operator may want to know about, such as the failure of
+    /// a GPU. Default: none.
     pub fn on_notice(self, listener: impl Fn(&Notice) + Send + Sync + 'static) -> Self {
         SearcherOptions { listener: Arc::new(listener), ..self }
     }
 
-    /// How long after a failure a GPU is tried again; after each further failure twice as long, up to five minutes. Default: a second.
+    /// Sets the time after which a failed GPU is tried again. Each further failure doubles it, up
+    /// to five minutes. Default: one second.
     pub fn retry_gpu_after(self, time: Duration) -> Self {
         SearcherOptions { retry: time, ..self }
     }
 
-    /// How GPUs are opened: so tests can have an emulated one.
+    /// Sets the function that opens GPUs. Tests use it for an emulated GPU.
     #[doc(hidden)]
     pub fn open_gpus_by(
         self,
@@ -501,7 +546,7 @@ impl SearcherOptions {
         SearcherOptions { open: Arc::new(open), ..self }
     }
 
-    /// How a GPU prunes, if the algorithm is one of those that do on partitions.
+    /// Returns the settings of partitions if a GPU is to prune with an algorithm that uses them.
     pub(crate) fn partitions(&self) -> Option<PartitionSettings> {
         let pruning = match self.algorithm {
             Algorithm::Named(CpuAlgorithm::Wand) => Pruning::Wand,

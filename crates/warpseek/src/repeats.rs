@@ -1,11 +1,13 @@
-//! Queries that occur several times in a batch are answered once: several attempts at one question often begin with the same query, and logs repeat popular ones.
+//! Deduplication of plans: a query that occurs several times in a batch is answered once. Several
+//! attempts at one question often begin with the same query, and logs repeat popular ones.
 
 use std::hash::{Hash, Hasher};
 
 use rustc_hash::{FxHashMap, FxHasher};
 use warpseek_exec::{Answer, Answers, ExecError, Plan, Work};
 
-/// The different plans of a batch, in the order in which they first occur, and which of them each plan of the batch is.
+/// The distinct plans of a batch, in the order of their first occurrence, and for each plan of
+/// the batch its position among them.
 pub(crate) struct Repeats<'a> {
     pub(crate) distinct: Vec<&'a Plan>,
     places: Vec<usize>,
@@ -20,7 +22,8 @@ impl<'a> Repeats<'a> {
             let place = *known.entry(hash(plan)).or_insert(distinct.len());
             match distinct.get(place) {
                 Some(&known) if known == plan => place,
-                // A new plan. If its hash is that of another one, its repeats are answered each time.
+                // A new plan. If its hash equals that of another plan, it is answered each time
+                // it occurs.
                 _ => {
                     distinct.push(plan);
                     distinct.len() - 1
@@ -31,12 +34,13 @@ impl<'a> Repeats<'a> {
         Repeats { distinct, places }
     }
 
-    /// For each plan of the batch, its place among the different ones.
+    /// Returns, for each plan of the batch, its position among the distinct plans.
     pub(crate) fn places(&self) -> impl Iterator<Item = usize> {
         self.places.iter().copied()
     }
 
-    /// Gives every plan of the batch the answer to the one that it is. Only the first of several took work.
+    /// Gives every plan of the batch the answer to its distinct plan. Only its first occurrence
+    /// took work.
     pub(crate) fn spread(self, answers: Answers) -> Answers {
         if self.places.len() == self.distinct.len() {
             return answers;
@@ -63,7 +67,8 @@ fn repeated(answer: &Result<Answer, ExecError>) -> Result<Answer, ExecError> {
     Ok(answer)
 }
 
-/// Of what different plans usually differ in: words, and the number of documents that a filter admits.
+/// Hashes the properties in which distinct plans usually differ: words, and the number of
+/// documents that a filter admits.
 fn hash(plan: &Plan) -> u64 {
     let mut hasher = FxHasher::default();
     (plan.k, plan.mode, plan.count, &plan.missing).hash(&mut hasher);
@@ -100,7 +105,7 @@ mod tests {
             search(&["missing"], 10),
         ];
         let mut plans = plans(&fixture.snapshot(), &searches);
-        // A plan that differs only in what its hash does not see.
+        // A plan that differs only in a property that is not part of its hash.
         plans.push(plans[0].clone());
         plans[9].static_weight = 1.0;
         plans.push(plans[9].clone());

@@ -1,3 +1,5 @@
+//! Requests: a query, and everything that a search can be asked to do with it.
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -5,7 +7,8 @@ use warpseek_exec::gather::{Facet, SortKey, SortValues};
 use warpseek_exec::query::Node;
 use warpseek_exec::{Cancel, CollectionStatistics, Limit, Mode, Query, Ranking};
 
-/// What is searched for: text that the index's analyzer takes apart, terms as the index has them, or a query with fields and conditions.
+/// The query of a request: text for the index's analyzer, terms of the index, or a query with
+/// fields and conditions.
 ///
 /// ```
 /// use warpseek::query::{Node, Words};
@@ -20,12 +23,15 @@ use warpseek_exec::{Cancel, CollectionStatistics, Limit, Mode, Query, Ranking};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum QueryInput {
-    /// Words, each optionally with a weight behind `^`; for an index of vectors, tokens with weights or a JSON object of them. With a schema, every word is searched
-    /// for in every text field, and scores of fields are added.
+    /// Words, each optionally followed by `^` and a weight. For an index of vectors: tokens with
+    /// weights, or a JSON object of them. With a schema, every word is searched for in every text
+    /// field, and the scores of the fields are added.
     Text(String),
-    /// Terms with their fields and weights. They are not analysed.
+    /// Terms with their fields and weights, which are not analyzed.
     Terms(Query),
-    /// A query in the syntax of [`parse`](warpseek_exec::query::parse): words and conditions, with fields, signs and weights. With [`Mode::And`] a document must have all words without a sign.
+    /// A query string in the syntax of [`parse`](warpseek_exec::query::parse): words and
+    /// conditions, with fields, signs and weights. With [`Mode::And`], documents must contain all
+    /// words without a sign.
     Expression(String),
     /// A query tree.
     Tree(Node),
@@ -55,7 +61,7 @@ impl From<Query> for QueryInput {
     }
 }
 
-/// A search.
+/// A search request.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -70,38 +76,50 @@ impl From<Query> for QueryInput {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// What is searched for.
+    /// The query.
     pub query: QueryInput,
-    /// How many hits are wanted. Default: 10.
+    /// The maximum number of hits. Default: 10.
     pub k: usize,
-    /// Which documents match. Default: those with at least one of the terms.
+    /// The rule that decides which documents match. Default: those with at least one of the
+    /// terms.
     pub mode: Mode,
-    /// Whether all matching documents are counted too. Default: no.
+    /// True if all matching documents are to be counted. Default: false.
     pub count: bool,
-    /// Up to how many matches the count is of interest. Default: all. If it is clear without counting that there are more, they are not counted, which is much faster: [`Response::matches`](crate::Response::matches) is none then, unless the number comes out anyway, and [`Response::least_matches`](crate::Response::least_matches) is larger than this.
+    /// The number up to which an exact count of matches is needed. Default: no limit.
+    ///
+    /// If it is known without counting that there are more matches, they are not counted, which
+    /// is much faster. In that case [`Response::least_matches`](crate::Response::least_matches)
+    /// exceeds this number, and [`Response::matches`](crate::Response::matches) returns `None`
+    /// unless the search determined the number anyway.
     pub count_to: u64,
-    /// Only documents with these ids may be hits. Default: all may. Scores are the same as without; ids that the index does not have are ignored.
+    /// The ids of the documents that may be hits. Default: all. Scores do not depend on it, and
+    /// ids that the index does not contain are ignored.
     pub among: Option<Arc<[String]>>,
-    /// Only documents that match this tree may be hits. Default: all may. Scores are the same as without.
+    /// A query tree that hits must match. Default: none. Scores do not depend on it.
     pub filter: Option<Arc<Node>>,
-    /// The order of hits. Default: none, which is by score. Documents that are equal by all keys are in the order of their ids, so the order is total. Scores of hits are exact whatever the order.
+    /// The sort order of hits. Default: empty, for the order by score. Ties are broken by
+    /// document id, so the order is total. Scores of hits are exact whatever the order.
     pub sort: Vec<SortKey>,
-    /// Only hits that come after this in the order. Default: from the first on.
+    /// The position in the sort order after which hits begin. Default: none.
     pub after: Option<SortValues>,
-    /// What all matches are counted by, whatever k. Default: nothing.
+    /// The attributes by which all matches are counted, independently of `k`. Default: none.
     pub facets: Vec<Facet>,
-    /// Another ranking than the searcher's. Default: none. On a GPU, another formula has to be copied there first.
+    /// The ranking, if it differs from the searcher's. Default: none. A GPU may have to compute
+    /// the values of all postings for another ranking first.
     pub ranking: Option<Ranking>,
-    /// Statistics of the whole collection, if the index holds a part of it: scores are then those that one index of all documents would give. Default: the index's own.
+    /// The statistics of the whole collection, if the index contains a part of it. Scores are
+    /// then those that a single index of the whole collection would give. Default: the statistics
+    /// of the index.
     pub collection: Option<Arc<CollectionStatistics>>,
-    /// How long the search may take, from when it is asked for. Default: as long as it needs. When the time is up the response covers what was searched by then.
+    /// The time limit of the search, counted from its start. Default: none. When time is up, the
+    /// response covers the documents searched so far.
     pub deadline: Option<Duration>,
-    /// Stops the search when it is set. Default: nothing does.
+    /// A token that cancels the search. Default: none.
     pub cancel: Option<Cancel>,
 }
 
 impl Request {
-    /// With the defaults.
+    /// Creates a request with the default settings.
     pub fn new(query: impl Into<QueryInput>) -> Self {
         Request {
             query: query.into(),
@@ -121,22 +139,23 @@ impl Request {
         }
     }
 
-    /// With this many hits.
+    /// Sets the maximum number of hits.
     pub fn k(self, k: usize) -> Self {
         Request { k, ..self }
     }
 
-    /// With another rule for which documents match.
+    /// Sets the rule that decides which documents match.
     pub fn mode(self, mode: Mode) -> Self {
         Request { mode, ..self }
     }
 
-    /// With all matches counted, or not.
+    /// Sets whether all matching documents are counted.
     pub fn count(self, count: bool) -> Self {
         Request { count, ..self }
     }
 
-    /// With matches counted, unless there are clearly more than this.
+    /// Requests a count of matches that is exact up to `most`. If there are clearly more matches,
+    /// they are not counted.
     ///
     /// ```
     /// use warpseek::{Document, Index, Request};
@@ -149,7 +168,7 @@ impl Request {
     /// }
     /// writer.commit()?;
     /// let searcher = index.searcher()?;
-    /// // More than two: they need not be counted, unless the number comes out anyway.
+    /// // There are more than two matches, so they need not be counted.
     /// let response = searcher.search(&Request::new("apple").count_to(2))?;
     /// assert_eq!(response.least_matches(), 3);
     /// let response = searcher.search(&Request::new("apple").count_to(3))?;
@@ -160,7 +179,7 @@ impl Request {
         Request { count: true, count_to: most, ..self }
     }
 
-    /// Only among documents with these ids.
+    /// Restricts hits to documents with these ids.
     ///
     /// ```
     /// use warpseek::{Document, Index, Request};
@@ -180,7 +199,8 @@ impl Request {
         Request { among: Some(ids.into_iter().map(Into::into).collect()), ..self }
     }
 
-    /// Only among documents that match a tree. [`Searcher::parse`](crate::Searcher::parse) makes one of a text.
+    /// Restricts hits to documents that match a query tree.
+    /// [`Searcher::parse`](crate::Searcher::parse) creates one from a query string.
     ///
     /// ```
     /// use warpseek::query::{Filter, Node};
@@ -203,13 +223,20 @@ impl Request {
         Request { filter: Some(filter.into()), ..self }
     }
 
-    /// With hits in another order. All matches are looked at, by the CPU; a GPU refuses, and [`DeviceChoice::Auto`](crate::DeviceChoice::Auto) then takes the CPU. [`Mode::AndOr`] cannot be sorted.
+    /// Sorts hits by other keys than the score.
+    ///
+    /// The CPU examines all matches; GPUs do not support sorting, so
+    /// [`DeviceChoice::Auto`](crate::DeviceChoice::Auto) chooses the CPU. Sorting cannot be
+    /// combined with [`Mode::AndOr`].
     ///
     /// ```
     /// use warpseek::{Document, Index, IndexOptions, Request, Schema, SortKey};
     ///
     /// # let folder = tempfile::tempdir().unwrap();
-    /// let schema = r#"{"text": [{"name": "text"}], "attributes": [{"name": "year", "type": "integer"}]}"#;
+    /// let schema = r#"{
+    ///     "text": [{"name": "text"}],
+    ///     "attributes": [{"name": "year", "type": "integer"}]
+    /// }"#;
     /// let options = IndexOptions::new().schema(Schema::parse(schema)?);
     /// let index = Index::create_with(folder.path().join("idx"), options)?;
     /// let mut writer = index.writer()?;
@@ -229,27 +256,31 @@ impl Request {
     /// # Ok::<(), warpseek::Error>(())
     /// ```
     ///
-    /// To begin at a rank instead, ask for more hits and skip those before it: k is the rank plus the number wanted.
+    /// To start at a rank instead, set `k` to that rank plus the size of the page, and skip the
+    /// hits before it.
     pub fn sort(self, keys: impl Into<Vec<SortKey>>) -> Self {
         Request { sort: keys.into(), ..self }
     }
 
-    /// With hits that come after a place in the order, which [`Response::sort_values`](crate::Response::sort_values) gives. It works for the usual order by score too, and is exact over one snapshot.
+    /// Continues after the hit with these sort values, as returned by
+    /// [`Response::sort_values`](crate::Response::sort_values). It also works for the order by
+    /// score, and is exact over one snapshot.
     pub fn after(self, place: SortValues) -> Self {
         Request { after: Some(place), ..self }
     }
 
-    /// With counts of all matches by attributes: [`Response::facets`](crate::Response::facets).
+    /// Counts all matches by attributes; see [`Response::facets`](crate::Response::facets).
     pub fn facets(self, facets: impl Into<Vec<Facet>>) -> Self {
         Request { facets: facets.into(), ..self }
     }
 
-    /// With a ranking of its own.
+    /// Sets a ranking for this request only.
     pub fn ranking(self, ranking: Ranking) -> Self {
         Request { ranking: Some(ranking), ..self }
     }
 
-    /// With the statistics of a collection that the index holds a part of. They must have all terms of the query, or it is an error.
+    /// Sets the statistics of the collection of which the index contains a part. It is an error
+    /// if they lack a term of the query.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -276,33 +307,35 @@ impl Request {
     ///     }
     /// }
     /// let request = Request::new("apple tart").of_collection(Arc::new(all));
-    /// let hits = [parts[0].search(&request)?.hits().to_vec(), parts[1].search(&request)?.hits().to_vec()];
+    /// let first = parts[0].search(&request)?;
+    /// let second = parts[1].search(&request)?;
     /// let want = whole.search(&Request::new("apple tart"))?;
-    /// assert_eq!(hits[1][0].score, want.hits()[0].score);
-    /// assert_eq!(hits[0][0].score, want.hits()[1].score);
+    /// assert_eq!(second.hits()[0].score, want.hits()[0].score);
+    /// assert_eq!(first.hits()[0].score, want.hits()[1].score);
     /// # Ok::<(), warpseek::Error>(())
     /// ```
     pub fn of_collection(self, statistics: Arc<CollectionStatistics>) -> Self {
         Request { collection: Some(statistics), ..self }
     }
 
-    /// With this much time.
+    /// Sets a time limit. A search that exceeds it returns a partial response; see
+    /// [`Response::coverage`](crate::Response::coverage).
     pub fn deadline(self, time: Duration) -> Self {
         Request { deadline: Some(time), ..self }
     }
 
-    /// Until somebody cancels.
+    /// Attaches a cancellation token. Cancelling it ends the search with a partial response.
     pub fn cancelled_by(self, cancel: Cancel) -> Self {
         Request { cancel: Some(cancel), ..self }
     }
 
-    /// When work for it has to stop, if its time counts from a moment.
+    /// Returns the limit of a search for this request that started at `start`.
     pub fn limit(&self, start: Instant) -> Limit {
         limit_of(self.deadline, self.cancel.as_ref(), start)
     }
 }
 
-/// The limit of a request that came at a moment.
+/// Returns the limit of a search that started at `start`.
 pub(crate) fn limit_of(
     deadline: Option<Duration>,
     cancel: Option<&Cancel>,

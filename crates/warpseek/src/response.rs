@@ -1,3 +1,6 @@
+//! Responses: the hits of a request with everything that can be shown of them, and hits of many
+//! requests as flat arrays.
+
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,7 +15,7 @@ use warpseek_text::{FieldAnalyzer, Snippet, first_words, snippet};
 
 use crate::error::{Error, Result};
 
-/// The answer to a request.
+/// The response to a request.
 ///
 /// ```
 /// use warpseek::{Document, Index, Request};
@@ -39,67 +42,77 @@ pub struct Response {
 }
 
 impl Response {
-    /// Its hits, best first: score down, then document id up; or in the order of [`Request::sort`](crate::Request::sort). Scores are integers in units of the query; [`Response::score`] has them as numbers.
+    /// Returns the hits, best first: by descending score, then by ascending document id, or in
+    /// the order of [`Request::sort`](crate::Request::sort). Scores are integers in units of the
+    /// query; [`Response::score`] converts them.
     pub fn hits(&self) -> &[Hit] {
         &self.answer.hits
     }
 
-    /// How many documents match, if that was asked for or came out anyway.
+    /// Returns the number of matching documents, if the request asked for it or the search
+    /// determined it anyway.
     pub fn matches(&self) -> Option<u64> {
         self.answer.matches
     }
 
-    /// How many documents of the index match at the least, if they were not counted.
+    /// Returns a lower bound of the number of matching documents. It is the exact number if they
+    /// were counted.
     pub fn least_matches(&self) -> u64 {
         let known = self.answer.matches.unwrap_or_else(|| self.plan.least_matches());
         known.max(self.answer.hits.len() as u64)
     }
 
-    /// Which documents were searched. The response is exact over these.
+    /// Returns the set of documents that were searched. The response is exact for these.
     pub fn coverage(&self) -> &Coverage {
         &self.answer.coverage
     }
 
-    /// How many live documents were searched, and how many there are.
+    /// Returns the number of live documents that were searched, and the number of all live
+    /// documents.
     pub fn documents_searched(&self) -> (u64, u64) {
         let all = self.snapshot.statistics().documents;
         (self.answer.coverage.documents(&self.snapshot), all)
     }
 
-    /// What it took, if the engine counts that. What a batch asks for several times takes work once.
+    /// Returns the work that the search took, if the engine counts it. In a batch, only the first
+    /// of several equal requests takes work.
     pub fn work(&self) -> Option<Work> {
         self.answer.work
     }
 
-    /// How long it took, planning included; in a batch, how long the batch took.
+    /// Returns the duration of the search, including planning; in a batch, the duration of the
+    /// batch.
     pub fn took(&self) -> Duration {
         self.took
     }
 
-    /// The plan that was answered: terms with their statistics, and the words that no document has.
+    /// Returns the plan of the request: its terms with their statistics, and the words that no
+    /// document contains.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// The snapshot that was searched.
+    /// Returns the snapshot that was searched.
     pub fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
     }
 
-    /// The generation of the index that was searched; each commit has a higher one.
+    /// Returns the generation of the index that was searched. Each commit increases it.
     pub fn generation(&self) -> u64 {
         self.snapshot.generation()
     }
 
-    /// The score of a hit as a number.
+    /// Returns the score of the hit at `rank`, which counts from 0.
     ///
     /// # Panics
-    /// As the other methods of a hit, it panics if there is no hit of this rank, counted from 0.
+    /// If there is no hit at this rank. All methods that take a rank panic in this case.
     pub fn score(&self, rank: usize) -> f64 {
         self.plan.real(self.answer.hits[rank].score)
     }
 
-    /// Where a hit is in the order of the request: its value for each key, or its score if there is no key, and the document. [`Request::after`](crate::Request::after) continues from there.
+    /// Returns the position of a hit in the order of the request: its value for each sort key, or
+    /// its score if there are no keys, and the document.
+    /// [`Request::after`](crate::Request::after) continues from there.
     pub fn sort_values(&self, rank: usize) -> SortValues {
         let doc = Some(self.answer.hits[rank].doc);
         let values = match &self.answer.gathered {
@@ -109,34 +122,37 @@ impl Response {
         SortValues { values, doc }
     }
 
-    /// The counts of the request's facets, in their order, over all matches among the documents that were searched.
+    /// Returns the counts of the request's facets, in the order of the request. They cover all
+    /// matches among the documents that were searched.
     pub fn facets(&self) -> &[FacetCounts] {
         self.answer.gathered.as_ref().map_or(&[], |gathered| &gathered.facets)
     }
 
-    /// The id that the user gave the document.
+    /// Returns the external id of a hit.
     pub fn id(&self, rank: usize) -> Result<String> {
         Ok(self.snapshot.external_id(self.answer.hits[rank].doc)?)
     }
 
-    /// The stored document; none if the index keeps ids alone.
+    /// Returns the stored document of a hit, or `None` if the index stores only ids.
     pub fn document(&self, rank: usize) -> Result<Option<Value>> {
         stored(&self.snapshot, self.answer.hits[rank].doc)
     }
 
-    /// How the score came about.
+    /// Explains the score of a hit.
     pub fn explain(&self, rank: usize) -> Result<Explanation> {
         self.explain_document(self.answer.hits[rank].doc)
     }
 
-    /// How the score of any document comes about, a hit or not.
+    /// Explains the score of any document, whether it is a hit or not.
     pub fn explain_document(&self, doc: DocId) -> Result<Explanation> {
         Ok(explain(&self.snapshot, &self.plan, doc)?)
     }
 
-    /// The words of the query that are in no document, as they stand in `text`, which is what was asked for; terms of a query that is no text as they are.
+    /// Returns the words of the query that occur in no document, spelt as in `text`, the text of
+    /// the query. Words that cannot be found in `text` are returned as terms of the index.
     pub fn unknown_words(&self, text: &str) -> Vec<String> {
-        // What the syntax has between words, with blanks of the same length in its place.
+        // Operators of the query syntax separate words: replace them with blanks of the same
+        // length.
         let signs = |c: char| {
             matches!(
                 c,
@@ -184,20 +200,22 @@ impl Response {
         words.filter(|word| known.insert(*word)).map(str::to_owned).collect()
     }
 
-    /// The analyzer of a text field.
+    /// Returns the analyzer of a text field.
     fn analyzer(&self, field: u8) -> FieldAnalyzer {
         let manifest = self.snapshot.manifest();
         let of_schema = manifest.schema.as_ref().map(|schema| schema.analyzer(field).clone());
         of_schema.unwrap_or_else(|| manifest.analyzer.into())
     }
 
-    /// A part of a text of at most `width` characters that shows the query's words, and where they stand in it. If the index has a schema, the text is taken for one of
-    /// its first text field; [`Response::snippets`] has those of all.
+    /// Returns a part of `text` of at most `width` characters that shows words of the query, and
+    /// the positions of these words. With a schema, the text is treated as one of the first text
+    /// field; [`Response::snippets`] covers all fields.
     pub fn snippet(&self, text: &str, width: usize) -> Snippet {
         self.snippet_in(0, text, width)
     }
 
-    /// The same for a text field, which must be one of the index: with its analyzer, and the words that the query has for it.
+    /// Returns a snippet of `text` for a text field of the index, using its analyzer and the
+    /// words that the query searches for in it.
     ///
     /// # Panics
     /// If the index has no such field.
@@ -207,8 +225,9 @@ impl Response {
         snippet(text, &self.analyzer(field), &terms, width)
     }
 
-    /// The text fields of a hit, in the order of the schema, with the part of each that shows the query's words. Fields that the document does not have are left out; there are
-    /// none if the index keeps ids alone or has no schema.
+    /// Returns a snippet for each text field of a hit, in the order of the schema. Fields that
+    /// the document lacks are omitted. The result is empty if the index stores only ids or has no
+    /// schema.
     pub fn snippets(&self, rank: usize, width: usize) -> Result<Vec<FieldSnippet>> {
         let (Some(schema), Some(document)) =
             (&self.snapshot.manifest().schema, self.document(rank)?)
@@ -228,16 +247,17 @@ impl Response {
     }
 }
 
-/// A part of a hit's text field.
+/// A snippet of a text field of a hit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldSnippet {
     /// The name of the field.
     pub field: String,
-    /// The part.
+    /// The snippet.
     pub snippet: Snippet,
 }
 
-/// Appends the strings at a path of a document, each on a line of its own. Dots in a path and in keys mean the same, as they do to readers.
+/// Appends the strings at a path of a document to `out`, one per line. As in readers, a dot in a
+/// path may be a level of nesting or a part of a key.
 fn collect_text(value: &Value, path: &str, out: &mut String) {
     match value {
         Value::Object(map) => {
@@ -261,14 +281,14 @@ fn collect_text(value: &Value, path: &str, out: &mut String) {
     }
 }
 
-/// A stored document; none if the index keeps ids alone.
+/// Returns a stored document, or `None` if the index stores only ids.
 pub(crate) fn stored(snapshot: &Snapshot, doc: DocId) -> Result<Option<Value>> {
     let Some(json) = snapshot.document(doc)? else { return Ok(None) };
     let parsed = serde_json::from_slice(&json);
     parsed.map(Some).map_err(|e| Error::Document { doc, problem: e.to_string() })
 }
 
-/// The hits of many queries as flat arrays, for those who go on with numbers.
+/// The hits of many requests as flat arrays, for numerical code.
 ///
 /// ```
 /// use warpseek::{Document, Index, Request};
@@ -289,15 +309,15 @@ pub(crate) fn stored(snapshot: &Snapshot, doc: DocId) -> Result<Option<Value>> {
 /// ```
 pub struct Arrays {
     snapshot: Arc<Snapshot>,
-    /// Where the hits of each query begin, and at the end how many there are in all.
+    /// The position at which the hits of each query begin, followed by the total number of hits.
     pub offsets: Vec<usize>,
-    /// Documents, by number.
+    /// The document numbers of the hits.
     pub docs: Vec<DocId>,
-    /// Their scores, rounded to single precision; [`Response::hits`] has the exact integers.
+    /// The scores of the hits in single precision. [`Response::hits`] has exact integers.
     pub scores: Vec<f32>,
-    /// Queries that failed, and why; they have no hits.
+    /// The queries that failed, and their errors. They have no hits.
     pub errors: Vec<(usize, Error)>,
-    /// Queries that were searched in part because their time was up.
+    /// The queries that were searched only in part because their time was up.
     pub partial: Vec<usize>,
 }
 
@@ -313,12 +333,13 @@ impl Arrays {
         }
     }
 
-    /// The id that the user gave a document. Numbers are those of the snapshot that was searched, and mean nothing in another one.
+    /// Returns the external id of a document. Document numbers are valid only within the snapshot
+    /// that was searched.
     pub fn id(&self, doc: DocId) -> Result<String> {
         Ok(self.snapshot.external_id(doc)?)
     }
 
-    /// Where the hits of a query are.
+    /// Returns the range of a query's hits in the arrays.
     pub fn range(&self, query: usize) -> Range<usize> {
         self.offsets[query]..self.offsets[query + 1]
     }

@@ -1,4 +1,4 @@
-//! A schema from the first documents of inputs.
+//! Inference of a schema from the first documents of the inputs.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,9 @@ use warpseek_text::{Analyzer, Reader, ReaderConfig, Schema};
 use crate::error::{Error, Result};
 use crate::options::IndexOptions;
 
-/// A schema that fits the first `documents` documents of files and directories, as a start for one to write down. Of the options, it takes the format and the analyzer for text fields.
+/// Infers a schema that fits the first `documents` documents of files and directories. It is a
+/// starting point for a handwritten schema. Of the options, only the format and the analyzer for
+/// text fields are used.
 ///
 /// ```
 /// use warpseek::{IndexOptions, infer_schema};
@@ -31,14 +33,15 @@ pub fn infer_schema(
     Sample::read(inputs, documents, options)?.schema()
 }
 
-/// The first documents of files and directories, which are read once.
+/// The first documents of files and directories, for inspection before an index is built.
 ///
 /// ```
 /// use warpseek::{IndexOptions, Sample};
 ///
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let file = folder.path().join("docs.jsonl");
-/// std::fs::write(&file, "{\"id\": \"1\", \"author\": {\"about\": \"writes of kettles\"}}\n").unwrap();
+/// let line = "{\"id\": \"1\", \"author\": {\"about\": \"writes of kettles\"}}\n";
+/// std::fs::write(&file, line).unwrap();
 /// let sample = Sample::read(&[file], 1000, &IndexOptions::new())?;
 /// let fields = sample.fields();
 /// assert_eq!((fields[0].path.as_str(), fields[0].kinds[0]), ("author.about", ("string", 1)));
@@ -51,18 +54,19 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Reads at most `documents` documents. Of the options, it takes the format, the names of fields, and the analyzer for text fields.
+    /// Reads at most `documents` documents. Of the options, only the format, the names of fields,
+    /// and the analyzer for text fields are used.
     pub fn read(inputs: &[PathBuf], documents: usize, options: &IndexOptions) -> Result<Self> {
         let documents = first_documents(inputs, documents, options)?;
         Ok(Sample { documents, analyzer: options.config().analyzer })
     }
 
-    /// The fields that the documents have, whatever a schema would make of them.
+    /// Returns the fields of the documents, independently of any schema.
     pub fn fields(&self) -> Vec<SeenField> {
         warpseek_text::seen_fields(&self.documents)
     }
 
-    /// A schema that fits the documents, as a start for one to write down.
+    /// Infers a schema that fits the documents. It is a starting point for a handwritten schema.
     pub fn schema(&self) -> Result<Schema> {
         Ok(Schema::infer(&self.documents, self.analyzer)?)
     }

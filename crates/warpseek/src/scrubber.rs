@@ -1,4 +1,4 @@
-//! A thread that verifies the files of open indexes again.
+//! A background thread that verifies the files of open indexes again and again.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -10,7 +10,7 @@ use warpseek_index::{Damage, Scrub, ScrubCounts, Snapshot};
 
 use crate::error::{Error, Result};
 
-/// How a [`Scrubber`] verifies files again.
+/// Options of a [`Scrubber`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -21,9 +21,11 @@ use crate::error::{Error, Result};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScrubOptions {
-    /// How long a page counts as verified once it was read. Damage after that is found within this time when a search reads the page. Default: 300 s.
+    /// The time for which a page counts as verified after it was read. Later damage is found
+    /// within this time if a search reads the page. Default: 300 s.
     pub period: Duration,
-    /// Bytes a second that are read to find damage of pages that no search reads. 0 reads none. Default: 32 MiB.
+    /// The rate, in bytes per second, at which pages are read to find damage in pages that no
+    /// search reads. With 0, none are read. Default: 32 MiB.
     pub bytes_per_second: u64,
 }
 
@@ -33,23 +35,27 @@ impl Default for ScrubOptions {
     }
 }
 
-/// What a [`Scrubber`] has done.
+/// The progress of a [`Scrubber`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScrubStatus {
-    /// Its options.
+    /// The options of the scrubber.
     pub options: ScrubOptions,
-    /// Passes over all pages so far.
+    /// Number of completed passes over all pages.
     pub passes: u64,
-    /// Bytes that were read and compared with their checksums.
+    /// Number of bytes that were read and compared with their checksums.
     pub bytes: u64,
-    /// Within this time every page is read once; `None` if nothing is read.
+    /// The time within which every page is read once; `None` if no pages are read.
     pub reads_all_in: Option<Duration>,
 }
 
-/// A thread that verifies the files of open indexes again while they are searched, until this is dropped.
+/// A background thread that verifies the files of open indexes again while they are searched. It
+/// runs until the scrubber is dropped.
 ///
-/// Pages of an index are verified when they are first read. A file that is damaged later would give wrong answers until it is opened again. A scrubber makes every page count as unverified once a period, and reads as many as
-/// its rate allows to verify them itself. Once damage is found, by it or by a search, all searches of the index fail with an error that names file and page.
+/// Pages of an index are verified when they are first read. If a file were damaged later,
+/// searches would return wrong answers until the index is opened again. A scrubber therefore
+/// marks every page as unverified once per period, and verifies as many pages itself as its rate
+/// allows. Once the scrubber or a search has found damage, all searches of the index fail with an
+/// error that names the file and the page.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -59,12 +65,13 @@ pub struct ScrubStatus {
 /// let index = Index::create(folder.path().join("index"))?;
 /// let searcher = index.searcher()?;
 /// let open = { let searcher = searcher.clone(); move || vec![searcher.snapshot()] };
-/// let scrubber = Scrubber::start(ScrubOptions::default(), open, |damage| eprintln!("{damage:?}"))?;
+/// let found = |damage: &warpseek::Damage| eprintln!("{damage:?}");
+/// let scrubber = Scrubber::start(ScrubOptions::default(), open, found)?;
 /// assert_eq!(scrubber.status().passes, 0);
 /// # Ok::<(), warpseek::Error>(())
 /// ```
 pub struct Scrubber {
-    /// Ends the thread when it is dropped.
+    /// A channel that ends the thread when it is dropped.
     stop: Option<Sender<()>>,
     stopping: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -73,7 +80,9 @@ pub struct Scrubber {
 }
 
 impl Scrubber {
-    /// Starts the thread. `open` returns the snapshots that are open now; it is asked again and again, and must not keep them from being closed. `found` is called once for each damage, also for damage that a search found.
+    /// Starts the thread. `open` returns the snapshots that are open at present; it is called
+    /// repeatedly and must not keep them open. `found` is called once for each damage, including
+    /// damage that a search found.
     pub fn start(
         options: ScrubOptions,
         open: impl Fn() -> Vec<Arc<Snapshot>> + Send + 'static,
@@ -104,7 +113,7 @@ impl Scrubber {
         Ok(Scrubber { stop: Some(stop), stopping, thread, options, counts })
     }
 
-    /// What it has done so far.
+    /// Returns the progress so far.
     pub fn status(&self) -> ScrubStatus {
         let counts = *self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let passes = u32::try_from(counts.passes_to_read_all).unwrap_or(u32::MAX);
@@ -119,12 +128,12 @@ impl Scrubber {
 }
 
 impl Drop for Scrubber {
-    /// Ends the thread, which stops after the page at hand.
+    /// Ends the thread, which stops after the present page.
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::Relaxed);
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so.
+            // If the thread panicked, it has printed a message.
             let _ = thread.join();
         }
     }

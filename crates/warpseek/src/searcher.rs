@@ -1,3 +1,5 @@
+//! A searcher: the present snapshot of an index with its engines, which a refresh replaces.
+
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
@@ -20,14 +22,17 @@ use crate::response::{Arrays, Response};
 use crate::service::{Service, ServiceOptions};
 use crate::settings::settings as settings_of;
 
-/// Queries in a batch for each thread, and for a GPU.
+/// Number of queries per thread in a batch for the CPU.
 const BATCH_PER_THREAD: usize = 64;
+/// Number of queries in a batch for a GPU.
 const BATCH_OF_A_GPU: usize = 1 << 14;
 
-/// Hits that the queries of a GPU's batch may ask for together: three batches are under way at a time.
+/// Limit of the hits that the queries of a GPU's batch request together. Three batches are in
+/// progress at a time.
 const BATCH_HITS: usize = 1 << 22;
 
-/// Answers requests over a snapshot of an index, from any number of threads. Clones are the same searcher.
+/// A searcher answers requests over a snapshot of an index, from any number of threads. Clones
+/// share the snapshot: refreshing one of them refreshes all.
 ///
 /// ```
 /// use warpseek::{Document, Index, Request};
@@ -40,7 +45,7 @@ const BATCH_HITS: usize = 1 << 22;
 /// writer.commit()?;
 ///
 /// let request = Request::new("apple");
-/// assert_eq!(searcher.search(&request)?.hits().len(), 0); // its snapshot is older
+/// assert_eq!(searcher.search(&request)?.hits().len(), 0); // The snapshot is older.
 /// assert!(searcher.refresh()?);
 /// assert_eq!(searcher.search(&request)?.hits().len(), 1);
 ///
@@ -52,14 +57,14 @@ const BATCH_HITS: usize = 1 << 22;
 pub struct Searcher {
     index: Index,
     pub(crate) options: Arc<SearcherOptions>,
-    /// Its threads, and no limit of time.
+    /// The worker threads, without a time limit.
     context: Context,
     now: Arc<RwLock<Arc<Opened>>>,
-    /// What it follows, if that is an index that takes single writes.
+    /// The live index whose refreshes this searcher follows, if it was opened from one.
     live: Option<Published>,
 }
 
-/// A searcher that sees the refreshes of an index that takes single writes, without being kept alive by it.
+/// A handle that refreshes a searcher of a live index without keeping the searcher alive.
 pub(crate) struct Follower {
     index: Index,
     options: Arc<SearcherOptions>,
@@ -69,7 +74,8 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// Lets the searcher go over to what was published; `None` if there is no such searcher any more.
+    /// Refreshes the searcher to the published snapshot. Returns `None` if the searcher no longer
+    /// exists.
     pub(crate) fn refresh(&self) -> Option<Result<bool>> {
         let searcher = Searcher {
             index: self.index.clone(),
@@ -82,30 +88,32 @@ impl Follower {
     }
 }
 
-/// Where queries are answered.
+/// The state of the GPUs of a searcher, and counts of queries that the CPU answered instead.
 ///
 /// ```
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let index = warpseek::Index::create(folder.path().join("index"))?;
 /// let status = index.searcher()?.gpu_status();
-/// assert!(status.name.is_none() && status.why_not.is_none()); // none was asked for
+/// assert!(status.name.is_none() && status.why_not.is_none()); // No GPU was requested.
 /// # Ok::<(), warpseek::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GpuStatus {
-    /// Name of the GPU that answers, or did, or of all that do so together.
+    /// The name of the GPU that answers or last answered, or the names of all GPUs that work
+    /// together.
     pub name: Option<String>,
-    /// Why none answers, though one might.
+    /// The reason why no GPU answers although one was requested.
     pub why_not: Option<String>,
-    /// The CPU's part of the documents, if it takes one or was to.
+    /// The CPU's share of the documents and the reason for it, if the CPU and GPUs divide them.
     pub host: Option<String>,
-    /// Queries that the CPU answered because it is faster. Here and below, one that a batch repeats counts once.
+    /// Number of queries that the CPU answered because it is faster. Here and below, a query that
+    /// a batch repeats counts once.
     pub stayed: u64,
-    /// Queries that the CPU answered in time to help the GPU.
+    /// Number of queries that the CPU answered to help the GPU.
     pub helped: u64,
-    /// Queries that the CPU answered because the GPU failed.
+    /// Number of queries that the CPU answered because the GPU failed or does not support them.
     pub fallen_back: u64,
-    /// What each GPU has of the index.
+    /// The parts of the index that each GPU holds.
     pub residency: Vec<Residency>,
 }
 
@@ -128,8 +136,11 @@ impl Searcher {
         Ok(Searcher { index: index.clone(), options, context, now, live })
     }
 
-    /// A searcher of no documents, with the settings of an index: it reads and plans queries as that index does. With [`Request::collection`] its plans have the terms, weights and scale of the collection's, and without,
-    /// [`Plan::missing`] are the terms whose frequencies a plan needs.
+    /// Creates a searcher without documents from the settings of an index. It parses and plans
+    /// queries as that index does.
+    ///
+    /// With [`Request::collection`], its plans have the terms, weights and scale of the
+    /// collection. Without, [`Plan::missing`] lists the terms whose frequencies a plan needs.
     ///
     /// ```
     /// use warpseek::{Index, Request, Searcher};
@@ -148,7 +159,8 @@ impl Searcher {
         Self::of(&index, snapshot, Arc::new(options), None)
     }
 
-    /// A searcher of what `live` shows, and what keeps it up to date.
+    /// Opens a searcher of the state that `live` publishes, and a handle that keeps it up to
+    /// date.
     pub(crate) fn follow(
         index: &Index,
         live: Published,
@@ -166,12 +178,12 @@ impl Searcher {
         Ok((searcher, follower))
     }
 
-    /// The same searcher, with another number of threads for what is asked of this clone.
+    /// Returns a clone that answers its requests with another number of threads.
     pub fn with_threads(&self, threads: usize) -> Self {
         Searcher { context: Context::new(threads), ..self.clone() }
     }
 
-    /// A searcher of the snapshot that this one has now. It stays with it when this one goes on to a later one.
+    /// Returns a searcher that keeps the present snapshot when this one is refreshed.
     pub fn frozen(&self) -> Self {
         let now = Arc::new(RwLock::new(self.now()));
         Searcher { now, live: None, ..self.clone() }
@@ -181,8 +193,10 @@ impl Searcher {
         self.now.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Goes over to the newest commit, or to the last refresh of a [`LiveIndex`](crate::LiveIndex) that it belongs to; false if it has that already. Searches under way keep the snapshot that they
-    /// began with.
+    /// Switches to the newest commit, or to the last refresh of the
+    /// [`LiveIndex`](crate::LiveIndex) that the searcher belongs to. Returns false if the
+    /// searcher is up to date already. Searches in progress keep the snapshot with which they
+    /// started.
     pub fn refresh(&self) -> Result<bool> {
         let newest = match &self.live {
             Some(live) => live.snapshot(),
@@ -199,71 +213,76 @@ impl Searcher {
         if before.is_prepared() {
             opened.prepare()?;
         }
-        // What it has on a GPU is freed with the last search over it.
+        // The last search over the old snapshot frees its GPU memory.
         drop(before);
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
-        // Another thread may have been faster, and have a later snapshot.
+        // Another thread may have been faster and may have installed a later snapshot.
         if opened.snapshot.generation() <= now.snapshot.generation() {
             return Ok(false);
         }
         let old = std::mem::replace(&mut *now, Arc::new(opened));
         drop(now);
-        // Its GPU memory is freed, if nobody else has it, while others search.
+        // If this is the last reference, GPU memory is freed here, while others can search.
         drop(old);
         Ok(true)
     }
 
-    /// The snapshot that it searches.
+    /// Returns the present snapshot.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.now().snapshot.clone()
     }
 
-    /// How documents are ranked where a request says nothing else.
+    /// Returns the ranking of requests that do not set one.
     pub fn ranking(&self) -> Ranking {
         self.now().ranking
     }
 
-    /// The name of the ranking, which says so if it is approximate.
+    /// Returns the name of the ranking, including a remark if it is approximate.
     pub fn ranking_name(&self) -> String {
         self.now().planner.ranking_name()
     }
 
-    /// Whether hits may differ from those that the text has: the index is quantized, or the algorithm approximate.
+    /// Returns true if hits may differ from exact ones, because the index is quantized or the
+    /// algorithm is approximate.
     pub fn is_approximate(&self) -> bool {
         let now = self.now();
         now.approximate || now.snapshot.manifest().impacts.is_some()
     }
 
-    /// Whether the algorithm is approximate.
+    /// Returns true if the algorithm is approximate.
     pub fn has_approximate_algorithm(&self) -> bool {
         self.now().approximate
     }
 
-    /// Copies of the index to GPUs that the first query, or [`Searcher::prepare`], makes: for those who show how far they are, or end them.
+    /// Returns the copies of the index to GPUs, which the first query or [`Searcher::prepare`]
+    /// performs. They report progress and can be cancelled.
     pub fn loadings(&self) -> Vec<Arc<Loading>> {
         let loadings = |engines: Arc<GpuEngines>| {
-            engines.residents.iter().map(|of| of.loading().clone()).collect()
+            engines.residents.iter().map(|resident| resident.loading().clone()).collect()
         };
         self.now().gpu.engines().map_or(Vec::new(), loadings)
     }
 
-    /// Does what the first query would have to wait for, such as copying the index to a GPU.
+    /// Does the work that the first query would have to wait for, such as copying the index to a
+    /// GPU.
     pub fn prepare(&self) -> Result<()> {
         Ok(self.now().prepare()?)
     }
 
-    /// Does what the first query with the statistics of a collection ([`Request::of_collection`]) would have to wait for: a GPU computes the values of all postings anew, as the
-    /// mean length of documents is another. Until this returns, the CPU answers such queries if it may.
+    /// Does the work that the first query with the statistics of a collection
+    /// ([`Request::of_collection`]) would have to wait for: a GPU recomputes the values of all
+    /// postings, because the mean document length is different. Until this returns, the CPU
+    /// answers such queries if the options allow it.
     pub fn prepare_as_part(&self, collection: &Arc<CollectionStatistics>) -> Result<()> {
         Ok(self.now().prepare_as_part(collection)?)
     }
 
-    /// Whether a GPU answers, and what it and the CPU did so far.
+    /// Returns the state of the GPU, and counts of queries that the CPU answered instead.
     pub fn gpu_status(&self) -> GpuStatus {
         self.now().gpu_status()
     }
 
-    /// How many queries of k hits are best answered in one batch.
+    /// Returns the best number of queries for a batch, if each requests `k` hits.
     pub fn batch_size(&self, k: usize) -> usize {
         let now = self.now();
         match now.gpu.engine() {
@@ -288,8 +307,9 @@ impl Searcher {
         Ok(Response { snapshot, plan, answer, took: start.elapsed() })
     }
 
-    /// Answers many requests, in their order, all over one snapshot. One that fails does not disturb the others. What is asked several times is
-    /// answered once, and all get that answer.
+    /// Answers many requests over the same snapshot. The responses are in the order of the
+    /// requests. A request that fails does not affect the others, and equal requests are answered
+    /// only once.
     pub fn search_batch(&self, requests: &[Request]) -> Vec<Result<Response>> {
         self.search_batch_over(&self.now(), requests)
     }
@@ -314,17 +334,17 @@ impl Searcher {
                 Err(error) => responses[i] = Some(Err(error.into())),
             }
         }
-        // Requests with the same limits of time are answered together.
+        // Requests with the same time limits are answered together.
         let mut left = planned;
-        // The earliest deadline comes first, and what has none last.
+        // Earlier deadlines come first, requests without a deadline last.
         left.sort_by_key(|(i, _)| requests[*i].deadline.unwrap_or(Duration::MAX));
         while let Some(first) = left.first().map(|(i, _)| *i) {
-            let of = &requests[first];
+            let earliest = &requests[first];
             let (group, others) =
-                left.into_iter().partition(|(i, _)| same_limits(of, &requests[*i]));
+                left.into_iter().partition(|(i, _)| same_limits(earliest, &requests[*i]));
             left = others;
             let group: Vec<(usize, Plan)> = group;
-            let context = self.context.with_limit(of.limit(start));
+            let context = self.context.with_limit(earliest.limit(start));
             let refs: Vec<&Plan> = group.iter().map(|(_, plan)| plan).collect();
             let answers = now.answer(&refs, &context);
             let took = start.elapsed();
@@ -343,7 +363,7 @@ impl Searcher {
         responses.into_iter().map(|response| response.unwrap_or_else(none)).collect()
     }
 
-    /// Answers many requests, with the hits in flat arrays.
+    /// Answers many requests, and returns their hits as flat arrays.
     pub fn search_arrays(&self, requests: &[Request]) -> Arrays {
         let now = self.now();
         let mut arrays = Arrays::new(now.snapshot.clone());
@@ -365,22 +385,26 @@ impl Searcher {
         arrays
     }
 
-    /// Reads a query, or a filter, in the syntax of [`parse`](crate::query::parse), with the fields of the index.
+    /// Parses a query or a filter in the syntax of [`parse`](crate::query::parse), with the
+    /// fields of the index.
     pub fn parse(&self, text: &str) -> Result<Node> {
         Ok(self.now().parse(text, Mode::Or)?)
     }
 
-    /// Reads values as [`SortValues::to_json`] writes them, for an order of hits; none is the usual one.
+    /// Parses sort values as written by [`SortValues::to_json`], for the order `sort` of hits. An
+    /// empty `sort` is the order by score.
     pub fn sort_values(&self, sort: &[SortKey], values: &[Value]) -> Result<SortValues> {
         Ok(self.now().planner.sort_values(sort, values)?)
     }
 
-    /// Plans a request without answering it. Plans are of one snapshot: after [`Searcher::refresh`] they are refused. Fails if the deadline of the request passes before, or it is cancelled.
+    /// Plans a request without answering it. Plans belong to a snapshot and are refused after
+    /// [`Searcher::refresh`]. It is an error if the deadline of the request passes first, or if
+    /// the request is cancelled.
     pub fn plan(&self, request: &Request) -> Result<Plan> {
         Ok(self.now().plan(request, &request.limit(Instant::now()))?)
     }
 
-    /// Plans many requests with all threads.
+    /// Plans many requests, using all threads.
     pub fn plan_batch(&self, requests: &[Request]) -> Vec<Result<Plan>> {
         let (now, start) = (self.now(), Instant::now());
         let plan = |(): &mut (), request: &Request| {
@@ -389,12 +413,12 @@ impl Searcher {
         self.context.pool().map(requests, || (), plan)
     }
 
-    /// Answers plans, with no limit of time.
+    /// Answers plans without a time limit.
     pub fn answer(&self, plans: &[&Plan]) -> Answers {
         self.now().answer(plans, &self.context)
     }
 
-    /// Works on items with the searcher's threads, such as writing out the hits of a batch.
+    /// Processes items with the searcher's threads, for instance to format the hits of a batch.
     pub fn in_parallel<T: Sync, R: Send>(
         &self,
         items: &[T],
@@ -403,7 +427,7 @@ impl Searcher {
         self.context.pool().map(items, || (), |(), item| work(item))
     }
 
-    /// Whether it follows an index that takes single writes.
+    /// Returns true if the searcher follows a live index.
     pub(crate) fn is_live(&self) -> bool {
         self.live.is_some()
     }
@@ -424,18 +448,19 @@ impl Searcher {
         self.now()
     }
 
-    /// A service that takes requests one by one, with the engines of this searcher: the CPU, and a GPU if it has one.
+    /// Starts a service that answers individual requests with the engines of this searcher: the
+    /// CPU, and a GPU if it has one.
     pub fn service(&self, options: ServiceOptions) -> Result<Service> {
         Service::start(self.clone(), self.now(), self.threads(), &options)
     }
 
-    /// How a batch is answered, and why.
+    /// Determines how a batch would be answered, and why.
     pub fn decide(&self, plans: &[&Plan]) -> Decision {
         self.now().decide(plans, &self.context)
     }
 }
 
-/// Whether two requests have the same limits of time, so that they can be answered together.
+/// Returns true if two requests have the same time limits, so that they can be answered together.
 fn same_limits(a: &Request, b: &Request) -> bool {
     let same_cancel = match (&a.cancel, &b.cancel) {
         (None, None) => true,

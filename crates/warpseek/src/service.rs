@@ -1,4 +1,5 @@
-//! A searcher that takes requests one by one, from many threads and at their own times.
+//! A searcher as a service: requests arrive one at a time, from many threads, and the CPU and a
+//! GPU answer them together.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
@@ -19,7 +20,7 @@ use crate::stations::Stations;
 
 pub use warpseek_sched::service::{Cohorts, ServiceError};
 
-/// How a service works.
+/// Options of a service.
 ///
 /// ```
 /// use warpseek::ServiceOptions;
@@ -29,15 +30,19 @@ pub use warpseek_sched::service::{Cohorts, ServiceError};
 /// ```
 #[derive(Clone, Debug)]
 pub struct ServiceOptions {
-    /// Threads of the CPU that each answer a request; none leaves all to the GPU. Default: those of the searcher, less four if there is a GPU.
+    /// Number of CPU threads that each answer a request. With 0, the GPU answers all requests.
+    /// Default: the threads of the searcher, minus four if there is a GPU.
     pub threads: Option<usize>,
-    /// How large the batches of a GPU are. Default: what waits when it is free.
+    /// The size of batches for a GPU. Default: all requests that are waiting when it becomes
+    /// free.
     pub cohorts: Cohorts,
-    /// Bytes for answers that may be asked for again. Default: none, and no cache.
+    /// Size of the cache for answers to repeated requests, in bytes. Default: no cache.
     pub cache: Option<u64>,
-    /// How long it is measured at the start what queries cost, if that is not known yet. Default: 1.5 seconds; zero takes what engines say of themselves.
+    /// Time to spend at the start on measuring the cost of queries, unless it is known already.
+    /// Default: 1.5 seconds. With zero, the service relies on the engines' own estimates.
     pub calibration: Duration,
-    /// Whether what was measured earlier is used, and what is measured is kept, in the user's cache. Default: yes.
+    /// True if the service uses measurements saved earlier and saves new ones, in the user's
+    /// cache. Default: true.
     pub keep_calibration: bool,
 }
 
@@ -54,44 +59,48 @@ impl Default for ServiceOptions {
 }
 
 impl ServiceOptions {
-    /// The defaults.
+    /// Returns the default options.
     pub fn new() -> Self {
         ServiceOptions::default()
     }
 
-    /// With this many threads of the CPU.
+    /// Sets the number of CPU threads.
     pub fn threads(self, threads: usize) -> Self {
         ServiceOptions { threads: Some(threads), ..self }
     }
 
-    /// With batches of another size.
+    /// Sets the size of batches for a GPU.
     pub fn cohorts(self, cohorts: Cohorts) -> Self {
         ServiceOptions { cohorts, ..self }
     }
 
-    /// With this many bytes for answers.
+    /// Sets the size of the cache for answers, in bytes.
     pub fn cache(self, bytes: u64) -> Self {
         ServiceOptions { cache: Some(bytes), ..self }
     }
 
-    /// With another time for measurements at the start.
+    /// Sets the time for measurements at the start.
     pub fn calibration(self, time: Duration) -> Self {
         ServiceOptions { calibration: time, ..self }
     }
 
-    /// Whether measurements are kept for later services, and those of earlier ones are used.
+    /// Sets whether measurements are saved for later services, and those of earlier ones are
+    /// used.
     pub fn keep_calibration(self, keep: bool) -> Self {
         ServiceOptions { keep_calibration: keep, ..self }
     }
 }
 
-/// An answer of a service, and how it came about. Station 0 is the CPU, and the next a GPU; if the CPU takes no part, 0 is the GPU.
+/// An answer of a service, with its waiting time, station and batch. Station 0 is the CPU and
+/// station 1 the GPU; if the CPU takes no part, station 0 is the GPU.
 pub type ServiceResponse = Served<Response>;
 
-/// Answers requests that come one by one, from any number of threads, with the CPU and the GPU at the same time.
+/// A service that answers individual requests from any number of threads, using the CPU and a GPU
+/// at the same time.
 ///
-/// The deadline of a request counts from its arrival. If its time is up the response is partial, says what it covers, and is exact over that. A request
-/// that could not be begun in time is refused at once. Dropping the ticket gives the request up.
+/// The deadline of a request counts from its arrival. If time is up, the response is partial: it
+/// tells what it covers, and it is exact for that. A request that cannot be started in time is
+/// refused immediately. Dropping its ticket cancels a request.
 ///
 /// ```
 /// use warpseek::{Document, Index, Request, ServiceOptions};
@@ -103,7 +112,8 @@ pub type ServiceResponse = Served<Response>;
 /// # writer.commit()?;
 /// let options = ServiceOptions::new().cache(64 << 20).keep_calibration(false);
 /// let service = index.searcher()?.service(options)?;
-/// let tickets: Vec<_> = ["ant", "bee"].iter().map(|text| service.submit(&Request::new(*text))).collect();
+/// let submit = |text: &&str| service.submit(&Request::new(*text));
+/// let tickets: Vec<_> = ["ant", "bee"].iter().map(submit).collect();
 /// for ticket in tickets {
 ///     let served = ticket?.wait();
 ///     assert!(served.answer?.hits().len() <= 1);
@@ -116,17 +126,17 @@ pub struct Service {
     now: RwLock<Arc<Opened>>,
     refreshing: Mutex<()>,
     stations: Stations,
-    /// What is known about its stations from measurements, each with the name of its device.
+    /// The measurements of each station, with the name of its device.
     pub calibrations: Vec<(String, Calibration)>,
 }
 
-/// A request that was admitted. It can be waited for, by a thread or, as it is a future, by a task.
+/// An admitted request. A thread can wait for it; it is also a future that a task can await.
 pub struct ServiceTicket {
     ticket: Ticket,
     request: Planned,
 }
 
-/// What a request becomes when it is handed in, and what makes an answer a response.
+/// The plan of a submitted request, used to turn its answer into a response.
 struct Planned {
     opened: Arc<Opened>,
     plan: Arc<Plan>,
@@ -141,12 +151,12 @@ impl Planned {
 }
 
 impl ServiceTicket {
-    /// Waits for the answer.
+    /// Waits for the response.
     pub fn wait(self) -> ServiceResponse {
         self.request.respond(self.ticket.wait())
     }
 
-    /// The answer, if it is there. Afterwards there is none.
+    /// Returns the response if it is available. Later calls return `None`.
     pub fn try_wait(&self) -> Option<ServiceResponse> {
         Some(self.request.respond(self.ticket.try_wait()?))
     }
@@ -189,8 +199,8 @@ impl Service {
         Ok(Service { service, searcher, now, refreshing, stations, calibrations })
     }
 
-    /// Hands a request in. It is refused at once if it cannot be answered in time, or not even planned. Dropping the ticket gives it up, as
-    /// [`Request::cancelled_by`] does.
+    /// Submits a request. It is refused immediately if it cannot be answered in time or cannot be
+    /// planned. Dropping the ticket cancels the request, like [`Request::cancelled_by`].
     pub fn submit(&self, request: &Request) -> std::result::Result<ServiceTicket, ServiceError> {
         let arrived = Instant::now();
         let (now, plan) = self.planned(request, arrived)?;
@@ -199,8 +209,10 @@ impl Service {
         Ok(ServiceTicket { ticket, request: Planned { opened: now.clone(), plan } })
     }
 
-    /// The same with a function that gets the answer, from a thread of the service: it must not take long. The request counts as having come at
-    /// `arrived`, which may be earlier than now.
+    /// Submits a request whose response is passed to a function. A thread of the service calls
+    /// the function, so it must return quickly. The request counts as having arrived at
+    /// `arrived`, which may be in the past. Returns the number of the request for
+    /// [`cancel`](Self::cancel).
     pub fn submit_with(
         &self,
         request: &Request,
@@ -212,7 +224,9 @@ impl Service {
         self.hand_in(&now, plan, limits, done)
     }
 
-    /// The same with a plan that [`Searcher::plan`] made. One of an earlier snapshot gets an error for an answer.
+    /// Submits a plan made by [`Searcher::plan`]; otherwise like
+    /// [`submit_with`](Self::submit_with). The response to a plan of an earlier snapshot is an
+    /// error.
     pub fn submit_plan(
         &self,
         plan: Arc<Plan>,
@@ -224,18 +238,20 @@ impl Service {
         self.hand_in(&self.now(), plan, limits, done)
     }
 
-    /// The plan of a request, and the snapshot that it belongs to, held so that the request gets to its engines.
+    /// Plans a request. Also returns the snapshot of the plan, locked so that the request reaches
+    /// its engines.
     fn planned(
         &self,
         request: &Request,
         arrived: Instant,
     ) -> std::result::Result<(RwLockReadGuard<'_, Arc<Opened>>, Arc<Plan>), ServiceError> {
-        // The searcher of an index that takes single writes moves on by itself, and the service follows.
+        // The searcher of a live index refreshes by itself, and the service follows it.
         if self.searcher.is_live() && !Arc::ptr_eq(&self.searcher.opened(), &self.now()) {
             let _one = self.refreshing.lock().unwrap_or_else(PoisonError::into_inner);
             self.follow();
         }
-        // A filter may take long to evaluate, and a refresh that waited for it would make all requests wait.
+        // Planning may evaluate a slow filter. Holding the lock all that time would block a
+        // refresh, and with it all other requests.
         let before = self.now().clone();
         let limit = request.limit(arrived);
         let stopped = |error| match error {
@@ -267,19 +283,22 @@ impl Service {
         self.service.submit_with(plan, limits, move |served| done(planned.respond(served)))
     }
 
-    /// Gives a request up.
+    /// Cancels a request.
     pub fn cancel(&self, id: u64) {
         self.service.cancel(id);
     }
 
-    /// Goes over to the newest commit; false if it has that already. Requests that were handed in before keep their snapshot. If the searcher is that of a [`LiveIndex`](crate::LiveIndex), requests do this themselves.
+    /// Switches to the newest commit. Returns false if the service is up to date already.
+    /// Requests submitted before keep their snapshot. With the searcher of a
+    /// [`LiveIndex`](crate::LiveIndex), requests trigger this themselves.
     pub fn refresh(&self) -> Result<bool> {
         let _one = self.refreshing.lock().unwrap_or_else(PoisonError::into_inner);
         self.searcher.refresh()?;
         Ok(self.follow())
     }
 
-    /// Goes over to what the searcher has, for whoever holds `refreshing`; false if it has that already.
+    /// Switches to the snapshot of the searcher; the caller must hold `refreshing`. Returns false
+    /// if the service has that snapshot already.
     fn follow(&self) -> bool {
         let opened = self.searcher.opened();
         if Arc::ptr_eq(&opened, &self.now()) {
@@ -292,13 +311,13 @@ impl Service {
         true
     }
 
-    /// What it did so far.
+    /// Returns the state of the service and statistics of its requests so far.
     pub fn status(&self) -> ServiceStatus {
         self.service.status()
     }
 }
 
-/// When a request came, and when it has to stop.
+/// Returns the limits of a request that arrived at `arrived`.
 fn limits(request: &Request, arrived: Instant) -> Limits {
     let Request { deadline, cancel, .. } = request;
     Limits { arrived: Some(arrived), deadline: *deadline, cancel: cancel.clone() }

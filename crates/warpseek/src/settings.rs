@@ -1,10 +1,11 @@
-//! How an index reads queries, apart from its documents.
+//! The settings with which an index reads queries, separated from its documents.
 
 use warpseek_codec::CodecId;
 use warpseek_index::{Manifest, StoreMode};
 
-/// The manifest of an index without documents that reads queries as this one does. It is the same for all parts of a collection, and [`Manifest::to_bytes`] writes it.
-pub fn settings(of: &Manifest) -> Manifest {
+/// Returns the manifest of an index without documents that reads queries as the given one does.
+/// It is the same for all parts of a collection. [`Manifest::to_bytes`] serializes it.
+pub fn settings(manifest: &Manifest) -> Manifest {
     Manifest {
         generation: 1,
         next_segment: 1,
@@ -14,16 +15,17 @@ pub fn settings(of: &Manifest) -> Manifest {
         static_field: None,
         log: None,
         segments: Vec::new(),
-        ..of.clone()
+        ..manifest.clone()
     }
 }
 
-/// Reads settings that were written elsewhere. The error says what is wrong with them.
+/// Parses settings written by [`Manifest::to_bytes`], possibly on another machine. The error
+/// describes the problem.
 pub fn read_settings(bytes: &[u8]) -> Result<Manifest, String> {
     let read: Manifest = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     if read.analyzer_version != read.analyzer.version() {
         return Err(format!(
-            "its terms are made by version {} of analyzer `{}`, and this program has version {}; use the same program on all machines",
+            "its terms were produced by version {} of analyzer `{}`, but this program has version {}; use the same program on all machines",
             read.analyzer_version,
             read.analyzer,
             read.analyzer.version()

@@ -1,4 +1,4 @@
-//! The engines of a service: the CPU, and a GPU that may fail and come back.
+//! The stations of a service: the CPU, and a GPU that may fail and come back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,55 +13,60 @@ use warpseek_sched::service::Place;
 use crate::error::Result;
 use crate::opened::Opened;
 
-/// Requests of a GPU's batch, at most.
+/// Maximum number of requests in a batch for a GPU.
 const GPU_BATCH: usize = 1 << 13;
 
-/// Batches of a GPU at the same time: some are prepared and handed back while others are answered. On an H200, four got 15% more done than two, and in half
-/// the time.
+/// Number of batches that a GPU's station processes at a time: some are prepared or completed
+/// while the GPU answers others. On an H200, four did 15% more work than two, in half the time.
 const GPU_SERVERS: usize = 4;
 
-/// The same if lists come on demand: each batch needs memory for those that it brings.
+/// Number of batches at a time if lists are copied on demand, since each batch needs memory for
+/// its lists.
 const GPU_SERVERS_ON_DEMAND: usize = 2;
 
-/// How long a GPU's server looks out for requests before it sleeps. To wake a thread takes about as long as a GPU takes for a query.
+/// Time for which a GPU's server polls for requests before it sleeps. Waking a thread takes about
+/// as long as a GPU takes for a query.
 const GPU_LOOKOUT: Duration = Duration::from_millis(2);
 
-/// Threads that the CPU's servers leave to others if there is a GPU: those that hand requests in, and that prepare batches.
+/// Number of threads that the CPU's servers leave to others if there is a GPU: to threads that
+/// submit requests and to threads that prepare batches.
 const LEFT_TO_OTHERS: usize = 4;
 
-/// Hits for which queries are timed.
+/// Number of hits of the queries that are timed.
 const CALIBRATED_K: usize = 10;
 
-/// Which engines a service has, and how it uses them.
+/// The stations of a service, and the resources of each.
 #[derive(Clone, Copy)]
 pub(crate) struct Stations {
-    /// Threads of the CPU that each answer a request.
+    /// Number of CPU threads that each answer a request.
     cpu: Option<usize>,
-    /// If there is a GPU, how many batches it has at the same time, and how many threads of the CPU prepare each.
+    /// Number of batches that the GPU processes at a time, and of CPU threads that prepare each
+    /// of them, if there is a GPU.
     gpu: Option<(usize, usize)>,
 }
 
 impl Stations {
-    /// Those of a searcher with so many threads, of which the CPU's servers have this many if it was said. A GPU gets its index first,
-    /// since it depends on its form how many batches there is memory for.
+    /// Creates the stations for a searcher with `threads` threads, with `servers` of them for the
+    /// CPU's station if given. The index is copied to the GPU first, because its layout there
+    /// decides for how many batches there is memory.
     pub(crate) fn of(opened: &Opened, threads: usize, servers: Option<usize>) -> Result<Self> {
         let alone = || Stations { cpu: Some(servers.unwrap_or(threads).max(1)), gpu: None };
         if opened.gpu.engine().is_none() {
             return Ok(alone());
         }
         opened.prepare()?;
-        // It may have turned out that the GPU has no room for the index.
+        // The attempt may have shown that the GPU lacks memory for the index.
         if opened.gpu.why_unusable().is_some() {
             return Ok(alone());
         }
         let servers = servers.unwrap_or(threads.saturating_sub(LEFT_TO_OTHERS).max(1));
-        let is_whole = opened.gpu_status().residency.iter().all(|of| of.cache.is_none());
+        let is_whole = opened.gpu_status().residency.iter().all(|gpu| gpu.cache.is_none());
         let batches = if is_whole { GPU_SERVERS } else { GPU_SERVERS_ON_DEMAND };
         let cpu = Some(servers).filter(|&servers| servers > 0);
         Ok(Stations { cpu, gpu: Some((batches, threads)) })
     }
 
-    /// Their engines for a snapshot, the CPU's first.
+    /// Returns the engines of the stations for a snapshot, the CPU's first.
     pub(crate) fn engines(self, opened: &Arc<Opened>) -> Vec<Arc<dyn Engine>> {
         let cpu = self.cpu.map(|_| Arc::new(OnCpu(opened.clone())) as Arc<dyn Engine>);
         let gpu = self.gpu.map(|_| Arc::new(OnGpu(opened.clone())) as Arc<dyn Engine>);
@@ -81,7 +86,8 @@ impl Stations {
         self.engines(opened).into_iter().map(place).collect()
     }
 
-    /// Measures each for a part of this time, with queries of the index's own terms. With a log, its error is that on the log.
+    /// Measures each station for an equal part of `time`, with queries of the index's terms. If
+    /// there is a log, the reported error is that on its queries.
     pub(crate) fn calibrate(
         self,
         opened: &Arc<Opened>,
@@ -100,17 +106,17 @@ impl Stations {
         Ok(found)
     }
 
-    /// What distinguishes them from others.
+    /// Returns a string that identifies the devices and the resources of the stations.
     pub(crate) fn name(self, opened: &Arc<Opened>) -> String {
         let devices = self.engines(opened).iter().map(|engine| engine.device()).collect::<Vec<_>>();
         format!("{} cpu {:?} gpu {:?}", devices.join(", "), self.cpu, self.gpu)
     }
 }
 
-/// The CPU of a snapshot.
+/// The CPU's engine for a snapshot.
 struct OnCpu(Arc<Opened>);
 
-/// The GPU of a snapshot, which may fail and come back.
+/// The GPU's engine for a snapshot. It may fail and come back.
 struct OnGpu(Arc<Opened>);
 
 impl Engine for OnCpu {

@@ -1,4 +1,4 @@
-//! Searches that tell how they were answered, for those who show it to people.
+//! Searches that report how they were answered, for display.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::request::Request;
 use crate::response::Response;
 use crate::searcher::Searcher;
 
-/// A response, and how it came about.
+/// A response, and a record of how it was computed.
 ///
 /// ```
 /// use warpseek::{Document, Index, Request};
@@ -27,18 +27,19 @@ use crate::searcher::Searcher;
 /// # Ok::<(), warpseek::Error>(())
 /// ```
 pub struct Traced {
-    /// The response, which is the same as that of [`Searcher::search`].
+    /// The response, equal to that of [`Searcher::search`].
     pub response: Response,
-    /// The device that answered, also if it did so because another one failed, and its algorithm.
+    /// The device that answered, even if it only did so because another one failed, and its
+    /// algorithm.
     pub choice: Choice,
-    /// How long planning took: words and conditions are looked up.
+    /// Duration of planning, which looks up words and conditions.
     pub planning: Duration,
-    /// How long the engine took.
+    /// Duration of answering the plan.
     pub answering: Duration,
 }
 
 impl Searcher {
-    /// Answers a request, and says by which device and algorithm, and how long the steps took.
+    /// Answers a request, and reports the device, the algorithm, and the duration of each step.
     pub fn search_traced(&self, request: &Request) -> Result<Traced> {
         let (now, start) = (self.opened(), Instant::now());
         let context = self.context().with_limit(request.limit(start));
@@ -62,7 +63,8 @@ impl Searcher {
         Ok(Traced { response, choice, planning, answering })
     }
 
-    /// How much the sets of documents that filters admit take, and how often they were found.
+    /// Returns the size of the cache of documents that filters admit, and counts of its hits and
+    /// misses.
     pub fn filter_cache(&self) -> FilterCacheUsage {
         self.opened().filter_cache()
     }

@@ -1,4 +1,5 @@
-//! The words of documents or of an index, with how often each occurs: what a [`Dictionary`] is made of.
+//! The words of documents or of an index, with the number of occurrences of each. A
+//! [`Dictionary`] is built from them.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -12,10 +13,10 @@ use crate::error::Result;
 use crate::index::Index;
 use crate::options::IndexOptions;
 
-/// How many reasons for skipped records are kept.
+/// Maximum number of reasons for skipped records that are reported.
 const REASONS: usize = 10;
 
-/// Words with the number of times each occurs.
+/// Words with the number of occurrences of each.
 ///
 /// ```
 /// use warpseek::{Analyzer, IndexOptions, Progress, Vocabulary};
@@ -34,18 +35,19 @@ const REASONS: usize = 10;
 #[derive(Debug, Default)]
 pub struct Vocabulary {
     counts: Counts,
-    /// Occurrences of all words; for an index, its postings.
+    /// Number of occurrences of all words; for an index, the number of postings.
     pub tokens: u64,
-    /// Records that could not be read and were left out.
+    /// Number of records that could not be read and were skipped.
     pub skipped: u64,
-    /// Why the first of them were left out.
+    /// The reasons for the first skipped records.
     pub reasons: Vec<String>,
 }
 
 type Counts = HashMap<Box<[u8]>, u64>;
 
 impl Vocabulary {
-    /// Reads files and directories, `-` being standard input. Analyzer, format, threads and what to do with bad records are those of the options.
+    /// Counts the words of files and directories; `-` is standard input. The options set the
+    /// analyzer, the format, the number of threads, and the treatment of malformed records.
     pub fn of_files(
         inputs: &[PathBuf],
         options: &IndexOptions,
@@ -71,7 +73,8 @@ impl Vocabulary {
         }
     }
 
-    /// The terms of an index, with the number of documents that have each; deleted documents count until they are merged away.
+    /// Counts the terms of an index by the number of documents that contain them. Deleted
+    /// documents count until a merge drops them.
     pub fn of_index(index: &Index, progress: &Progress) -> Result<Self> {
         let mut vocabulary = Vocabulary::default();
         for segment in index.snapshot()?.segments() {
@@ -85,17 +88,18 @@ impl Vocabulary {
         Ok(vocabulary)
     }
 
-    /// Number of different words.
+    /// Returns the number of distinct words.
     pub fn len(&self) -> u64 {
         self.counts.len() as u64
     }
 
-    /// Whether there are no words.
+    /// Returns true if there are no words.
     pub fn is_empty(&self) -> bool {
         self.counts.is_empty()
     }
 
-    /// A dictionary of the `most` most frequent words, or of all. Of words that occur equally often the first in byte order are taken.
+    /// Builds a dictionary of the `most` most frequent words, or of all words. Among equally
+    /// frequent words, those that come first in byte order are preferred.
     pub fn dictionary(self, most: Option<u64>) -> Result<Dictionary> {
         let most = most.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
         let mut words: Vec<(Box<[u8]>, u64)> = self.counts.into_iter().collect();
@@ -110,7 +114,7 @@ impl Vocabulary {
     }
 }
 
-/// Counts a word without a copy of one that is known.
+/// Counts a word, copying it only if it is new.
 fn add(counts: &mut Counts, word: &[u8], n: u64) {
     match counts.get_mut(word) {
         Some(count) => *count += n,
@@ -122,7 +126,8 @@ fn add(counts: &mut Counts, word: &[u8], n: u64) {
 
 /// Documents that several threads read.
 struct Reading<'a> {
-    /// With the number of the next batch. `None` at the end, or after an error.
+    /// The reader and the number of its next batch; `None` at the end of the input or after an
+    /// error.
     reader: Mutex<Option<(Reader, u64)>>,
     analyzer: Analyzer,
     on_error: OnError,
@@ -133,7 +138,7 @@ struct Reading<'a> {
 #[derive(Default)]
 struct Outcome {
     vocabulary: Vocabulary,
-    /// The error of the first batch that has one.
+    /// The error of the earliest batch that has one, and the number of that batch.
     error: Option<(u64, IndexError)>,
 }
 
@@ -145,7 +150,8 @@ impl Reading<'_> {
             if let Err(error) =
                 batch.and_then(|batch| self.count(&batch, &mut words, &mut own, &mut scratch))
             {
-                // Batches before this one are taken already, and read to their end: so the first bad record is reported.
+                // Other threads have taken all earlier batches and read them to the end, so the
+                // first bad record is reported.
                 *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = None;
                 let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
                 if outcome.error.as_ref().is_none_or(|(before, _)| number < *before) {
@@ -154,7 +160,8 @@ impl Reading<'_> {
                 return;
             }
         }
-        // A word becomes the same term wherever it stands, so stemming waits until words are counted.
+        // The analyzer maps a word to the same term everywhere, so each distinct word is stemmed
+        // once, after counting.
         let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
         let all = &mut outcome.vocabulary;
         for (word, n) in words {

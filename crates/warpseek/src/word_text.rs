@@ -1,4 +1,4 @@
-//! The words of documents as a text that can be weighed.
+//! The words of documents, concatenated into a text whose words can be weighed.
 
 use std::path::PathBuf;
 
@@ -10,10 +10,10 @@ use warpseek_text::{Analyzer, RawBatch, Reader, Scratch};
 use crate::error::{Error, Result};
 use crate::options::IndexOptions;
 
-/// The longest text that can be weighed: positions in it have 32 bits.
+/// Maximum length of a text that can be weighed. Positions in it have 32 bits.
 pub const MAX_WORD_TEXT: usize = u32::MAX as usize;
 
-/// How many reasons for skipped records are kept.
+/// Maximum number of reasons for skipped records that are reported.
 const REASONS: usize = 10;
 
 /// The words of documents.
@@ -35,17 +35,18 @@ const REASONS: usize = 10;
 pub struct DocumentWords {
     /// The words of all documents, in the order of the input.
     pub text: WordText,
-    /// Documents.
+    /// Number of documents.
     pub documents: u64,
-    /// Records that could not be read and were left out.
+    /// Number of records that could not be read and were skipped.
     pub skipped: u64,
-    /// Why the first of them were left out.
+    /// The reasons for the first skipped records.
     pub reasons: Vec<String>,
 }
 
 impl DocumentWords {
-    /// Reads files and directories, `-` being standard input. Analyzer, format, threads and what to do with bad records are those of the options. Stop words,
-    /// and words of more than 255 bytes, are left out.
+    /// Reads files and directories; `-` is standard input. The options set the analyzer, the
+    /// format, the number of threads, and the treatment of malformed records. Stop words, and
+    /// words of more than 255 bytes, are omitted.
     pub fn of_files(
         inputs: &[PathBuf],
         options: &IndexOptions,

@@ -1,3 +1,5 @@
+//! A writer that collects changes in memory and commits them together.
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,9 +10,11 @@ use warpseek_text::{OwnedDocument, Reader};
 use crate::error::Result;
 use crate::options::IndexOptions;
 
-/// Collects changes to an index and commits them, all or none.
+/// A writer collects changes to an index and commits them atomically.
 ///
-/// Changes wait in memory until [`IndexWriter::commit`]; dropped before that, they are gone and the index is as it was. Only during a commit is the index locked against other writers.
+/// Changes wait in memory until [`IndexWriter::commit`]. If the writer is dropped before that,
+/// they are lost, and the index does not change. The index is locked against other writers only
+/// during a commit.
 ///
 /// ```
 /// use warpseek::{Document, Index, Request};
@@ -23,7 +27,7 @@ use crate::options::IndexOptions;
 /// assert_eq!(writer.commit()?.added.documents, 2);
 ///
 /// writer.delete("1");
-/// writer.add(Document::new("2", "", "two pears"))?; // in place of the other
+/// writer.add(Document::new("2", "", "two pears"))?; // Replaces the other one.
 /// let commit = writer.commit()?;
 /// assert_eq!((commit.deleted.deleted, commit.added.replaced), (1, 1));
 /// assert!(index.searcher()?.search(&Request::new("apple"))?.hits().is_empty());
@@ -33,14 +37,14 @@ use crate::options::IndexOptions;
 pub struct IndexWriter {
     dir: PathBuf,
     options: IndexOptions,
-    /// Those to be added; none where a later change took one back.
+    /// Documents to add; `None` where a later change removed one.
     documents: Arc<Vec<Option<OwnedDocument>>>,
-    /// Where they are, by id.
+    /// Positions in `documents`, by id.
     by_id: HashMap<String, usize>,
     deletes: Vec<String>,
 }
 
-/// What a commit did.
+/// The result of a commit.
 ///
 /// ```
 /// # let folder = tempfile::tempdir().unwrap();
@@ -52,23 +56,24 @@ pub struct IndexWriter {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Commit {
-    /// What was added; its `replaced` are documents of the index that had the same ids.
+    /// The documents that were added. `replaced` counts documents of the index with the same ids.
     pub added: BuildReport,
-    /// What was deleted by id.
+    /// The deletions by id.
     pub deleted: DeleteReport,
-    /// The generation of the index after it.
+    /// The generation of the index after the commit.
     pub generation: u64,
 }
 
 impl IndexWriter {
     pub(crate) fn new(dir: PathBuf, options: IndexOptions) -> Result<Self> {
-        // What is no index is better known now than at the first commit.
+        // Report a missing or damaged index now rather than at the first commit.
         Snapshot::open(&dir)?;
         let (documents, by_id, deletes) = Default::default();
         Ok(IndexWriter { dir, options, documents, by_id, deletes })
     }
 
-    /// Adds a document, with the next commit. It replaces the document with the same id, be it in the index or added before.
+    /// Adds a document with the next commit. It replaces the document with the same id, whether
+    /// that is in the index or was added before.
     pub fn add(&mut self, document: OwnedDocument) -> Result<()> {
         let documents = Arc::make_mut(&mut self.documents);
         match self.by_id.get(&document.id) {
@@ -81,7 +86,8 @@ impl IndexWriter {
         Ok(())
     }
 
-    /// Deletes the document with this id, with the next commit, if the index has it then. One that was added since the last commit is not added.
+    /// Deletes the document with this id with the next commit, if the index has it by then. A
+    /// document added since the last commit is discarded.
     pub fn delete(&mut self, id: impl Into<String>) {
         let id = id.into();
         if let Some(at) = self.by_id.remove(&id) {
@@ -90,27 +96,28 @@ impl IndexWriter {
         self.deletes.push(id);
     }
 
-    /// How many documents and deletions wait.
+    /// Returns the number of documents and the number of deletions that wait for the next commit.
     pub fn pending(&self) -> (usize, usize) {
         (self.by_id.len(), self.deletes.len())
     }
 
-    /// Forgets all changes since the last commit.
+    /// Discards all changes since the last commit.
     pub fn rollback(&mut self) {
         self.documents = Arc::default();
         self.by_id.clear();
         self.deletes.clear();
     }
 
-    /// Writes all changes. If it fails, the index is as it was, and the changes still wait.
+    /// Writes all changes. If this fails, the index does not change, and the changes still wait.
     pub fn commit(&mut self) -> Result<Commit> {
         self.commit_with(&Progress::default())
     }
 
-    /// The same, with progress to watch or to cancel.
+    /// Writes all changes, with progress that can be watched and cancelled.
     pub fn commit_with(&mut self, progress: &Progress) -> Result<Commit> {
         let config = self.options.config();
-        // They are cloned one by one as they are read, so that they are still there after a failure.
+        // Documents are cloned when they are read, so that they are still available after a
+        // failure.
         let documents = self.documents.clone();
         let all = (0..documents.len()).filter_map(move |i| documents[i].clone());
         let reader = match self.by_id.is_empty() {

@@ -1,6 +1,8 @@
-//! Many threads search while a writer changes the index: every answer equals the reference for the snapshot that it names.
+//! Many threads search while a writer changes the index. Every answer equals that of the
+//! reference for the snapshot that it names.
 //!
-//! It takes some seconds; `cargo xtask soak` lets it run for a minute and more (WARPSEEK_SOAK_SECONDS).
+//! The test takes some seconds; `cargo xtask soak` lets it run for a minute and more
+//! (WARPSEEK_SOAK_SECONDS).
 #![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,7 +18,7 @@ fn seconds() -> u64 {
     std::env::var("WARPSEEK_SOAK_SECONDS").ok().and_then(|s| s.parse().ok()).unwrap_or(8)
 }
 
-/// Words, the first of which are much more frequent than the last.
+/// Generates words, the first of which are much more frequent than the last.
 fn words(random: &mut Random, n: usize) -> String {
     let word = |random: &mut Random| {
         let limit = random.below(WORDS) + 1;
@@ -25,7 +27,8 @@ fn words(random: &mut Random, n: usize) -> String {
     (0..n).map(|_| word(random)).collect::<Vec<_>>().join(" ")
 }
 
-/// Adds, replaces, deletes and merges until time is up, but at least once; returns how many commits that were.
+/// Adds, replaces, deletes and merges until told to stop, but at least once. Returns the number
+/// of commits.
 fn write(index: &Index, stop: &AtomicBool) -> u64 {
     let (mut random, mut writer) = (Random::new(7), index.writer().unwrap());
     let mut commits = 0;
@@ -51,7 +54,8 @@ fn write(index: &Index, stop: &AtomicBool) -> u64 {
     commits
 }
 
-/// Searches until time is up, but at least once, one by one and in batches; returns how many queries that were, and how many snapshots were seen.
+/// Searches until told to stop, but at least once, with single requests and in batches. Returns
+/// the number of queries and the number of snapshots seen.
 fn search(searcher: &Searcher, seed: u64, stop: &AtomicBool) -> (u64, u64) {
     let mut random = Random::new(seed);
     let (mut queries, mut last, mut snapshots) = (0, 0, 0);
@@ -82,7 +86,7 @@ fn search(searcher: &Searcher, seed: u64, stop: &AtomicBool) -> (u64, u64) {
             if response.plan().count {
                 assert_eq!(response.matches(), wanted.matches);
             }
-            // What it found can still be read, whatever was merged or deleted meanwhile.
+            // The hits can still be read, whatever has been merged or deleted since.
             for rank in 0..response.hits().len().min(2) {
                 let document = response.document(rank).unwrap().unwrap();
                 assert_eq!(document["id"], response.id(rank).unwrap());
@@ -115,7 +119,7 @@ fn searches_and_writes_do_not_disturb_each_other() {
                 })
             })
             .collect();
-        // Whoever fails ends it for all.
+        // The first failure stops all threads.
         while Instant::now() < stop_at
             && !writer.is_finished()
             && !searchers.iter().any(std::thread::ScopedJoinHandle::is_finished)

@@ -1,4 +1,5 @@
-//! Files that are damaged while an index is open: the error comes within a period, and no wrong hit after it.
+//! Files that are damaged while an index is open: the error comes within a period, and no wrong
+//! hit follows it.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -12,7 +13,7 @@ use warpseek::{
     ScrubOptions, Scrubber, SearcherOptions, ServiceOptions,
 };
 
-/// So short that passes follow each other closely.
+/// A short period, so that passes follow each other closely.
 const QUICK: ScrubOptions =
     ScrubOptions { period: Duration::from_millis(200), bytes_per_second: u64::MAX };
 
@@ -28,7 +29,7 @@ fn index(options: IndexOptions) -> (tempfile::TempDir, Index) {
     (folder, index)
 }
 
-/// The file of the index's first segment with this extension.
+/// Returns the file of the index's first segment with this extension.
 fn file_of(index: &Index, extension: &str) -> PathBuf {
     let files = fs::read_dir(index.path()).unwrap().map(|file| file.unwrap().path());
     files.filter(|file| file.extension().is_some_and(|own| own == extension)).min().unwrap()
@@ -42,7 +43,7 @@ fn damage(path: &Path) {
     file.write_all(&[0xa5; 8]).unwrap();
 }
 
-/// The error must name the file and the page.
+/// Asserts that the error names the file and the page.
 fn assert_named(error: &dyn std::fmt::Display, file: &Path) {
     let error = error.to_string();
     assert!(error.contains(&*file.to_string_lossy()) && error.contains("(page 0)"), "{error}");
@@ -75,7 +76,7 @@ fn a_scrubber_finds_damage_of_any_file_and_all_searches_fail_then() {
             &file,
         );
         assert_named(&service.submit(&request).err().unwrap(), &file);
-        // It is told once.
+        // Damage is reported once.
         let passes = scrubber.status().passes;
         while scrubber.status().passes < passes + 3 {
             std::thread::sleep(Duration::from_millis(20));
@@ -133,7 +134,8 @@ fn verifying_again_finds_what_is_damaged_while_it_is_open() {
     assert_named(&searcher.search(&request).err().unwrap(), &file);
 }
 
-/// A merge that read pages without verifying them again would write the damage down with good checksums.
+/// Checks that a merge verifies pages again. Otherwise it would write damaged data with valid
+/// checksums.
 #[test]
 fn a_merge_does_not_copy_damage() {
     let (_folder, index) = index(IndexOptions::new());

@@ -26,7 +26,7 @@ fn index(folder: &tempfile::TempDir) -> Index {
 #[test]
 fn words_are_searched_for_in_all_fields() {
     let folder = tempfile::tempdir().unwrap();
-    // No GPU is needed, and with `auto` the CPU answers.
+    // No query needs a GPU, and with `auto` the CPU answers.
     let options = SearcherOptions::new().threads(1).device(DeviceChoice::Cpu);
     let searcher = index(&folder).searcher_with(options).unwrap();
     let found = searcher.search(&Request::new("apples pears").count(true)).unwrap();
@@ -39,7 +39,7 @@ fn words_are_searched_for_in_all_fields() {
     let lengths: Vec<_> =
         explanation.fields.iter().map(|f| (f.name.as_deref().unwrap(), f.length)).collect();
     assert_eq!(lengths, [("title", 1), ("body", 5)]);
-    // Each field is shown with its own words: `day` is not in the title's query.
+    // Each snippet marks the words for its field: `day` is not in the query of the title.
     let snippets = found.snippets(rank, 80).unwrap();
     let shown: Vec<_> = snippets
         .iter()
@@ -51,7 +51,7 @@ fn words_are_searched_for_in_all_fields() {
         })
         .collect();
     assert_eq!(shown, [("title", vec!["Apples"]), ("body", vec!["apple"])]);
-    // A document without a field does not show it.
+    // A field that the document lacks is not shown.
     let rank = (0..3).find(|&rank| found.id(rank).unwrap() == "b").unwrap();
     let names: Vec<String> =
         found.snippets(rank, 80).unwrap().into_iter().map(|s| s.field).collect();

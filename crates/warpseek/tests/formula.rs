@@ -1,10 +1,11 @@
-//! The formula of a posting's contribution is written down in several places, which `warpseek_exec::Formula` lists. Here all of them are compared, bit for bit.
+//! The formula of a posting's contribution is implemented in several places, which
+//! `warpseek_exec::Formula` lists. These tests compare all of them, bit for bit.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 #[path = "../../cuda/tests/support/mod.rs"]
 mod support;
 
-// The vector code itself, of which a CPU chooses one version.
+// The vector code itself; a CPU otherwise uses only one of its versions.
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 #[allow(dead_code, unused_imports)]
 #[path = "../../exec-cpu/src/simd/neon.rs"]
@@ -36,16 +37,17 @@ use warpseek_index::{BuildConfig, Impacts, Snapshot};
 use warpseek_testkit::skips::elsewhere;
 use warpseek_testkit::{Doc, Fixture, Random, Search, answers, build_config, expected, plans};
 
-/// Numbers around powers of two, where rounding changes its step, and random ones of all sizes.
+/// Returns numbers around powers of two, where the precision changes, and random numbers of all
+/// sizes.
 fn numbers(random: &mut Random, most: u32) -> Vec<u32> {
     let around = (0..32u32).flat_map(|bit| (-2..=2i64).map(move |by| (1i64 << bit) + by));
     let edges = around.filter_map(|number| u32::try_from(number).ok()).chain(1..300).chain([most]);
-    // Vector code leaves blocks with larger numbers than these to the scalar code.
+    // Vector code leaves blocks with larger numbers to the scalar code.
     let some = (0..3000).map(|_| (random.bits() as u32 | 1) >> (1 + random.below(31)));
     edges.chain(some.collect::<Vec<_>>()).filter(|number| (1..=most).contains(number)).collect()
 }
 
-/// All kinds of formula, with parameters at their edges and random ones.
+/// Returns formulas of all kinds, with extreme and random parameters.
 fn formulas(random: &mut Random) -> Vec<Formula> {
     let pairs = [(0.3, 0.9 / 250.0), (1e-4, 0.0), (0.0, 0.0), (0.0, 1000.0), (1.2, 1e-9)];
     let mut share = || (random.below(1 << 24) as f32 + 1.0) / (1 << 24) as f32;
@@ -55,13 +57,13 @@ fn formulas(random: &mut Random) -> Vec<Formula> {
     pairs.into_iter().chain(some).map(saturation).chain(others).collect()
 }
 
-/// A block of postings by one formula.
+/// A block of postings and its formula.
 struct Postings {
     formula: Formula,
     docs: Vec<u32>,
     freqs: Vec<u32>,
     lengths: Vec<u32>,
-    /// Of each document, from its length.
+    /// The factor of each document, computed from its length.
     factors: Vec<f32>,
 }
 
@@ -79,17 +81,17 @@ impl Postings {
         self.docs.iter().zip(&self.freqs).map(value).collect()
     }
 
-    /// Weights with which no contribution is too large for a score.
+    /// Returns weights with which no contribution is too large for a score.
     fn weights(&self) -> [f32; 5] {
         let most = if self.formula == Formula::Linear { 30_000.0 } else { 2.0e9 };
         [0.0, 1.0, 0.37, most / 162_000.0, most]
     }
 }
 
-/// A version of the vector code; false if it leaves such postings to the scalar code.
+/// A version of the vector code. It returns false if it leaves such postings to the scalar code.
 type Version = fn(&Formula, f32, &[u32], &[u32], &[f32], &mut [Score]) -> bool;
 
-/// Those that this CPU can run.
+/// Returns the versions that this CPU can run.
 fn versions() -> Vec<(&'static str, Version)> {
     let mut versions: Vec<(&str, Version)> =
         vec![("scalar", |formula, weight, docs, freqs, factors, out| {
@@ -103,11 +105,12 @@ fn versions() -> Vec<(&'static str, Version)> {
             if !matches!(formula, Formula::Saturation { .. }) || !signed {
                 return false;
             }
-            // SAFETY: the CPU has the feature, all documents have factors, and numbers are below 2^31.
+            // SAFETY: the CPU has the feature, all documents have factors, and numbers are below
+            // 2^31.
             unsafe { x86::avx2(weight, docs, freqs, factors, out) };
             true
         }));
-        // AVX-512, if the CPU has it.
+        // AVX-512 if the CPU has it.
         versions.push(("x86", |formula, weight, docs, freqs, factors, out| {
             matches!(formula, Formula::Saturation { .. })
                 && x86::saturation(weight, docs, freqs, factors, out)
@@ -121,7 +124,7 @@ fn versions() -> Vec<(&'static str, Version)> {
     versions
 }
 
-/// Scores of blocks, and of values that are kept, by all vector code.
+/// Checks the scores of blocks, and of stored values, with all vector code.
 fn check_cpu(postings: &Postings) {
     let Postings { formula, docs, freqs, factors, .. } = postings;
     let values = postings.values();
@@ -132,7 +135,7 @@ fn check_cpu(postings: &Postings) {
             .map(|(&doc, &freq)| formula.contribution(weight, freq, factors[doc as usize]))
             .collect();
         let (mut blocks, mut answered) = (0, [0; 4]);
-        // Not a multiple of any number of lanes, so that ends are tested too.
+        // This is not a multiple of any number of lanes, so that remainders are tested too.
         for from in (0..docs.len()).step_by(101) {
             let part = from..docs.len().min(from + 101);
             blocks += 1;
@@ -162,7 +165,7 @@ fn check_cpu(postings: &Postings) {
     }
 }
 
-/// The values that the kernels of the papers compute.
+/// Checks the values that the kernels of the papers compute.
 fn check_papers(postings: &Postings, device: &Device) {
     let Postings { formula, docs, freqs, factors, .. } = postings;
     let stream = device.stream().unwrap();
@@ -172,7 +175,8 @@ fn check_papers(postings: &Postings, device: &Device) {
     assert_eq!(bits, expected, "exec-gpu-papers, {formula:?}");
 }
 
-/// The weights that the kernel of `warpseek_build_gpu::weights` computes, and the saturation of the core.
+/// Checks the weights that the kernel of `warpseek_build_gpu::weights` computes, and the
+/// saturation function of the core crate.
 fn check_weights(postings: &Postings, device: &Device) {
     let Formula::Saturation { fixed, by_length } = postings.formula else { return };
     let Postings { docs, freqs, lengths, .. } = postings;
@@ -180,7 +184,7 @@ fn check_weights(postings: &Postings, device: &Device) {
     let up = |values: &[u32]| device.upload(&stream, values).unwrap();
     let kernel = device.kernel(&weigh::SOURCE, "weigh_weights").unwrap();
     for idf in [1.0f32, 0.37, 9.75] {
-        // One list of all postings.
+        // A single list contains all postings.
         let (lists, starts) = (up(&vec![0; count]), up(&[0, count as u32]));
         let (docs_there, lengths_there, freqs_there) = (up(docs), up(lengths), up(freqs));
         let idfs = device.upload(&stream, &vec![idf; count + 1]).unwrap();
@@ -194,7 +198,8 @@ fn check_weights(postings: &Postings, device: &Device) {
             .value(fixed)
             .value(by_length)
             .buffer(&freqs_there);
-        // SAFETY: every posting has a list, a document with a length, and a number of documents with a weight.
+        // SAFETY: every posting has a list, a document with a length, and a document frequency
+        // with a weight.
         unsafe { stream.launch(&kernel, Grid::over(count, 256), &args) }.unwrap();
         let bits = stream.download(&freqs_there).unwrap();
         let by_core = Saturation { fixed, by_length };
@@ -207,9 +212,11 @@ fn check_weights(postings: &Postings, device: &Device) {
     }
 }
 
-/// Indexes whose postings have frequencies and lengths at the edges, by each kind of formula, and what they are ranked by.
+/// Builds indexes whose postings have extreme frequencies and lengths, for each kind of formula.
+/// Returns them with the ranking functions to test.
 fn indexes(random: &mut Random) -> Vec<(Fixture, Vec<RankingFunction>)> {
-    // Counts of a word, and words beside it, so that lists hold the frequencies and documents have the lengths.
+    // The frequency of a word and the number of other words. The former determines the
+    // frequencies in lists, the sum determines the lengths of documents.
     let sizes = [
         0, 1, 2, 3, 7, 8, 254, 255, 256, 257, 1023, 4095, 4096, 4097, 65_534, 65_535, 65_536,
         70_000,
@@ -220,7 +227,7 @@ fn indexes(random: &mut Random) -> Vec<(Fixture, Vec<RankingFunction>)> {
         (0..400).map(|_| (1 + random.below(300) / (1 + random.below(90)), random.below(900))),
     );
     let text = |(word, others): (usize, usize)| "w ".repeat(word) + &"x ".repeat(others);
-    let docs: Vec<Doc> = counts.iter().enumerate().map(|(i, &of)| Doc::text(i, text(of))).collect();
+    let docs: Vec<Doc> = counts.iter().enumerate().map(|(i, &n)| Doc::text(i, text(n))).collect();
     let bm25 = |k1, b| RankingFunction::Bm25 { k1, b };
     let of_text = vec![
         bm25(0.9, 0.4),
@@ -245,7 +252,7 @@ fn indexes(random: &mut Random) -> Vec<(Fixture, Vec<RankingFunction>)> {
     vec![(Fixture::of(&docs), of_text), (quantized, of_quantized), (vectors, of_vectors)]
 }
 
-/// All engines, whose scores of a query of one word are contributions.
+/// Creates all engines. For a query of one word, their scores are contributions.
 fn engines(snapshot: &Arc<Snapshot>, device: &Device) -> Vec<Box<dyn Engine>> {
     let mut engines: Vec<Box<dyn Engine>> = Vec::new();
     for algorithm in Algorithm::ALL {

@@ -1,4 +1,5 @@
-//! Sorted requests and facets through the library: single, in batches, and through a service with a cache.
+//! Sorted requests and facets through the library: single requests, batches, and a service with a
+//! cache.
 #![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
@@ -26,7 +27,7 @@ fn searcher(folder: &tempfile::TempDir) -> Searcher {
     index.searcher_with(SearcherOptions::new().threads(2)).unwrap()
 }
 
-/// Requests for the same words that differ in what is gathered alone.
+/// Returns requests for the same words that differ only in what they gather.
 fn requests(searcher: &Searcher) -> Vec<Request> {
     let plain = Request::new("apple pie").k(5);
     let by_year = plain.clone().sort([SortKey::descending("year")]);
@@ -69,11 +70,11 @@ fn batches_and_services_give_what_single_searches_give() {
         assert!(single[..i].iter().all(|other| other != one), "{i}: {one}");
     }
     let batch = searcher.search_batch(&requests);
-    let batch: Vec<String> = batch.into_iter().map(|of| shown(&of.unwrap())).collect();
+    let batch: Vec<String> = batch.into_iter().map(|found| shown(&found.unwrap())).collect();
     assert_eq!(batch, single);
     let options = ServiceOptions::new().cache(16 << 20).calibration(Duration::ZERO);
     let service = searcher.service(options).unwrap();
-    // The second time they come from the cache.
+    // The second time, the answers come from the cache.
     for _ in 0..2 {
         for (request, want) in requests.iter().zip(&single) {
             let served = service.submit(request).unwrap().wait();

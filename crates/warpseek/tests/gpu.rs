@@ -1,4 +1,5 @@
-//! Devices, with the emulator in the place of a GPU: choice, fallback of single queries, devices that are lost and come back.
+//! Choice of devices, fallback of single queries, and devices that fail and come back. The
+//! emulator replaces the GPU.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use warpseek::{
 };
 use warpseek_cuda_emulator::{inject, symbol};
 
-/// An index, and what was noticed.
+/// An index, and the notices of its searchers.
 struct Case {
     _folder: TempDir,
     index: Index,
@@ -37,7 +38,8 @@ impl Case {
         Case { _folder: folder, index, notices: Arc::default(), opened: Arc::default() }
     }
 
-    /// The faults are those of the devices opened first, second and so on; later ones have none.
+    /// Returns options whose GPUs have faults: the first fault for the device opened first, and
+    /// so on. Later devices have none.
     fn options(&self, device: DeviceChoice, faults: &'static [&'static str]) -> SearcherOptions {
         let (notices, opened) = (self.notices.clone(), self.opened.clone());
         SearcherOptions::new()
@@ -49,7 +51,7 @@ impl Case {
             .open_gpus_by(move |number, budget| {
                 let time = opened.fetch_add(1, Ordering::Relaxed);
                 let _faults = inject(faults.get(time).unwrap_or(&""));
-                // SAFETY: the emulator's own function.
+                // SAFETY: the function is the emulator's own.
                 unsafe { Device::emulated(symbol, number, budget) }
             })
     }
@@ -67,7 +69,7 @@ impl Case {
         all.collect()
     }
 
-    /// All requests are answered as the CPU answers them.
+    /// Checks that the responses to all requests equal those of the CPU.
     fn check(&self, searcher: &Searcher) {
         let cpu = self.index.searcher().unwrap();
         let requests = self.requests();
@@ -99,7 +101,7 @@ fn every_choice_of_devices_gives_the_same_hits() {
 #[test]
 fn without_a_gpu_the_cpu_answers_or_it_is_an_error() {
     let case = Case::new();
-    // The driver of this one is too old.
+    // The driver of this GPU is too old.
     let searcher = case.searcher(DeviceChoice::Auto, &["cuda=11000"]);
     case.check(&searcher);
     assert!(searcher.gpu_status().why_not.unwrap().contains("too old"));
@@ -109,11 +111,12 @@ fn without_a_gpu_the_cpu_answers_or_it_is_an_error() {
     assert!(matches!(refused, Err(Error::Device(_))));
 }
 
-/// One query asks for more memory than the GPU has: the CPU answers it alone, and the GPU goes on.
+/// Checks that the CPU answers a query that needs more memory than the GPU has, and that the GPU
+/// answers the others.
 #[test]
 fn one_query_does_not_disable_the_gpu() {
     let case = Case::new();
-    // The least memory in which everything but the large query fits.
+    // The least memory that suffices for everything but the large query.
     let within = |budget: u64| {
         let options = case.options(DeviceChoice::Auto, &[]).gpu_memory(budget);
         let searcher = case.index.searcher_with(options).unwrap();
@@ -136,11 +139,12 @@ fn one_query_does_not_disable_the_gpu() {
     assert!(matches!(&case.notices()[..], [Notice::FellBack { .. }]), "the GPU is not lost");
 }
 
-/// A device that fails is opened anew later, and the CPU answers meanwhile.
+/// Checks that a device that fails is opened again later, and that the CPU answers until then.
 #[test]
 fn a_lost_gpu_comes_back() {
     let case = Case::new();
-    // Launches fail from the third on, and with them everything else; the second time as well.
+    // Launches fail from the third on, and everything else with them; the second attempt fails
+    // too.
     let lost = "cuLaunchKernel@3=719!";
     static FAULTS: [&str; 2] = ["cuLaunchKernel@3=719!", "cuLaunchKernel@1=719!"];
     assert_eq!(FAULTS[0], lost);
@@ -163,14 +167,14 @@ fn a_lost_gpu_comes_back() {
     case.check(&searcher);
 }
 
-/// A kernel that never ends: the CPU answers, and nobody goes near that GPU again.
+/// Checks that the CPU answers if a kernel never ends, and that the GPU is not used again.
 #[test]
 fn a_gpu_that_hangs_is_not_waited_for() {
     let case = Case::new();
     let options = case.options(DeviceChoice::Auto, &[]);
     let options = options.open_gpus_by(|number, budget| {
         let _faults = inject("hang=2");
-        // SAFETY: the emulator's own function.
+        // SAFETY: the function is the emulator's own.
         let device = unsafe { Device::emulated(symbol, number, budget) }?;
         device.set_time_limit(Some(Duration::from_millis(20)));
         Ok(device)
@@ -181,7 +185,7 @@ fn a_gpu_that_hangs_is_not_waited_for() {
     assert!(matches!(&case.notices()[..], [Notice::NoGpu { .. }]), "{:?}", case.notices());
 }
 
-/// Whoever insists on the GPU gets errors until it is back, never silence.
+/// Checks that searches that require the GPU fail with an error while it is lost.
 #[test]
 fn without_fallback_a_lost_gpu_is_an_error() {
     let case = Case::new();
@@ -197,7 +201,8 @@ fn without_fallback_a_lost_gpu_is_an_error() {
     assert!(matches!(case.notices()[0], Notice::GpuLost { cpu_answers: false, .. }));
 }
 
-/// A newer snapshot has the same GPU, gets only what is new, and searches go on meanwhile.
+/// Checks that a newer snapshot reuses the GPU, copies only new data, and does not interrupt
+/// searches.
 #[test]
 fn refresh_moves_what_is_new_while_searches_run() {
     for gpu_lists in [GpuLists::Auto, GpuLists::Compact] {
@@ -259,7 +264,8 @@ fn what_is_on_a_gpu_is_known() {
     assert!(residency.cache.unwrap().lists.iter().sum::<u64>() > 0);
 }
 
-/// A part of a collection has values for the collection's mean length once it was prepared for them; before, the CPU answers.
+/// Checks that a GPU answers for a part of a collection once it has values for the collection's
+/// mean length. Until then, the CPU answers.
 #[test]
 fn a_part_is_prepared_for_the_statistics_of_its_collection() {
     let case = Case::new();
@@ -288,7 +294,7 @@ fn a_part_is_prepared_for_the_statistics_of_its_collection() {
     assert!(before > 0, "the GPU has no such values yet");
     auto.prepare_as_part(&all).unwrap();
     assert_eq!(check(), before, "the GPU answers");
-    // The index's own statistics are those of no query here any more.
+    // No query here uses the index's own statistics any more.
     case.check(&auto);
     auto.prepare_as_part(&all).unwrap();
     assert!(case.notices().is_empty(), "{:?}", case.notices());
@@ -306,7 +312,8 @@ fn a_form_of_lists_that_has_no_effect_is_refused() {
     }
 }
 
-/// A service with the CPU and a GPU has the hits of a searcher, also while the GPU is lost, and over a newer snapshot.
+/// Checks that a service with the CPU and a GPU has the hits of a searcher, also while the GPU is
+/// lost and over a newer snapshot.
 #[test]
 fn a_service_answers_with_the_cpu_and_the_gpu() {
     let case = Case::new();
@@ -341,7 +348,7 @@ fn a_service_answers_with_the_cpu_and_the_gpu() {
     assert_eq!(response.hits(), cpu.search(&Request::new("red")).unwrap().hits());
 }
 
-/// A traced search names the device that has answered, also if another one was asked first.
+/// Checks that a traced search names the device that answered, even if another one failed first.
 #[test]
 fn a_trace_names_the_device_that_answered() {
     let case = Case::new();
@@ -360,18 +367,19 @@ fn a_trace_names_the_device_that_answered() {
     assert_eq!(check(&searcher, &request), name);
     let searcher = case.searcher(DeviceChoice::Auto, &[]);
     assert_eq!(check(&searcher, &request), name);
-    // The GPU refuses another order, so that it is not asked.
+    // The GPU does not support another order, so it is not tried.
     let sorted = request.clone().sort([SortKey::document()]);
     assert_eq!(check(&searcher, &sorted), "CPU");
     assert_eq!(check(&searcher, &request), name);
-    // It is asked, and fails.
+    // The GPU is tried, and fails.
     let case = Case::new();
     let searcher = case.searcher(DeviceChoice::Auto, &["cuLaunchKernel@1=719!"]);
     assert_eq!(check(&searcher, &request), "CPU");
     assert_eq!(searcher.gpu_status().fallen_back, 1);
 }
 
-/// An index with several text fields is no index for a GPU, which is said once, and not again with every refresh.
+/// Checks that a GPU is not used for an index with several text fields, which is reported once
+/// and not again with every refresh.
 #[test]
 fn what_no_gpu_can_search_is_said_once() {
     let case = Case::new();
@@ -397,7 +405,8 @@ fn what_no_gpu_can_search_is_said_once() {
     );
 }
 
-/// A GPU without room for an index is not asked again by each refresh, and nothing fails.
+/// Checks that a refresh does not try a GPU again that has too little memory for the index, and
+/// that nothing fails.
 #[test]
 fn a_gpu_without_room_is_not_asked_again() {
     let case = Case::new();

@@ -1,4 +1,4 @@
-//! Single writes through the library: what searchers see of them, and when.
+//! Single writes through the library: which of them searchers see, and when.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ fn document(id: usize, version: usize) -> Document {
     Document::new(id.to_string(), format!("title {}", id % 3), text.join(" "))
 }
 
-/// Ids and scores of the hits of some queries.
+/// Returns ids and scores of the hits of some queries.
 fn hits(searcher: &Searcher) -> Vec<Vec<(String, u64)>> {
     let hits = |query: &str| {
         let response = searcher.search(&Request::new(query).k(1000)).unwrap();
@@ -175,7 +175,7 @@ fn updates_change_what_they_name() {
         let error = live.update("1", refused).err().unwrap();
         assert!(matches!(error, Error::Index(IndexError::Refused { .. })), "{refused}: {error}");
     }
-    // Increments of many threads are all there.
+    // All increments of many threads are there.
     drop(live.put_json(r#"{"id": "n", "text": "", "done": {}}"#).unwrap());
     std::thread::scope(|scope| {
         for thread in 0..4 {
@@ -212,7 +212,7 @@ fn static_scores_need_a_field() {
     drop(live.delete("1").unwrap().unwrap());
     assert_eq!(live.refresh().unwrap().statistics().max_static, 0.5);
     live.close().unwrap();
-    // A writer for commits finds the field in the index, too.
+    // A writer for commits finds the field in the index too.
     let mut writer = index.writer().unwrap();
     writer.add(Document { static_score: Some(4.0), ..document(3, 1) }).unwrap();
     writer.commit().unwrap();
@@ -227,7 +227,7 @@ fn what_single_writes_cannot_keep_is_refused() {
     drop(live.create(&document(1, 1)).unwrap());
     let error = live.create(&document(1, 2)).err().unwrap();
     assert!(matches!(error, Error::Index(IndexError::Conflict { .. })), "{error}");
-    // Dropped without being closed, it leaves a log, which the next writer reads.
+    // An index that is dropped without being closed leaves a log, which the next writer reads.
     drop(live);
     let live = open(&index);
     assert!(live.contains("1").unwrap());

@@ -1,4 +1,4 @@
-//! Approximate search through the library: batches, limits of time, snapshots.
+//! Approximate search through the library: batches, time limits, snapshots.
 #![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
@@ -81,7 +81,7 @@ fn threads_batches_and_algorithms_make_no_difference() {
             let searcher = index.ngram_searcher_with(options).unwrap();
             for size in [1, 7, requests.len()] {
                 let responses = requests.chunks(size).flat_map(|some| searcher.search_many(some));
-                let found: Vec<_> = responses.map(|of| of.unwrap().hits().to_vec()).collect();
+                let found: Vec<_> = responses.map(|found| found.unwrap().hits().to_vec()).collect();
                 assert_eq!(found, expected, "{algorithm}, {threads} threads, batches of {size}");
             }
         }
@@ -107,7 +107,7 @@ fn verified_hits_are_the_candidates_by_distance() {
         let response = searcher.search(&request).unwrap();
         assert_eq!(response.hits(), expected);
         for rank in 0..expected.len() {
-            // What verification found is shown, not searched for again.
+            // The response shows what verification found, without searching again.
             let shown = response.alignment(rank).unwrap();
             let document = response.document(rank).unwrap().unwrap();
             let (title, text) = (document["title"].as_str(), document["text"].as_str());
@@ -169,7 +169,7 @@ fn errors_say_what_is_wrong() {
     assert_eq!(response.document(0).unwrap(), None);
     let share = searcher.search(&request.clone().misses(Misses::Share(1.5)));
     assert!(matches!(share, Err(Error::Ngram(NgramError::Misses(_)))));
-    // One that fails does not disturb the others.
+    // A request that fails does not affect the others.
     let many = [request.clone(), request.clone().verify(true), request];
     let answers: Vec<bool> = searcher.search_many(&many).iter().map(Result::is_ok).collect();
     assert_eq!(answers, [true, false, true]);

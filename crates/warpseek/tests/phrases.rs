@@ -1,4 +1,5 @@
-//! Phrases through the library: single writes have positions as soon as they are searched, and keep them.
+//! Phrases through the library: documents of single writes have positions as soon as they can be
+//! searched, and keep them.
 #![allow(clippy::unwrap_used)]
 
 use warpseek::query::{Node, Phrase};
@@ -9,7 +10,7 @@ use warpseek::{
 
 fn document(id: usize, version: usize) -> Document {
     let words = ["apple", "pear", "plum", "the"];
-    // Scrambled, so that every word follows on every other somewhere.
+    // The words are scrambled, so that every word follows every other one somewhere.
     let word = |i: usize| {
         let number = (id * 1000 + version * 100 + i) as u64;
         words[((number * number).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 45) as usize % 4]
@@ -18,7 +19,7 @@ fn document(id: usize, version: usize) -> Document {
     Document::new(id.to_string(), "", text.join(" "))
 }
 
-/// Ids of documents with some phrases, and whether the text of the newest version has them.
+/// Compares the ids of documents with some phrases to those whose newest text contains them.
 fn check(searcher: &Searcher, version: impl Fn(usize) -> Option<usize>) {
     for text in ["apple pear", "plum plum", "pear the apple"] {
         let request = Request::new(Node::Phrase(Phrase::exact([], text))).k(1000);
@@ -32,7 +33,7 @@ fn check(searcher: &Searcher, version: impl Fn(usize) -> Option<usize>) {
             let Some(version) = version(*id) else { return false };
             let text = document(*id, version).text;
             let own: Vec<&str> = text.split(' ').collect();
-            // A stop word stands for any word.
+            // A stop word matches any word.
             let same = |(own, word): (&&str, &&str)| own == word || *word == "the";
             own.windows(words.len()).any(|part| part.iter().zip(&words).all(same))
         };

@@ -1,4 +1,5 @@
-//! What a searcher promises beside hits: errors of one query alone, limits of time, rankings of requests, contradictions in options.
+//! Guarantees of a searcher beyond its hits: errors that affect one query only, time limits,
+//! rankings of requests, and conflicting options.
 #![allow(clippy::unwrap_used)]
 
 use std::time::Duration;
@@ -151,7 +152,7 @@ fn options_that_contradict_each_other_are_refused() {
     let wand = Algorithm::Named(CpuAlgorithm::Wand);
     let error = refused(new().algorithm(wand).tuning(tuning));
     assert!(matches!(error, OptionsError::NoPartitions { .. }), "{error}");
-    // Every algorithm that needs no GPU answers alike.
+    // All algorithms that do not require a GPU give the same answers.
     let request = Request::new("odd n5 n7").mode(Mode::Or);
     let expected = index.searcher().unwrap().search(&request).unwrap();
     for name in Algorithm::cpu_names() {
@@ -175,7 +176,7 @@ fn a_writer_takes_changes_in_order() {
     assert_eq!((commit.added.documents, commit.deleted.missing), (1, vec!["b".to_owned()]));
     let found = |query: &str| index.searcher().unwrap().search(&Request::new(query)).unwrap();
     assert_eq!((found("second").hits().len(), found("first third").hits().len()), (1, 0));
-    // A change that fails leaves the index as it was, and still waits.
+    // A change that fails does not affect the index, and still waits.
     writer.add(Document::new("", "", "no id")).unwrap();
     assert!(writer.commit().is_err());
     assert_eq!((writer.pending(), found("second").hits().len()), ((1, 0), 1));

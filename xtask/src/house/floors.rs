@@ -54,7 +54,8 @@ fn wrong<'a>(name: &str, dependencies: impl Iterator<Item = &'a str>) -> Vec<Str
         other => other.strip_prefix("warpseek-"),
     });
     let up = ours.filter(|dependency| floor(dependency).is_some_and(|floor| floor >= own));
-    up.map(|dependency| format!("depends on `{dependency}`, which is not on a lower floor")).collect()
+    up.map(|dependency| format!("depends on `{dependency}`, which is not on a lower floor"))
+        .collect()
 }
 
 fn floor(name: &str) -> Option<usize> {

@@ -34,9 +34,8 @@ const PHRASES: &[(&str, &str)] = &[
 pub(super) fn check(path: &Path, passage: &Passage) -> Vec<Finding> {
     static COMPILED: OnceLock<Vec<(Regex, &str)>> = OnceLock::new();
     let compiled = COMPILED.get_or_init(|| {
-        let compile = |&(pattern, advice): &(&str, &'static str)| {
-            Some((Regex::new(pattern).ok()?, advice))
-        };
+        let compile =
+            |&(pattern, advice): &(&str, &'static str)| Some((Regex::new(pattern).ok()?, advice));
         PHRASES.iter().filter_map(compile).collect()
     });
     // A phrase may go over the end of a line.

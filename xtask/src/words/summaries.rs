@@ -18,8 +18,26 @@ const NO_OPENINGS: &[&str] = &[
 
 /// Words that end like a verb in the third person and are none.
 const NO_VERBS: &[&str] = &[
-    "This", "Its", "Words", "Documents", "Lists", "Terms", "Bytes", "Bits", "Queries", "Hits",
-    "Scores", "Names", "Ids", "Numbers", "Values", "Files", "Always", "Does", "Has", "As",
+    "This",
+    "Its",
+    "Words",
+    "Documents",
+    "Lists",
+    "Terms",
+    "Bytes",
+    "Bits",
+    "Queries",
+    "Hits",
+    "Scores",
+    "Names",
+    "Ids",
+    "Numbers",
+    "Values",
+    "Files",
+    "Always",
+    "Does",
+    "Has",
+    "As",
 ];
 
 /// Lists public items of a file whose summaries are not sentences of that form.
@@ -88,9 +106,8 @@ fn wrong(summary: &str, is_function: bool) -> Option<String> {
         return Some("is not a sentence: it has no full stop".to_owned());
     }
     let word = summary.split([' ', ',', '.']).next().unwrap_or_default();
-    let is_verb = word.starts_with(char::is_uppercase)
-        && word.ends_with('s')
-        && !NO_VERBS.contains(&word);
+    let is_verb =
+        word.starts_with(char::is_uppercase) && word.ends_with('s') && !NO_VERBS.contains(&word);
     if is_function && !is_verb && !word.starts_with(['`', '[']) {
         return Some("does not start with a verb, as in \"Returns\"".to_owned());
     }

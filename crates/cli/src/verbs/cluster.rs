@@ -29,7 +29,7 @@ use crate::options::{Reading, Terms};
 ///
 /// A collection has versions, one of which is the current one. A new version is built beside it, and becomes the current one
 /// when all of it is in the store; until then nothing changes for those who use the collection. The store is a folder or a
-/// bucket of S3, Google Cloud Storage or Azure; keys come from the environment (docs/collections.md).
+/// bucket of S3, Google Cloud Storage or Azure; keys come from the environment (docs/guide/collections.md).
 #[derive(Args)]
 #[command(arg_required_else_help = true)]
 #[command(after_help = "\

@@ -66,7 +66,7 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with = "schema")]
     quantize: bool,
     /// Keep the positions of words, so that phrases such as "new ideas" can be found; with a schema, in all text fields.
-    /// The index becomes larger, and its queries are read in the syntax (docs/queries.md)
+    /// The index becomes larger, and its queries are read in the syntax (docs/reference/query-syntax.md)
     #[arg(long, conflicts_with = "quantize")]
     positions: bool,
     /// Keep the norms of documents, so that `--rank cosine` takes less time. The index becomes larger by a few percent;

@@ -71,7 +71,7 @@ Examples:
   warpseek run idx --queries q.tsv --device both --split queries -o r.trec the CPU takes short ones
   warpseek run idx --queries q.tsv --device cuda --algorithm maxscore --batch sync > r.trec
 
-Settings for studies (--tile, --partition, --host-share and others) are in docs/research.md.")]
+Settings for studies (--tile, --partition and others) are in docs/reference/study-settings.md.")]
 pub(crate) struct Options {
     /// Directory of the index
     #[arg(value_name = "DIR")]

@@ -20,7 +20,7 @@ use crate::{decision, residency};
 /// Search an index
 ///
 /// Words may have weights (`apple^2.5 pie`). For an index with a schema, the query may have fields, signs and conditions
-/// (docs/queries.md). For an index of vectors, the query consists of tokens with weights, or is
+/// (docs/reference/query-syntax.md). For an index of vectors, the query consists of tokens with weights, or is
 /// a JSON object of tokens and weights.
 #[derive(Args)]
 #[command(after_help = "\
@@ -47,7 +47,7 @@ Examples:
   warpseek search vectors '{\"slow\": 1.3, \"start\": 0.8}'
 
 For words that are misspelt, see `warpseek ngram`.
-Settings for studies (--tile, --partition, --host-share and others) are in docs/research.md.")]
+Settings for studies (--tile, --partition and others) are in docs/reference/study-settings.md.")]
 pub(crate) struct Options {
     /// Directory of the index
     #[arg(value_name = "DIR")]

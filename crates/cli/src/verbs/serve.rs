@@ -13,7 +13,7 @@ use crate::options::LogChoice;
 
 /// Serve a folder of indexes over HTTP
 ///
-/// Clients of Elasticsearch and OpenSearch can use it unchanged, as far as docs/server.md lists; `/retrieve` is for the training of models, `/v1` is warpseek's own.
+/// Clients of Elasticsearch and OpenSearch can use it unchanged, as far as docs/reference/elasticsearch.md lists; `/retrieve` is for the training of models, `/v1` is warpseek's own.
 /// Settings come from a file, then from variables such as WARPSEEK__LIMITS__BODY, then from flags.
 /// Ctrl-C or SIGTERM ends it: requests under way are finished and all writes are in the indexes. A second one ends it at once; nothing that was acknowledged is lost then either.
 #[derive(Args)]

@@ -161,7 +161,7 @@ fn calibrations_are_kept_in_the_cache() {
     space.run("calibrate nowhere").fails(2, &["nowhere"]);
     std::fs::remove_dir_all(space.path("cache")).unwrap();
     space.write("cache", "");
-    space.run("calibrate idx --seconds 5").fails(1, &["cannot keep what was measured", "cache"]);
+    space.run("calibrate idx --seconds 5").fails(1, &["cannot save the measurements", "cache"]);
 }
 
 #[test]

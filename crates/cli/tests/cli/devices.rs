@@ -22,7 +22,7 @@ fn devices_together_give_the_same_bytes_as_the_cpu() {
         (
             "both --host-share 0.3 --gpus 1,0",
             format!(
-                "on the CPU and {reverse} and {order} (the CPU's part of the documents is 0.300, as asked for) in"
+                "on the CPU and {reverse} and {order} (the CPU's part of the documents is 0.300, as requested) in"
             ),
         ),
         (
@@ -31,7 +31,7 @@ fn devices_together_give_the_same_bytes_as_the_cpu() {
         ),
         (
             "both --host-share 0",
-            format!("on {order} (the CPU's part of the documents is 0, as asked for) in"),
+            format!("on {order} (the CPU's part of the documents is 0, as requested) in"),
         ),
         ("both --split queries --host-threads 2", format!("on the CPU and {order}")),
         ("both --gpus 0,1 --split queries", format!("on the CPU and {order} and {reverse}")),
@@ -95,7 +95,7 @@ fn plans_are_explained() {
     // Such a small index is searched faster on the CPU, so it is not copied to the GPU.
     let auto = plan(&machine, "--device auto");
     assert_eq!(auto["device"], "CPU", "{auto:#}");
-    assert!(auto["why"].as_str().unwrap().starts_with("sooner than on the GPU; "), "{auto:#}");
+    assert!(auto["why"].as_str().unwrap().starts_with("faster than on the GPU; "), "{auto:#}");
     let time = |of: &str| auto["estimate"][of]["microseconds"].as_f64().unwrap();
     assert!(time("cpu") <= time("gpu"), "{auto:#}");
     // All algorithms that were considered are named, with a time or a reason.

@@ -111,7 +111,7 @@ fn files_of_records_in_a_directory_are_read_as_such() {
     space.write("in/settings.json", "{\n  \"key\": \"fig\"\n}\n");
     space.write("in/d.json", "{\"id\":4,\"text\":\"lime\"}\n");
     let done = space.run("index in -o mixed").code(0);
-    let says = "in: 3 files are read as jsonl, a document a line; 2 files are read as tree, a document a file; --format sets one format for all";
+    let says = "in: 3 files are read as jsonl, one document per line; 2 files are read as tree, one document per file; --format sets one format for all";
     assert!(done.err.contains(says), "{}", done.err);
     assert_eq!(space.documents("mixed"), 6);
     assert_eq!(space.hits("mixed fig"), ["settings.json"]);

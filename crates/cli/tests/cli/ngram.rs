@@ -350,8 +350,8 @@ fn indexes_of_words_and_of_n_grams_are_told_apart() {
 fn numbers_out_of_range_are_refused() {
     let space = with_grams(DOCS, "");
     for (line, said) in [
-        ("index docs.jsonl -o x --n 9", &["9 chars", "n is 2 to 8"][..]),
-        ("index docs.jsonl -o x --n 1", &["n is 2 to 8"]),
+        ("index docs.jsonl -o x --n 9", &["9 chars", "n must be 2 to 8"][..]),
+        ("index docs.jsonl -o x --n 1", &["n must be 2 to 8"]),
         ("index docs.jsonl -o x --n 33 --unit word", &["33 words", "n is 1 to 32"]),
         ("index docs.jsonl -o x --unit letter", &["'letter'", "char, word"]),
         ("index docs.jsonl -o x --segment-words 0", &["1 to 1000 words"]),
@@ -367,7 +367,10 @@ fn numbers_out_of_range_are_refused() {
         ("run grams", &["<QUERIES>"]),
         ("run grams docs.jsonl -o docs.jsonl", &["is the file of queries"]),
         ("run grams docs.jsonl --snippet", &["--format jsonl"]),
-        ("contaminate --train docs.jsonl --test docs.jsonl --n 9 --unit char", &["n is 2 to 8"]),
+        (
+            "contaminate --train docs.jsonl --test docs.jsonl --n 9 --unit char",
+            &["n must be 2 to 8"],
+        ),
         ("contaminate --train docs.jsonl --test docs.jsonl --min-share 2", &["from 0 to 1"]),
         ("contaminate --train docs.jsonl --test docs.jsonl -o docs.jsonl", &["is an input"]),
         ("contaminate --train grams --test docs.jsonl --n 5", &["n-grams of 3 chars", "`--n`"]),

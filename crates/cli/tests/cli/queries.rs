@@ -1,4 +1,4 @@
-//! The syntax of queries: docs/queries.md is run, and errors show the place.
+//! The syntax of queries: docs/reference/query-syntax.md is run, and errors show the place.
 
 use crate::support::Space;
 
@@ -55,7 +55,7 @@ fn errors_show_the_place() {
 }
 
 /// The page that explains the syntax.
-const PAGE: &str = include_str!("../../../../docs/queries.md");
+const PAGE: &str = include_str!("../../../../docs/reference/query-syntax.md");
 
 /// The page's blocks of JSON.
 fn blocks() -> Vec<&'static str> {

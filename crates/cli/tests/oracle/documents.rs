@@ -1,4 +1,4 @@
-//! Documents: how they are made at random, and what of them can be searched, by the definitions of docs/server.md and not by the code.
+//! Documents: how they are made at random, and what of them can be searched, by the definitions of docs/reference/elasticsearch.md and not by the code.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -2,7 +2,7 @@
 //!
 //! `warpseek serve` runs as a process of its own. Its documents have texts, keywords, numbers, dates and booleans; they are indexed, updated and deleted one by one, in bulks and by query, with merges, clean restarts and `kill -9` in between, in which
 //! what was acknowledged stays and what was under way is there or not. The queries are of all clauses, inside one another, and query strings whose meaning is known. Which documents match, totals, pages, orders and aggregations must be those of the model; scores as near as
-//! the formula in docs/server.md and the whole numbers inside the engine allow.
+//! the formula in docs/reference/elasticsearch.md and the whole numbers inside the engine allow.
 //!
 //! | variable | |
 //! |---|---|

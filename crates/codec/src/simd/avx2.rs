@@ -1,5 +1,5 @@
 //! Decodes the documents of a block with 256-bit vectors, two rows at a time. Other values gain
-//! little from them, except in bit strings.
+//! little from such vectors, except in bit strings.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -32,7 +32,7 @@ unsafe fn pair(words: *const __m128i, first: usize, second: usize) -> __m256i {
     }
 }
 
-/// Eight lanes: `low` in the lower four, `high` in the upper four.
+/// Returns eight lanes: `low` in the lower four, `high` in the upper four.
 #[inline(always)]
 unsafe fn halves(low: usize, high: usize) -> __m256i {
     let (l, h) = (low as i32, high as i32);
@@ -40,7 +40,7 @@ unsafe fn halves(low: usize, high: usize) -> __m256i {
     unsafe { _mm256_setr_epi32(l, l, l, l, h, h, h, h) }
 }
 
-/// The positions of the ones of each byte, in a byte each from the lowest on.
+/// Positions of the ones of each byte, ascending from the lowest byte of the number on.
 static POSITIONS: [u64; 256] = {
     let (mut positions, mut byte) = ([0; 256], 0);
     while byte < 256 {
@@ -57,7 +57,8 @@ static POSITIONS: [u64; 256] = {
     positions
 };
 
-/// See [`super::ones`]. Eight positions are written at a time, whatever the number of ones of a byte; the next byte writes over those that are none.
+/// Implements [`super::ones`]. It always writes eight positions per byte, however many ones the
+/// byte has; the next byte overwrites the surplus ones.
 #[target_feature(enable = "avx2,popcnt")]
 pub(super) fn ones(bytes: &[u8], out: &mut [u32; BLOCK]) -> (usize, usize) {
     let (mut found, mut first) = (0, _mm256_setzero_si256());
@@ -65,7 +66,7 @@ pub(super) fn ones(bytes: &[u8], out: &mut [u32; BLOCK]) -> (usize, usize) {
         let Some(to) = out.get_mut(found..found + 8) else { return (i, found) };
         let positions = _mm_cvtsi64_si128(POSITIONS[usize::from(byte)] as i64);
         let positions = _mm256_add_epi32(_mm256_cvtepu8_epi32(positions), first);
-        // SAFETY: there are 32 bytes.
+        // SAFETY: `to` has 32 bytes.
         unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), positions) };
         found += byte.count_ones() as usize;
         first = _mm256_add_epi32(first, _mm256_set1_epi32(8));
@@ -73,7 +74,9 @@ pub(super) fn ones(bytes: &[u8], out: &mut [u32; BLOCK]) -> (usize, usize) {
     (bytes.len(), found)
 }
 
-/// See [`super::ones_of_block`]. As above, but where the ones of a byte go is known from sums over the bytes of a word, so that bytes need not wait for each other.
+/// Implements [`super::ones_of_block`]. Like [`ones`], it writes eight positions per byte. Sums
+/// over the bytes of a word tell where the positions of each byte go, so that no byte has to wait
+/// for the byte before it.
 #[target_feature(enable = "avx2,popcnt")]
 pub(super) fn ones_of_block(bytes: &[u8], out: &mut Ones) -> usize {
     const EACH: u64 = 0x0101_0101_0101_0101;
@@ -81,7 +84,8 @@ pub(super) fn ones_of_block(bytes: &[u8], out: &mut Ones) -> usize {
     let (mut found, mut first) = (0, _mm_setzero_si128());
     for bytes in bytes.chunks(8) {
         let word = window(bytes);
-        // The ones of each byte, and then of each byte and those before it: at most 64.
+        // Counts the ones of each byte, and then the ones up to and including each byte: at most
+        // 64.
         let pairs = word - (word >> 1 & (EACH * 0x55));
         let fours = (pairs & (EACH * 0x33)) + (pairs >> 2 & (EACH * 0x33));
         let counts = (fours + (fours >> 4)) & (EACH * 0x0f);
@@ -93,7 +97,8 @@ pub(super) fn ones_of_block(bytes: &[u8], out: &mut Ones) -> usize {
             let positions = _mm_cvtsi64_si128(POSITIONS[byte as usize] as i64);
             let before = _mm_add_epi16(first, _mm_set1_epi16(8 * i as i16));
             let positions = _mm_add_epi16(_mm_cvtepu8_epi16(positions), before);
-            // SAFETY: `found` is below BLOCK and `start` at most 56 above it, so there is room for eight more.
+            // SAFETY: `found` is below BLOCK and `start` is at most 56 above it, so `out` has
+            // space for eight more positions.
             unsafe { _mm_storeu_si128(to.add(start).cast(), positions) };
         }
         found += (ends >> 56) as usize;
@@ -105,13 +110,15 @@ pub(super) fn ones_of_block(bytes: &[u8], out: &mut Ones) -> usize {
     found
 }
 
-/// Equivalent to the scalar version.
+/// Implements [`super::add_quotients`] with code that the compiler vectorises for AVX2.
 #[target_feature(enable = "avx2")]
 pub(super) fn add_quotients(ones: &Ones, b: u32, out: &mut [u32; BLOCK]) {
     super::scalar_add_quotients(ones, b, out);
 }
 
-/// See [`super::unpack_string_plus_one`]. Eight values are fetched at a time, each with the four bytes that it begins in: so it must end there, and these bytes must exist.
+/// Implements [`super::unpack_string_plus_one`]. It fetches eight values at a time, each together
+/// with the four bytes that start at the value's first byte. A value must therefore end within
+/// these bytes, which limits its width, and all four bytes must exist.
 #[target_feature(enable = "avx2")]
 pub(super) fn string_plus_one(bytes: &[u8], width: u32, out: &mut [u32]) -> usize {
     const WIDEST: u32 = 25;
@@ -129,7 +136,8 @@ pub(super) fn string_plus_one(bytes: &[u8], width: u32, out: &mut [u32]) -> usiz
             break;
         }
         let (at, shift) = (_mm256_srli_epi32::<3>(bits), _mm256_and_si256(bits, low));
-        // SAFETY: the last of the eight has four bytes, and so have those before it; there is room for eight values.
+        // SAFETY: `bytes` has four bytes from the start of the last of the eight values on, and
+        // therefore for the values before it; `slots` has space for eight values.
         unsafe {
             let four = _mm256_i32gather_epi32::<1>(bytes.as_ptr().cast(), at);
             let values = _mm256_and_si256(_mm256_srlv_epi32(four, shift), mask);
@@ -141,16 +149,16 @@ pub(super) fn string_plus_one(bytes: &[u8], width: u32, out: &mut [u32]) -> usiz
     done
 }
 
-/// Equivalent to the scalar version.
+/// Implements [`super::unpack_docs`] for one width.
 #[target_feature(enable = "avx2")]
 pub(super) fn docs<const W: usize>(bytes: &[u8], prev: u32, out: &mut [u32; BLOCK]) {
     assert!(bytes.len() >= 16 * W);
     let (words, to) = (bytes.as_ptr().cast::<__m128i>(), out.as_mut_ptr().cast::<__m256i>());
     // SAFETY: row r ends at bit (r + 1) W <= 32 W of each stream. So the word in which it begins,
-    // and the next word if the row extends into it, are below W, and there are W words. If only one
-    // of two rows extends into the next word, the next word of the other could be out of bounds;
-    // `min` prevents that, and the shift by 32 or more discards its bits. `to` has room for 16
-    // vectors of 32 bytes.
+    // and the next word if the row extends into it, are below W, and there are W words. If only
+    // one of two rows extends into the next word, the next word of the other could be out of
+    // bounds; `min` prevents that, and the shift by 32 or more discards its bits. `to` points to
+    // 16 vectors of 32 bytes.
     unsafe {
         let mask = _mm256_set1_epi32((u32::MAX >> (32 - W)) as i32);
         let mut last = _mm256_set1_epi32(prev as i32);

@@ -1,11 +1,12 @@
 //! Decoding of the four interleaved streams of a full block: vector code where available, and an
 //! equivalent scalar version.
 //!
-//! 128-bit vectors decode four values at a time. Every x86-64 CPU has them (SSE2), and every AArch64
-//! CPU (NEON). What is chosen at run time are vectors of 256 bits for documents and for the
-//! bit strings of blocks that are not full (AVX2), and byte shuffles (SSSE3); vectors of 512 bits take longer, since fewer of their shuffles run at a time. On
-//! other architectures the scalar version runs; its inner loop is written so that compilers can
-//! vectorise it.
+//! 128-bit vectors decode four values at a time. Every x86-64 CPU has them (SSE2), and so has
+//! every AArch64 CPU (NEON). Two extensions are detected at run time: 256-bit vectors (AVX2), for
+//! documents and for the bit strings of blocks that are not full, and byte shuffles (SSSE3).
+//! 512-bit vectors are slower than 256-bit ones, since the CPU executes fewer of their shuffles
+//! at a time. On other architectures the scalar version runs; its inner loop is written so that
+//! compilers can vectorise it.
 
 /// Calls `$row!(r)` for the 32 rows of a block, unrolled so that the shifts of each row are
 /// constants.
@@ -35,17 +36,18 @@ cfg_select! {
 
 use warpseek_core::limits::BLOCK;
 
-/// Bytes that a cache loads at once.
+/// Number of bytes in a cache line.
 #[cfg(target_arch = "x86_64")]
 const LINE: usize = 64;
 
-/// Asks for bytes that will be read soon, so that they come while other work is done. Does nothing on other architectures than x86-64.
+/// Prefetches bytes that will be read soon, so that they are loaded while other work is done.
+/// Does nothing on architectures other than x86-64.
 #[inline]
 pub fn prefetch(bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]
-    // The last byte may be in a line of its own.
+    // The last byte may be in another cache line than the start of the last chunk.
     for line in bytes.chunks(LINE).chain(bytes.last().map(std::slice::from_ref)) {
-        // SAFETY: a prefetch reads nothing that the program sees, whatever the address.
+        // SAFETY: a prefetch has no visible effect on memory, whatever the address.
         #[allow(unsafe_code)]
         unsafe {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -66,7 +68,9 @@ macro_rules! for_each_width {
     };
 }
 
-/// Writes the bit positions of ones to the front of `out`. Returns how many bytes were read and how many ones they have: all bytes, or as many as there is room for with some to spare. Reads none where there is no vector code.
+/// Writes the bit positions of ones to the front of `out`. Returns how many bytes were read and
+/// how many ones these bytes have. It reads all bytes, or stops early while `out` can still take
+/// eight positions per byte. It reads none if the CPU has no vector code for this.
 pub(crate) fn ones(bytes: &[u8], out: &mut [u32; BLOCK]) -> (usize, usize) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
@@ -78,10 +82,12 @@ pub(crate) fn ones(bytes: &[u8], out: &mut [u32; BLOCK]) -> (usize, usize) {
     (0, 0)
 }
 
-/// Bit positions of ones, with room for those of a word that begins in front of the last one of a block, and for eight that are written at a time.
+/// Bit positions of ones. Beyond a block there is space for the rest of the word that contains
+/// the last one of the block, and for eight positions that are written at a time.
 pub(crate) type Ones = [u16; BLOCK + 64 + 8];
 
-/// Writes the bit positions of ones to the front of `out`, and returns how many there are: all, or at least a block. There must be fewer than 2^13 bytes.
+/// Writes the bit positions of ones to the front of `out`, and returns how many there are: all,
+/// or at least a block. `bytes` must be shorter than 2^13.
 pub(crate) fn ones_of_block(bytes: &[u8], out: &mut Ones) -> usize {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
@@ -92,7 +98,8 @@ pub(crate) fn ones_of_block(bytes: &[u8], out: &mut Ones) -> usize {
     scalar::ones_of_block(bytes, out)
 }
 
-/// Adds to value j the sum of quotients that one number j tells, times 2^b, wrapping.
+/// Adds to value j the sum of quotients up to j, times 2^b, wrapping. That sum is the position of
+/// one number j, less j.
 pub(crate) fn add_quotients(ones: &Ones, b: u32, out: &mut [u32; BLOCK]) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
@@ -103,7 +110,8 @@ pub(crate) fn add_quotients(ones: &Ones, b: u32, out: &mut [u32; BLOCK]) {
     scalar_add_quotients(ones, b, out);
 }
 
-/// The same; compilers vectorise it for the CPU of the caller.
+/// Implements [`add_quotients`]. Inlining lets compilers vectorise it for the caller's CPU
+/// features.
 #[inline(always)]
 fn scalar_add_quotients(ones: &Ones, b: u32, out: &mut [u32; BLOCK]) {
     for (j, (slot, &one)) in (0..).zip(out.iter_mut().zip(ones)) {
@@ -142,7 +150,8 @@ pub(crate) fn unpack<const PLUS: u32>(bytes: &[u8], width: u32, out: &mut [u32; 
     for_each_width!(width, call, out.fill(PLUS));
 }
 
-/// Unpacks the first values of `width` bits of a string to the front of `out`, adds one to each, wrapping, and returns how many: as many as vector code can, perhaps none.
+/// Unpacks the first values of a bit string to the front of `out`, adds one to each, wrapping,
+/// and returns how many it has unpacked: as many as vector code can, perhaps none.
 pub(crate) fn unpack_string_plus_one(bytes: &[u8], width: u32, out: &mut [u32]) -> usize {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
@@ -159,10 +168,10 @@ pub(crate) fn add_up(prev: u32, gaps: &mut [u32; BLOCK]) {
     vector::add_up(prev, gaps);
 }
 
-/// StreamVByte with byte shuffles: for each key byte, picks the bytes of four values as `shuffles`
-/// says and advances by `sums` bytes of data. It stops when `out` has room for fewer than four
-/// values, or returns at once if the CPU has no such instruction. Returns the numbers of key bytes
-/// and data bytes that were used. `data` must be as long as the keys say.
+/// Decodes StreamVByte with byte shuffles: for each key byte, it picks the bytes of four values
+/// as `shuffles` says and advances by `sums` bytes of data. It stops when `out` has fewer than
+/// four free slots, or returns at once if the CPU has no such instruction. Returns the numbers of
+/// key bytes and data bytes that were used. `data` must be as long as the keys say.
 pub(crate) fn shuffle(
     keys: &[u8],
     data: &[u8],

@@ -38,8 +38,9 @@ fn sums(gaps: uint32x4_t) -> uint32x4_t {
     }
 }
 
-/// Writes the documents of row `r`, and moves `last` on, which has the last document in all lanes.
-/// The sum of a row does not depend on the rows before, so that these wait for one addition only.
+/// Writes the documents of row `r` and advances `last`, which has the last document in all lanes.
+/// The sums of a row do not depend on the rows before it, so each row waits for only one
+/// addition.
 ///
 /// # Safety
 /// `to` must point to more than `r` writable rows of 16 bytes.
@@ -82,7 +83,7 @@ pub(super) fn docs<const W: usize>(bytes: &[u8], prev: u32, out: &mut [u32; BLOC
 pub(super) fn values<const W: usize, const PLUS: u32>(bytes: &[u8], out: &mut [u32; BLOCK]) {
     assert!(bytes.len() >= 16 * W);
     let (words, to) = (bytes.as_ptr().cast::<[u8; 16]>(), out.as_mut_ptr().cast::<[u32; 4]>());
-    // SAFETY: as in `docs`.
+    // SAFETY: the argument of `docs` applies here, too.
     unsafe {
         let plus = vdupq_n_u32(PLUS);
         macro_rules! step {

@@ -1,4 +1,4 @@
-//! The scalar version. CPUs with vector code use only what that does not cover.
+//! The scalar version. CPUs with vector code use it only for what the vector code does not cover.
 #![cfg_attr(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(test)), allow(dead_code))]
 
 use warpseek_core::limits::BLOCK;

@@ -72,7 +72,7 @@ pub(super) fn docs<const W: usize>(bytes: &[u8], prev: u32, out: &mut [u32; BLOC
 pub(super) fn values<const W: usize, const PLUS: u32>(bytes: &[u8], out: &mut [u32; BLOCK]) {
     assert!(bytes.len() >= 16 * W);
     let (words, to) = (bytes.as_ptr().cast::<__m128i>(), out.as_mut_ptr().cast::<__m128i>());
-    // SAFETY: as in `docs`.
+    // SAFETY: the argument of `docs` applies here, too.
     unsafe {
         let plus = _mm_set1_epi32(PLUS as i32);
         macro_rules! step {

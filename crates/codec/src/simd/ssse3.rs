@@ -1,9 +1,9 @@
-//! Byte shuffles.
+//! Decoding of StreamVByte with the byte shuffles of SSSE3.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 
-/// See [`super::shuffle`].
+/// Implements [`super::shuffle`].
 #[target_feature(enable = "ssse3")]
 pub(super) fn shuffle(
     keys: &[u8],

@@ -21,7 +21,7 @@ use warpseek_exec_gpu::limits::check_shared;
 /// The most hits that the queries of a round may ask for together, unless the round is one query.
 const ROUND_HITS: usize = 1 << 22;
 
-/// Costs on an H200 with 128 hits, in batches of 100 queries (docs/gpu/results.md).
+/// Costs on an H200 with 128 hits, in batches of 100 queries (docs/measurements/gpu.md).
 const WAND: Rates = Rates::device(160_000.0, 2_000.0, 0.117, 7.0);
 const MAXSCORE: Rates = Rates::device(160_000.0, 2_000.0, 0.07, 7.0);
 

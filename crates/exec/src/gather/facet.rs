@@ -1,4 +1,4 @@
-//! Counts of matches by the values of an attribute.
+//! Facets: counts of matches by the values of an attribute.
 
 use std::ops::Bound;
 
@@ -6,33 +6,37 @@ use warpseek_text::{AttributeKind, AttributeValue};
 
 use crate::error::ExecError;
 
-/// The most facets of a request.
+/// Maximum number of facets of a request.
 pub const MAX_FACETS: usize = 32;
 
-/// The most values that a facet shows.
+/// Maximum number of values that a facet returns.
 pub const MAX_FACET_VALUES: usize = 65_536;
 
-/// The most ranges of a facet.
+/// Maximum number of ranges of a facet.
 pub const MAX_FACET_RANGES: usize = 256;
 
-/// The most different numbers or dates that are counted one by one. Keywords have no such limit, since their counts are held by ordinal.
+/// Maximum number of different numbers or dates that a facet counts. Keywords have no such limit,
+/// because their counts are kept by ordinal.
 pub const MAX_FACET_NUMBERS: usize = 1 << 20;
 
-/// What matches are counted by.
+/// A request to count matches by an attribute.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Facet {
-    /// How many matches have each value of an attribute.
+    /// Counts the matches that have each value of an attribute.
     Values {
         /// The attribute.
         field: String,
-        /// How many values are shown: those with the highest counts, of equal ones the smallest.
+        /// Maximum number of values returned: those with the highest counts, of equal counts the
+        /// smallest values.
         top: usize,
     },
-    /// How many matches have a value in each of several ranges, which may overlap. A document with several values counts once for each range that has one of them.
+    /// Counts the matches that have a value in each of several ranges, which may overlap. A
+    /// document with several values counts once for each range that contains one of them.
     Ranges {
         /// The attribute.
         field: String,
-        /// The bounds, as text that is read by the type of the attribute, as in [`Filter::Range`](crate::query::Filter::Range).
+        /// The bounds, as text that is parsed by the type of the attribute, as in
+        /// [`Filter::Range`](crate::query::Filter::Range).
         ranges: Vec<(Bound<String>, Bound<String>)>,
     },
 }
@@ -43,18 +47,18 @@ pub type ValueRange = (Bound<AttributeValue<'static>>, Bound<AttributeValue<'sta
 /// A facet of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanFacet {
-    /// The attribute's number in the schema.
+    /// Number of the attribute in the schema.
     pub column: u16,
-    /// Its type.
+    /// Type of the attribute.
     pub kind: AttributeKind,
-    /// What is counted.
+    /// The values or ranges to count.
     pub counts: PlanCounts,
 }
 
-/// What a [`PlanFacet`] counts.
+/// The values or ranges that a [`PlanFacet`] counts.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlanCounts {
-    /// Each value; this many are shown.
+    /// Each value; this many are returned.
     Values(usize),
     /// Ranges of values of the attribute's type.
     Ranges(Vec<ValueRange>),
@@ -80,28 +84,28 @@ impl PlanFacet {
 /// The counts of a facet, each a number of documents.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FacetCounts {
-    /// By value.
+    /// Counts of values.
     Values {
-        /// The values that are shown: count down, then value up.
+        /// The returned values: by descending count, then by ascending value.
         values: Vec<(AttributeValue<'static>, u64)>,
-        /// The sum of the counts that are not shown.
+        /// Sum of the counts that are not returned.
         other: u64,
-        /// How many different values the matches have.
+        /// Number of different values of the matches.
         distinct: u64,
-        /// Matches without a value.
+        /// Number of matches without a value.
         missing: u64,
     },
-    /// By range.
+    /// Counts of ranges.
     Ranges {
-        /// One for each range.
+        /// The count of each range.
         counts: Vec<u64>,
-        /// Matches without a value.
+        /// Number of matches without a value.
         missing: u64,
     },
 }
 
 impl FacetCounts {
-    /// The counts where there are no matches.
+    /// Returns the counts of a facet without matches.
     pub fn empty(facet: &PlanFacet) -> Self {
         match &facet.counts {
             PlanCounts::Values(_) => {
@@ -113,7 +117,7 @@ impl FacetCounts {
         }
     }
 
-    /// Bytes that they have allocated, about.
+    /// Returns the approximate number of bytes of allocated memory.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             FacetCounts::Values { values, .. } => {
@@ -124,7 +128,8 @@ impl FacetCounts {
         }
     }
 
-    /// The error of a facet of more different numbers than are counted.
+    /// Returns the error of a facet whose matches have more than [`MAX_FACET_NUMBERS`] different
+    /// numbers.
     pub fn too_many_numbers() -> ExecError {
         ExecError::Facet(format!(
             "matches have more than {MAX_FACET_NUMBERS} different values; count ranges of them instead"

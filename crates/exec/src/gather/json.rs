@@ -1,4 +1,4 @@
-//! Sort values as JSON, for programs that hand them on.
+//! Sort values as JSON, for programs that pass them on.
 
 use serde_json::{Number, Value, json};
 use warpseek_core::DocId;
@@ -10,7 +10,8 @@ use crate::plan::Planner;
 use crate::query::{expected, read};
 
 impl SortValues {
-    /// The values, and the document's id at the end if there is one. Dates are milliseconds since 1970, and a missing value is null.
+    /// Converts the values to JSON, with the document's id at the end if there is one. Dates are
+    /// milliseconds since 1970, and a missing value is null.
     pub fn to_json(&self) -> Vec<Value> {
         let values = self.values.iter().map(|value| match value {
             SortValue::Missing => Value::Null,
@@ -23,7 +24,7 @@ impl SortValues {
     }
 }
 
-/// The value of an attribute as JSON; a date as its text.
+/// Converts the value of an attribute to JSON; a date becomes its text.
 pub fn value_as_json(value: &AttributeValue<'_>) -> Value {
     match value {
         AttributeValue::Keyword(text) => json!(text),
@@ -35,14 +36,16 @@ pub fn value_as_json(value: &AttributeValue<'_>) -> Value {
 }
 
 impl Planner {
-    /// Reads values as [`SortValues::to_json`] writes them: one for each key, or the score if there are no keys, and optionally the document's id. Strings are read by the type of the attribute.
+    /// Reads values as [`SortValues::to_json`] writes them: one for each key, or the score if
+    /// there are no keys, optionally followed by the document's id. Strings are parsed by the
+    /// type of the attribute.
     pub fn sort_values(&self, sort: &[SortKey], values: &[Value]) -> Result<SortValues, ExecError> {
         let plain = [SortKey::score()];
         let sort = if sort.is_empty() { &plain } else { sort };
         let order = self.order(sort)?;
         if !(order.len()..=order.len() + 1).contains(&values.len()) {
             return Err(ExecError::Sort(format!(
-                "{} values to continue after; there must be {}, one for each key, and optionally the document at the end",
+                "{} values to continue after, but there must be {}, one for each key, optionally followed by the document's id",
                 values.len(),
                 order.len()
             )));
@@ -58,14 +61,14 @@ impl Planner {
 
 fn document(value: &Value) -> Result<DocId, ExecError> {
     let doc = value.as_u64().and_then(|doc| DocId::try_from(doc).ok());
-    doc.ok_or_else(|| ExecError::Sort(format!("{value} to continue after is no document's number")))
+    doc.ok_or_else(|| ExecError::Sort(format!("{value} to continue after is not a document id")))
 }
 
 fn read_json(key: &SortKey, by: &PlanBy, value: &Value) -> Result<SortValue, ExecError> {
     match (by, &key.by) {
         (PlanBy::Score, _) => match value.as_f64() {
             Some(score) => Ok(SortValue::Score(score)),
-            None => Err(ExecError::Sort(format!("{value} to continue after is no score"))),
+            None => Err(ExecError::Sort(format!("{value} to continue after is not a score"))),
         },
         (PlanBy::Attribute { kind, .. }, SortBy::Attribute(name)) => match value {
             Value::Null => Ok(SortValue::Missing),
@@ -83,7 +86,7 @@ fn read_json(key: &SortKey, by: &PlanBy, value: &Value) -> Result<SortValue, Exe
     }
 }
 
-/// A value that is not a string.
+/// Reads a value that is not a string.
 fn typed(kind: AttributeKind, value: &Value) -> Option<AttributeValue<'static>> {
     let integer = || value.as_number().and_then(Number::as_i64);
     match kind {

@@ -1,4 +1,5 @@
-//! What gathering must give, in the simplest way: the values of every match are read one by one, sorted, and counted.
+//! The definition of gathering, in the simplest way: read the values of every match, sort, and
+//! count.
 
 use std::cmp::Ordering;
 use std::ops::RangeBounds;
@@ -13,7 +14,8 @@ use super::{Gather, Gathered};
 use crate::error::ExecError;
 use crate::plan::Plan;
 
-/// The first k of all matches in the order of the plan, and what is gathered of all.
+/// Returns the first k of all matches in the order of the plan, and the results gathered over all
+/// of them.
 pub(crate) fn gather(
     snapshot: &Snapshot,
     plan: &Plan,
@@ -36,7 +38,7 @@ pub(crate) fn gather(
     Ok((hits, Gathered { values, facets: facets.collect::<Result<_, _>>()? }))
 }
 
-/// The values of an attribute of a document, ascending.
+/// Returns the values of an attribute of a document, ascending.
 fn values(
     snapshot: &Snapshot,
     column: u16,
@@ -112,7 +114,7 @@ fn count(
     })
 }
 
-/// A value that compares with others of its type.
+/// A value that can be compared with others of its type.
 #[derive(Clone, Copy, PartialEq)]
 struct Value<'a>(&'a AttributeValue<'static>);
 

@@ -1,4 +1,4 @@
-//! From names of fields to columns.
+//! Resolution of the field names in orders and facets to columns.
 
 use std::ops::Bound;
 
@@ -13,11 +13,12 @@ use crate::error::ExecError;
 use crate::plan::Planner;
 use crate::query::{attribute, read};
 
-/// The order of plans without keys.
+/// The only key of the default order.
 const PLAIN: PlanKey = PlanKey { by: PlanBy::Score, descending: true, missing: Missing::Last };
 
 impl Planner {
-    /// What a plan has to gather for an order, a place in it to continue from, and facets; `None` if the hits in the usual order are all that is wanted.
+    /// Returns the gathering for an order, the values to continue after, and facets; `None` if
+    /// the request only needs the hits in the default order.
     pub fn gather(
         &self,
         sort: &[SortKey],
@@ -25,11 +26,11 @@ impl Planner {
         facets: &[Facet],
     ) -> Result<Option<Gather>, ExecError> {
         if sort.len() > MAX_SORT_KEYS {
-            let limit = format!("{} keys, and at most {MAX_SORT_KEYS} are allowed", sort.len());
+            let limit = format!("{} keys, but at most {MAX_SORT_KEYS} are allowed", sort.len());
             return Err(ExecError::Sort(limit));
         }
         if facets.len() > MAX_FACETS {
-            let limit = format!("there are {}, and at most {MAX_FACETS} are allowed", facets.len());
+            let limit = format!("there are {}, but at most {MAX_FACETS} are allowed", facets.len());
             return Err(ExecError::Facet(limit));
         }
         let mut order = self.order(sort)?;
@@ -47,7 +48,7 @@ impl Planner {
         Ok(Some(Gather { order, after, facets }))
     }
 
-    /// The keys of an order.
+    /// Resolves the keys of an order.
     pub(super) fn order(&self, sort: &[SortKey]) -> Result<Vec<PlanKey>, ExecError> {
         let key = |key: &SortKey| {
             let by = match &key.by {
@@ -69,13 +70,13 @@ impl Planner {
         let counts = match facet {
             Facet::Values { top, .. } if *top > MAX_FACET_VALUES => {
                 return Err(ExecError::Facet(format!(
-                    "`{field}` asks for {top} values, and at most {MAX_FACET_VALUES} are shown"
+                    "`{field}` asks for {top} values, but at most {MAX_FACET_VALUES} are returned"
                 )));
             }
             Facet::Values { top, .. } => PlanCounts::Values(*top),
             Facet::Ranges { ranges, .. } if ranges.len() > MAX_FACET_RANGES => {
                 return Err(ExecError::Facet(format!(
-                    "`{field}` has {} ranges, and at most {MAX_FACET_RANGES} are allowed",
+                    "`{field}` has {} ranges, but at most {MAX_FACET_RANGES} are allowed",
                     ranges.len()
                 )));
             }
@@ -97,11 +98,11 @@ impl Planner {
     }
 }
 
-/// Whether values can be those of a hit in an order.
+/// Checks that values can be those of a hit in an order.
 fn check(order: &[PlanKey], after: &SortValues) -> Result<(), ExecError> {
     if after.values.len() != order.len() {
         return Err(ExecError::Sort(format!(
-            "{} values to continue after, and {} keys; there must be a value for each key",
+            "{} values to continue after, but {} keys; there must be a value for each key",
             after.values.len(),
             order.len()
         )));
@@ -121,7 +122,7 @@ fn check(order: &[PlanKey], after: &SortValues) -> Result<(), ExecError> {
             _ => false,
         };
         if !fits {
-            let what = format!("value {} to continue after is not one of its key", i + 1);
+            let what = format!("value {} to continue after does not fit its key", i + 1);
             return Err(ExecError::Sort(what));
         }
     }
@@ -213,7 +214,7 @@ mod tests {
             ("price", json!(-0.1), AttributeValue::Float(-0.1)),
             ("open", json!(true), AttributeValue::Boolean(true)),
             ("tag", json!("é"), AttributeValue::Keyword("é".into())),
-            // As a number it is no year.
+            // The number is not read as a year.
             ("published", json!(2020), AttributeValue::Date(2020)),
             ("published", json!("1970-01-02"), AttributeValue::Date(date)),
         ] {

@@ -1,11 +1,11 @@
-//! Orders of hits, and the values that place a hit in one.
+//! Orders of hits, and the values that determine the place of a hit in an order.
 
 use std::cmp::Ordering;
 
 use warpseek_core::DocId;
 use warpseek_text::{AttributeKind, AttributeValue};
 
-/// The most keys of an order.
+/// Maximum number of keys of an order.
 pub const MAX_SORT_KEYS: usize = 8;
 
 /// A key that hits are sorted by.
@@ -13,32 +13,34 @@ pub const MAX_SORT_KEYS: usize = 8;
 /// ```
 /// use warpseek_exec::gather::{Missing, SortKey};
 ///
-/// // The newest first, undated ones before them; of one year the best first.
+/// // The newest first, but documents without a year before them; within a year the best first.
 /// let order = [SortKey::descending("year").missing(Missing::First), SortKey::score()];
 /// assert!(order[1].descending);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SortKey {
-    /// What is compared.
+    /// The compared values.
     pub by: SortBy,
-    /// Whether the largest comes first.
+    /// True if the largest value comes first.
     pub descending: bool,
-    /// Where documents without a value are, whatever the direction.
+    /// The place of documents without a value, in either direction.
     pub missing: Missing,
 }
 
-/// What a [`SortKey`] compares.
+/// The values that a [`SortKey`] compares.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SortBy {
     /// The score.
     Score,
-    /// The document's id, which is the order in which documents were added.
+    /// The document's id, which reflects the order in which documents were added.
     Document,
-    /// The value of an attribute. Keywords are compared by their bytes. Of several values, the smallest counts in ascending order and the largest in descending order.
+    /// The value of an attribute. Keywords are compared by their bytes. A document with several
+    /// values is sorted by its smallest value in ascending order and by its largest in descending
+    /// order.
     Attribute(String),
 }
 
-/// Where documents without a value are.
+/// The place of documents without a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Missing {
     /// Before all others.
@@ -49,28 +51,28 @@ pub enum Missing {
 }
 
 impl SortKey {
-    /// By score, the best first.
+    /// Sorts by score, the best first.
     pub fn score() -> Self {
         SortKey { by: SortBy::Score, descending: true, missing: Missing::Last }
     }
 
-    /// By document id, the first first.
+    /// Sorts by document id, the smallest first.
     pub fn document() -> Self {
         SortKey { by: SortBy::Document, descending: false, missing: Missing::Last }
     }
 
-    /// By an attribute, the smallest first.
+    /// Sorts by an attribute, the smallest value first.
     pub fn ascending(field: impl Into<String>) -> Self {
         let by = SortBy::Attribute(field.into());
         SortKey { by, descending: false, missing: Missing::Last }
     }
 
-    /// By an attribute, the largest first.
+    /// Sorts by an attribute, the largest value first.
     pub fn descending(field: impl Into<String>) -> Self {
         SortKey { descending: true, ..Self::ascending(field) }
     }
 
-    /// With documents without a value at this end.
+    /// Sets the place of documents without a value.
     pub fn missing(self, missing: Missing) -> Self {
         SortKey { missing, ..self }
     }
@@ -79,15 +81,15 @@ impl SortKey {
 /// A key of the order of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PlanKey {
-    /// What is compared.
+    /// The compared values.
     pub by: PlanBy,
-    /// Whether the largest comes first.
+    /// True if the largest value comes first.
     pub descending: bool,
-    /// Where documents without a value are.
+    /// The place of documents without a value.
     pub missing: Missing,
 }
 
-/// What a [`PlanKey`] compares.
+/// The values that a [`PlanKey`] compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlanBy {
     /// The score.
@@ -96,9 +98,9 @@ pub enum PlanBy {
     Document,
     /// An attribute.
     Attribute {
-        /// Its number in the schema.
+        /// Number of the attribute in the schema.
         column: u16,
-        /// Its type.
+        /// Type of the attribute.
         kind: AttributeKind,
     },
 }
@@ -106,9 +108,9 @@ pub enum PlanBy {
 /// The value of a hit for a key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SortValue {
-    /// The document has none.
+    /// The document has no value.
     Missing,
-    /// The score as a number. It has all bits of the integer that it is inside of the query.
+    /// The score as a number, which represents the integer score of the plan exactly.
     Score(f64),
     /// The document's id.
     Document(DocId),
@@ -117,7 +119,7 @@ pub enum SortValue {
 }
 
 impl SortValue {
-    /// Bytes of memory.
+    /// Returns the number of bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
         let heap = match self {
             SortValue::Value(AttributeValue::Keyword(text)) => text.len(),
@@ -126,7 +128,8 @@ impl SortValue {
         size_of::<SortValue>() + heap
     }
 
-    /// Compares values of one key. Those of different types are never compared: plans are checked.
+    /// Compares values of one key. Values of different types are never compared, because plans
+    /// are checked.
     fn cmp(&self, other: &SortValue) -> Ordering {
         match (self, other) {
             (SortValue::Score(a), SortValue::Score(b)) => a.total_cmp(b),
@@ -140,22 +143,23 @@ impl SortValue {
     }
 }
 
-/// A place in an order: the values of a hit, from which a later request continues.
+/// A place in an order: the values of a hit, after which a later request continues.
 ///
-/// It is exact over one snapshot. After a refresh, documents may have other scores, and merges may give them other ids.
+/// The place is only exact within one snapshot. After a refresh, documents may have other scores,
+/// and merges may give them other ids.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SortValues {
-    /// A value for each key of the order; for the plain order the score.
+    /// A value for each key of the order; in the default order, the score.
     pub values: Vec<SortValue>,
-    /// The document. Without it, the place is behind all documents with these values.
+    /// The document. Without it, the place is after all documents with these values.
     pub doc: Option<DocId>,
 }
 
-/// Numbers in it are never NaN.
+/// The numbers in it are never NaN.
 impl Eq for SortValues {}
 
 impl SortValues {
-    /// Whether a hit with these values comes after this place.
+    /// Returns true if a hit with these values comes after this place.
     pub(crate) fn is_before(&self, order: &[PlanKey], values: &[SortValue], doc: DocId) -> bool {
         match compare(order, &self.values, values) {
             Ordering::Less => true,
@@ -165,7 +169,8 @@ impl SortValues {
     }
 }
 
-/// Compares the values of two documents by all keys: `Less` is the one that comes first. This is the definition.
+/// Compares the values of two documents by all keys; `Less` means that the first document comes
+/// first. This is the definition of the order.
 pub fn compare(order: &[PlanKey], a: &[SortValue], b: &[SortValue]) -> Ordering {
     let by_key = order.iter().zip(a.iter().zip(b)).map(|(key, (a, b))| {
         let missing = |value: &SortValue| *value == SortValue::Missing;

@@ -1,20 +1,21 @@
-//! How different the boosts of a query's parts may be.
+//! The limit on the differences between the boosts of a query's parts.
 
 use crate::error::ExecError;
 
-/// The largest factor between the boosts of two parts of a query that may both match.
+/// The largest allowed factor between the boosts of two parts of a query that may both match.
 ///
-/// Scores are integers of 31 bits, and the largest sum decides what a unit is. At this factor, what a part with the smallest boost gives is still told apart in some 16 bits; beyond, documents that match
-/// only such parts would have the same score.
+/// Scores are integers of 31 bits, and the largest sum determines the size of a unit. At this
+/// factor, the scores of a part with the smallest boost still have some 16 bits. Beyond it,
+/// documents that match only such parts would have equal scores.
 pub const MAX_BOOST_RATIO: f64 = 32_768.0;
 
-/// Refuses boosts that are too different. Those of 0 add nothing and do not count.
+/// Rejects boosts that differ too much. Boosts of 0 add nothing and are ignored.
 pub(super) fn check(boosts: impl IntoIterator<Item = f64>) -> Result<(), ExecError> {
     let (mut smallest, mut largest) = (f64::INFINITY, 0f64);
     for boost in boosts.into_iter().filter(|&boost| boost > 0.0) {
         (smallest, largest) = (smallest.min(boost), largest.max(boost));
     }
-    // Without any, infinity is smaller than nothing.
+    // Without boosts, the comparison is 0 > infinity, which is false.
     match largest > smallest * MAX_BOOST_RATIO {
         true => Err(ExecError::Boosts { smallest, largest }),
         false => Ok(()),

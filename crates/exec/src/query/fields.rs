@@ -1,4 +1,4 @@
-//! Fields by their names, and values of their types.
+//! Lookup of fields by name, and parsing of values by type.
 
 use warpseek_core::near;
 use warpseek_text::{AttributeKind, AttributeValue, FieldId, Schema};
@@ -7,7 +7,7 @@ use super::syntax::names;
 use super::values;
 use crate::error::ExecError;
 
-/// The field with a name; the error has a name like it.
+/// Returns the field with this name, or an error that suggests a similar name.
 pub(crate) fn field(schema: Option<&Schema>, name: &str) -> Result<FieldId, ExecError> {
     let known = schema.and_then(|schema| schema.find(name));
     known.ok_or_else(|| {
@@ -16,7 +16,7 @@ pub(crate) fn field(schema: Option<&Schema>, name: &str) -> Result<FieldId, Exec
     })
 }
 
-/// The number and type of an attribute.
+/// Returns the number and the type of an attribute.
 pub(crate) fn attribute(
     schema: Option<&Schema>,
     name: &str,
@@ -29,7 +29,7 @@ pub(crate) fn attribute(
     }
 }
 
-/// The value of an attribute that a text stands for.
+/// Parses the value of an attribute.
 pub(crate) fn read(
     field: &str,
     kind: AttributeKind,

@@ -1,12 +1,13 @@
-//! How many of several alternatives must match, as Elasticsearch's `minimum_should_match` says it.
+//! The minimum number of alternatives that must match, in the syntax of Elasticsearch's
+//! `minimum_should_match`.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The most rules that are combined.
+/// Maximum number of combined rules.
 const MAX_RULES: usize = 32;
 
-/// How many of several alternatives must match. It is written as
+/// The minimum number of alternatives that must match. It is written as:
 ///
 /// | text | meaning |
 /// |---|---|
@@ -18,9 +19,10 @@ const MAX_RULES: usize = 32;
 /// | `2<-25% 9<-3` | all of them up to 2, all but 25 % up to 9, else all but 3 |
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Least {
-    /// From how many alternatives on, less one, each amount counts; ascending. Below the first one, all must match.
+    /// The amounts, each with the number of alternatives above which it applies; ascending. Up to
+    /// the first number, all alternatives must match.
     rules: Vec<(u32, Amount)>,
-    /// Whether it was written with `<`.
+    /// True if the text contained `<`.
     combined: bool,
 }
 
@@ -31,15 +33,16 @@ enum Amount {
 }
 
 impl Least {
-    /// This many.
+    /// Requires this many alternatives.
     pub fn count(count: u32) -> Self {
         Amount::Count(i32::try_from(count).unwrap_or(i32::MAX)).into()
     }
 
-    /// How many of this many alternatives must match. It may be more than there are: then nothing matches.
+    /// Returns the number of alternatives that must match, given how many there are. If the
+    /// result is larger, nothing matches.
     pub fn of(&self, alternatives: usize) -> usize {
         let rule = self.rules.iter().rev().find(|(above, _)| {
-            // Without `<` the one rule holds for 0 alternatives too.
+            // Without `<`, the single rule also holds for 0 alternatives.
             !self.combined || alternatives > *above as usize
         });
         rule.map_or(alternatives, |(_, amount)| amount.of(alternatives))
@@ -51,7 +54,7 @@ impl Amount {
         let all = alternatives as i64;
         let amount = match self {
             Amount::Count(count) => i64::from(count),
-            // Rounded towards 0, so that a negative percentage leaves out fewer.
+            // The division rounds towards 0, so a negative percentage leaves out fewer.
             Amount::Percent(percent) => all.saturating_mul(i64::from(percent)) / 100,
         };
         let leaves_out = matches!(self, Amount::Count(..0) | Amount::Percent(..0));
@@ -74,7 +77,8 @@ impl FromStr for Amount {
             Some(number) => (number, true),
             None => (text, false),
         };
-        let wrong = || format!("`{text}` is no number of parts; it must be like `2`, `-1`, `75%`");
+        let wrong =
+            || format!("`{text}` is not a number of clauses; it must be like `2`, `-1` or `75%`");
         let number: i32 = number.parse().map_err(|_| wrong())?;
         match percent {
             true if !(-100..=100).contains(&number) => {
@@ -99,15 +103,15 @@ impl FromStr for Least {
                 rule.split_once('<').ok_or_else(|| format!("`{rule}` must be like `2<75%`"))?;
             let above: u32 = above
                 .parse()
-                .map_err(|_| format!("`{above}` before `<` is no number of alternatives"))?;
+                .map_err(|_| format!("`{above}` before `<` is not a number of clauses"))?;
             if rules.last().is_some_and(|&(last, _)| last >= above) {
-                return Err(format!("the numbers before `<` must ascend, and {above} does not"));
+                return Err(format!("the numbers before `<` must ascend, but {above} does not"));
             }
             rules.push((above, amount.parse()?));
         }
         match rules.len() {
             1..=MAX_RULES => Ok(Least { rules, combined: true }),
-            n => Err(format!("{n} rules are combined; there may be 1 to {MAX_RULES}")),
+            n => Err(format!("{n} rules are combined; there must be 1 to {MAX_RULES}")),
         }
     }
 }
@@ -179,14 +183,14 @@ mod tests {
     #[test]
     fn malformed_amounts_say_what_is_wrong() {
         for (text, want) in [
-            ("", "is no number of parts"),
-            ("two", "`two` is no number of parts"),
-            ("2.5", "is no number of parts"),
+            ("", "is not a number of clauses"),
+            ("two", "`two` is not a number of clauses"),
+            ("2.5", "is not a number of clauses"),
             ("101%", "out of range"),
-            ("9<1 2<1", "must ascend, and 2 does not"),
+            ("9<1 2<1", "must ascend, but 2 does not"),
             ("2<75% 3", "`3` must be like `2<75%`"),
             ("-1<2", "`-1` before `<`"),
-            ("99999999999", "is no number of parts"),
+            ("99999999999", "is not a number of clauses"),
         ] {
             let error = text.parse::<Least>().unwrap_err();
             assert!(error.contains(want), "{text}: {error}");

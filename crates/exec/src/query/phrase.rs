@@ -1,4 +1,4 @@
-//! Phrases of plans: terms that stand in a document as they stand in the query.
+//! Phrases of plans: terms at certain distances from each other in a document.
 
 use warpseek_core::limits::BLOCK;
 use warpseek_index::{DocSet, PositionReader, Segment, TermInfo};
@@ -7,34 +7,37 @@ use super::plan_node::listed;
 use crate::error::ExecError;
 use crate::limit::Ticker;
 
-/// Documents whose positions are in memory at a time.
+/// Number of documents whose positions are in memory at a time.
 const AT_A_TIME: usize = 1024;
 
-/// A phrase, with its terms looked up. It adds nothing to scores.
+/// A phrase with its terms looked up. It adds nothing to scores.
 ///
-/// A document has the phrase if each of its slots can be given a position of the slot's term in the document, no two slots the same position of one term, so that the differences between
-/// the positions and the offsets of the slots are all the same; with a slop, so that the largest of them is larger than the smallest by the slop at most.
+/// A document has the phrase if every slot can be given a position of its term in the document,
+/// different slots of one term different positions, such that the differences between the
+/// positions and the offsets of the slots are all equal. With a slop, the largest difference may
+/// exceed the smallest by at most the slop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanPhrase {
-    /// Its different terms, with the number of their text field.
+    /// The different terms of the phrase, with the number of their text field.
     pub terms: Vec<(u8, String)>,
-    /// Their entries in each segment's dictionary.
+    /// The terms' entries in each segment's dictionary.
     pub lists: Vec<Vec<Option<TermInfo>>>,
-    /// Each word of the phrase: the number of its term above, and how far it is from the first word. Offsets ascend.
+    /// The words of the phrase: for each, the index of its term in `terms` and its distance from
+    /// the first word. Offsets ascend.
     pub slots: Vec<(usize, u32)>,
-    /// How far words may be from where they should be.
+    /// Maximum distance of words from their place in the phrase.
     pub slop: u32,
 }
 
 impl PlanPhrase {
-    /// Bytes of memory, about.
+    /// Returns the approximate number of bytes of memory.
     pub(crate) fn bytes(&self) -> usize {
         let lists: usize = self.lists.iter().map(|lists| size_of_val(lists.as_slice())).sum();
         lists + size_of_val(self.slots.as_slice())
     }
 
-    /// Whether a document with these positions of each term has the phrase; positions ascend. `None` if the ticker says that
-    /// it is time to stop.
+    /// Returns true if a document with these ascending positions of each term has the phrase;
+    /// `None` if the ticker signals to stop.
     pub fn is_met<P: AsRef<[u32]>>(
         &self,
         positions: &[P],
@@ -51,7 +54,8 @@ impl PlanPhrase {
         Some(true)
     }
 
-    /// The documents of a segment that have the phrase, by position. Deleted ones may be among them.
+    /// Returns the documents of a segment that have the phrase, by position. Deleted documents
+    /// may be among them.
     pub(crate) fn documents(
         &self,
         segment: &Segment,
@@ -79,7 +83,7 @@ impl PlanPhrase {
         Ok(met)
     }
 
-    /// Whether the document at a position of a segment has the phrase.
+    /// Returns true if the document at a position of a segment has the phrase.
     pub(crate) fn is_in(
         &self,
         segment: &Segment,
@@ -106,42 +110,49 @@ impl PlanPhrase {
         Ok(self.is_met(&places, &mut Starts::default(), &mut ticker) == Some(true))
     }
 
-    /// The entries of its terms in a segment; none if the segment lacks one.
+    /// Returns the entries of the terms in a segment; `None` if the segment lacks one of them.
     fn infos(&self, number: usize) -> Option<Vec<&TermInfo>> {
         self.lists.iter().map(|lists| lists[number].as_ref()).collect()
     }
 }
 
-/// Where a phrase may begin in a document, and the memory to find that out.
+/// The possible starts of a phrase in a document, and the memory to compute them.
 ///
-/// A start is a number to which the difference between a slot's position and its offset is equal, or larger by the slop at
-/// most. A document has the phrase if there is a start from which every slot has a position, and slots of one term different
-/// ones. From a given start, each slot of a term takes the first position that it may have and that those before it left,
-/// since slots ascend by their offsets and all have as much room: a later position could only be of use to a later slot.
+/// A start is a number s such that every slot has a position in the document whose difference to
+/// the slot's offset is between s and s + slop, with different positions for different slots of
+/// one term. A document has the phrase if there is a start. For a given start, each slot of a
+/// term can take the first position that is late enough and not taken by an earlier slot of the
+/// term. Since slots ascend by their offsets and all have the same slop, a later position could
+/// only be useful to a later slot.
 ///
-/// So the starts with which a slot takes a certain position or an earlier one end at a certain number, and these numbers
-/// follow from those of the slot before, one for each position. Each slot leaves ranges of starts, and what is left of all of
-/// them is the answer. The work for a slot is a pass over the positions of its term and over the ranges that are left, which are
-/// fewer than the positions of the document and the offsets of the phrase: all of it is bounded by words times positions.
+/// The starts for which a slot takes a certain position or an earlier one therefore end at a
+/// certain number, and these numbers follow from those of the slot before, one for each position.
+/// Each slot admits ranges of starts, and the intersection of the ranges of all slots is the set
+/// of starts. The work for a slot is one pass over the positions of its term and over the
+/// remaining ranges, which are fewer than the positions of the document and the offsets of the
+/// phrase. The total work is bounded by the number of words times the number of positions.
 #[derive(Debug, Default)]
 pub struct Starts {
-    /// The first and last of each range that is left, ascending and apart.
+    /// The first and last start of each remaining range; the ranges are ascending and not
+    /// adjacent.
     left: Vec<(i64, i64)>,
-    /// Where the next ones are put together.
+    /// Buffer in which the next ranges are collected.
     next: Vec<(i64, i64)>,
-    /// For each position, the last start with which the slot at hand takes it or an earlier one.
+    /// The last start, for each position, for which the current slot takes that position or an
+    /// earlier one.
     last: Vec<i64>,
 }
 
 impl Starts {
-    /// A new document, in which the phrase may begin anywhere.
+    /// Begins a new document, in which the phrase may start anywhere.
     pub fn begin(&mut self) {
         self.left.clear();
         self.left.push((i64::MIN, i64::MAX));
     }
 
-    /// Keeps the starts from which all slots of a term, whose offsets ascend, have different positions of these, which ascend
-    /// too; false if there is none. `None` if the ticker says that it is time to stop.
+    /// Keeps the starts for which all slots of a term have different positions. Both `positions`
+    /// and the `offsets` of the slots ascend. Returns false if no start is left, and `None` if
+    /// the ticker signals to stop.
     pub fn keep(
         &mut self,
         positions: &[u32],
@@ -154,13 +165,13 @@ impl Starts {
             if ticker.must_stop(positions.len() + self.left.len()) {
                 return None;
             }
-            // The slots before it need a position each.
+            // The earlier slots of the term need a position each.
             let Some(own) = positions.get(slot..) else { return Some(false) };
             let first = |&position: &u32| i64::from(position) - offset;
             if slot == 0 {
                 self.last.extend(own.iter().map(first));
             } else {
-                // If it takes a position, the slot before takes an earlier one.
+                // If this slot takes a position, the slot before it takes an earlier one.
                 self.last.truncate(own.len());
                 let last = self.last.iter_mut().zip(own);
                 last.for_each(|(last, position)| *last = first(position).min(*last));
@@ -173,11 +184,13 @@ impl Starts {
         Some(true)
     }
 
-    /// Keeps the starts with which the slot at hand takes a position that is no farther from them than this.
+    /// Keeps the starts for which the current slot takes a position that is at most `farthest`
+    /// after the start.
     fn meet(&mut self, positions: &[u32], farthest: i64) {
         let Starts { left, next, last } = self;
         next.clear();
-        // What each position allows is put together to ranges first: where positions are dense there are few.
+        // The ranges of single positions are joined first: where positions are dense, few ranges
+        // result.
         let (mut at, mut own, mut before) = (0, None, i64::MIN);
         for (&position, &last) in positions.iter().zip(&*last) {
             let first = (i64::from(position) - farthest).max(before);
@@ -201,7 +214,8 @@ impl Starts {
     }
 }
 
-/// Adds what a range has in common with those of a list from `at` on, which moves on to the first that may go on behind it.
+/// Adds the intersection of a range with the ranges of a list from `at` on. Advances `at` to the
+/// first range that may extend beyond the given one.
 fn intersect(
     left: &[(i64, i64)],
     at: &mut usize,
@@ -219,7 +233,7 @@ fn intersect(
     }
 }
 
-/// The positions of a term in documents that all have it; documents ascend.
+/// Returns the positions of a term in documents that all contain it; the documents ascend.
 fn positions_of(
     segment: &Segment,
     info: &TermInfo,
@@ -253,7 +267,7 @@ fn positions_of(
     }
     match found.len() == documents.len() {
         true => Ok(found),
-        // The list was different before.
+        // The same list contained these documents before.
         false => Err(segment.bad_list(info, "it lacks documents").into()),
     }
 }
@@ -265,7 +279,7 @@ mod tests {
     use super::*;
     use crate::limit::{Cancel, Limit};
 
-    /// Tries all choices of positions.
+    /// Returns true if some choice of positions forms the phrase, by trying all of them.
     fn by_trying(phrase: &PlanPhrase, positions: &[Vec<u32>], chosen: &mut Vec<u32>) -> bool {
         let Some(&(term, _)) = phrase.slots.get(chosen.len()) else {
             let slots = phrase.slots.iter().zip(&*chosen);
@@ -303,14 +317,14 @@ mod tests {
             let positions: Vec<Vec<u32>> =
                 positions.into_iter().map(|set| set.into_iter().collect()).collect();
             let mut starts = Starts::default();
-            // Memory is used again.
+            // The memory has been used before.
             starts.left.extend([(3, 4), (7, 9)]);
             let met = phrase.is_met(&positions, &mut starts, &mut Ticker::unlimited());
             prop_assert_eq!(met, Some(by_trying(&phrase, &positions, &mut Vec::new())));
             prop_assert_eq!(met, Some(by_starts(&phrase, &positions)));
         }
 
-        /// Long documents of few words, with phrases that repeat them.
+        /// Tests long documents of few words, with phrases that repeat words.
         #[test]
         fn repeated_words_of_long_documents(
             words in proptest::collection::vec(0usize..3, 2..60),
@@ -328,7 +342,8 @@ mod tests {
         }
     }
 
-    /// Tries all starts that there can be; from each, every slot takes the first position that it may have.
+    /// Returns true if there is a start, by trying all possible ones; for each, every slot takes
+    /// the first position that it may take.
     fn by_starts(phrase: &PlanPhrase, positions: &[Vec<u32>]) -> bool {
         let slots = phrase.slots.iter();
         let starts = slots.flat_map(|&(term, offset)| {
@@ -350,7 +365,8 @@ mod tests {
         })
     }
 
-    /// A word a hundred times in a phrase, over a document of a million words: looked for from each of a hundred million starts, this would take hours.
+    /// Tests a phrase of the same word a hundred times on a document of a million words. Trying
+    /// each of a hundred million starts would take hours.
     #[test]
     fn work_is_bounded_by_words_times_positions() {
         let slots: Vec<(usize, u32)> = (0..100).map(|i| (0, 2 * i)).collect();

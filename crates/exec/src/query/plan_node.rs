@@ -1,4 +1,5 @@
-//! Query trees of plans: terms are looked up, weights are at the terms, and numbers are integers.
+//! Query trees of plans: terms are looked up, weights are applied to the terms, and numbers are
+//! integers.
 
 use std::sync::Arc;
 
@@ -11,24 +12,26 @@ use crate::error::ExecError;
 use crate::limit::Ticker;
 use crate::mask::Mask;
 
-/// A tree with the lists of the words that it only tests for.
+/// A query tree, with the lists of the words and phrases that it only tests for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanTree {
-    /// The tree. It is never changed after planning.
+    /// The root of the tree. The tree does not change after planning.
     pub root: PlanNode,
-    /// Words that documents must or must not have, without adding to scores: their entries in each segment's dictionary.
+    /// Words that documents must or must not have, without adding to scores: their entries in
+    /// each segment's dictionary.
     pub words: Vec<Vec<Option<TermInfo>>>,
     /// Phrases that documents must or must not have.
     pub phrases: Vec<PlanPhrase>,
-    /// Whether the terms, the mode and the mask of the plan say the same, so that engines need not know the tree.
+    /// True if the terms, the mode and the mask of the plan express the same, so that engines can
+    /// ignore the tree.
     pub is_additive: bool,
 }
 
-/// Numbers in it are never NaN.
+/// The numbers in it are never NaN.
 impl Eq for PlanTree {}
 
 impl PlanTree {
-    /// Bytes of memory, about.
+    /// Returns the approximate number of bytes of memory.
     pub fn bytes(&self) -> usize {
         let lists: usize = self.words.iter().map(|lists| size_of_val(lists.as_slice())).sum();
         let phrases: usize = self.phrases.iter().map(PlanPhrase::bytes).sum();
@@ -36,81 +39,91 @@ impl PlanTree {
     }
 }
 
-/// A part of the query tree of a plan. For each document it matches with a score in units, or does not.
+/// A part of the query tree of a plan. A document either matches with a score in units, or does
+/// not match.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlanNode {
-    /// The term of the plan with this number. Each term is in the tree once.
+    /// Matches documents with the term of the plan with this number. Each term is in the tree
+    /// once.
     Term(usize),
-    /// The document has the word of [`PlanTree::words`] with this number, with a score of 0.
+    /// Matches documents with the word of [`PlanTree::words`] with this number, with a score of
+    /// 0.
     Word(usize),
-    /// The document has the phrase of [`PlanTree::phrases`] with this number, with a score of 0.
+    /// Matches documents with the phrase of [`PlanTree::phrases`] with this number, with a score
+    /// of 0.
     Phrase(usize),
-    /// The document is in the set, with a score of 0.
+    /// Matches the documents in the set, with a score of 0.
     Set(Arc<Mask>),
-    /// Several in one.
+    /// Combines several nodes.
     Group(Group),
-    /// Any of these. The score is the largest, and the sum of the others times `tie` / 65536, rounded down.
+    /// Matches documents that match any of these nodes. The score is the largest, plus the sum of
+    /// the others times `tie` / 65536, rounded down.
     Best {
-        /// The parts.
+        /// The nodes.
         of: Vec<PlanNode>,
         /// The tie breaker.
         tie: u32,
     },
-    /// What matches, with another score.
+    /// Matches the same documents as `filter`, with another score.
     Constant {
-        /// What matches.
+        /// The node that determines which documents match.
         filter: Box<PlanNode>,
         /// The score as a number.
         real: f64,
         /// The score in units, rounded down.
         score: Score,
     },
-    /// Every document, with a score of 0.
+    /// Matches every document, with a score of 0.
     Everything,
-    /// No document.
+    /// Matches no document.
     Nothing,
 }
 
-/// Several parts in one: all of `must` and `filter`, at least `least` of `should`, none of `must_not`. The score is the sum of those of `must` and `should` that match.
+/// Several nodes combined. A document matches if it matches all of `must` and `filter`, at least
+/// `least` of `should`, and none of `must_not`. The score is the sum of the scores of the nodes
+/// in `must` and `should` that match.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Group {
-    /// All must match.
+    /// Nodes that must all match; they add to the score.
     pub must: Vec<PlanNode>,
-    /// Those that match add to the score.
+    /// Nodes that add to the score if they match.
     pub should: Vec<PlanNode>,
-    /// None may match.
+    /// Nodes of which none may match.
     pub must_not: Vec<PlanNode>,
-    /// All must match; they add nothing.
+    /// Nodes that must all match; they add nothing to the score.
     pub filter: Vec<PlanNode>,
-    /// How many of `should` must match.
+    /// Minimum number of nodes in `should` that must match.
     pub least: usize,
 }
 
-/// What is known of one document.
+/// The properties of one document that a tree refers to.
 pub(crate) struct Facts<'a> {
-    /// What a term of the plan contributes, if the document has it.
+    /// Returns the contribution of a term of the plan if the document has the term.
     pub(crate) term: &'a dyn Fn(usize) -> Option<Score>,
-    /// Whether it has a word.
+    /// Returns true if the document has a word.
     pub(crate) word: &'a dyn Fn(usize) -> bool,
-    /// Whether it has a phrase.
+    /// Returns true if the document has a phrase.
     pub(crate) phrase: &'a dyn Fn(usize) -> bool,
-    /// Whether it is in a set.
+    /// Returns true if the document is in a set.
     pub(crate) set: &'a dyn Fn(&Mask) -> bool,
 }
 
 /// The denominator of tie breakers.
 pub(crate) const TIE: f64 = 65_536.0;
 
-/// The score of the best of several, with the others counted by the tie breaker. Rounded down, so it is never more than the sum.
+/// Returns the score of the best of several nodes, plus the others' multiplied by the tie breaker
+/// and rounded down, so the score never exceeds the sum.
 #[inline]
 pub fn best_score(largest: Score, sum: Score, tie: u32) -> Score {
     largest + ((u64::from(sum - largest) * u64::from(tie)) >> 16) as Score
 }
 
 impl PlanNode {
-    /// How many documents match at the least, given how many have each term.
+    /// Returns a lower bound on the number of matching documents, given the number of documents
+    /// that have each term.
     pub(crate) fn least_matches(&self, df: &dyn Fn(usize) -> u64) -> u64 {
-        let most = |of: &[PlanNode]| of.iter().map(|n| n.least_matches(df)).max().unwrap_or(0);
+        let most =
+            |nodes: &[PlanNode]| nodes.iter().map(|n| n.least_matches(df)).max().unwrap_or(0);
         match self {
             PlanNode::Term(number) => df(*number),
             PlanNode::Best { of, .. } => most(of),
@@ -128,7 +141,8 @@ impl PlanNode {
         }
     }
 
-    /// The score of a document; `None` if it does not match. This is the definition.
+    /// Returns the score of a document; `None` if it does not match. This is the definition of
+    /// matches and scores.
     pub(crate) fn evaluate(&self, facts: &Facts<'_>) -> Option<Score> {
         match self {
             PlanNode::Term(number) => (facts.term)(*number),
@@ -156,7 +170,7 @@ impl PlanNode {
         }
     }
 
-    /// Calls `f` with every part, from the root on.
+    /// Calls `f` with every node, beginning with the root.
     pub(crate) fn visit(&mut self, f: &mut impl FnMut(&mut PlanNode)) {
         f(self);
         match self {
@@ -193,7 +207,7 @@ impl PlanNode {
             }
     }
 
-    /// Whether it matches without adding to scores.
+    /// Returns true if the node matches without adding to scores.
     pub(crate) fn is_condition(&self) -> bool {
         matches!(
             self,
@@ -202,7 +216,7 @@ impl PlanNode {
     }
 }
 
-/// The lists that a tree names, to find out what matches in whole segments.
+/// The lists that a tree refers to, for finding all matches in a segment.
 pub(crate) struct Matches<'a> {
     pub(crate) snapshot: &'a Snapshot,
     /// The lists of each term of the plan.
@@ -213,7 +227,8 @@ pub(crate) struct Matches<'a> {
 }
 
 impl Matches<'_> {
-    /// The documents of a segment that match, by position. Deleted ones may be among them.
+    /// Returns the documents of a segment that match a node, by position. Deleted documents may
+    /// be among them.
     pub(crate) fn of(
         &self,
         node: &PlanNode,
@@ -253,10 +268,10 @@ impl Matches<'_> {
         }
     }
 
-    /// The documents that match at least this many.
+    /// Returns the documents of a segment that match at least this many of the nodes.
     pub(crate) fn at_least(
         &self,
-        of: &[PlanNode],
+        nodes: &[PlanNode],
         least: usize,
         number: usize,
         ticker: &mut Ticker<'_>,
@@ -264,13 +279,13 @@ impl Matches<'_> {
         let documents = self.snapshot.segments()[number].documents().count();
         if least == 1 {
             let mut set = DocSet::new(documents);
-            for node in of {
+            for node in nodes {
                 set.or_assign(&self.of(node, number, ticker)?);
             }
             return Ok(set);
         }
         let mut counts = vec![0u32; documents as usize];
-        for node in of {
+        for node in nodes {
             self.of(node, number, ticker)?.iter().for_each(|doc| counts[doc as usize] += 1);
         }
         let mut set = DocSet::new(documents);
@@ -283,7 +298,7 @@ impl Matches<'_> {
     }
 }
 
-/// The documents of a list.
+/// Returns the documents of a list.
 pub(crate) fn listed(
     segment: &Segment,
     info: Option<&TermInfo>,

@@ -1,7 +1,10 @@
-//! Trees that are sums: they are answered as flat plans, with a mask for what else must hold.
+//! Reduction of query trees to flat plans. A tree whose scores are sums is answered as a flat
+//! plan, with a mask for the other conditions.
 //!
-//! A tree is *additive* if the score of every document that matches it is the sum of what all its terms contribute that the document has. Then an OR over the terms, restricted to the documents that match, is the same query, and every engine can
-//! answer it. What reduces follows from the query and the terms that the index has, never from the engine or the device.
+//! A tree is *additive* if the score of every matching document is the sum of the contributions
+//! of all terms of the tree that the document contains. The tree is then equivalent to an OR over
+//! the terms, restricted to the matching documents, which every engine can answer. The reduction
+//! depends only on the query and the terms of the index, never on the engine or the device.
 
 use warpseek_index::DocSet;
 
@@ -11,15 +14,16 @@ use crate::limit::Ticker;
 use crate::mask::Mask;
 use crate::plan::Mode;
 
-/// A tree as a flat plan over all its terms.
+/// The flat plan of a tree, over all its terms.
 pub(super) struct Flat {
     pub(super) mode: Mode,
-    /// The documents that may be hits, if not all that the mode finds.
+    /// The documents that may be hits, if not all documents that match in this mode may.
     pub(super) mask: Option<Mask>,
 }
 
 impl PlanNode {
-    /// Whether it matches exactly the documents that have one of its terms, with the sum of those that they have.
+    /// Returns true if the node matches exactly the documents that contain one of its terms, and
+    /// scores the sum of the terms that a document contains.
     fn is_sum(&self) -> bool {
         match self {
             PlanNode::Term(_) => true,
@@ -31,13 +35,14 @@ impl PlanNode {
         }
     }
 
-    /// Whether every document that matches has one of its terms, and the score is the sum of those that it has.
+    /// Returns true if every matching document contains one of the terms, and its score is the
+    /// sum of the terms that it contains.
     pub(super) fn is_additive(&self) -> bool {
         match self {
             PlanNode::Term(_) => true,
             PlanNode::Group(Group { must, should, least, .. }) => {
-                // What a part of `should` that does not match would add must be nothing; what a part of `must` adds is
-                // certain.
+                // A part of `should` that does not match must not contain terms that the document
+                // has, since these would add to the sum. A part of `must` always matches.
                 let sums =
                     must.iter().all(PlanNode::is_additive) && should.iter().all(PlanNode::is_sum);
                 sums && (!must.is_empty() || *least > 0)
@@ -46,14 +51,15 @@ impl PlanNode {
         }
     }
 
-    /// What a document with one of the terms must have besides. `all` is set if it must have all terms, which is a mode of its own.
+    /// Collects the conditions that a document with one of the terms must meet to match. Sets
+    /// `all` if the document must have all terms, for which there is the mode AND.
     fn conditions<'a>(&'a self, all: &mut bool, out: &mut Vec<Condition<'a>>) {
         let PlanNode::Group(Group { must, should, must_not, filter, least }) = self else { return };
         out.extend(filter.iter().map(Condition::Is));
         out.extend(must_not.iter().map(Condition::IsNot));
         let terms = must.iter().all(|node| matches!(node, PlanNode::Term(_)));
         match (must.as_slice(), should.as_slice()) {
-            // Documents with one of the terms are what the plan finds anyway.
+            // The plan finds the documents with one of the terms anyway.
             ([], _) if *least <= 1 => {}
             ([only], []) => only.conditions(all, out),
             (_, []) if terms => *all = true,
@@ -73,7 +79,8 @@ enum Condition<'a> {
     AtLeast(&'a [PlanNode], usize),
 }
 
-/// The flat plan of an additive tree. `no_mode_and` forbids the mode AND, as a plan with missing terms must.
+/// Returns the flat plan of an additive tree. `no_mode_and` forbids the mode AND, as required for
+/// a plan with missing terms.
 pub(super) fn reduce(
     root: &PlanNode,
     no_mode_and: bool,
@@ -100,8 +107,8 @@ pub(super) fn reduce(
             match condition {
                 Condition::Is(node) => set.and_assign(&matches.of(node, number, ticker)?),
                 Condition::IsNot(node) => set.and_not_assign(&matches.of(node, number, ticker)?),
-                Condition::AtLeast(of, least) => {
-                    set.and_assign(&matches.at_least(of, *least, number, ticker)?);
+                Condition::AtLeast(nodes, least) => {
+                    set.and_assign(&matches.at_least(nodes, *least, number, ticker)?);
                 }
             }
         }

@@ -1,4 +1,5 @@
-//! From a query tree to the tree of a plan: fields and terms are looked up, values are read, weights go down to the terms.
+//! Resolution of a query tree to the tree of a plan: looks up fields and terms, parses values,
+//! and applies weights to the terms.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Bound;
@@ -23,13 +24,16 @@ use crate::limit::{Limit, Ticker};
 use crate::mask::Mask;
 use crate::plan::{Mode, Plan, PlanTerm, Planner};
 
-/// What it costs to look a word up in a dictionary, or an id, in postings.
+/// Cost of looking up a word in a dictionary, or an id, in postings.
 pub(crate) const LOOKUP_COST: usize = 256;
 
 impl Planner {
-    /// Makes the plan of a tree. Hits must match `filter` too, if there is one, and be in `among`; neither changes a score. What filters admit is looked up in the cache and kept there.
+    /// Plans a query tree. Hits must also match `filter` and be in `among`, if given; neither
+    /// changes a score. The documents that attribute filters admit are cached.
     ///
-    /// Parts that no document can match, since a word or a value is in none, have no part in the scale of scores. With statistics of a collection only words tell so, as no index knows the values of the others.
+    /// Parts of the tree that cannot match any document, because no document has their word or
+    /// value, have no influence on the scale of scores. With statistics of a collection this only
+    /// holds for words, because an index does not know the values of the other parts.
     pub fn plan_tree(
         &self,
         tree: &Node,
@@ -41,7 +45,9 @@ impl Planner {
         self.limited(&Limit::none()).plan_tree(tree, filter, among, k, cache)
     }
 
-    /// The same of a tree that the parts of a collection may be asked for as well. In each of them, and in one index of all documents, the plan has the same scale, and so scores have the same bits: whether any document has a value is not looked at.
+    /// Plans a query tree that other parts of a collection may be asked for as well. The plan has
+    /// the same scale in each part and in a single index of all documents, so scores have the
+    /// same bits: the planner does not take into account whether any document has a value.
     pub fn plan_expression(
         &self,
         tree: &Node,
@@ -53,18 +59,19 @@ impl Planner {
         self.limited(&Limit::none()).plan_expression(tree, filter, among, k, cache)
     }
 
-    /// The documents that match a tree, whatever their scores.
+    /// Returns the documents that match a tree, whatever their scores.
     pub fn matching(&self, tree: &Node, cache: &FilterCache) -> Result<Mask, ExecError> {
         self.limited(&Limit::none()).matching(tree, cache)
     }
 
-    /// The same planner for a request that has no more time than this. Filters, phrases among them, are evaluated when a query is planned, and fail with [`ExecError::Stopped`] when the time is up.
+    /// Returns this planner with a time limit for a request. Filters, including phrases in them,
+    /// are evaluated during planning and fail with [`ExecError::Stopped`] when the time is up.
     pub fn limited<'a>(&'a self, limit: &'a Limit) -> LimitedPlanner<'a> {
         LimitedPlanner { planner: self, limit }
     }
 }
 
-/// A planner of trees whose time is limited.
+/// A planner of query trees with a time limit.
 #[derive(Clone, Copy)]
 pub struct LimitedPlanner<'a> {
     planner: &'a Planner,
@@ -72,7 +79,7 @@ pub struct LimitedPlanner<'a> {
 }
 
 impl LimitedPlanner<'_> {
-    /// As [`Planner::plan_tree`].
+    /// Plans a query tree like [`Planner::plan_tree`].
     pub fn plan_tree(
         &self,
         tree: &Node,
@@ -84,7 +91,7 @@ impl LimitedPlanner<'_> {
         self.plan_of(tree, filter, among, k, cache, !self.planner.is_of_part())
     }
 
-    /// As [`Planner::plan_expression`].
+    /// Plans a query tree like [`Planner::plan_expression`].
     pub fn plan_expression(
         &self,
         tree: &Node,
@@ -122,7 +129,7 @@ impl LimitedPlanner<'_> {
         resolver.finish(root, k)
     }
 
-    /// As [`Planner::matching`].
+    /// Returns the matching documents like [`Planner::matching`].
     pub fn matching(&self, tree: &Node, cache: &FilterCache) -> Result<Mask, ExecError> {
         tree.check()?;
         let mut resolver = Resolver::new(self, cache);
@@ -144,28 +151,30 @@ struct Resolver<'a> {
     snapshot: &'a Snapshot,
     schema: Option<&'a Schema>,
     cache: &'a FilterCache,
-    /// Whether the index has all documents that count, so that a filter which admits none of them matches nothing.
+    /// True if the index has all documents that count, so that a filter that admits none of them
+    /// matches nothing.
     is_whole: bool,
     ticker: Ticker<'a>,
-    /// Terms that add to scores.
+    /// The terms that add to scores.
     terms: Vec<PlanTerm>,
-    /// The boost of each, however often the text has it.
+    /// The boost of each term, regardless of how often the text contains it.
     boosts: Vec<f64>,
-    /// Words that are only tested for, by field and word.
+    /// The node of each word that is only tested for, by field and word.
     known: HashMap<(u8, String), PlanNode>,
     words: Vec<Vec<Option<TermInfo>>>,
     phrases: Vec<PlanPhrase>,
     missing: Vec<(u8, String)>,
-    /// The same, to find them in.
+    /// The entries of `missing`, for lookup.
     is_missing: HashSet<(u8, String)>,
-    /// What filters on attributes admit, by their keys, and which documents have terms in a field.
+    /// The sets of documents that attribute filters admit, by the filters' keys. `having` holds
+    /// the sets of documents that have terms in a text field.
     sets: HashMap<Arc<[u8]>, PlanNode>,
     having: HashMap<u8, PlanNode>,
 }
 
 impl<'a> Resolver<'a> {
-    fn new(of: &LimitedPlanner<'a>, cache: &'a FilterCache) -> Self {
-        let LimitedPlanner { planner, limit } = *of;
+    fn new(limited: &LimitedPlanner<'a>, cache: &'a FilterCache) -> Self {
+        let LimitedPlanner { planner, limit } = *limited;
         let snapshot = planner.snapshot();
         Resolver {
             planner,
@@ -186,7 +195,9 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// The node with its scores multiplied by `weight`, or without scores; `None` if it has no words and says nothing.
+    /// Resolves a node. With `scored`, scores are multiplied by `weight`; otherwise the node only
+    /// matches. Returns `None` if the node has texts but no terms, and therefore neither matches
+    /// nor excludes anything.
     fn node(
         &mut self,
         node: &Node,
@@ -200,7 +211,7 @@ impl<'a> Resolver<'a> {
                 let field = self.text_field(field)?;
                 self.leaf(field, term.clone(), weight, 1.0, scored)?
             }
-            Node::Bool(of) => return self.bool(of, weight, scored),
+            Node::Bool(query) => return self.bool(query, weight, scored),
             Node::Best { of, tie_breaker } => {
                 let found = self.nodes(of, weight, scored, None)?;
                 if found.is_empty() && !of.is_empty() {
@@ -230,7 +241,8 @@ impl<'a> Resolver<'a> {
         }))
     }
 
-    /// The nodes in their order; those without words, which are `None`, are what `empty` says, or are left out.
+    /// Resolves nodes in their order. Nodes without terms, which resolve to `None`, are replaced
+    /// by `empty` or left out.
     fn nodes(
         &mut self,
         nodes: &[Node],
@@ -244,11 +256,11 @@ impl<'a> Resolver<'a> {
 
     fn bool(
         &mut self,
-        of: &Bool,
+        query: &Bool,
         weight: f64,
         scored: bool,
     ) -> Result<Option<PlanNode>, ExecError> {
-        let Bool { must, should, must_not, filter, least, skip_empty } = of;
+        let Bool { must, should, must_not, filter, least, skip_empty } = query;
         if must.is_empty() && should.is_empty() && must_not.is_empty() && filter.is_empty() {
             return self.node(&Node::All, weight, scored);
         }
@@ -269,29 +281,29 @@ impl<'a> Resolver<'a> {
         Ok(Some(self.group(group)))
     }
 
-    fn best(&mut self, of: Vec<PlanNode>, tie_breaker: f64, scored: bool) -> PlanNode {
-        let mut of: Vec<PlanNode> =
-            of.into_iter().filter(|node| *node != PlanNode::Nothing).collect();
+    fn best(&mut self, parts: Vec<PlanNode>, tie_breaker: f64, scored: bool) -> PlanNode {
+        let mut parts: Vec<PlanNode> =
+            parts.into_iter().filter(|node| *node != PlanNode::Nothing).collect();
         let tie = (tie_breaker * TIE).round() as u32;
-        match (of.len(), scored) {
+        match (parts.len(), scored) {
             (0, _) => PlanNode::Nothing,
-            (1, _) => of.remove(0),
-            (_, false) => PlanNode::Group(Group { should: of, least: 1, ..Group::default() }),
-            // The best and all of the others are the sum.
+            (1, _) => parts.remove(0),
+            (_, false) => PlanNode::Group(Group { should: parts, least: 1, ..Group::default() }),
+            // If the scores of all others count fully, the score is the sum.
             (_, true) if f64::from(tie) == TIE => {
-                self.group(Group { should: of, least: 1, ..Group::default() })
+                self.group(Group { should: parts, least: 1, ..Group::default() })
             }
-            (_, true) => PlanNode::Best { of, tie },
+            (_, true) => PlanNode::Best { of: parts, tie },
         }
     }
 
-    /// A group in its simplest form.
+    /// Simplifies a group.
     fn group(&mut self, group: Group) -> PlanNode {
         let Group { must, should, mut must_not, mut filter, mut least } = group;
         let mut required = Vec::with_capacity(must.len());
         for node in must {
             match node {
-                // What all of it must match, all of this must.
+                // A required group without alternatives can be merged into this group.
                 PlanNode::Group(inner) if inner.should.is_empty() => {
                     required.extend(inner.must);
                     filter.extend(inner.filter);
@@ -333,7 +345,8 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Alternatives of alternatives are alternatives. Terms that are among them twice are one, with the sum of the weights, as in a query of words.
+    /// Merges nested alternatives into one list. A term that occurs twice becomes one term with
+    /// the sum of the weights, as in a query of words.
     fn merged(&mut self, should: Vec<PlanNode>) -> Vec<PlanNode> {
         let mut flat = Vec::with_capacity(should.len());
         for node in should {
@@ -448,7 +461,7 @@ impl<'a> Resolver<'a> {
         Ok(some.then(|| self.group(Group { should: parts, least: 1, ..Group::default() })))
     }
 
-    /// A phrase in a field; `None` if it has no terms.
+    /// Resolves a phrase in a field; `None` if it has no terms.
     fn phrase_in(
         &mut self,
         field: u8,
@@ -508,16 +521,18 @@ impl<'a> Resolver<'a> {
         }))
     }
 
-    /// As many of the parts as the words' operator wants; `None` if there are no parts.
+    /// Requires as many of the parts as the words' operator demands; `None` if there are no
+    /// parts.
     fn counted(&mut self, parts: Vec<PlanNode>, words: &Words) -> Option<PlanNode> {
         let least = wanted(words, parts.len());
         let some = !parts.is_empty();
         some.then(|| self.group(Group { should: parts, least, ..Group::default() }))
     }
 
-    /// Words in one field; `None` if they have no terms.
+    /// Resolves words in one field; `None` if they have no terms.
     ///
-    /// A term that is there several times is one with a larger weight, except where only some of the terms must match and each time counts.
+    /// A term that occurs several times becomes one term with a larger weight, except where only
+    /// some of the terms must match, because each occurrence counts there.
     fn words_in(
         &mut self,
         field: u8,
@@ -539,7 +554,7 @@ impl<'a> Resolver<'a> {
         Ok(Some(self.group(Group { should, least, ..Group::default() })))
     }
 
-    /// The terms of a text, in their order.
+    /// Returns the terms of a text in their order.
     fn terms_of(&self, field: u8, text: &str) -> Vec<String> {
         match self.schema {
             Some(schema) => schema.analyzer(field).terms(text).into_iter().map(|t| t.0).collect(),
@@ -550,7 +565,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Terms with how often they are there.
+    /// Resolves terms, each given with its number of occurrences.
     fn leaves(
         &mut self,
         field: u8,
@@ -562,7 +577,7 @@ impl<'a> Resolver<'a> {
         terms.into_iter().map(leaf).collect()
     }
 
-    /// A term that the text has so many times, each with this boost.
+    /// Resolves a term that occurs this many times in the text, each time with this boost.
     fn leaf(
         &mut self,
         field: u8,
@@ -582,7 +597,7 @@ impl<'a> Resolver<'a> {
         if !scored && let Some(node) = self.known.get(&(field, term.clone())) {
             return Ok(node.clone());
         }
-        // A term is looked up in the dictionary of each segment.
+        // The term is looked up in the dictionary of each segment.
         if self.ticker.must_stop(LOOKUP_COST * self.snapshot.segments().len()) {
             return Err(ExecError::Stopped);
         }
@@ -623,14 +638,14 @@ impl<'a> Resolver<'a> {
         fields::attribute(self.schema, name)
     }
 
-    /// Refuses a set that would take too much memory together with those so far.
+    /// Fails if another set would need too much memory together with the existing ones.
     fn check_sets(&self) -> Result<(), ExecError> {
         let bytes = u64::from(self.snapshot.doc_limit()).div_ceil(8);
         let sets = (self.sets.len() + self.having.len()) as u64 + 1;
         match sets * bytes <= MAX_TREE_SET_BYTES {
             true => Ok(()),
             false => Err(ExecError::Tree(format!(
-                "its filters take more than {MAX_TREE_SET_BYTES} bytes, a bit for each document; use fewer different ones"
+                "its filters need more than {MAX_TREE_SET_BYTES} bytes, one bit for each document and filter; use fewer different filters"
             ))),
         }
     }
@@ -697,7 +712,7 @@ impl<'a> Resolver<'a> {
         Ok(node)
     }
 
-    /// The documents with a term in a field.
+    /// Returns the documents that have a term in a field.
     fn has_terms(&mut self, field: u8) -> Result<PlanNode, ExecError> {
         if let Some(known) = self.having.get(&field) {
             return Ok(known.clone());
@@ -722,9 +737,9 @@ impl<'a> Resolver<'a> {
         Ok(node)
     }
 
-    /// The plan of what was resolved.
+    /// Makes the plan of the resolved tree.
     fn finish(mut self, mut root: PlanNode, k: usize) -> Result<Plan, ExecError> {
-        // Terms that were merged, or that stand in parts that cannot match, are left out.
+        // Terms that were merged, or that belong to parts that cannot match, are left out.
         let (mut old, mut constants, mut has_phrase) = (Vec::new(), Vec::new(), false);
         root.visit(&mut |node| match node {
             PlanNode::Term(number) => {
@@ -741,7 +756,8 @@ impl<'a> Resolver<'a> {
         let named = |&number: &usize| (self.terms[number].field, self.terms[number].term.as_str());
         let distinct = old.iter().map(named).collect::<HashSet<_>>().len() == old.len();
         let terms: Vec<PlanTerm> = old.iter().map(|&number| self.terms[number].clone()).collect();
-        // Phrases are looked for by the engine, which has a deadline, and not before, for a mask.
+        // A tree with phrases is not additive, so that the engine finds the phrases, within its
+        // deadline, rather than the planner for a mask.
         let is_sum = distinct && !has_phrase && root.is_additive();
         let is_additive = root == PlanNode::Nothing || is_sum;
         let (mut mode, mut mask) = (Mode::Or, None);
@@ -754,7 +770,7 @@ impl<'a> Resolver<'a> {
             (mode, mask) = (flat.mode, flat.mask.map(Arc::new));
         }
         let missing = std::mem::take(&mut self.missing);
-        // A tree engine needs a score of 0 for documents that do not match.
+        // A tree engine uses a score of 0 for documents that do not match.
         let spare = u32::from(!is_additive);
         let plan = self.planner.weighed(terms, missing, &constants, spare, mode, k);
         let unit = libm::exp2(f64::from(plan.scale));
@@ -768,7 +784,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-/// How many of this many words must match.
+/// Returns the number of words that must match, of `all` words.
 fn wanted(words: &Words, all: usize) -> usize {
     match (words.operator, &words.least) {
         (Operator::And, _) => all,
@@ -777,14 +793,15 @@ fn wanted(words: &Words, all: usize) -> usize {
     }
 }
 
-/// A term that is there so many times, as terms of which each counts towards the least number that must match. More of them than that number make no difference to it.
+/// Splits a term that occurs several times into terms of which each counts towards the minimum
+/// number that must match. More copies than that number would make no difference to it.
 fn copies(term: String, times: f64, least: usize) -> impl Iterator<Item = (String, f64)> {
     let count = (times as usize).clamp(1, least.max(1));
     let rest = times - (count - 1) as f64;
     (0..count).map(move |i| (term.clone(), if i == 0 { rest } else { 1.0 }))
 }
 
-/// The different ones of several terms, with how often each is there.
+/// Returns the different terms, each with its number of occurrences.
 fn distinct(terms: impl IntoIterator<Item = String>) -> Vec<(String, f64)> {
     let (mut found, mut places): (Vec<(String, f64)>, HashMap<String, usize>) = Default::default();
     for term in terms {

@@ -1,7 +1,8 @@
-//! Whether somebody who typed a query meant the syntax.
+//! Detection of query syntax in text that may be plain words.
 
-/// The first part of a text that the syntax reads as more than words, such as `-automation` or `title:library`; `None` if there is none. Parentheses, times, hyphens and addresses, which words
-/// have as well, are no signs.
+/// Returns the first part of a text that the query syntax reads as more than words, such as
+/// `-automation` or `title:library`; `None` if there is none. Parentheses, times, hyphens and
+/// addresses also occur in plain text and do not count.
 ///
 /// ```
 /// use warpseek_exec::query::sign;
@@ -25,7 +26,7 @@ pub fn sign(text: &str) -> Option<&str> {
     })
 }
 
-/// A name, a colon and a value.
+/// Returns true for a name, a colon and a value.
 fn is_field(word: &str) -> bool {
     let Some((name, value)) = word.split_once(':') else { return false };
     let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
@@ -34,7 +35,7 @@ fn is_field(word: &str) -> bool {
         && value.starts_with(|c: char| c.is_alphanumeric() || "\"([{<>*".contains(c))
 }
 
-/// A word that ends with an asterisk.
+/// Returns true for a word that ends with an asterisk.
 fn is_prefix(word: &str) -> bool {
     let start = word.strip_suffix('*');
     start.is_some_and(|start| !start.is_empty() && start.chars().all(char::is_alphanumeric))

@@ -1,13 +1,15 @@
-//! The syntax of queries (docs/queries.md).
+//! The syntax of queries, which docs/reference/query-syntax.md describes.
 //!
 //! ```text
 //! query  = clause*                    clause = ["+" | "-"] unit ["^" weight]
-//! unit   = [field ":"] ( word | word "*" | '"' text '"' ["~" slop] | "(" query ")" | range | compared | "*" )
+//! unit   = [field ":"] ( word | word "*" | '"' text '"' ["~" slop] | "(" query ")"
+//!                      | range | compared | "*" )
 //! range  = ("[" | "{") (value | "*") "TO" (value | "*") ("]" | "}")
 //! compared = (">=" | ">" | "<=" | "<") value
 //! ```
 //!
-//! A clause that has words adds to scores. One that has none, such as `year:>=2020`, is a condition: it must hold, with or without `+`, and adds nothing.
+//! A clause that contains words adds to scores. A clause without words, such as `year:>=2020`, is
+//! a condition: it must hold, with or without `+`, and adds nothing.
 
 use std::fmt::{self, Write};
 use std::ops::Bound;
@@ -19,120 +21,121 @@ use super::least::Least;
 use super::tree::{Bool, Filter, MAX_TREE_DEPTH, Node, Operator, Phrase, Words, is_weight};
 use super::values;
 
-/// The name that stands for the ids of documents.
+/// The name under which the syntax addresses the ids of documents.
 pub(super) const ID: &str = "_id";
 
-/// What is wrong with the text of a query, and where.
+/// A syntax error in the text of a query, with its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} (character {column} of the query)")]
 pub struct SyntaxError {
-    /// The query.
+    /// The text of the query.
     pub query: String,
-    /// The byte that the error is at.
+    /// The byte offset of the error.
     pub at: usize,
-    /// The character that it is at, counted from 1.
+    /// The character of the error, counted from 1.
     pub column: usize,
-    /// What is wrong.
+    /// The kind of error.
     pub kind: SyntaxErrorKind,
 }
 
-/// What is wrong with the text of a query.
+/// The kind of a syntax error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SyntaxErrorKind {
     /// The schema has no such field.
     #[error("there is no field `{name}`; {}", near.as_ref().map_or_else(
-        || "write `\\:` for a colon that belongs to a word".to_owned(),
+        || "write `\\:` if the colon belongs to a word".to_owned(),
         |near| format!("did you mean `{near}`?")
     ))]
     UnknownField {
         /// The name.
         name: String,
-        /// A name like it.
+        /// A similar name in the schema, if there is one.
         near: Option<String>,
     },
     /// The index has no schema, and so no fields.
     #[error(
-        "the index has no schema and no field `{name}`; write `\\:` for a colon that belongs to a word"
+        "the index has no schema and no field `{name}`; write `\\:` if the colon belongs to a word"
     )]
     NoSchema {
         /// The name.
         name: String,
     },
-    /// Something was opened and not closed.
+    /// A parenthesis or quotation mark is not closed.
     #[error("`{open}` is not closed")]
     Unclosed {
-        /// What it was opened by.
+        /// The opening character.
         open: char,
     },
-    /// A parenthesis was closed that was not opened.
-    #[error("`)` closes nothing; write `\\)` for one that belongs to a word")]
+    /// A closing parenthesis has no opening one.
+    #[error("`)` closes nothing; write `\\)` if it belongs to a word")]
     Unopened,
     /// Something is missing.
     #[error("{what} is missing here")]
     Missing {
-        /// What.
+        /// Description of the missing part.
         what: &'static str,
     },
     /// A weight is not a number, or out of range.
-    #[error("`{text}` is no weight; it must be a number above 0 and up to 1e9")]
+    #[error("`{text}` is not a weight; it must be a number above 0 and up to 1e9")]
     Weight {
-        /// What was written.
+        /// The given text.
         text: String,
     },
     /// A condition has a weight.
-    #[error("a condition adds nothing to scores and has no weight")]
+    #[error("a condition adds nothing to scores and cannot have a weight")]
     WeightOfCondition,
-    /// A value is not of the attribute's type.
+    /// A value does not have the attribute's type.
     #[error("`{value}` cannot be a value of `{field}`; it must be {expected}")]
     Value {
         /// The attribute.
         field: String,
-        /// What was written.
+        /// The given text.
         value: String,
-        /// What a value must be.
+        /// Description of a valid value.
         expected: &'static str,
     },
-    /// A text field has no order.
+    /// A range or comparison is given for a text field.
     #[error("`{field}` is a text field; ranges and comparisons are for attributes")]
     RangeOfText {
         /// The field.
         field: String,
     },
     /// A range is malformed.
-    #[error("a range is written as `[from TO to]`, or with `{{` and `}}` if it has no bounds")]
+    #[error("a range is written as `[from TO to]`, or with `{{` and `}}` to exclude its bounds")]
     Range,
-    /// A prefix of a text field or of something that has none.
+    /// A prefix is given for a text field, or for an attribute that does not support it.
     #[error(
-        "`*` stands at the end of a value of a keyword attribute; write `\\*` for one that belongs to a word"
+        "`*` is only allowed at the end of a value of a keyword attribute; write `\\*` if it belongs to a word"
     )]
     Prefix,
-    /// A phrase in fields without positions.
+    /// A phrase is searched for in fields without positions.
     #[error(
-        "{} no positions to find phrases with; build the index anew with `--positions`, or search for the words with `(` and `)`, each with `+` if all must be there",
+        "{} no positions to find phrases with; rebuild the index with `--positions`, or search for the words with `(` and `)`, each with `+` if all are required",
         field.as_ref().map_or_else(|| "the index has".to_owned(), |field| format!("`{field}` has"))
     )]
     Phrase {
-        /// The field, if it is not all of them.
+        /// The field, if the phrase is not for all fields.
         field: Option<String>,
     },
     /// A slop is not a number, or out of range.
-    #[error("`{text}` is no slop; it must be a number from 0 to {}", u32::MAX)]
+    #[error("`{text}` is not a slop; it must be a number from 0 to {}", u32::MAX)]
     Slop {
-        /// What was written.
+        /// The given text.
         text: String,
     },
-    /// A sign inside the values of an attribute.
-    #[error("the values of an attribute have no sign; put it before the attribute")]
+    /// A value of an attribute has a sign.
+    #[error("the values of an attribute cannot have a sign; put it before the attribute")]
     SignOfValue,
-    /// Nothing follows the last backslash.
-    #[error("`\\` must be followed by the character that it is for")]
+    /// The last backslash is not followed by a character.
+    #[error("`\\` must be followed by the character that it escapes")]
     Escape,
     /// Parentheses are nested too deeply.
     #[error("more than {MAX_TREE_DEPTH} parentheses are nested")]
     TooDeep,
 }
 
-/// Reads a query. `schema` is that of the index; without one there are no fields. `operator` says whether a document must have all words that have no sign, or one.
+/// Parses a query. `schema` is the schema of the index; without one, there are no fields.
+/// `operator` determines if a document must have all words without a sign, or one of them.
 pub fn parse(text: &str, schema: Option<&Schema>, operator: Operator) -> Result<Node, SyntaxError> {
     let mut parser = Parser { text, at: 0, schema, operator };
     let located = |(at, kind): Located| SyntaxError {
@@ -145,12 +148,13 @@ pub fn parse(text: &str, schema: Option<&Schema>, operator: Operator) -> Result<
     Ok(query.unwrap_or(Node::Nothing))
 }
 
-/// The text that [`parse`] reads as this tree, where words without a sign are [`Operator::Or`]; `None` if there is none, since trees can say more than the syntax.
+/// Formats a tree as text that [`parse`] parses to the same tree with [`Operator::Or`]; `None` if
+/// there is no such text, because trees can express more than the syntax.
 pub fn display(node: &Node) -> Option<String> {
     let mut out = String::new();
     match node {
         Node::Nothing => {}
-        Node::Bool(of) => write_clauses(of, &mut out)?,
+        Node::Bool(query) => write_clauses(query, &mut out)?,
         node => write_clause("", node, &mut out)?,
     }
     Some(out)
@@ -158,7 +162,7 @@ pub fn display(node: &Node) -> Option<String> {
 
 type Located = (usize, SyntaxErrorKind);
 
-/// The field before a colon.
+/// A field name before a colon, resolved.
 #[derive(Clone)]
 enum Field {
     Text(String),
@@ -166,7 +170,7 @@ enum Field {
     Ids,
 }
 
-/// A word or value: what it says, and where a `*` is that was not escaped and is its end.
+/// A word or value: its text without escapes, and the place of an unescaped `*` at its end.
 struct Word {
     at: usize,
     text: String,
@@ -197,14 +201,15 @@ impl Parser<'_> {
         }
     }
 
-    /// Clauses up to the end, or to the parenthesis that closes the one at `open`. Words belong to `field`, if there is one.
+    /// Parses clauses up to the end, or to the parenthesis that closes the one at `open`. Words
+    /// belong to `field`, if given.
     fn group(
         &mut self,
         field: Option<&Field>,
         open: Option<usize>,
         depth: usize,
     ) -> Result<Option<Node>, Located> {
-        let mut of = Bool { skip_empty: true, ..Bool::default() };
+        let mut clauses = Bool { skip_empty: true, ..Bool::default() };
         loop {
             self.skip_blanks();
             match (self.peek(), open) {
@@ -217,17 +222,17 @@ impl Parser<'_> {
                     break;
                 }
                 (Some(')'), None) => return Err((self.at, SyntaxErrorKind::Unopened)),
-                (Some(_), _) => self.clause(field, depth, &mut of)?,
+                (Some(_), _) => self.clause(field, depth, &mut clauses)?,
             }
         }
-        Ok(single(of))
+        Ok(single(clauses))
     }
 
     fn clause(
         &mut self,
         field: Option<&Field>,
         depth: usize,
-        of: &mut Bool,
+        clauses: &mut Bool,
     ) -> Result<(), Located> {
         let sign = self.peek().filter(|c| matches!(c, '+' | '-'));
         self.at += sign.map_or(0, char::len_utf8);
@@ -245,11 +250,11 @@ impl Parser<'_> {
             node = Node::Boost(Box::new(node), weight);
         }
         match sign {
-            Some('-') => of.must_not.push(node),
-            _ if condition => of.filter.push(node),
-            Some(_) => of.must.push(node),
-            None if self.operator == Operator::And => of.must.push(node),
-            None => of.should.push(node),
+            Some('-') => clauses.must_not.push(node),
+            _ if condition => clauses.filter.push(node),
+            Some(_) => clauses.must.push(node),
+            None if self.operator == Operator::And => clauses.must.push(node),
+            None => clauses.should.push(node),
         }
         Ok(())
     }
@@ -321,7 +326,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A query in parentheses.
+    /// Parses a query in parentheses.
     fn nested(&mut self, field: Option<&Field>, depth: usize) -> Result<Node, Located> {
         let open = self.at;
         if depth == MAX_TREE_DEPTH {
@@ -332,7 +337,7 @@ impl Parser<'_> {
         group.ok_or((open, SyntaxErrorKind::Missing { what: "a query between `(` and `)`" }))
     }
 
-    /// Words of a text field, or of all.
+    /// Makes a node of words of a text field, or of all text fields.
     fn words(&self, field: Option<&Field>, word: Word) -> Result<Node, Located> {
         let name = match field {
             Some(Field::Text(name)) => Some(name),
@@ -347,7 +352,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Words between quotation marks, and how far they may be from where they should be.
+    /// Parses words between quotation marks, and their slop.
     fn phrase(&mut self, field: Option<&Field>) -> Result<Node, Located> {
         let start = self.at;
         let text = self.quoted()?;
@@ -415,9 +420,10 @@ impl Parser<'_> {
         Ok(Node::Filter(filter))
     }
 
-    /// One value, or several in parentheses: of an attribute, or ids.
-    fn values(&mut self, of: Option<(&str, AttributeKind)>) -> Result<Vec<String>, Located> {
-        let value = |parser: &mut Self| match of {
+    /// Parses one value, or several in parentheses, of an attribute or, without `attribute`, of
+    /// ids.
+    fn values(&mut self, attribute: Option<(&str, AttributeKind)>) -> Result<Vec<String>, Located> {
+        let value = |parser: &mut Self| match attribute {
             Some((field, kind)) => parser.value(field, kind),
             None => parser.plain_value().map(|word| word.text),
         };
@@ -437,20 +443,20 @@ impl Parser<'_> {
                     self.at += 1;
                     return Ok(values);
                 }
-                // A negative number begins like this, too.
+                // A minus sign is allowed, because it begins a negative number.
                 Some('+') => return Err((self.at, SyntaxErrorKind::SignOfValue)),
                 Some(_) => values.push(value(self)?),
             }
         }
     }
 
-    /// A value of an attribute.
+    /// Parses a value of an attribute.
     fn value(&mut self, field: &str, kind: AttributeKind) -> Result<String, Located> {
         let word = self.plain_value()?;
         checked(field, kind, word)
     }
 
-    /// A value without a star, quoted or not.
+    /// Parses a value without a star, quoted or not.
     fn plain_value(&mut self) -> Result<Word, Located> {
         let at = self.at;
         if self.peek() == Some('"') {
@@ -463,7 +469,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A word in which a colon is a character like others; at least one.
+    /// Parses a word of at least one character, in which a colon has no special meaning.
     fn value_word(&mut self) -> Result<Word, Located> {
         let word = self.word(&[])?;
         match word.text.is_empty() && word.star.is_none() {
@@ -498,7 +504,7 @@ impl Parser<'_> {
         Ok(Filter::Range { field: field.to_owned(), from, to })
     }
 
-    /// A value in a range; `None` if there is no bound.
+    /// Parses a bound of a range; `None` if the range is unbounded on this side.
     fn end_of_range(
         &mut self,
         field: &str,
@@ -519,7 +525,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Characters up to a blank, a parenthesis, a weight, a quotation mark or one of `ends`.
+    /// Reads characters up to a blank, a parenthesis, a weight, a quotation mark or one of
+    /// `ends`.
     fn word(&mut self, ends: &[char]) -> Result<Word, Located> {
         let (start, mut text, mut star) = (self.at, String::new(), None);
         while let Some(c) = self.peek() {
@@ -545,7 +552,7 @@ impl Parser<'_> {
         Ok(Word { at: start, text, star })
     }
 
-    /// The text between quotation marks.
+    /// Reads the text between quotation marks.
     fn quoted(&mut self) -> Result<String, Located> {
         let (start, mut text) = (self.at, String::new());
         self.at += 1;
@@ -566,7 +573,7 @@ impl Parser<'_> {
     }
 }
 
-/// The value, if it is one of this type.
+/// Returns the value if it has the attribute's type.
 fn checked(field: &str, kind: AttributeKind, word: Word) -> Result<String, Located> {
     match values::read(kind, &word.text) {
         Some(_) => Ok(word.text),
@@ -577,48 +584,49 @@ fn checked(field: &str, kind: AttributeKind, word: Word) -> Result<String, Locat
     }
 }
 
-/// The names of all fields.
+/// Returns the names of all fields.
 pub(super) fn names(schema: &Schema) -> impl Iterator<Item = &str> {
     let text = schema.text().iter().map(|field| field.name.as_str());
     text.chain(schema.attributes().iter().map(|attribute| attribute.name.as_str())).chain([ID])
 }
 
-/// The one clause that stands for itself, or all of them; `None` if there are none.
-fn single(mut of: Bool) -> Option<Node> {
-    let clauses = of.must.len() + of.should.len() + of.filter.len();
-    match (clauses, of.must_not.len()) {
+/// Returns the only clause, or all clauses combined; `None` if there are none.
+fn single(mut query: Bool) -> Option<Node> {
+    let clauses = query.must.len() + query.should.len() + query.filter.len();
+    match (clauses, query.must_not.len()) {
         (0, 0) => None,
-        (1, 0) => of.must.pop().or(of.should.pop()).or(of.filter.pop()),
+        (1, 0) => query.must.pop().or(query.should.pop()).or(query.filter.pop()),
         _ => {
-            of.least = least(&of);
-            Some(Node::Bool(of))
+            query.least = least(&query);
+            Some(Node::Bool(query))
         }
     }
 }
 
-/// How many words without a sign must match: conditions alone are not enough, but other words are.
-fn least(of: &Bool) -> Option<Least> {
-    let needed = of.must.is_empty() && !of.should.is_empty() && !of.filter.is_empty();
+/// Returns the minimum number of words without a sign that must match. Conditions alone are not
+/// sufficient, but required words are.
+fn least(query: &Bool) -> Option<Least> {
+    let needed = query.must.is_empty() && !query.should.is_empty() && !query.filter.is_empty();
     needed.then(|| Least::count(1))
 }
 
-/// Whether a clause has nothing that adds to scores.
+/// Returns true if a clause contains nothing that adds to scores.
 fn is_condition(node: &Node) -> bool {
     match node {
         Node::Filter(_) => true,
-        Node::Bool(of) => of.must.is_empty() && of.should.is_empty(),
+        Node::Bool(query) => query.must.is_empty() && query.should.is_empty(),
         _ => false,
     }
 }
 
-fn write_clauses(of: &Bool, out: &mut String) -> Option<()> {
-    let Bool { must, should, must_not, filter, skip_empty, .. } = of;
-    // Lists of which the parser makes other trees.
+fn write_clauses(query: &Bool, out: &mut String) -> Option<()> {
+    let Bool { must, should, must_not, filter, skip_empty, .. } = query;
+    // The parser makes other trees of such lists.
     let alone = must.len() + should.len() + filter.len() == 1 && must_not.is_empty();
     let scored = must.iter().chain(should);
     let scored = !scored.clone().any(is_condition) && filter.iter().all(is_condition);
     let empty = must.is_empty() && should.is_empty() && must_not.is_empty() && filter.is_empty();
-    if of.least != least(of) || !skip_empty || alone || !scored || empty {
+    if query.least != least(query) || !skip_empty || alone || !scored || empty {
         return None;
     }
     let signed = [("", should), ("+", must), ("", filter), ("-", must_not)];
@@ -637,11 +645,11 @@ fn write_clauses(of: &Bool, out: &mut String) -> Option<()> {
 fn write_clause(sign: &str, node: &Node, out: &mut String) -> Option<()> {
     out.push_str(sign);
     match node {
-        Node::Boost(of, weight) => {
-            if is_condition(of) || !is_weight(*weight) {
+        Node::Boost(inner, weight) => {
+            if is_condition(inner) || !is_weight(*weight) {
                 return None;
             }
-            write_unit(of, out)?;
+            write_unit(inner, out)?;
             write!(out, "^{weight}").ok()
         }
         node => write_unit(node, out),
@@ -678,12 +686,12 @@ fn write_unit(node: &Node, out: &mut String) -> Option<()> {
         }
         Node::Filter(filter) => write_filter(filter, out)?,
         Node::All => out.push('*'),
-        Node::Bool(of) => {
+        Node::Bool(query) => {
             out.push('(');
-            write_clauses(of, out)?;
+            write_clauses(query, out)?;
             out.push(')');
         }
-        // A weight of something that has one already.
+        // The node already has a weight, so it needs parentheses.
         Node::Boost(..) => {
             out.push('(');
             write_clause("", node, out)?;
@@ -729,7 +737,7 @@ fn write_filter(filter: &Filter, out: &mut String) -> Option<()> {
     }
 }
 
-/// A word with a backslash before whatever has a meaning anywhere.
+/// Writes a word with a backslash before every character that has a special meaning somewhere.
 fn escaped(word: &str) -> String {
     let mut out = String::with_capacity(word.len());
     for c in word.chars() {
@@ -759,7 +767,7 @@ fn escaped(word: &str) -> String {
     out
 }
 
-/// A value: as a word, or between quotation marks if it is empty.
+/// Writes a value as a word, or between quotation marks if it is empty.
 fn escaped_value(value: &str) -> String {
     if value.is_empty() { quoted(value) } else { escaped(value) }
 }
@@ -769,7 +777,8 @@ fn quoted(value: &str) -> String {
 }
 
 impl SyntaxError {
-    /// Two lines: a part of the query of at most `width` characters, and a `^` under the character that is wrong.
+    /// Shows the place of the error in two lines: a part of the query of at most `width`
+    /// characters, and a `^` under the wrong character.
     pub fn caret(&self, width: usize) -> String {
         let width = width.max(8);
         let shown: Vec<char> =

@@ -1,4 +1,4 @@
-//! Tests of the syntax.
+//! Tests of the query syntax: parsing, formatting and error messages.
 
 use proptest::prelude::*;
 
@@ -26,7 +26,7 @@ fn title(text: &str) -> Node {
     Node::Words(Words::any(["title".to_owned()], text))
 }
 
-/// A query without clauses.
+/// Returns a query without clauses.
 fn clauses() -> Bool {
     Bool { skip_empty: true, ..Bool::default() }
 }
@@ -124,8 +124,8 @@ fn signs() {
     let text = "title:rust^2 +memory -unsafe year:>=2020 +tag:(a b) -tag:c";
     assert_eq!(read(text), Ok(Node::Bool(want)));
     // Parentheses without words are a condition as a whole.
-    let of = Bool { filter: vec![terms("tag", &["a"])], ..clauses() };
-    let condition = Bool { must_not: vec![any("x")], ..of };
+    let tagged = Bool { filter: vec![terms("tag", &["a"])], ..clauses() };
+    let condition = Bool { must_not: vec![any("x")], ..tagged };
     let want = Bool {
         should: vec![any("rust")],
         least: Some(Least::count(1)),
@@ -142,11 +142,11 @@ fn errors_point_at_a_character() {
     for (text, column, message) in [
         ("titel:rust", 1, "there is no field `titel`; did you mean `title`?"),
         ("é titl:x", 3, "there is no field `titl`; did you mean `title`?"),
-        ("http://x", 1, "there is no field `http`; write `\\:` for a colon that belongs to a word"),
+        ("http://x", 1, "there is no field `http`; write `\\:` if the colon belongs to a word"),
         ("a (b", 3, "`(` is not closed"),
         ("a tag:(b", 7, "`(` is not closed"),
         ("tag:\"b", 5, "`\"` is not closed"),
-        ("ü) b", 2, "`)` closes nothing; write `\\)` for one that belongs to a word"),
+        ("ü) b", 2, "`)` closes nothing; write `\\)` if it belongs to a word"),
         ("a ()", 3, "a query between `(` and `)` is missing here"),
         ("a + b", 4, "a word is missing here"),
         ("a -", 4, "a word is missing here"),
@@ -158,11 +158,11 @@ fn errors_point_at_a_character() {
         ("tag:()", 6, "a value is missing here"),
         ("year:>", 7, "a value is missing here"),
         ("year:[ TO 3]", 8, "`TO` cannot be a value of `year`; it must be an integer of 64 bits"),
-        ("a^", 3, "`` is no weight; it must be a number above 0 and up to 1e9"),
-        ("a^x b", 3, "`x` is no weight; it must be a number above 0 and up to 1e9"),
-        ("a^0", 3, "`0` is no weight; it must be a number above 0 and up to 1e9"),
-        ("a^1e10", 3, "`1e10` is no weight; it must be a number above 0 and up to 1e9"),
-        ("a tag:b^2", 3, "a condition adds nothing to scores and has no weight"),
+        ("a^", 3, "`` is not a weight; it must be a number above 0 and up to 1e9"),
+        ("a^x b", 3, "`x` is not a weight; it must be a number above 0 and up to 1e9"),
+        ("a^0", 3, "`0` is not a weight; it must be a number above 0 and up to 1e9"),
+        ("a^1e10", 3, "`1e10` is not a weight; it must be a number above 0 and up to 1e9"),
+        ("a tag:b^2", 3, "a condition adds nothing to scores and cannot have a weight"),
         ("year:new", 6, "`new` cannot be a value of `year`; it must be an integer of 64 bits"),
         ("year:(1 x)", 9, "`x` cannot be a value of `year`; it must be an integer of 64 bits"),
         ("price:>a", 8, "`a` cannot be a value of `price`; it must be a number"),
@@ -173,25 +173,25 @@ fn errors_point_at_a_character() {
         ("year:[1 2]", 6, "a range is written as `[from TO to]`"),
         ("year:[1 TO 2", 6, "a range is written as `[from TO to]`"),
         ("year:[1 TO2]", 6, "a range is written as `[from TO to]`"),
-        ("ab*", 3, "`*` stands at the end of a value of a keyword attribute"),
-        ("title:ab*", 9, "`*` stands at the end"),
-        ("a*b", 2, "`*` stands at the end"),
-        ("year:20*", 8, "`*` stands at the end"),
-        ("tag:(a*)", 7, "`*` stands at the end"),
-        ("\\aé*", 4, "`*` stands at the end"),
-        ("_id:\\aé*", 8, "`*` stands at the end"),
-        ("year:\\aé*", 9, "`*` stands at the end"),
-        ("year:[\\aé* TO *]", 10, "`*` stands at the end"),
-        ("title*:a", 6, "`*` stands at the end"),
+        ("ab*", 3, "`*` is only allowed at the end of a value of a keyword attribute"),
+        ("title:ab*", 9, "`*` is only allowed at the end"),
+        ("a*b", 2, "`*` is only allowed at the end"),
+        ("year:20*", 8, "`*` is only allowed at the end"),
+        ("tag:(a*)", 7, "`*` is only allowed at the end"),
+        ("\\aé*", 4, "`*` is only allowed at the end"),
+        ("_id:\\aé*", 8, "`*` is only allowed at the end"),
+        ("year:\\aé*", 9, "`*` is only allowed at the end"),
+        ("year:[\\aé* TO *]", 10, "`*` is only allowed at the end"),
+        ("title*:a", 6, "`*` is only allowed at the end"),
         ("\"a b", 1, "`\"` is not closed"),
         ("a title:\"b\"", 9, "`title` has no positions to find phrases with"),
         ("placed:\"\"", 8, "a word is missing here"),
-        ("\"a b\"~", 7, "`` is no slop; it must be a number from 0 to 4294967295"),
-        ("\"a b\"~-1", 7, "`-1` is no slop"),
-        ("\"a b\"~4294967296", 7, "`4294967296` is no slop"),
-        ("\"a b\"~x^2", 7, "`x` is no slop"),
-        ("tag:(a +b)", 8, "the values of an attribute have no sign"),
-        ("a\\", 2, "`\\` must be followed by the character that it is for"),
+        ("\"a b\"~", 7, "`` is not a slop; it must be a number from 0 to 4294967295"),
+        ("\"a b\"~-1", 7, "`-1` is not a slop"),
+        ("\"a b\"~4294967296", 7, "`4294967296` is not a slop"),
+        ("\"a b\"~x^2", 7, "`x` is not a slop"),
+        ("tag:(a +b)", 8, "the values of an attribute cannot have a sign"),
+        ("a\\", 2, "`\\` must be followed by the character that it escapes"),
     ] {
         let error = read(text).unwrap_err();
         assert_eq!(error.column, column, "{text}: {error}");
@@ -222,7 +222,7 @@ fn a_caret_is_under_the_character() {
 
 #[test]
 fn what_the_syntax_cannot_say_has_no_text() {
-    let bool = |of: Bool| Node::Bool(Bool { skip_empty: true, ..of });
+    let bool = |query: Bool| Node::Bool(Bool { skip_empty: true, ..query });
     for node in [
         Node::Best { of: vec![any("a")], tie_breaker: 0.0 },
         Node::Term { field: "title".into(), term: "a".into() },
@@ -240,7 +240,7 @@ fn what_the_syntax_cannot_say_has_no_text() {
     }
 }
 
-/// Texts that are mostly queries.
+/// Generates texts that are mostly valid queries.
 fn queries() -> impl Strategy<Value = String> {
     let word = prop_oneof!["[a-z]{1,3}", "[a-zé+:^()\\[\\]{}<>=*\"\\\\ -]{1,4}"];
     let word = word.prop_map(|word| escaped(&word)).boxed();
@@ -262,7 +262,7 @@ fn queries() -> impl Strategy<Value = String> {
         let clause = ("[+-]?", inner, prop_oneof![3 => "", 1 => "\\^[1-9]\\.[1-9]"]);
         let clauses = proptest::collection::vec(clause, 1..5).prop_map(|clauses| {
             let clauses: Vec<String> =
-                clauses.into_iter().map(|(sign, of, weight)| sign + &of + &weight).collect();
+                clauses.into_iter().map(|(sign, unit, weight)| sign + &unit + &weight).collect();
             clauses.join(" ")
         });
         prop_oneof![clauses.clone(), clauses.prop_map(|query| format!("({query})"))]

@@ -1,4 +1,4 @@
-//! Query trees: what a document must have, and what its score is made of.
+//! Query trees: conditions on documents, and the parts of their scores.
 
 use std::ops::Bound;
 use std::slice::from_ref;
@@ -6,46 +6,50 @@ use std::slice::from_ref;
 use super::least::Least;
 use crate::error::ExecError;
 
-/// How many nodes may be inside one another.
+/// Maximum depth of nested nodes.
 pub const MAX_TREE_DEPTH: usize = 64;
 
-/// The largest number of nodes of a tree.
+/// Maximum number of nodes of a tree.
 pub const MAX_TREE_NODES: usize = 4096;
 
-/// The largest number of values or ids in a tree, those of all its filters together.
+/// Maximum number of values and ids of all filters of a tree together.
 pub const MAX_TREE_VALUES: usize = 65_536;
 
-/// The most bytes of memory for the sets of documents that the different filters of a tree admit: one bit per document and filter.
+/// Maximum number of bytes for the sets of documents that the different filters of a tree admit:
+/// one bit per document and filter.
 pub const MAX_TREE_SET_BYTES: u64 = 1 << 30;
 
-/// A query, or a part of one. For every document it says whether the document matches, and with which score.
+/// A query, or a part of one. It determines which documents match, and with which scores.
 ///
-/// Fields are given by their names in the schema of the index. Weights are positive numbers up to 1e9.
+/// Fields are given by their names in the schema of the index. Weights are positive numbers up to
+/// 1e9.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Node {
-    /// Words of a text.
+    /// A text whose words are searched for.
     Words(Words),
-    /// Words of a text that stand side by side, which needs positions in the index.
+    /// A text whose words must be next to each other, which needs positions in the index.
     Phrase(Phrase),
-    /// A term as the index spells it. It is not analysed.
+    /// A term as the index spells it, which is not analyzed.
     Term {
         /// The text field.
         field: String,
         /// The term.
         term: String,
     },
-    /// Several queries in one.
+    /// Several queries combined.
     Bool(Bool),
-    /// The best of several queries; in other systems `dis_max`. A document matches if it matches one of them. Its score is that of the best, and of the scores of the others this part.
+    /// The best of several queries, called `dis_max` in other systems. A document matches if it
+    /// matches one of them. Its score is that of the best, plus the scores of the others times
+    /// `tie_breaker`.
     Best {
         /// The queries.
         of: Vec<Node>,
-        /// What of the others' scores is added, from 0 to 1.
+        /// Factor of the other queries' scores, from 0 to 1.
         tie_breaker: f64,
     },
     /// Documents that match `filter`, all with the same score.
     Constant {
-        /// The query, whose own scores do not matter.
+        /// The query, whose scores are ignored.
         filter: Box<Node>,
         /// The score, from 0 to 1e9.
         score: f64,
@@ -58,120 +62,143 @@ pub enum Node {
     Nothing,
     /// A query whose scores are multiplied by a weight.
     Boost(Box<Node>, f64),
-    /// A query, or another one if the texts of the first have no terms.
+    /// A query, or another query if the texts of the first have no terms.
     IfEmpty {
         /// The query.
         of: Box<Node>,
-        /// What takes its place.
+        /// The other query.
         then: Box<Node>,
     },
 }
 
-/// Words of a text, which the analyzers of the fields turn into terms. If there are none, as with a text of stop words, the node matches nothing; a [`Bool`] with `skip_empty` and a [`Node::Best`] leave it out, and [`Node::IfEmpty`] puts another query in its place.
+/// A text that the analyzers of the fields turn into terms. If there are none, as with a text of
+/// stop words, the node matches nothing, with two exceptions: a [`Bool`] with `skip_empty` and a
+/// [`Node::Best`] ignore it, and [`Node::IfEmpty`] replaces it by another query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Words {
-    /// The text fields with their weights. None stands for all text fields of the schema, each with weight 1.
+    /// The text fields with their weights. An empty list means all text fields of the schema,
+    /// each with weight 1.
     pub fields: Vec<(String, f64)>,
     /// The text.
     pub text: String,
-    /// How many of its terms a document must have: one, or all.
+    /// The operator between terms: a document must have one of them, or all.
     pub operator: Operator,
-    /// With [`Operator::Or`]: how many of its terms a document must have, if not one. A term that the text has twice counts twice.
+    /// Minimum number of terms with [`Operator::Or`], if it is not one. A term that occurs twice
+    /// in the text counts twice.
     pub least: Option<Least>,
-    /// What several fields have to do with each other.
+    /// The way in which the matches and scores of several fields are combined.
     pub across: Across,
 }
 
-/// Words of a text as they stand there, one after the other. A document matches if it has the phrase in one of the fields. Its score is that of the words in the fields that have the phrase; how often the phrase occurs does not matter.
+/// A text whose words must follow each other in this order. A document matches if one of the
+/// fields contains the phrase. Its score is that of the words in the fields that contain the
+/// phrase; the number of occurrences of the phrase does not matter.
 ///
-/// The analyzers of the fields turn words into terms; a stop word stands for any word in its place. Without terms it is as [`Words`] without any.
+/// The analyzers of the fields turn words into terms; any word may be in the place of a stop
+/// word. A text without terms is treated as in [`Words`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phrase {
-    /// The text fields with their weights, which must have positions. None stands for all text fields that have.
+    /// The text fields with their weights, which must have positions. An empty list means all
+    /// text fields with positions.
     pub fields: Vec<(String, f64)>,
     /// The text.
     pub text: String,
-    /// How far words may be from where they should be: if every word of the phrase is given an occurrence, no two words the same, and moved back by its place in the phrase, then the last of these is not further than this from the first.
-    /// 0 is the phrase as it stands, 1 lets one word come between, 2 lets two neighbours change places.
+    /// Maximum distance of words from their place in the phrase. Give every word of the phrase an
+    /// occurrence, different words different ones, and move each back by its offset in the
+    /// phrase: the last of the resulting positions may be at most this far after the first. With
+    /// 0 the words must be exactly as in the phrase, 1 allows one word in between, 2 allows two
+    /// neighbours to be swapped.
     pub slop: u32,
 }
 
 impl Phrase {
-    /// A text as it stands, in these fields; none stands for all that have positions.
+    /// Creates an exact phrase in these fields, or in all fields with positions if there are
+    /// none.
     pub fn exact(fields: impl IntoIterator<Item = String>, text: impl Into<String>) -> Self {
         let fields = fields.into_iter().map(|field| (field, 1.0)).collect();
         Phrase { fields, text: text.into(), slop: 0 }
     }
 }
 
-/// Whether one or all must match.
+/// An operator between the terms of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Operator {
-    /// At least one.
+    /// Any one term is sufficient.
     #[default]
     Or,
-    /// All.
+    /// All terms must match.
     And,
 }
 
-/// How [`Words`] are searched for in several fields.
+/// The way in which [`Words`] are searched for in several fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Across {
-    /// Each field is searched for all words; a document matches if one of the fields does. Scores of fields are added.
+    /// Searches each field for all words. A document matches if one of the fields does, and the
+    /// scores of the fields are added.
     #[default]
     Most,
-    /// As `Most`, but the score is that of the best field, and this part of the others', as with [`Node::Best`].
+    /// Matches like `Most`, but the score is that of the best field, plus the others' times
+    /// `tie_breaker`, as with [`Node::Best`].
     Best {
-        /// From 0 to 1.
+        /// Factor of the other fields' scores, from 0 to 1.
         tie_breaker: f64,
     },
-    /// The text is divided at white space, and each word may be in any of the fields: the operator and `least` count words and not terms. The score of a word is that of its best field, and this part of
-    /// the others', as with [`Node::Best`]; those of the words are added.
+    /// Divides the text at white space; each word may be in any of the fields. The operator and
+    /// `least` count words rather than terms. The score of a word is that of its best field, plus
+    /// the others' times `tie_breaker`, as with [`Node::Best`]; the scores of the words are
+    /// added.
     Cross {
-        /// From 0 to 1; with 1, the scores of all fields are added.
+        /// Factor of the other fields' scores, from 0 to 1; with 1, the scores of all fields are
+        /// added.
         tie_breaker: f64,
     },
 }
 
-/// Several queries in one. A document matches if it matches all of `must` and `filter`, at least `least` of `should`, and none of `must_not`. Its score is the sum of those of `must` and `should` that it matches.
+/// Several queries combined. A document matches if it matches all of `must` and `filter`, at
+/// least `least` of `should`, and none of `must_not`. Its score is the sum of the scores of the
+/// queries in `must` and `should` that it matches.
 ///
-/// Without any parts it is [`Node::All`].
+/// Without any queries, it is equivalent to [`Node::All`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bool {
-    /// All must match, and add to the score.
+    /// Queries that must all match; they add to the score.
     pub must: Vec<Node>,
-    /// Those that match add to the score.
+    /// Queries that add to the score if they match.
     pub should: Vec<Node>,
-    /// None may match.
+    /// Queries of which none may match.
     pub must_not: Vec<Node>,
-    /// All must match; they add nothing to the score.
+    /// Queries that must all match; they add nothing to the score.
     pub filter: Vec<Node>,
-    /// How many of `should` must match. Default: one if there is neither `must` nor `filter`, else none. Without these two it is never less than one.
+    /// Minimum number of queries in `should` that must match. The default is one if there is
+    /// neither `must` nor `filter`, otherwise none. Without `must` and `filter`, at least one is
+    /// always required.
     pub least: Option<Least>,
-    /// Whether parts whose texts have no terms are left out, as they are in query strings; if all are, so is the whole. Otherwise such a part matches nothing.
+    /// Set to ignore parts whose texts have no terms, as query strings do; if all parts are
+    /// ignored, so is the whole. Otherwise such a part matches nothing.
     pub skip_empty: bool,
 }
 
-/// A condition on attributes or ids. Values are given as text, which is read by the type of the attribute: `2020` is an integer or a date, `true` a boolean.
+/// A condition on attributes or ids. Values are given as text, which is parsed by the type of the
+/// attribute: `2020` is an integer or a date, `true` a boolean.
 ///
-/// A document with several values meets a condition if one of them does.
+/// A document with several values meets a condition if one of the values does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Filter {
-    /// A value equals one of these.
+    /// Requires a value that equals one of these.
     Terms {
         /// The attribute.
         field: String,
         /// The values.
         values: Vec<String>,
     },
-    /// A keyword begins with this.
+    /// Requires a keyword that begins with this prefix.
     Prefix {
         /// The attribute, of keywords.
         field: String,
         /// The leading bytes.
         prefix: String,
     },
-    /// A value lies between two bounds. Keywords are compared by their bytes.
+    /// Requires a value between two bounds. Keywords are compared by their bytes.
     Range {
         /// The attribute.
         field: String,
@@ -180,17 +207,18 @@ pub enum Filter {
         /// The upper bound.
         to: Bound<String>,
     },
-    /// The document has a value, or, in a text field, a term.
+    /// Requires a value, or, in a text field, a term.
     Exists {
         /// The attribute or text field.
         field: String,
     },
-    /// The document has one of these ids.
+    /// Requires one of these ids.
     Ids(Vec<String>),
 }
 
 impl Words {
-    /// Any of the words of a text, in these fields; none stands for all.
+    /// Searches for any of the words of a text in these fields, or in all text fields if there
+    /// are none.
     pub fn any(fields: impl IntoIterator<Item = String>, text: impl Into<String>) -> Self {
         Words {
             fields: fields.into_iter().map(|field| (field, 1.0)).collect(),
@@ -210,17 +238,18 @@ impl Node {
         while let Some((node, depth)) = left.pop() {
             nodes += 1;
             if depth > MAX_TREE_DEPTH {
-                let limit = format!("at most {MAX_TREE_DEPTH} of its parts may be nested");
+                let limit = format!("its parts are nested more than {MAX_TREE_DEPTH} levels deep");
                 return Err(ExecError::Tree(limit));
             }
             if nodes > MAX_TREE_NODES {
-                return Err(ExecError::Tree(format!("it may have {MAX_TREE_NODES} parts")));
+                return Err(ExecError::Tree(format!("it may have at most {MAX_TREE_NODES} parts")));
             }
-            if let Node::Filter(Filter::Terms { values: of, .. } | Filter::Ids(of)) = node {
-                values += of.len();
+            if let Node::Filter(Filter::Terms { values: list, .. } | Filter::Ids(list)) = node {
+                values += list.len();
             }
             if values > MAX_TREE_VALUES {
-                return Err(ExecError::Tree(format!("it may have {MAX_TREE_VALUES} values")));
+                let limit = format!("it may have at most {MAX_TREE_VALUES} values");
+                return Err(ExecError::Tree(limit));
             }
             node.check_numbers()?;
             left.extend(node.children().map(|child| (child, depth + 1)));
@@ -266,7 +295,7 @@ impl Node {
             }
             Node::Best { of, .. } => ([of, &[], &[], &[]], None),
             Node::IfEmpty { of, then } => ([from_ref(of), from_ref(then), &[], &[]], None),
-            Node::Constant { filter: of, .. } | Node::Boost(of, _) => ([&[]; 4], Some(of)),
+            Node::Constant { filter: inner, .. } | Node::Boost(inner, _) => ([&[]; 4], Some(inner)),
             Node::Words(_)
             | Node::Phrase(_)
             | Node::Term { .. }
@@ -281,7 +310,7 @@ impl Node {
 /// The largest weight.
 const MAX_WEIGHT: f64 = 1e9;
 
-/// Whether a number can be a weight.
+/// Returns true if a number can be a weight.
 pub(super) fn is_weight(weight: f64) -> bool {
     weight > 0.0 && weight <= MAX_WEIGHT
 }

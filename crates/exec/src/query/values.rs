@@ -1,8 +1,9 @@
-//! Values of attributes as queries write them.
+//! Values of attributes in queries.
 
 use warpseek_text::{AttributeKind, AttributeValue, DATES, parse_date};
 
-/// The value that a text stands for; `None` if it is none of this type. A number that is a year is one as a date, and else milliseconds since 1970.
+/// Parses a value of a type; `None` if the text does not represent one. For a date, a number that
+/// can be a year is a year, and any other number is milliseconds since 1970.
 pub(crate) fn read(kind: AttributeKind, text: &str) -> Option<AttributeValue<'static>> {
     match kind {
         AttributeKind::Keyword => Some(AttributeValue::Keyword(text.to_owned().into())),
@@ -20,7 +21,7 @@ pub(crate) fn read(kind: AttributeKind, text: &str) -> Option<AttributeValue<'st
     }
 }
 
-/// What a value must be, for messages.
+/// Describes a valid value, for messages.
 pub(crate) fn expected(kind: AttributeKind) -> &'static str {
     match kind {
         AttributeKind::Keyword => "a string",

@@ -1,4 +1,4 @@
-//! Which documents of the input become documents of the index.
+//! Admission: the decision which documents of the input become documents of the index.
 
 use hashbrown::HashTable;
 use warpseek_core::limits::MAX_DOCS;
@@ -9,15 +9,16 @@ use super::config::OnError;
 use crate::error::{IndexError, Result};
 use crate::files::manifest::Content;
 
-/// Reasons for skipping that a report names.
+/// Maximum number of reasons for skipping that a report names.
 const REASONS: usize = 10;
 
-/// First gate: which documents get in, and with which id.
+/// The first gate, which admits documents and assigns their ids.
 pub(super) struct Admission {
     seen: HashTable<u32>,
     hashes: Vec<u128>,
     pub(super) content: Option<Content>,
-    /// Parts of the documents admitted; as many as documents, unless those are cut.
+    /// Number of parts of the admitted documents, which is their number unless documents are
+    /// divided.
     parts: u64,
     pub(super) quantized: bool,
     pub(super) positions: bool,
@@ -43,7 +44,7 @@ impl Admission {
         }
     }
 
-    /// Frees what only further documents would need.
+    /// Frees the tables that only further documents would need.
     pub(super) fn forget_ids(mut self) -> Self {
         (self.seen, self.hashes) = (HashTable::new(), Vec::new());
         self
@@ -67,7 +68,8 @@ impl Admission {
         Ok(())
     }
 
-    /// Admits a batch; returns the number of the first part of its first admitted document, and keeps those in `records`.
+    /// Admits a batch and removes all other documents from `records`. Returns the number of the
+    /// first part of its first admitted document.
     pub(super) fn admit(&mut self, batch: &RawBatch, records: &mut Vec<Parsed<'_>>) -> Result<u32> {
         let first = self.parts as u32;
         let mut error = None;
@@ -131,17 +133,18 @@ impl Admission {
     }
 }
 
-/// A record after parsing.
+/// A parsed record.
 pub(super) struct Parsed<'a> {
     pub(super) number: usize,
     hash: u128,
-    /// How many entries of lists the document can have: 1, unless it is cut into parts.
+    /// Maximum number of entries that the document can have in a list: 1, unless it is divided
+    /// into parts.
     pub(super) parts: u32,
     pub(super) document: Result<Document<'a>, Option<RecordError>>,
 }
 
 impl<'a> Parsed<'a> {
-    /// Parses a record of a batch; `parts` says how many parts a document has.
+    /// Parses a record of a batch. `parts` returns the number of parts of a document.
     pub(super) fn new(
         batch: &'a RawBatch,
         number: usize,

@@ -1,4 +1,5 @@
-//! Inversion outside of the workers of a build, for example on a GPU: text goes out in batches, and sorted lists come back.
+//! Inversion outside of the workers of a build, for example on a GPU. Text is passed on in
+//! batches, and sorted lists are returned.
 
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
@@ -11,50 +12,52 @@ use super::run::{Run, RunWriter};
 use super::sorted::SortedLists;
 use crate::error::Result;
 
-/// Starts inverters, one for each segment that is built.
+/// A factory of inverters, one for each segment that is built.
 pub trait InverterFactory: Debug + Send + Sync {
-    /// An inverter for a segment, which gives its lists to `runs`.
+    /// Starts an inverter for a segment, which passes its lists to `runs`.
     fn start(&self, wanted: Wanted, runs: RunSink) -> Result<Box<dyn BatchInverter>>;
 }
 
-/// What is wanted of an inverter.
+/// The requirements for an inverter.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
-    /// Makes terms of words.
+    /// Analyzer that turns words into terms.
     pub analyzer: Analyzer,
-    /// Threads that it may use.
+    /// Maximum number of threads.
     pub threads: usize,
-    /// Whether blocks in the codec `bitpack` are of use: documents keep their order, and frequencies are stored as they are.
+    /// True if blocks in the codec `bitpack` are useful, because documents keep their order and
+    /// frequencies are stored unchanged.
     pub blocks: bool,
 }
 
-/// Inverts the documents of a segment.
+/// An inverter of the documents of a segment.
 pub trait BatchInverter: Send {
-    /// Takes the flat text (`Analyzer::flatten`) of the next documents, each of which ends with `END_OF_DOCUMENT`, and how many they are. It may wait until there is room.
+    /// Adds the flat text (`Analyzer::flatten`) of the next documents, each of which ends with
+    /// `END_OF_DOCUMENT`, and the number of these documents. It may block until there is space.
     fn add(&mut self, text: Vec<u8>, documents: usize) -> Result<()>;
-    /// Inverts the rest. All lists have been given to the sink when it returns.
+    /// Inverts the remaining documents. When this returns, the sink has all lists.
     fn finish(self: Box<Self>) -> Result<DocumentFacts>;
 }
 
-/// What an inverter knows of all documents.
+/// Facts about all documents that an inverter has determined.
 #[derive(Clone, Debug, Default)]
 pub struct DocumentFacts {
-    /// How many terms each has.
+    /// Number of terms of each document.
     pub lengths: Vec<u32>,
-    /// The norm of each (`warpseek_core::cosine`).
+    /// Norm of each document (`warpseek_core::cosine`).
     pub norms: Vec<f32>,
-    /// What the user should know, for example that a GPU failed.
+    /// Notices for the user, for example that a GPU failed.
     pub notices: Vec<String>,
 }
 
-/// Where an inverter puts its lists.
+/// The destination of an inverter's lists.
 pub struct RunSink {
     scratch: PathBuf,
     memory: usize,
     runs: Arc<Runs>,
 }
 
-/// Lists in memory and on disk, to be merged.
+/// Lists in memory and on disk that are still to be merged.
 #[derive(Default)]
 pub(super) struct Runs(Mutex<Vec<Run>>);
 
@@ -63,19 +66,19 @@ impl Runs {
         RunSink { scratch: scratch.to_owned(), memory, runs: self.clone() }
     }
 
-    /// All of them, which may be taken once.
+    /// Takes all runs.
     pub(super) fn take(&self) -> Vec<Run> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl RunSink {
-    /// Bytes of lists that an inverter may hold before it spills them.
+    /// Returns the memory in bytes that lists may take before the inverter must spill them.
     pub fn memory(&self) -> usize {
         self.memory
     }
 
-    /// Takes lists that stay in memory.
+    /// Adds lists that stay in memory.
     pub fn keep(&self, lists: SortedLists) {
         self.runs.0.lock().unwrap_or_else(PoisonError::into_inner).push(Run::in_memory(lists));
     }

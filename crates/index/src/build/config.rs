@@ -1,3 +1,5 @@
+//! Configuration, progress and result of a build.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
@@ -10,7 +12,7 @@ use crate::error::{IndexError, Result};
 use crate::files::impacts::Impacts;
 use crate::files::manifest::StoreMode;
 
-/// What to do with a record that is malformed or whose id was seen before.
+/// Treatment of a record that is malformed or whose id was seen before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
     /// Stop the build and change nothing.
@@ -20,37 +22,50 @@ pub enum OnError {
     Skip,
 }
 
-/// How to build. Analyzer, codec, store mode, impacts, positions and norms apply to new indexes only.
+/// Configuration of a build. Analyzer, codec, store mode, impacts, positions and norms apply only
+/// to new indexes.
 #[derive(Clone, Debug)]
 pub struct BuildConfig {
-    /// How text becomes terms. Default: english.
+    /// Analyzer that turns text into terms. Default: english.
     pub analyzer: Analyzer,
-    /// How blocks are coded. Default: bitpack for words; rice, which is smaller, for n-grams.
+    /// Codec of blocks. Default: bitpack for words; rice, which is smaller, for n-grams.
     pub codec: Option<CodecId>,
-    /// What the store keeps. Default: all. `Ids` makes the index smaller, but results cannot show text.
+    /// Extent of the stored documents. Default: all. `Ids` makes the index smaller, but results
+    /// cannot show text.
     pub store: StoreMode,
-    /// If set, lists hold 8-bit impacts instead of frequencies, computed by BM25 with these parameters: scores become approximate, and no other ranking function
-    /// can be used. Default: frequencies.
+    /// Parameters of quantized impacts. If set, lists hold 8-bit impacts instead of frequencies,
+    /// computed by BM25 with these parameters: scores become approximate, and no other ranking
+    /// function can be used. Default: frequencies.
     pub impacts: Option<Impacts>,
-    /// If set, the index is one of n-grams for approximate search: lists hold maps of segments instead of frequencies, and the analyzer is not used. Default: none.
+    /// Configuration of n-grams. If set, the index is one of n-grams for approximate search:
+    /// lists hold maps of segments instead of frequencies, and the analyzer is not used. Default:
+    /// none.
     pub grams: Option<GramConfig>,
-    /// Whether the positions of words are kept, so that phrases can be found; with a schema, in all text fields. Default: no, or as the schema says.
+    /// True to keep the positions of words, so that phrases can be found; with a schema, in all
+    /// text fields. Default: false, or the settings of the schema.
     pub positions: bool,
-    /// Whether the norms of documents are kept, and bounds of their weights: ranking by cosine then takes less time, and the index more space. Without them, norms are computed when they are first needed. Default: no.
+    /// True to keep the norms of documents, and bounds of their weights. Ranking by cosine then
+    /// takes less time, and the index more space. Without them, norms are computed at first use.
+    /// Default: false.
     pub norms: bool,
-    /// Worker threads. Default: one per core.
+    /// Number of worker threads. Default: one per core.
     pub threads: usize,
-    /// Memory for postings before they are written, in bytes; more means fewer runs to merge. Default: a
-    /// quarter of the machine's memory, or of the limit that a container sets if that is smaller. It includes about 45 bytes per document for the tables of documents.
+    /// Memory for postings before they are written, in bytes; more memory means fewer runs to
+    /// merge. It includes about 45 bytes per document for the tables of documents. Default: a
+    /// quarter of the machine's memory, or of a container's limit if that is smaller.
     pub memory: usize,
-    /// What to do with bad records. Default: stop.
+    /// Treatment of bad records. Default: stop.
     pub on_error: OnError,
-    /// Whether documents are put in the order of recursive graph bisection: the index becomes smaller and searches faster, but the build takes longer and needs up to `memory`
-    /// again. Bisection starts from the order of the reader's `order_field`, or of the input. Default: no.
+    /// True to order documents by recursive graph bisection. The index becomes smaller and
+    /// searches faster, but the build takes longer and needs up to `memory` again. Bisection
+    /// starts from the order of the reader's `order_field`, or of the input. Default: false.
     pub reorder: bool,
-    /// Inverts text instead of the workers, for example on a GPU; the index is the same. Vectors, n-grams, documents with a schema and indexes with positions are always left to the workers. Default: none.
+    /// Inverter that replaces the workers' inversion of text, for example on a GPU; the index is
+    /// the same. Workers always invert vectors, n-grams, documents with a schema, and the
+    /// documents of indexes with positions. Default: none.
     pub inverter: Option<Arc<dyn InverterFactory>>,
-    /// How inputs are read. With an `order_field`, documents are sorted by it. With a `schema`, a new index has its text fields and attributes, and the analyzer is not used.
+    /// Settings for reading inputs. With an `order_field`, documents are sorted by it. With a
+    /// `schema`, a new index has its text fields and attributes, and `analyzer` is not used.
     pub reader: ReaderConfig,
 }
 
@@ -75,41 +90,41 @@ impl Default for BuildConfig {
 }
 
 impl BuildConfig {
-    /// The codec of a new index.
+    /// Returns the codec of a new index.
     pub(crate) fn codec(&self) -> CodecId {
         let usual = if self.grams.is_some() { CodecId::Rice } else { CodecId::default() };
         self.codec.unwrap_or(usual)
     }
 }
 
-/// What a build did.
+/// The result of a build.
 #[derive(Clone, Debug, Default)]
 pub struct BuildReport {
-    /// Documents added.
+    /// Number of documents added.
     pub documents: u64,
-    /// Documents of the index that were replaced.
+    /// Number of documents of the index that were replaced.
     pub replaced: u64,
-    /// Tokens of the documents added.
+    /// Number of tokens of the added documents.
     pub tokens: u64,
-    /// Postings of the new segment.
+    /// Number of postings of the new segment.
     pub postings: u64,
-    /// Terms of the new segment.
+    /// Number of terms of the new segment.
     pub terms: u64,
-    /// Records left out.
+    /// Number of records left out.
     pub skipped: u64,
-    /// Why the first of them were left out.
+    /// Reasons why the first of these records were left out.
     pub reasons: Vec<String>,
-    /// Documents with a static score.
+    /// Number of documents with a static score.
     pub statics: u64,
-    /// Documents with a value in the field they are sorted by.
+    /// Number of documents with a value in the field that they are sorted by.
     pub sorted: u64,
-    /// Runs that were merged.
+    /// Number of runs that were merged.
     pub runs: u64,
-    /// What the user should know, for example that a GPU failed and the CPU went on.
+    /// Notices for the user, for example that a GPU failed and the CPU took over.
     pub notices: Vec<String>,
 }
 
-/// What a build is doing.
+/// The present activity of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Reading and inverting.
@@ -139,27 +154,28 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Documents read so far.
+    /// Returns the number of documents read so far.
     pub fn documents(&self) -> u64 {
         self.documents.load(Ordering::Relaxed)
     }
 
-    /// Input bytes read so far, and their total, which is 0 if unknown.
+    /// Returns the number of input bytes read so far, and their total, which is 0 if unknown.
     pub fn bytes(&self) -> (u64, u64) {
         (self.bytes_read.load(Ordering::Relaxed), self.bytes_total.load(Ordering::Relaxed))
     }
 
-    /// Lists written so far, and an upper bound of their number.
+    /// Returns the number of lists written so far, and an upper bound of their total.
     pub fn terms(&self) -> (u64, u64) {
         (self.terms_written.load(Ordering::Relaxed), self.terms_total.load(Ordering::Relaxed))
     }
 
-    /// Steps done of finding an order, and their total, which is 0 if not known yet.
+    /// Returns the number of steps completed in finding an order, and their total, which is 0 if
+    /// not known yet.
     pub fn ordering(&self) -> (u64, u64) {
         (self.ordered.load(Ordering::Relaxed), self.to_order.load(Ordering::Relaxed))
     }
 
-    /// What the build is doing.
+    /// Returns the present activity.
     pub fn phase(&self) -> Phase {
         match self.phase.load(Ordering::Relaxed) {
             0 => Phase::Reading,
@@ -175,7 +191,8 @@ impl Progress {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// An error once the operation is cancelled, for those who do a part of it.
+    /// Returns an error if the operation was cancelled. Code that performs a part of the
+    /// operation should call it regularly.
     pub fn check(&self) -> Result<()> {
         if self.cancelled.load(Ordering::Relaxed) { Err(IndexError::Cancelled) } else { Ok(()) }
     }
@@ -190,7 +207,7 @@ impl Progress {
         self.bytes_total.store(total.unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// Counts documents that were read.
+    /// Adds documents that were read.
     pub fn add_documents(&self, n: u64) {
         self.documents.fetch_add(n, Ordering::Relaxed);
     }

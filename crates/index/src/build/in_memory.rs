@@ -1,7 +1,9 @@
-//! Builds a segment in memory, from documents that come one by one.
+//! Building a segment in memory from documents that arrive individually.
 //!
-//! The work is cut in two. What goes by the order of documents (ids, store, static scores) is appended under whatever lock gives out their numbers, and is little work: [`InOrder`]. The
-//! rest, postings and the compression of the store, is done by [`Shard`]s at the same time, each of which sees ascending numbers.
+//! The work has two parts. [`InOrder`] appends everything that follows the order of documents
+//! (ids, store, static scores), which is little work, under the lock that also assigns their
+//! numbers. [`Shard`]s do the rest concurrently: they collect postings, each seeing ascending
+//! numbers. Blocks of the store are also compressed outside of the lock.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,7 +23,8 @@ use crate::segment::Segment;
 /// The path that errors give for a segment in memory.
 const IN_MEMORY: &str = "a segment in memory";
 
-/// Makes a segment of an index of text or vectors in memory. Its files are the same, byte for byte, as those that a build in one batch writes to disk.
+/// A builder of a segment in memory, for an index of text or vectors. Its files equal, byte for
+/// byte, those that a build in one batch writes to disk.
 pub struct SegmentBuilder {
     in_order: InOrder,
     shard: Shard,
@@ -31,22 +34,23 @@ impl SegmentBuilder {
     /// Starts the next segment of an index with the settings of `manifest`.
     ///
     /// # Panics
-    /// If it is an index of n-grams, or one of impacts whose mean length is not known yet.
+    /// Panics if it is an index of n-grams, or one of impacts whose mean length is not known yet.
     pub fn new(manifest: &Manifest) -> Result<Self> {
         Ok(SegmentBuilder { in_order: InOrder::new(manifest)?, shard: Shard::new(manifest) })
     }
 
-    /// Number of documents so far.
+    /// Returns the number of documents so far.
     pub fn documents(&self) -> u32 {
         self.in_order.documents()
     }
 
-    /// Roughly the bytes of memory in use for postings.
+    /// Returns the approximate memory used for postings in bytes.
     pub fn memory(&self) -> usize {
         self.shard.memory()
     }
 
-    /// Adds a document and returns its ordinal. Ids need not differ: all but the last document of an id must be deleted later.
+    /// Adds a document and returns its ordinal. Ids may repeat, but then the caller must delete
+    /// all except the last document of an id later.
     pub fn add(&mut self, document: &Document<'_>) -> Result<u32> {
         let (ordinal, full) = self.in_order.add(document)?;
         self.shard.add(ordinal, document);
@@ -54,25 +58,26 @@ impl SegmentBuilder {
         Ok(ordinal)
     }
 
-    /// Completes the segment, whose first document has the id `base`; `None` if there are no documents.
+    /// Completes the segment, whose first document gets the id `base`. Returns `None` if there
+    /// are no documents.
     pub fn finish(self, base: u32, threads: usize) -> Result<Option<(SegmentEntry, Segment)>> {
         self.in_order.finish(vec![self.shard], base, threads)
     }
 }
 
-/// What goes by the order of documents.
+/// The part of a segment that is appended in the order of documents.
 pub(crate) struct InOrder {
     manifest: Manifest,
     writer: SegmentWriter,
-    /// Documents for the store that fill no block yet.
+    /// Documents for the store that do not fill a block yet.
     raw: RawBlock,
     blocks: Vec<Slot>,
 }
 
-/// Where a block of the store will be once it is compressed.
+/// Place of a block of the store, which is filled once the block is compressed.
 type Slot = Arc<Mutex<Option<CompressedBlock>>>;
 
-/// Documents that make a block of the store.
+/// The documents of a full block of the store.
 #[must_use = "the store lacks the block until it is compressed"]
 pub(crate) struct FullBlock {
     raw: RawBlock,
@@ -100,12 +105,13 @@ impl InOrder {
         })
     }
 
-    /// Number of documents so far.
+    /// Returns the number of documents so far.
     pub(crate) fn documents(&self) -> u32 {
         self.writer.table.statics.len() as u32
     }
 
-    /// Gives a document its ordinal. A shard must get it, and a block that became full must be compressed, before the segment is completed.
+    /// Adds a document and returns its ordinal, and a block if one became full. Before the
+    /// segment is completed, the caller must add the document to a shard and compress the block.
     pub(crate) fn add(&mut self, document: &Document<'_>) -> Result<(u32, Option<FullBlock>)> {
         let ordinal = self.documents();
         self.writer.push_in_order(document)?;
@@ -117,14 +123,15 @@ impl InOrder {
         Ok((ordinal, full))
     }
 
-    /// Takes the documents that wait as a block.
+    /// Takes the buffered documents as a block.
     fn cut(&mut self) -> FullBlock {
         let slot = Slot::default();
         self.blocks.push(slot.clone());
         FullBlock { raw: std::mem::take(&mut self.raw), slot }
     }
 
-    /// Completes the segment, whose first document has the id `base`; `None` if there are no documents.
+    /// Completes the segment, whose first document gets the id `base`. Returns `None` if there
+    /// are no documents.
     pub(crate) fn finish(
         mut self,
         shards: Vec<Shard>,
@@ -146,7 +153,7 @@ impl InOrder {
         let mut files = finished.files;
         let segment = Segment::from_files(&self.manifest, &finished.entry, base, |kind| {
             let own = files.iter_mut().find(|(other, _)| *other == kind);
-            // A file that is missing is refused as one that is cut short.
+            // A missing file is refused because it is too short.
             let bytes = own.map_or(Vec::new(), |(_, bytes)| std::mem::take(bytes));
             SealedFile::from_bytes(&segment_file_name(finished.entry.number, kind), kind, bytes)
         })?;
@@ -166,7 +173,7 @@ impl InOrder {
         Ok(())
     }
 
-    /// The postings of all shards, whose facts go to the table.
+    /// Takes the postings of all shards and enters their facts in the table.
     fn take_postings(&mut self, shards: Vec<Shard>) -> Result<Vec<Run>> {
         let documents = self.documents() as usize;
         let has_norms = self.writer.has_norms();
@@ -203,7 +210,7 @@ impl InOrder {
     }
 }
 
-/// A thread ended in the middle of a write.
+/// Returns an error that names the missing part: a thread ended in the middle of a write.
 fn incomplete(what: &str) -> IndexError {
     IndexError::corrupt(IN_MEMORY.as_ref(), format!("it lacks {what}"))
 }
@@ -219,12 +226,12 @@ impl Shard {
         Shard { inverter: Inverter::of(manifest), facts: Vec::new() }
     }
 
-    /// Roughly the bytes of memory in use for postings.
+    /// Returns the approximate memory used for postings in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.inverter.memory()
     }
 
-    /// Adds the document with this ordinal, which must be larger than all before it.
+    /// Adds the document with this ordinal, which must be larger than all earlier ones.
     pub(crate) fn add(&mut self, ordinal: u32, document: &Document<'_>) {
         let fact = self.inverter.add(ordinal, document);
         self.facts.push((ordinal, fact));

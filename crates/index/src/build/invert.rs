@@ -1,9 +1,10 @@
-//! The inverter: documents in, postings by term in memory.
+//! The inverter, which turns documents into postings by term in memory.
 //!
-//! A term's postings are a byte string of gaps and frequencies; the newest posting is kept aside until its
-//! frequency is known, so a term seen in one document takes no string at all. A second table maps raw
-//! words to terms, so that stop words and stemming cost one look-up a word. With a schema, each text field has such a table of its own, since analyzers differ, and
-//! its terms have the number of the field before them.
+//! A term's postings are a byte string of gaps and frequencies. The newest posting is kept aside
+//! until its frequency is known, so a term seen in only one document takes no string at all. A
+//! second table maps raw words to terms, so that stop words and stemming cost one lookup per
+//! word. With a schema, each text field has such a table, since analyzers differ, and its terms
+//! are prefixed with the number of the field.
 
 use std::sync::Arc;
 
@@ -16,12 +17,12 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::files::manifest::Manifest;
 
-/// Marks a word that is not a term.
+/// Number that marks a word without a term.
 const NO_TERM: u32 = u32::MAX;
-/// Frequencies below this have their square in a table.
+/// Number of frequencies whose square is in a table.
 const SQUARES: usize = 1024;
 
-/// Bytes in an arena.
+/// A byte string in an arena.
 #[derive(Clone, Copy)]
 struct Key {
     start: u32,
@@ -47,7 +48,7 @@ struct Word {
     term: u32,
 }
 
-/// The terms of words.
+/// A table from words to terms.
 #[derive(Default)]
 struct Words {
     table: HashTable<Word>,
@@ -62,53 +63,54 @@ impl Words {
 
 struct Term {
     key: Key,
-    /// The newest posting, not yet in `postings`.
+    /// Newest posting, which is not yet in `postings`.
     doc: u32,
     freq: u32,
-    /// The document before it.
+    /// Last document written to `postings`.
     written: u32,
     count: u32,
     postings: Vec<u8>,
 }
 
-/// The positions of a term's postings, in their order: the first of each posting, then distances.
+/// The positions of a term's postings in their order: the first of each posting, followed by
+/// distances.
 #[derive(Default)]
 struct Places {
     bytes: Vec<u8>,
     last: u32,
 }
 
-/// What is known of a document after inversion.
+/// Facts about a document that are known after inversion.
 #[derive(Default)]
 pub(crate) struct DocumentFact {
     pub(crate) length: u32,
-    /// Its lengths in text fields from 1 on; empty without a schema.
+    /// Lengths in text fields from 1 on; empty without a schema.
     pub(crate) more: Vec<u32>,
-    /// `None` if it has n-grams or there is a schema.
+    /// Norm of the document; `None` with n-grams or a schema.
     pub(crate) norm: Option<f32>,
 }
 
-/// Postings in memory.
+/// An inverter, which collects postings in memory.
 pub(crate) struct Inverter {
     analyzer: Analyzer,
     schema: Option<Arc<Schema>>,
     scratch: Scratch,
     gram_scratch: GramScratch,
-    /// One for each text field that is inverted, and one without a schema.
+    /// Tables of words, one for each text field that is inverted; a single one without a schema.
     words: Vec<Words>,
     terms: Vec<Term>,
     by_key: HashTable<u32>,
     term_bytes: Vec<u8>,
     posting_bytes: usize,
     squares: Vec<u64>,
-    /// Whether positions of each text field are wanted; empty if none are.
+    /// A flag for each text field: true if its positions are collected. Empty if there are none.
     positioned: Vec<bool>,
-    /// By number of the term, as far as positions are wanted.
+    /// Positions by number of the term, up to the last term that has any.
     places: Vec<Places>,
 }
 
 impl Inverter {
-    /// For documents of an index with these settings.
+    /// Creates an inverter for documents of an index with these settings.
     pub(crate) fn of(manifest: &Manifest) -> Self {
         let positioned = manifest.positioned();
         let inverter = Self::of_fields(manifest, positioned.len());
@@ -118,7 +120,7 @@ impl Inverter {
         }
     }
 
-    /// The same for the first `fields` text fields of the schema alone, and without positions.
+    /// Creates an inverter for the first `fields` text fields of the schema, without positions.
     pub(crate) fn of_fields(manifest: &Manifest, fields: usize) -> Self {
         Inverter {
             analyzer: manifest.analyzer,
@@ -138,7 +140,7 @@ impl Inverter {
         }
     }
 
-    /// Bytes of memory in use.
+    /// Returns the memory in use, in bytes.
     pub(super) fn memory(&self) -> usize {
         self.words.iter().map(Words::memory).sum::<usize>()
             + self.term_bytes.capacity()
@@ -152,7 +154,7 @@ impl Inverter {
         self.terms.is_empty()
     }
 
-    /// Adds a document, whose number must be larger than all before it.
+    /// Adds a document, whose number must be larger than all earlier ones.
     pub(crate) fn add(&mut self, doc: u32, document: &Document<'_>) -> DocumentFact {
         if let Some(schema) = self.schema.clone() {
             return self.add_fields(doc, document, &schema);
@@ -167,7 +169,8 @@ impl Inverter {
                 }
             }
             None => {
-                // The scratch buffer is lent out while words come in.
+                // The scratch buffer is moved out, because the callback needs the rest of the
+                // inverter.
                 let mut scratch = std::mem::take(&mut self.scratch);
                 let (positioned, mut position) = (self.has_positions(0), 0u32);
                 for text in [&document.title, &document.text] {
@@ -198,7 +201,8 @@ impl Inverter {
         let mut scratch = std::mem::take(&mut self.scratch);
         for (field, text) in &document.fields {
             let number = usize::from(*field);
-            // Fields that came to the schema after the segment was written are not inverted.
+            // Fields that were added to the schema after the segment was written are not
+            // inverted.
             let Some(length) = lengths.get_mut(number) else { continue };
             let analyzer = schema.analyzer(*field);
             let mut counts = Counts { doc, length: *length, squares: 0 };
@@ -226,7 +230,8 @@ impl Inverter {
         DocumentFact { length: lengths.next().unwrap_or(0), more: lengths.collect(), norm: None }
     }
 
-    /// The number of a term of a field, whose analyzer makes sure that there is room for the number of the field.
+    /// Returns the number of a term of a field, whose analyzer ensures that the term is short
+    /// enough for the prefix.
     fn term_in_field(&mut self, field: u8, term: &str) -> u32 {
         let mut bytes = Vec::with_capacity(1 + term.len());
         bytes.push(field);
@@ -234,7 +239,8 @@ impl Inverter {
         self.term(&bytes)
     }
 
-    /// Adds the n-grams of a document, whose first part must have a number larger than all before it. Maps of segments take the place of frequencies.
+    /// Adds the n-grams of a document, whose first part must have a number larger than all
+    /// earlier ones. Maps of segments are collected instead of frequencies.
     pub(crate) fn add_grams(
         &mut self,
         first_part: u32,
@@ -251,7 +257,7 @@ impl Inverter {
         DocumentFact { length, more: Vec::new(), norm: None }
     }
 
-    /// Adds a bit to the map of a term's newest document.
+    /// Sets a bit in the map of a term's newest posting.
     #[inline]
     fn mark(&mut self, doc: u32, term: u32, bit: u32) {
         let term = &mut self.terms[term as usize];
@@ -268,7 +274,8 @@ impl Inverter {
         term.count += 1;
     }
 
-    /// The number of the term that a word of a field becomes, which `find` gives if the word is new.
+    /// Returns the number of the term for a word of a field. `find` determines it if the word is
+    /// new.
     #[inline]
     fn term_of_word(
         &mut self,
@@ -336,7 +343,7 @@ impl Inverter {
         self.positioned.get(field).copied().unwrap_or(false)
     }
 
-    /// Notes the position of a word that was just counted.
+    /// Records the position of the word that was just counted.
     #[inline]
     fn place(&mut self, term: u32, position: u32) {
         let number = term as usize;
@@ -351,7 +358,8 @@ impl Inverter {
         self.posting_bytes += places.bytes.capacity() - room;
     }
 
-    /// Calls `f` with each term in order, its number of postings, their bytes, which [`next_posting`] reads, and their positions as varints; then the inverter is empty.
+    /// Empties the inverter. Calls `f` with each term in order, its number of postings, their
+    /// bytes, which [`next_posting`] reads, and their positions as varints.
     pub(crate) fn drain<E>(
         &mut self,
         mut f: impl FnMut(&[u8], u32, &[u8], &[u8]) -> Result<(), E>,
@@ -361,7 +369,8 @@ impl Inverter {
         let places = std::mem::take(&mut self.places);
         for (number, term) in (0..).zip(&mut terms) {
             term.flush();
-            // Its newest document has been written, and its number is needed after sorting.
+            // The newest document has been written, so the field can hold the number of the term,
+            // which is needed after sorting.
             term.doc = number;
         }
         terms.sort_unstable_by(|a, b| a.key.of(&arena).cmp(b.key.of(&arena)));
@@ -397,7 +406,8 @@ fn write_posting(out: &mut Vec<u8>, gap: u32, freq: u32) {
     }
 }
 
-/// Appends the parts of a list in the form that [`next_posting`] reads; returns the number of postings. Documents ascend.
+/// Appends the parts of a list in the format that [`next_posting`] reads, and returns the number
+/// of postings. Documents must ascend.
 pub(super) fn write_postings<'a>(
     parts: impl Iterator<Item = (&'a [u32], &'a [u32])>,
     out: &mut Vec<u8>,
@@ -413,7 +423,8 @@ pub(super) fn write_postings<'a>(
     count
 }
 
-/// Reads a term's next posting, document and frequency. `doc` is the document of the posting before, initially 0. `None` if the bytes are malformed.
+/// Reads a term's next posting and returns its document and frequency, or `None` if the bytes are
+/// malformed. `doc` is the document of the preceding posting, initially 0.
 pub(crate) fn next_posting(cursor: &mut Cursor<'_>, doc: &mut u32) -> Option<(u32, u32)> {
     let head = cursor.varint()?;
     *doc = doc.checked_add(u32::try_from(head >> 1).ok()?)?;

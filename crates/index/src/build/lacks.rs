@@ -1,4 +1,5 @@
-//! What the documents of a build lack: input that was plainly misread should not pass in silence.
+//! Detection of missing text and values in a build, so that input that was obviously misread does
+//! not go unnoticed.
 
 use std::collections::BTreeSet;
 
@@ -7,25 +8,27 @@ use warpseek_text::{Document, RawBatch, Schema};
 
 use crate::files::manifest::Manifest;
 
-/// Documents of each batch whose fields are noted, and batches in which they are.
+/// Number of documents of a batch whose fields are recorded.
 const LOOKED_AT: usize = 64;
+/// Number of batches in which they are recorded.
 const BATCHES: u64 = 4;
-/// The most names of fields that a notice has.
+/// Maximum number of field names in a notice.
 const SHOWN: usize = 12;
-/// Documents without text are worth a notice from this part of all on: one in so many.
+/// Documents without text cause a notice if at least one in this many has none.
 const PART: u64 = 10;
 
-/// What has been seen of the documents of a build.
+/// Observations about the documents of a build.
 pub(super) struct Lacks {
     documents: u64,
-    /// Documents without anything that could be found by words.
+    /// Number of documents without any content that words could find.
     without_text: u64,
-    /// The first of them.
+    /// Id of the first such document.
     first: Option<String>,
-    /// Whether a document had a value for each text field, then for each attribute.
+    /// A flag for each text field: true if a document had a value for it.
     text: Vec<bool>,
+    /// A flag for each attribute: true if a document had a value for it.
     attributes: Vec<bool>,
-    /// The fields of the input's first documents.
+    /// Fields of the input's first documents.
     seen: BTreeSet<String>,
 }
 
@@ -44,7 +47,7 @@ impl Lacks {
         }
     }
 
-    /// Looks at a document, which is record `record` of the batch with this number.
+    /// Records a document, which is record `record` of the batch with this number.
     pub(super) fn look(
         &mut self,
         document: &Document<'_>,
@@ -67,7 +70,7 @@ impl Lacks {
         }
     }
 
-    /// Adds what was seen of the documents that come after these.
+    /// Adds the observations of the documents that follow these.
     pub(super) fn merge(&mut self, later: Lacks) {
         self.documents += later.documents;
         self.without_text += later.without_text;
@@ -77,7 +80,8 @@ impl Lacks {
         self.seen.extend(later.seen);
     }
 
-    /// What the user should know. Fields that all documents lack are told of a `new` index alone: what is added to one may well be of a kind that has none.
+    /// Returns notices for the user. Fields that all documents lack are reported only for a `new`
+    /// index: documents added to an index may well be of a kind that lacks them.
     pub(super) fn notices(&self, manifest: &Manifest, new: bool) -> Vec<String> {
         let mut notices = Vec::new();
         let Lacks { documents, without_text, .. } = *self;
@@ -87,13 +91,15 @@ impl Lacks {
         let none = without_text == documents;
         match &manifest.schema {
             None if none => {
-                let of = if documents == 1 { "the document has" } else { "no document has" };
+                let subject = if documents == 1 { "the document has" } else { "no document has" };
                 let what = match self.seen.iter().any(|field| is_text(field)) {
                     true => "the fields `text`, `title` and `contents` are empty",
                     false => "there is no field `text`, `title` or `contents`",
                 };
-                notices
-                    .push(format!("{of} text, so nothing can be found: {what}{}", self.seen(None)));
+                notices.push(format!(
+                    "{subject} text, so nothing can be found: {what}{}",
+                    self.seen(None)
+                ));
             }
             None if without_text * PART >= documents => {
                 let first = self.first.as_deref().unwrap_or_default();
@@ -123,7 +129,8 @@ impl Lacks {
         notices
     }
 
-    /// The fields that the documents have, and the one that may have been meant; for a document that has no text, how to name the one that has it.
+    /// Describes the fields that the documents have, followed by the one that may have been
+    /// meant, or, without a `wanted` field, by advice on how to name the field with the text.
     fn seen(&self, wanted: Option<&str>) -> String {
         let names: Vec<&str> = self.seen.iter().map(String::as_str).collect();
         if names.is_empty() {

@@ -1,7 +1,8 @@
-//! Builds a segment from posting lists that the caller supplies.
+//! Building a segment from posting lists that the caller supplies.
 //!
-//! Lengths follow from all postings of a document, and bounds from lengths. So each list is read twice: first to add up
-//! lengths, then to be encoded. No list is kept in memory in between.
+//! Lengths follow from all postings of a document, and bounds from lengths. Each list is
+//! therefore read twice: first to add up lengths, then to be encoded. No list is kept in memory
+//! in between.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,38 +21,43 @@ use crate::files::documents::DocumentTable;
 use crate::files::ids::IdsWriter;
 use crate::files::manifest::{Content, Manifest};
 
-/// Lists that a worker counts at a time; some may be long.
+/// Number of lists that a worker counts at a time; some may be long.
 const JOB_LISTS: u32 = 64;
 
-/// Ids written between checks for cancellation.
+/// Number of ids written between checks for cancellation.
 const JOB_IDS: u32 = 1 << 16;
 
-/// Posting lists, numbered from 0 in the byte order of their terms. The external id of a document is its number.
+/// Posting lists, numbered from 0 in the byte order of their terms. The external id of a document
+/// is its number.
 pub trait Lists: Sync {
-    /// Number of documents.
+    /// Returns the number of documents.
     fn documents(&self) -> u32;
 
-    /// Number of lists.
+    /// Returns the number of lists.
     fn count(&self) -> u32;
 
-    /// The term of a list: 1 to 255 bytes, and larger than that of the list before.
+    /// Returns the term of a list: 1 to 255 bytes, and larger than the term of the preceding
+    /// list.
     fn term(&self, list: u32) -> &[u8];
 
-    /// Roughly how many postings it has.
+    /// Returns the approximate number of postings of a list.
     fn weight(&self, list: u32) -> usize;
 
-    /// Appends its postings, document and frequency. Documents ascend and are below [`documents`](Lists::documents); frequencies are at least
-    /// 1, and those of a document add up to less than 2^32 over all lists. A list without postings is left out. Each list is
-    /// loaded twice, from any thread, and must be the same both times.
+    /// Appends the postings of a list, each with document and frequency.
+    ///
+    /// Documents ascend and are below [`documents`](Lists::documents). Frequencies are at least
+    /// 1, and those of a document add up to less than 2^32 over all lists. A list without
+    /// postings is left out. Each list is loaded twice, from any thread, and must be the same
+    /// both times.
     fn load(&self, list: u32, out: &mut Vec<(u32, u32)>);
 }
 
-/// How an index of lists is made.
+/// Configuration of an index of lists.
 #[derive(Clone, Copy, Debug)]
 pub struct ListsConfig {
-    /// How blocks are coded. Default: bitpack.
+    /// Codec of blocks. Default: bitpack.
     pub codec: CodecId,
-    /// Worker threads. Default: one per core.
+    /// Number of worker threads. Default: one per core.
     pub threads: usize,
 }
 
@@ -62,7 +68,7 @@ impl Default for ListsConfig {
     }
 }
 
-/// Writes the segment.
+/// Writes a segment of the lists.
 pub(crate) fn build_lists(
     lock: &WriteLock,
     manifest: &Manifest,
@@ -111,7 +117,8 @@ fn write_ids(ids: &mut IdsWriter, documents: u32, progress: &Progress) -> Result
     Ok(())
 }
 
-/// Lengths. They are sums of integers, so the order in which threads add does not matter.
+/// Computes the lengths of documents. They are sums of integers, so the order in which threads
+/// add does not matter.
 fn count(lists: &impl Lists, threads: usize, progress: &Progress) -> Result<DocumentTable> {
     let documents = lists.documents() as usize;
     let mut lengths: Vec<AtomicU32> = Vec::new();
@@ -150,7 +157,7 @@ fn count(lists: &impl Lists, threads: usize, progress: &Progress) -> Result<Docu
 
 struct Source<'a, L> {
     lists: &'a L,
-    /// The list after the current one.
+    /// Number of the list after the current one.
     next: u32,
 }
 

@@ -3,19 +3,22 @@
 use std::fs;
 use std::path::{Component, Path};
 
-/// Assumed if the size of the machine's memory cannot be determined.
+/// Memory size that is assumed if the machine's cannot be determined.
 const UNKNOWN: u64 = 4 << 30;
 
-/// Larger limits mean "no limit", which version 1 of cgroups writes as the largest multiple of the page size.
+/// Limits from this size on mean "no limit", which version 1 of cgroups writes as the largest
+/// multiple of the page size.
 const NO_LIMIT: u64 = 1 << 60;
 
-/// A quarter of the machine's memory, or of the limit of this process's cgroup (of a container, for example) if that is smaller.
+/// Returns a quarter of the machine's memory, or of the limit of this process's cgroup (of a
+/// container, for example) if that is smaller.
 pub(crate) fn default_memory() -> usize {
     let usable = usable(Path::new("/proc"), Path::new("/sys/fs/cgroup"));
     usize::try_from(usable / 4).unwrap_or(usize::MAX)
 }
 
-/// The smaller of the machine's memory and the limits of the process's cgroups, under these mounts of procfs and of the cgroup file systems.
+/// Returns the smaller of the machine's memory and the limits of the process's cgroups, under
+/// these mounts of procfs and of the cgroup file systems.
 fn usable(proc: &Path, cgroups: &Path) -> u64 {
     let limits = [machine(proc), cgroup_limit(proc, cgroups)];
     limits.into_iter().flatten().min().unwrap_or(UNKNOWN)
@@ -27,11 +30,12 @@ fn machine(proc: &Path) -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The smallest limit of all cgroups that the process is in.
+/// Returns the smallest limit of all cgroups of the process.
 fn cgroup_limit(proc: &Path, cgroups: &Path) -> Option<u64> {
     let text = fs::read_to_string(proc.join("self/cgroup")).ok()?;
     let limits = text.lines().filter_map(|line| {
-        // HIERARCHY:CONTROLLERS:PATH; version 2 is hierarchy 0 and has no list of controllers.
+        // The format is HIERARCHY:CONTROLLERS:PATH. Version 2 is hierarchy 0 and has an empty
+        // list of controllers.
         let (hierarchy, rest) = line.split_once(':')?;
         let (controllers, path) = rest.split_once(':')?;
         if hierarchy == "0" && controllers.is_empty() {
@@ -45,8 +49,9 @@ fn cgroup_limit(proc: &Path, cgroups: &Path) -> Option<u64> {
     limits.min()
 }
 
-/// The smallest limit of a cgroup and its ancestors, up to the root. Missing cgroups are skipped: in a container, the path may be the one that
-/// the host uses, while the container's own cgroup is mounted as the root.
+/// Returns the smallest limit of a cgroup and its ancestors, up to the root. Missing cgroups are
+/// skipped: in a container, the path may be the one that the host uses, while the container's own
+/// cgroup is mounted as the root.
 fn smallest(root: &Path, path: &str, file: &str) -> Option<u64> {
     let path = path.trim_start_matches('/');
     let inside = Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
@@ -55,7 +60,7 @@ fn smallest(root: &Path, path: &str, file: &str) -> Option<u64> {
     path.ancestors().filter_map(|path| limit(&root.join(path).join(file))).min()
 }
 
-/// The limit in a file; `None` for "max" and for numbers that mean the same.
+/// Returns the limit in a file, or `None` for "max" and for numbers that mean no limit.
 fn limit(file: &Path) -> Option<u64> {
     let bytes = fs::read_to_string(file).ok()?.trim().parse().ok()?;
     (bytes < NO_LIMIT).then_some(bytes)
@@ -67,7 +72,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Files by path, in a directory that has `proc` and `cgroup`; and what may be used there.
+    /// Creates files in a directory with `proc` and `cgroup`, and returns the usable memory
+    /// there.
     fn usable_with(files: &[(&str, &str)]) -> u64 {
         let dir = tempfile::tempdir().unwrap();
         for (name, content) in files {

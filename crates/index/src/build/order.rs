@@ -1,5 +1,8 @@
-//! Orders of documents inside a segment. A good one puts documents with the same words side by side: gaps in lists get smaller, blocks
-//! more alike, and more of them can be skipped. An order is a permutation of ordinals; results never depend on it.
+//! Orders of documents inside a segment.
+//!
+//! A good order places documents with the same words next to each other, so that gaps in lists
+//! get smaller and blocks more uniform, and more blocks can be skipped. An order is a permutation
+//! of ordinals; results never depend on it.
 
 mod bisection;
 mod forward;
@@ -12,8 +15,8 @@ use bisection::bisect;
 use forward::Forward;
 pub(crate) use keys::OrderKeys;
 
-/// Ordinals in the order that recursive graph bisection finds, beginning with the order `start`. `sources` gives the lists of
-/// all documents anew each time it is called.
+/// Computes the order of ordinals by recursive graph bisection, starting from the order `start`.
+/// Each call of `sources` must return the lists of all documents from their beginning.
 pub(crate) fn by_bisection<S: ListSource>(
     sources: impl Fn() -> Vec<S>,
     mut start: Vec<u32>,

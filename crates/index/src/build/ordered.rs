@@ -1,4 +1,5 @@
-//! Two ways to keep results of several threads in order.
+//! Two ways to keep the results of several threads in order: a gate that threads enter by number,
+//! and an ordered parallel map.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -7,13 +8,14 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::Result;
 
-/// Doors of a gate.
+/// Number of condition variables of a gate.
 const DOORS: u64 = 64;
 
-/// State that is entered by number: 0 first, then 1, and so on, from any thread.
+/// State that threads enter by number: 0 first, then 1, and so on.
 pub(crate) struct Gate<T> {
     state: Mutex<Turn<T>>,
-    /// Where threads wait, by their number. If all waited at one door, each of them would be woken for each of the others.
+    /// Condition variables, selected by a thread's number. With a single one, each waiting thread
+    /// would be woken for every other.
     doors: [Condvar; DOORS as usize],
 }
 
@@ -37,7 +39,9 @@ impl<T> Gate<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the turn of `number` and runs `f`; `None` if the gate was closed. If `f` fails, the gate is closed before anybody else enters, so that the first error in order is the one that is known.
+    /// Waits for the turn of `number` and runs `f`. Returns `None` if the gate was closed. If `f`
+    /// fails, the gate is closed before another thread enters, so that the first error in order
+    /// is the one that is reported.
     pub(crate) fn enter<R>(
         &self,
         number: u64,
@@ -62,7 +66,7 @@ impl<T> Gate<T> {
         Some(result)
     }
 
-    /// Closes the gate: threads that wait, and those that come later, do not enter.
+    /// Closes the gate: waiting threads, and those that come later, do not enter.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.wake_all();
@@ -77,11 +81,16 @@ impl<T> Gate<T> {
     }
 }
 
-/// Jobs per thread that may be in progress or wait for their turn. Jobs differ much in length, and while a long one is the next to be emitted, the other threads go on with these.
+/// Maximum number of jobs per thread that may be in progress or wait for their turn. Jobs differ
+/// much in length, and while a long one is the next to be emitted, the other threads continue
+/// with these.
 const AHEAD: u64 = 24;
 
-/// Takes jobs from `next`, works on them in `threads` threads, and hands the results to `emit` in the order of the
-/// jobs. At most [`AHEAD`] jobs per thread are in progress. Ends at the first error. Each thread has its own `W` from `worker`.
+/// Takes jobs from `next`, processes them in `threads` threads, and passes the results to `emit`
+/// in the order of the jobs.
+///
+/// At most [`AHEAD`] jobs per thread are in progress. The function ends at the first error. Each
+/// thread has a separate state from `worker`.
 pub(crate) fn ordered_map<J: Send, R: Send, W>(
     threads: usize,
     mut next: impl FnMut() -> Result<Option<J>>,
@@ -111,7 +120,8 @@ pub(crate) fn ordered_map<J: Send, R: Send, W>(
                     let done = catch_unwind(AssertUnwindSafe(|| work(&mut state, job)));
                     let (result, panic) = match done {
                         Ok(result) => (Some(result), None),
-                        // Reported, so that nobody waits for this job; the panic is resumed below.
+                        // The failure is reported, so that the emitter does not wait for this
+                        // job. The panic is resumed below.
                         Err(panic) => (None, Some(panic)),
                     };
                     let gone = send_result.send((number, result)).is_err();
@@ -131,7 +141,8 @@ pub(crate) fn ordered_map<J: Send, R: Send, W>(
             while !ended && sent < emitted + AHEAD * threads as u64 {
                 match next()? {
                     Some(job) => {
-                        // Sending cannot fail: the receiver lives until the workers end, which is later.
+                        // Sending cannot fail: the receiver lives until the workers end, which is
+                        // later.
                         let _ = send_job.send((sent, job));
                         sent += 1;
                     }
@@ -141,7 +152,7 @@ pub(crate) fn ordered_map<J: Send, R: Send, W>(
             if emitted == sent {
                 return Ok(());
             }
-            // No result means that a worker panicked, which the scope will propagate.
+            // A missing result means that a worker panicked, which the scope propagates.
             let Ok((number, Some(result))) = results.recv() else { return Ok(()) };
             early.insert(number, result);
             while let Some(result) = early.remove(&emitted) {

@@ -1,4 +1,4 @@
-//! The workers of a build, and the two gates they pass in order.
+//! The workers of a build, and the two gates that their batches pass in order.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,8 +25,10 @@ use crate::files::manifest::{Content, Manifest, SegmentEntry, StoreMode};
 use crate::files::store::StoreChunk;
 use crate::snapshot::Snapshot;
 
-/// Limits of what an inverter holds before it spills, whatever the budget; the upper one because its arenas have 32-bit offsets.
+/// Minimum memory of an inverter before it spills, whatever the budget.
 const LEAST_SPILL: usize = 8 << 20;
+/// Maximum memory of an inverter before it spills, whatever the budget: its arenas have 32-bit
+/// offsets.
 const MOST_SPILL: usize = 2 << 30;
 /// Bytes kept in memory for each document: lengths, norms, static scores, hashes of ids.
 const BYTES_A_DOCUMENT: usize = 45;
@@ -36,23 +38,24 @@ pub(crate) struct Built {
     pub(crate) entry: Option<SegmentEntry>,
     pub(crate) report: BuildReport,
     pub(crate) content: Option<Content>,
-    /// The impacts of the index, if any; their mean length is set if there are documents.
+    /// Impacts of the index, if any; their mean length is set if there are documents.
     pub(crate) impacts: Option<Impacts>,
-    /// The field of the index's static scores: the one that it has or that was named, or the one that documents have their scores in.
+    /// Field of the index's static scores: the one that the index has or the user named, or else
+    /// the one in which documents have scores.
     pub(crate) static_field: Option<String>,
     /// Documents of `old` that the new ones replace.
     pub(crate) replaced: Vec<u32>,
 }
 
-/// Second gate: what is appended in document order.
+/// The second gate, which appends in document order.
 struct Output {
     segment: SegmentWriter,
     replaced: Vec<u32>,
     statics: u64,
     lacks: Lacks,
-    /// Empty unless documents are sorted by a field.
+    /// Values of the field that documents are sorted by; empty if there is none.
     keys: OrderKeys,
-    /// Inverts the text of documents, if workers do not.
+    /// Inverter of the documents' text, if workers do not invert it.
     inverter: Option<Box<dyn BatchInverter>>,
 }
 
@@ -64,14 +67,15 @@ struct Pipeline<'a> {
     reader: Mutex<(Reader, u64)>,
     admission: Gate<Admission>,
     output: Gate<Output>,
-    /// Whether text is inverted elsewhere.
+    /// True if text is inverted outside of the workers.
     elsewhere: bool,
     scratch: PathBuf,
     runs: AtomicU64,
     failure: Mutex<Option<IndexError>>,
 }
 
-/// Builds a segment with the given number; documents of `old` with the same ids are reported as replaced.
+/// Builds the manifest's next segment. Documents of `old` with the same ids are reported as
+/// replaced.
 pub(crate) fn build_segment(
     lock: &WriteLock,
     manifest: &Manifest,
@@ -86,7 +90,7 @@ pub(crate) fn build_segment(
     let flat = manifest.grams.is_none() && manifest.schema.is_none() && !manifest.positions;
     let factory = factory.filter(|_| flat);
     let inverter = factory.map(|factory| {
-        // Half of the memory for lists, since merging and tables need some as well.
+        // Lists get half of the memory, since merging and tables also need some.
         let sink = batches.sink(scratch.path(), config.memory / 2);
         let is_plain = manifest.codec == CodecId::BitPack && manifest.impacts.is_none();
         let in_order = !config.reorder && config.reader.order_field.is_none();
@@ -190,7 +194,7 @@ pub(crate) fn build_segment(
         Some(_) => Coding::Maps(manifest.codec, &parts),
     };
     let written = match &runs[..] {
-        // There is nothing to merge, so workers need not wait for it.
+        // A single run of lists needs no merge, for which workers would have to wait.
         [run] if let Some(lists) = run.lists() => {
             let mut jobs = lists.jobs();
             write_jobs(|| Ok(jobs.next()), table, coding, config.threads, files, progress)
@@ -206,7 +210,7 @@ pub(crate) fn build_segment(
     Ok(Built { entry: Some(entry), report, content, impacts, static_field, replaced })
 }
 
-/// The order asked for, if any.
+/// Returns the requested order, if any.
 fn order<'a>(
     config: &BuildConfig,
     output: &mut Output,
@@ -274,7 +278,8 @@ impl Pipeline<'_> {
         }))
     }
 
-    /// Returns the bytes of memory that documents take so far, `None` if another worker failed.
+    /// Processes a batch. Returns the memory in bytes that documents take so far, or `None` if
+    /// another worker failed.
     fn work_on_batch(
         &self,
         number: u64,
@@ -344,9 +349,9 @@ impl Pipeline<'_> {
         done.transpose()
     }
 
-    /// Memory that one inverter may use, given what documents take so far.
+    /// Returns the memory that an inverter may use, given the memory that documents take so far.
     fn spill_at(&self, tables: usize) -> usize {
-        // A quarter is left for buffers that grow by copying, and for batches in progress.
+        // A quarter is reserved for buffers that grow by copying, and for batches in progress.
         let all = self.config.memory.saturating_sub(tables) / 4 * 3;
         (all / self.config.threads.max(1)).clamp(LEAST_SPILL, MOST_SPILL)
     }

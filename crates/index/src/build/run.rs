@@ -1,4 +1,4 @@
-//! Sorted runs: what an inverter spilled to disk, or has in memory.
+//! Sorted runs of postings, which inverters spill to disk or keep in memory.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -16,21 +16,22 @@ use crate::files::container::map;
 /// The path that errors give for a run in memory.
 const IN_MEMORY: &str = "a run in memory";
 
-/// Writes all that the inverter holds to `path` and empties it; returns the number of terms.
+/// Writes everything that the inverter holds to `path` and empties it. Returns the number of
+/// terms.
 pub(super) fn spill(inverter: &mut Inverter, path: &Path) -> Result<u64> {
     let mut writer = RunWriter::create(path)?;
     inverter.drain(|term, count, postings, places| writer.add(term, count, postings, places))?;
     writer.finish()
 }
 
-/// The same in memory.
+/// Empties the inverter into a run in memory.
 pub(super) fn run_of(inverter: &mut Inverter) -> Result<Run> {
     let mut writer = RunWriter::new(Path::new(IN_MEMORY), Vec::new());
     inverter.drain(|term, count, postings, places| writer.add(term, count, postings, places))?;
     Ok(Run(Place::Bytes(writer.out)))
 }
 
-/// Writes a run, term by term.
+/// A writer of a run, to which terms are added in order.
 pub(super) struct RunWriter<'a, W> {
     path: &'a Path,
     out: W,
@@ -50,7 +51,8 @@ impl<'a, W: Write> RunWriter<'a, W> {
         RunWriter { path, out, head: Vec::new(), terms: 0 }
     }
 
-    /// Adds a term with its number of postings, their bytes and those of their positions, if there are any.
+    /// Adds a term with its number of postings, their bytes, and the bytes of their positions, if
+    /// there are any.
     pub(super) fn add(
         &mut self,
         term: &[u8],
@@ -70,14 +72,14 @@ impl<'a, W: Write> RunWriter<'a, W> {
         written.map_err(IndexError::io(self.path))
     }
 
-    /// Completes the run; returns the number of terms.
+    /// Completes the run and returns the number of terms.
     pub(super) fn finish(mut self) -> Result<u64> {
         self.out.flush().map_err(IndexError::io(self.path))?;
         Ok(self.terms)
     }
 }
 
-/// A run, mapped or in memory.
+/// A run that is mapped or in memory.
 pub(super) struct Run(Place);
 
 enum Place {
@@ -85,7 +87,7 @@ enum Place {
         path: PathBuf,
         bytes: Mmap,
     },
-    /// The same bytes, but in memory.
+    /// The bytes of a written run, in memory.
     Bytes(Vec<u8>),
     Memory(SortedLists),
 }
@@ -99,7 +101,8 @@ impl Run {
         Run(Place::Memory(lists))
     }
 
-    /// Number of terms if it has lists; a run that was written has been counted then.
+    /// Returns the number of terms of lists in memory, and 0 for a written run, whose terms were
+    /// counted when it was written.
     pub(super) fn terms(&self) -> u64 {
         match &self.0 {
             Place::Disk { .. } | Place::Bytes(_) => 0,
@@ -107,7 +110,7 @@ impl Run {
         }
     }
 
-    /// Its lists, if they are in memory.
+    /// Returns the lists of the run, if they are in memory.
     pub(super) fn lists(&self) -> Option<&SortedLists> {
         match &self.0 {
             Place::Disk { .. } | Place::Bytes(_) => None,
@@ -130,13 +133,13 @@ impl Run {
     }
 }
 
-/// The lists of a run, in term order.
+/// A source of the lists of a run, in term order.
 pub(super) enum RunSource<'a> {
     Written { path: &'a Path, cursor: Cursor<'a>, term: &'a [u8], list: RunList<'a> },
     Memory { lists: &'a SortedLists, next: usize },
 }
 
-/// A list's postings and positions, and the number of postings.
+/// The bytes of a list's postings and positions, and the number of postings.
 #[derive(Clone, Copy, Default)]
 pub(super) struct RunList<'a> {
     postings: &'a [u8],
@@ -144,7 +147,7 @@ pub(super) struct RunList<'a> {
     count: u32,
 }
 
-/// The next term and its list.
+/// Reads the next term and its list.
 fn step<'a>(cursor: &mut Cursor<'a>) -> Option<(&'a [u8], RunList<'a>)> {
     let len = cursor.varint()? as usize;
     let term = cursor.take(len)?;
@@ -190,7 +193,7 @@ impl<'a> ListSource for RunSource<'a> {
     }
 }
 
-/// One list of a run.
+/// A list of a run.
 pub(super) enum RunPart<'a> {
     Written { path: &'a Path, list: RunList<'a> },
     Memory { lists: &'a SortedLists, rank: usize },
@@ -200,7 +203,7 @@ impl Part for RunPart<'_> {
     fn weight(&self) -> usize {
         match self {
             RunPart::Written { list, .. } => list.postings.len() + list.places.len(),
-            // About what they would take on disk.
+            // Approximately the size that they would have on disk.
             RunPart::Memory { lists, rank } => 2 * lists.count(*rank),
         }
     }

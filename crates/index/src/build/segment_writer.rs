@@ -1,4 +1,4 @@
-//! The files of a segment that is being written, by a build or by a merge.
+//! A writer of the files of a segment, used by builds and merges.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use crate::files::manifest::{
 use crate::files::store::StoreWriter;
 use crate::files::throttle::Throttle;
 
-/// What is appended in document order, and where the rest goes.
+/// The files and tables that are appended in document order, and the destination of the others.
 pub(crate) struct SegmentWriter {
     target: Target,
     number: u64,
     has_schema: bool,
-    /// Whether the norms of documents are kept.
+    /// True if the norms of documents are kept.
     has_norms: bool,
-    /// Whether each text field has positions; empty if none has.
+    /// A flag for each text field: true if it has positions. Empty if none has.
     positioned: Vec<bool>,
     columns: Columns,
     pub(crate) table: DocumentTable,
@@ -33,9 +33,9 @@ pub(crate) struct SegmentWriter {
     pub(crate) store: Option<StoreWriter>,
 }
 
-/// The attributes of its documents.
+/// The attributes of the segment's documents.
 enum Columns {
-    /// The schema has none.
+    /// The schema has no attributes.
     None,
     New(AttributesWriter),
     Written(Sealed),
@@ -59,20 +59,20 @@ impl Target {
     }
 }
 
-/// The files of lists.
+/// The files of dictionary, lists and positions.
 pub(crate) struct ListFiles {
     pub(crate) dictionary: SealedWriter,
     pub(crate) postings: SealedWriter,
-    /// If any text field has positions.
+    /// The file of positions, if any text field has positions.
     pub(crate) positions: Option<SealedWriter>,
-    /// Whether each text field has them; empty if none has.
+    /// A flag for each text field: true if it has positions. Empty if none has.
     pub(crate) positioned: Vec<bool>,
 }
 
-/// A segment that was written.
+/// A completed segment.
 pub(crate) struct FinishedSegment {
     pub(crate) entry: SegmentEntry,
-    /// Its files, if it was written to memory.
+    /// The files of the segment, if it was written to memory.
     pub(crate) files: Vec<(Kind, Vec<u8>)>,
 }
 
@@ -82,7 +82,7 @@ impl SegmentWriter {
         Self::throttled(dir, manifest, None)
     }
 
-    /// The same, but written no faster than this.
+    /// Starts the manifest's next segment, with a limit on the speed of writing.
     pub(crate) fn throttled(
         dir: &Path,
         manifest: &Manifest,
@@ -91,7 +91,8 @@ impl SegmentWriter {
         Self::new(Target::Dir(dir.to_owned(), throttle), manifest)
     }
 
-    /// Starts the manifest's next segment in memory. Its bytes are those that it would have on disk.
+    /// Starts the manifest's next segment in memory. Its bytes equal those that it would have on
+    /// disk.
     pub(crate) fn in_memory(manifest: &Manifest) -> Result<Self> {
         Self::new(Target::Memory, manifest)
     }
@@ -118,7 +119,7 @@ impl SegmentWriter {
         })
     }
 
-    /// Adds the next document to all but the store.
+    /// Adds the next document to everything except the store.
     pub(crate) fn push(&mut self, fact: &DocumentFact, document: &Document<'_>) -> Result<()> {
         let table = &mut self.table;
         table.lengths.push(fact.length);
@@ -129,7 +130,8 @@ impl SegmentWriter {
         self.push_in_order(document)
     }
 
-    /// Adds the next document to all but the store and what is known once it is inverted.
+    /// Adds the static score, the id and the attributes of the next document, which are known
+    /// before it is inverted.
     pub(crate) fn push_in_order(&mut self, document: &Document<'_>) -> Result<()> {
         if let Columns::New(columns) = &mut self.columns {
             columns.push(&document.attributes)?;
@@ -138,12 +140,12 @@ impl SegmentWriter {
         self.ids.add(&document.id)
     }
 
-    /// Whether the norms of documents are kept.
+    /// Returns true if the norms of documents are kept.
     pub(crate) fn has_norms(&self) -> bool {
         self.has_norms
     }
 
-    /// Bytes of memory that lengths in further fields and attributes take.
+    /// Returns the bytes of memory taken by attributes and by lengths in further fields.
     pub(crate) fn field_memory(&self) -> usize {
         let columns = match &self.columns {
             Columns::New(columns) => columns.memory(),
@@ -152,7 +154,7 @@ impl SegmentWriter {
         columns + self.table.more.len() * self.table.lengths.len() * size_of::<u32>()
     }
 
-    /// Writes the attributes of segments whose documents are merged, once the order of these is known.
+    /// Writes the merged attributes of segments, once the order of the documents is known.
     pub(crate) fn merge_attributes(&mut self, sources: &[AttributesSource<'_>]) -> Result<()> {
         if let Columns::New(_) = self.columns {
             let file = self.create_file(Kind::Attributes)?;
@@ -166,7 +168,7 @@ impl SegmentWriter {
         self.target.create(self.number, kind)
     }
 
-    /// The files of dictionary and lists.
+    /// Creates the files of dictionary, lists and positions.
     pub(crate) fn list_files(&self) -> Result<ListFiles> {
         let positions = (!self.positioned.is_empty()).then(|| self.create_file(Kind::Positions));
         Ok(ListFiles {

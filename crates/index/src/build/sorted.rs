@@ -1,4 +1,4 @@
-//! Lists in memory, in the batches in which they were inverted.
+//! Posting lists in memory, in the batches in which they were inverted.
 
 use std::ops::Range;
 
@@ -6,58 +6,60 @@ use super::sources::{Job, OnList};
 use crate::error::Result;
 use crate::files::postings::{EncodedBlocks, ListBlocks};
 
-/// Terms that make a job for a worker.
+/// Number of terms in a job for a worker.
 const JOB_TERMS: usize = 256;
 
-/// Terms that are not worth a thread of their own.
+/// Minimum number of terms for which a separate thread is worthwhile.
 const LEAST_PART: usize = 1 << 14;
 
-/// Marks a number that no term has.
+/// Number that no term has.
 const NONE: u32 = u32::MAX;
 
-/// Lists of consecutive documents, one for each term that they have.
+/// Lists of consecutive documents, one for each term that occurs in them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListBatch {
-    /// The number of each list's term.
+    /// Number of each list's term.
     pub terms: Vec<u32>,
-    /// Where each list begins in `docs` and `freqs`, and where the last one ends.
+    /// Start of each list in `docs` and `freqs`, followed by the end of the last one.
     pub starts: Vec<u32>,
     /// Documents, ascending within a list.
     pub docs: Vec<u32>,
-    /// Their frequencies.
+    /// Frequencies of the documents.
     pub freqs: Vec<u32>,
 }
 
 impl ListBatch {
-    /// Bytes of memory.
+    /// Returns the size in memory in bytes.
     pub fn bytes(&self) -> usize {
-        // A list also has a place among those of its term, with a cursor and a number beside it while they are sorted.
+        // A list also has an entry among the lists of its term, with a cursor and a number while
+        // they are sorted.
         let of_lists = 12 * self.terms.len();
         of_lists + 4 * (self.terms.len() + self.starts.len() + self.docs.len() + self.freqs.len())
     }
 }
 
-/// Posting lists in the order of their terms. A list has a part in each batch that has its term.
+/// Posting lists in the order of their terms. A list has a part in each batch that contains its
+/// term.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SortedLists {
     term_bytes: Vec<u8>,
-    /// Where each term ends.
+    /// End of each term in `term_bytes`.
     term_ends: Vec<usize>,
     batches: Vec<ListBatch>,
     places: Places,
     blocks: Option<EncodedBlocks>,
 }
 
-/// A list: the number of its batch, and its number there.
+/// Location of a list: the number of its batch, and its number there.
 type Place = (u32, u32);
 
-/// Ranks of a part, of which each has its thread.
+/// Returns the number of ranks per part. Each part is processed by one thread.
 fn part_of(terms: usize) -> usize {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     terms.div_ceil(threads).max(LEAST_PART)
 }
 
-/// What threads make of all ranks, so many for each.
+/// Calls `f` in parallel with ranges of `per_part` ranks, and returns the results in order.
 fn in_parts<T: Send>(
     terms: usize,
     per_part: usize,
@@ -74,26 +76,31 @@ fn in_parts<T: Send>(
     })
 }
 
-/// The lists of each term by rank, in the order of batches.
+/// The locations of each term's lists by rank, in the order of batches.
 ///
-/// There are millions of terms, and batches have them in no order of rank. So each thread takes a range of ranks and picks its own from all batches: it writes to no memory of another's, and what it picks is in order.
+/// There are millions of terms, and the order of lists in a batch is unrelated to ranks. Each
+/// thread therefore handles a range of ranks and picks their lists from all batches: threads
+/// write to separate memory, and the lists that a thread picks are in order.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Places {
-    /// Ranks of each part but the last.
+    /// Number of ranks in each part except the last.
     per_part: usize,
     parts: Vec<PlacesPart>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct PlacesPart {
-    /// Where the places of each rank begin, and where the last ones end.
+    /// Start of the locations of each rank, followed by the end of the last ones.
     firsts: Vec<u32>,
     places: Vec<Place>,
 }
 
 impl Places {
+    /// Collects the locations of the lists of all batches.
+    ///
+    ///
     /// # Panics
-    /// If a batch has a term twice, or one without a rank.
+    /// Panics if a batch has a term twice, or one without a rank.
     fn new(batches: &[ListBatch], ranks: &[u32], terms: usize) -> Self {
         let per_part = part_of(terms);
         let parts = in_parts(terms, per_part, |part| PlacesPart::new(batches, ranks, part));
@@ -142,10 +149,12 @@ impl PlacesPart {
 }
 
 impl SortedLists {
-    /// Lists of batches, given the numbers of all terms in ascending order of their bytes, which `term` returns.
+    /// Creates lists from batches. `numbers` are the numbers of all terms in ascending order of
+    /// their bytes, which `term` returns.
     ///
     /// # Panics
-    /// If terms do not ascend, or if a batch has a term that is not among them, or the same term twice.
+    /// Panics if terms do not ascend, or if a batch has a term that is not among them, or the
+    /// same term twice.
     pub fn new<'a>(
         numbers: &[u32],
         term: impl Fn(u32) -> &'a [u8] + Sync,
@@ -180,18 +189,18 @@ impl SortedLists {
         sorted
     }
 
-    /// Number of terms, some of which may have no postings.
+    /// Returns the number of terms, some of which may have no postings.
     pub fn terms(&self) -> usize {
         self.term_ends.len()
     }
 
-    /// A term by its rank.
+    /// Returns a term by its rank.
     pub fn term(&self, rank: usize) -> &[u8] {
         let start = if rank == 0 { 0 } else { self.term_ends[rank - 1] };
         &self.term_bytes[start..self.term_ends[rank]]
     }
 
-    /// Documents and frequencies of a term, batch by batch.
+    /// Returns documents and frequencies of a term, batch by batch.
     pub fn postings(&self, rank: usize) -> impl Iterator<Item = (&[u32], &[u32])> {
         self.pieces(rank).map(|(batch, range)| {
             let batch = &self.batches[batch];
@@ -199,7 +208,7 @@ impl SortedLists {
         })
     }
 
-    /// Where the postings of a term are: in which batches, and where there.
+    /// Returns the locations of a term's postings: the batches, and the ranges there.
     pub fn pieces(&self, rank: usize) -> impl Iterator<Item = (usize, Range<usize>)> {
         self.places.of(rank).iter().map(|&(batch, list)| {
             let (batch, list) = (batch as usize, list as usize);
@@ -208,10 +217,11 @@ impl SortedLists {
         })
     }
 
-    /// The same lists with their full blocks encoded in the codec `bitpack`, which must have been asked for (`Wanted::blocks`).
+    /// Adds the full blocks of the lists, encoded in the codec `bitpack`. The build must have
+    /// requested them (`Wanted::blocks`).
     ///
     /// # Panics
-    /// If they are not those of as many terms.
+    /// Panics if the number of terms differs.
     pub fn with_blocks(self, blocks: EncodedBlocks) -> Self {
         assert_eq!(blocks.firsts.len(), self.terms() + 1, "blocks of other lists");
         SortedLists { blocks: Some(blocks), ..self }
@@ -224,7 +234,7 @@ impl SortedLists {
         }
     }
 
-    /// All lists as jobs.
+    /// Divides all lists into jobs.
     pub(super) fn jobs(&self) -> impl Iterator<Item = SortedJob<'_>> {
         let ranks = (0..self.terms()).step_by(JOB_TERMS);
         ranks.map(|from| SortedJob {
@@ -233,20 +243,20 @@ impl SortedLists {
         })
     }
 
-    /// How many postings a term has.
+    /// Returns the number of postings of a term.
     pub fn count(&self, rank: usize) -> usize {
         self.postings(rank).map(|(docs, _)| docs.len()).sum()
     }
 }
 
-/// A list in memory, whose documents ascend.
+/// A list in memory whose documents ascend.
 pub(crate) struct InOrder<'a> {
     lists: &'a SortedLists,
     rank: usize,
 }
 
 impl<'a> InOrder<'a> {
-    /// Appends its documents and frequencies.
+    /// Appends the documents and frequencies of the list.
     pub(super) fn load(&self, docs: &mut Vec<u32>, freqs: &mut Vec<u32>) {
         for (more_docs, more_freqs) in self.lists.postings(self.rank) {
             docs.extend_from_slice(more_docs);
@@ -255,13 +265,13 @@ impl<'a> InOrder<'a> {
         debug_assert!(docs.is_sorted());
     }
 
-    /// Its full blocks, if they have been encoded.
+    /// Returns the full blocks of the list, if they have been encoded.
     pub(super) fn blocks(&self) -> Option<ListBlocks<'a>> {
         self.lists.blocks.as_ref().map(|blocks| blocks.list(self.rank))
     }
 }
 
-/// Some of the lists.
+/// A job of several lists.
 pub(super) struct SortedJob<'a> {
     lists: &'a SortedLists,
     ranks: Range<usize>,

@@ -7,33 +7,36 @@ use std::collections::binary_heap::PeekMut;
 use super::sorted::InOrder;
 use crate::error::Result;
 
-/// Bytes of lists, or number of terms, that make a job for a worker.
+/// Size of the lists in a job for a worker, in bytes.
 const JOB_BYTES: usize = 256 << 10;
+/// Maximum number of terms in a job for a worker.
 const JOB_TERMS: usize = 8192;
 
-/// Lists in term order.
+/// A source of lists in term order.
 pub(crate) trait ListSource {
-    /// A list, still to be loaded.
+    /// A list that is still to be loaded.
     type Part: Part;
-    /// Advances to the next term, initially to the first; returns false at the end.
+    /// Advances to the next term, initially to the first. Returns false at the end.
     fn advance(&mut self) -> Result<bool>;
-    /// The current term.
+    /// Returns the current term.
     fn term(&self) -> &[u8];
-    /// Its list.
+    /// Returns the list of the current term.
     fn part(&self) -> Self::Part;
 }
 
 /// A list, or a part of one, that a worker loads.
 pub(crate) trait Part: Send {
-    /// Roughly its bytes.
+    /// Returns the approximate size in bytes.
     fn weight(&self) -> usize;
-    /// An upper bound of its number of postings, which may include those of deleted documents.
+    /// Returns an upper bound of the number of postings, which may include those of deleted
+    /// documents.
     fn count(&self) -> u32;
-    /// Appends its postings, ordinal and frequency, and their positions if they are asked for: of each posting the first one, then distances.
+    /// Appends the postings, each with ordinal and frequency. With `places`, also appends the
+    /// positions: for each posting the first one, followed by distances.
     fn load(&self, out: &mut Vec<(u32, u32)>, places: Option<&mut Vec<u32>>) -> Result<()>;
 }
 
-/// A source in the heap of a merge: smallest term first, then by number.
+/// A source in the heap of a merge, ordered by term and then by number.
 struct Head<S: ListSource>(S, usize);
 
 impl<S: ListSource> Head<S> {
@@ -62,7 +65,7 @@ impl<S: ListSource> Ord for Head<S> {
     }
 }
 
-/// Several sources as one.
+/// A merge of several sources.
 pub(crate) struct Merge<S: ListSource> {
     heap: BinaryHeap<Reverse<Head<S>>>,
 }
@@ -70,15 +73,18 @@ pub(crate) struct Merge<S: ListSource> {
 /// Terms with the parts of their lists.
 pub(crate) type Merged<P> = Vec<(Vec<u8>, Vec<P>)>;
 
-/// Lists that a worker encodes.
+/// A job of lists that a worker encodes.
 pub(crate) trait Job: Send {
-    /// Calls `f` with each term in order, with a function that appends its postings, ordinal and frequency, and their positions if they are asked for, and with the list itself if it is in memory and in order.
+    /// Calls `f` with each term in order, with a function that loads its list, and with the list
+    /// itself if it is in memory and in order.
     fn for_each_list(&self, f: &mut OnList<'_>) -> Result<()>;
 }
 
-/// Takes a term, what appends its postings, and the list if it is in memory.
+/// A callback that gets a term, a function that loads its list, and the list itself if it is in
+/// memory.
 pub(crate) type OnList<'a> = dyn FnMut(&[u8], &Load<'_>, Option<InOrder<'_>>) -> Result<()> + 'a;
-/// Appends postings, and their positions.
+/// A function that appends postings, each with ordinal and frequency, and on request their
+/// positions.
 pub(crate) type Load<'a> = dyn Fn(&mut Vec<(u32, u32)>, Option<&mut Vec<u32>>) -> Result<()> + 'a;
 
 impl<P: Part> Job for Merged<P> {
@@ -102,7 +108,7 @@ impl<S: ListSource> Merge<S> {
         Ok(Merge { heap })
     }
 
-    /// The next few terms with all their parts.
+    /// Returns the next few terms with all their parts.
     pub(crate) fn next_job(&mut self) -> Result<Option<Merged<S::Part>>> {
         let (mut job, mut bytes) = (Merged::new(), 0);
         while job.len() < JOB_TERMS && bytes < JOB_BYTES {

@@ -1,6 +1,9 @@
-//! A look at all documents before they are cut into parts, each of which is to become an index of its own.
+//! A survey of all documents before they are divided into parts, each of which becomes a separate
+//! index.
 //!
-//! It admits documents as a build does, so that a record that one index of all would refuse, or leave out, is found before anything is built: also an id that two parts would have.
+//! It admits documents as a build does. Records that one index of all documents would refuse or
+//! leave out, such as those with an id that two parts would share, are thus found before anything
+//! is built.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -12,32 +15,33 @@ use super::config::{BuildConfig, Phase, Progress};
 use super::ordered::Gate;
 use crate::error::Result;
 
-/// The documents of some inputs, which are not in memory: it keeps 4 bytes per record.
+/// The result of a survey, which keeps 4 bytes per record and no documents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// Documents that one index of all would have.
+    /// Number of documents that one index of all inputs would have.
     pub documents: u64,
-    /// Records that it would leave out.
+    /// Number of records that it would leave out.
     pub skipped: u64,
-    /// Why, of the first of them.
+    /// Reasons why the first of these records would be left out.
     pub reasons: Vec<String>,
-    /// Bytes of the inputs as they are on disk; `None` if one of them is a pipe.
+    /// Size of the inputs on disk in bytes; `None` if one of them is a pipe.
     pub input_bytes: Option<u64>,
-    /// Bytes of each record.
+    /// Size of each record in bytes.
     sizes: Vec<u32>,
-    /// The records that are left out, in ascending order.
+    /// Numbers of the records that are left out, in ascending order.
     except: Vec<u64>,
-    /// How many records each file has.
+    /// Number of records of each file.
     files: Vec<u64>,
 }
 
-/// What is appended in the order of the records.
+/// The state that is updated in the order of the records.
 struct Counting {
     admission: Admission,
     survey: Survey,
 }
 
-/// Reads all records of the inputs and decides which of them become documents, as [`create`](crate::create) does. An error is the one that it would end with.
+/// Reads all records of the inputs and decides which of them become documents, as
+/// [`create`](crate::create) does. Fails with the error with which `create` would fail.
 pub fn survey(inputs: &[PathBuf], config: &BuildConfig, progress: &Progress) -> Result<Survey> {
     let reader = Reader::open(inputs, config.reader.clone())?;
     let input_bytes = reader.progress().bytes_total;
@@ -116,7 +120,7 @@ fn next_batch(
 }
 
 impl Counting {
-    /// Adds a batch, and leaves in `records` what is admitted of it.
+    /// Adds a batch and keeps only admitted records in `records`.
     fn add(&mut self, batch: &RawBatch, records: &mut Vec<Parsed<'_>>) -> Result<()> {
         self.admission.admit(batch, records)?;
         let first = self.survey.sizes.len() as u64;
@@ -134,14 +138,18 @@ impl Counting {
 }
 
 impl Survey {
-    /// Cuts the documents into this many consecutive parts, each with at least one document and all with about the same number of bytes. Parts in their order have the documents of one index of all, in its
-    /// order. Returns each part with its number of documents; `None` if there are fewer documents than parts, or no part is asked for.
+    /// Divides the documents into consecutive parts with at least one document each and about the
+    /// same number of bytes.
+    ///
+    /// Together, the parts have the documents of one index of all inputs, in the same order.
+    /// Returns each part with its number of documents, or `None` if `parts` is 0 or larger than
+    /// the number of documents.
     pub fn cut(&self, parts: usize) -> Option<Vec<(Selection, u64)>> {
         if parts == 0 || self.documents < parts as u64 {
             return None;
         }
         let mut except = self.except.iter().copied().peekable();
-        // A document counts as one byte more, so that documents without text are spread as well.
+        // Each document counts one byte more, so that documents without text are spread as well.
         let documents = (0u64..)
             .zip(&self.sizes)
             .filter(|(record, _)| except.next_if_eq(record).is_none())
@@ -153,7 +161,8 @@ impl Survey {
         for part in 0..parts {
             let (first, left) = (at, parts - part - 1);
             let goal = total * (part as u128 + 1);
-            // At least one document, and one for each part after this one; as far as the middle of a document is within the goal, it belongs to this part.
+            // A part gets at least one document and leaves one for each part after it. A document
+            // belongs to this part if its middle lies within the goal.
             while at < documents.len() - left
                 && (at == first
                     || left == 0
@@ -189,7 +198,7 @@ mod tests {
         Survey { documents, sizes, except, files: vec![documents], ..Survey::default() }
     }
 
-    /// The records of each part, less those left out.
+    /// Returns the records of each part, without those left out.
     fn parts(survey: &Survey, n: usize) -> Vec<Vec<u64>> {
         let cut = survey.cut(n).unwrap();
         let mut next = 0;
@@ -211,7 +220,7 @@ mod tests {
         let even = surveyed(&[9; 12], &[]);
         assert_eq!(parts(&even, 3).iter().map(Vec::len).collect::<Vec<_>>(), [4, 4, 4]);
         assert_eq!(parts(&even, 5).iter().map(Vec::len).collect::<Vec<_>>(), [2, 3, 2, 3, 2]);
-        // With one byte more each: 10 times 110, and 100 times 11.
+        // With one byte more each, these are 10 records of 110 and 100 of 11.
         let mut sizes = vec![109; 10];
         sizes.extend([10; 100]);
         let found: Vec<usize> = parts(&surveyed(&sizes, &[]), 2).iter().map(Vec::len).collect();

@@ -1,4 +1,4 @@
-//! From sorted sources of lists to a segment's dictionary and postings.
+//! Writing sorted sources of lists to a segment's dictionary, postings and positions.
 
 use warpseek_codec::CodecId;
 use warpseek_core::saturation::Saturation;
@@ -19,16 +19,16 @@ use crate::files::postings::{ListEncoder, MapListEncoder};
 /// Encoded lists of some terms.
 #[derive(Default)]
 struct Encoded {
-    /// Where each term ends in `term_bytes`, its df, and the bytes of its list.
+    /// End of each term in `term_bytes`, its df, and the length of its list in bytes.
     terms: Vec<(usize, u32, u64)>,
     term_bytes: Vec<u8>,
     bytes: Vec<u8>,
-    /// Where the positions of each term end in `places`; empty if there are none at all.
+    /// End of each term's positions in `places`; empty if the segment has no positions.
     place_ends: Vec<usize>,
     places: Vec<u8>,
 }
 
-/// Files and counts of what [`write_lists`] wrote.
+/// The files and counts that [`write_lists`] wrote.
 pub(crate) struct Written {
     pub(crate) dictionary: Sealed,
     pub(crate) lists: Sealed,
@@ -37,16 +37,17 @@ pub(crate) struct Written {
     pub(crate) postings: u64,
 }
 
-/// How lists are coded.
+/// The contents and coding of lists.
 #[derive(Clone, Copy)]
 pub(crate) enum Coding<'a> {
-    /// Documents with frequencies, which become impacts if there is a formula for them.
+    /// Documents with frequencies, which become impacts if there is a saturation.
     Frequencies(CodecId, Option<Saturation>),
     /// Parts of documents with maps of segments.
     Maps(CodecId, &'a Parts),
 }
 
-/// Merges the sources, whose documents are ordinals, and writes dictionary and postings. Lists that come out empty are left out with their term.
+/// Merges the sources, whose documents are ordinals, and writes dictionary, postings and
+/// positions. Empty lists are left out with their terms.
 pub(crate) fn write_lists<S: ListSource>(
     sources: Vec<S>,
     table: &DocumentTable,
@@ -62,7 +63,7 @@ where
     write_jobs(|| merge.next_job(), table, coding, threads, files, progress)
 }
 
-/// The same with lists that come as jobs, in the order of terms.
+/// Writes dictionary, postings and positions from jobs, which must come in the order of terms.
 pub(crate) fn write_jobs<J: Job>(
     mut next_job: impl FnMut() -> Result<Option<J>>,
     table: &DocumentTable,
@@ -74,7 +75,7 @@ pub(crate) fn write_jobs<J: Job>(
     let ListFiles { dictionary, mut postings, positions, positioned } = files;
     let mut dictionary = DictionaryWriter::new(dictionary);
     let mut positions = positions.map(PositionsWriter::new);
-    // A thread of its own adds terms, so that the one that writes lists need not.
+    // A separate thread adds terms, so that the one that writes lists need not.
     let (send, terms) = std::sync::mpsc::channel::<Encoded>();
     std::thread::scope(|scope| {
         let adding = scope.spawn(|| {
@@ -120,7 +121,8 @@ pub(crate) fn write_jobs<J: Job>(
                 }
                 progress.add_terms_written(encoded.terms.len() as u64);
                 encoded.bytes = Vec::new();
-                // If nobody takes it, the thread has failed, and its error is the one to report.
+                // Sending fails only if the other thread has failed, whose error takes
+                // precedence.
                 send.send(encoded).map_err(|_| IndexError::Cancelled)
             },
         );
@@ -139,7 +141,7 @@ pub(crate) fn write_jobs<J: Job>(
 }
 
 enum Encoder<'a> {
-    /// One encoder for each text field.
+    /// Encoders of frequencies, one for each text field.
     Frequencies(Vec<ListEncoder<'a>>, Option<Saturation>),
     Maps(MapListEncoder<'a>),
 }
@@ -147,9 +149,9 @@ enum Encoder<'a> {
 struct Worker<'a> {
     encoder: Encoder<'a>,
     lengths: &'a [u32],
-    /// The position of each ordinal, if the segment is reordered.
+    /// Position of each ordinal, if the segment is reordered.
     positions: Option<&'a [u32]>,
-    /// Whether each text field has positions of words; empty if none has.
+    /// A flag for each text field: true if it has positions of words. Empty if none has.
     positioned: &'a [bool],
     lists: (Vec<(u32, u32)>, Vec<u32>, Vec<u32>),
     places: Places,
@@ -159,13 +161,14 @@ struct Worker<'a> {
 #[derive(Default)]
 struct Places {
     gaps: Vec<u32>,
-    /// Postings with where their positions begin, to sort them.
+    /// Postings with the start of their positions, for sorting.
     keyed: Vec<(u32, u32, usize)>,
     sorted: Vec<u32>,
 }
 
 impl Places {
-    /// Puts postings in the order of their documents, and their positions with them. There must be as many positions as frequencies say.
+    /// Sorts postings by document, and their positions with them. There must be as many positions
+    /// as the frequencies require.
     fn sort(&mut self, pairs: &mut [(u32, u32)]) {
         let mut start = 0;
         self.keyed.clear();
@@ -191,7 +194,7 @@ impl Worker<'_> {
             let (pairs, docs, freqs) = &mut self.lists;
             docs.clear();
             freqs.clear();
-            // If there are several text fields, terms begin with the number of theirs.
+            // With several text fields, a term begins with the number of its field.
             let field = |fields: usize| {
                 term.first().filter(|_| fields > 1).map_or(0, |&field| usize::from(field))
             };
@@ -207,7 +210,8 @@ impl Worker<'_> {
                     if let Some(positions) = self.positions {
                         pairs.iter_mut().for_each(|(doc, _)| *doc = positions[*doc as usize]);
                     }
-                    // Runs of several workers interleave, and so do the documents of a reordered segment.
+                    // Runs of several workers interleave, and so do the documents of a reordered
+                    // segment.
                     match pairs.is_sorted() {
                         true => {}
                         false if positioned => self.places.sort(pairs),

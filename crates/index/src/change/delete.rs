@@ -1,6 +1,7 @@
 //! Deleting documents by id.
 //!
-//! The expensive part is to count, for each term, how many of the deleted documents contain it. `stored` does this for a few documents, `walk` for many.
+//! The expensive part is to count, for each term, how many of the deleted documents contain it.
+//! `stored` does this for a few documents, `walk` for many.
 
 mod stored;
 mod walk;
@@ -19,22 +20,24 @@ use crate::files::manifest::{DeletesEntry, Manifest, deletes_name, seal_text};
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
 
-// Rough costs in nanoseconds on one core, measured on a million documents of 390 terms each; only their ratios matter.
-/// For a stored document: to decompress its block and parse it.
+// Rough costs in nanoseconds on one core, measured on a million documents of 390 terms each. Only
+// their ratios matter.
+/// Cost of decompressing and parsing a stored document.
 const DOCUMENT_COST: u64 = 100_000;
-/// For a term of a stored document: to analyse it, look it up, and find the document in its list.
+/// Cost of analysing a term of a stored document, looking it up, and finding the document in its
+/// list.
 const LOOKUP_COST: u64 = 2_000;
-/// For a term in a walk.
+/// Cost of a term in a walk.
 const TERM_COST: u64 = 250;
-/// For a block of a list in a walk, which reads only the skip array for most of them.
+/// Cost of a block of a list in a walk, which reads only the skip array for most blocks.
 const BLOCK_COST: u64 = 20;
 
-/// What a deletion did.
+/// The result of a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteReport {
-    /// Documents deleted.
+    /// Number of documents deleted.
     pub deleted: u64,
-    /// Ids that belong to no live document, in the order given.
+    /// Ids that belong to no live document, in the order in which they were given.
     pub missing: Vec<String>,
 }
 
@@ -49,7 +52,7 @@ pub fn delete(
     update(dir, None, ids, &config, progress).map(|report| report.deleted)
 }
 
-/// The live documents with these ids, ascending.
+/// Finds the live documents with these ids and returns them in ascending order.
 pub(crate) fn find_ids(
     old: &Snapshot,
     ids: &[String],
@@ -69,7 +72,8 @@ pub(crate) fn find_ids(
     Ok((report, docs))
 }
 
-/// Writes the deletion files for `docs` (document ids, ascending, all live) and records them in the manifest, whose generation must already be the new one.
+/// Writes the deletion files for `docs` (document ids, ascending, all live) and records them in
+/// the manifest, whose generation must already be the new one.
 pub(crate) fn apply_deletes(
     lock: &WriteLock,
     old: &Snapshot,
@@ -89,7 +93,8 @@ pub(crate) fn apply_deletes(
     Ok(())
 }
 
-/// The deletions of each segment that has some of `docs` (document ids, ascending, all live), with these added.
+/// Computes the new deletions of each segment that contains some of `docs` (document ids,
+/// ascending, all live), together with the position of the segment.
 pub(crate) fn delete_documents(
     old: &Snapshot,
     docs: &[u32],
@@ -126,7 +131,7 @@ pub(crate) fn write_deletes(
     Ok(DeletesEntry { generation, documents, tokens, fields, seal: seal_text(seal) })
 }
 
-/// The segment's deletions with `new` added, which are positions of live documents.
+/// Returns the segment's deletions with `new` added, which are positions of live documents.
 pub(crate) fn extend(
     manifest: &Manifest,
     segment: &Segment,
@@ -150,7 +155,8 @@ pub(crate) fn extend(
     Ok(all)
 }
 
-/// For each term that occurs in `docs`, by ascending ordinal: the number of these documents that contain it. Both ways of counting give the same result.
+/// Counts, for each term that occurs in `docs`, the documents of `docs` that contain it. The
+/// result ascends by ordinal and does not depend on the method of counting.
 fn count_terms(
     manifest: &Manifest,
     segment: &Segment,
@@ -173,7 +179,7 @@ fn count_terms(
     walk::count_terms(segment, docs, threads, progress)
 }
 
-/// Whether it is cheaper to look up the terms of this many documents than to walk over all lists.
+/// Returns true if looking up the terms of this many documents costs less than walking all lists.
 fn stored_is_cheaper(segment: &Segment, docs: u64) -> bool {
     let dictionary = segment.dictionary();
     let postings_each = dictionary.postings() / u64::from(segment.documents().count()).max(1);

@@ -1,13 +1,21 @@
 //! An index that takes single writes from many threads.
 //!
-//! A write is appended to the log, gets its number in the batch of writes since the last refresh, and is inverted there at once by the thread that writes it, so that a refresh has little left to do. A refresh turns
-//! the batch into a segment in memory, deletes what it replaces, and publishes a new snapshot. A flush merges the segments in memory into one on disk and commits it, together with the number of the first log that it does not
-//! cover: after a crash, exactly the writes that no segment has are read from logs again. Merges of segments on disk go on beside all that; what is deleted in the meantime is deleted in the result.
+//! The thread that makes a write appends it to the log, numbers it in the batch of writes since
+//! the last refresh, and inverts it there at once, so that little is left for a refresh. A
+//! refresh turns the batch into a segment in memory, deletes the documents that it replaces, and
+//! publishes a new snapshot. A flush merges the segments in memory into one on disk and commits
+//! it, together with the number of the first log that the commit does not cover: after a crash,
+//! exactly the writes that no segment contains are replayed from logs. Segments on disk are
+//! merged concurrently; documents deleted during a merge are deleted in its result.
 //!
-//! What is on disk is the index as it was at the last flush, deletions included: a document that was replaced since is still there for readers in other processes, as its successor is not.
+//! The index on disk has the state of the last flush, deletions included. A document replaced
+//! since then is still visible to readers in other processes, because its successor is not.
 //!
-//! Locks are taken in this order: `merging` (one merge), `flushing` (one flush, or the end of a merge), `refreshing` (one refresh, or whoever else publishes), a shard of the batch (for the time of an inversion), `writing`
-//! (a write, for the time of some copies in memory), then those that are held for a moment: of the log, pending writes, what is committed and what is published. Readers need only the latter.
+//! Locks are taken in this order: `merging` (one merge), `flushing` (one flush, or the end of a
+//! merge), `refreshing` (one refresh, or another publication), a shard of the batch (during an
+//! inversion), `writing` (a write, for the time of some copies in memory), and then the locks
+//! that are held for a moment: those of the log, of pending writes, of the committed and of the
+//! published snapshot. Readers need only the last of them.
 
 mod batch;
 mod export;
@@ -44,26 +52,30 @@ use crate::files::manifest::{Content, DeletesEntry, Manifest, StoreMode};
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
 
-/// How an index takes writes.
+/// Options of an index that takes single writes.
 #[derive(Clone, Debug)]
 pub struct LiveOptions {
-    /// What must have happened to a write before its ticket is done. Default: it is on stable storage.
+    /// Guarantee that a ticket waits for. Default: the write is on stable storage.
     pub durability: Durability,
     /// Threads of a refresh or flush. Default: one per core.
     pub threads: usize,
-    /// Memory for postings of writes that are not refreshed, in bytes. A write that exceeds it refreshes the index. Segments in memory, and the log, that are larger than this are to be flushed ([`LiveIndex::wants_flush`]). Default: 256 MiB.
+    /// Memory in bytes for postings of writes that are not refreshed. Default: 256 MiB.
+    ///
+    /// A write that exceeds it refreshes the index. If the segments in memory or the log grow
+    /// larger than this, they should be flushed ([`LiveIndex::wants_flush`]).
     pub memory: usize,
-    /// Bytes per second that merges in the background write at most. Default: 64 MiB.
+    /// Maximum rate of background merges in bytes written per second. Default: 64 MiB.
     pub merge_rate: Option<u64>,
 }
 
-/// Documents that are inverted at the same time. More of them share fewer words, so that a refresh takes longer.
+/// Maximum number of documents that are inverted at the same time. With more shards, fewer words
+/// are shared within each and a refresh takes longer.
 const MOST_SHARDS: usize = 4;
 
-/// The most memory of a batch, whatever the options: inverters have 32-bit offsets.
+/// Maximum memory of a batch, whatever the options: inverters have 32-bit offsets.
 const MOST_MEMORY: usize = 2 << 30;
 
-/// About the bytes that a write takes beside its document and its id.
+/// Approximate bytes that a write takes besides its document and its id.
 const BYTES_A_WRITE: usize = 300;
 
 impl Default for LiveOptions {
@@ -84,65 +96,74 @@ impl LiveOptions {
     }
 }
 
-/// An index that is open for single writes. It holds the lock of the index until it is closed or dropped. Writes that were not flushed when it is dropped are in the log, and the next writer finds them there.
+/// An index that is open for single writes.
+///
+/// It holds the lock of the index until it is closed or dropped. Writes that were not flushed
+/// when it is dropped are in the log, where the next writer finds them.
 pub struct LiveIndex {
     lock: WriteLock,
     options: LiveOptions,
-    /// How documents are read.
+    /// Settings for parsing documents.
     reader: ReaderConfig,
-    /// Whether documents have static scores of a field that the index does not record, so that new ones would have none.
+    /// True if documents have static scores from a field that the index does not record, so that
+    /// new documents would have none.
     unrecorded: bool,
     merging: Mutex<()>,
     flushing: Mutex<()>,
     refreshing: Mutex<()>,
     writing: Mutex<Writing>,
-    /// Those of the batch that is being written.
+    /// The shards of the batch that is being written.
     shards: RwLock<Arc<Shards>>,
-    /// Documents of a batch that was taken and is not published yet.
+    /// Number of documents of a batch that a refresh took and has not published yet.
     taken: AtomicU64,
     pending: Pending,
     published: Published,
-    /// What is on disk.
+    /// The snapshot of the index on disk.
     committed: Published,
-    /// Whether a refresh has failed, so that the published snapshot lacks writes that are neither pending nor in the batch.
+    /// Set if a refresh has failed, so that the published snapshot lacks writes that are neither
+    /// pending nor in the batch.
     interrupted: AtomicBool,
 }
 
-/// What a writer needs.
+/// The state that a writer needs.
 struct Writing {
     log: Log,
     batch: Batch,
-    /// A manifest without segments: how documents are indexed, and the next number for a segment or log.
+    /// A manifest without segments: the settings of the index, and the next number of a segment
+    /// or log.
     settings: Manifest,
-    /// Whether documents are text or vectors; `None` as long as there are none.
+    /// The kind of the documents, text or vectors; `None` while there are no documents.
     content: Option<Content>,
 }
 
 impl LiveIndex {
-    /// Opens the index in `dir` for writing. Writes that an earlier writer did not flush are read from its log, and are in the first snapshot.
+    /// Opens the index in `dir` for writing. Writes that an earlier writer did not flush are
+    /// replayed from its log and are part of the first snapshot.
     pub fn open(dir: &Path, options: LiveOptions) -> Result<Self> {
-        // Without an index, not even a lock is created.
+        // If the directory holds no index, not even a lock is created.
         read_manifest(dir)?;
         Self::with_lock(WriteLock::take(dir)?, options)
     }
 
-    /// The directory of the index.
+    /// Returns the directory of the index.
     pub fn dir(&self) -> &Path {
         self.lock.dir()
     }
 
-    /// The field that holds the static scores of documents, if they have any.
+    /// Returns the field that holds the static scores of documents, if they have any.
     pub fn static_field(&self) -> Option<&str> {
         self.reader.static_field.as_deref()
     }
 
-    /// Adds a document, or replaces the one with the same id. `json` is one object, as a line of JSONL has it.
+    /// Adds a document or replaces the one with the same id. `json` is a single object on one
+    /// line, as in JSONL.
     pub fn put(&self, json: &str) -> Result<Ticket> {
         let Ok(ticket) = self.write(json, |_, _| Ok(Ok::<_, Infallible>(())))?;
         Ok(ticket)
     }
 
-    /// Adds a document, unless there is one with its id: then the result is [`IndexError::Conflict`]. Of several threads that create the same id, one succeeds.
+    /// Adds a document, or returns [`IndexError::Conflict`] if its id already exists. If several
+    /// threads create the same id, only one succeeds.
     pub fn create(&self, json: &str) -> Result<Ticket> {
         self.write(json, |id, looked| match self.contains_now(id, looked)? {
             false => Ok(Ok(())),
@@ -150,7 +171,8 @@ impl LiveIndex {
         })?
     }
 
-    /// Checks a document as [`put`](Self::put) does, under a schema that the index is to get: an error if it would be refused. Nothing is written.
+    /// Checks a document as [`put`](Self::put) does, against a schema that the index is about to
+    /// get. Returns the error with which the document would be refused. Writes nothing.
     pub fn check(&self, json: &str, schema: &Arc<Schema>) -> Result<()> {
         if self.unrecorded {
             return Err(unrecorded_static_field());
@@ -161,30 +183,37 @@ impl LiveIndex {
         self.writing()?.check(&document, others)
     }
 
-    /// Changes fields of the document with an id by a JSON merge patch (RFC 7396): fields of the patch replace those of the document, objects are patched in turn, and `null` removes a field.
-    /// No other write comes in between. `None` if there is no such document. The id cannot be changed, and the index must store whole documents.
+    /// Updates the document with an id by a JSON merge patch (RFC 7396) and returns `None` if
+    /// there is no such document.
+    ///
+    /// Fields of the patch replace those of the document, objects are patched recursively, and
+    /// `null` removes a field. The update is atomic. The id cannot be changed, and the index must
+    /// store whole documents.
     pub fn update(&self, id: &str, patch: &str) -> Result<Option<Ticket>> {
         if self.snapshot().manifest().store != StoreMode::All {
             let what =
-                "the index stores ids alone, so there is nothing to update; put the whole document";
+                "the index stores only ids, so documents cannot be updated; put the whole document";
             return Err(IndexError::Refused { what: what.into() });
         }
         let patch = patch::parse(patch)?;
         loop {
             let Some(before) = self.get(id)? else { return Ok(None) };
             let after = patch::apply(&before, &patch)?;
-            // If somebody else changed the document meanwhile, the patch is for what they made of it.
+            // If another thread has changed the document since, the patch is applied to the new
+            // version.
             if let Some(ticket) = self.replace(id, &before, &after)? {
                 return Ok(Some(ticket));
             }
         }
     }
 
-    /// Replaces the document with an id by another with the same id, if it is still `before`, as [`get`](Self::get) returned it; no other write comes in between. `None` if it was changed or deleted meanwhile.
+    /// Replaces the document with an id by another with the same id, if it still equals `before`,
+    /// as [`get`](Self::get) returned it. The replacement is atomic. Returns `None` if the
+    /// document has been changed or deleted.
     pub fn replace(&self, id: &str, before: &[u8], json: &str) -> Result<Option<Ticket>> {
         let written = self.write(json, |new, _| {
             if new != id {
-                let what = format!("document `{id}` cannot get the id `{new}`");
+                let what = format!("document `{id}` cannot change its id to `{new}`");
                 return Err(IndexError::Refused { what });
             }
             Ok(if self.get(id)?.as_deref() == Some(before) { Ok(()) } else { Err(()) })
@@ -192,17 +221,19 @@ impl LiveIndex {
         Ok(written?.ok())
     }
 
-    /// Deletes a document; `None` if there is none with this id.
+    /// Deletes a document. Returns `None` if there is none with this id.
     pub fn delete(&self, id: &str) -> Result<Option<Ticket>> {
         self.delete_when(id, |looked| self.contains_now(id, looked))
     }
 
-    /// Deletes the document with an id if it is still `before`, as [`get`](Self::get) returned it; no other write comes in between. `None` if it was changed or deleted meanwhile.
+    /// Deletes the document with an id if it still equals `before`, as [`get`](Self::get)
+    /// returned it. The deletion is atomic. Returns `None` if the document has been changed or
+    /// deleted.
     pub fn delete_if(&self, id: &str, before: &[u8]) -> Result<Option<Ticket>> {
         self.delete_when(id, |_| Ok(self.get(id)?.as_deref() == Some(before)))
     }
 
-    /// Deletes a document, which must be there if `admit` says so.
+    /// Deletes a document if `admit` returns true, in which case the document must exist.
     fn delete_when(
         &self,
         id: &str,
@@ -221,7 +252,8 @@ impl LiveIndex {
         Ok(Some(ticket))
     }
 
-    /// Writes a document if `admit` finds nothing wrong with its id; no other write comes in between. Returns what `admit` found.
+    /// Writes a document if `admit` accepts its id, and otherwise returns the reason that `admit`
+    /// gave. No other write happens between the check and the write.
     fn write<R>(
         &self,
         json: &str,
@@ -232,7 +264,7 @@ impl LiveIndex {
         }
         let document = parse(json, &self.reader)?;
         let id: Arc<str> = Arc::from(&*document.id);
-        // As the store will have it.
+        // The bytes that the store will hold.
         let mut bytes = Vec::new();
         document.write_json(&mut bytes);
         let looked = LookedUp::new(self.snapshot(), &id)?;
@@ -241,7 +273,7 @@ impl LiveIndex {
             let mut lease = shards.lease();
             let mut writing = self.writing()?;
             if !Arc::ptr_eq(&writing.batch.shards, &shards) {
-                // A refresh took the batch in the meantime.
+                // A refresh has taken the batch.
                 continue;
             }
             let others =
@@ -252,11 +284,12 @@ impl LiveIndex {
             }
             let operation = Operation::Put { id: &id, document: json.as_bytes() };
             let ticket = writing.log.append(operation)?;
-            // The log has it now, so that an index without it must not go on.
+            // The log has the write, so from here on a failure to index it must interrupt the
+            // index.
             let unfinished = self.unfinished();
             let (ordinal, full) = writing.batch.put(&id, &document, &looked)?;
             writing.content = writing.batch.content;
-            // Its bytes wait to be stored, and to be read by id.
+            // The bytes wait to be stored, and to be read by id.
             shards.add_memory(2 * bytes.len() + 2 * id.len() + BYTES_A_WRITE);
             self.pending.insert(id, Some(bytes));
             drop(writing);
@@ -272,21 +305,23 @@ impl LiveIndex {
         }
     }
 
-    /// The newest document with an id as JSON, refreshed or not; `None` if there is none, or if the index stores only ids.
+    /// Returns the newest document with an id as JSON, refreshed or not; `None` if there is none,
+    /// or if the index stores only ids.
     pub fn get(&self, id: &str) -> Result<Option<Vec<u8>>> {
         let keeps_all = self.snapshot().manifest().store == StoreMode::All;
         let kept = |document: Option<&[u8]>| document.filter(|_| keeps_all).map(<[u8]>::to_vec);
         if let Some(document) = self.pending.get(id, kept) {
             return Ok(document);
         }
-        // A refresh publishes its snapshot before it forgets pending writes, so what was not pending is here.
+        // A refresh publishes its snapshot before it forgets pending writes, so a write that was
+        // not pending is in this snapshot.
         let snapshot = self.snapshot();
-        // A process that only writes reads documents to change them, and must not keep damage.
+        // A process that only writes also reads documents to change them, and must notice damage.
         snapshot.forget_if_due();
         snapshot.find_id(id)?.map_or(Ok(None), |doc| snapshot.document(doc))
     }
 
-    /// Whether there is a document with an id, refreshed or not.
+    /// Returns true if there is a document with an id, refreshed or not.
     pub fn contains(&self, id: &str) -> Result<bool> {
         match self.pending.get(id, |document| document.is_some()) {
             Some(is_there) => Ok(is_there),
@@ -294,7 +329,8 @@ impl LiveIndex {
         }
     }
 
-    /// Whether there is a document with an id, for those who are the only one to write. What was looked up holds unless there was a refresh since.
+    /// Returns true if there is a document with an id. The caller must hold the right to write.
+    /// The result of the earlier lookup is valid unless a snapshot has been published since.
     fn contains_now(&self, id: &str, looked: &LookedUp) -> Result<bool> {
         match self.pending.get(id, |document| document.is_some()) {
             Some(is_there) => Ok(is_there),
@@ -303,17 +339,19 @@ impl LiveIndex {
         }
     }
 
-    /// The snapshot of the last refresh or flush.
+    /// Returns the snapshot of the last refresh or flush.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.published.snapshot()
     }
 
-    /// A view of [`snapshot`](Self::snapshot) that outlives the index: after it was closed, it is of what was there then.
+    /// Returns a handle to [`snapshot`](Self::snapshot) that outlives the index. Once the index
+    /// is closed, the handle keeps its last snapshot.
     pub fn published(&self) -> Published {
         self.published.clone()
     }
 
-    /// Publishes a snapshot that has all writes so far, durable or not. If there are none since the last one, that one is returned.
+    /// Publishes a snapshot that contains all writes so far, durable or not. Returns the current
+    /// snapshot if there are no writes since.
     pub fn refresh(&self) -> Result<Arc<Snapshot>> {
         self.refresh_if(|batch| !batch.is_empty())
     }
@@ -333,7 +371,7 @@ impl LiveIndex {
         Ok(snapshot)
     }
 
-    /// The writes so far; later ones go to a new batch.
+    /// Takes the writes so far; later ones go to a new batch.
     fn take_batch(&self, writing: &mut Writing) -> Result<Batch> {
         let next = Batch::new(&mut writing.settings, self.options.shards())?;
         *self.shards.write().unwrap_or_else(PoisonError::into_inner) = next.shards.clone();
@@ -343,7 +381,7 @@ impl LiveIndex {
         Ok(batch)
     }
 
-    /// Publishes the writes of a batch that was taken. If it fails, the batch is lost but for the log.
+    /// Publishes the writes of a taken batch. If this fails, only the log still has them.
     fn apply(&self, batch: Batch) -> Result<Arc<Snapshot>> {
         let snapshot = match batch.is_empty() {
             true => self.snapshot(),
@@ -355,7 +393,7 @@ impl LiveIndex {
         Ok(snapshot)
     }
 
-    /// The published snapshot with the writes of a batch.
+    /// Builds a snapshot from the published one and the writes of a batch.
     fn with_batch(&self, batch: Batch) -> Result<Arc<Snapshot>> {
         let (old, threads, progress) = (self.snapshot(), self.options.threads, Progress::default());
         let mut manifest = old.manifest().clone();
@@ -386,7 +424,7 @@ impl LiveIndex {
         Snapshot::of(self.dir(), manifest, segments).map(Arc::new)
     }
 
-    /// The right to write, unless a refresh has failed.
+    /// Takes the right to write, or returns an error if a refresh has failed.
     fn writing(&self) -> Result<MutexGuard<'_, Writing>> {
         let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         match self.interrupted.load(Ordering::Relaxed) {
@@ -395,28 +433,29 @@ impl LiveIndex {
         }
     }
 
-    /// The right to publish.
+    /// Takes the right to publish.
     fn refreshing(&self) -> MutexGuard<'_, ()> {
         self.refreshing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is on disk, which only whoever is flushing changes.
+    /// Returns the snapshot of the index on disk, which only the holder of `flushing` changes.
     fn committed(&self) -> Arc<Snapshot> {
         self.committed.snapshot()
     }
 
-    /// The index in memory lacks writes from now on, so that nothing may be written any more.
+    /// Marks the index in memory as incomplete, so that no further writes are accepted.
     fn interrupt(&self) {
         self.interrupted.store(true, Ordering::Relaxed);
     }
 
-    /// Something begins that must come to its end, or the index is interrupted: also if it panics.
+    /// Returns a guard that interrupts the index unless the operation finishes, even if it
+    /// panics.
     fn unfinished(&self) -> Unfinished<'_> {
         Unfinished { live: self, is_finished: false }
     }
 }
 
-/// Interrupts the index when it is dropped, unless it was finished.
+/// A guard that interrupts the index when it is dropped unfinished.
 struct Unfinished<'a> {
     live: &'a LiveIndex,
     is_finished: bool,
@@ -437,7 +476,7 @@ impl Drop for Unfinished<'_> {
 }
 
 impl Writing {
-    /// Refuses a document that the index cannot have beside `limit` others.
+    /// Refuses a document that the index cannot hold besides `limit` others.
     fn check(&self, document: &Document<'_>, limit: u64) -> Result<()> {
         if self.content.is_some_and(|content| content != content_of(document)) {
             let (has, takes) = match document.vector {
@@ -461,7 +500,7 @@ impl Writing {
     }
 }
 
-/// A document from its JSON.
+/// Parses a document from its JSON.
 fn parse<'a>(json: &'a str, reader: &ReaderConfig) -> Result<Document<'a>> {
     let refused = |what: String| IndexError::Refused { what };
     // The store keeps documents as lines.
@@ -471,7 +510,7 @@ fn parse<'a>(json: &'a str, reader: &ReaderConfig) -> Result<Document<'a>> {
     Document::parse(json, reader).map_err(|kind| refused(kind.to_string()))
 }
 
-/// The entry of deletions that are not on disk yet.
+/// Returns the manifest entry of deletions that are not on disk yet.
 fn in_memory(deletes: &Deletes, segment: &Segment, manifest: &Manifest) -> Result<DeletesEntry> {
     let file = SealedWriter::in_memory("deletions in memory", Kind::Deletes)?;
     write_deletes(deletes, segment, manifest.generation, file)

@@ -1,7 +1,9 @@
-//! A write-ahead log with group commit (docs/format/log.md).
+//! A write-ahead log with group commit (docs/reference/formats/log.md).
 //!
-//! Threads append records to a buffer in memory and get tickets. One thread, the committer, takes what has gathered there, writes it as one batch and syncs it; meanwhile
-//! the next batch gathers. So the disk is synced once for many writes, however many threads there are, and no thread waits for the disk unless it waits for its ticket.
+//! Threads append records to a buffer in memory and get tickets. One thread, the committer, takes
+//! the buffered records, writes them as one batch and syncs it, while the next batch accumulates.
+//! One sync thus serves many writes, whatever the number of threads, and a thread waits for the
+//! disk only if it waits for its ticket.
 
 mod committer;
 mod record;
@@ -23,65 +25,71 @@ pub use replay::{Replayed, replay_bytes};
 use crate::directory::sync_dir;
 use crate::error::{IndexError, Result};
 
-/// Appending waits while more bytes than this have not been handed to the disk, so that a slow disk does not fill the memory.
+/// Maximum number of bytes that may wait for the disk. Appending blocks beyond that, so that a
+/// slow disk does not fill the memory.
 const MOST_PENDING: usize = 64 << 20;
 
-/// What must have happened to a write before its ticket is done.
+/// Guarantee that a ticket waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// It is on stable storage. It survives a power failure.
+    /// The write is on stable storage and survives a power failure.
     #[default]
     Synced,
-    /// The operating system has it. It survives the end of the process, but not of the machine.
+    /// The operating system has the write. It survives the end of the process, but not a failure
+    /// of the machine.
     Written,
-    /// As [`Written`](Self::Written), and it is synced at most this much later.
+    /// Like [`Written`](Self::Written), and the write is synced at most this much later.
     Every(Duration),
 }
 
-/// A log, open for appending. When it is dropped, everything that was appended is written and synced first.
+/// A log that is open for appending. Dropping it first writes and syncs everything that was
+/// appended.
 pub struct Log {
     shared: Arc<Shared>,
     committer: Option<JoinHandle<()>>,
 }
 
-/// A file that was created for a log to go on in.
+/// A newly created file to which a log can switch.
 pub struct NewLog {
     path: PathBuf,
     sink: Box<dyn Sink>,
 }
 
-/// What appending threads, the committer and tickets share.
+/// The state shared by appending threads, the committer and tickets.
 struct Shared {
     state: Mutex<State>,
-    /// Tells the committer that there are records, or that the log is to be closed.
+    /// Notifies the committer that there are records, or that the log is to be closed.
     work: Condvar,
-    /// Tells everybody else that records were taken or became durable, or that the log has failed.
+    /// Notifies all other threads that records were taken or became durable, or that the log has
+    /// failed.
     progress: Condvar,
 }
 
 struct State {
-    /// The file that the committer writes to.
+    /// Path of the file that the committer writes to.
     path: PathBuf,
-    /// Room for the head of a batch, then the records that the committer has not taken yet.
+    /// Space for the head of a batch, followed by the records that the committer has not taken
+    /// yet.
     pending: Vec<u8>,
-    /// The sequence of the next record.
+    /// Sequence number of the next record.
     next: u64,
-    /// About the bytes of the file once it has all records that were appended.
+    /// Approximate size of the file once it has all appended records.
     bytes: u64,
-    /// All records with smaller sequences are durable.
+    /// Sequence number below which all records are durable.
     durable: u64,
-    /// Set if the log is to go on in another file.
+    /// The next file, if the log is to continue in another one.
     switch: Option<Switch>,
     closing: bool,
-    /// Why the disk refused a batch. Nothing becomes durable after that: the batch may be on disk in part, or may have been lost from memory.
+    /// The error with which the disk refused a batch. Nothing becomes durable after that: the
+    /// batch may be on disk in part, or may have been lost from memory.
     failure: Option<Arc<io::Error>>,
 }
 
-/// The end of a file and the beginning of the next.
+/// The end of a file and the beginning of the next one.
 struct Switch {
-    /// The records that the old file is still to get, as in [`State::pending`].
+    /// Records that the old file still has to get, as in [`State::pending`].
     rest: Vec<u8>,
-    /// The sequence of the new file's first record.
+    /// Sequence number of the new file's first record.
     end: u64,
     next: NewLog,
 }
@@ -91,7 +99,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the committer has done something.
+    /// Waits until the committer reports progress.
     fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         self.progress.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
@@ -109,13 +117,14 @@ impl State {
 }
 
 impl Log {
-    /// Creates a log, durably. Its first record gets the sequence `first`. The file must not exist.
+    /// Creates a log, durably. Its first record gets the sequence number `first`. The file must
+    /// not exist.
     pub fn create(path: &Path, first: u64, durability: Durability) -> Result<Self> {
         let NewLog { path, sink } = Self::prepare(path)?;
         Self::start(&path, sink, record::HEADER as u64, first, durability)
     }
 
-    /// Creates the file of a log, durably. It must not exist.
+    /// Creates the file of a log, durably. The file must not exist.
     pub fn prepare(path: &Path) -> Result<NewLog> {
         let mut file = File::options()
             .write(true)
@@ -130,7 +139,9 @@ impl Log {
         Ok(NewLog { path: path.to_owned(), sink: Box::new(file) })
     }
 
-    /// Opens a log whose first record has the sequence `first`, calls `each` with its records in order, and goes on appending after them. What a crash left of a last write is cut off.
+    /// Opens a log whose first record has the sequence number `first`, calls `each` with its
+    /// records in order, and continues after them. An incomplete batch at the end, left by a
+    /// crash, is cut off.
     pub fn open(
         path: &Path,
         first: u64,
@@ -147,7 +158,7 @@ impl Log {
             }
             file.set_len(end)?;
             file.seek(SeekFrom::Start(end))?;
-            // The heads of new batches say that everything before them is on stable storage.
+            // The heads of new batches record that everything before them is on stable storage.
             file.sync_all()?;
             Ok(file)
         };
@@ -184,7 +195,8 @@ impl Log {
         Ok(Log { shared, committer: Some(committer) })
     }
 
-    /// Appends a record. The order of sequences is the order of calls. Fails if the operation exceeds a limit, in which case nothing has changed, and if an earlier record could not be written.
+    /// Appends a record. Sequence numbers follow the order of calls. Fails without effect if the
+    /// operation exceeds a limit, and fails if an earlier record could not be written.
     pub fn append(&self, operation: Operation<'_>) -> Result<Ticket> {
         operation.check()?;
         let mut state = self.shared.lock();
@@ -201,8 +213,12 @@ impl Log {
         Ok(Ticket { shared: self.shared.clone(), sequence })
     }
 
-    /// Lets the records that are appended from now on go to another file, and returns the sequence of the first of them. The old file is closed, with everything that was appended
-    /// before, before the new one gets any record; so after a crash no record is there without all records before it.
+    /// Switches to another file for the records appended from now on, and returns the sequence
+    /// number of the first of them.
+    ///
+    /// The old file is completed and closed, with everything appended before, before the new one
+    /// gets any record. After a crash, a record is therefore never present without all records
+    /// before it.
     pub fn switch(&self, next: NewLog) -> Result<u64> {
         let mut state = self.shared.lock();
         while state.switch.is_some() && state.failure.is_none() {
@@ -218,17 +234,18 @@ impl Log {
         Ok(end)
     }
 
-    /// The sequence that the next record gets.
+    /// Returns the sequence number that the next record gets.
     pub fn next_sequence(&self) -> u64 {
         self.shared.lock().next
     }
 
-    /// About the size of the file in bytes, with all records that were appended.
+    /// Returns the approximate size of the file in bytes, with all appended records.
     pub fn bytes(&self) -> u64 {
         self.shared.lock().bytes
     }
 
-    /// Writes and syncs everything that was appended and closes the file, whose damage can be told from a crash from then on.
+    /// Writes and syncs everything that was appended and closes the file. From then on, damage to
+    /// the file can be distinguished from the effects of a crash.
     pub fn close(mut self) -> Result<()> {
         self.stop();
         self.shared.lock().check()
@@ -238,7 +255,7 @@ impl Log {
         self.shared.lock().closing = true;
         self.shared.work.notify_one();
         if let Some(committer) = self.committer.take() {
-            // The committer does not panic; if it did, its tickets have been told.
+            // The committer does not panic. If it did, its tickets have been notified.
             let _ = committer.join();
         }
     }
@@ -250,7 +267,7 @@ impl Drop for Log {
     }
 }
 
-/// A record that was appended and is or will be durable. Dropping a ticket does not take the record back.
+/// An appended record that is or will be durable. Dropping a ticket does not withdraw the record.
 #[must_use = "a write is durable once its ticket was waited for"]
 pub struct Ticket {
     shared: Arc<Shared>,
@@ -258,18 +275,19 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// The sequence of the record.
+    /// Returns the sequence number of the record.
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// Whether [`wait`](Self::wait) would return at once.
+    /// Returns true if [`wait`](Self::wait) would return at once.
     pub fn is_done(&self) -> bool {
         let state = self.shared.lock();
         state.durable > self.sequence || state.failure.is_some()
     }
 
-    /// Waits until the record is as durable as the log promises. After an error it is not known whether the record will be there when the log is opened again.
+    /// Waits until the record is as durable as the log promises. After an error it is unknown
+    /// whether the record will be there when the log is opened again.
     pub fn wait(self) -> Result<()> {
         let mut state = self.shared.lock();
         while state.durable <= self.sequence {

@@ -22,15 +22,16 @@ use crate::files::throttle::Throttle;
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
 
-/// How to merge.
+/// Options of a merge.
 #[derive(Clone, Debug)]
 pub struct MergeConfig {
     /// Worker threads. Default: one per core.
     pub threads: usize,
-    /// Whether documents are put in the order of recursive graph bisection. Default: no, they return to the order of the input.
+    /// True to order documents by recursive graph bisection. Default: false, which restores the
+    /// order of the input.
     pub reorder: bool,
-    /// Memory for finding that order, in bytes; with less, rare terms are ignored. Default: a quarter of the
-    /// machine's memory, or of the limit that a container sets if that is smaller.
+    /// Memory in bytes for finding that order; with less, rare terms are ignored. Default: a
+    /// quarter of the machine's memory, or of a container's limit if that is smaller.
     pub memory: usize,
 }
 
@@ -41,20 +42,21 @@ impl Default for MergeConfig {
     }
 }
 
-/// What a merge did.
+/// The result of a merge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MergeReport {
     /// Number of segments before the merge.
     pub segments: usize,
-    /// Live documents, all kept.
+    /// Number of live documents, all of which are kept.
     pub documents: u64,
-    /// Deleted documents that no longer take space.
+    /// Number of deleted documents that no longer take up space.
     pub dropped: u64,
-    /// Whether there was anything to do.
+    /// True if the index was rewritten.
     pub changed: bool,
 }
 
-/// Merges all segments of the index in `dir` into one. Hits, their order and scores do not change.
+/// Merges all segments of the index in `dir` into one. Hits, their order and scores do not
+/// change.
 pub fn merge(dir: &Path, config: &MergeConfig, progress: &Progress) -> Result<MergeReport> {
     read_manifest(dir)?;
     let lock = settle(WriteLock::take(dir)?)?;
@@ -97,14 +99,15 @@ fn merge_locked(
     Ok(report)
 }
 
-/// A segment that was merged from others.
+/// A segment that a merge has written.
 pub(crate) struct Merged {
     pub(crate) entry: SegmentEntry,
-    /// For each of the others, where its documents are now.
+    /// New ordinals of the documents of each merged segment.
     pub(crate) ids: Vec<Arc<NewIds>>,
 }
 
-/// Writes the live documents of all segments as the manifest's next segment, without entering it there.
+/// Writes the live documents of all segments as the manifest's next segment, without entering it
+/// in the manifest.
 pub(crate) fn write_segment(
     dir: &Path,
     old: &Snapshot,
@@ -182,7 +185,7 @@ fn copy_documents(
     Ok(())
 }
 
-/// Copies blocks without deletions as they are and writes the others again.
+/// Copies compressed blocks without deletions unchanged, and rewrites the others.
 fn copy_store(segment: &Segment, mut live: &[(u32, u32)], out: &mut StoreWriter) -> Result<()> {
     let Some(store) = segment.store() else { return Ok(()) };
     for block in 0..store.blocks() {
@@ -204,15 +207,18 @@ fn copy_store(segment: &Segment, mut live: &[(u32, u32)], out: &mut StoreWriter)
     Ok(())
 }
 
-/// Maps positions in a segment to ordinals in the new one; of documents, or of parts where lists have those.
+/// A map from positions in a segment to ordinals in the new one, of documents or, where lists
+/// refer to them, of parts.
 pub(crate) struct NewIds {
     first: u32,
-    /// New ordinal of each position; `u32::MAX` for deleted ones. Empty if nothing is deleted or out of order.
+    /// New ordinal of each position; `u32::MAX` for deleted ones. Empty if the segment has no
+    /// deletions and is in order.
     table: Vec<u32>,
 }
 
 impl NewIds {
-    /// `next` is the first number that no document before has; it moves on by those of this segment.
+    /// Creates the map of a segment whose first new ordinal is `first`. Advances `next`, the next
+    /// unused ordinal, by the segment's live documents or parts.
     fn new(segment: &Segment, first: u32, live: &[(u32, u32)], next: &mut u32) -> Result<Self> {
         let (mut table, parts) = (Vec::new(), segment.parts());
         if segment.deletes().is_none() && segment.documents().ordinals()?.is_none() {
@@ -238,7 +244,7 @@ impl NewIds {
     }
 }
 
-/// The lists of a segment.
+/// A source of the lists of a segment.
 struct SegmentSource<'a> {
     segment: &'a Segment,
     terms: Terms<'a>,

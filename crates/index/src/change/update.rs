@@ -1,4 +1,4 @@
-//! Creating an index, adding to it, and adding and deleting in one commit.
+//! Creation of an index, additions to it, and combined additions and deletions in one commit.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,8 +17,10 @@ use crate::files::impacts::Impacts;
 use crate::files::manifest::{Content, Manifest, StoreMode};
 use crate::snapshot::Snapshot;
 
-/// Creates an index of `inputs` in `dir`. An existing index is replaced only with `overwrite`, and
-/// remains in effect until the new one is complete. Without any documents, the new index is empty.
+/// Creates an index of `inputs` in `dir`.
+///
+/// An existing index is replaced only with `overwrite`, and remains in effect until the new one
+/// is complete. Without any documents, the new index is empty.
 pub fn create(
     dir: &Path,
     inputs: &[PathBuf],
@@ -30,7 +32,8 @@ pub fn create(
     create_from_reader(dir, reader, config, overwrite, progress)
 }
 
-/// Creates an index of a part of the inputs in `dir`, as [`create`] does of all of them. [`Survey::cut`](crate::Survey::cut) makes such parts.
+/// Creates an index of a part of the inputs in `dir`, as [`create`] does for all of them.
+/// [`Survey::cut`](crate::Survey::cut) determines such parts.
 pub fn create_part(
     dir: &Path,
     inputs: &[PathBuf],
@@ -43,7 +46,8 @@ pub fn create_part(
     create_from_reader(dir, reader, config, overwrite, progress)
 }
 
-/// Creates an index of the documents of `reader` in `dir`, as [`create`] does for files. The reader's own configuration is used instead of `config.reader`.
+/// Creates an index of the documents of `reader` in `dir`, as [`create`] does for files. The
+/// reader's own configuration is used instead of `config.reader`.
 pub fn create_from_reader(
     dir: &Path,
     reader: Reader,
@@ -97,11 +101,11 @@ pub fn create_from_reader(
     })
 }
 
-/// Creates an index of `lists` in `dir`, as [`create`] does for documents. Queries use the analyzer `plain`, so terms should be
-/// words that it leaves unchanged. Only ids are stored.
+/// Creates an index of `lists` in `dir`, as [`create`] does for documents. Queries use the
+/// analyzer `plain`, so terms should be words that it leaves unchanged. Only ids are stored.
 ///
 /// # Panics
-/// If lists are not what [`Lists`] asks for.
+/// Panics if `lists` violates the requirements of [`Lists`].
 pub fn create_from_lists(
     dir: &Path,
     lists: &impl Lists,
@@ -132,7 +136,7 @@ pub fn create_from_lists(
     })
 }
 
-/// Creates an index of the one segment that `build` writes, with the settings in `manifest`.
+/// Creates an index with the settings in `manifest` and the one segment that `build` writes.
 fn create_with(
     dir: &Path,
     manifest: Manifest,
@@ -142,7 +146,7 @@ fn create_with(
 ) -> Result<BuildReport> {
     let existed = dir.exists();
     if existed {
-        // Checked before the lock is taken, so that a refused directory is not changed.
+        // This check precedes the lock, so that a refused directory is not changed.
         match read_manifest(dir) {
             Err(IndexError::NotAnIndex { .. }) if !holds_nothing_else(dir)? => {
                 return Err(IndexError::NotEmpty { dir: dir.to_owned() });
@@ -173,7 +177,8 @@ fn create_locked(
     let before = match read_manifest(dir) {
         Ok(_) if !overwrite => return Err(IndexError::Exists { dir: dir.to_owned() }),
         Ok(manifest) => Some(manifest),
-        // A damaged index may be overwritten as well; its files stay until the new one is complete.
+        // A damaged index may be overwritten as well. Its files stay until the new one is
+        // complete.
         Err(_) => None,
     };
     let unused = highest_number(dir)?.saturating_add(1);
@@ -197,8 +202,11 @@ fn create_locked(
     result
 }
 
-/// Adds `inputs` to the index in `dir` as a new segment. A document whose id is in the index replaces the one there.
-/// The settings of the index take precedence over the analyzer, codec, store, impacts and vector scale in `config`. A schema in `config` may add fields to that of the index.
+/// Adds `inputs` to the index in `dir` as a new segment. A document whose id is in the index
+/// replaces the one there.
+///
+/// The settings of the index take precedence over the analyzer, codec, store, impacts and vector
+/// scale in `config`. A schema in `config` may add fields to that of the index.
 pub fn add(
     dir: &Path,
     inputs: &[PathBuf],
@@ -210,22 +218,26 @@ pub fn add(
     update(dir, Some(reader), &[], config, progress).map(|report| report.added)
 }
 
-/// What an update did.
+/// The result of an update.
 #[derive(Clone, Debug, Default)]
 pub struct UpdateReport {
-    /// What was added. `replaced` counts only documents that were not deleted by id as well.
+    /// Documents added. `replaced` counts only documents that were not deleted by id as well.
     pub added: BuildReport,
-    /// What was deleted by id.
+    /// Documents deleted by id.
     pub deleted: DeleteReport,
-    /// The generation of the index afterwards.
+    /// Generation of the index after the update.
     pub generation: u64,
 }
 
-/// Deletes the live documents with the ids in `delete_ids` from the index in `dir` and adds the documents of `reader`, in one commit: readers see either all of the changes or none.
-/// Deletions apply only to documents that were in the index before, so a document of `reader` whose id is in `delete_ids` is added all the same. A new document replaces the one with the same id. If there is nothing to
-/// delete or to add, and no new field, nothing is committed.
+/// Deletes the live documents with the ids in `delete_ids` from the index in `dir` and adds the
+/// documents of `reader`, in one commit: readers see either all of the changes or none.
 ///
-/// The settings of the index take precedence over the analyzer, codec, store, impacts and vector scale in `config`, and the reader's own configuration over `config.reader`.
+/// Deletions apply only to documents that were in the index before, so a document of `reader`
+/// whose id is in `delete_ids` is still added. A new document replaces the one with the same id.
+/// If there is nothing to delete or to add, and no new field, nothing is committed.
+///
+/// The settings of the index take precedence over the analyzer, codec, store, impacts and vector
+/// scale in `config`, and the reader's own configuration over `config.reader`.
 pub fn update(
     dir: &Path,
     reader: Option<Reader>,
@@ -276,7 +288,10 @@ fn update_locked(
     Ok(UpdateReport { added, deleted, generation: manifest.generation })
 }
 
-/// Gives the index in `dir` a schema that begins with all fields of the one it has, and may have further ones at the end. Documents that are in the index have no values in these. Returns the generation.
+/// Extends the schema of the index in `dir` and returns the generation.
+///
+/// The new schema begins with all fields of the present one and may have further ones at the end,
+/// in which existing documents have no values.
 pub fn extend_schema(dir: &Path, schema: &Arc<Schema>) -> Result<u64> {
     read_manifest(dir)?;
     let lock = settle(WriteLock::take(dir)?)?;
@@ -290,7 +305,11 @@ pub fn extend_schema(dir: &Path, schema: &Arc<Schema>) -> Result<u64> {
     Ok(manifest.generation)
 }
 
-/// Lets the documents that are added to the index in `dir` from now on have their static scores in `field`. It is an error if the index has another field, as documents would have scores of both. Returns the generation.
+/// Sets the field that holds the static scores of documents added to the index in `dir` from now
+/// on. Returns the generation.
+///
+/// If the index already has scores from another field, this is an error, since documents would
+/// have scores from both.
 pub fn set_static_field(dir: &Path, field: &str) -> Result<u64> {
     warpseek_text::check_static_field(field)?;
     read_manifest(dir)?;
@@ -309,7 +328,7 @@ pub fn set_static_field(dir: &Path, field: &str) -> Result<u64> {
     Ok(manifest.generation)
 }
 
-/// Refuses what an index of n-grams cannot have.
+/// Refuses settings that an index of n-grams cannot have.
 fn check_grams(grams: &GramConfig, reader: &Reader, config: &BuildConfig) -> Result<()> {
     grams.check().map_err(|what| IndexError::Grams { what })?;
     if config.reorder || config.impacts.is_some() || reader.config().order_field.is_some() {
@@ -319,19 +338,19 @@ fn check_grams(grams: &GramConfig, reader: &Reader, config: &BuildConfig) -> Res
     Ok(())
 }
 
-/// Refuses what an index with a schema cannot have.
+/// Refuses settings that an index with a schema cannot have.
 fn check_schema(config: &BuildConfig) -> Result<()> {
     let refuse = |what: &str| Err(IndexError::Schema { what: what.into() });
     if config.impacts.is_some() {
         return refuse("an index with a schema cannot be quantized; leave out `--quantize`");
     }
     if config.grams.is_some() {
-        return refuse("an n-gram index has no schema; leave one of the two out");
+        return refuse("an n-gram index has no schema; leave out the n-grams or the schema");
     }
     Ok(())
 }
 
-/// Refuses what an index with positions cannot have.
+/// Refuses settings that an index with positions cannot have.
 fn check_positions(config: &BuildConfig) -> Result<()> {
     let refuse = |what: &str| Err(IndexError::Positions { what: what.into() });
     if config.impacts.is_some() {
@@ -345,11 +364,11 @@ fn check_positions(config: &BuildConfig) -> Result<()> {
     Ok(())
 }
 
-/// Refuses what an index with norms cannot have.
+/// Refuses settings that an index with norms cannot have.
 fn check_norms(reader: &Reader, config: &BuildConfig) -> Result<()> {
     let has_schema = reader.config().schema.is_some();
     if has_schema || config.impacts.is_some() || config.grams.is_some() {
-        let what = "documents with a schema, quantized ones and those of an n-gram index are not ranked by cosine; leave out `--norms`";
+        let what = "indexes with a schema, quantized indexes and n-gram indexes are not ranked by cosine; leave out `--norms`";
         return Err(IndexError::Norms { what: what.into() });
     }
     Ok(())
@@ -367,12 +386,13 @@ fn check_static_field(reader: &Reader, grams: Option<GramConfig>) -> Result<()> 
     }
 }
 
-/// The schema for documents that are added with `given`: that of the index, or one that begins with it.
+/// Returns the schema under which documents are added: that of the index, or the `given` one,
+/// which must begin with the fields of the index.
 fn schema_for(manifest: &Manifest, given: Option<&Arc<Schema>>) -> Result<Option<Arc<Schema>>> {
     match (&manifest.schema, given) {
         (known, None) => Ok(known.clone()),
         (None, Some(_)) => Err(IndexError::Schema {
-            what: "the index was built without a schema, and cannot get one; build it anew with `warpseek index --schema`".into(),
+            what: "the index was built without a schema and cannot get one; rebuild it with `warpseek index --schema`".into(),
         }),
         (Some(known), Some(given)) => {
             given.extends(known)?;
@@ -420,7 +440,7 @@ fn add_segment(
         manifest.static_field = built.static_field.take();
         let is_new = old.manifest().static_field.is_none() && manifest.static_field.is_some();
         if is_new && old.statistics().documents > 0 && !old.has_statics() {
-            let what = "documents that the index had before have no static scores; add them again to give them theirs";
+            let what = "documents that were already in the index have no static scores; add them again to give them scores";
             built.report.notices.push(what.to_owned());
         }
         if known.is_none() {

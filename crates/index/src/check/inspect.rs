@@ -1,4 +1,4 @@
-//! What an index is made of: sizes per part, bits per posting, lengths of lists.
+//! Inspection of an index: sizes by part, bits per posting, lengths of lists.
 
 use std::path::Path;
 
@@ -12,16 +12,16 @@ use crate::files::deletes::DocSet;
 use crate::files::manifest::Manifest;
 use crate::snapshot::{Snapshot, Statistics};
 
-/// Bytes by part.
+/// Sizes in bytes by part.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct PartSizes {
-    /// Terms.
+    /// The dictionary of terms.
     pub dictionary: u64,
-    /// Documents and frequencies.
+    /// Documents and frequencies in lists.
     pub payload: u64,
     /// Skip arrays, bounds and block lengths.
     pub skips_and_bounds: u64,
-    /// Lengths, norms, static scores, ordinals.
+    /// Lengths, norms, static scores and ordinals of documents.
     pub documents: u64,
     /// Columns of attributes.
     pub attributes: u64,
@@ -30,19 +30,20 @@ pub struct PartSizes {
     pub positions: u64,
     /// External ids.
     pub ids: u64,
-    /// The documents themselves.
+    /// The stored documents.
     pub store: u64,
     /// Deletions.
     pub deletes: u64,
 }
 
 impl PartSizes {
-    /// All parts.
+    /// Returns the size of all parts.
     pub fn total(&self) -> u64 {
         self.searchable() + self.attributes + self.positions + self.ids + self.store + self.deletes
     }
 
-    /// What a search without filters and phrases reads: all but attributes, positions, ids and store.
+    /// Returns the size of the parts that a search without filters and phrases reads: all except
+    /// attributes, positions, ids, store and deletions.
     pub fn searchable(&self) -> u64 {
         self.dictionary + self.payload + self.skips_and_bounds + self.documents
     }
@@ -55,43 +56,44 @@ fn is_zero(bytes: &u64) -> bool {
 /// A text field of an index with a schema.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FieldInspection {
-    /// Its name.
+    /// Name of the field.
     pub name: String,
-    /// Live documents with at least one token in it.
+    /// Live documents with at least one token in the field.
     pub documents: u64,
-    /// Their tokens in it.
+    /// Tokens of live documents in the field.
     pub tokens: u64,
-    /// Its terms, summed over segments.
+    /// Terms of the field, summed over segments.
     pub terms: u64,
-    /// Its postings, those of deleted documents included.
+    /// Postings of the field, those of deleted documents included.
     pub postings: u64,
 }
 
 /// An attribute of an index with a schema.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AttributeInspection {
-    /// Its name.
+    /// Name of the attribute.
     pub name: String,
-    /// Its type.
+    /// Type of the attribute.
     #[serde(rename = "type")]
     pub kind: AttributeKind,
     /// Live documents with a value.
     pub documents: u64,
-    /// Distinct values of a keyword, summed over segments; those of deleted documents included.
+    /// Distinct values of a keyword, summed over segments and including values that only deleted
+    /// documents have; `None` for other types.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub values: Option<u64>,
-    /// Bytes of its columns.
+    /// Size of the attribute's columns in bytes.
     pub bytes: u64,
 }
 
-/// What [`inspect`] found.
+/// The result of [`inspect`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Inspection {
     /// The manifest.
     pub manifest: Manifest,
     /// Live documents.
     pub documents: u64,
-    /// Deleted documents that still take space.
+    /// Deleted documents that still take up space.
     pub deleted: u64,
     /// Tokens of live documents.
     pub tokens: u64,
@@ -107,7 +109,7 @@ pub struct Inspection {
     pub attributes: Vec<AttributeInspection>,
     /// Numbers of the segments whose documents are not in the order of the input.
     pub reordered: Vec<u64>,
-    /// Bytes by part.
+    /// Sizes in bytes by part.
     pub sizes: PartSizes,
     /// Mean number of bits per posting for its document, without skip arrays and bounds.
     pub bits_per_doc: f64,
@@ -149,7 +151,7 @@ pub fn inspect(dir: &Path) -> Result<Inspection> {
                 Kind::Ids => found.sizes.ids += len,
                 Kind::Store => found.sizes.store += len,
                 Kind::Dict => found.sizes.dictionary += len,
-                // Lists are divided below, the others are no files of segments.
+                // Lists are divided below; a segment has no own files of the other kinds.
                 Kind::Post | Kind::Manifest | Kind::Deletes => {}
             }
         }
@@ -209,7 +211,7 @@ pub fn inspect(dir: &Path) -> Result<Inspection> {
     Ok(found)
 }
 
-/// The text fields with what the manifest says of them.
+/// Returns the text fields with their counts from the manifest.
 fn fields_of(snapshot: &Snapshot) -> Vec<FieldInspection> {
     let Some(schema) = &snapshot.manifest().schema else { return Vec::new() };
     let fields = (0..).zip(schema.text()).map(|(number, field)| {

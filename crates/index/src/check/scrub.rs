@@ -1,8 +1,11 @@
-//! Verifying the files of open indexes again, a little at a time.
+//! Repeated verification of the files of open indexes, a little at a time.
 //!
-//! A pass goes over all pages of all files in one period. Since a page counts as verified once it was read, it has to be verified again: of so many pages as the rate admits, the scrub reads the bytes
-//! and compares their checksums; of the others it only forgets that they were verified, which costs nothing until somebody reads them. Each pass reads others. So whatever the size of an index, a
-//! damaged page gives wrong answers for one period at most, and a page that nobody reads is verified as soon as the rate allows.
+//! A page counts as verified once it has been read, so it has to be verified again. A pass covers
+//! all pages of all files in one period. The scrub reads as many pages as the rate permits and
+//! compares their checksums. For the remaining pages it only forgets that they were verified,
+//! which costs nothing until the next read. Each pass reads different pages. Whatever the size of
+//! an index, a damaged page thus gives wrong answers for one period at most, and a page that no
+//! search reads is verified as soon as the rate allows.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -13,40 +16,45 @@ use crate::files::container::SealedFile;
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
 
-/// The shortest and the longest time between two steps.
+/// Shortest and longest time between two steps.
 const STEP: Range<Duration> = Duration::from_millis(10)..Duration::from_secs(1);
 
-/// Steps of a pass, if neither bound applies.
+/// Number of steps of a pass, if neither bound applies.
 const STEPS: u32 = 256;
 
-/// Verifies the files of open indexes again. It has no thread: somebody calls [`step`](Self::step) every [`every`](Self::every).
+/// A verifier of the files of open indexes. It has no thread: its owner calls
+/// [`step`](Self::step) every [`every`](Self::every).
 #[derive(Debug)]
 pub struct Scrub {
     period: Duration,
     bytes_per_second: u64,
-    /// Time between two steps, and steps of a pass.
+    /// Time between two steps.
     every: Duration,
+    /// Number of steps of a pass.
     steps: u64,
-    /// Steps done.
+    /// Number of steps done.
     done: u64,
-    /// The file with which the next step begins.
+    /// File at which the next step begins.
     next_file: usize,
     counts: ScrubCounts,
 }
 
-/// What a scrub has done.
+/// Counters of a scrub.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScrubCounts {
-    /// Passes over all pages.
+    /// Number of passes over all pages.
     pub passes: u64,
-    /// Bytes that were read and compared with their checksums.
+    /// Number of bytes that were read and compared with their checksums.
     pub bytes: u64,
-    /// Passes until every page has been read, by the sizes of the last step: 1 if all of them are read in each.
+    /// Number of passes until every page has been read, by the sizes at the last step: 1 if every
+    /// pass reads all pages, 0 if pages are not read.
     pub passes_to_read_all: u64,
 }
 
 impl Scrub {
-    /// A scrub whose passes take `period`, and that reads at most so many bytes a second. With 0, it reads no pages, but the checksums at the end of each file; pages are verified again when somebody needs them.
+    /// Creates a scrub whose passes take `period` and that reads at most `bytes_per_second`. With
+    /// 0, it does not read pages, only the checksums at the end of each file; pages are verified
+    /// again at their next use.
     pub fn new(period: Duration, bytes_per_second: u64) -> Self {
         let every = (period / STEPS).clamp(STEP.start, STEP.end).min(period);
         let steps = (period.as_nanos() / every.as_nanos().max(1)).max(1) as u64;
@@ -54,18 +62,21 @@ impl Scrub {
         Scrub { period, bytes_per_second, every, steps, done: 0, next_file: 0, counts }
     }
 
-    /// The time between two steps.
+    /// Returns the time between two steps.
     pub fn every(&self) -> Duration {
         self.every
     }
 
-    /// What it has done so far.
+    /// Returns the counters so far.
     pub fn counts(&self) -> ScrubCounts {
         self.counts
     }
 
-    /// Goes on to where it should be so long after its start. It stops early when `stop` says so, or when the disk takes longer than the time between two steps; pages that it has not read then are verified
-    /// when somebody reads them. Damage is noted in the segments ([`Segment::damage`]).
+    /// Advances to the step that is due when `elapsed` has passed since the start.
+    ///
+    /// It ends early if `stop` returns true or if the disk takes longer than the time between two
+    /// steps; pages that it has not read by then are verified at their next use. Damage is
+    /// recorded in the segments ([`Segment::damage`]).
     pub fn step(
         &mut self,
         snapshots: &[Arc<Snapshot>],
@@ -89,11 +100,11 @@ impl Scrub {
         for segment in &segments {
             segment.watch().put_off(start);
             if segment.damage().is_some() {
-                // Nothing of it is trusted any more.
+                // No page of a damaged segment is trusted any more.
                 segment.forget_verified();
             }
         }
-        // First what costs nothing, so that it is done in time.
+        // The work that costs nothing comes first, so that it is done in time.
         let steps = self.steps;
         let parts = |file: &SealedFile| {
             let pages = file.pages();
@@ -102,7 +113,8 @@ impl Scrub {
         for (_, file) in segments.iter().flat_map(|segment| segment.files()) {
             parts(file).for_each(|(_, pages)| file.forget(pages));
         }
-        // A step that the disk did not finish in time left files out, with which this one begins.
+        // If the disk did not finish the last step in time, this step begins with the files that
+        // were left out.
         let undamaged = segments.iter().filter(|segment| segment.damage().is_none());
         let files =
             undamaged.flat_map(|segment| segment.files().map(move |(_, file)| (segment, file)));
@@ -111,7 +123,7 @@ impl Scrub {
         files.rotate_left(skipped);
         let mut read = 0;
         'files: for (number, (segment, file)) in files.iter().enumerate() {
-            // A page behind the end must not be touched.
+            // A page behind the end of a file must not be touched.
             let is_damaged = segment.damage().is_some();
             if is_damaged || from < now && file.verify_frame().is_err() {
                 segment.forget_verified();
@@ -121,7 +133,8 @@ impl Scrub {
                 let pass = step / steps;
                 for page in pages.filter(|page| is_read(*page, pass, stride)) {
                     if stop() || Instant::now() > give_up {
-                        // At least one further, so that a file which takes all of the time is not the only one.
+                        // Advance by at least one file, so that a file that takes all of the time
+                        // is not the only one verified.
                         self.next_file = skipped + number.max(1);
                         break 'files;
                     }
@@ -138,20 +151,20 @@ impl Scrub {
         self.counts.passes = self.done / self.steps;
     }
 
-    /// Of how many pages one is read in a pass; `None` if none is.
+    /// Returns the number of pages of which a pass reads one, or `None` if it reads none.
     fn stride(&self, bytes: u64) -> Option<u64> {
         let of_a_pass = self.bytes_per_second as f64 * self.period.as_secs_f64();
         (of_a_pass > 0.0).then(|| (bytes as f64 / of_a_pass).ceil().max(1.0) as u64)
     }
 }
 
-/// The pages of a file that a step has, of so many.
+/// Returns the pages of a file that belong to one of `steps` steps.
 fn part(pages: u64, step: u64, steps: u64) -> Range<u64> {
     let until = |step: u64| (u128::from(pages) * u128::from(step) / u128::from(steps)) as u64;
     until(step)..until(step + 1)
 }
 
-/// Whether a page is read in a pass. In so many passes as the stride says, each page is.
+/// Returns true if a pass reads a page. Each page is read in one of `stride` consecutive passes.
 fn is_read(page: u64, pass: u64, stride: Option<u64>) -> bool {
     stride.is_some_and(|stride| page.wrapping_add(pass).is_multiple_of(stride))
 }

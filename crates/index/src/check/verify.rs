@@ -1,4 +1,4 @@
-//! Checking all of an index: every checksum, order, bound and count.
+//! Verification of a whole index: every checksum, order, bound and count.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -20,34 +20,34 @@ use crate::files::postings::{BIN, Bounds};
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
 
-/// The number of problems that are listed at most.
+/// Maximum number of problems that are listed.
 const MOST: usize = 100;
 
-/// A problem that was found.
+/// A problem found in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The file.
     pub file: PathBuf,
-    /// What is wrong with it.
+    /// A description of the problem.
     pub what: String,
 }
 
-/// What was checked, and which problems were found.
+/// The extent of a verification, and the problems found.
 #[derive(Clone, Debug, Default)]
 pub struct Verification {
-    /// Files whose checksums were checked.
+    /// Number of files whose checksums were checked.
     pub files: u64,
-    /// Their bytes.
+    /// Size of these files in bytes.
     pub bytes: u64,
-    /// Live documents.
+    /// Number of live documents.
     pub documents: u64,
-    /// Lists checked.
+    /// Number of lists checked.
     pub lists: u64,
-    /// Postings checked.
+    /// Number of postings checked.
     pub postings: u64,
     /// The first hundred problems.
     pub problems: Vec<Problem>,
-    /// How many problems there are. Each damaged page of a file is one.
+    /// Total number of problems. Each damaged page of a file is one.
     pub problems_found: u64,
 }
 
@@ -59,7 +59,8 @@ impl Verification {
             other => return Err(other),
         };
         let problem = Problem { file, what };
-        // What kept the index from being opened is found again when its files are checked one by one.
+        // The problem that kept the index from being opened is found again when its files are
+        // checked individually.
         if self.problems.contains(&problem) {
             return Ok(());
         }
@@ -70,7 +71,8 @@ impl Verification {
         Ok(())
     }
 
-    /// Checks every page of a file, and notes each that is damaged. Returns whether none is.
+    /// Checks every page of a file and records damaged ones. Returns true if all pages are
+    /// intact.
     fn check_pages(&mut self, file: &SealedFile, progress: &Progress) -> Result<bool> {
         let before = self.problems_found;
         self.files += 1;
@@ -88,7 +90,8 @@ impl Verification {
     }
 }
 
-/// Checks the index in `dir`. Problems are listed in the result; an error means that the check itself failed, or that there is no index.
+/// Checks the index in `dir`. The result lists the problems found; an error means that the check
+/// itself failed, or that there is no index.
 pub fn verify(dir: &Path, progress: &Progress) -> Result<Verification> {
     let mut found = Verification::default();
     let snapshot = match Snapshot::open(dir) {
@@ -128,7 +131,7 @@ pub fn verify(dir: &Path, progress: &Progress) -> Result<Verification> {
     Ok(found)
 }
 
-/// Checks at least that each file is intact, if the index cannot be opened.
+/// Checks at least that each file is intact, for an index that cannot be opened.
 fn check_files_alone(dir: &Path, found: &mut Verification, progress: &Progress) -> Result<()> {
     let Ok(manifest) = crate::directory::read_manifest(dir) else { return Ok(()) };
     for entry in &manifest.segments {
@@ -219,7 +222,7 @@ fn check_lists(
         last.extend_from_slice(terms.term());
         let (field, word) = segment.named(terms.term());
         if word.is_empty() || usize::from(field) >= segment.text_fields() {
-            let what = format!("term {} is not one of a field", info.ordinal);
+            let what = format!("term {} belongs to no field", info.ordinal);
             return Err(dictionary.file().corrupt(what));
         }
         checker.check(&info, field)?;
@@ -239,7 +242,8 @@ fn check_lists(
     checker.finish()
 }
 
-/// Checks that every posting has the positions that its frequency says, and the list nothing else.
+/// Checks that every posting has as many positions as its frequency, and that the list has
+/// nothing else.
 fn check_positions(segment: &Segment, info: &TermInfo) -> Result<()> {
     let Some(positions) = segment.positions(info)? else { return Ok(()) };
     let (list, mut reader) = (segment.list(info)?, PositionReader::new(positions));
@@ -256,12 +260,12 @@ fn check_positions(segment: &Segment, info: &TermInfo) -> Result<()> {
     Ok(())
 }
 
-/// Checks lists, and adds up what they say of each document.
+/// A checker of lists, which also adds up the lengths and norms of documents.
 struct ListChecker<'a> {
     segment: &'a Segment,
-    /// Whether lists hold impacts, from which lengths and norms cannot be checked.
+    /// True if lists hold impacts, from which lengths and norms cannot be checked.
     impacts: bool,
-    /// Of each text field.
+    /// Lengths of documents in each text field, as counted in the lists.
     lengths: Vec<Vec<u64>>,
     squares: Vec<u64>,
 }
@@ -290,7 +294,8 @@ impl<'a> ListChecker<'a> {
                 .and_then(|_| list.decode_freqs(block, &mut freqs))
                 .map_err(|what| bad(what.to_string()))?;
             let bounds = block_bounds.next().transpose().map_err(|what| bad(what.to_string()))?;
-            // Without norms, a search by cosine computes them, and bounds must allow for any.
+            // Without norms, a search by cosine computes them, and bounds must permit any of
+            // them.
             let open = |b: &Bounds| norms.is_some() || b.cosine() >= 1.0;
             if !bounds.as_ref().is_none_or(open) || !list.bounds().is_none_or(open) {
                 return Err(bad(format!("block {block} bounds cosine, but there are no norms")));
@@ -320,7 +325,7 @@ impl<'a> ListChecker<'a> {
         Ok(())
     }
 
-    /// Checks that a list of maps decodes, and that maps can be looked up.
+    /// Checks that a list of maps decodes and that its documents are in order.
     fn check_maps(&self, info: &TermInfo) -> Result<()> {
         let list = self.segment.map_list(info)?;
         let (mut docs, mut maps, mut count, mut last) = ([0; BIN], [0; BIN], 0, None);
@@ -341,7 +346,7 @@ impl<'a> ListChecker<'a> {
         Ok(())
     }
 
-    /// Lengths and norms must be those of the postings.
+    /// Checks that lengths and norms match the postings.
     fn finish(self) -> Result<()> {
         if self.impacts || self.segment.grams().is_some() {
             return Ok(());
@@ -355,7 +360,7 @@ impl<'a> ListChecker<'a> {
                 let same = norms.is_none_or(|norms| cosine::norm(squares) == norms.get(doc));
                 if length != lengths.get(doc) || !same {
                     let what =
-                        format!("length or norm of document {doc} is not that of its postings");
+                        format!("length or norm of document {doc} does not match its postings");
                     return Err(documents.file().corrupt(what));
                 }
             }
@@ -364,7 +369,7 @@ impl<'a> ListChecker<'a> {
     }
 }
 
-/// The norms of a segment's documents, if they have any.
+/// Returns the norms of a segment's documents, if they are stored.
 fn norms(segment: &Segment) -> Result<Option<Floats<'_>>> {
     let documents = segment.documents();
     documents.has_norms().then(|| documents.norms()).transpose()

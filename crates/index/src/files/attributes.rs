@@ -1,8 +1,14 @@
-//! Attributes of documents in columns, for filters, sorting, counts and display (docs/format/attributes.md).
+//! Document attributes in columns, for filters, sorting, counts and display.
 //!
-//! A column holds the values of one attribute, by position. Numbers are packed into as few bits as they need; keywords are numbered in their order, so that
-//! comparing two of a segment is comparing ordinals, and each has the list of its documents. Bytes are checked as they are read: opening a file checks its
-//! directory, opening a column the sizes of its tables, and reading a table whose contents cannot be relied upon returns an error. Numbers and ordinals of forged tables may be wrong, but never out of range.
+//! A column holds the values of one attribute by position (docs/reference/formats/attributes.md).
+//! Numbers are packed into as few bits as they need. Keywords are numbered in sorted order, so
+//! that two keywords of a segment compare by ordinal, and each keyword has the list of its
+//! documents.
+//!
+//! Bytes are checked as they are read. Opening a file checks its directory, opening a column
+//! checks the sizes of its tables, and reading a table returns an error if its contents cannot be
+//! relied upon. A forged table may yield wrong numbers and ordinals, but never ones that are out
+//! of range.
 
 mod cache;
 mod dictionary;
@@ -51,46 +57,46 @@ struct Entry {
 }
 
 impl Attributes {
-    /// Checks the directory. The segment has `documents` documents.
+    /// Opens the columns of a segment of `documents` documents and checks their directory.
     pub fn new(file: SealedFile, documents: u32) -> Result<Self> {
         let len = file.body_len();
         let mut footer = Cursor::new(file.bytes(len.saturating_sub(FOOTER), FOOTER.min(len))?);
         let (Some(counted), Some(columns)) = (footer.u32(), footer.u32()) else {
-            return Err(file.corrupt("it has no room for its counts"));
+            return Err(file.corrupt("it is too short for its counts"));
         };
         if counted != documents {
             return Err(file.corrupt(format!("it has {counted} documents, not {documents}")));
         }
         let Some(data) = len.checked_sub(FOOTER + ENTRY * u64::from(columns)) else {
-            return Err(file.corrupt("it has no room for its directory"));
+            return Err(file.corrupt("it is too short for its directory"));
         };
         let columns = read_directory(file.bytes(data, ENTRY * u64::from(columns))?, data)
             .ok_or_else(|| file.corrupt("its directory is malformed"))?;
         Ok(Attributes { file, documents, columns })
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn file(&self) -> &SealedFile {
         &self.file
     }
 
-    /// Number of documents of the segment.
+    /// Returns the number of documents of the segment.
     pub fn documents(&self) -> u32 {
         self.documents
     }
 
-    /// The attributes that documents of the segment have, by ascending number.
+    /// Iterates over the attributes that documents of the segment have, by ascending number.
     pub fn columns(&self) -> impl ExactSizeIterator<Item = (u16, AttributeKind)> + '_ {
         self.columns.iter().map(|entry| (entry.number, entry.kind))
     }
 
-    /// The column of an attribute; `None` if no document has a value.
+    /// Opens the column of an attribute, or returns `None` if no document has a value.
     pub fn column(&self, number: u16) -> Result<Option<Column<'_>>> {
         let found = self.columns.binary_search_by_key(&number, |entry| entry.number);
         found.ok().map(|i| self.open(&self.columns[i])).transpose()
     }
 
-    /// Bytes of the column of an attribute; 0 if no document has a value.
+    /// Returns the size in bytes of an attribute's column, or 0 if no document has a value.
     pub fn column_len(&self, number: u16) -> u64 {
         self.columns.iter().find(|entry| entry.number == number).map_or(0, |entry| entry.len)
     }
@@ -105,7 +111,7 @@ impl Attributes {
         })
     }
 
-    /// Checks every byte: that each column is exactly what its values are encoded as.
+    /// Checks every byte: each column must equal the encoding of its values.
     pub fn verify(&self) -> Result<()> {
         for entry in &self.columns {
             let again = match self.open(entry)? {
@@ -151,7 +157,7 @@ pub enum Column<'a> {
 }
 
 impl Column<'_> {
-    /// What the values are.
+    /// Returns the type of the values.
     pub fn kind(&self) -> AttributeKind {
         match self {
             Column::Numbers(column) => column.kind(),
@@ -159,7 +165,7 @@ impl Column<'_> {
         }
     }
 
-    /// Whether a document has a value.
+    /// Returns true if a document has a value.
     pub fn has(&self, doc: u32) -> bool {
         match self {
             Column::Numbers(column) => column.has(doc),
@@ -167,7 +173,7 @@ impl Column<'_> {
         }
     }
 
-    /// The values of a document: none, one, or the keywords in their order.
+    /// Returns the values of a document: none, one, or its keywords in sorted order.
     pub fn values(&self, doc: u32) -> Result<Vec<AttributeValue>> {
         match self {
             Column::Numbers(column) => {

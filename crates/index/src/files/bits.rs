@@ -1,4 +1,8 @@
-//! Bit strings and tables of numbers in files, and of columns: present bits, and tables in their order (docs/format/attributes.md).
+//! Bit strings and tables of numbers in files, as used by columns
+//! (docs/reference/formats/attributes.md).
+//!
+//! A column's present bits say which documents have a value; its tables follow each other in a
+//! fixed order.
 
 use std::ops::Range;
 
@@ -6,7 +10,10 @@ use crate::error::Result;
 use crate::files::container::SealedFile;
 use crate::files::deletes::DocSet;
 
-/// The width of a bit string whose largest number is `largest`. A number of at most 56 bits that begins within a byte ends within 8 bytes; wider numbers begin at whole bytes.
+/// Returns the width of a bit string whose largest number is `largest`.
+///
+/// A number of at most 56 bits that begins at any bit of a byte ends within 8 bytes. Wider
+/// numbers get 64 bits, so that they begin at whole bytes.
 pub(crate) fn width_of(largest: u64) -> u8 {
     match 64 - largest.leading_zeros() {
         width @ ..=56 => width as u8,
@@ -14,12 +21,12 @@ pub(crate) fn width_of(largest: u64) -> u8 {
     }
 }
 
-/// The largest number of `width` bits.
+/// Returns the largest number of `width` bits.
 pub(crate) fn largest(width: u8) -> u64 {
     u64::MAX.checked_shr(64 - u32::from(width)).unwrap_or(0)
 }
 
-/// Appends a bit string.
+/// Appends a bit string, padded to whole words and followed by 8 zero bytes.
 pub(crate) fn write(out: &mut Vec<u8>, width: u8, numbers: impl IntoIterator<Item = u64>) {
     let (mut word, mut used) = (0u128, 0);
     for number in numbers {
@@ -38,12 +45,12 @@ pub(crate) fn write(out: &mut Vec<u8>, width: u8, numbers: impl IntoIterator<Ite
     out.extend([0; 8]);
 }
 
-/// The number of bytes of a bit string of `count` numbers; `None` if it overflows.
+/// Returns the size in bytes of a bit string of `count` numbers, or `None` on overflow.
 pub(crate) fn len_of(count: u64, width: u8) -> Option<u64> {
     count.checked_mul(u64::from(width))?.div_ceil(64).checked_add(1)?.checked_mul(8)
 }
 
-/// Appends the bits of `docs`, which ascend and lie below `documents`.
+/// Appends a bitmap of `docs`, which must ascend and lie below `documents`.
 pub(crate) fn write_set(out: &mut Vec<u8>, documents: u32, docs: impl IntoIterator<Item = u32>) {
     let mut set = DocSet::new(documents);
     for doc in docs {
@@ -52,7 +59,7 @@ pub(crate) fn write_set(out: &mut Vec<u8>, documents: u32, docs: impl IntoIterat
     set.words().iter().for_each(|word| out.extend(word.to_le_bytes()));
 }
 
-/// A bit string that was checked to be as long as its numbers need.
+/// A bit string whose length has been checked against the number of its entries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bits<'a> {
     bytes: &'a [u8],
@@ -60,19 +67,20 @@ pub(crate) struct Bits<'a> {
 }
 
 impl<'a> Bits<'a> {
-    /// A bit string of `count` numbers at the start of `bytes`, and the bytes that follow it; `None` if these are too few.
+    /// Splits a bit string of `count` numbers off the start of `bytes` and returns it with the
+    /// rest, or `None` if there are too few bytes.
     pub(crate) fn split(bytes: &'a [u8], count: u64, width: u8) -> Option<(Self, &'a [u8])> {
         let len = usize::try_from(len_of(count, width)?).ok()?;
         let (bytes, rest) = bytes.split_at_checked(len)?;
         Some((Bits { bytes, width }, rest))
     }
 
-    /// Bits of a number.
+    /// Returns the number of bits per number.
     pub(crate) fn width(&self) -> u8 {
         self.width
     }
 
-    /// The number at `index`.
+    /// Returns the number at `index`.
     #[inline]
     pub(crate) fn get(&self, index: u64) -> u64 {
         let at = index * u64::from(self.width);
@@ -81,7 +89,8 @@ impl<'a> Bits<'a> {
         u64::from_le_bytes(word) >> (at % 8) & largest(self.width)
     }
 
-    /// Bit i is set if the number at `from` + i is in the range from `low` to `high`, for the first `count` of at most 64 numbers.
+    /// Compares the first `count` (at most 64) numbers from `from` on with a range. Bit i of the
+    /// result is set if the number at `from` + i lies between `low` and `high`, both included.
     #[inline]
     pub(crate) fn within(&self, from: u64, count: u32, low: u64, high: u64) -> u64 {
         let span = high - low;
@@ -92,7 +101,10 @@ impl<'a> Bits<'a> {
     }
 }
 
-/// Numbers in a file, of which few are read: where they begin, and the bits of each. They may be those of earlier formats, of whole words, if at least 8 bytes follow the last one.
+/// A table of numbers in a file, of which few are read: its start and the bits per number.
+///
+/// It also reads the tables of earlier formats, which consist of whole words, if at least 8 bytes
+/// follow the last number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Table {
     pub(crate) at: u64,
@@ -100,12 +112,13 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Where a bit string of `count` such numbers ends; `None` if that overflows.
+    /// Returns the offset at which a bit string of `count` such numbers ends, or `None` on
+    /// overflow.
     pub(crate) fn end(self, count: u64) -> Option<u64> {
         self.at.checked_add(len_of(count, self.width)?)
     }
 
-    /// The number at `index`, which the table must have.
+    /// Returns the number at `index`, which must be in the table.
     #[inline]
     pub(crate) fn get(self, file: &SealedFile, index: u64) -> Result<u64> {
         let bit = index * u64::from(self.width);
@@ -115,21 +128,21 @@ impl Table {
     }
 }
 
-/// Which documents have a value.
+/// The set of documents that have a value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Present<'a> {
     documents: u32,
-    /// `None` if all have one.
+    /// A bitmap, or `None` if all documents have a value.
     words: Option<&'a [[u8; 8]]>,
 }
 
 impl<'a> Present<'a> {
-    /// There must be a word for every 64 documents.
+    /// Creates the set. `words` must have one word for every 64 documents.
     pub(crate) fn new(documents: u32, words: Option<&'a [[u8; 8]]>) -> Self {
         Present { documents, words }
     }
 
-    /// Number of documents with a value.
+    /// Returns the number of documents with a value.
     pub(crate) fn count(&self) -> u64 {
         self.all_words().map(|i| u64::from(self.word(i).count_ones())).sum()
     }
@@ -139,7 +152,7 @@ impl<'a> Present<'a> {
         self.word(doc as usize / 64) >> (doc % 64) & 1 == 1
     }
 
-    /// The documents from 64 `i`, one bit each.
+    /// Returns 64 documents from 64 `i` on, one bit each.
     #[inline]
     pub(crate) fn word(&self, i: usize) -> u64 {
         // Forged bits after the last document must not get into a set.
@@ -147,12 +160,12 @@ impl<'a> Present<'a> {
         self.words.map_or(all, |words| u64::from_le_bytes(words[i]) & all)
     }
 
-    /// Adds the documents of some words to `out`.
+    /// Adds the documents of a range of words to `out`.
     pub(crate) fn into(self, words: Range<usize>, out: &mut DocSet) {
         words.for_each(|i| out.insert_word(i, self.word(i)));
     }
 
-    /// Adds all documents to `out`.
+    /// Adds all documents with a value to `out`.
     pub(crate) fn all_into(self, out: &mut DocSet) {
         self.into(self.all_words(), out);
     }
@@ -162,7 +175,7 @@ impl<'a> Present<'a> {
     }
 }
 
-/// Part of a file whose pages are verified when it is read.
+/// A part of a file whose pages are verified when it is read.
 #[derive(Clone, Copy)]
 pub(crate) struct Section<'a> {
     file: &'a SealedFile,
@@ -183,20 +196,22 @@ impl<'a> Section<'a> {
         self.file.bytes(self.start, self.len)
     }
 
-    /// The bytes of a range, which must lie inside of the section.
+    /// Returns the bytes of a range, which must lie within the section.
     pub(crate) fn part(&self, range: Range<u64>) -> Result<&'a [u8]> {
         match range.start <= range.end && range.end <= self.len {
             true => self.file.bytes(self.start + range.start, range.end - range.start),
-            false => Err(self.file.corrupt(format!("{range:?} is no part of {} bytes", self.len))),
+            false => {
+                Err(self.file.corrupt(format!("{range:?} lies outside of {} bytes", self.len)))
+            }
         }
     }
 
-    /// Splits off the first `len` bytes; `None` is a length that overflowed.
+    /// Splits off the first `len` bytes. `None` stands for a length that overflowed.
     pub(crate) fn split(&mut self, len: Option<u64>) -> Result<Section<'a>> {
         let Some(len) = len.filter(|&len| len <= self.len) else {
             return Err(self
                 .file
-                .corrupt(format!("a column has no room for a table at {}", self.start)));
+                .corrupt(format!("a column is too short for a table at {}", self.start)));
         };
         let head = Section { len, ..*self };
         self.start += len;
@@ -209,7 +224,7 @@ impl<'a> Section<'a> {
         self.split(len_of(count, width))
     }
 
-    /// The bit string of the section.
+    /// Reads the whole section as a bit string.
     pub(crate) fn bits(&self, width: u8) -> Result<Bits<'a>> {
         Ok(Bits { bytes: self.all()?, width })
     }

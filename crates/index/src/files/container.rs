@@ -1,4 +1,7 @@
-//! The container around every file: magic, kind, pages with checksums, seal (docs/format/README.md).
+//! The container around every file (docs/reference/formats/README.md).
+//!
+//! A file consists of a header with magic and kind, the body in pages of 64 KiB, a checksum for
+//! each page, and a footer that ends with the seal: a hash of header, checksums and footer.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Write};
@@ -14,13 +17,13 @@ use crate::files::damage::Watch;
 use crate::files::early_sync::EarlySync;
 use crate::files::throttle::Throttle;
 
-/// The format versions that this program reads.
+/// Format versions that this program reads.
 pub const VERSIONS: RangeInclusive<u32> = 1..=VERSION;
 
-/// The format version that it writes.
+/// Format version that this program writes.
 pub const VERSION: u32 = 3;
 
-/// The first version whose lengths, ordinals, bounds and dictionaries are packed more tightly.
+/// First version whose lengths, ordinals, bounds and dictionaries are packed more tightly.
 pub(crate) const COMPACT: u32 = 3;
 
 const MAGIC: &[u8; 8] = b"WARPSEEK";
@@ -28,22 +31,23 @@ const PAGE: usize = 1 << 16;
 const HEADER: usize = 16;
 const FOOTER: usize = 24;
 
-/// What a file contains. The name of the kind is recorded in the file and is also its extension.
+/// The contents of a file. The name of the kind is recorded in the file and is also its
+/// extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// Which segments make up the index.
+    /// The segments that make up the index, and its settings.
     Manifest,
-    /// Terms to lists.
+    /// The dictionary, which maps terms to lists.
     Dict,
-    /// The lists.
+    /// The posting lists.
     Post,
-    /// Lengths, norms, static scores.
+    /// Lengths, norms and static scores of documents.
     Docs,
-    /// External ids.
+    /// External ids of documents.
     Ids,
-    /// The documents.
+    /// The stored documents.
     Store,
-    /// Lengths in text fields but the first.
+    /// Lengths of all text fields except the first.
     Lengths,
     /// Columns of attributes.
     Attributes,
@@ -54,7 +58,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kinds of a segment's own files, in the order they are written.
+    /// Kinds of a segment's own files, in the order in which they are written.
     pub const SEGMENT: [Kind; 8] = [
         Kind::Dict,
         Kind::Post,
@@ -66,7 +70,7 @@ impl Kind {
         Kind::Positions,
     ];
 
-    /// Its name in the file and in the manifest.
+    /// Returns the name of the kind in the file and in the manifest.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Manifest => "manifest",
@@ -90,7 +94,7 @@ impl Kind {
     }
 }
 
-/// Writes one file, page sums and seal included, to disk or to memory.
+/// A writer of one file, with page checksums and seal, to disk or to memory.
 pub struct SealedWriter {
     path: PathBuf,
     sink: Sink,
@@ -119,11 +123,11 @@ impl Sink {
     }
 }
 
-/// A file that was completed.
+/// A completed file.
 pub struct Sealed {
-    /// Its seal, which the manifest records to identify the file.
+    /// The seal, which the manifest records to identify the file.
     pub seal: u64,
-    /// Its bytes, if it was written to memory.
+    /// The bytes of the file, if it was written to memory.
     pub bytes: Option<Vec<u8>>,
 }
 
@@ -146,22 +150,23 @@ impl SealedWriter {
         Ok(SealedWriter { path, sink, kind, version, page, sums: Vec::new(), len: 0, throttle })
     }
 
-    /// Makes it a file of this version, one of [`VERSIONS`], whatever is written to it.
+    /// Sets the version recorded in the file, one of [`VERSIONS`]. The writer does not check that
+    /// the contents match it.
     pub fn with_version(self, version: u32) -> Self {
         SealedWriter { version, ..self }
     }
 
-    /// The same, but no faster than this.
+    /// Limits the speed of writing.
     pub(crate) fn throttled(self, throttle: Option<Arc<Throttle>>) -> Self {
         SealedWriter { throttle, ..self }
     }
 
-    /// The path of the file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Number of bytes written to the body so far.
+    /// Returns the number of bytes written to the body so far.
     pub fn body_len(&self) -> u64 {
         self.len
     }
@@ -177,7 +182,7 @@ impl SealedWriter {
             }
             bytes = later;
         }
-        // Whole pages need not be copied.
+        // Whole pages are written without a copy.
         let (whole, rest) = bytes.split_at(bytes.len() / PAGE * PAGE);
         for page in whole.chunks_exact(PAGE) {
             self.sums.extend(xxh3_64(page).to_le_bytes());
@@ -203,7 +208,7 @@ impl SealedWriter {
         Ok(())
     }
 
-    /// Completes the file; one on disk is synced.
+    /// Completes the file. A file on disk is synced.
     pub fn finish(mut self) -> Result<Sealed> {
         if !self.page.is_empty() {
             self.flush_page()?;
@@ -222,7 +227,7 @@ impl SealedWriter {
     }
 }
 
-/// Everything that follows the body, and the seal it contains.
+/// Returns everything that follows the body, and the seal it contains.
 fn tail(kind: Kind, version: u32, mut sums: Vec<u8>, len: u64) -> (Vec<u8>, u64) {
     sums.extend(len.to_le_bytes());
     sums.extend(version.to_le_bytes());
@@ -236,12 +241,12 @@ fn seal(header: &[u8], sums_and_footer: &[u8]) -> u64 {
     xxh3_64(&[header, sums_and_footer].concat())
 }
 
-/// A whole file in memory, for small files and for tests.
+/// Builds a whole file in memory, for small files and for tests.
 pub fn seal_bytes(kind: Kind, body: &[u8]) -> Vec<u8> {
     seal_bytes_as(kind, VERSION, body)
 }
 
-/// A whole file of a version in memory.
+/// Builds a whole file of a given format version in memory.
 pub fn seal_bytes_as(kind: Kind, version: u32, body: &[u8]) -> Vec<u8> {
     let mut file = kind.header().to_vec();
     file.extend_from_slice(body);
@@ -255,7 +260,8 @@ enum Backing {
     Memory(Vec<u8>),
 }
 
-/// What tells a file on disk from another one that has its name now: device and inode.
+/// Device and inode of a file on disk. They distinguish it from another file that now has its
+/// name.
 type Inode = (u64, u64);
 
 impl Deref for Backing {
@@ -269,17 +275,18 @@ impl Deref for Backing {
     }
 }
 
-/// Maps a file that is complete.
+/// Maps a complete file.
 #[allow(unsafe_code)]
 pub(crate) fn map(path: &Path) -> Result<memmap2::Mmap> {
     let file = File::open(path).map_err(IndexError::io(path))?;
-    // SAFETY: the files of an index are never written again once they are complete: writers make
-    // new files under new names and remove old ones whole, which leaves a mapping intact. Programs that
-    // cannot rule out truncation by others open the index without mapping its files (`OpenOptions`).
+    // SAFETY: the files of an index are never written again once they are complete. Writers
+    // create new files under new names and remove old ones whole, which leaves a mapping intact.
+    // Programs that cannot rule out truncation by others open the index without mapping its files
+    // (`OpenOptions`).
     unsafe { memmap2::Mmap::map(&file) }.map_err(IndexError::io(path))
 }
 
-/// The device and inode of a file, where there are such.
+/// Returns the device and inode of a file, on systems that have them.
 fn inode(found: io::Result<Metadata>) -> Option<Inode> {
     #[cfg(unix)]
     {
@@ -293,16 +300,19 @@ fn inode(found: io::Result<Metadata>) -> Option<Inode> {
     }
 }
 
-/// A complete file. The checksum of a page is verified when the page is first read, and again when it is read after [`forget`](Self::forget).
+/// A complete file.
+///
+/// The checksum of a page is verified when the page is first read, and again at the next read
+/// after [`forget`](Self::forget).
 pub struct SealedFile {
     path: PathBuf,
     bytes: Backing,
     version: u32,
     len: u64,
     seal: u64,
-    /// One bit per page, set once its checksum was verified.
+    /// A bit per page, set once its checksum has been verified.
     sound: Box<[AtomicU64]>,
-    /// Remembers the first damage that is found in this file, or in another one of its segment.
+    /// The record of the first damage found in this file or in another file of its segment.
     watch: Arc<Watch>,
 }
 
@@ -314,7 +324,9 @@ impl SealedFile {
         Self::new(path, kind, Backing::Map(map, inode))
     }
 
-    /// Like [`open`](Self::open), but reads the file into memory, so that later changes to the file have no effect. A file of more than `limit` bytes is refused.
+    /// Reads the file into memory, so that later changes to the file have no effect, and
+    /// otherwise does the same as [`open`](Self::open). Refuses a file of more than `limit`
+    /// bytes.
     pub fn read(path: &Path, kind: Kind, limit: u64) -> Result<Self> {
         let (mut bytes, file) = (Vec::new(), File::open(path).map_err(IndexError::io(path))?);
         let read = file.take(limit.saturating_add(1)).read_to_end(&mut bytes);
@@ -324,7 +336,7 @@ impl SealedFile {
         Self::new(path, kind, Backing::Memory(bytes))
     }
 
-    /// Like [`open`](Self::open), but for bytes in memory; errors give `name` as the path.
+    /// Opens a file whose bytes are in memory. Errors give `name` as the path.
     pub fn from_bytes(name: &str, kind: Kind, bytes: Vec<u8>) -> Result<Self> {
         Self::new(Path::new(name), kind, Backing::Memory(bytes))
     }
@@ -376,37 +388,38 @@ impl SealedFile {
         Ok(SealedFile { path: path.to_owned(), bytes, version, len, seal, sound, watch })
     }
 
-    /// The same file, which reports its damage to this watch.
+    /// Reports damage of this file to `watch` from now on.
     pub(crate) fn watched_by(self, watch: &Arc<Watch>) -> Self {
         SealedFile { watch: watch.clone(), ..self }
     }
 
-    /// The path of the file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The version of its format.
+    /// Returns the format version of the file.
     pub fn version(&self) -> u32 {
         self.version
     }
 
-    /// Length of the body in bytes.
+    /// Returns the length of the body in bytes.
     pub fn body_len(&self) -> u64 {
         self.len
     }
 
-    /// Length of the whole file in bytes.
+    /// Returns the length of the whole file in bytes.
     pub fn file_len(&self) -> u64 {
         self.bytes.len() as u64
     }
 
-    /// The seal, which the manifest records to identify the file.
+    /// Returns the seal, which the manifest records to identify the file.
     pub fn seal(&self) -> u64 {
         self.seal
     }
 
-    /// Writes a copy of the file to `path`, replacing what a crash left there, and syncs it. Pages are not verified: a damaged file has a copy with the same damage.
+    /// Copies the file to `path`, replacing a file that a crash left there, and syncs the copy.
+    /// Pages are not verified: the copy of a damaged file has the same damage.
     pub fn copy_to(&self, path: &Path) -> Result<()> {
         let copy = || {
             let mut file = File::create(path)?;
@@ -416,7 +429,7 @@ impl SealedFile {
         copy().map_err(IndexError::io(path))
     }
 
-    /// `len` bytes of the body from `start`, after verifying the pages they lie on.
+    /// Returns `len` bytes of the body from `start`, after verifying the pages that hold them.
     #[inline]
     pub fn bytes(&self, start: u64, len: u64) -> Result<&[u8]> {
         let end = start.checked_add(len).filter(|&end| end <= self.len);
@@ -429,7 +442,8 @@ impl SealedFile {
         Ok(&self.body()[start as usize..end as usize])
     }
 
-    /// Like [`bytes`](Self::bytes), but without verifying pages. Before the caller relies on a part of the result, it must request that part through `bytes`.
+    /// Returns bytes of the body without verifying their pages. Before the caller relies on a
+    /// part of the result, it must request that part through [`bytes`](Self::bytes).
     pub(crate) fn unchecked(&self, start: u64, len: u64) -> Result<&[u8]> {
         match start.checked_add(len).filter(|&end| end <= self.len) {
             Some(end) => Ok(&self.body()[start as usize..end as usize]),
@@ -437,20 +451,20 @@ impl SealedFile {
         }
     }
 
-    /// The whole body, after verifying all pages.
+    /// Returns the whole body, after verifying all pages.
     pub fn all(&self) -> Result<&[u8]> {
         self.bytes(0, self.len)
     }
 
-    /// The number of pages of the body, each of which has a checksum.
+    /// Returns the number of pages of the body, each of which has a checksum.
     pub fn pages(&self) -> u64 {
         self.len.div_ceil(PAGE as u64)
     }
 
-    /// Bytes of a page; the last one of a file may have fewer.
+    /// Bytes of a page; the last page of a file may be shorter.
     pub const PAGE_BYTES: u64 = PAGE as u64;
 
-    /// Forgets that some pages were verified, so that they are verified again when they are next read.
+    /// Forgets that some pages were verified, so that they are verified again at the next read.
     pub fn forget(&self, pages: Range<u64>) {
         let mut page = pages.start;
         let end = pages.end.min(self.pages());
@@ -463,22 +477,25 @@ impl SealedFile {
         }
     }
 
-    /// Verifies a page, also if it was verified before.
+    /// Verifies a page, even if it was verified before.
     ///
     /// # Panics
-    /// If there is no such page.
+    /// Panics if there is no such page.
     pub fn verify_page(&self, page: u64) -> Result<()> {
         assert!(page < self.pages(), "page {page} of {}", self.pages());
         self.check_page(page as usize)
     }
 
-    /// Verifies that the file is as long as when it was opened, and that its seal, which covers the checksums of pages, is still that one. Call it before pages of a mapped file are read again: the
-    /// operating system ends a process that reads behind the end of a file.
+    /// Verifies that the file is as long as when it was opened and that its seal, which covers
+    /// the checksums of pages, has not changed.
+    ///
+    /// Call it before pages of a mapped file are read again: the operating system ends a process
+    /// that reads beyond the end of a file.
     pub fn verify_frame(&self) -> Result<()> {
         if let Backing::Map(map, opened) = &self.bytes {
             let found = std::fs::metadata(&self.path);
             let len = found.as_ref().map_or(0, Metadata::len);
-            // A file that was removed or replaced is intact under its mapping.
+            // A file that was removed or replaced remains intact under its mapping.
             if opened.is_some() && inode(found) == *opened && len < map.len() as u64 {
                 let what =
                     format!("it was cut from {} to {len} bytes while it was open", map.len());
@@ -493,13 +510,13 @@ impl SealedFile {
         }
     }
 
-    /// Remembers damage.
+    /// Records damage and returns the error.
     fn damaged(&self, what: String) -> IndexError {
         self.watch.found(&self.path, &what);
         self.corrupt(what)
     }
 
-    /// An error about this file.
+    /// Creates an error about this file.
     pub fn corrupt(&self, what: impl Into<String>) -> IndexError {
         IndexError::corrupt(&self.path, what)
     }
@@ -641,9 +658,9 @@ mod tests {
             file.all().unwrap();
             let at = HEADER + page * PAGE;
             write_at(at, &[good[at] ^ 1]);
-            // It was verified before, and nobody knows of the change.
+            // The page was verified before, and the change has not been noticed.
             assert!(file.bytes((page * PAGE) as u64, 1).is_ok());
-            // Other pages are forgotten: this one still counts as verified.
+            // Other pages are forgotten; this one still counts as verified.
             let page = page as u64;
             file.forget(0..page);
             file.forget(page + 1..u64::MAX);
@@ -672,7 +689,7 @@ mod tests {
         let error = file.verify_frame().unwrap_err().to_string();
         assert!(error.contains("was cut from"), "{error}");
         drop(file);
-        // One that was replaced or removed is another file.
+        // A file that was replaced or removed is another file.
         let file = open();
         std::fs::remove_file(&path).unwrap();
         assert!(file.verify_frame().is_ok());

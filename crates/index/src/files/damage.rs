@@ -1,4 +1,4 @@
-//! Damage that is found in files while they are open, and when their pages are verified again.
+//! Damage that is found in open files, also when their pages are verified again.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -7,32 +7,36 @@ use std::time::{Duration, Instant};
 
 use crate::error::{IndexError, Result};
 
-/// How long a page counts as verified. After that it is verified again when it is next read, so that a file that is damaged while it is open gives wrong answers for no longer than this. A
-/// [`Scrub`](crate::Scrub) takes the place of this rule.
+/// Time for which a page counts as verified.
+///
+/// After that time the page is verified again when it is next read, so that a file that is
+/// damaged while it is open gives wrong answers for no longer than this. A
+/// [`Scrub`](crate::Scrub) replaces this rule.
 pub const VERIFIED_FOR: Duration = Duration::from_secs(300);
 
-/// The first damage that was found in an open index.
+/// The first damage found in an open index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// The file.
+    /// The damaged file.
     pub file: PathBuf,
-    /// What is wrong with it; it names the page.
+    /// A description of the damage, which names the page.
     pub what: String,
 }
 
 impl Damage {
-    /// The error of everything that needs the index.
+    /// Returns the error for every operation that needs the index.
     pub fn error(&self) -> IndexError {
         IndexError::Corrupt { path: self.file.clone(), what: self.what.clone() }
     }
 }
 
-/// What the files of a segment share: the first damage that any of them has, and when their pages last ceased to count as verified.
+/// The state that the files of a segment share: the first damage found in any of them, and the
+/// time at which their pages last ceased to count as verified.
 #[derive(Debug)]
 pub(crate) struct Watch {
     damage: OnceLock<Damage>,
     opened: Instant,
-    /// In milliseconds since they were opened.
+    /// Milliseconds from opening to the time at which verified pages were last forgotten.
     forgotten: AtomicU64,
 }
 
@@ -44,7 +48,7 @@ impl Default for Watch {
 }
 
 impl Watch {
-    /// Notes damage, unless there is some.
+    /// Records damage, unless some is recorded already.
     pub(crate) fn found(&self, file: &Path, what: &str) {
         self.damage.get_or_init(|| Damage { file: file.to_owned(), what: what.to_owned() });
     }
@@ -53,12 +57,13 @@ impl Watch {
         self.damage.get()
     }
 
-    /// An error once there is damage.
+    /// Returns an error if damage was found.
     pub(crate) fn check(&self) -> Result<()> {
         self.damage.get().map_or(Ok(()), |damage| Err(damage.error()))
     }
 
-    /// Whether it is time to forget which pages were verified. One caller is told so.
+    /// Returns true if it is time to forget which pages were verified. Of several callers, only
+    /// one gets true.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         let (last, now) = (self.forgotten.load(Ordering::Relaxed), self.since_opened(now));
         now.saturating_sub(last) >= VERIFIED_FOR.as_millis() as u64
@@ -68,7 +73,7 @@ impl Watch {
                 .is_ok()
     }
 
-    /// A scrub sees to it that pages are verified again.
+    /// Postpones the next time to forget, because a scrub verifies pages again.
     pub(crate) fn put_off(&self, now: Instant) {
         self.forgotten.store(self.since_opened(now), Ordering::Relaxed);
     }

@@ -1,4 +1,5 @@
-//! The deleted documents of a segment, and by how much they reduce document frequencies (docs/format/deletes.md).
+//! The deleted documents of a segment, and by how much they reduce document frequencies
+//! (docs/reference/formats/deletes.md).
 
 use warpseek_codec::varint::Cursor;
 
@@ -13,17 +14,18 @@ pub struct DocSet {
 }
 
 impl DocSet {
-    /// An empty set for positions below `docs`.
+    /// Creates an empty set for positions below `docs`.
     pub fn new(docs: u32) -> Self {
         DocSet { words: vec![0; (docs as usize).div_ceil(64)], len: 0 }
     }
 
-    /// The set of all positions below `docs`.
+    /// Creates the set of all positions below `docs`.
     pub fn full(docs: u32) -> Self {
         Self::from_words(docs, vec![u64::MAX; (docs as usize).div_ceil(64)])
     }
 
-    /// The set whose words, as [`words`](Self::words) returns them, are `words`. There must be one bit for each position below `docs`; bits after these are cleared.
+    /// Creates a set from its words, as returned by [`words`](Self::words). They must have one
+    /// bit for each position below `docs`; bits after these are cleared.
     pub fn from_words(docs: u32, mut words: Vec<u64>) -> Self {
         assert_eq!(words.len(), (docs as usize).div_ceil(64), "words of {docs} documents");
         if let (Some(last), 1..) = (words.last_mut(), docs % 64) {
@@ -42,20 +44,21 @@ impl DocSet {
         new
     }
 
-    /// Whether the set contains `doc`.
+    /// Returns true if the set contains `doc`.
     #[inline]
     pub fn contains(&self, doc: u32) -> bool {
         self.words[doc as usize / 64] >> (doc % 64) & 1 == 1
     }
 
-    /// Its documents from `from` up to, but not including, `to`, ascending.
+    /// Iterates over the documents from `from` up to, but not including, `to`, in ascending
+    /// order.
     pub fn within(&self, from: u32, to: u32) -> impl Iterator<Item = u32> + '_ {
         let words = from as usize / 64..(to as usize).div_ceil(64);
         let docs = words.flat_map(|i| bits(i, self.words[i]));
         docs.skip_while(move |&doc| doc < from).take_while(move |&doc| doc < to)
     }
 
-    /// Number of its documents from `from` up to, but not including, `to`.
+    /// Counts the documents from `from` up to, but not including, `to`.
     pub fn count_within(&self, from: u32, to: u32) -> u64 {
         let words = (from..to).step_by(64).map(|at| match to - at {
             left @ ..64 => self.word_at(at) & ((1 << left) - 1),
@@ -64,12 +67,13 @@ impl DocSet {
         words.map(|word| u64::from(word.count_ones())).sum()
     }
 
-    /// One bit per position: bit i of word j is set if the set contains 64 j + i.
+    /// Returns the set as a bitmap: bit i of word j is set if the set contains 64 j + i.
     pub fn words(&self) -> &[u64] {
         &self.words
     }
 
-    /// The 64 positions from `from`, which need not be a multiple of 64: bit i is set if the set contains `from` + i. Positions past the end are not in the set.
+    /// Returns the 64 positions from `from` on, which need not be a multiple of 64. Bit i is set
+    /// if the set contains `from` + i. Positions past the end are not in the set.
     #[inline]
     pub fn word_at(&self, from: u32) -> u64 {
         let (i, shift) = (from as usize / 64, from % 64);
@@ -80,7 +84,7 @@ impl DocSet {
         }
     }
 
-    /// Inserts the positions of one word, whose bits must all be documents.
+    /// Inserts the positions of one word, all of whose bits must be documents.
     #[inline]
     pub(crate) fn insert_word(&mut self, i: usize, word: u64) {
         let new = word & !self.words[i];
@@ -88,7 +92,8 @@ impl DocSet {
         self.len += u64::from(new.count_ones());
     }
 
-    /// Keeps only the documents that `other` has as well. Here and below, `other` must be a set of the same segment.
+    /// Keeps only the documents that `other` also contains. Like the methods below, it requires a
+    /// set of the same segment.
     pub fn and_assign(&mut self, other: &DocSet) {
         self.combine(other, |a, b| a & b);
     }
@@ -103,32 +108,32 @@ impl DocSet {
         self.combine(other, |a, b| a & !b);
     }
 
-    fn combine(&mut self, other: &DocSet, of: impl Fn(u64, u64) -> u64) {
+    fn combine(&mut self, other: &DocSet, op: impl Fn(u64, u64) -> u64) {
         assert_eq!(self.words.len(), other.words.len(), "sets of different segments");
         self.len = 0;
         for (word, &with) in self.words.iter_mut().zip(&other.words) {
-            *word = of(*word, with);
+            *word = op(*word, with);
             self.len += u64::from(word.count_ones());
         }
     }
 
-    /// Number of documents in it.
+    /// Returns the number of documents in the set.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether it is empty.
+    /// Returns true if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Its documents, ascending.
+    /// Iterates over the documents in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.words.iter().enumerate().flat_map(|(i, &word)| bits(i, word))
     }
 }
 
-/// The documents of a word.
+/// Iterates over the documents of word `i`.
 fn bits(i: usize, word: u64) -> impl Iterator<Item = u32> {
     let mut left = word;
     std::iter::from_fn(move || {
@@ -138,19 +143,19 @@ fn bits(i: usize, word: u64) -> impl Iterator<Item = u32> {
     })
 }
 
-/// Deletions of a segment.
+/// The deletions of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deletes {
-    /// The documents.
+    /// The deleted documents.
     pub docs: DocSet,
-    /// Their tokens.
+    /// Number of tokens of the deleted documents.
     pub tokens: u64,
-    /// For each term, by ascending ordinal: how many of them contain it.
+    /// Number of deleted documents that contain each term, by ascending ordinal.
     pub terms: Vec<(u32, u32)>,
 }
 
 impl Deletes {
-    /// How many deleted documents contain the term.
+    /// Returns the number of deleted documents that contain the term.
     pub fn of_term(&self, ordinal: u32) -> u32 {
         self.terms.binary_search_by_key(&ordinal, |t| t.0).map_or(0, |i| self.terms[i].1)
     }
@@ -219,13 +224,13 @@ mod tests {
         #[test]
         fn sets_are_as_bits(pairs in proptest::collection::vec(any::<(bool, bool)>(), 0..300), from in 0u32..400, to in 0u32..300) {
             let (a, b): (Vec<bool>, Vec<bool>) = pairs.iter().copied().unzip();
-            let with = |of: fn(bool, bool) -> bool| {
-                let bits: Vec<bool> = pairs.iter().map(|&(a, b)| of(a, b)).collect();
+            let with = |op: fn(bool, bool) -> bool| {
+                let bits: Vec<bool> = pairs.iter().map(|&(a, b)| op(a, b)).collect();
                 set_of(&bits)
             };
-            let combined = |of: fn(&mut DocSet, &DocSet)| {
+            let combined = |op: fn(&mut DocSet, &DocSet)| {
                 let mut set = set_of(&a);
-                of(&mut set, &set_of(&b));
+                op(&mut set, &set_of(&b));
                 set
             };
             prop_assert_eq!(combined(DocSet::and_assign), with(|a, b| a && b));

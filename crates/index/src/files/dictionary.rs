@@ -1,4 +1,5 @@
-//! The term dictionary: sorted terms, front-coded in blocks of 32 (docs/format/dictionary.md).
+//! The term dictionary: sorted terms, front-coded in blocks of 32
+//! (docs/reference/formats/dictionary.md).
 
 use std::cmp::Ordering;
 use std::sync::atomic::{self, AtomicBool};
@@ -12,25 +13,26 @@ use crate::files::container::{COMPACT, Sealed, SealedFile, SealedWriter};
 
 const BLOCK_TERMS: usize = 32;
 
-/// A half of an entry's first byte that says that the number follows in a byte of its own.
+/// Value of half of an entry's first byte that announces a separate byte for the number.
 const ESCAPE: usize = 15;
 
-/// Lists of one posting have two numbers of up to five bytes each: 2 to 10 bytes, which take the place of their df.
+/// Lengths of lists with one posting. Such a list has two numbers of up to five bytes each, so 2
+/// to 10 bytes; the entry encodes this length in place of the df.
 const SINGLE: std::ops::RangeInclusive<u64> = 2..=10;
 
-/// The smallest number that stands for a df, of 2.
+/// Smallest number that encodes a df, namely a df of 2.
 const FIRST_DF: u64 = 9;
 
-/// The dictionary's entry for a term.
+/// A dictionary entry for a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TermInfo {
-    /// Its ordinal: its number in the order of terms.
+    /// Ordinal of the term: its rank in the order of terms.
     pub ordinal: u32,
-    /// Postings in its list.
+    /// Number of postings in the list.
     pub df: u32,
-    /// Where its list begins in `post`.
+    /// Offset of the list in `post`.
     pub offset: u64,
-    /// Bytes of its list.
+    /// Length of the list in bytes.
     pub len: u64,
 }
 
@@ -41,7 +43,7 @@ fn key(term: &[u8]) -> u64 {
     u64::from_be_bytes(key)
 }
 
-/// Writes a dictionary, term by term in order.
+/// A writer of dictionaries, to which terms are added in order.
 pub(crate) struct DictionaryWriter {
     file: SealedWriter,
     keys: Vec<u8>,
@@ -77,7 +79,8 @@ impl DictionaryWriter {
         self.postings
     }
 
-    /// Adds a term, which must sort after all terms before it; its list of `len` bytes follows theirs.
+    /// Adds a term, which must sort after all terms before it. The term's list of `len` bytes
+    /// follows the lists of those terms.
     pub(crate) fn add(&mut self, term: &[u8], df: u32, len: u64) -> Result<()> {
         debug_assert!(self.terms == 0 || term > &self.last[..]);
         let mut shared = 0;
@@ -137,15 +140,17 @@ pub struct Dictionary {
     blocks: u64,
     data_len: u64,
     lists_len: u64,
-    /// Where blocks begin, and where their lists do, each with an end.
+    /// The start of each block, followed by the end of the last one.
     starts: Table,
+    /// The start of the lists of each block, followed by the end of the last ones.
     lists: Table,
-    /// Whether the pages of the keys were verified.
+    /// Set once the pages of the keys have been verified.
     keys_verified: AtomicBool,
 }
 
 impl Dictionary {
-    /// Checks the sizes of the tables; blocks are checked as they are read.
+    /// Opens a dictionary and checks the sizes of its tables. Blocks are checked as they are
+    /// read.
     pub fn new(file: SealedFile) -> Result<Self> {
         let (len, compact) = (file.body_len(), file.version() >= COMPACT);
         let footer = if compact { 32 } else { 16 };
@@ -155,7 +160,7 @@ impl Dictionary {
         let (Some((data_len, lists_len)), Some(postings), Some(terms)) =
             (lens, tail.u64(), tail.u64())
         else {
-            return Err(file.corrupt("it has no room for its counts"));
+            return Err(file.corrupt("it is too short for its counts"));
         };
         let Ok(terms) = u32::try_from(terms) else {
             return Err(file.corrupt(format!("{terms} terms are too many")));
@@ -175,7 +180,7 @@ impl Dictionary {
         };
         let placed = if compact { dictionary.place() } else { dictionary.place_words() };
         if placed.is_none() {
-            return Err(dictionary.file.corrupt("it has no room for its tables"));
+            return Err(dictionary.file.corrupt("its size does not match its tables"));
         }
         if !compact {
             dictionary.lists_len = dictionary.list_start(blocks)?;
@@ -188,7 +193,7 @@ impl Dictionary {
         Ok(dictionary)
     }
 
-    /// Finds its tables, which must fill the file; `None` if they do not.
+    /// Locates the tables, which must fill the file; returns `None` if they do not.
     fn place(&mut self) -> Option<()> {
         let numbers = self.blocks + 1;
         let at = self.data_len.checked_add(8 * self.blocks)?;
@@ -199,7 +204,8 @@ impl Dictionary {
         (end == self.file.body_len()).then_some(())
     }
 
-    /// The same for versions 1 and 2, where numbers have 8 bytes and the data what they leave.
+    /// Locates the tables of versions 1 and 2, whose numbers have 8 bytes. The data occupies the
+    /// rest.
     fn place_words(&mut self) -> Option<()> {
         self.data_len = self.file.body_len().checked_sub(16 + 16 + 24 * self.blocks)?;
         self.starts.at = self.data_len + 8 * self.blocks;
@@ -207,27 +213,27 @@ impl Dictionary {
         Some(())
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn file(&self) -> &SealedFile {
         &self.file
     }
 
-    /// Number of terms.
+    /// Returns the number of terms.
     pub fn terms(&self) -> u32 {
         self.terms
     }
 
-    /// Postings in all lists.
+    /// Returns the number of postings in all lists.
     pub fn postings(&self) -> u64 {
         self.postings
     }
 
-    /// The length that the body of the `post` file must have.
+    /// Returns the length that the body of the `post` file must have.
     pub fn lists_len(&self) -> u64 {
         self.lists_len
     }
 
-    /// Whether entries are as the current version has them.
+    /// Returns true if entries have the layout of the current version.
     #[inline]
     fn compact(&self) -> bool {
         self.file.version() >= COMPACT
@@ -251,7 +257,8 @@ impl Dictionary {
         self.lists.get(&self.file, block)
     }
 
-    /// Bytes of the lists of all blocks before this one; [`Dictionary::blocks`] stands for the end.
+    /// Returns the size in bytes of the lists of all blocks before this one.
+    /// [`Dictionary::blocks`] as the argument gives the size of all lists.
     pub fn lists_before(&self, block: u64) -> Result<u64> {
         let before = self.list_start(block.min(self.blocks))?;
         if before > self.lists_len {
@@ -260,16 +267,19 @@ impl Dictionary {
         Ok(before)
     }
 
-    /// A term's entry, if it is there.
+    /// Finds the entry of a term.
     ///
-    /// The terms of its block are not put together on the way. What an entry shares with the one before, and what that one shared with `term`, tells nearly always which of the two is first. Whether
-    /// terms are in order is checked by those who read all of them ([`Dictionary::iter`]).
+    /// The search does not reconstruct the terms of the block. The number of bytes that an entry
+    /// shares with its predecessor, compared with the number that the predecessor shares with
+    /// `term`, nearly always decides the order. Only a full iteration ([`Dictionary::iter`])
+    /// checks that terms are in order.
     pub fn find(&self, term: &[u8]) -> Result<Option<TermInfo>> {
         let Some(number) = self.last_block_from(term)? else { return Ok(None) };
         let (bytes, first, count) = self.block_bytes(number)?;
         let (mut cursor, mut offset) = (Cursor::new(bytes), self.list_start(number)?);
         let compact = self.compact();
-        // All entries so far are before `term`, and the last one begins with this many of its bytes. It has `len` bytes itself.
+        // All entries so far sort before `term`. The last of them has `len` bytes and shares its
+        // first `matched` bytes with `term`.
         let (mut matched, mut len) = (0, 0);
         for ordinal in first..first + count {
             let malformed = || self.file.corrupt(format!("term {ordinal} is malformed"));
@@ -277,9 +287,11 @@ impl Dictionary {
             let start = offset;
             offset = entry.list_end(start, self.lists_len).ok_or_else(malformed)?;
             len = entry.shared + entry.rest.len();
-            // An entry differs from the one before at its first byte of its own, and has a larger one there.
+            // An entry first differs from its predecessor right after the shared bytes, where it
+            // has the larger byte.
             match entry.shared.cmp(&matched) {
-                // That is behind the first byte at which the one before was smaller than `term`.
+                // This lies behind the first byte at which the predecessor was smaller than
+                // `term`.
                 Ordering::Greater => continue,
                 Ordering::Less => return Ok(None),
                 Ordering::Equal => {}
@@ -304,7 +316,8 @@ impl Dictionary {
         Ok(None)
     }
 
-    /// The number of terms before `bytes` in their order, which is the ordinal of the first term that is not.
+    /// Returns the number of terms that sort before `bytes`, which is the ordinal of the first
+    /// term that does not.
     pub(crate) fn rank(&self, bytes: &[u8]) -> Result<u32> {
         let Some(number) = self.last_block_from(bytes)? else { return Ok(0) };
         let (mut block, mut rank) = (self.block(number)?, number * BLOCK_TERMS as u64);
@@ -314,7 +327,7 @@ impl Dictionary {
         Ok(rank as u32)
     }
 
-    /// The last block whose first term is not above `term`.
+    /// Returns the last block whose first term is not above `term`.
     #[inline]
     fn last_block_from(&self, term: &[u8]) -> Result<Option<u64>> {
         let (wanted, keys) = (key(term), self.keys()?);
@@ -334,7 +347,8 @@ impl Dictionary {
         Ok(low.checked_sub(1).map(|block| block as u64))
     }
 
-    /// The keys of all blocks. Their pages are verified together, when they are first needed: every look-up needs some of them.
+    /// Returns the keys of all blocks. Their pages are verified together at first use, since
+    /// every lookup needs some of them.
     #[inline]
     fn keys(&self) -> Result<&[[u8; 8]]> {
         let len = 8 * self.blocks;
@@ -356,22 +370,22 @@ impl Dictionary {
         }
     }
 
-    /// All terms in order.
+    /// Iterates over all terms in order.
     pub fn iter(&self) -> Terms<'_> {
         self.iter_blocks(0, self.blocks)
     }
 
-    /// Number of blocks, for splitting the dictionary into parts.
+    /// Returns the number of blocks, for splitting the dictionary into parts.
     pub fn blocks(&self) -> u64 {
         self.blocks
     }
 
-    /// The terms of some blocks, in order.
+    /// Iterates over the terms of blocks `from` to `to` (excluded), in order.
     pub fn iter_blocks(&self, from: u64, to: u64) -> Terms<'_> {
         Terms { dictionary: self, next_block: from, end: to.min(self.blocks), block: None }
     }
 
-    /// The bytes of a block, the ordinal of its first term, and how many it has.
+    /// Returns the bytes of a block, the ordinal of its first term, and the number of its terms.
     #[inline]
     fn block_bytes(&self, block: u64) -> Result<(&[u8], u32, u32)> {
         let (start, end) = (self.block_start(block)?, self.block_start(block + 1)?);
@@ -396,7 +410,7 @@ impl Dictionary {
         })
     }
 
-    /// Behind the last entry of a block nothing may be left.
+    /// Checks that nothing follows the last entry of a block.
     fn check_end(&self, cursor: &Cursor<'_>) -> Result<()> {
         match cursor.rest() {
             [] => Ok(()),
@@ -405,18 +419,19 @@ impl Dictionary {
     }
 }
 
-/// One entry of a block.
+/// An entry of a block.
 struct Entry<'a> {
-    /// How many bytes the term has in common with the one before.
+    /// Number of leading bytes that the term shares with its predecessor.
     shared: usize,
-    /// The others.
+    /// The remaining bytes of the term.
     rest: &'a [u8],
     df: u32,
     len: u64,
 }
 
 impl<'a> Entry<'a> {
-    /// Reads an entry that follows a term of `before` bytes; `None` if it is malformed. The first of a block follows none.
+    /// Parses an entry that follows a term of `before` bytes (0 for the first entry of a block);
+    /// returns `None` if it is malformed.
     #[inline]
     fn parse(cursor: &mut Cursor<'a>, before: usize, compact: bool) -> Option<Self> {
         let (shared, rest) = Self::parse_lengths(cursor, compact)?;
@@ -428,7 +443,8 @@ impl<'a> Entry<'a> {
         Some(Entry { shared, rest, df, len })
     }
 
-    /// How many bytes a term shares with the one before, and how many follow.
+    /// Parses the number of bytes shared with the predecessor and the number of bytes that
+    /// follow.
     #[inline]
     fn parse_lengths(cursor: &mut Cursor<'a>, compact: bool) -> Option<(usize, usize)> {
         let first = usize::from(cursor.byte()?);
@@ -445,7 +461,7 @@ impl<'a> Entry<'a> {
         Some((shared, rest))
     }
 
-    /// The df of a term and the bytes of its list.
+    /// Parses the df of a term and the length of its list in bytes.
     #[inline]
     fn parse_list(cursor: &mut Cursor<'a>, compact: bool) -> Option<(u32, u64)> {
         if !compact {
@@ -461,14 +477,14 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Where its list ends if it begins at `start`; `None` if that is behind all lists.
+    /// Returns the end of a list that begins at `start`, or `None` if it lies beyond all lists.
     #[inline]
     fn list_end(&self, start: u64, lists_len: u64) -> Option<u64> {
         start.checked_add(self.len).filter(|&end| end <= lists_len)
     }
 }
 
-/// Walks one block.
+/// A cursor over the entries of one block.
 struct Block<'a> {
     dictionary: &'a Dictionary,
     cursor: Cursor<'a>,
@@ -501,7 +517,8 @@ impl Block<'_> {
     fn parse_entry(&mut self) -> Option<TermInfo> {
         let entry = Entry::parse(&mut self.cursor, self.term_len, self.dictionary.compact())?;
         let shared = entry.shared;
-        // The first byte that differs from the term before must be larger, or the terms are out of order.
+        // At the first difference, the byte must be larger than the predecessor's, or the terms
+        // are out of order.
         if shared < self.term_len && entry.rest[0] <= self.term[shared] {
             return None;
         }
@@ -515,7 +532,7 @@ impl Block<'_> {
     }
 }
 
-/// Terms in order, see [`Dictionary::iter`].
+/// An iterator over terms in order; see [`Dictionary::iter`].
 pub struct Terms<'a> {
     dictionary: &'a Dictionary,
     next_block: u64,
@@ -557,7 +574,8 @@ impl Terms<'_> {
         }
     }
 
-    /// The term that [`Terms::next_term`] advanced to; empty before the first and after the last.
+    /// Returns the term that [`Terms::next_term`] advanced to: empty before the first and after
+    /// the last.
     pub fn term(&self) -> &[u8] {
         self.block.as_ref().map_or(&[], |block| block.term())
     }

@@ -1,7 +1,8 @@
-//! Lengths, norms, static scores and ordinals (docs/format/documents.md).
+//! Lengths, norms, static scores and ordinals of documents (docs/reference/formats/documents.md).
 //!
-//! Lists and tables refer to a document by its position. Ids, the store and hits refer to it by its ordinal, its number in the order of the input.
-//! The two differ only in a reordered segment, which has a table of ordinals.
+//! Lists and tables refer to a document by its position. Ids, the store and hits refer to it by
+//! its ordinal, its number in the order of the input. The two differ only in a reordered segment,
+//! which has a table of ordinals.
 
 use std::sync::OnceLock;
 
@@ -18,28 +19,29 @@ use crate::files::parts::Parts;
 
 const HEADER: u64 = 24;
 
-/// The table of a segment that is being built.
+/// The document table of a segment that is being built.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DocumentTable {
     pub(crate) lengths: Vec<u32>,
-    /// The lengths in text fields from 1 on; empty without a schema.
+    /// Lengths in text fields from 1 on; empty without a schema.
     pub(crate) more: Vec<Vec<u32>>,
-    /// Empty unless the index keeps them.
+    /// Norms of documents; empty unless the index keeps them.
     pub(crate) norms: Vec<f32>,
     pub(crate) statics: Vec<f32>,
-    /// The ordinal of each position; empty unless reordered.
+    /// Ordinal of each position; empty unless the segment is reordered.
     ordinals: Vec<u32>,
-    /// The position of each ordinal; empty unless reordered.
+    /// Position of each ordinal; empty unless the segment is reordered.
     positions: Vec<u32>,
 }
 
 impl DocumentTable {
-    /// A table with lengths in this many text fields besides the first.
+    /// Creates a table with lengths in this many text fields besides the first.
     pub(crate) fn with_more(fields: usize) -> Self {
         DocumentTable { more: vec![Vec::new(); fields], ..DocumentTable::default() }
     }
 
-    /// Moves the documents, which are in the order of the input, to a new order: the document `ordinals[position]` moves to `position`.
+    /// Moves the documents from the order of the input to a new order: document
+    /// `ordinals[position]` moves to `position`.
     pub(crate) fn reorder(&mut self, ordinals: Vec<u32>) {
         // Documents that are already in order need no table.
         if ordinals.is_sorted() {
@@ -56,12 +58,13 @@ impl DocumentTable {
         self.ordinals = ordinals;
     }
 
-    /// The position of each ordinal; `None` if the two are the same.
+    /// Returns the position of each ordinal, or `None` if positions equal ordinals.
     pub(crate) fn positions(&self) -> Option<&[u32]> {
         (!self.positions.is_empty()).then_some(&self.positions)
     }
 
-    /// What lists refer to, in an index with or without n-grams.
+    /// Returns the parts that lists refer to: documents, or parts of documents in an index of
+    /// n-grams. Returns `None` if there are too many parts.
     pub(crate) fn parts(&self, grams: Option<&GramConfig>) -> Option<Parts> {
         match grams {
             None => Some(Parts::of_documents(self.lengths.len() as u32)),
@@ -69,12 +72,12 @@ impl DocumentTable {
         }
     }
 
-    /// Tokens in all fields.
+    /// Returns the number of tokens in all fields.
     pub(crate) fn tokens(&self) -> u64 {
         self.fields().map(tokens_of).sum()
     }
 
-    /// The lengths in each text field; those of the only field without a schema.
+    /// Iterates over the lengths in each text field. Without a schema there is only one field.
     pub(crate) fn fields(&self) -> impl Iterator<Item = &[u32]> {
         std::iter::once(&self.lengths[..]).chain(self.more.iter().map(Vec::as_slice))
     }
@@ -103,12 +106,12 @@ impl DocumentTable {
     }
 }
 
-/// The sum of lengths.
+/// Returns the sum of the lengths.
 pub(crate) fn tokens_of(lengths: &[u32]) -> u64 {
     lengths.iter().map(|&length| u64::from(length)).sum()
 }
 
-/// The number of bytes of each length, if this is the largest.
+/// Returns the number of bytes per length if `largest` is the largest length.
 pub(crate) fn width_of(largest: u32) -> usize {
     match largest {
         ..=0xff => 1,
@@ -117,12 +120,12 @@ pub(crate) fn width_of(largest: u32) -> usize {
     }
 }
 
-/// The number of bits of an ordinal, if there are this many documents.
+/// Returns the number of bits per ordinal if there are this many documents.
 pub(crate) fn ordinal_width(documents: u64) -> u8 {
     bits::width_of(documents.saturating_sub(1))
 }
 
-/// The inverse of a permutation.
+/// Returns the inverse of a permutation.
 fn inverse(permutation: impl ExactSizeIterator<Item = u32>) -> Vec<u32> {
     let mut inverse = vec![0; permutation.len()];
     permutation.zip(0..).for_each(|(from, to)| inverse[from as usize] = to);
@@ -132,7 +135,7 @@ fn inverse(permutation: impl ExactSizeIterator<Item = u32>) -> Vec<u32> {
 /// The lengths of a segment's documents, at the width in which they are stored.
 #[derive(Clone, Copy, Debug)]
 pub enum Lengths<'a> {
-    /// One byte each.
+    /// A byte each.
     U8(&'a [u8]),
     /// Two bytes each, little endian.
     U16(&'a [[u8; 2]]),
@@ -141,7 +144,7 @@ pub enum Lengths<'a> {
 }
 
 impl<'a> Lengths<'a> {
-    /// Lengths of `width` bytes each.
+    /// Wraps lengths of `width` bytes each.
     pub(crate) fn new(bytes: &'a [u8], width: u8) -> Self {
         match width {
             1 => Lengths::U8(bytes),
@@ -150,7 +153,7 @@ impl<'a> Lengths<'a> {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of lengths.
     pub fn count(&self) -> usize {
         match self {
             Lengths::U8(lengths) => lengths.len(),
@@ -159,12 +162,12 @@ impl<'a> Lengths<'a> {
         }
     }
 
-    /// All of them, by position.
+    /// Iterates over all lengths by position.
     pub fn iter(self) -> impl Iterator<Item = u32> + 'a {
         (0..self.count() as u32).map(move |doc| self.get(doc))
     }
 
-    /// All of them as bytes, and the number of bytes of each.
+    /// Returns all lengths as bytes, and the number of bytes per length.
     pub fn bytes(&self) -> (&[u8], u32) {
         match self {
             Lengths::U8(lengths) => (lengths, 1),
@@ -173,7 +176,7 @@ impl<'a> Lengths<'a> {
         }
     }
 
-    /// The length of the document at a position.
+    /// Returns the length of the document at a position.
     #[inline]
     pub fn get(&self, doc: u32) -> u32 {
         match self {
@@ -184,73 +187,74 @@ impl<'a> Lengths<'a> {
     }
 }
 
-/// One number per document.
+/// A table with a number for each document.
 #[derive(Clone, Copy, Debug)]
 pub struct Floats<'a>(pub(crate) &'a [[u8; 4]]);
 
 impl Floats<'_> {
-    /// All of them as bytes, little endian.
+    /// Returns the table as little-endian bytes.
     pub fn bytes(&self) -> &[u8] {
         self.0.as_flattened()
     }
 
-    /// The number of the document at a position.
+    /// Returns the number of the document at a position.
     #[inline]
     pub fn get(&self, doc: u32) -> f32 {
         f32::from_le_bytes(self.0[doc as usize])
     }
 }
 
-/// The ordinals of a reordered segment's documents: a permutation.
+/// The ordinals of a reordered segment's documents, which are a permutation.
 #[derive(Clone, Copy, Debug)]
 pub struct Ordinals<'a>(&'a [[u8; 4]]);
 
 impl Ordinals<'_> {
-    /// The ordinal of the document at a position.
+    /// Returns the ordinal of the document at a position.
     #[inline]
     pub fn get(&self, position: u32) -> u32 {
         u32::from_le_bytes(self.0[position as usize])
     }
 
-    /// All of them, by position.
+    /// Iterates over all ordinals by position.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
         self.0.iter().map(|&ordinal| u32::from_le_bytes(ordinal))
     }
 }
 
-/// The table on disk.
+/// A document table on disk.
 pub struct Documents {
     file: SealedFile,
     count: u32,
     tokens: u64,
     lengths: StoredLengths,
-    /// Where tables of four bytes per document begin.
+    /// Offset of the tables of four bytes per document.
     tables: u64,
     has_statics: bool,
     has_norms: bool,
     ordinals: StoredOrdinals,
-    /// The position of each ordinal; computed on first use.
+    /// Position of each ordinal, computed at first use.
     positions: OnceLock<Vec<u32>>,
 }
 
 enum StoredLengths {
-    /// In the file, at this width.
+    /// Lengths in the file, at this width in bytes.
     Bytes(u8),
-    /// Packed in the file, unpacked here.
+    /// Lengths that are packed in the file and unpacked here.
     Packed(LengthTable),
 }
 
 enum StoredOrdinals {
-    /// They are the positions.
+    /// No table: ordinals equal positions.
     None,
-    /// In the file, four bytes each.
+    /// Ordinals in the file, four bytes each.
     Words,
-    /// Packed in the file, unpacked here.
+    /// Ordinals that are packed in the file and unpacked here.
     Packed(Vec<[u8; 4]>),
 }
 
 impl Documents {
-    /// Checks the layout and every page, since engines read this table without further checks.
+    /// Opens a table and checks its layout and every page, since engines read it without further
+    /// checks.
     pub fn new(file: SealedFile) -> Result<Self> {
         let compact = file.version() >= COMPACT;
         let documents = if compact { Self::packed(file) } else { Self::of_bytes(file) }?;
@@ -276,7 +280,7 @@ impl Documents {
         if reordered == 1 {
             let width = ordinal_width(count);
             end = bits::len_of(count, width).map(|len| ordinals + len);
-            // What lies outside of the file is refused below.
+            // A table that reaches beyond the end of the file is refused below.
             let bytes = file.all()?.get(ordinals as usize..).unwrap_or_default();
             if let Some((packed, _)) = Bits::split(bytes, count, width) {
                 let ordinal = |position| (packed.get(position) as u32).to_le_bytes();
@@ -284,7 +288,7 @@ impl Documents {
             }
         }
         if end != Some(len) {
-            return Err(file.corrupt("its size is not that of its tables"));
+            return Err(file.corrupt("its size does not match its tables"));
         }
         Ok(Documents {
             file,
@@ -299,12 +303,12 @@ impl Documents {
         })
     }
 
-    /// Versions 1 and 2: lengths of whole bytes, and ordinals of four.
+    /// Opens a table of version 1 or 2, where a length has whole bytes and an ordinal four.
     fn of_bytes(file: SealedFile) -> Result<Self> {
         let mut header = Cursor::new(file.all()?);
         let (Some(count), Some(tokens), Some(flags)) = (header.u64(), header.u64(), header.u64())
         else {
-            return Err(file.corrupt("it has no room for its header"));
+            return Err(file.corrupt("it is too short for its header"));
         };
         let [width, statics, reordered, bare, padding @ ..] = flags.to_le_bytes();
         let flags = statics | reordered | bare;
@@ -316,7 +320,7 @@ impl Documents {
         }
         let lengths = (HEADER + count * u64::from(width)).next_multiple_of(4);
         if file.body_len() != lengths + 4 * count * u64::from(1 - bare + statics + reordered) {
-            return Err(file.corrupt("its size is not that of its tables"));
+            return Err(file.corrupt("its size does not match its tables"));
         }
         Ok(Documents {
             file,
@@ -331,34 +335,35 @@ impl Documents {
         })
     }
 
-    /// Every hit gets its document id through this table, so it must contain each ordinal exactly once.
+    /// Checks that each ordinal occurs exactly once, since every hit gets its document id through
+    /// this table.
     fn check_ordinals(&self) -> Result<()> {
         let Some(ordinals) = self.ordinals()? else { return Ok(()) };
         let mut seen = DocSet::new(self.count);
         match ordinals.iter().find(|&ordinal| ordinal >= self.count || !seen.insert(ordinal)) {
             None => Ok(()),
             Some(bad) => {
-                Err(self.file.corrupt(format!("ordinal {bad} is too large or not the only one")))
+                Err(self.file.corrupt(format!("ordinal {bad} is too large or occurs twice")))
             }
         }
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn file(&self) -> &SealedFile {
         &self.file
     }
 
-    /// Number of documents, deleted ones included.
+    /// Returns the number of documents, deleted ones included.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Sum of all lengths.
+    /// Returns the sum of all lengths in this table.
     pub fn tokens(&self) -> u64 {
         self.tokens
     }
 
-    /// Lengths of all documents; with a schema, those in the first text field.
+    /// Returns the lengths of all documents; with a schema, those in the first text field.
     pub fn lengths(&self) -> Result<Lengths<'_>> {
         match &self.lengths {
             StoredLengths::Packed(table) => Ok(table.view()),
@@ -369,12 +374,13 @@ impl Documents {
         }
     }
 
-    /// Whether the norms of documents are stored.
+    /// Returns true if the norms of documents are stored.
     pub fn has_norms(&self) -> bool {
         self.has_norms
     }
 
-    /// The norms that are stored; there [must be some](Self::has_norms). [`Segment::norms`](crate::Segment::norms) has those of any segment of words.
+    /// Returns the stored norms, or an error if there are [none](Self::has_norms).
+    /// [`Segment::norms`](crate::Segment::norms) returns those of any segment of words.
     pub fn norms(&self) -> Result<Floats<'_>> {
         if !self.has_norms {
             return Err(self.file.corrupt("it has no norms"));
@@ -382,18 +388,19 @@ impl Documents {
         self.table(0).map(Floats)
     }
 
-    /// Whether a document has a static score other than 0.
+    /// Returns true if a document has a static score other than 0.
     pub fn has_statics(&self) -> bool {
         self.has_statics
     }
 
-    /// Static scores of all documents, if they have any.
+    /// Returns the static scores of all documents, or `None` if all are 0.
     pub fn statics(&self) -> Result<Option<Floats<'_>>> {
         let table = u64::from(self.has_norms);
         self.has_statics.then(|| self.table(table).map(Floats)).transpose()
     }
 
-    /// Ordinals of all documents, by position; `None` unless the segment is reordered.
+    /// Returns the ordinals of all documents by position, or `None` unless the segment is
+    /// reordered.
     pub fn ordinals(&self) -> Result<Option<Ordinals<'_>>> {
         match &self.ordinals {
             StoredOrdinals::None => Ok(None),
@@ -405,7 +412,7 @@ impl Documents {
         }
     }
 
-    /// The position of an ordinal, which must be below [`Documents::count`].
+    /// Returns the position of an ordinal, which must be below [`Documents::count`].
     pub fn position(&self, ordinal: u32) -> Result<u32> {
         if let Some(positions) = self.positions.get() {
             return Ok(positions[ordinal as usize]);
@@ -414,7 +421,7 @@ impl Documents {
         Ok(self.positions.get_or_init(|| inverse(ordinals.iter()))[ordinal as usize])
     }
 
-    /// A table of four bytes per document.
+    /// Returns the table of this number, which has four bytes per document.
     fn table(&self, number: u64) -> Result<&[[u8; 4]]> {
         let count = u64::from(self.count);
         Ok(self.file.bytes(self.tables + 4 * count * number, 4 * count)?.as_chunks().0)
@@ -483,7 +490,7 @@ mod tests {
                 assert!(error.to_string().contains("ordinal"), "{error}");
             }
         }
-        // Packed, three of them: all numbers of two bits.
+        // Packed ordinals of three documents: all combinations of three numbers of two bits.
         for bits in 0..64u8 {
             let mut body = Vec::new();
             length_table::write(&mut body, &[1, 1, 1], [0, 1, 1]);
@@ -499,7 +506,7 @@ mod tests {
         }
     }
 
-    /// Lengths, norms, static scores and ordinals: flags and sizes must be those of the tables.
+    /// Flags and sizes must match the tables of lengths, norms, static scores and ordinals.
     #[test]
     fn forged_headers_are_refused() {
         let mut table = DocumentTable {

@@ -1,37 +1,41 @@
-//! A file that is written, and brought to disk, while its next bytes are still being made.
+//! A file that is written and synced in the background while its next bytes are being produced.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-/// Bytes that are handed to the system at a time.
+/// Bytes that are passed to the operating system at a time.
 const BUFFER: usize = 1 << 20;
-/// Buffers that wait to be written.
+/// Number of buffers that may wait to be written.
 const WAITING: usize = 4;
-/// Bytes after which another part is synced.
+/// Number of bytes after which the next part is synced.
 const PART: usize = 32 << 20;
 
-/// Writes a file. A thread hands bytes to the system, which takes as long as making them, and another one syncs them, so that at the end there is little to wait for.
+/// A file writer with two background threads.
+///
+/// One thread passes bytes to the operating system, which takes as long as producing them; the
+/// other syncs them, so that little is left to wait for at the end.
 pub(crate) struct EarlySync {
     file: File,
-    /// What comes next.
+    /// The bytes that come next.
     buffer: Vec<u8>,
-    /// None for a file that is small so far.
+    /// The writing thread; `None` while the file is small.
     writing: Option<Writing>,
 }
 
-/// The thread that writes. Only it writes until it has ended.
+/// The thread that writes. Until it ends, no other thread writes to the file.
 struct Writing {
     full: SyncSender<Vec<u8>>,
-    /// Buffers it is done with.
+    /// Buffers that the thread has written, for reuse.
     empty: Receiver<Vec<u8>>,
     thread: JoinHandle<io::Result<()>>,
 }
 
 struct Syncing {
     wake: SyncSender<()>,
-    /// The system reports a failed write only once for all handles of a file, so what the thread saw must not get lost.
+    /// The thread that syncs. The system reports a failed write only once for all handles of a
+    /// file, so an error that this thread sees must not get lost.
     thread: JoinHandle<io::Result<()>>,
 }
 
@@ -61,19 +65,19 @@ impl EarlySync {
         let full = std::mem::replace(&mut self.buffer, next);
         match writing.full.send(full) {
             Ok(()) => Ok(()),
-            // Only a thread that has failed takes no more.
+            // The receiver is dropped only if the thread has failed.
             Err(_) => self.join().and(Err(io::ErrorKind::BrokenPipe.into())),
         }
     }
 
-    /// Returns when the thread has written all that it was given.
+    /// Waits until the thread has written everything that it was given.
     fn join(&mut self) -> io::Result<()> {
         let Some(Writing { full, thread, .. }) = self.writing.take() else { return Ok(()) };
         drop(full);
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
-    /// Returns when all is on disk.
+    /// Completes the file and waits until all of it is on disk.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.join()?;
         self.file.write_all(&self.buffer)?;
@@ -96,7 +100,7 @@ impl Writing {
                     Syncing::wake(&mut syncing, &file);
                 }
                 buffer.clear();
-                // If nobody takes it back, it is dropped.
+                // A buffer that does not fit into the channel is dropped.
                 _ = used.try_send(buffer);
             }
             syncing.map_or(Ok(()), Syncing::join)
@@ -107,13 +111,14 @@ impl Writing {
 }
 
 impl Syncing {
-    /// Has what is written so far synced, by a thread that it starts if need be.
+    /// Requests a sync of everything written so far, and starts the syncing thread if necessary.
     fn wake(syncing: &mut Option<Syncing>, file: &File) {
         if syncing.is_none() {
             *syncing = Syncing::start(file).ok();
         }
         if let Some(syncing) = syncing {
-            // If it is still busy, it has been woken already for what comes next, or has failed, which the end will show.
+            // A thread that is still busy will sync these bytes in its next round, or has failed,
+            // which `join` will report.
             _ = syncing.wake.try_send(());
         }
     }
@@ -153,7 +158,8 @@ mod tests {
         }
     }
 
-    /// A file that can only be read cannot be written: the error comes back, at the latest at the end.
+    /// A file that can only be read cannot be written: the error is reported at the end at the
+    /// latest.
     #[test]
     fn what_the_writing_thread_saw_fails_the_file() {
         let folder = tempfile::tempdir().unwrap();

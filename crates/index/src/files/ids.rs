@@ -1,4 +1,4 @@
-//! External ids, both ways (docs/format/documents.md).
+//! External ids, with lookups in both directions (docs/reference/formats/documents.md).
 
 use warpseek_codec::varint::{self, Cursor};
 use warpseek_core::limits::{MAX_DOCS, MAX_ID_BYTES};
@@ -11,7 +11,7 @@ use crate::files::documents::ordinal_width;
 
 const BLOCK_IDS: usize = 16;
 
-/// Writes ids in document order.
+/// A writer of ids, which are added in document order.
 pub(crate) struct IdsWriter {
     file: SealedWriter,
     starts: Vec<u64>,
@@ -62,18 +62,19 @@ impl IdsWriter {
     }
 }
 
-/// Ids on disk.
+/// A file of external ids.
 pub struct Ids {
     file: SealedFile,
     count: u32,
     data_len: u64,
-    /// Where blocks begin, and the sorted order.
+    /// Starts of the blocks, followed by the end of the last one.
     starts: Table,
+    /// Ordinals sorted by the hash of their ids.
     order: Table,
 }
 
 impl Ids {
-    /// Checks the layout; blocks are checked as they are read.
+    /// Opens a file of ids and checks its layout. Blocks are checked as they are read.
     pub fn new(file: SealedFile) -> Result<Self> {
         let len = file.body_len();
         let tail = file.bytes(len.saturating_sub(8), 8.min(len))?;
@@ -88,22 +89,22 @@ impl Ids {
             false => place_words(len, count),
         };
         let Some((data_len, starts, order)) = placed else {
-            return Err(file.corrupt("it has no room for its tables"));
+            return Err(file.corrupt("its size does not match its tables"));
         };
         Ok(Ids { file, count: count as u32, data_len, starts, order })
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn file(&self) -> &SealedFile {
         &self.file
     }
 
-    /// Number of documents.
+    /// Returns the number of documents.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// The external id of the document with an ordinal.
+    /// Returns the external id of the document with this ordinal.
     pub fn get(&self, doc: u32) -> Result<String> {
         let mut id = Vec::new();
         self.read(doc, &mut id)?;
@@ -130,12 +131,13 @@ impl Ids {
         Ok(())
     }
 
-    /// The ordinal at a rank of the sorted order, which must be below [`Ids::count`].
+    /// Returns the ordinal at a rank of the sorted order. The rank must be below [`Ids::count`].
     fn sorted(&self, rank: u32) -> Result<u32> {
         self.order.get(&self.file, rank.into()).map(|ordinal| ordinal as u32)
     }
 
-    /// The ordinals of the documents with this id, ascending. All but the last of them are deleted.
+    /// Returns the ordinals of the documents with this id, in ascending order. All except the
+    /// last one are deleted.
     pub fn find(&self, id: &str) -> Result<Vec<u32>> {
         let wanted = xxh3_64(id.as_bytes());
         let mut buffer = Vec::new();
@@ -162,7 +164,7 @@ impl Ids {
         Ok(found)
     }
 
-    /// Checks that the sorted order is complete and in order; for `verify`.
+    /// Checks that the sorted order is complete and in order, for `verify`.
     pub(crate) fn verify_order(&self) -> Result<()> {
         let (mut last, mut buffer) = (None, Vec::new());
         for rank in 0..self.count {
@@ -178,7 +180,8 @@ impl Ids {
     }
 }
 
-/// Finds the tables of a file of `len` bytes, which they must fill together with the data; `None` if they do not.
+/// Locates the tables of a file of `len` bytes, which must fill it together with the data;
+/// returns `None` if they do not.
 fn place(len: u64, data_len: u64, count: u64) -> Option<(u64, Table, Table)> {
     let starts = Table { at: data_len, width: bits::width_of(data_len) };
     let blocks = count.div_ceil(BLOCK_IDS as u64);
@@ -187,7 +190,8 @@ fn place(len: u64, data_len: u64, count: u64) -> Option<(u64, Table, Table)> {
     (end == len).then_some((data_len, starts, order))
 }
 
-/// The same for versions 1 and 2, where numbers have 8 and 4 bytes, and the data what they leave.
+/// Locates the tables of versions 1 and 2, whose numbers have 8 and 4 bytes. The data occupies
+/// the rest.
 fn place_words(len: u64, count: u64) -> Option<(u64, Table, Table)> {
     let blocks = count.div_ceil(BLOCK_IDS as u64);
     let starts = 8 * (blocks + 1);
@@ -233,7 +237,8 @@ mod tests {
         }
     }
 
-    /// Counts and lengths must be those of the tables, and a start that lies outside of the data is found when it is read.
+    /// Counts and lengths must match the tables, and a start that lies outside of the data is
+    /// found when it is read.
     #[test]
     fn forged_tables_are_refused() {
         let mut writer = IdsWriter::new(SealedWriter::in_memory("i", Kind::Ids).unwrap());
@@ -261,7 +266,8 @@ mod tests {
 
     #[test]
     fn a_forged_first_id_borrows_from_no_other_block() {
-        // Sixteen ids in the first block; the only one of the second claims a byte of an id before it.
+        // Sixteen ids in the first block. The only id of the second block claims a byte of its
+        // predecessor.
         let mut body: Vec<u8> = (b'a'..b'q').flat_map(|id| [0, 1, id]).collect();
         body.extend([1, 1, b'z']);
         for version in [1, 3] {

@@ -1,29 +1,33 @@
-//! Quantized impacts: lists that hold the score contribution of each posting, in 8 bits, instead of its frequency.
+//! Quantized impacts: lists that store the score contribution of each posting in 8 bits instead
+//! of its frequency.
 
 use serde::{Deserialize, Serialize};
 use warpseek_core::saturation::Saturation;
 
 use crate::files::manifest::as_text;
 
-/// How the impacts of an index were computed: by BM25 with these parameters and the mean length of the first documents, which stays fixed
-/// from then on. Scores computed from impacts are approximate.
+/// The parameters of the impacts of an index.
+///
+/// Impacts are computed by BM25 with these parameters and the mean length of the first documents,
+/// which stays fixed from then on. Scores computed from impacts are approximate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Impacts {
-    /// How slowly frequency saturates. As text, which keeps every bit.
+    /// The BM25 parameter that controls how slowly frequency saturates. It is serialized as text,
+    /// which keeps every bit.
     #[serde(with = "as_text")]
     pub k1: f64,
-    /// How much length counts, 0 to 1.
+    /// The BM25 parameter that controls the influence of length, 0 to 1.
     #[serde(with = "as_text")]
     pub b: f64,
     /// Number of tokens of the documents that determined the mean length.
     pub tokens: u64,
-    /// Number of these documents; 0 as long as the index has had none.
+    /// Number of these documents; 0 until the index has had some.
     pub documents: u64,
 }
 
 impl Impacts {
-    /// For an index without documents.
+    /// Creates the parameters of an index without documents.
     pub fn new(k1: f64, b: f64) -> Self {
         Impacts { k1, b, tokens: 0, documents: 0 }
     }
@@ -35,13 +39,13 @@ impl Impacts {
         }
     }
 
-    /// What turns frequencies into impacts.
+    /// Returns the function that turns frequencies into impacts.
     pub(crate) fn saturation(&self) -> Saturation {
         let mean = if self.tokens == 0 { 1.0 } else { self.tokens as f64 / self.documents as f64 };
         Saturation::new(self.k1, self.b, mean)
     }
 
-    /// Describes what is wrong with the parameters, if anything.
+    /// Checks the parameters and describes the first problem.
     pub(crate) fn check(&self) -> Result<(), String> {
         let range = |name, value: f64, most: f64| {
             let sound = (0.0..=most).contains(&value);

@@ -1,6 +1,9 @@
-//! A table of lengths as files have it: the bits that most lengths fit into, and the rest of the few that are longer (docs/format/documents.md).
+//! The encoding of a table of lengths in files (docs/reference/formats/documents.md).
 //!
-//! It is a patched frame of one width, as in PForDelta. Readers decode it when they open the file, so that engines find lengths of whole bytes.
+//! It is a patched frame of one width, as in PForDelta: the table stores as many low bits of each
+//! length as suffice for most of them, followed by the high bits of the few lengths that are
+//! longer. Readers decode the table when they open the file, so that engines find lengths of
+//! whole bytes.
 
 use warpseek_codec::varint::{self, Cursor};
 use warpseek_core::limits::MAX_DOCS;
@@ -8,10 +11,10 @@ use warpseek_core::limits::MAX_DOCS;
 use crate::files::bits::{self, Bits};
 use crate::files::documents::{Lengths, tokens_of, width_of};
 
-/// What it takes to say where a long length is, in bits: a varint of about two bytes.
+/// Assumed cost in bits of locating a long length: a varint of about two bytes.
 const PLACE_BITS: u64 = 16;
 
-/// Lengths in memory, at the smallest width that all of them fit into.
+/// Lengths in memory, at the smallest width that fits all of them.
 pub(crate) enum LengthTable {
     U8(Vec<u8>),
     U16(Vec<[u8; 2]>),
@@ -30,7 +33,7 @@ impl LengthTable {
         }
     }
 
-    /// All of them.
+    /// Returns all lengths.
     pub(crate) fn view(&self) -> Lengths<'_> {
         match self {
             LengthTable::U8(lengths) => Lengths::U8(lengths),
@@ -40,12 +43,12 @@ impl LengthTable {
     }
 }
 
-/// A table that was read.
+/// A decoded table.
 pub(crate) struct Read {
     pub(crate) lengths: LengthTable,
     pub(crate) count: u32,
     pub(crate) tokens: u64,
-    /// The bytes of the header that belong to others than the table.
+    /// Bytes of the header that do not belong to the table.
     pub(crate) flags: [u8; 3],
 }
 
@@ -69,12 +72,12 @@ pub(crate) fn write(out: &mut Vec<u8>, lengths: &[u32], flags: [u8; 3]) {
     }
 }
 
-/// The width, 1 to 32 bits, with which a table takes the least space.
+/// Returns the width, 1 to 32 bits, with which the table takes the least space.
 fn best_width(lengths: &[u32]) -> u8 {
     let mut by_width = [0u64; 33];
     lengths.iter().for_each(|length| by_width[(32 - length.leading_zeros()) as usize] += 1);
     let cost = |width: &u8| {
-        // Those with `above` bits more than the width, which are in a varint.
+        // Lengths with `above` more bits than the width, whose high bits form a varint.
         let long = (1u64..).zip(&by_width[usize::from(*width) + 1..]);
         let long = long.map(|(above, count)| count * (PLACE_BITS + 8 * above.div_ceil(7)));
         lengths.len() as u64 * u64::from(*width) + long.sum::<u64>()
@@ -82,13 +85,14 @@ fn best_width(lengths: &[u32]) -> u8 {
     (1..=32).min_by_key(cost).unwrap_or(32)
 }
 
-/// Reads a table; `None` if it is malformed, or its lengths do not add up to its tokens.
+/// Reads a table. Returns `None` if it is malformed or if the sum of its lengths is not its
+/// number of tokens.
 pub(crate) fn read(cursor: &mut Cursor<'_>) -> Option<Read> {
     let count = cursor.u64().filter(|&count| count <= MAX_DOCS)?;
     let (tokens, width) = (cursor.u64()?, cursor.byte()?);
     let flags = [cursor.byte()?, cursor.byte()?, cursor.byte()?];
     let long = cursor.u32()?;
-    // A width of at least 1 keeps what is allocated in proportion to the file.
+    // A width of at least 1 bounds the allocation by the size of the file.
     if !(1..=32).contains(&width) || u64::from(long) > count {
         return None;
     }
@@ -147,14 +151,14 @@ mod tests {
         let lengths: Vec<u32> =
             (0..64_000).map(|i| if i % 200 == 0 { 9000 } else { i % 200 }).collect();
         let len = written(&lengths).len();
-        // A byte each, three for one in two hundred, header and padding.
+        // A byte for each length, three bytes for one in two hundred, header and padding.
         assert!((64_000..64_000 + 3 * 320 + 24 + 16).contains(&len), "{len}");
         assert_eq!(written(&[]).len(), 24 + 8);
         assert_eq!(best_width(&[u32::MAX; 3]), 32);
         assert_eq!(best_width(&[0; 3]), 1);
     }
 
-    /// Every byte but padding is determined by the lengths, or changes their sum.
+    /// Every byte except padding is determined by the lengths or changes their sum.
     #[test]
     fn forged_tables_are_refused() {
         let good = written(&[1, 2, 300, 3, 4, 5, 6, 7, 1, 2, 3, 4, 5, 6, 7, 1, 2, 3, 4, 5, 6, 7]);
@@ -168,13 +172,14 @@ mod tests {
             bad[at] = byte;
             read(&mut Cursor::new(&bad)).is_none()
         };
-        // Counts, tokens, widths of no bits and of too many, and more long lengths than there are.
+        // Wrong counts and tokens, widths of no bits and of too many, and more long lengths than
+        // the table has.
         assert!(
             with(0, 21) && with(7, 1) && with(8, 0) && with(16, 0) && with(16, 33) && with(20, 2)
         );
-        // The long length behind the last document, with no bits above, and with too many.
+        // A long length behind the last document, one without high bits, and one with too many.
         let end = good.len();
-        // 300 less its low three bits.
+        // The length 300 without its low three bits.
         assert_eq!(good[end - 2..], [2, 37]);
         assert!(with(end - 2, 22) && with(end - 1, 0));
         let huge = [&good[..end - 1], &[0xff, 0xff, 0xff, 0xff, 0x0f]].concat();

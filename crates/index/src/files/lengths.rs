@@ -1,4 +1,4 @@
-//! The lengths of documents in text fields but the first (docs/format/fields.md).
+//! Lengths of documents in all text fields except the first (docs/reference/formats/fields.md).
 
 use warpseek_codec::varint::Cursor;
 
@@ -9,7 +9,7 @@ use crate::files::length_table::{self, LengthTable};
 
 const HEADER: u64 = 24;
 
-/// Writes the file; each field has the lengths of all documents.
+/// Writes the file. Each field has the lengths of all documents.
 pub(crate) fn write_lengths(fields: &[Vec<u32>], mut file: SealedWriter) -> Result<Sealed> {
     let mut table = Vec::new();
     for lengths in fields {
@@ -20,22 +20,24 @@ pub(crate) fn write_lengths(fields: &[Vec<u32>], mut file: SealedWriter) -> Resu
     file.finish()
 }
 
-/// The tables on disk.
+/// The tables of lengths on disk.
 pub struct FieldLengths {
     file: SealedFile,
     fields: Vec<Table>,
 }
 
-/// The lengths in a field.
+/// The lengths in one field.
 enum Table {
-    /// Where they are in the file, at this width.
+    /// Location of the lengths in the file, and their width in bytes.
     Bytes { start: u64, len: u64, width: u8 },
-    /// Packed in the file, unpacked here.
+    /// Lengths that are packed in the file and unpacked here.
     Packed(LengthTable),
 }
 
 impl FieldLengths {
-    /// Checks the layout and every page, since engines read these tables without further checks. The segment has `documents` documents, and `fields` text fields from 1 on.
+    /// Opens the tables of a segment with `documents` documents and `fields` text fields besides
+    /// the first. Checks the layout and every page, since engines read these tables without
+    /// further checks.
     pub fn new(file: SealedFile, documents: u32, fields: usize) -> Result<Self> {
         let tables = match file.version() >= COMPACT {
             true => read_packed(file.all()?, documents, fields),
@@ -47,12 +49,13 @@ impl FieldLengths {
         }
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn file(&self) -> &SealedFile {
         &self.file
     }
 
-    /// Lengths in a field, of which 1 is the first here; `None` if the segment does not know it.
+    /// Returns the lengths in a field, of which 1 is the first here, or `None` if the segment
+    /// does not know the field.
     pub fn get(&self, field: u8) -> Result<Option<Lengths<'_>>> {
         let table = usize::from(field).checked_sub(1).and_then(|i| self.fields.get(i));
         match table {
@@ -77,14 +80,14 @@ fn read_packed(body: &[u8], documents: u32, fields: usize) -> Option<Vec<Table>>
     cursor.rest().is_empty().then_some(tables)
 }
 
-/// Versions 1 and 2: lengths of whole bytes.
+/// Reads the tables of versions 1 and 2, whose lengths have whole bytes.
 fn read_tables(body: &[u8], documents: u64, fields: usize) -> Option<Vec<Table>> {
     let (mut tables, mut start) = (Vec::new(), 0u64);
     for _ in 0..fields {
         let header = body.get(start as usize..)?.get(..HEADER as usize)?;
         let mut header = Cursor::new(header);
         let (counted, tokens, width) = (header.u64()?, header.u64()?, header.u64()?);
-        // The other bytes of the word are zero.
+        // The width occupies a whole word, whose other bytes are zero.
         if counted != documents || !matches!(width, 1 | 2 | 4) {
             return None;
         }
@@ -157,7 +160,8 @@ mod tests {
         for at in 0..good.len() {
             assert!(open(&good[..at], 3, 2).is_err(), "cut at {at}");
         }
-        // The header determines what follows, and the sum finds changes of single lengths. Bits after the last one have no meaning.
+        // The header determines what follows, and the sum reveals changes of single lengths. Bits
+        // after the last length have no meaning.
         for at in (0..24).chain([24]) {
             let mut bad = good.clone();
             bad[at] ^= 4;
@@ -165,7 +169,7 @@ mod tests {
         }
     }
 
-    /// Versions 1 and 2, whose lengths have whole bytes: every byte but those of lengths is determined by them.
+    /// Lengths of versions 1 and 2 have whole bytes and determine every other byte.
     #[test]
     fn forged_lengths_of_whole_bytes_are_refused() {
         let table = |lengths: &[u8], width: u64, tokens: u64| {

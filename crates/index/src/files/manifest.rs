@@ -1,4 +1,5 @@
-//! The manifest: which segments make up the index, and how text became terms.
+//! The manifest, which names the segments of the index and records its settings
+//! (docs/reference/formats/README.md).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,47 +15,47 @@ use crate::files::impacts::Impacts;
 
 const MAX_BYTES: u64 = 64 << 20;
 
-/// What frequencies mean.
+/// Meaning of the frequencies in posting lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Content {
-    /// How often a term occurs in a document.
+    /// Number of occurrences of a term in a document.
     Text,
-    /// A term's weight from a learned sparse model, as an integer.
+    /// Weight of a term from a learned sparse model, as an integer.
     Vector,
-    /// The segments of a document that contain an n-gram, as a map of 32 bits.
+    /// Segments of a document that contain an n-gram, as a bitmap of 32 bits.
     Grams,
 }
 
-/// What the store keeps of each document.
+/// Extent of the stored documents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StoreMode {
-    /// Its id and the document itself.
+    /// The id and the document itself.
     #[default]
     All,
-    /// Its id alone.
+    /// Only the id.
     Ids,
 }
 
-/// What documents have in a text field.
+/// Counts of a text field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FieldCounts {
     /// Documents with at least one token in the field.
     pub documents: u64,
-    /// Their tokens.
+    /// Number of tokens in the field.
     pub tokens: u64,
 }
 
 impl FieldCounts {
-    /// Counts a document with this many tokens.
+    /// Adds a document with this many tokens.
     pub(crate) fn add(&mut self, tokens: u32) {
         self.documents += u64::from(tokens > 0);
         self.tokens += u64::from(tokens);
     }
 
-    /// What is left without `other`, which must be a part of it.
+    /// Returns the counts without `other`, which must be a part of them.
     fn less(self, other: FieldCounts) -> FieldCounts {
         FieldCounts {
             documents: self.documents.saturating_sub(other.documents),
@@ -62,46 +63,48 @@ impl FieldCounts {
         }
     }
 
-    /// Whether this many documents can have these tokens: at least one each, and at most as many as a length can be.
+    /// Returns true if `documents` documents can have these counts: at least one token for each
+    /// counted document, and no more tokens than lengths can express.
     fn is_possible(self, documents: u64) -> bool {
         let most = self.documents.saturating_mul(u64::from(u32::MAX));
         self.documents <= documents && (self.documents..=most).contains(&self.tokens)
     }
 }
 
-/// Deletions in a segment.
+/// The entry of a file of deletions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeletesEntry {
     /// Generation that wrote the file.
     pub generation: u64,
-    /// Deleted documents.
+    /// Number of deleted documents.
     pub documents: u64,
-    /// Their tokens, in all fields.
+    /// Number of tokens of the deleted documents, in all fields.
     pub tokens: u64,
-    /// With a schema: of each text field that the segment knows.
+    /// Counts of each text field that the segment knows; empty without a schema.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<FieldCounts>,
     /// Seal of the file, in hexadecimal.
     pub seal: String,
 }
 
-/// One segment.
+/// The entry of a segment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SegmentEntry {
-    /// Its number, the stem of its files' names.
+    /// Number of the segment, the stem of its files' names.
     pub number: u64,
-    /// Documents, deleted ones included.
+    /// Number of documents, deleted ones included.
     pub documents: u64,
-    /// Tokens in all fields, those of deleted documents included.
+    /// Number of tokens in all fields, those of deleted documents included.
     pub tokens: u64,
-    /// With a schema: of each text field that the segment knows, deleted documents included.
+    /// Counts of each text field that the segment knows, deleted documents included; empty
+    /// without a schema.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<FieldCounts>,
-    /// Postings, those of deleted documents included.
+    /// Number of postings, those of deleted documents included.
     pub postings: u64,
-    /// Distinct terms.
+    /// Number of distinct terms.
     pub terms: u64,
     /// Seal of each file, in hexadecimal, by kind.
     pub files: BTreeMap<String, String>,
@@ -110,101 +113,107 @@ pub struct SegmentEntry {
 }
 
 impl SegmentEntry {
-    /// Documents that are not deleted.
+    /// Returns the number of documents that are not deleted.
     pub fn live_documents(&self) -> u64 {
         self.documents - self.deletes.as_ref().map_or(0, |d| d.documents)
     }
 
-    /// Their tokens.
+    /// Returns the number of tokens of documents that are not deleted.
     pub fn live_tokens(&self) -> u64 {
         self.tokens - self.deletes.as_ref().map_or(0, |d| d.tokens)
     }
 
-    /// What live documents have in a text field; nothing if the segment does not know the field.
+    /// Returns the counts of live documents in a text field, which are 0 if the segment does not
+    /// know the field.
     pub fn live_field(&self, field: u8) -> FieldCounts {
-        let of = |fields: &[FieldCounts]| fields.get(usize::from(field)).copied();
-        let deleted = self.deletes.as_ref().and_then(|deletes| of(&deletes.fields));
-        of(&self.fields).unwrap_or_default().less(deleted.unwrap_or_default())
+        let counts = |fields: &[FieldCounts]| fields.get(usize::from(field)).copied();
+        let deleted = self.deletes.as_ref().and_then(|deletes| counts(&deletes.fields));
+        counts(&self.fields).unwrap_or_default().less(deleted.unwrap_or_default())
     }
 
-    /// Names of its files.
+    /// Iterates over the names of the segment's files.
     pub fn file_names(&self) -> impl Iterator<Item = String> + '_ {
         let own = self.files.keys().map(|kind| format!("{:06}.{kind}", self.number));
         own.chain(self.deletes.as_ref().map(|d| deletes_name(self.number, d.generation)))
     }
 }
 
-/// A log. Those with larger numbers continue it.
+/// The entry of a log. Logs with larger numbers continue it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogEntry {
-    /// Its number, the stem of its file's name. Segments and logs take their numbers from the same row.
+    /// Number of the log, the stem of its file's name. Segments and logs are numbered in a common
+    /// sequence.
     pub number: u64,
-    /// The sequence of its first record.
+    /// Sequence number of its first record.
     pub sequence: u64,
 }
 
-/// Name of a log.
+/// Returns the file name of a log.
 pub(crate) fn log_name(number: u64) -> String {
     format!("{number:06}.log")
 }
 
-/// Name of a segment's file.
+/// Returns the name of a segment's file.
 pub(crate) fn segment_file_name(number: u64, kind: Kind) -> String {
     format!("{number:06}.{}", kind.name())
 }
 
-/// Name of a segment's file of deletions.
+/// Returns the name of a segment's file of deletions.
 pub(crate) fn deletes_name(number: u64, generation: u64) -> String {
     format!("{number:06}.{generation}.del")
 }
 
-/// How a seal is written in the manifest.
+/// Formats a seal as in the manifest.
 pub(crate) fn seal_text(seal: u64) -> String {
     format!("{seal:016x}")
 }
 
-/// The manifest.
+/// The manifest of an index.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// 1 for the first commit, one more for each after it.
+    /// Number of commits so far, this one included.
     pub generation: u64,
-    /// Number for the next segment.
+    /// Number of the next segment or log.
     pub next_segment: u64,
-    /// What frequencies mean.
+    /// Meaning of frequencies.
     pub content: Content,
-    /// Vectors only: weight 1.0 as an integer.
+    /// Integer that represents the weight 1.0; only used for vectors.
     pub vector_scale: u32,
-    /// How text becomes terms.
+    /// Analyzer that turns text into terms.
     #[serde(with = "as_text")]
     pub analyzer: Analyzer,
-    /// Version of the analyzer that made the terms.
+    /// Version of the analyzer that produced the terms.
     pub analyzer_version: u32,
-    /// How blocks are coded.
+    /// Codec of blocks.
     #[serde(with = "as_text")]
     pub codec: CodecId,
-    /// What the store keeps.
+    /// Extent of the stored documents.
     pub store: StoreMode,
-    /// Text only: if set, lists hold impacts computed like this instead of frequencies.
+    /// Parameters of quantized impacts, if lists hold these instead of frequencies. Text only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impacts: Option<Impacts>,
-    /// n-grams only: which n-grams there are.
+    /// Configuration of n-grams, in an index of n-grams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grams: Option<GramConfig>,
-    /// Text fields and attributes, if the index has fields. Fields may be added to it at the end; none is changed or removed.
+    /// Text fields and attributes, if the index has a schema. Fields may be added at the end;
+    /// none is changed or removed.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "shared")]
     pub schema: Option<Arc<Schema>>,
-    /// Without a schema: whether the positions of words are kept. With one, its text fields say so.
+    /// True if the positions of words are kept. With a schema it is false, because text fields
+    /// have individual settings.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub positions: bool,
-    /// Whether the norms of documents are kept, and bounds of their weights, so that ranking by cosine is faster. Text and vectors only.
+    /// True if the norms of documents are kept, and bounds of their weights, so that ranking by
+    /// cosine is faster. Text and vectors only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub norms: bool,
-    /// The field of documents that holds their static scores, if they have any. Whatever writes to the index takes scores from it.
+    /// Field of documents that holds their static scores, if they have any. Every writer takes
+    /// scores from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub static_field: Option<String>,
-    /// The first log whose writes no segment has, if the index was open for single writes.
+    /// First log whose writes no segment contains, if the index was open for single writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogEntry>,
     /// Segments in document order.
@@ -212,7 +221,7 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// The largest size of a file that can hold a manifest, container included.
+    /// Maximum size of a file that holds a manifest, container included.
     pub(crate) const MAX_FILE: u64 = MAX_BYTES + (1 << 20);
 
     /// Reads and checks a manifest.
@@ -225,12 +234,12 @@ impl Manifest {
         manifest.check().map_err(|what| file.corrupt(what))?;
         let compact = file.version() >= COMPACT;
         if !manifest.allows(file.version()) || (manifest.norms && !compact) {
-            return Err(file.corrupt("its version is not that of its contents"));
+            return Err(file.corrupt("its contents do not match its format version"));
         }
         Ok(manifest)
     }
 
-    /// How documents that are written to the index are read.
+    /// Returns the settings for parsing documents that are written to the index.
     pub(crate) fn writing_config(&self) -> ReaderConfig {
         ReaderConfig {
             vector_scale: self.vector_scale,
@@ -240,7 +249,8 @@ impl Manifest {
         }
     }
 
-    /// How stored documents of the index are read again. Fields that the schema refuses in new documents are not refused, and static scores, which are not stored, are left alone.
+    /// Returns the settings for parsing stored documents again. Fields that the schema refuses in
+    /// new documents are accepted, and static scores, which are not stored, are ignored.
     pub(crate) fn reader_config(&self) -> ReaderConfig {
         let schema = self.schema.as_ref().map(|schema| match schema.unknown() {
             Unknown::Refuse => Arc::new(schema.with_unknown(Unknown::Store)),
@@ -249,17 +259,21 @@ impl Manifest {
         ReaderConfig { vector_scale: self.vector_scale, schema, ..ReaderConfig::default() }
     }
 
-    /// Whether a file of the index can have this version: the current one, or that of an index with or without a schema before there was a common one.
+    /// Returns true if a file of the index can have this format version: the current one, or the
+    /// earlier one of an index with (2) or without (1) a schema.
     pub(crate) fn allows(&self, version: u32) -> bool {
         version == VERSION || version == if self.schema.is_some() { 2 } else { 1 }
     }
 
-    /// Whether the norms of new documents are kept. Those of an index of impacts, whose lists do not tell them, show that a stored document is the one that was indexed.
+    /// Returns true if the norms of new documents are stored. An index of impacts stores them
+    /// too: its lists do not determine norms, which serve to check that a stored document is the
+    /// one that was indexed.
     pub(crate) fn keeps_norms(&self) -> bool {
         self.norms || self.impacts.is_some()
     }
 
-    /// Whether each text field has positions; without a schema, there is one.
+    /// Returns, for each text field, whether it has positions. Without a schema there is one
+    /// field.
     pub fn positioned(&self) -> Vec<bool> {
         match &self.schema {
             Some(schema) => schema.text().iter().map(|field| field.positions).collect(),
@@ -267,18 +281,19 @@ impl Manifest {
         }
     }
 
-    /// Whether any text field has positions.
+    /// Returns true if any text field has positions.
     pub fn has_positions(&self) -> bool {
         self.positioned().contains(&true)
     }
 
-    /// The body of the file.
+    /// Returns the body of the file.
     pub fn to_bytes(&self) -> Vec<u8> {
-        // Plain structs with text keys: serialising them cannot fail.
+        // Serialising plain structs with text keys cannot fail.
         serde_json::to_vec_pretty(self).unwrap_or_default()
     }
 
-    /// An upper bound of what a list of a segment can have entries for: documents, or their parts, each of which has a word of its own.
+    /// Returns an upper bound of the entries of a list in a segment: its documents, or their
+    /// parts, each of which has at least one word.
     fn most_parts(&self, segment: &SegmentEntry) -> u64 {
         let parts = self.grams.is_some_and(|grams| grams.parts);
         segment.documents.saturating_add(if parts { segment.tokens } else { 0 })
@@ -287,7 +302,7 @@ impl Manifest {
     fn check(&self) -> Result<(), String> {
         if self.analyzer_version != self.analyzer.version() {
             return Err(format!(
-                "its terms were made by version {} of analyzer `{}`, this program has version {}; build the index anew",
+                "its terms were made by version {} of analyzer `{}`, this program has version {}; rebuild the index",
                 self.analyzer_version,
                 self.analyzer,
                 self.analyzer.version()
@@ -306,53 +321,60 @@ impl Manifest {
             }
         }
         if self.grams.is_some() != (self.content == Content::Grams) {
-            return Err("it has n-grams without their configuration, or the other way round".into());
+            return Err(
+                "it has n-grams without their configuration, or a configuration without n-grams"
+                    .into(),
+            );
         }
         if let Some(grams) = &self.grams {
             grams.check()?;
         }
         if self.schema.is_some() && (self.content != Content::Text || self.impacts.is_some()) {
-            return Err("it has a schema, and vectors, n-grams or impacts".into());
+            return Err("it has a schema together with vectors, n-grams or impacts".into());
         }
         let plain = self.content == Content::Text && self.impacts.is_none();
         if self.positions && (self.schema.is_some() || !plain) {
-            return Err("it has positions, and a schema, vectors, n-grams or impacts".into());
+            return Err(
+                "it has positions together with a schema, vectors, n-grams or impacts".into()
+            );
         }
         let weighed = self.schema.is_none() && self.grams.is_none() && self.impacts.is_none();
         if self.norms && !weighed {
-            return Err("it has norms, and a schema, n-grams or impacts".into());
+            return Err("it has norms together with a schema, n-grams or impacts".into());
         }
         if self.static_field.is_some() && self.grams.is_some() {
             return Err("it has n-grams and a field of static scores".into());
         }
         // The next commit increments both.
         if self.generation == u64::MAX || self.next_segment == u64::MAX {
-            return Err("its generation or next segment number is the last there is".into());
+            return Err("its generation or next segment number is the largest possible".into());
         }
         if self.log.is_some_and(|log| log.number >= self.next_segment) {
-            return Err("its log has a number that was not given out yet".into());
+            return Err("its log has a number that has not been assigned yet".into());
         }
         let (mut total, mut numbers) = (0u64, std::collections::BTreeSet::new());
         for segment in &self.segments {
             let n = segment.number;
             if n >= self.next_segment || !numbers.insert(n) {
-                return Err(format!("segment number {n} is used twice or not yet given out"));
+                return Err(format!(
+                    "segment number {n} is used twice or has not been assigned yet"
+                ));
             }
             let deleted = segment.deletes.as_ref().map_or((0, 0), |d| (d.documents, d.tokens));
             if deleted.0 > segment.documents || deleted.1 > segment.tokens {
                 return Err(format!("segment {n} has more deletions than documents"));
             }
-            // With this, sums over all segments cannot overflow either.
+            // This check also ensures that sums over all segments cannot overflow.
             let most_tokens = |documents: u64| documents.saturating_mul(u64::from(u32::MAX));
             if segment.terms > u64::from(u32::MAX)
                 || segment.tokens > most_tokens(segment.documents)
                 || segment.live_tokens() > most_tokens(segment.live_documents())
                 || segment.postings > segment.terms.saturating_mul(self.most_parts(segment))
             {
-                return Err(format!("segment {n} has more terms, tokens or postings than it can"));
+                return Err(format!("segment {n} has impossibly many terms, tokens or postings"));
             }
             if segment.deletes.as_ref().is_some_and(|d| d.generation > self.generation) {
-                return Err(format!("segment {n} has deletions from the future"));
+                return Err(format!("segment {n} has deletions of a later generation"));
             }
             self.check_fields(segment)?;
             let mut kinds = 0;
@@ -360,7 +382,7 @@ impl Manifest {
                 let has = segment.files.contains_key(kind.name());
                 if has != self.wants(kind, segment).unwrap_or(has) {
                     return Err(format!(
-                        "segment {n} must have a `{}` file or must not",
+                        "segment {n} lacks a `{}` file, or has one that it must not have",
                         kind.name()
                     ));
                 }
@@ -377,7 +399,8 @@ impl Manifest {
         Ok(())
     }
 
-    /// Whether a segment must have a file of a kind; `None` if it may.
+    /// Returns true if a segment must have a file of a kind, false if it must not, and `None` if
+    /// the file is optional.
     fn wants(&self, kind: Kind, segment: &SegmentEntry) -> Option<bool> {
         match kind {
             Kind::Store => Some(self.store == StoreMode::All),
@@ -396,7 +419,7 @@ impl Manifest {
         }
     }
 
-    /// Checks what a segment says of text fields.
+    /// Checks the counts of a segment's text fields.
     fn check_fields(&self, segment: &SegmentEntry) -> Result<(), String> {
         let most = self.schema.as_ref().map_or(0, |schema| schema.text().len());
         let known = segment.fields.len();
@@ -421,12 +444,12 @@ impl Manifest {
                 });
         }
         let n = segment.number;
-        let what = || format!("segment {n} has counts of text fields that cannot be");
+        let what = || format!("segment {n} has impossible counts of text fields");
         if holds { Ok(()) } else { Err(what()) }
     }
 }
 
-/// A schema that many manifests share.
+/// Serialization of a schema that many manifests share.
 mod shared {
     use std::sync::Arc;
 
@@ -447,7 +470,7 @@ mod shared {
     }
 }
 
-/// Types whose `Display` and `FromStr` are their stable names.
+/// Serialization of types by their `Display` and `FromStr`, which are stable names.
 pub(crate) mod as_text {
     use std::fmt::Display;
     use std::str::FromStr;
@@ -533,7 +556,7 @@ mod tests {
         assert_eq!(read(&scored).unwrap(), scored);
     }
 
-    /// Version 2 is for schemas alone, and no version but the last has optional norms.
+    /// Version 2 is only for schemas, and only the latest version has optional norms.
     #[test]
     fn versions_and_contents_agree() {
         let read = |version: u32, manifest: &Manifest| {
@@ -545,7 +568,8 @@ mod tests {
         assert_eq!([1, 2, 3].map(|version| read(version, &with_norms)), [false, false, true]);
     }
 
-    /// A manifest from before there were impacts and logs has no word of them, and one without them still has none.
+    /// A manifest from before impacts and logs does not mention them, and a new one without them
+    /// does not either.
     #[test]
     fn without_impacts_and_log_nothing_is_written() {
         let text = String::from_utf8(sound().to_bytes()).unwrap();
@@ -560,7 +584,8 @@ mod tests {
                 (m.content, m.grams) = (Content::Grams, Some(GramConfig::default()));
                 m.static_field = Some("rank".into());
             },
-            // A segment without the file, and a file without positions.
+            // A segment without its file of positions, and a file of positions without the
+            // setting.
             |m| m.positions = true,
             |m| drop(m.segments[0].files.insert("pos".into(), seal_text(7))),
             |m| m.log = Some(LogEntry { number: 2, sequence: 1 }),

@@ -1,7 +1,9 @@
-//! The norms of a segment's documents, computed from its lists (docs/format/documents.md).
+//! The norms of a segment's documents, computed from its lists
+//! (docs/reference/formats/documents.md).
 //!
-//! Few indexes are ranked by cosine, so most do not keep norms. They are sums of integers over all lists, so that neither the order of lists nor the number of threads
-//! changes a bit of them.
+//! Few indexes are ranked by cosine, so most do not store norms. A norm derives from a sum of
+//! integers over all lists, so neither the order of lists nor the number of threads affects a
+//! single bit of it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,13 +14,13 @@ use crate::build::ordered_map;
 use crate::error::Result;
 use crate::segment::Segment;
 
-/// Blocks of the dictionary that one worker walks at a time.
+/// Number of dictionary blocks that a worker walks at a time.
 const JOB_BLOCKS: u64 = 64;
 
-/// Frequencies below this have their square in a table.
+/// Number of frequencies whose square is in a table.
 const SQUARES: u32 = 1024;
 
-/// The norm of each document, as little-endian bytes, from lists that hold frequencies.
+/// Computes the norm of each document, as little-endian bytes, from lists that hold frequencies.
 pub(crate) fn compute(segment: &Segment, threads: usize) -> Result<Vec<[u8; 4]>> {
     let mut sums: Vec<AtomicU64> = Vec::new();
     sums.resize_with(segment.documents().count() as usize, AtomicU64::default);
@@ -36,7 +38,7 @@ pub(crate) fn compute(segment: &Segment, threads: usize) -> Result<Vec<[u8; 4]>>
     Ok(sums.into_iter().map(norm).collect())
 }
 
-/// Adds the squares of the postings of some blocks of the dictionary.
+/// Adds the squared weights of the postings of some blocks of the dictionary.
 fn add(segment: &Segment, from: u64, squares: &[u64], sums: &[AtomicU64]) -> Result<()> {
     let (mut docs, mut freqs) = ([0; BLOCK], [0; BLOCK]);
     let mut terms = segment.dictionary().iter_blocks(from, from + JOB_BLOCKS);
@@ -50,7 +52,7 @@ fn add(segment: &Segment, from: u64, squares: &[u64], sums: &[AtomicU64]) -> Res
             for (&doc, &freq) in docs[..n].iter().zip(&freqs[..n]) {
                 let square = squares.get(freq as usize).copied();
                 let square = square.unwrap_or_else(|| cosine::square(freq));
-                // A sum that is too large stays at the largest number, as it does in a build.
+                // A sum that overflows stays at the largest number, as in a build.
                 let saturating = |sum: u64| Some(sum.saturating_add(square));
                 let _ = sums[doc as usize].fetch_update(
                     Ordering::Relaxed,

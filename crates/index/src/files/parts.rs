@@ -1,4 +1,5 @@
-//! Parts of documents, which the lists of an n-gram index refer to.
+//! Parts of documents, to which the lists of an n-gram index refer
+//! (docs/reference/formats/ngrams.md).
 
 use std::ops::Range;
 
@@ -7,30 +8,36 @@ use warpseek_text::{GramConfig, SEGMENTS};
 
 use crate::files::postings::{BIN, head_bits};
 
-/// Bits of the heads of maps (docs/format/ngrams.md) in a bin of 256 parts: for each 64 parts, the lowest bits of all these numbers, then the next ones, then the highest, so that the numbers of some parts are added up by counting bits.
+/// Widths in bits of the heads of maps (docs/reference/formats/ngrams.md) in a bin of 256 parts.
+///
+/// For each 64 parts there are three words: the lowest bits of all widths, the middle ones and
+/// the highest. Counting bits thus adds up the widths of a subset of the parts.
 pub(crate) type HeadWidths = [[u64; 3]; BIN / 64];
 
-/// The parts of a segment's documents, numbered through in the order of the documents. Unless documents are cut, each is one part.
+/// The parts of a segment's documents, numbered in the order of the documents.
+///
+/// Unless documents are divided, each document is one part.
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
     count: u32,
-    /// The first part of each document; empty if each document is one part.
+    /// First part of each document; empty if each document is one part.
     starts: Vec<u32>,
-    /// How many segments each part has, 1 to 32; empty if there are no n-grams.
+    /// Number of segments of each part, 1 to 32; empty without n-grams.
     segments: Vec<u8>,
-    /// For each bin; empty if no part has more than one segment.
+    /// Widths of heads in each bin; empty if no part has more than one segment.
     head_widths: Vec<HeadWidths>,
-    /// The same numbers, one for each part, to add up those of parts that are far apart.
+    /// Width of each part's head, for adding up parts that are far apart.
     heads: Vec<u8>,
 }
 
 impl Parts {
-    /// Documents as they are, without n-grams.
+    /// Creates one part per document, without n-grams.
     pub(crate) fn of_documents(count: u32) -> Self {
         Parts { count, ..Parts::default() }
     }
 
-    /// How a document is cut follows from its number of words. `None` if there are too many parts.
+    /// Divides documents according to their numbers of words. Returns `None` if there are too
+    /// many parts.
     pub(crate) fn of_words(
         grams: &GramConfig,
         words: impl ExactSizeIterator<Item = u32>,
@@ -52,7 +59,8 @@ impl Parts {
         Some(Parts::new(starts, segments))
     }
 
-    /// Documents of one part each with these numbers of segments, brought to 1 to 32. For tests and fuzz targets, which have lists without an index.
+    /// Creates documents of one part each with these numbers of segments, limited to 1 to 32. For
+    /// tests and fuzz targets, which have lists without an index.
     #[doc(hidden)]
     pub fn of_segments(mut segments: Vec<u8>) -> Self {
         segments.iter_mut().for_each(|n| *n = (*n).clamp(1, SEGMENTS as u8));
@@ -73,53 +81,53 @@ impl Parts {
         Parts { count: segments.len() as u32, starts, segments, head_widths, heads }
     }
 
-    /// The number of parts.
+    /// Returns the number of parts.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Whether each document is one part.
+    /// Returns true if each document is one part.
     pub fn are_documents(&self) -> bool {
         self.starts.is_empty()
     }
 
-    /// The number of segments of a part.
+    /// Returns the number of segments of a part.
     #[inline]
     pub fn segments(&self, part: u32) -> u8 {
         self.segments[part as usize]
     }
 
-    /// The numbers of segments of all parts from `first` on.
+    /// Returns the numbers of segments of all parts from `first` on.
     #[inline]
     pub fn all_segments(&self, first: usize) -> &[u8] {
         &self.segments[first..]
     }
 
-    /// Whether lists have maps: they do not if all parts have one segment.
+    /// Returns true if lists have maps. They have none if all parts have one segment.
     #[inline]
     pub fn have_maps(&self) -> bool {
         !self.head_widths.is_empty()
     }
 
-    /// The bits of heads of the parts of a bin, if there are maps.
+    /// Returns the widths of the heads in a bin. There must be maps.
     #[inline]
     pub(crate) fn head_widths(&self, bin: usize) -> &HeadWidths {
         &self.head_widths[bin]
     }
 
-    /// The bits of the heads of some parts together; parts that do not exist have none.
+    /// Returns the sum of the widths of some parts' heads. Parts that do not exist have none.
     #[inline]
     pub(crate) fn bits_of_heads(&self, parts: &[u32]) -> usize {
         let bits = |&part: &u32| usize::from(self.heads.get(part as usize).copied().unwrap_or(0));
         parts.iter().map(bits).sum()
     }
 
-    /// The same of all bins.
+    /// Returns the widths of the heads in all bins.
     pub fn all_head_widths(&self) -> &[[[u64; 3]; BIN / 64]] {
         &self.head_widths
     }
 
-    /// The document that a part belongs to.
+    /// Returns the document that a part belongs to.
     #[inline]
     pub fn document(&self, part: u32) -> u32 {
         match self.starts.is_empty() {
@@ -128,7 +136,7 @@ impl Parts {
         }
     }
 
-    /// The parts of a document.
+    /// Returns the parts of a document.
     #[inline]
     pub fn of(&self, document: u32) -> Range<u32> {
         match self.starts.get(document as usize) {

@@ -1,4 +1,4 @@
-//! Positions of words in documents (docs/format/positions.md).
+//! Positions of words in documents (docs/reference/formats/positions.md).
 
 use warpseek_codec::values;
 use warpseek_codec::varint::{self, Cursor};
@@ -7,10 +7,11 @@ use warpseek_core::limits::BLOCK;
 use crate::error::Result;
 use crate::files::container::{Sealed, SealedFile, SealedWriter};
 
-/// Terms whose positions share a start in the table.
+/// Number of terms whose positions share a start in the table.
 const GROUP: usize = 32;
 
-/// Appends the positions of a term: of each posting as many as its frequency says, the first one and then the distance of each from the one before.
+/// Appends the positions of a term. Each posting has as many positions as its frequency: the
+/// first one, followed by the distance of each from its predecessor.
 pub(crate) fn encode_positions(gaps: &[u32], freqs: &[u32], out: &mut Vec<u8>) {
     let blocks = freqs.len().div_ceil(BLOCK);
     let table = out.len();
@@ -30,12 +31,13 @@ pub(crate) fn encode_positions(gaps: &[u32], freqs: &[u32], out: &mut Vec<u8>) {
     }
 }
 
-/// Writes the file, term by term in the order of the dictionary.
+/// A writer of the file, to which terms are added in the order of the dictionary.
 pub(crate) struct PositionsWriter {
     file: SealedWriter,
     starts: Vec<u8>,
-    /// Of the group that is not complete yet.
+    /// Lengths of the lists in the incomplete group.
     lens: Vec<u8>,
+    /// Lists of the incomplete group.
     lists: Vec<u8>,
     terms: usize,
 }
@@ -46,7 +48,7 @@ impl PositionsWriter {
         PositionsWriter { file, starts, lens, lists, terms: 0 }
     }
 
-    /// Adds the positions of the next term, which are empty if its field has none.
+    /// Adds the positions of the next term, which are empty if its field has no positions.
     pub(crate) fn add(&mut self, list: &[u8]) -> Result<()> {
         varint::write(&mut self.lens, list.len() as u64);
         self.lists.extend_from_slice(list);
@@ -73,20 +75,21 @@ impl PositionsWriter {
     }
 }
 
-/// The file.
+/// The file of positions.
 pub struct Positions {
     file: SealedFile,
     terms: u32,
-    /// Where the table begins.
+    /// Offset of the table.
     data_len: u64,
 }
 
 impl Positions {
-    /// Checks the size of the table. The dictionary has this many terms.
+    /// Opens the file and checks the size of its table. `terms` is the number of terms in the
+    /// dictionary.
     pub fn new(file: SealedFile, terms: u32) -> Result<Self> {
         let groups = u64::from(terms).div_ceil(GROUP as u64);
         let Some(data_len) = file.body_len().checked_sub(8 * (groups + 1)) else {
-            return Err(file.corrupt("it has no room for its table"));
+            return Err(file.corrupt("it is too short for its table"));
         };
         let positions = Positions { file, terms, data_len };
         if positions.group_start(0)? != 0 || positions.group_start(groups)? != data_len {
@@ -95,7 +98,7 @@ impl Positions {
         Ok(positions)
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn file(&self) -> &SealedFile {
         &self.file
     }
@@ -106,7 +109,7 @@ impl Positions {
         Ok(u64::from_le_bytes(word))
     }
 
-    /// The positions of a term, given its ordinal and the number of its postings.
+    /// Returns the positions of a term, given its ordinal and the number of its postings.
     pub fn list(&self, ordinal: u32, df: u32) -> Result<PositionList<'_>> {
         let (file, group) = (&self.file, u64::from(ordinal) / GROUP as u64);
         let bad = || file.corrupt(format!("the positions of term {ordinal} lie outside of it"));
@@ -118,7 +121,7 @@ impl Positions {
             return Err(bad());
         }
         let terms = (self.terms as usize - group as usize * GROUP).min(GROUP);
-        // Lengths have at most ten bytes each.
+        // A length has at most ten bytes.
         let head = file.bytes(start, (end - start).min(10 * GROUP as u64))?;
         let (mut cursor, mut before, mut own) = (Cursor::new(head), 0u64, 0);
         for i in 0..terms {
@@ -141,7 +144,7 @@ impl Positions {
         Ok(PositionList { file, ordinal, ends, start: first + table, len })
     }
 
-    /// Checks that every list is where it must be: the lists of a group fill it.
+    /// Checks that the lists of a group fill it exactly.
     pub(crate) fn verify_group(&self, group: u64) -> Result<()> {
         let (start, end) = (self.group_start(group)?, self.group_start(group + 1)?);
         let bad = || self.file.corrupt(format!("group {group} is malformed"));
@@ -155,18 +158,18 @@ impl Positions {
         if sum == Some(cursor.rest().len() as u64) { Ok(()) } else { Err(bad()) }
     }
 
-    /// Number of groups.
+    /// Returns the number of groups.
     pub(crate) fn groups(&self) -> u64 {
         u64::from(self.terms).div_ceil(GROUP as u64)
     }
 }
 
-/// The positions of a term. Blocks are read independently of each other.
+/// The positions of a term, whose blocks can be read independently.
 #[derive(Clone, Copy)]
 pub struct PositionList<'a> {
     file: &'a SealedFile,
     ordinal: u32,
-    /// Where the positions of each block end; empty if there is one block.
+    /// Offset at which the positions of each block end; empty if there is only one block.
     ends: &'a [[u8; 8]],
     start: u64,
     len: u64,
@@ -193,23 +196,24 @@ impl<'a> PositionList<'a> {
     }
 }
 
-/// Reads the positions of single postings.
+/// A reader of the positions of single postings.
 pub struct PositionReader<'a> {
     list: PositionList<'a>,
-    /// The block of postings that the rest is about, `usize::MAX` before the first.
+    /// Block of postings that the other fields refer to; `usize::MAX` before the first.
     block: usize,
     bytes: &'a [u8],
-    /// Where the positions of each posting of the block end, counted in positions.
+    /// Cumulative number of positions at the end of each posting of the block.
     ends: [u64; BLOCK],
     total: u64,
-    /// The chunk after the decoded one, and its bytes and those after it.
+    /// Number of the chunk after the decoded one.
     next: u64,
+    /// Bytes of the next chunk and the chunks after it.
     rest: &'a [u8],
     values: [u32; BLOCK],
 }
 
 impl<'a> PositionReader<'a> {
-    /// Starts before the first block.
+    /// Creates a reader before the first block.
     pub fn new(list: PositionList<'a>) -> Self {
         PositionReader {
             list,
@@ -223,7 +227,7 @@ impl<'a> PositionReader<'a> {
         }
     }
 
-    /// Moves to a block of postings, which have these frequencies.
+    /// Moves to a block of postings with these frequencies.
     fn enter(&mut self, block: usize, freqs: &[u32]) -> Result<()> {
         self.bytes = self.list.block(block)?;
         let mut total = 0;
@@ -254,10 +258,11 @@ impl<'a> PositionReader<'a> {
         Some(())
     }
 
-    /// Sets `out` to the positions of posting `i` of a block of postings with these frequencies. They ascend, though not strictly.
+    /// Sets `out` to the positions of posting `i` of a block of postings with these frequencies.
+    /// Positions ascend, but may be equal.
     ///
     /// # Panics
-    /// If the block has no such posting.
+    /// Panics if the block has no such posting.
     pub fn read(
         &mut self,
         block: usize,
@@ -271,7 +276,7 @@ impl<'a> PositionReader<'a> {
         }
         let (start, end) = (if i == 0 { 0 } else { self.ends[i - 1] }, self.ends[i]);
         self.read_range(start, end, out).ok_or_else(|| {
-            // What is decoded is not the block's any more.
+            // The decoded values no longer belong to the block.
             self.block = usize::MAX;
             self.list.bad(block)
         })
@@ -293,7 +298,8 @@ impl<'a> PositionReader<'a> {
         Some(())
     }
 
-    /// Appends the positions of all postings of a block as they are stored: differences within postings. The block must end with them.
+    /// Appends the stored values of all postings of a block, which are differences within
+    /// postings. Nothing may follow them in the block.
     pub(crate) fn read_block(
         &mut self,
         block: usize,

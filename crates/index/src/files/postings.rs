@@ -1,4 +1,4 @@
-//! Posting lists (docs/format/postings.md): bounds, encoding, reading.
+//! Posting lists (docs/reference/formats/postings.md): bounds, encoding, reading.
 
 mod blocks;
 mod bounds;

@@ -1,4 +1,4 @@
-//! The documents themselves, in compressed blocks (docs/format/documents.md).
+//! The store of documents in compressed blocks (docs/reference/formats/documents.md).
 
 use std::cell::RefCell;
 use std::io::{self, Read};
@@ -14,25 +14,28 @@ use zstd::zstd_safe;
 use crate::error::{IndexError, Result};
 use crate::files::container::{Sealed, SealedFile, SealedWriter};
 
-/// Bytes of documents after which a block is closed. Whoever shows ten hits decompresses ten blocks: with blocks of 64 KiB that took longer than the search, and the store is an eighth larger than
-/// with those.
+/// Size in bytes of documents at which a block is closed.
+///
+/// Displaying ten hits decompresses up to ten blocks. With blocks of 64 KiB that took longer than
+/// the search; with 16 KiB, the store is an eighth larger.
 const BLOCK_BYTES: usize = 16 << 10;
-/// Bytes of decompressed blocks that a process keeps, of all stores together.
+/// Total size in bytes of the decompressed blocks that a process caches, over all stores.
 const KEPT_BYTES: u64 = 64 << 20;
-/// The largest size that a block may decompress to; a little more than the largest document.
+/// Maximum size of a decompressed block, a little more than the largest document.
 const MAX_BLOCK_BYTES: u64 = 2 << 30;
 const LEVEL: i32 = 3;
 
-/// Consecutive documents, compressed. Workers produce chunks, and one writer appends them in order.
+/// Consecutive documents, compressed. Workers produce chunks, and one writer appends them in
+/// order.
 #[derive(Default)]
 pub(crate) struct StoreChunk {
     blocks: Vec<CompressedBlock>,
-    /// The last block, which is not closed.
+    /// The last block, which is still open.
     last: RawBlock,
 }
 
 impl StoreChunk {
-    /// Adds a document that `write` appends to the buffer it is given.
+    /// Adds a document, which `write` appends to the buffer passed to it.
     pub(crate) fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
         self.last.add(write);
         if self.last.is_full() { self.close() } else { Ok(()) }
@@ -47,21 +50,21 @@ impl StoreChunk {
     }
 }
 
-/// The documents of a block, as they come.
+/// The uncompressed documents of a block.
 #[derive(Default)]
 pub(crate) struct RawBlock {
     lengths: Vec<u8>,
     documents: Vec<u8>,
 }
 
-/// A block as the store keeps it.
+/// A compressed block.
 pub(crate) struct CompressedBlock {
     bytes: Vec<u8>,
     documents: u32,
 }
 
 impl RawBlock {
-    /// Adds a document that `write` appends to the buffer it is given.
+    /// Adds a document, which `write` appends to the buffer passed to it.
     pub(crate) fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let before = self.documents.len();
         write(&mut self.documents);
@@ -72,7 +75,7 @@ impl RawBlock {
         self.lengths.is_empty()
     }
 
-    /// Whether it should take no further documents.
+    /// Returns true if the block should not get further documents.
     pub(crate) fn is_full(&self) -> bool {
         self.documents.len() >= BLOCK_BYTES
     }
@@ -84,7 +87,7 @@ impl RawBlock {
     }
 }
 
-/// Writes the store.
+/// A writer of the store.
 pub(crate) struct StoreWriter {
     file: SealedWriter,
     firsts: Vec<u8>,
@@ -97,7 +100,7 @@ impl StoreWriter {
         StoreWriter { file, firsts: Vec::new(), starts: Vec::new(), documents: 0 }
     }
 
-    /// Appends a chunk, which must be closed.
+    /// Closes a chunk and appends its blocks.
     pub(crate) fn append(&mut self, chunk: &mut StoreChunk) -> Result<()> {
         chunk.close().map_err(IndexError::io(self.file.path()))?;
         chunk.blocks.drain(..).try_for_each(|block| self.append_compressed(&block))
@@ -108,7 +111,7 @@ impl StoreWriter {
         self.append_block(&block.bytes, block.documents)
     }
 
-    /// Appends a compressed block as it is.
+    /// Appends the bytes of a compressed block of `count` documents.
     pub(crate) fn append_block(&mut self, block: &[u8], count: u32) -> Result<()> {
         self.firsts.extend((self.documents as u32).to_le_bytes());
         self.starts.extend(self.file.body_len().to_le_bytes());
@@ -128,7 +131,7 @@ impl StoreWriter {
     }
 }
 
-/// Blocks that were asked for lately, by store and number.
+/// Recently used blocks, by store and number of block.
 static KEPT: LazyLock<Cache<(u64, u64), Arc<StoreBlock>, BlockBytes>> = LazyLock::new(|| {
     Cache::with_weighter((KEPT_BYTES / BLOCK_BYTES as u64) as usize, KEPT_BYTES, BlockBytes)
 });
@@ -143,13 +146,13 @@ impl Weighter<(u64, u64), Arc<StoreBlock>> for BlockBytes {
 }
 
 thread_local! {
-    /// Making one takes longer than decompressing a block.
+    /// Decompression context, kept because creating one takes longer than decompressing a block.
     static DECOMPRESSION: RefCell<zstd_safe::DCtx<'static>> = RefCell::new(zstd_safe::DCtx::create());
 }
 
 /// A store on disk.
 pub struct Store {
-    /// Different for each store that a process opens.
+    /// Number that is different for each store that a process opens.
     number: u64,
     file: SealedFile,
     documents: u32,
@@ -158,40 +161,41 @@ pub struct Store {
 }
 
 impl Store {
-    /// Checks the layout; blocks are checked as they are read.
+    /// Opens a store and checks its layout. Blocks are checked as they are read.
     pub fn new(file: SealedFile) -> Result<Self> {
         let len = file.body_len();
         let mut tail = Cursor::new(file.bytes(len.saturating_sub(16), 16.min(len))?);
         let (Some(documents), Some(blocks)) = (tail.u64(), tail.u64()) else {
-            return Err(file.corrupt("it has no room for its counts"));
+            return Err(file.corrupt("it is too short for its counts"));
         };
         if documents > MAX_DOCS || blocks > documents || (blocks == 0 && documents > 0) {
             return Err(file.corrupt("its counts are malformed"));
         }
         let Some(data_len) = len.checked_sub(16 + 8 + 12 * blocks) else {
-            return Err(file.corrupt("it has no room for its tables"));
+            return Err(file.corrupt("it is too short for its tables"));
         };
         static OPENED: AtomicU64 = AtomicU64::new(0);
         let number = OPENED.fetch_add(1, Ordering::Relaxed);
         Ok(Store { number, file, documents: documents as u32, blocks, data_len })
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn file(&self) -> &SealedFile {
         &self.file
     }
 
-    /// Number of documents.
+    /// Returns the number of documents.
     pub fn count(&self) -> u32 {
         self.documents
     }
 
-    /// Number of blocks.
+    /// Returns the number of blocks.
     pub fn blocks(&self) -> u64 {
         self.blocks
     }
 
-    /// First document of a block; the number of documents for the block after the last.
+    /// Returns the first document of a block, or the number of documents for the block after the
+    /// last.
     pub(crate) fn first(&self, block: u64) -> Result<u32> {
         if block == self.blocks {
             return Ok(self.documents);
@@ -205,7 +209,7 @@ impl Store {
         Ok(first)
     }
 
-    /// A block's compressed bytes.
+    /// Returns a block's compressed bytes.
     pub(crate) fn raw_block(&self, block: u64) -> Result<&[u8]> {
         let at = self.data_len + 4 * self.blocks + 8 * block;
         let mut span = Cursor::new(self.file.bytes(at, 16)?);
@@ -216,7 +220,7 @@ impl Store {
         self.file.bytes(start, end - start)
     }
 
-    /// All documents of a block.
+    /// Decompresses a block.
     pub fn block(&self, block: u64) -> Result<StoreBlock> {
         let (first, next) = (self.first(block)?, self.first(block + 1)?);
         let Some(count) = next.checked_sub(first).filter(|&n| n > 0) else {
@@ -224,7 +228,7 @@ impl Store {
         };
         let compressed = self.raw_block(block)?;
         DECOMPRESSION.with_borrow_mut(|context| {
-            // It may have been left within a block that was refused.
+            // An error in an earlier block may have left the context in the middle of a frame.
             let _ = context.reset(zstd_safe::ResetDirective::SessionOnly);
             let decoder = zstd::Decoder::with_context(compressed, context);
             self.decompressed(block, (first, count), decoder)
@@ -239,7 +243,8 @@ impl Store {
     ) -> Result<StoreBlock> {
         let bad = |what: &str| self.file.corrupt(format!("block {block} {what}"));
         let mut bytes = Vec::new();
-        // A few bytes can decompress to a great many, so the lengths are read first and limit the rest.
+        // A few bytes can decompress to very many, so the lengths are read first and limit the
+        // rest.
         let mut read = |bytes: &mut Vec<u8>, limit: u64| {
             let read = decoder.by_ref().take(limit).read_to_end(bytes);
             read.map_err(|_| bad("does not decompress"))
@@ -264,12 +269,12 @@ impl Store {
         Ok(StoreBlock { first, starts, bytes })
     }
 
-    /// The block that contains a document, decompressed.
+    /// Decompresses the block that contains a document.
     pub fn block_of(&self, doc: u32) -> Result<StoreBlock> {
         self.block(self.find(doc)?)
     }
 
-    /// The number of the block that contains a document.
+    /// Returns the number of the block that contains a document.
     fn find(&self, doc: u32) -> Result<u64> {
         let (mut low, mut high) = (0, self.blocks);
         while high - low > 1 {
@@ -282,7 +287,8 @@ impl Store {
         Ok(low)
     }
 
-    /// The stored JSON of the document with an ordinal. Its block is kept for a while, for others that are asked for.
+    /// Returns the stored JSON of the document with this ordinal. Its block is cached for later
+    /// requests.
     pub fn get(&self, doc: u32) -> Result<Vec<u8>> {
         let number = self.find(doc)?;
         let load = || self.block(number).map(Arc::new);
@@ -292,7 +298,7 @@ impl Store {
     }
 }
 
-/// The documents of one block, decompressed.
+/// The documents of one decompressed block.
 pub struct StoreBlock {
     first: u32,
     starts: Vec<usize>,
@@ -300,7 +306,7 @@ pub struct StoreBlock {
 }
 
 impl StoreBlock {
-    /// The JSON of a document, `None` if it is not in this block.
+    /// Returns the JSON of a document, or `None` if it is not in this block.
     pub fn get(&self, doc: u32) -> Option<&[u8]> {
         let i = doc.checked_sub(self.first)? as usize;
         Some(&self.bytes[*self.starts.get(i)?..*self.starts.get(i + 1)?])
@@ -334,7 +340,8 @@ mod tests {
         }
     }
 
-    /// A store of two blocks with one document each; `firsts` is the table of first documents.
+    /// Builds a store of two blocks with one document each; `firsts` is the table of first
+    /// documents.
     fn forged(first_block: &[u8], firsts: [u32; 2], documents: u64) -> Store {
         let second = zstd::bulk::compress(&[1, 0, 0, 0, b'b'], LEVEL).unwrap();
         let mut body = [first_block, &second].concat();

@@ -1,15 +1,17 @@
-//! Limits how fast bytes are written.
+//! A limit on the speed of writing, for background merges.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Sleeps shorter than this are put off: they would take longer than asked for.
+/// Minimum duration of a sleep. Shorter sleeps are deferred, because they would last longer than
+/// requested.
 const LEAST_SLEEP: Duration = Duration::from_millis(5);
 
-/// A token bucket: writers that share it write at most so many bytes per second together, apart from what `LEAST_SLEEP` lets through.
+/// A token bucket. Writers that share it write at most this many bytes per second together,
+/// except for the few bytes that [`LEAST_SLEEP`] lets through.
 pub(crate) struct Throttle {
     bytes_per_second: u64,
-    /// When the bytes so far may have been written.
+    /// Time at which all bytes so far may have been written.
     due: Mutex<Instant>,
 }
 
@@ -26,7 +28,7 @@ impl Throttle {
         }
     }
 
-    /// How long to wait from `now` on for these bytes. Time that was not used is lost.
+    /// Returns the time to wait from `now` on for these bytes. Unused capacity is not saved up.
     fn take(&self, bytes: u64, now: Instant) -> Duration {
         let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
         *due =
@@ -44,13 +46,13 @@ mod tests {
         let throttle = Throttle::new(1000);
         let start = Instant::now() + Duration::from_secs(1);
         let ms = Duration::from_millis;
-        // Someone who waits as long as asked has written 1,000 bytes per second.
+        // A writer that waits as long as requested has written 1,000 bytes per second.
         let mut now = start;
         for _ in 0..100 {
             now += throttle.take(50, now);
         }
         assert_eq!(now - start, ms(5000));
-        // Waiting is not saved up, and debts are paid by all.
+        // Idle time is not saved up, and all writers share the debt.
         let later = now + ms(10_000);
         assert_eq!(throttle.take(100, later), ms(100));
         assert_eq!(throttle.take(100, later), ms(200));

@@ -1,4 +1,6 @@
-//! The simulation beside a real cluster: `warpseek bench cluster --json` has the times of shards that were asked alone and what the whole cluster did under load. The simulation gets the former, and has to come to the latter.
+//! Comparison of the simulation with a real cluster. `warpseek bench cluster --json` measures the
+//! times of shards that are queried one after the other, and of the whole cluster under load. The
+//! simulation is given the former and has to reproduce the latter.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,140 +12,145 @@ use crate::number::{
     Share, Stations, Variation,
 };
 
-/// Queries to simulate for each row: quantiles are then known to about a percent.
+/// Number of queries to simulate for each row, which determines quantiles to about a percent.
 const QUERIES: u64 = 20_000;
 
-/// More queries than this are not of one run.
+/// Maximum number of measured queries.
 const MOST_QUERIES: usize = 1_000_000;
 
-/// More rows than this would be simulated for hours.
+/// Maximum number of rows. More of them would be simulated for hours.
 const MOST_ROWS: usize = 1000;
 
-/// What `warpseek bench cluster --json` printed, as far as it is needed.
+/// The relevant parts of the output of `warpseek bench cluster --json`.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ClusterMeasurement {
-    /// Shards of the collection.
+    /// Number of shards of the collection.
     pub shards: Shards,
-    /// Nodes for each shard.
+    /// Number of nodes for each shard.
     pub replicas: Replicas,
-    /// Requests that a node works on at once.
+    /// Number of requests that a node processes at the same time.
     pub node_threads: Stations,
-    /// The cores that all nodes and the aggregator share; none if each has its own machine.
+    /// Number of cores that all nodes and the aggregator share; `None` if each has its own
+    /// machine.
     pub shared_cores: Option<Stations>,
-    /// From the aggregator to a node, or back.
+    /// Network time from the aggregator to a node, or back.
     pub network_ms: f64,
-    /// Times of shards that were asked one after the other.
+    /// Times of shards that were queried one after the other.
     pub alone: Alone,
-    /// What was measured under load.
+    /// Measurements under load.
     pub rows: Vec<MeasuredRow>,
 }
 
-/// Times of shards that were asked one after the other, as the aggregator saw them.
+/// The times of shards that were queried one after the other, as measured by the aggregator.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Alone {
-    /// For each query the times of all shards.
+    /// Times of all shards, for each query.
     pub shards_ms: Vec<Vec<f64>>,
-    /// What the aggregator took beyond that.
+    /// Additional time of the aggregator, for each query.
     pub aggregator_ms: Vec<f64>,
-    /// What the queries took when all shards were asked at once, a query at a time.
+    /// Time of each query when all shards were queried at the same time, one query after the
+    /// other.
     pub together_ms: Vec<f64>,
 }
 
-/// What was measured at a rate.
+/// A measurement at a certain rate.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct MeasuredRow {
-    /// Queries per second.
+    /// Number of queries per second.
     pub rate: Rate,
-    /// Whether requests were hedged.
+    /// True if requests were hedged.
     pub hedging: bool,
-    /// Time until half of the queries were answered.
+    /// Time within which half of the queries were answered.
     pub p50_ms: f64,
-    /// 95 of 100.
+    /// Time within which 95 % of the queries were answered.
     pub p95_ms: f64,
-    /// 99 of 100.
+    /// Time within which 99 % of the queries were answered.
     pub p99_ms: f64,
     /// Mean time.
     pub mean_ms: f64,
-    /// The share of requests that were asked twice.
+    /// Share of requests that were sent to a second replica.
     pub hedged: f64,
-    /// Queries that had no complete answer.
+    /// Number of queries without a complete answer.
     pub failed: u64,
 }
 
-/// What was measured at a rate, and what the simulation says of it.
+/// A measurement at a certain rate, with the corresponding simulation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Calibrated {
-    /// What was measured.
+    /// The measured row.
     pub measured: MeasuredRow,
-    /// What was simulated.
+    /// The simulated row.
     pub simulated: SimulatedRow,
 }
 
-/// The simulation beside what was measured.
+/// A comparison of the simulation with measurements.
 #[derive(Clone, Debug, Serialize)]
 pub struct Calibration {
-    /// The median time of a shard alone, without the network: `service_ms` of the inputs of a simulation.
+    /// Median time of a shard alone, without the network: `service_ms` in the inputs of a
+    /// simulation.
     pub service_ms: f64,
-    /// `variation_of_service`.
+    /// The measured `variation_of_service`.
     pub variation_of_service: f64,
-    /// `network_ms`.
+    /// The measured `network_ms`.
     pub network_ms: f64,
-    /// As many cores as shards got that share a machine, if they do.
+    /// Number of cores that the shards of a query effectively used, if they share a machine.
     pub effective_cores: Option<f64>,
-    /// For each rate, without and with hedging.
+    /// The results for each rate, without and with hedging.
     pub rows: Vec<Calibrated>,
 }
 
 impl ClusterMeasurement {
-    /// Reads what the command printed, and checks its numbers.
+    /// Parses the output of the command and checks its numbers.
     ///
     /// # Errors
     ///
-    /// What is missing or wrong.
+    /// Returns what is missing or wrong.
     pub fn parse(json: &str) -> Result<Self, PlanError> {
         let problem = |message: String| PlanError::Measurements(message);
-        let of: Self = serde_json::from_str(json).map_err(|error| {
-            problem(format!("{error}; give what `warpseek bench cluster --json` printed"))
+        let measurement: Self = serde_json::from_str(json).map_err(|error| {
+            problem(format!("{error}; give the output of `warpseek bench cluster --json`"))
         })?;
-        let Alone { shards_ms, aggregator_ms, together_ms } = &of.alone;
+        let Alone { shards_ms, aggregator_ms, together_ms } = &measurement.alone;
         let queries = shards_ms.len();
         if !(1..=MOST_QUERIES).contains(&queries)
             || [aggregator_ms, together_ms].iter().any(|times| times.len() != queries)
         {
             return Err(problem(
-                "`alone` has not the same number of times in each list, or none".to_owned(),
+                "the lists of `alone` must have the same number of times, and at least one"
+                    .to_owned(),
             ));
         }
-        if shards_ms.iter().any(|times| times.len() as u64 != of.shards.get()) {
-            return Err(problem("`alone.shards_ms` has not one time for each shard".to_owned()));
+        if shards_ms.iter().any(|times| times.len() as u64 != measurement.shards.get()) {
+            return Err(problem("`alone.shards_ms` must have one time for each shard".to_owned()));
         }
         let times = shards_ms.iter().flatten().chain(aggregator_ms).chain(together_ms);
-        let times = times.chain([&of.network_ms]);
+        let times = times.chain([&measurement.network_ms]);
         let measured = |row: &MeasuredRow| [row.p50_ms, row.p95_ms, row.p99_ms, row.mean_ms];
-        let measured = of.rows.iter().flat_map(measured);
+        let measured = measurement.rows.iter().flat_map(measured);
         let (_, longest) = Millis::RANGE;
         if times.copied().chain(measured).any(|time| !(0.0..=longest).contains(&time)) {
-            return Err(problem(format!("a time is not from 0 to {longest} milliseconds")));
+            return Err(problem(format!("times must be from 0 to {longest} milliseconds")));
         }
-        if !(1..=MOST_ROWS).contains(&of.rows.len()) {
-            return Err(problem(format!("`rows` has not 1 to {MOST_ROWS} rows")));
+        if !(1..=MOST_ROWS).contains(&measurement.rows.len()) {
+            return Err(problem(format!("`rows` must have 1 to {MOST_ROWS} rows")));
         }
-        if of.rows.iter().any(|row| !(0.0..=1e6).contains(&row.hedged)) {
-            return Err(problem("`hedged` is not a share of requests".to_owned()));
+        if measurement.rows.iter().any(|row| !(0.0..=1e6).contains(&row.hedged)) {
+            return Err(problem("`hedged` must be a share of requests".to_owned()));
         }
-        if let Some(row) = of.rows.iter().find(|row| row.failed > 0) {
+        if let Some(row) = measurement.rows.iter().find(|row| row.failed > 0) {
             let MeasuredRow { rate, failed, .. } = row;
             return Err(problem(format!(
-                "at {} queries/s {failed} had no complete answer, so their times are not known; measure at a lower rate",
+                "at {} queries/s, {failed} queries had no complete answer, so their times are not known; measure at a lower rate",
                 rate.get()
             )));
         }
-        Ok(of)
+        Ok(measurement)
     }
 
-    /// Simulates what was measured.
+    /// Simulates the measured cluster.
     pub fn calibrate(&self, seed: Seed) -> Calibration {
-        // On one machine the network is work of its cores, and part of what shards take. Elsewhere it is a wait.
+        // On one machine, the network is work for its cores and part of the times of shards.
+        // Elsewhere it is a delay.
         let network_ms = if self.shared_cores.is_some() { 0.0 } else { self.network_ms };
         let of_shard = |ms: &f64| (ms - 2.0 * network_ms).max(0.0) / 1e3;
         let measured = Measured {
@@ -176,7 +183,8 @@ impl ClusterMeasurement {
         }
     }
 
-    /// The inputs of a cluster without faults. What the measurement has is not taken from here.
+    /// Returns the inputs for a cluster without faults. Measured values replace those for
+    /// requests.
     fn inputs(&self, rate: Rate, network_ms: f64, seed: Seed) -> SimulationInputs {
         SimulationInputs {
             documents: Documents::clamped(1),
@@ -203,7 +211,9 @@ impl ClusterMeasurement {
         }
     }
 
-    /// As many cores as the shards of a query get that share a machine. Caches, memory and the waking of threads are shared too, so it is less than there are: the work of all shards over the time that it took.
+    /// Returns the number of cores that the shards of a query effectively use on a shared
+    /// machine: the work of all shards divided by the time it took. Caches, memory and the waking
+    /// of threads are shared too, so this is less than the number of cores.
     fn effective_cores(&self) -> Option<f64> {
         let cores = self.shared_cores?.get() as f64;
         let Alone { shards_ms, aggregator_ms, together_ms } = &self.alone;
@@ -212,7 +222,7 @@ impl ClusterMeasurement {
         Some((work / time.max(f64::MIN_POSITIVE)).clamp(0.1, cores))
     }
 
-    /// Median and variation of the times of shards, without the network.
+    /// Returns the median and the variation of the times of shards, without the network.
     fn service(&self) -> (f64, f64) {
         let times = self.alone.shards_ms.iter().flatten();
         let mut times: Vec<f64> = times.map(|ms| (ms - 2.0 * self.network_ms).max(0.0)).collect();
@@ -225,7 +235,7 @@ impl ClusterMeasurement {
 }
 
 impl Calibration {
-    /// A table; the first row is the head.
+    /// Returns a table whose first row is the header.
     pub fn cells(&self) -> Vec<Vec<String>> {
         let mut head = vec!["queries/s".to_owned(), "hedged".to_owned(), "simulated".to_owned()];
         for name in ["p50 ms", "p95 ms", "p99 ms"] {
@@ -247,7 +257,7 @@ impl Calibration {
                 (measured.p95_ms, simulated.p95_ms),
                 (measured.p99_ms, simulated.p99_ms),
             ] {
-                // Without a sign at 0.
+                // Adding zero removes the sign of a negative zero.
                 let error = (100.0 * (said / is.max(f64::MIN_POSITIVE) - 1.0)).round() + 0.0;
                 row.extend([format!("{is:.1}"), format!("{said:.1}"), format!("{error:+.0}%")]);
             }

@@ -1,9 +1,10 @@
-//! The virtual clock: what happens next.
+//! The virtual clock: a queue of events, ordered by time.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-/// Events in the order of their times, and of their coming where times are equal.
+/// Events in the order of their times; events at the same time are in the order in which they
+/// were scheduled.
 pub(super) struct Clock<E> {
     pub(super) now: f64,
     events: BinaryHeap<Entry<E>>,
@@ -21,7 +22,7 @@ impl<E> Clock<E> {
         Clock { now: 0.0, events: BinaryHeap::new(), number: 0 }
     }
 
-    /// Something will happen at a time that is not over.
+    /// Schedules an event at a time that is not in the past.
     pub(super) fn at(&mut self, at: f64, event: E) {
         self.number += 1;
         self.events.push(Entry { at, number: self.number, event });
@@ -31,7 +32,7 @@ impl<E> Clock<E> {
         self.at(self.now + wait, event);
     }
 
-    /// Goes on to the next event.
+    /// Advances to the next event.
     pub(super) fn next(&mut self) -> Option<E> {
         let Entry { at, event, .. } = self.events.pop()?;
         self.now = at;
@@ -40,7 +41,7 @@ impl<E> Clock<E> {
 }
 
 impl<E> Ord for Entry<E> {
-    /// The greatest is the one that comes first.
+    /// Orders the earliest event last, because the heap returns the greatest element.
     fn cmp(&self, other: &Self) -> Ordering {
         other.at.total_cmp(&self.at).then(other.number.cmp(&self.number))
     }

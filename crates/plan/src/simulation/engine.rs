@@ -1,4 +1,4 @@
-//! The events of a cluster. Times are in seconds.
+//! The events of a simulated cluster. Times are in seconds.
 
 use std::collections::VecDeque;
 
@@ -7,11 +7,13 @@ use super::machine::Machine;
 use super::{SimulatedRow, SimulationInputs};
 use crate::random::Random;
 
-/// Moments that nodes are drawn anew for.
+/// Number of snapshots, each of which draws the states of the nodes again.
 const SNAPSHOTS: u64 = 20;
-/// Requests that may be hedged beyond the share, so that the first stragglers are.
+/// Number of requests that may be hedged beyond the allowed share, so that the first stragglers
+/// can be.
 const FREE_HEDGES: f64 = 32.0;
-/// Answers after which the time of a hedge is learned rather than assumed, and after how many more it is looked up again.
+/// Number of answers after which the time of a hedge is first determined from the answers and
+/// then updated; before that, it is a guess.
 const LEARN: u64 = 1000;
 const SECONDS_A_YEAR: f64 = 365.25 * 86_400.0;
 
@@ -21,7 +23,7 @@ enum Event {
     Prepared {
         query: usize,
     },
-    /// The machine that nodes share has finished something, unless its plan has changed since.
+    /// The shared machine has finished a job, unless its plan has changed since.
     Worked {
         plan: u64,
     },
@@ -53,16 +55,16 @@ enum Event {
 /// A replica of a shard.
 struct Node {
     up: bool,
-    /// Whether the aggregator knows that it is down.
+    /// True if the aggregator knows that the node is down.
     noticed: bool,
-    /// Counts failures, so that what was under way before one is not taken for what comes after.
+    /// Number of failures so far, which distinguishes requests from before and after a failure.
     life: u32,
     slow: f64,
     working: u64,
     waiting: VecDeque<usize>,
-    /// Requests that the aggregator waits for.
+    /// Number of requests that the aggregator waits for.
     under_way: u64,
-    /// Requests that it will never answer.
+    /// Requests that the node will never answer.
     lost: Vec<usize>,
 }
 
@@ -77,32 +79,33 @@ struct Call {
     shard: usize,
     sent: f64,
     answered: bool,
-    /// Replicas that were asked, as bits.
+    /// The replicas that the request was sent to, as bits.
     asked: u32,
 }
 
 struct Query {
     start: f64,
-    /// The one of the queries that were measured, if there are any.
+    /// Index of the measured query with the times of this one, if there are measurements.
     sample: usize,
-    /// Shards that may still answer.
+    /// Number of shards that may still answer.
     left: u64,
     answered: u64,
     last: f64,
     over: bool,
 }
 
-/// Times that were measured, in place of those that the inputs describe.
+/// Measured times, which replace those that the inputs describe.
 pub(super) struct Measured {
-    /// For each query the seconds of its shards, each alone.
+    /// Seconds of each shard alone, for each query.
     pub(super) shards: Vec<Vec<f64>>,
-    /// What the aggregator takes for each query.
+    /// Seconds of the aggregator, for each query.
     pub(super) aggregator: Vec<f64>,
-    /// The cores of the one machine that all nodes and the aggregator are on; none if each has its own.
+    /// Number of cores of the machine that all nodes and the aggregator share; `None` if each has
+    /// its own machine.
     pub(super) shared_cores: Option<f64>,
 }
 
-/// Simulates one number of replicas.
+/// Simulates a cluster with one number of replicas.
 pub(super) fn run(
     inputs: &SimulationInputs,
     measured: Option<&Measured>,
@@ -121,7 +124,7 @@ pub(super) fn run(
 struct Engine<'a> {
     inputs: &'a SimulationInputs,
     measured: Option<&'a Measured>,
-    /// What all nodes share, if they do.
+    /// The machine that all nodes share, if there is one.
     machine: Option<Machine<Event>>,
     replicas: usize,
     hedging: bool,
@@ -132,7 +135,7 @@ struct Engine<'a> {
     calls: Vec<Call>,
     queries: Vec<Query>,
     to_come: u64,
-    /// Of all snapshots: times of queries, and sums.
+    /// Results of all snapshots: times of queries, and sums.
     latencies: Vec<f64>,
     covered: f64,
     complete: u64,
@@ -180,13 +183,13 @@ impl<'a> Engine<'a> {
     fn simulate(&mut self, snapshot: u64, queries: u64) {
         self.clock = Clock::new();
         (self.requests, self.calls, self.queries) = (Vec::new(), Vec::new(), Vec::new());
-        self.machine = self.measured.and_then(|of| of.shared_cores).map(Machine::new);
+        self.machine = self.measured.and_then(|measured| measured.shared_cores).map(Machine::new);
         self.draw_nodes(snapshot);
         self.to_come = queries;
         if queries > 0 {
             self.clock.at(0.0, Event::Query);
         }
-        // What happens to nodes after the last answer does not count.
+        // Events at nodes after the last answer do not matter.
         while self.to_come > 0 || self.queries.iter().rev().any(|query| !query.over) {
             let Some(event) = self.clock.next() else { break };
             self.happen(event);
@@ -194,7 +197,8 @@ impl<'a> Engine<'a> {
         self.elapsed += self.clock.now;
     }
 
-    /// Nodes as they are at a random moment. Those of each replica have random numbers of their own: one more replica changes nothing for the others.
+    /// Draws the states of the nodes at a random moment. Each replica has a separate sequence of
+    /// random numbers, so one more replica does not change the others.
     fn draw_nodes(&mut self, snapshot: u64) {
         let inputs = self.inputs;
         let (repair, notice) = (inputs.repair_s.get(), inputs.notice_s.get());
@@ -217,7 +221,8 @@ impl<'a> Engine<'a> {
                     lost: Vec::new(),
                 };
                 if random.unit() <= down {
-                    // How long it has been down and will be are distributed alike.
+                    // The times since the failure and until the repair have the same
+                    // distribution.
                     let (age, left) = (random.exponential(repair), random.exponential(repair));
                     (made.up, made.noticed) = (false, age >= notice);
                     self.clock.at(left, Event::Repair { node });
@@ -250,7 +255,7 @@ impl<'a> Engine<'a> {
     fn query(&mut self) {
         let (query, shards) = (self.queries.len(), self.inputs.shards.get());
         let start = self.clock.now;
-        let samples = self.measured.map_or(0, |of| of.shards.len());
+        let samples = self.measured.map_or(0, |measured| measured.shards.len());
         let sample = if samples > 0 { self.random.below(samples) } else { 0 };
         let (answered, over) = (0, false);
         self.queries.push(Query { start, sample, left: shards, answered, last: start, over });
@@ -266,7 +271,8 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Something happens after some work, which the machine that nodes share does beside others.
+    /// Schedules an event after some work, which the shared machine, if any, does beside other
+    /// work.
     fn work(&mut self, takes: f64, then: Event) {
         match &mut self.machine {
             None => self.clock.after(takes, then),
@@ -299,7 +305,7 @@ impl<'a> Engine<'a> {
             self.calls.push(Call { query, shard, sent: start, answered: false, asked: 0 });
             self.calls_made += 1;
             if !self.send(call) {
-                // No replica is there, and that is known.
+                // No replica is available, and the aggregator knows it.
                 self.queries[query].left -= 1;
             } else if self.hedging {
                 self.clock.after(self.hedge_after, Event::Hedge { call });
@@ -308,13 +314,14 @@ impl<'a> Engine<'a> {
         self.finish_if_answered(query);
     }
 
-    /// Sends a call to the replica with the fewest requests under way, of those not asked yet; false if there is none.
+    /// Sends a call to the replica with the fewest requests in progress, of those not tried yet.
+    /// Returns false if there is none.
     fn send(&mut self, call: usize) -> bool {
         let Call { query, shard, asked, .. } = self.calls[call];
         let shards = self.inputs.shards.get() as usize;
         let mut best: Option<(u64, usize)> = None;
         for i in 0..self.replicas {
-            // The first of those that are alike is another one for each query.
+            // Of equally busy replicas, each query begins with a different one.
             let replica = (query + shard + i) % self.replicas;
             let node = &self.nodes[replica * shards + shard];
             let is_free = !node.noticed && asked & (1 << replica) == 0;
@@ -377,7 +384,7 @@ impl<'a> Engine<'a> {
         self.nodes[number].working -= 1;
         self.leave(number);
         self.answer(call);
-        // Nobody waits any more for requests that another replica has answered.
+        // Requests that another replica has answered are no longer needed.
         while let Some(next) = self.nodes[number].waiting.pop_front() {
             let call = &self.calls[self.requests[next].call];
             if call.answered || self.queries[call.query].over {
@@ -389,7 +396,8 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// The aggregator no longer waits for a request. It may have given it up before, when the node was down.
+    /// Records that the aggregator no longer waits for a request. It may have given it up before,
+    /// when the node was down.
     fn leave(&mut self, number: usize) {
         let node = &mut self.nodes[number];
         node.under_way = node.under_way.saturating_sub(1);
@@ -402,14 +410,14 @@ impl<'a> Engine<'a> {
         if self.answers.count.is_multiple_of(LEARN) {
             self.hedge_after = self.answers.quantile(self.inputs.hedge_after.get());
         }
-        let of = &mut self.queries[query];
-        if answered || of.over || arrives > of.start + self.inputs.deadline_ms.get() / 1e3 {
+        let state = &mut self.queries[query];
+        if answered || state.over || arrives > state.start + self.inputs.deadline_ms.get() / 1e3 {
             return;
         }
         self.calls[call].answered = true;
-        of.answered += 1;
-        of.left -= 1;
-        of.last = of.last.max(arrives);
+        state.answered += 1;
+        state.left -= 1;
+        state.last = state.last.max(arrives);
         self.finish_if_answered(query);
     }
 
@@ -426,7 +434,8 @@ impl<'a> Engine<'a> {
         (node.up, node.working) = (false, 0);
         node.life += 1;
         let life = node.life;
-        // What it works on is lost as well: `Done` of an earlier life is ignored, and calls are found below.
+        // Requests being processed are lost as well: `Done` events of an earlier life are
+        // ignored, and the calls are found below.
         node.waiting.clear();
         node.under_way = 0;
         let repair = self.inputs.repair_s.get();
@@ -441,7 +450,8 @@ impl<'a> Engine<'a> {
         self.clock.after(back, Event::Repair { node: number });
     }
 
-    /// The aggregator knows that a node is down: what it was asked goes to another one.
+    /// Records that the aggregator knows that a node is down, and sends its requests to other
+    /// nodes.
     fn notice(&mut self, number: usize, life: u32) {
         let node = &mut self.nodes[number];
         if node.up || node.life != life {
@@ -454,11 +464,11 @@ impl<'a> Engine<'a> {
     fn repair(&mut self, number: usize) {
         let node = &mut self.nodes[number];
         (node.up, node.noticed, node.under_way) = (true, false, 0);
-        // Its connections are new, which shows that it was down.
+        // New connections show the aggregator that the node was down.
         self.send_lost(number);
     }
 
-    /// Sends what a node will not answer to another one.
+    /// Sends the lost requests of a node to other nodes.
     fn send_lost(&mut self, number: usize) {
         for request in std::mem::take(&mut self.nodes[number].lost) {
             let call = self.requests[request].call;
@@ -478,20 +488,20 @@ impl<'a> Engine<'a> {
     fn finish(&mut self, query: usize) {
         let shards = self.inputs.shards.get();
         let deadline = self.inputs.deadline_ms.get() / 1e3;
-        let of = &mut self.queries[query];
-        if std::mem::replace(&mut of.over, true) {
+        let state = &mut self.queries[query];
+        if std::mem::replace(&mut state.over, true) {
             return;
         }
-        let takes = if of.left == 0 { of.last - of.start } else { deadline };
+        let takes = if state.left == 0 { state.last - state.start } else { deadline };
         self.latencies.push(takes);
-        self.covered += of.answered as f64 / shards as f64;
-        self.complete += u64::from(of.answered == shards);
+        self.covered += state.answered as f64 / shards as f64;
+        self.complete += u64::from(state.answered == shards);
     }
 
     fn row(mut self) -> SimulatedRow {
         self.latencies.sort_by(f64::total_cmp);
         let (inputs, n) = (self.inputs, self.latencies.len());
-        // The least time within which this share of the queries is answered.
+        // Returns the shortest time within which this share of the queries is answered.
         let quantile = |share: f64| {
             let rank = (share * n as f64).ceil() as usize;
             self.latencies.get(rank.clamp(1, n.max(1)) - 1).copied().unwrap_or(0.0) * 1e3
@@ -519,7 +529,7 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// Times by size, each class 2% longer than the one before it.
+/// A histogram of times, with classes that are each 2% longer than the one before.
 #[derive(Default)]
 struct Histogram {
     classes: Vec<u64>,
@@ -540,7 +550,7 @@ impl Histogram {
         self.count += 1;
     }
 
-    /// The end of the class within which this share of the times is.
+    /// Returns the upper end of the class within which this share of the times lies.
     fn quantile(&self, share: f64) -> f64 {
         let wanted = share * self.count as f64;
         let mut so_far = 0;

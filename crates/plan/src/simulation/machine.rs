@@ -1,13 +1,14 @@
-//! The cores of a machine that several processes share: each that works gets the same part of them, and at most one core.
+//! The cores of a machine that several processes share. Each active process gets an equal part of
+//! them, but at most one core.
 
-/// Work under way, each with what follows when it is done.
+/// The jobs in progress, each with the event that follows when it is done.
 pub(super) struct Machine<T> {
     cores: f64,
-    /// Seconds of a core that are left to do, and what follows.
+    /// Seconds of work on a core that remain, and the event that follows.
     jobs: Vec<(f64, T)>,
-    /// When what is left was last brought up to date.
+    /// Time for which `jobs` was last updated.
     updated: f64,
-    /// The number of the last plan: an older one no longer holds.
+    /// Number of the last plan; older plans no longer hold.
     plans: u64,
 }
 
@@ -21,14 +22,16 @@ impl<T> Machine<T> {
         self.jobs.push((work, then));
     }
 
-    /// When the next job is done if none begins before, and the number of this plan.
+    /// Returns the time when the next job is done if no other begins before, and the number of
+    /// this plan.
     pub(super) fn plan(&mut self) -> Option<(f64, u64)> {
         let (_, left) = self.shortest()?;
         self.plans += 1;
         Some((self.updated + left.max(0.0) / self.pace(), self.plans))
     }
 
-    /// What follows the job that is done now; none if the plan no longer holds.
+    /// Returns the event that follows the job that is done now; `None` if the plan no longer
+    /// holds.
     pub(super) fn finish(&mut self, now: f64, plan: u64) -> Option<T> {
         if plan != self.plans {
             return None;
@@ -38,7 +41,7 @@ impl<T> Machine<T> {
         Some(self.jobs.swap_remove(at).1)
     }
 
-    /// Seconds of work that each job gets in a second.
+    /// Returns the seconds of work that each job gets per second.
     fn pace(&self) -> f64 {
         (self.cores / self.jobs.len() as f64).min(1.0)
     }
@@ -59,7 +62,7 @@ impl<T> Machine<T> {
 mod tests {
     use super::*;
 
-    /// When jobs of these beginnings and lengths are done.
+    /// Returns the end and the number of each job, given the start and the length of each.
     fn run(cores: f64, jobs: &[(f64, f64)]) -> Vec<(f64, usize)> {
         let mut machine = Machine::new(cores);
         let (mut begun, mut done) = (0, Vec::new());
@@ -81,12 +84,16 @@ mod tests {
 
     #[test]
     fn cores_are_shared_evenly() {
-        // As many as there are cores do not disturb each other.
+        // Up to as many jobs as there are cores do not affect each other.
         assert_eq!(run(2.0, &[(0.0, 3.0), (1.0, 1.0)]), [(2.0, 1), (3.0, 0)]);
-        // One core for two: 1 second alone, 2 seconds at half the pace, and the rest alone.
+        // Two jobs share one core: 1 second alone, 2 seconds at half the pace, and the rest
+        // alone.
         assert_eq!(run(1.0, &[(0.0, 3.0), (1.0, 1.0)]), [(3.0, 1), (4.0, 0)]);
-        // Four equal ones on two cores are done together after twice the time.
-        assert_eq!(run(2.0, &[(0.0, 1.0); 4]).iter().map(|of| of.0).collect::<Vec<_>>(), [2.0; 4]);
+        // Four equal jobs on two cores all end after twice the time.
+        assert_eq!(
+            run(2.0, &[(0.0, 1.0); 4]).iter().map(|job| job.0).collect::<Vec<_>>(),
+            [2.0; 4]
+        );
         assert!(run(2.0, &[]).is_empty());
     }
 }

@@ -1,6 +1,8 @@
+//! Tests of the simulation against closed formulas and by properties.
+
 use super::*;
 
-/// Nothing varies, fails or straggles, and nothing waits.
+/// Returns inputs with which nothing varies, fails, straggles or waits.
 fn plain() -> SimulationInputs {
     SimulationInputs {
         documents: Documents::new(1_000_000).unwrap(),
@@ -54,7 +56,7 @@ fn without_anything_wrong_a_query_takes_what_its_parts_take() {
     close(rows[0].dollars_per_million_queries, 20.0 * 1e6 / 3600.0, 1e-9);
 }
 
-/// The slowest of S independent times is below t with probability F(t)^S.
+/// Tests the maximum: the slowest of S independent times is below t with probability F(t)^S.
 #[test]
 fn the_slowest_shard_is_distributed_as_computed() {
     let (shards, variation) = (200, 0.5f64);
@@ -73,7 +75,7 @@ fn the_slowest_shard_is_distributed_as_computed() {
     }
 }
 
-/// Pollaczek and Khinchine: the mean wait is rate E[S^2] / (2 (1 - load)).
+/// Tests the wait, which is rate E[S^2] / (2 (1 - load)) by Pollaczek and Khinchine.
 #[test]
 fn waiting_is_as_computed() {
     let variation = 0.8;
@@ -94,7 +96,7 @@ fn waiting_is_as_computed() {
     close(row.utilisation, 40.0 * mean, 0.02);
 }
 
-/// Half of the nodes are down, and it is known.
+/// Returns inputs with which half of the nodes are down, and are known to be.
 fn failing() -> SimulationInputs {
     let year = 365.25 * 86_400.0;
     SimulationInputs {
@@ -129,8 +131,9 @@ fn more_replicas_never_cover_less() {
             };
             let rows = rows(inputs);
             for hedging in [false, true] {
-                let of = rows.iter().filter(|row| row.hedging == hedging || row.replicas == 1);
-                let coverage: Vec<f64> = of.map(|row| row.coverage).collect();
+                let compared =
+                    rows.iter().filter(|row| row.hedging == hedging || row.replicas == 1);
+                let coverage: Vec<f64> = compared.map(|row| row.coverage).collect();
                 assert!(coverage.is_sorted(), "{failures} failures, seed {seed}: {coverage:?}");
                 assert!(failures > 0.0 || coverage.iter().all(|&c| c == 1.0));
             }
@@ -208,7 +211,8 @@ fn the_defaults_are_of_ten_thousand_nodes() {
     assert_eq!(inputs.documents.get(), 1_000_000_000_000);
 }
 
-/// A cluster of three shards and two replicas whose queries all take the same.
+/// Returns measurements of a cluster of three shards and two replicas whose queries all take the
+/// same time.
 fn measurement(shared_cores: Option<u64>) -> serde_json::Value {
     // On one machine with two cores, three shards of 9 ms take 13.5 ms.
     let together = if shared_cores.is_some() { 14.5 } else { 10.0 };
@@ -225,7 +229,8 @@ fn calibrate(measurement: &serde_json::Value) -> Calibration {
     measured.calibrate(Seed::new(1).unwrap())
 }
 
-/// Queries seldom meet at one a second, so half of them take what they take alone.
+/// Tests calibration at a rate of one query per second. Queries seldom overlap, so half of them
+/// take the time that they take alone.
 #[test]
 fn a_measured_cluster_is_simulated_from_the_times_of_its_shards() {
     for (cores, wanted) in [(None, 10.0), (Some(2), 14.5)] {
@@ -242,7 +247,8 @@ fn a_measured_cluster_is_simulated_from_the_times_of_its_shards() {
     }
 }
 
-/// Shards of one query are slow together: a query is drawn with all its shards, and never mixed from two.
+/// Tests that a query gets the times of all shards of one measured query, never of two, because
+/// shards of one query are slow together.
 #[test]
 fn a_query_keeps_the_times_of_its_shards() {
     let mut measured = measurement(None);
@@ -262,15 +268,17 @@ fn wrong_measurements_are_refused() {
         change(&mut measured);
         ClusterMeasurement::parse(&measured.to_string()).unwrap_err().to_string()
     };
-    assert!(error(&|of| of["shards"] = 4.into()).contains("one time for each shard"));
-    assert!(error(&|of| of["rows"] = serde_json::json!([])).contains("`rows`"));
-    let many = |of: &mut serde_json::Value| of["rows"] = vec![of["rows"][0].clone(); 1001].into();
+    assert!(error(&|json| json["shards"] = 4.into()).contains("one time for each shard"));
+    assert!(error(&|json| json["rows"] = serde_json::json!([])).contains("`rows`"));
+    let many = |json: &mut serde_json::Value| {
+        json["rows"] = vec![json["rows"][0].clone(); 1001].into();
+    };
     assert!(error(&many).contains("1 to 1000 rows"));
-    assert!(error(&|of| of["rows"][1]["failed"] = 3.into()).contains("3 had no complete answer"));
-    assert!(error(&|of| of["rows"][0]["hedged"] = (-0.1).into()).contains("`hedged`"));
-    assert!(error(&|of| of["rows"][0]["mean_ms"] = (-1.0).into()).contains("a time is not"));
-    assert!(error(&|of| of["replicas"] = 0.into()).contains("bench cluster --json"));
-    assert!(error(&|of| of["network_ms"] = (-1.0).into()).contains("a time is not"));
+    assert!(error(&|json| json["rows"][1]["failed"] = 3.into()).contains("3 queries had no"));
+    assert!(error(&|json| json["rows"][0]["hedged"] = (-0.1).into()).contains("`hedged`"));
+    assert!(error(&|json| json["rows"][0]["mean_ms"] = (-1.0).into()).contains("times must be"));
+    assert!(error(&|json| json["replicas"] = 0.into()).contains("bench cluster --json"));
+    assert!(error(&|json| json["network_ms"] = (-1.0).into()).contains("times must be"));
     let short = serde_json::json!([1.0]);
-    assert!(error(&|of| of["alone"]["together_ms"] = short.clone()).contains("`alone`"));
+    assert!(error(&|json| json["alone"]["together_ms"] = short.clone()).contains("`alone`"));
 }

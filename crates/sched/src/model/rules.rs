@@ -1,13 +1,14 @@
-//! Simple rules: the time grows linearly with the sum of the lists' lengths, at a rate that depends on a range of lengths.
+//! The rules of a cost model: the time grows linearly with the sum of the lists' lengths, at a
+//! rate that depends on the range of a length.
 
 use serde::{Deserialize, Serialize};
 
 use super::closest;
 
-/// A range with fewer samples gets the line of all samples.
+/// Minimum number of samples of a range. A range with fewer gets the line of all samples.
 const FEWEST: usize = 8;
 
-/// The most ranges that a table in a file may have. Each is a factor of 4.
+/// Maximum number of ranges in a saved model. Each range covers a factor of 4.
 const MOST_RANGES: usize = 32;
 
 /// A time that grows linearly with the sum of lengths.
@@ -19,18 +20,18 @@ struct Line {
     posting: f32,
 }
 
-/// Lines by the range that a key of the query is in: 1 to 3, 4 to 15, 16 to 63 and so on.
+/// Lines by the range of a query's key: 1 to 3, 4 to 15, 16 to 63 and so on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Rules {
     lines: Vec<Line>,
 }
 
-/// A query as the rules see it.
+/// The properties of a query that the rules use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
-    /// The length that determines the range.
+    /// Length that determines the range.
     pub(super) key: u64,
-    /// The sum of lengths.
+    /// Sum of lengths.
     pub(super) sum: u64,
 }
 
@@ -41,7 +42,7 @@ impl Case {
 }
 
 impl Rules {
-    /// Rules for samples of queries and nanoseconds.
+    /// Fits rules to samples of queries and nanoseconds.
     pub(super) fn fit(samples: &[(Case, f64)]) -> Self {
         let ranges = samples.iter().map(|(case, _)| case.range() + 1).max().unwrap_or(1);
         let all = Line::fit(samples);
@@ -53,21 +54,21 @@ impl Rules {
         Rules { lines: (0..ranges).map(line).collect() }
     }
 
-    /// Predicted nanoseconds.
+    /// Returns the predicted nanoseconds.
     pub(super) fn time(&self, case: Case) -> f64 {
-        // A table that passed the check is not empty.
+        // Rules that passed the check are not empty.
         let line = self.lines.get(case.range()).or(self.lines.last());
         line.map_or(1.0, |line| line.at(case.sum))
     }
 
-    /// What is wrong with rules that come from a file.
+    /// Checks rules that come from a file.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         if !(1..=MOST_RANGES).contains(&self.lines.len()) {
-            return Err("rules have an impossible number of ranges");
+            return Err("the rules must have 1 to 32 ranges");
         }
         let is_time = |number: f32| number.is_finite() && number >= 0.0;
         if !self.lines.iter().all(|line| is_time(line.fixed) && is_time(line.posting)) {
-            return Err("a rule is out of range");
+            return Err("the times of a rule must be finite and at least 0");
         }
         Ok(())
     }
@@ -78,12 +79,12 @@ impl Line {
         f64::from(self.fixed) + f64::from(self.posting) * sum as f64
     }
 
-    /// The line with the smallest mean relative error, nearly: least squares are repeated with weights that make large
-    /// errors count linearly.
+    /// Fits the line that approximately minimises the mean relative error. It repeats least
+    /// squares with weights that make large errors count linearly.
     fn fit(samples: &[(Case, f64)]) -> Self {
         const TIMES: usize = 20;
         const SMALL: f64 = 0.01;
-        // Divided by the time, a sample is fixed * x + posting * y = 1.
+        // Divided by the time, a sample becomes the equation fixed * x + posting * y = 1.
         let points: Vec<(f64, f64)> = samples
             .iter()
             .map(|(case, time)| (1.0 / time, case.sum.max(1) as f64 / time))
@@ -101,7 +102,7 @@ impl Line {
             }
             let determinant = xx * yy - xy * xy;
             if determinant <= 1e-9 * xx * yy {
-                // All sums are about equal, so that only a fixed time can be told.
+                // All sums are about equal, so the samples determine only a fixed time.
                 (fixed, posting) = (0.0, -1.0);
                 break;
             }
@@ -111,7 +112,7 @@ impl Line {
                 *weight = 1.0 / (fixed * x + posting * y - 1.0).abs().max(SMALL);
             }
         }
-        // A negative part would make no sense for other queries.
+        // A negative part would give nonsensical times for other queries.
         if posting < 0.0 {
             (fixed, posting) = (closest(points.iter().map(|(x, _)| 1.0 / x).collect()), 0.0);
         } else if fixed < 0.0 {
@@ -137,7 +138,7 @@ mod tests {
         let samples = samples(2000, time);
         let rules = Rules::fit(&samples);
         assert_eq!(rules.check(), Ok(()));
-        // Ranges of shorter lists have too few samples for lines of their own.
+        // Ranges of shorter lists have too few samples for separate lines.
         for (case, time) in samples.into_iter().filter(|(case, _)| case.key >= 256) {
             assert!((rules.time(case) / time - 1.0).abs() < 0.01, "{case:?}");
         }

@@ -1,4 +1,5 @@
-//! Regression trees. They are grown on histograms, and kept in a flat array that is fast to evaluate.
+//! Regression trees. They are grown on histograms, and stored in flat arrays that are fast to
+//! evaluate.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,27 +9,29 @@ pub(super) const INPUTS: usize = 12;
 /// The inputs of one query. All are finite.
 pub(super) type Inputs = [f32; INPUTS];
 
-/// The largest depth of a tree in a file. The number of leaves is 2 to the power of it.
+/// Maximum depth of a tree in a file. A tree of depth d has 2^d leaves.
 const DEEPEST: u32 = 10;
 
-/// Leaves are logarithms, so a larger number in a file is a mistake, and would make sums overflow.
+/// Maximum absolute value of a leaf in a file. Leaves are logarithms, so larger numbers are
+/// errors, and would make sums overflow.
 const LARGEST_LEAF: f32 = 1e3;
 
-/// The most ranges that the values of an input are divided into.
+/// Maximum number of ranges into which the values of an input are divided.
 const BINS: usize = 64;
 
-/// Where a node sends a query.
+/// The decision of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "(u8, f32)", into = "(u8, f32)")]
 struct Split {
-    /// The input that decides.
+    /// Number of the input that decides.
     input: u8,
-    /// Queries with a larger value go right.
+    /// Threshold: queries with a larger value go right.
     at: f32,
 }
 
 impl Split {
-    /// Sends all queries left. It fills trees up where samples were too few to split.
+    /// A split that sends all queries left. It completes trees where samples were too few to
+    /// split.
     const LEFT: Split = Split { input: 0, at: f32::MAX };
 }
 
@@ -44,16 +47,17 @@ impl From<Split> for (u8, f32) {
     }
 }
 
-/// Trees of one depth, whose values are added.
+/// Trees of equal depth, whose values are added.
 ///
-/// Every tree is complete, and the children of node i are nodes 2i + 1 and 2i + 2. So there are no links to follow, the
-/// way down has no branches to mispredict, and the ways down several trees overlap.
+/// Every tree is complete, and the children of node i are nodes 2i + 1 and 2i + 2. So there are
+/// no links to follow, the descent has no branches to mispredict, and the descents of several
+/// trees overlap.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Forest {
     depth: u32,
-    /// 2^depth - 1 per tree.
+    /// Inner nodes, 2^depth - 1 per tree.
     splits: Vec<Split>,
-    /// 2^depth per tree.
+    /// Values of the leaves, 2^depth per tree.
     leaves: Vec<f32>,
 }
 
@@ -62,7 +66,7 @@ impl Forest {
         Forest { depth: depth.clamp(1, DEEPEST), splits: Vec::new(), leaves: Vec::new() }
     }
 
-    /// The sum of what the trees say.
+    /// Returns the sum of the trees' values.
     #[inline]
     pub(super) fn value(&self, inputs: &Inputs) -> f32 {
         let leaves = 1 << self.depth;
@@ -70,10 +74,10 @@ impl Forest {
         trees.map(|(splits, leaves)| leaves[leaf(splits, self.depth, inputs)]).sum()
     }
 
-    /// What is wrong with a forest that comes from a file.
+    /// Checks a forest that comes from a file.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         if !(1..=DEEPEST).contains(&self.depth) {
-            return Err("trees have an impossible depth");
+            return Err("the depth of trees must be 1 to 10");
         }
         let leaves = 1 << self.depth;
         let trees = self.leaves.len() / leaves;
@@ -81,7 +85,7 @@ impl Forest {
             return Err("trees are incomplete");
         }
         if self.splits.iter().any(|split| usize::from(split.input) >= INPUTS) {
-            return Err("a tree has an unknown input");
+            return Err("a tree uses an unknown input");
         }
         if self.splits.iter().any(|split| !split.at.is_finite()) {
             return Err("a split of a tree is not finite");
@@ -92,7 +96,7 @@ impl Forest {
         Ok(())
     }
 
-    /// What the last tree adds.
+    /// Returns the value of the last tree.
     pub(super) fn last(&self, inputs: &Inputs) -> f32 {
         let leaves = 1 << self.depth;
         let trees = self.splits.rchunks_exact(leaves - 1).zip(self.leaves.rchunks_exact(leaves));
@@ -100,9 +104,9 @@ impl Forest {
         last.next().map_or(0.0, |(splits, leaves)| leaves[leaf(splits, self.depth, inputs)])
     }
 
-    /// Adds a tree. Samples that fall into the same leaf have similar targets, and no leaf has fewer samples than
-    /// `fewest`, unless all samples together are fewer. `value` computes the value of a leaf from the numbers of its
-    /// samples.
+    /// Adds a tree. Samples in the same leaf have similar targets, and no leaf has fewer samples
+    /// than `fewest`, unless all samples together are fewer. `value` computes the value of a leaf
+    /// from the numbers of its samples.
     pub(super) fn grow(
         &mut self,
         samples: &Samples,
@@ -111,8 +115,9 @@ impl Forest {
         value: impl Fn(&[u32]) -> f32,
     ) {
         let mut order: Vec<u32> = (0..samples.rows.len() as u32).collect();
-        // The samples of each node of the current level, as ranges of the order. If a node is not split, no query goes
-        // right, and the right child has the same samples only so that its leaves have values.
+        // Ranges of the order with the samples of each node of the current level. If a node is
+        // not split, no query goes right; the right child gets the same samples only so that its
+        // leaves have values.
         let root = 0..order.len();
         let mut nodes = vec![root];
         for _ in 0..self.depth {
@@ -138,7 +143,7 @@ impl Forest {
     }
 }
 
-/// The leaf of a tree for a query.
+/// Returns the leaf of a tree for a query.
 #[inline]
 fn leaf(splits: &[Split], depth: u32, inputs: &Inputs) -> usize {
     let mut node = 0;
@@ -149,13 +154,13 @@ fn leaf(splits: &[Split], depth: u32, inputs: &Inputs) -> usize {
     node - splits.len()
 }
 
-/// Samples to grow trees from. Each input's values are divided into ranges with about the same number of samples, so
-/// that the best split of a node is found in a histogram.
+/// Samples for growing trees. Each input's values are divided into ranges with about the same
+/// number of samples, so that a histogram gives the best split of a node.
 pub(super) struct Samples {
     rows: Vec<Inputs>,
-    /// The range that each value is in.
+    /// Range of each value.
     bins: Vec<[u8; INPUTS]>,
-    /// Between range i and range i + 1 of an input.
+    /// Thresholds between range i and range i + 1 of each input.
     edges: [Vec<f32>; INPUTS],
 }
 
@@ -173,8 +178,9 @@ impl Samples {
         &self.rows
     }
 
-    /// The split that reduces the variance of the targets the most: the input, and its last range that goes left. None
-    /// if no split with enough samples on both sides reduces it.
+    /// Finds the split that reduces the variance of the targets the most. Returns the input, and
+    /// its last range that goes left. Returns `None` if no split with enough samples on both
+    /// sides reduces the variance.
     fn best_split(&self, order: &[u32], targets: &[f32], fewest: usize) -> Option<(usize, u8)> {
         let fewest = fewest.max(1);
         if order.len() < 2 * fewest {
@@ -212,7 +218,8 @@ impl Samples {
         best
     }
 
-    /// Puts the samples of the left side first, otherwise in the same order. Returns how many they are.
+    /// Moves the samples of the left side to the front, keeping their order otherwise. Returns
+    /// the number of these samples.
     fn partition(&self, order: &mut [u32], input: usize, bin: u8) -> usize {
         let goes_right = |sample: &u32| self.bins[*sample as usize][input] > bin;
         order.sort_by_key(goes_right);
@@ -220,8 +227,8 @@ impl Samples {
     }
 }
 
-/// Values that divide those of an input into at most [`BINS`] ranges, in ascending order. Each lies midway between two
-/// values that occur.
+/// Returns the values that divide those of an input into at most [`BINS`] ranges, in ascending
+/// order. Each lies midway between two values that occur.
 fn edges(rows: &[Inputs], input: usize) -> Vec<f32> {
     let mut values: Vec<f32> = rows.iter().map(|row| row[input]).collect();
     values.sort_unstable_by(f32::total_cmp);
@@ -243,14 +250,14 @@ fn edges(rows: &[Inputs], input: usize) -> Vec<f32> {
 mod tests {
     use super::*;
 
-    /// A row whose first two inputs are given.
+    /// Returns a row with these first two inputs.
     fn row(first: f32, second: f32) -> Inputs {
         let mut row = [0.0; INPUTS];
         (row[0], row[1]) = (first, second);
         row
     }
 
-    /// The mean of the targets, as the value of a leaf.
+    /// Returns the mean of the targets, as the value of a leaf.
     fn mean(targets: &[f32], leaf: &[u32]) -> f32 {
         leaf.iter().map(|&sample| targets[sample as usize]).sum::<f32>() / leaf.len() as f32
     }
@@ -273,7 +280,7 @@ mod tests {
             for row in samples.rows() {
                 assert_eq!(forest.value(row), step(row), "{row:?} at depth {depth}");
             }
-            // Values that no sample had are treated like the nearest that one had.
+            // Values outside the samples are treated like the nearest sample.
             assert_eq!(forest.value(&row(-1e30, 1e30)), 2.0);
         }
     }

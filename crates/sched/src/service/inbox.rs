@@ -1,4 +1,5 @@
-//! Where requests are handed in: who comes with one never waits for the scheduler, however much it has to do.
+//! The inbox of a service. A submitting thread only locks the inbox, so it never waits for the
+//! scheduler, however busy that is.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -11,15 +12,16 @@ use super::{Job, Limits, Nanos, Outlook, Refused, Scheduler, ServiceError, nanos
 use crate::cache::{Key, Lookup};
 use crate::model::Features;
 
-/// Requests are told that their time is up this long before their deadline, so that the answer is there by then; with less time, a part of it.
+/// Time before its deadline at which a request expires, so that the answer arrives by the
+/// deadline. If a twentieth of the time to the deadline is shorter, that counts.
 const MARGIN: Duration = Duration::from_micros(100);
 const MARGIN_PART: u32 = 20;
 
-/// If all servers that a request suits best are busy, those of other stations are woken to look, but not more often than this: mostly they find
-/// nothing to do.
+/// Minimum interval at which other stations are woken to look for work if all servers of the
+/// station that suits a request best are busy. Mostly they find nothing to do.
 pub(super) const LOOK_AROUND: Nanos = 1_000_000;
 
-/// Requests that nobody has sorted in yet, and who sleeps.
+/// Requests that are not yet in the scheduler, and the state of sleeping threads.
 #[derive(Default)]
 pub(super) struct Inbox {
     #[expect(
@@ -31,10 +33,11 @@ pub(super) struct Inbox {
     pub(super) refused: u64,
     pub(super) closed: bool,
     next: u64,
-    /// Servers that sleep, by station, and how many of them were called and are on their way.
+    /// Number of servers that sleep, by station.
     pub(super) asleep: Vec<usize>,
+    /// Number of sleeping servers that have been notified but are not awake yet, by station.
     pub(super) called: Vec<usize>,
-    /// When the thread that watches deadlines wakes.
+    /// Time at which the thread that watches deadlines wakes.
     pub(super) alarm: Nanos,
 }
 
@@ -46,14 +49,15 @@ impl Inbox {
         inbox
     }
 
-    /// Whether a server of a station is to be woken.
+    /// Claims a sleeping server of a station. Returns true if there is one, which the caller must
+    /// then notify.
     fn call(&mut self, station: usize) -> bool {
         let sleeps = self.asleep[station] > self.called[station];
         self.called[station] += usize::from(sleeps);
         sleeps
     }
 
-    /// The clock rings at this moment at the latest. Returns whether that is earlier than it would have.
+    /// Lets the clock wake at this time or earlier. Returns true if that is earlier than before.
     fn ring(&mut self, at: Nanos) -> bool {
         let is_earlier = at < self.alarm;
         self.alarm = self.alarm.min(at);
@@ -66,7 +70,8 @@ impl Shared {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a request adds to a batch of each station.
+    /// Returns the cost that a request adds to a batch of each station; none if the station
+    /// cannot answer it.
     fn costs(&self, plan: &Plan, engines: &[Arc<dyn Engine>]) -> Vec<Option<Nanos>> {
         let features = Features::of(plan);
         let cost = |(s, engine): (usize, &Arc<dyn Engine>)| {
@@ -106,7 +111,8 @@ impl Shared {
             deadline,
             stops,
             done,
-            // The caller may cancel other requests by the same flag.
+            // The caller's flag may also cancel other requests, so this request gets a part of
+            // it.
             cancel: limits.cancel.map_or_else(Cancel::new, |cancel| cancel.part()),
             began: None,
             job,
@@ -144,7 +150,7 @@ impl Shared {
                 Err(Refused { wait }) => {
                     inbox.refused += 1;
                     if let (Some(cache), Some(key)) = (&self.cache, &pending.key) {
-                        // Nobody can have joined it since.
+                        // The inbox is still locked, so no request can have joined this one.
                         cache.abandon(key);
                     }
                     drop(inbox);
@@ -173,7 +179,7 @@ impl Shared {
         Ok(id)
     }
 
-    /// Takes what is in the inbox.
+    /// Moves the requests from the inbox to the scheduler.
     pub(super) fn sort_in(&self, state: &mut State) {
         let mut requests = std::mem::take(&mut state.sorted);
         std::mem::swap(&mut self.inbox().requests, &mut requests);
@@ -190,7 +196,7 @@ impl Shared {
         state.sorted = requests;
     }
 
-    /// Tells those who come from now on what they have to expect.
+    /// Updates the outlook for the requests to come.
     pub(super) fn publish(&self, state: &State) {
         let mut inbox = self.inbox();
         let Inbox { outlook, requests, .. } = &mut *inbox;
@@ -207,13 +213,13 @@ impl Shared {
             drop(inbox);
             self.work[station].notify_one();
         } else if inbox.asleep[station] == 0 {
-            // One may be about to sleep.
+            // A server may be about to sleep.
             self.changes.fetch_add(1, Ordering::AcqRel);
         }
     }
 
-    /// A server without work looks out for some for a while, then sleeps until there may be some, or until this moment. Nothing that has happened since
-    /// `seen` changes of the inbox is missed.
+    /// Lets an idle server spin for a while, and then sleep until it is woken, or until this
+    /// time. The server does not miss any change of the inbox after the count `seen`.
     pub(super) fn rest(&self, station: usize, seen: u64, again: Option<Nanos>) {
         let has_changed = || self.changes.load(Ordering::Acquire) != seen;
         let until = self.at(Instant::now()) + self.lookouts[station];
@@ -233,7 +239,7 @@ impl Shared {
         inbox.called[station] = inbox.called[station].saturating_sub(1).min(inbox.asleep[station]);
     }
 
-    /// Sleeps until it is woken, or until a moment.
+    /// Sleeps until the condition variable is notified, or until this time.
     pub(super) fn sleep<'a>(
         &self,
         woken: &std::sync::Condvar,

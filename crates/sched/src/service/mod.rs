@@ -1,9 +1,11 @@
-//! A warm service: requests come from any thread, one by one, each with its own deadline; engines answer them in an order and at a place that
-//! [`Scheduler`] finds.
+//! A running service: any thread submits requests one at a time, each with a deadline. A
+//! [`Scheduler`] decides in which order and on which engine they are answered.
 //!
-//! Who hands a request in puts it into an inbox and goes on (`inbox.rs`). Each server of a station is a thread (`servers.rs`): it sorts in what has come,
-//! asks the scheduler for its next batch, answers it, and asks again; without work it sleeps. One more thread watches deadlines, so that a request is
-//! answered in time even if all servers are busy, or hang.
+//! The submitting thread puts its request into an inbox and continues (`inbox.rs`). Each server
+//! of a station is a thread (`servers.rs`): it moves requests from the inbox to the scheduler,
+//! gets its next batch from there, answers it, and repeats; without work it sleeps. One more
+//! thread watches deadlines, so that every request is answered in time even if all servers are
+//! busy or hang.
 
 mod inbox;
 mod outlook;
@@ -31,31 +33,33 @@ pub use ticket::{Served, ServiceError, Ticket};
 use crate::cache::{CacheCounts, ResultCache};
 use crate::model::CostModel;
 
-/// How long the end of a service waits for engines that work.
+/// Time that dropping a service waits for engines that are still working.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// An engine of a service.
 pub struct Place {
     /// The engine.
     pub engine: Arc<dyn Engine>,
-    /// Requests, or batches, that it answers at the same time.
+    /// Number of requests, or batches, that the engine answers at the same time.
     pub servers: usize,
-    /// Threads of the CPU that each server may use.
+    /// Number of CPU threads that each server may use.
     pub threads: usize,
-    /// Requests of a batch, at most.
+    /// Maximum number of requests in a batch.
     pub batch: usize,
-    /// What a batch costs, however many requests it has.
+    /// Cost of a batch, however many requests it has.
     pub fixed: Duration,
-    /// What a request adds to a large batch, of what it costs alone.
+    /// Share of its single cost that a request adds to a large batch.
     pub share: f64,
-    /// What requests cost alone; without it, what the engine says.
+    /// Model of the cost of a single request. Without it, the engine's estimate counts.
     pub model: Option<CostModel>,
-    /// How long one of its servers without work looks out for some before it sleeps: waking a thread takes as long as many a request.
+    /// Time that an idle server spins for work before it sleeps: waking a thread takes as long as
+    /// many a request.
     pub lookout: Duration,
 }
 
 impl Place {
-    /// An engine on the CPU with so many threads, each of which answers a request.
+    /// Creates a place for an engine on the CPU with this many threads, each of which answers one
+    /// request at a time.
     pub fn cpu(engine: Arc<dyn Engine>, threads: usize) -> Self {
         Place {
             engine,
@@ -79,46 +83,51 @@ impl Place {
     }
 }
 
-/// When a request came, and when it must be answered.
+/// The arrival, deadline and cancellation flag of a request.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
-    /// When it came; now if nothing is said. The deadline counts from here.
+    /// Time of arrival, from which the deadline counts; the time of submission by default.
     pub arrived: Option<Instant>,
     /// Time from arrival to answer.
     pub deadline: Option<Duration>,
-    /// The flag that cancels it, if somebody has one: a request that is being answered alone stops, and others get no answer.
+    /// A cancellation flag of the caller, if there is one. If an engine answers the request
+    /// alone, the engine stops; in any case the answer is [`ServiceError::Cancelled`].
     pub cancel: Option<Cancel>,
 }
 
-/// What a service did so far.
+/// The current state of a service and its counts so far.
 #[derive(Clone, Debug, Default)]
 pub struct ServiceStatus {
-    /// Requests that wait.
+    /// Number of requests that wait.
     pub waiting: usize,
-    /// Requests, by what became of them.
+    /// Counts of requests by outcome, and of batches.
     pub counts: Counts,
-    /// How many times as fast a station must be for a request to be its own.
+    /// Minimum factor by which a station must be faster than all others for a request to go into
+    /// its queue.
     pub suited: f64,
-    /// By station: what a batch costs without any request, and what each request adds on average, in nanoseconds.
+    /// Nanoseconds that a batch costs without any request, and that each request adds on average,
+    /// by station.
     pub batch_costs: Vec<(Nanos, f64)>,
-    /// Requests that were answered after their deadline.
+    /// Number of requests that were answered after their deadline.
     pub late: u64,
-    /// Requests that were answered in part.
+    /// Number of requests that were answered in part.
     pub partial: u64,
-    /// What the cache of answers did, if there is one.
+    /// Counts of the result cache, if there is one.
     pub cache: Option<CacheCounts>,
 }
 
-/// How a service works.
+/// Options of a service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServiceOptions {
-    /// How large batches are.
+    /// Size of batches.
     pub cohorts: Cohorts,
-    /// Bytes for answers that may be asked for again; none computes every answer, also for equal requests at the same time.
+    /// Size of the result cache in bytes. Without a cache, the service computes every answer,
+    /// even those of equal requests at the same time.
     pub cache: Option<u64>,
 }
 
-/// Answers requests with several engines. Clones of its handle are not needed: all methods take `&self`.
+/// A service that answers requests with several engines. All methods take `&self`, so threads can
+/// share it by reference.
 pub struct Service {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -157,14 +166,16 @@ impl Service {
         Ok(())
     }
 
-    /// Goes over to the engines of another snapshot, as many as before. Requests that were submitted before keep theirs.
+    /// Switches to the engines of another snapshot, one per station. Requests submitted before
+    /// keep their engines.
     pub fn replace(&self, engines: Vec<Arc<dyn Engine>>) {
         let mut now = self.shared.engines.write().unwrap_or_else(PoisonError::into_inner);
-        assert_eq!(engines.len(), now.engines.len(), "an engine for each station");
+        assert_eq!(engines.len(), now.engines.len(), "expected one engine per station");
         *now = Engines { engines: engines.into(), group: now.group + 1 };
     }
 
-    /// Hands a request in, and returns the one who waits for its answer. A request that cannot be answered in time is refused at once.
+    /// Submits a request, and returns a ticket that waits for its answer. Returns
+    /// [`ServiceError::Refused`] at once if the request cannot be answered in time.
     pub fn submit(&self, plan: Arc<Plan>, limits: Limits) -> Result<Ticket, ServiceError> {
         let slot = Arc::new(Slot::default());
         let filled = slot.clone();
@@ -172,8 +183,9 @@ impl Service {
         Ok(Ticket { slot, id, service: Arc::downgrade(&self.shared) })
     }
 
-    /// The same, with a function that gets the answer. A thread of the service calls it, so it must not take long. Returns the number by which the
-    /// request can be cancelled.
+    /// Submits a request like [`submit`](Self::submit), and passes the answer to a function. A
+    /// thread of the service calls the function, so it must return quickly. Returns the number
+    /// with which the request can be [cancelled](Self::cancel).
     pub fn submit_with(
         &self,
         plan: Arc<Plan>,
@@ -183,12 +195,13 @@ impl Service {
         self.shared.submit(plan, limits, Box::new(done))
     }
 
-    /// Gives a request up: it gets no answer but [`ServiceError::Cancelled`].
+    /// Cancels a request: its answer is [`ServiceError::Cancelled`] unless it has been answered
+    /// already.
     pub fn cancel(&self, id: u64) {
         self.shared.cancel(id);
     }
 
-    /// What it did so far.
+    /// Returns the current state and the counts so far.
     pub fn status(&self) -> ServiceStatus {
         let mut state = self.shared.state();
         self.shared.sort_in(&mut state);

@@ -1,39 +1,44 @@
-//! Whether a request can be answered in time, and how long it has to wait.
+//! Admission: predicts whether a request can be answered in time, and how long it has to wait.
 
 use super::scheduler::{Job, Nanos};
 use super::station::StationState;
 
-/// A station takes nothing from another that gets this many times as much done: it would gain less than it costs that one, since both use the same
-/// memory, and mostly the same threads.
+/// Maximum factor by which a station may be slower than another and still take requests from it.
+/// A slower one would gain less than it costs the faster one, since both use the same memory, and
+/// mostly the same threads.
 pub(super) const HARDLY_HELPS: f64 = 20.0;
 
-/// A request that cannot be answered in time.
+/// The refusal of a request that cannot be answered in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// How long it would have to wait for its answer; none if no station can answer it at all.
+    /// Expected time until its answer; none if no station can answer the request at all.
     pub wait: Option<Nanos>,
 }
 
-/// Expected times until a request is begun, and from there until it is answered, and how many times as long is relied on.
+/// The expected times of a request until it begins, and from there until its answer, and the
+/// factors by which admission assumes them longer.
 pub(super) struct Prospect {
     pub(super) wait: Nanos,
     pub(super) rest: Nanos,
     pub(super) caution: (f64, f64),
 }
 
-/// What admission has to know about the stations. The service hands out copies, so that who comes with a request does not wait for the scheduler.
+/// The state of the stations that admission needs. The service keeps a copy beside its inbox, so
+/// that a submitting thread does not wait for the scheduler.
 #[derive(Clone, Debug, Default)]
 pub struct Outlook {
-    /// Each with what its servers have to do before a request that comes now.
+    /// State of each station, and the time that its servers need for the requests before one that
+    /// comes now.
     pub(super) stations: Vec<(StationState, Nanos)>,
-    /// How long requests waited, of what was expected.
+    /// Ratio of actual to expected waits.
     pub(super) waits: f64,
-    /// Whether all wait for all.
+    /// True if every request waits for all others.
     pub(super) is_single: bool,
 }
 
 impl Outlook {
-    /// How long a request is expected to wait, unless it could not be answered in time.
+    /// Returns how long a request is expected to wait. Refuses a request that could not be
+    /// answered in time.
     pub fn admit(&self, job: &Job, now: Nanos) -> Result<Nanos, Refused> {
         let costs = || {
             let costs = self.stations.iter().zip(&job.costs);
@@ -41,7 +46,8 @@ impl Outlook {
                 Some((state, *queued, (*cost)?, state.share((*cost)?)))
             })
         };
-        // A station that is much slower than another takes it only if that one is stuck.
+        // A station that is much slower than another takes the request only if the other one is
+        // stuck.
         let works = costs().filter(|(state, ..)| !state.is_stuck(now));
         let best = works.map(|(.., share)| share).fold(f64::INFINITY, f64::min);
         let able = costs().filter(|(.., share)| *share <= HARDLY_HELPS * best.max(1.0));
@@ -61,7 +67,7 @@ impl Outlook {
         }
     }
 
-    /// A request was admitted, and waits. Returns the station that it suits best.
+    /// Adds a request that was admitted and now waits. Returns the station that it suits best.
     pub fn add(&mut self, job: &Job) -> Option<usize> {
         let share = |(s, ((state, _), cost)): (usize, (&(StationState, Nanos), &Option<Nanos>))| {
             Some((s, state.scaled((*cost)?), state.share((*cost)?)))

@@ -1,13 +1,18 @@
-//! Which request is answered next, and where. It has no clock and no threads: whoever drives it says what time it is, so that a test with a virtual
-//! clock runs the same code as the service.
+//! Decides which request is answered next, and where. The scheduler has no clock and no threads:
+//! its caller passes the time, so that a test with a virtual clock runs the same code as the
+//! service.
 //!
-//! A *station* is an engine with a number of servers: a CPU has a server per thread, each of which answers one request at a time; a GPU has some,
-//! which answer requests in batches. Each station has a queue for the requests that it answers much faster than any other, and one queue has those
-//! that are the same to all. A station that finds nothing there takes requests from the others' queues, if it is done with them sooner.
+//! A *station* is an engine with a number of servers. A CPU has one server per thread, each of
+//! which answers one request at a time; a GPU has a few servers, which answer requests in
+//! batches. Each station has a queue for the requests that it answers much faster than any other;
+//! a shared queue has the other requests. A station that finds no request in either takes one
+//! from the queue of another station, if it finishes it before that station would begin it.
 //!
-//! Queues are ordered by *due time*: the arrival plus a multiple of the expected cost, and no later than the last moment at which the request can start
-//! and meet its deadline. So short requests overtake long ones, and those near their deadline overtake all. Nothing starves: a request that arrives
-//! after another's due time is due later, and due times are at most [`PATIENCE`] after arrivals.
+//! Queues are ordered by *due time*: the arrival plus a multiple of the expected cost, and no
+//! later than the last moment at which the request can start and meet its deadline. So short
+//! requests overtake long ones, and those near their deadline overtake all. No request starves:
+//! one that arrives after another's due time is due later, and due times are at most [`PATIENCE`]
+//! after arrivals.
 
 use std::collections::BTreeSet;
 
@@ -16,98 +21,110 @@ use rustc_hash::FxHashMap;
 use super::outlook::{HARDLY_HELPS, Outlook, Refused};
 use super::station::{Station, StationState};
 
-/// A moment, or a time, in nanoseconds.
+/// A time or a duration in nanoseconds.
 pub type Nanos = u64;
 
-/// A request is due when this many times its expected cost have passed.
+/// Multiple of its expected cost after which a request is due.
 const FAVOUR: u64 = 8;
 
-/// A request is due this long after its arrival at the latest.
+/// Maximum time from the arrival of a request until it is due.
 pub const PATIENCE: Nanos = 100_000_000;
 
-/// Waits from which it is learned how good the expectations are, by how much each counts, and the most and the least that comes of it.
+/// Minimum expected wait of the requests from which the scheduler learns how accurate its
+/// expectations are.
 const LONG_WAIT: Nanos = 200_000;
+/// Weight of one wait in the learned ratio of actual to expected waits.
 const WAITS_LEARNED: f64 = 0.01;
+/// Range of that ratio.
 const WAITS_RANGE: (f64, f64) = (0.5, 4.0);
 
-/// Requests at the end of a queue among which a station looks for one to take from another.
+/// Number of requests at the end of a queue that another station considers taking, and at its
+/// beginning that determine how long a batch may be gathered.
 const LOOKED_AT: usize = 32;
 
-/// How many times as fast a station must be for a request to be its own: at first, at least, and at most.
+/// Initial factor by which a station must be faster than all others for a request to go into its
+/// queue.
 const SUITED: f64 = 4.0;
+/// Range of that factor.
 const SUITED_RANGE: (f64, f64) = (1.5, 1e6);
 
-/// How large the batches of a station are.
+/// The size of a station's batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cohorts {
-    /// A batch leaves at once if the station is free, with all requests that wait and can be answered in time together.
+    /// A batch starts as soon as the station is free, with all waiting requests that can be
+    /// answered in time together.
     #[default]
     Adaptive,
-    /// A batch leaves when so many requests wait, or when the first of them can wait no longer.
+    /// A batch starts when this many requests wait, or when the first of them can wait no longer.
     Fixed(usize),
-    /// No batches, and one request at a time in the whole service, at the station that is expected to be done with it first. It is there to compare
-    /// with: Ding 2009 has it as the better of both.
+    /// One request at a time in the whole service, at the station that is expected to finish it
+    /// first, without batches. This mode exists for comparison: Ding 2009 describes it as using
+    /// the better of both devices.
     OneAtATime,
 }
 
-/// The largest batch that can be gathered and answered within a deadline at a rate of arrivals: what is left of the deadline T after C requests
-/// have come at this rate, T - C / rate, is enough for C requests (Agrawal 2016, section 5.1).
+/// Returns the largest batch that can be gathered and answered within a deadline at a rate of
+/// arrivals. After C requests have arrived at this rate, the rest of the deadline T, which is T -
+/// C / rate, must be enough for C requests (Agrawal 2016, section 5.1).
 pub fn largest_cohort(per_second: f64, deadline: Nanos, fixed: Nanos, each: f64) -> f64 {
     let time = deadline.saturating_sub(fixed) as f64;
     (time / (each + 1e9 / per_second.max(1e-9))).max(0.0)
 }
 
-/// A request as the scheduler sees it.
+/// The properties of a request that the scheduler uses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// Its number, which no other request has.
+    /// Number of the request, which no other request has.
     pub id: u64,
-    /// When it came.
+    /// Time of arrival.
     pub arrived: Nanos,
-    /// When its answer must be there.
+    /// Time by which the request must be answered.
     pub deadline: Option<Nanos>,
-    /// What it adds to a batch of each station; none if the station cannot answer it.
+    /// Cost that the request adds to a batch of each station; none if the station cannot answer
+    /// it.
     pub costs: Vec<Option<Nanos>>,
-    /// Requests of different groups, such as those for different snapshots, are never in one batch.
+    /// Group of the request. Requests of different groups, such as those for different snapshots,
+    /// never share a batch.
     pub group: u64,
 }
 
 impl Job {
-    /// The time from its arrival to its deadline.
+    /// Returns the time from arrival to deadline.
     pub(super) fn time(&self) -> Nanos {
         self.deadline.map_or(Nanos::MAX, |deadline| deadline.saturating_sub(self.arrived))
     }
 }
 
-/// What a server does next.
+/// A batch of requests for a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
-    /// Names the server until [`Scheduler::done`].
+    /// Number of the server, to be passed to [`Scheduler::done`].
     pub server: usize,
-    /// The requests, by number.
+    /// Numbers of the requests.
     pub jobs: Vec<u64>,
-    /// What it is expected to cost.
+    /// Expected cost of the batch.
     pub expected: Nanos,
-    /// Requests that were taken from another station's queue.
+    /// Number of requests that were taken from another station's queue.
     pub stolen: usize,
 }
 
-/// What has happened so far.
+/// The counts of a scheduler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Requests that were admitted.
+    /// Number of requests that were admitted.
     pub admitted: u64,
-    /// Requests that were refused.
+    /// Number of requests that were refused.
     pub refused: u64,
-    /// Requests whose time was up before they were begun.
+    /// Number of requests that expired before they were begun.
     pub expired: u64,
-    /// By station: batches, requests in them, and requests that came from the queue of another.
+    /// Number of batches, of requests in them, and of requests taken from another station's
+    /// queue, by station.
     pub stations: Vec<[u64; 3]>,
 }
 
 struct Queued {
     job: Job,
-    /// How long it was expected to wait.
+    /// Expected wait at admission.
     wait: Nanos,
     queue: usize,
     due: Nanos,
@@ -115,31 +132,32 @@ struct Queued {
 
 #[derive(Default)]
 struct Queue {
-    /// By due time and number.
+    /// Due times and numbers of the requests.
     order: BTreeSet<(Nanos, u64)>,
-    /// The cost of all, by station.
+    /// Total cost of the requests, by station.
     costs: Vec<Nanos>,
 }
 
-/// Requests that wait, and what stations do.
+/// The scheduler: the waiting requests, and the state of the stations.
 pub struct Scheduler {
     stations: Vec<StationState>,
-    /// One per station, and the last for requests that are the same to all.
+    /// Queues of the stations, and the shared queue last.
     queues: Vec<Queue>,
     jobs: FxHashMap<u64, Queued>,
     cohorts: Cohorts,
-    /// How many times as fast a station must be for a request to be its own. It rises when stations run out of requests while others have some, and
-    /// falls when slower ones take what faster ones would soon have got to.
+    /// Minimum factor by which a station must be faster than all others for a request to go into
+    /// its queue. It rises when stations run out of requests while others have some, and falls
+    /// when slower stations take requests that a faster one would have finished earlier.
     suited: f64,
-    /// How long requests waited, of what was expected.
+    /// Ratio of actual to expected waits.
     waits: f64,
     counts: Counts,
-    /// Room for what requests are told.
+    /// Reused memory for the outlook of arriving requests.
     seen: Outlook,
 }
 
 impl Scheduler {
-    /// Nothing waits, and all stations are free.
+    /// Creates a scheduler without requests; all stations are free.
     pub fn new(stations: &[Station], cohorts: Cohorts) -> Self {
         let station = |station: &Station| match cohorts {
             Cohorts::OneAtATime => Station { servers: 1, batch: 1, ..*station },
@@ -148,7 +166,7 @@ impl Scheduler {
         let queue = || Queue { costs: vec![0; stations.len()], ..Queue::default() };
         let counts = Counts { stations: vec![[0; 3]; stations.len()], ..Counts::default() };
         Scheduler {
-            stations: stations.iter().map(|of| StationState::new(station(of))).collect(),
+            stations: stations.iter().map(|given| StationState::new(station(given))).collect(),
             queues: (0..=stations.len()).map(|_| queue()).collect(),
             jobs: FxHashMap::default(),
             cohorts,
@@ -159,38 +177,39 @@ impl Scheduler {
         }
     }
 
-    /// Requests that wait.
+    /// Returns the number of requests that wait.
     pub fn waiting(&self) -> usize {
         self.jobs.len()
     }
 
-    /// What has happened so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// How many times as fast a station must be now for a request to be its own.
+    /// Returns the minimum factor by which a station must currently be faster than all others for
+    /// a request to go into its queue.
     pub fn suited(&self) -> f64 {
         self.suited
     }
 
-    /// What the servers of a station have to do before a request that comes now.
+    /// Returns how long the servers of a station need for the requests before one that comes now.
     fn queued(&self, station: usize) -> Nanos {
         if self.cohorts == Cohorts::OneAtATime {
-            // All wait for all, each in the queue of its station.
-            let of = |(s, state): (usize, &StationState)| {
+            // Each request waits for all others, which are in the queues of their stations.
+            let remaining = |(s, state): (usize, &StationState)| {
                 let cost = self.queues[s].costs[s] as f64 * state.station.alone;
                 let fixed = self.queues[s].order.len() as u64 * state.station.fixed;
                 state.scaled((cost as Nanos).min(self.queues[s].costs[s] + fixed))
             };
-            return self.stations.iter().enumerate().map(of).sum();
+            return self.stations.iter().enumerate().map(remaining).sum();
         }
         let (state, own) = (&self.stations[station], &self.queues[station]);
         let either = &self.queues[self.stations.len()];
         if own.order.is_empty() && either.order.is_empty() {
             return 0;
         }
-        // Stations share what is the same to all by their speed.
+        // Stations divide the shared queue by their speed.
         let speed = |s: usize| match either.costs[s] {
             0 => 0.0,
             cost => {
@@ -205,18 +224,19 @@ impl Scheduler {
         (queued as Nanos).max(1)
     }
 
-    /// Expected time until a station begins a request that comes now.
+    /// Returns the expected time until a station begins a request that comes now.
     fn wait(&self, station: usize, now: Nanos) -> Nanos {
         self.stations[station].wait(self.queued(station), now)
     }
 
-    /// What a batch of a station costs without any request, and what each request adds on average.
+    /// Returns what a batch of a station costs without any request, and what each request adds on
+    /// average.
     pub fn batch_costs(&self, station: usize) -> (Nanos, f64) {
         let state = &self.stations[station];
         (state.scaled(state.station.fixed), state.each)
     }
 
-    /// What a request that comes now has to expect.
+    /// Writes the current state of the stations to `outlook`.
     pub fn outlook(&self, outlook: &mut Outlook) {
         (outlook.waits, outlook.is_single) = (self.waits, self.cohorts == Cohorts::OneAtATime);
         outlook.stations.resize_with(self.stations.len(), || (self.stations[0].clone(), 0));
@@ -226,7 +246,7 @@ impl Scheduler {
         }
     }
 
-    /// Takes a request in, unless it could not be answered in time.
+    /// Admits a request, unless it could not be answered in time.
     pub fn arrive(&mut self, job: Job, now: Nanos) -> Result<(), Refused> {
         let mut outlook = std::mem::take(&mut self.seen);
         self.outlook(&mut outlook);
@@ -239,18 +259,19 @@ impl Scheduler {
         admitted.map(|_| ())
     }
 
-    /// Takes a request in that an [`Outlook`] has admitted, with the wait that it expected.
+    /// Adds a request that an [`Outlook`] has admitted, with the wait that it expected.
     pub fn enter(&mut self, job: Job, wait: Nanos) {
         self.counts.admitted += 1;
         self.put(job, wait);
     }
 
-    /// Takes a request in whatever the time, such as one that an engine failed, for the other stations; false if no station can answer it.
+    /// Adds a request regardless of its deadline, such as one that an engine failed and another
+    /// may answer. Returns false if no station can answer it.
     pub fn admit(&mut self, job: Job) -> bool {
         self.put(job, 0)
     }
 
-    /// Puts a request into a queue; false if no station can answer it.
+    /// Puts a request into a queue. Returns false if no station can answer it.
     fn put(&mut self, job: Job, wait: Nanos) -> bool {
         let able = || {
             let costs = self.stations.iter().zip(&job.costs).enumerate();
@@ -274,7 +295,7 @@ impl Scheduler {
         true
     }
 
-    /// Takes a request out that waits: it is cancelled, or its time is up.
+    /// Removes a waiting request that was cancelled.
     pub fn remove(&mut self, id: u64) -> Option<Job> {
         Some(self.take(id)?.0)
     }
@@ -287,7 +308,7 @@ impl Scheduler {
         Some((job, wait))
     }
 
-    /// Learns from a request that has waited, or has waited in vain.
+    /// Learns from the wait of a request that has begun or expired.
     fn learn_wait(&mut self, arrived: Nanos, expected: Nanos, now: Nanos) {
         if expected < LONG_WAIT {
             return;
@@ -297,23 +318,25 @@ impl Scheduler {
         self.waits = waits.clamp(WAITS_RANGE.0, WAITS_RANGE.1);
     }
 
-    /// The same for a request whose time is up.
+    /// Removes a waiting request whose time is up, and learns from its wait.
     pub fn expire(&mut self, id: u64, now: Nanos) -> Option<Job> {
         let (job, wait) = self.take(id)?;
         self.counts.expired += 1;
-        // It would have waited longer.
+        // Without the deadline, the request would have waited longer.
         self.learn_wait(job.arrived, wait, now + (now - job.arrived.min(now)));
         Some(job)
     }
 
-    /// A station, except for this one, that could use a further server for what waits now: whoever drives the stations wakes it.
+    /// Returns a station, other than `except`, that has a free server and could begin a waiting
+    /// request. The caller must wake that station.
     pub fn wake(&self, except: Option<usize>, now: Nanos) -> Option<usize> {
         (0..self.stations.len())
             .filter(|&s| Some(s) != except)
             .find(|&s| self.stations[s].has_free_server(now) && self.choose(s, now).is_some())
     }
 
-    /// When a station that gathers a batch, or pauses, wants to be asked again, if nothing else happens.
+    /// Returns when a station that gathers a batch, or pauses, must call [`next`](Self::next)
+    /// again if nothing else happens.
     pub fn ask_again(&self, station: usize, now: Nanos) -> Option<Nanos> {
         let state = &self.stations[station];
         if self.jobs.is_empty() || state.running.iter().all(Option::is_some) {
@@ -325,7 +348,7 @@ impl Scheduler {
         self.gathers_until(station, now)
     }
 
-    /// If a station waits for more requests: how long.
+    /// Returns until when a station waits for more requests, if it does.
     fn gathers_until(&self, station: usize, now: Nanos) -> Option<Nanos> {
         let (Cohorts::Fixed(size), state) = (self.cohorts, &self.stations[station]) else {
             return None;
@@ -355,7 +378,7 @@ impl Scheduler {
         self.queues[queue].order.first().copied()
     }
 
-    /// The queue from which a station takes its next request, and that request.
+    /// Chooses the next request of a station. Returns its queue and its number.
     fn choose(&self, station: usize, now: Nanos) -> Option<(usize, u64)> {
         let either = self.stations.len();
         if self.cohorts == Cohorts::OneAtATime {
@@ -375,7 +398,9 @@ impl Scheduler {
         self.steal(station, now)
     }
 
-    /// A request of another station's queue that this one is done with sooner: among the last, that for which it is the least slower.
+    /// Chooses a request from the queue of another station, if this station would finish it
+    /// before the other one begins it: among the last requests of each queue, the one for which
+    /// this station is least slower than the other.
     fn steal(&self, station: usize, now: Nanos) -> Option<(usize, u64)> {
         let state = &self.stations[station];
         let mut best: Option<(f64, usize, u64)> = None;
@@ -388,7 +413,7 @@ impl Scheduler {
                 let costs = &self.jobs[id].job.costs;
                 let (Some(own), Some(its)) = (costs[station], costs[victim]) else { continue };
                 let (own, its) = (state.batch_time(own), self.stations[victim].scaled(its));
-                // What waits there includes this request.
+                // The requests that wait there include this one.
                 let slower = own as f64 / its.max(1) as f64;
                 let helps = is_stuck || slower < most;
                 if helps && own < wait && best.is_none_or(|(least, ..)| slower < least) {
@@ -399,15 +424,15 @@ impl Scheduler {
         best.map(|(_, queue, id)| (queue, id))
     }
 
-    /// What a free server of a station does next, if there is anything.
+    /// Returns the next batch of a free server of a station, if there is one.
     pub fn next(&mut self, station: usize, now: Nanos) -> Option<Batch> {
         let server = self.stations[station].running.iter().position(Option::is_none)?;
         if now < self.stations[station].paused {
             return None;
         }
-        let StationState { station: of, failures, .. } = &self.stations[station];
-        // After a failure, one request shows whether it works again.
-        let most = if *failures > 0 { 1 } else { of.batch };
+        let StationState { station: settings, failures, .. } = &self.stations[station];
+        // After a failure, a single request tests whether the station works again.
+        let most = if *failures > 0 { 1 } else { settings.batch };
         let (mut batch, mut requests) = (Batch { server, ..Batch::default() }, 0);
         let (mut group, mut longest) = (None, Nanos::MAX);
         if self.gathers_until(station, now).is_some() {
@@ -422,7 +447,7 @@ impl Scheduler {
             let expected = self.stations[station].batch_time(requests + cost);
             let (first, time) = (batch.jobs.is_empty(), job.time());
             longest = longest.min(self.stations[station].longest_batch(time));
-            // All of a batch are answered at its end.
+            // All requests of a batch are answered at its end.
             let is_long = expected > longest;
             if !first && (group != Some(job.group) || is_long) {
                 break;
@@ -456,7 +481,8 @@ impl Scheduler {
         Some(batch)
     }
 
-    /// Whether a faster station would have been done with a request that is the same to all.
+    /// Returns true if a faster station would have finished a request of the shared queue
+    /// earlier.
     fn is_worse(&self, station: usize, id: u64, now: Nanos) -> bool {
         let costs = &self.jobs[&id].job.costs;
         let end = |s: usize| Some(self.wait(s, now) + self.stations[s].scaled(costs[s]?));
@@ -464,12 +490,13 @@ impl Scheduler {
         (0..self.stations.len()).filter(|&s| s != station).filter_map(end).any(|other| other < own)
     }
 
-    /// A server has answered its batch.
+    /// Notes that a server has answered its batch.
     pub fn done(&mut self, station: usize, server: usize, now: Nanos) {
         self.stations[station].done(server, now);
     }
 
-    /// A server has failed. The station takes nothing for a while; what waits for it is for the others to take.
+    /// Notes that a server has failed. The station pauses for a while, and others may take the
+    /// requests that wait for it.
     pub fn failed(&mut self, station: usize, server: usize, now: Nanos) {
         self.stations[station].failed(server, now);
     }

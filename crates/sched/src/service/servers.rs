@@ -1,4 +1,4 @@
-//! The threads of a service.
+//! The threads of a service: servers that answer batches, and one that watches deadlines.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,7 +15,8 @@ use super::{Batch, Job, Nanos, Place, Scheduler, Served, ServiceError, nanos};
 use crate::cache::{Key, ResultCache};
 use crate::model::{CostModel, Features};
 
-/// A request that an engine works on is given up this long after its deadline: engines stop by themselves, but not at once.
+/// Time after its deadline at which the service gives up a request that an engine works on:
+/// engines stop on their own, but not at once.
 const GRACE: Duration = Duration::from_millis(10);
 
 pub(super) type Done = Box<dyn FnOnce(Served) + Send>;
@@ -26,29 +27,31 @@ pub(super) struct Pending {
     pub(super) engines: Arc<[Arc<dyn Engine>]>,
     pub(super) arrived: Instant,
     pub(super) deadline: Option<Instant>,
-    /// When engines stop, a little before the deadline.
+    /// Time at which engines stop, a little before the deadline.
     pub(super) stops: Option<Instant>,
     pub(super) done: Done,
     pub(super) cancel: Cancel,
-    /// When an engine began with it.
+    /// Time at which an engine began the request.
     pub(super) began: Option<Instant>,
     pub(super) job: Job,
-    /// How long it was expected to wait.
+    /// Expected wait at admission.
     pub(super) wait: Nanos,
-    /// Its key in the cache, and whether it waits for the answer to an equal request or others may wait for its own.
+    /// Key of the request in the cache, if there is a cache.
     pub(super) key: Option<Key>,
+    /// True if the request waits for the answer to an equal request. Otherwise, others may wait
+    /// for the answer to this one.
     pub(super) follows: bool,
-    /// Whether the only engine that can answer it failed, and is asked again.
+    /// True if the only engine that can answer the request has failed it once, and gets it again.
     pub(super) again: bool,
 }
 
 pub(super) struct State {
     pub(super) scheduler: Scheduler,
     pub(super) pending: FxHashMap<u64, Box<Pending>>,
-    /// Deadlines of requests, some of which may have been answered.
+    /// Deadlines of requests, some of which may have been answered already.
     pub(super) deadlines: BinaryHeap<Reverse<(Nanos, u64)>>,
     pub(super) working: usize,
-    /// Room for what comes from the inbox.
+    /// Reused memory for the requests from the inbox.
     #[expect(clippy::vec_box, reason = "it takes turns with the inbox's")]
     pub(super) sorted: Vec<Box<Pending>>,
 }
@@ -58,18 +61,20 @@ pub(super) struct Engines {
     pub(super) group: u64,
 }
 
-/// What all threads of a service have in common. Who locks both the state and the inbox locks the state first.
+/// The state that all threads of a service share. A thread that locks both `state` and `inbox`
+/// locks `state` first.
 pub(crate) struct Shared {
     pub(super) state: Mutex<State>,
     pub(super) inbox: Mutex<Inbox>,
-    /// Grows whenever there may be something to do. It changes only under the inbox's lock.
+    /// Counter of events that may create work. It changes only under the inbox's lock.
     pub(super) changes: AtomicU64,
-    /// Wakes servers, by station.
+    /// Condition variables that wake servers, by station.
     pub(super) work: Vec<Condvar>,
-    /// How long servers look out for work, and whether one does, by station.
+    /// Time that an idle server spins before it sleeps, by station.
     pub(super) lookouts: Vec<Nanos>,
+    /// True while a server of the station spins for work.
     pub(super) looks_out: Vec<AtomicBool>,
-    /// Wakes the thread that watches deadlines.
+    /// Condition variable that wakes the thread that watches deadlines.
     pub(super) clock: Condvar,
     pub(super) ended: Condvar,
     pub(super) start: Instant,
@@ -82,7 +87,7 @@ pub(crate) struct Shared {
     pub(super) partial: AtomicU64,
 }
 
-/// How an answer came about.
+/// Origin of an answer.
 #[derive(Clone, Copy, Default)]
 pub(super) struct How {
     pub(super) station: Option<usize>,
@@ -90,7 +95,7 @@ pub(super) struct How {
     pub(super) shared: bool,
 }
 
-/// What a server does: requests with the engine that answers them, and when it stops.
+/// A server's batch: its requests, the engine that answers them, and the context that limits it.
 struct Work {
     batch: Batch,
     plans: Vec<(u64, Arc<Plan>)>,
@@ -101,7 +106,7 @@ struct Work {
 
 type Finished = Vec<(Pending, Result<Answer, ServiceError>, How)>;
 
-/// An answer for others than the one it was computed for.
+/// Returns an answer for requests other than the one that it was computed for.
 pub(super) fn for_others(answer: &Answer) -> Answer {
     Answer { work: None, ..answer.clone() }
 }
@@ -149,7 +154,7 @@ impl Shared {
         nanos(moment.saturating_duration_since(self.start))
     }
 
-    /// Hands an answer over.
+    /// Passes an answer to its request.
     pub(super) fn finish(&self, pending: Pending, answer: Result<Answer, ServiceError>, how: How) {
         let How { station, batch, shared } = how;
         let now = Instant::now();
@@ -170,7 +175,9 @@ impl Shared {
         }
     }
 
-    /// A request that is not answered in full leaves those that wait for its answer to themselves, or waits for none any more.
+    /// Releases a request that is not answered in full. If it waits for the answer to an equal
+    /// request, it waits no longer. Otherwise the requests that wait for its answer are scheduled
+    /// by themselves.
     fn let_go(&self, state: &mut State, pending: &Pending) {
         let (Some(cache), Some(key)) = (&self.cache, &pending.key) else { return };
         if pending.follows {
@@ -186,12 +193,13 @@ impl Shared {
             let Some(follower) = state.pending.get_mut(&id) else { continue };
             (follower.follows, follower.key) = (false, None);
             let job = follower.job.clone();
-            // Who waits for an answer is not refused later. Some station can answer it, as it could the other.
+            // A request that waits for an answer must not be refused later. Some station can
+            // answer it, just as it could answer the other request.
             state.scheduler.admit(job);
         }
     }
 
-    /// Wakes a server that sleeps, if one has something to do.
+    /// Wakes a sleeping server, if there is work for one.
     fn wake_for(&self, state: &State, except: Option<usize>, now: Nanos) {
         if let Some(station) = state.scheduler.wake(except, now) {
             self.wake(station);
@@ -216,7 +224,7 @@ impl Shared {
         }
     }
 
-    /// No more requests are taken. Returns those that wait.
+    /// Stops accepting requests, and returns those that wait.
     pub(super) fn close(&self) -> Vec<Pending> {
         let mut state = self.state();
         {
@@ -236,7 +244,7 @@ impl Shared {
         waiting
     }
 
-    /// A server: answers one batch after another.
+    /// Runs a server, which answers one batch after another until the service ends.
     pub(super) fn serve(&self, station: usize) {
         loop {
             let seen = self.changes.load(Ordering::Acquire);
@@ -259,7 +267,7 @@ impl Shared {
                 continue;
             };
             let work = self.begin(station, batch, &mut state);
-            // There may be more to do than this server can take.
+            // There may be more work than this server can take.
             self.wake_for(&state, None, now);
             drop(state);
             self.answer(station, work);
@@ -269,13 +277,13 @@ impl Shared {
     fn begin(&self, station: usize, batch: Batch, state: &mut State) -> Work {
         let (began, size) = (Instant::now(), batch.jobs.len());
         let mut plans = Vec::with_capacity(size);
-        // For one request, waking other threads takes longer than they save.
+        // For a single request, waking other threads takes longer than they save.
         let context = if size == 1 { Context::single() } else { &self.contexts[station] };
         let (mut context, mut until, mut engine) = (context.clone(), Some(began), None);
         for &id in &batch.jobs {
             let Some(pending) = state.pending.get_mut(&id) else { continue };
             pending.began = Some(began);
-            // Engines stop when all are out of time.
+            // The engine stops when the time of all requests is up.
             until = until.zip(pending.stops).map(|(a, b)| a.max(b));
             engine.get_or_insert_with(|| pending.engines[station].clone());
             if size == 1 {
@@ -298,7 +306,7 @@ impl Shared {
             _ => 0,
         };
         let mut answers = match engine {
-            // An engine that panics has no answer, and its server goes on.
+            // If an engine panics, its requests have no answer, and its server continues.
             Some(engine) => caught(|| engine.search(&refs, &context)).unwrap_or_default(),
             None => Vec::new(),
         };
@@ -328,7 +336,9 @@ impl Shared {
         }
     }
 
-    /// Takes the requests of a batch out, with their answers, and those that wait for the same; what failed may be for another station.
+    /// Removes the requests of a batch and returns them with their answers, together with the
+    /// requests that wait for the same answers. Requests that the engine failed may go to another
+    /// station instead.
     fn collect(
         &self,
         station: usize,
@@ -345,7 +355,8 @@ impl Shared {
             let Some(mut pending) = state.pending.remove(id) else { continue };
             let in_time = pending.deadline.is_none_or(|deadline| Instant::now() < deadline);
             if is_device && in_time && !pending.cancel.is_set() {
-                // Another engine may answer it; or this one, if it had no room for all of a batch.
+                // Another engine may answer the request; so may this one, if it only lacked
+                // memory for the whole batch.
                 let cost = pending.job.costs[station].take();
                 let others = pending.job.costs.iter().any(Option::is_some);
                 if !others && !is_final && !pending.again {
@@ -374,7 +385,7 @@ impl Shared {
             finished.push((*pending, answer, how));
         }
         if !followers.is_empty() {
-            // Some may still be in the inbox.
+            // Some followers may still be in the inbox.
             self.sort_in(&mut state);
         }
         for (id, answer, how) in followers {
@@ -384,7 +395,8 @@ impl Shared {
         finished
     }
 
-    /// Answers requests whose time is up, whether they wait or an engine does not return.
+    /// Runs the thread that answers requests whose time is up, whether they wait or an engine
+    /// does not return.
     pub(super) fn watch(&self) {
         loop {
             let mut state = self.state();
@@ -395,12 +407,14 @@ impl Shared {
             }
             let now = self.at(Instant::now());
             self.wake_for(&state, None, now);
-            // As long as some wait, stations without work look whether those of others got stuck.
+            // As long as requests wait, wake stations without work regularly, to check whether
+            // another station got stuck.
             let look = self.work.len() > 1 && state.scheduler.waiting() > 0;
             let look = look.then_some(now + LOOK_AROUND);
             let next = state.deadlines.peek().map(|Reverse((due, _))| *due);
             {
-                // Set while nobody can sort in what comes: that is in the inbox, or in what was just looked at.
+                // The state is still locked, so no request moves out of the inbox here: each one
+                // is either in the inbox or among the deadlines just examined.
                 let mut inbox = self.inbox();
                 let come = inbox.requests.iter().filter_map(|pending| pending.job.deadline).min();
                 inbox.alarm = next.into_iter().chain(come).chain(look).min().unwrap_or(Nanos::MAX);
@@ -416,7 +430,8 @@ impl Shared {
         }
     }
 
-    /// The requests whose time is up. Afterwards the first deadline is that of a request without an answer.
+    /// Removes and returns the requests whose time is up. Afterwards the first deadline is that
+    /// of a request without an answer.
     fn expire(&self, state: &mut State) -> Finished {
         let mut finished = Vec::new();
         while let Some(&Reverse((deadline, id))) = state.deadlines.peek() {
@@ -432,7 +447,7 @@ impl Shared {
             let waits = pending.follows || pending.began.is_none();
             let over = pending.deadline.map_or(now, |end| end + GRACE);
             if !waits && now < over {
-                // An engine has it, which stops by itself.
+                // An engine that will stop on its own works on the request.
                 state.deadlines.push(Reverse((self.at(over), id)));
                 continue;
             }
@@ -447,7 +462,8 @@ impl Shared {
     }
 }
 
-/// What a function of somebody else returns, unless it panics. What it leaves behind is its own.
+/// Calls a function that is not under the service's control. Returns `None` if it panics; any
+/// state that it leaves behind is its own concern.
 fn caught<T>(function: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(function)).ok()
 }

@@ -1,5 +1,6 @@
-//! The scheduler under a virtual clock: stations are made up, and time passes only from one event to the next. So a test of a million requests takes a
-//! second and is the same every time, and stations can be tried that no machine has.
+//! Runs the scheduler with a virtual clock: stations are simulated, and time passes only from one
+//! event to the next. A test of a million requests therefore takes a second, always has the same
+//! result, and can use stations that no machine has.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -7,41 +8,41 @@ use std::collections::{BinaryHeap, HashMap};
 use super::Station;
 use super::scheduler::{Batch, Cohorts, Counts, Job, Nanos, Scheduler};
 
-/// What is wrong with a station at times.
+/// A simulated problem of a station during a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// What it begins in this time fails at once.
+    /// Batches that begin in this period fail at once.
     Fails,
-    /// What it begins in this time takes this many times as long.
+    /// Batches that begin in this period take this many times as long.
     Slow(u64),
-    /// What it begins in this time is not done before its end.
+    /// Batches that begin in this period do not end before the period does.
     Hangs,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// It was not admitted, with this expected wait.
+    /// The request was not admitted, with this expected wait.
     Refused(Option<Nanos>),
-    /// Its time was up before it was begun.
+    /// The request expired before it was begun.
     Expired {
-        /// When it was told so.
+        /// Time at which it expired.
         at: Nanos,
     },
-    /// No station was left that could answer it.
+    /// No station was left that could answer the request.
     Failed {
-        /// When it was told so.
+        /// Time at which the last station failed it.
         at: Nanos,
     },
-    /// It was answered.
+    /// The request was answered.
     Answered {
-        /// The station.
+        /// Number of the station.
         station: usize,
-        /// When it was begun.
+        /// Time at which the batch began.
         began: Nanos,
-        /// When it was answered.
+        /// Time at which the batch ended.
         ended: Nanos,
-        /// Requests in its batch.
+        /// Number of requests in the batch.
         batch: usize,
     },
 }
@@ -60,11 +61,11 @@ struct Working {
     fails: bool,
 }
 
-/// A run of the scheduler over given arrivals.
+/// A simulation of the scheduler with given arrivals.
 pub struct Simulator<C> {
     scheduler: Scheduler,
     stations: Vec<Station>,
-    /// What a request really adds to a batch of a station.
+    /// Actual cost that a request adds to a batch of a station.
     cost: C,
     troubles: Vec<(usize, std::ops::Range<Nanos>, Trouble)>,
     events: BinaryHeap<Reverse<(Nanos, Event)>>,
@@ -72,13 +73,14 @@ pub struct Simulator<C> {
     working: HashMap<u64, Working>,
     next: u64,
     records: Vec<(u64, Record)>,
-    /// When the servers of each station worked, in total.
+    /// Total time that the servers of each station worked.
     busy: Vec<Nanos>,
     now: Nanos,
 }
 
 impl<C: FnMut(usize, &Job) -> Nanos> Simulator<C> {
-    /// Stations whose batches really cost what they say, plus what `cost` says of each request.
+    /// Creates a simulation. Batches actually cost the fixed cost of the station, plus `cost` for
+    /// each request.
     pub fn new(stations: &[Station], cohorts: Cohorts, cost: C) -> Self {
         Simulator {
             scheduler: Scheduler::new(stations, cohorts),
@@ -95,7 +97,7 @@ impl<C: FnMut(usize, &Job) -> Nanos> Simulator<C> {
         }
     }
 
-    /// With trouble at a station for a time.
+    /// Adds a problem of a station during a period.
     pub fn with_trouble(
         mut self,
         station: usize,
@@ -106,7 +108,8 @@ impl<C: FnMut(usize, &Job) -> Nanos> Simulator<C> {
         self
     }
 
-    /// Runs until all requests have their answers, and returns what became of each, in the order in which that was known.
+    /// Runs until every request has an outcome, and returns the outcomes in the order in which
+    /// they occurred.
     pub fn run(&mut self, jobs: impl IntoIterator<Item = Job>) -> &[(u64, Record)] {
         for job in jobs {
             self.events.push(Reverse((job.arrived, Event::Arrival(job.id))));
@@ -129,17 +132,17 @@ impl<C: FnMut(usize, &Job) -> Nanos> Simulator<C> {
         &self.records
     }
 
-    /// What the scheduler counted.
+    /// Returns the counts of the scheduler.
     pub fn counts(&self) -> &Counts {
         self.scheduler.counts()
     }
 
-    /// How long the servers of a station worked, of the time until now.
+    /// Returns the share of the time so far that the servers of a station worked.
     pub fn utilisation(&self, station: usize) -> f64 {
         self.busy[station] as f64 / (self.now.max(1) as f64 * self.stations[station].servers as f64)
     }
 
-    /// The scheduler, as it is at the end.
+    /// Returns the scheduler in its current state.
     pub fn scheduler(&self) -> &Scheduler {
         &self.scheduler
     }

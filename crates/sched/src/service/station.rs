@@ -1,63 +1,72 @@
-//! What a station does, and how long things take there.
+//! The state of a station: what its servers are doing, and how long requests and batches take
+//! there.
 
 use super::outlook::Prospect;
 use super::scheduler::{Job, Nanos};
 
-/// A request is refused if less than one part in this many of it is expected to be searched when its time is up.
+/// Reciprocal of the part of a request that must be expected to be searched in time. Otherwise
+/// the request is refused.
 const LEAST_PART: u64 = 4;
 
-/// How many times as long as expected waits are taken to be: predictions err, and who is admitted relies on them.
+/// Factor by which admission assumes waits longer than expected. Predictions err, and admitted
+/// requests rely on them.
 const CAUTION: f64 = 1.2;
 
-/// A batch takes at most this part of the time that its requests had when they came, whatever is left of it: with smaller batches a station that is behind
-/// would get less done, and stay behind. While it is answered others are gathered and, with several servers, begun.
+/// Reciprocal of the maximum part of its requests' time from arrival to deadline that a batch may
+/// take, however little of that time is left. With smaller batches, a station that is behind
+/// would get less done and stay behind. While one batch is answered, the next one gathers and,
+/// with several servers, begins.
 const BATCH_PART: u64 = 2;
 
-/// It may also take this many times what it costs without any request: less would hardly get anything done.
+/// Multiple of its fixed cost that a batch may always take. A shorter batch would hardly get
+/// anything done.
 const WORTHWHILE: u64 = 2;
 
-/// Whoever takes this many times as long as expected, and this much longer, is stuck: others may take all that waits for it.
+/// A server that takes this many times as long as expected, plus `STUCK_TIME`, is stuck. Other
+/// stations may then take all requests that wait for its station.
 const STUCK: u64 = 4;
 const STUCK_TIME: Nanos = 5_000_000;
 
-/// What it takes to wake a thread for a request, and to go back to sleep.
+/// Time to wake a thread for a request, and to let it sleep again.
 const WAKING: Nanos = 10_000;
 
-/// After a failure a station takes nothing for this long, and twice as long after each further one, up to a limit.
+/// Pause of a station after a failure. It doubles with each further failure, up to `MOST_PAUSE`.
 const PAUSE: Nanos = 1_000_000_000;
 const MOST_PAUSE: Nanos = 60_000_000_000;
 
-/// The share of batches that are to take no more than is relied on when requests are admitted, by how much each batch counts, and the most that it may
-/// come to.
+/// Share of batches that should take no longer than admission assumes.
 const SPREAD_WITHIN: f64 = 0.995;
+/// Step size of learning that assumption from a batch.
 const SPREAD_LEARNED: f64 = 0.2;
+/// Maximum of that assumption, as a multiple of the expected time.
 const SPREAD_MOST: f64 = 3.0;
 
-/// Only of batches that are expected to take this long it is learned how far they are off: short ones are off by what a thread takes to wake.
+/// Minimum expected time of the batches from which the accuracy of expectations is learned: the
+/// error of shorter ones is mostly the time to wake a thread.
 const LONG_BATCH: Nanos = 200_000;
 
-/// By how much a request counts in what requests cost on average.
+/// Weight of one request in the average cost of requests.
 const EACH_LEARNED: f64 = 0.001;
 
-/// The part of a difference by which an estimate follows what was measured.
+/// Exponent with which a measurement changes an estimate.
 const LEARNED: f64 = 0.1;
-/// What is measured counts as at most this many times what was expected, and at least its reciprocal.
+/// Maximum ratio between measured and expected time that counts.
 const SURPRISE: f64 = 8.0;
 
-/// An engine as the scheduler sees it.
+/// The parameters of an engine that the scheduler uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Station {
-    /// Requests, or batches, that it answers at the same time.
+    /// Number of requests, or batches, that the engine answers at the same time.
     pub servers: usize,
-    /// Requests of a batch, at most.
+    /// Maximum number of requests in a batch.
     pub batch: usize,
-    /// What a batch costs, however many requests it has.
+    /// Cost of a batch, however many requests it has.
     pub fixed: Nanos,
-    /// How many times as long a request takes alone as it adds to a large batch.
+    /// Ratio of the time of a single request to the time that it adds to a large batch.
     pub alone: f64,
 }
 
-/// What a server does.
+/// The current batch of a server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Running {
     began: Nanos,
@@ -66,25 +75,26 @@ pub(super) struct Running {
 
 impl Running {
     fn left(&self, now: Nanos) -> Nanos {
-        // Who is late will probably be late by as much again.
+        // A server that is late will probably be late by as much again.
         self.expected.abs_diff(now.saturating_sub(self.began))
     }
 }
 
-/// A station, and what its servers do.
+/// A station and the state of its servers.
 #[derive(Clone, Debug)]
 pub(super) struct StationState {
     pub(super) station: Station,
-    /// What each server does.
+    /// Current batch of each server, if it works.
     pub(super) running: Vec<Option<Running>>,
-    /// What was measured, of what was expected.
+    /// Learned ratio of measured to expected times.
     factor: f64,
-    /// What a request adds to its batches, on average.
+    /// Average cost that a request adds to its batches.
     pub(super) each: f64,
-    /// How many times as long as expected all but some batches take.
+    /// Ratio of measured to expected times that nearly all batches stay below.
     spread: f64,
-    /// Failures in a row, and until when it takes nothing.
+    /// Number of failures in a row.
     pub(super) failures: u32,
+    /// End of the pause, before which the station begins nothing.
     pub(super) paused: Nanos,
 }
 
@@ -102,7 +112,7 @@ impl StationState {
         }
     }
 
-    /// Becomes a copy, in the same memory.
+    /// Copies another state into this one, reusing its memory.
     pub(super) fn copy_from(&mut self, other: &StationState) {
         let StationState { station, ref running, factor, each, spread, failures, paused } = *other;
         self.running.clone_from(running);
@@ -110,12 +120,12 @@ impl StationState {
         (self.failures, self.paused) = (failures, paused);
     }
 
-    /// A server begins with what is expected to take this long.
+    /// Notes that a server begins a batch that is expected to take this long.
     pub(super) fn begin(&mut self, server: usize, expected: Nanos, now: Nanos) {
         self.running[server] = Some(Running { began: now, expected });
     }
 
-    /// A server has answered its batch.
+    /// Notes that a server has answered its batch, and learns from its time.
     pub(super) fn done(&mut self, server: usize, now: Nanos) {
         let Some(running) = self.running[server].take() else { return };
         self.failures = 0;
@@ -126,23 +136,24 @@ impl StationState {
         let seen = (took as f64 / running.expected as f64).clamp(1.0 / SURPRISE, SURPRISE);
         self.factor = (self.factor * seen.powf(LEARNED)).clamp(1e-6, 1e6);
         if running.expected >= LONG_BATCH {
-            // Where as many steps go up as go down, so many batches are within it.
+            // At equilibrium, steps up and down balance, so the share SPREAD_WITHIN of batches
+            // stays below.
             let step = if seen > self.spread { SPREAD_WITHIN } else { SPREAD_WITHIN - 1.0 };
             self.spread = (self.spread * (1.0 + SPREAD_LEARNED * step)).clamp(CAUTION, SPREAD_MOST);
         }
     }
 
-    /// A server has failed.
+    /// Notes that a server has failed, and pauses the station.
     pub(super) fn failed(&mut self, server: usize, now: Nanos) {
         self.running[server] = None;
-        // What was begun before the pause fails for the same reason.
+        // Batches that began before the pause fail for the same reason.
         if now >= self.paused {
             self.paused = now + (PAUSE << self.failures.min(10)).min(MOST_PAUSE);
             self.failures += 1;
         }
     }
 
-    /// A request of this cost is in a batch.
+    /// Adds a request of this cost to the average.
     pub(super) fn adds(&mut self, cost: Nanos) {
         self.each += EACH_LEARNED * (self.scaled(cost) as f64 - self.each);
     }
@@ -151,14 +162,16 @@ impl StationState {
         now >= self.paused && self.running.iter().any(Option::is_none)
     }
 
-    /// Time until its servers are done with what they do, on average; longer if they should have been done.
+    /// Returns the average time until its servers have finished their current batches. The
+    /// estimate grows again for servers that are late.
     fn busy(&self, now: Nanos) -> Nanos {
         let sum: Nanos = self.running.iter().flatten().map(|running| running.left(now)).sum();
         let pause = self.paused.saturating_sub(now);
         sum / self.station.servers as u64 + pause
     }
 
-    /// Time until one of its servers begins a batch before which this many others are begun, which take this long each.
+    /// Returns the time until one of its servers begins a batch, if this many batches begin
+    /// before it and take this long each.
     fn turn(&self, before: u64, each: Nanos, now: Nanos) -> Nanos {
         let left = |running: &Option<Running>| running.map_or(0, |running| running.left(now));
         let mut left: Vec<Nanos> = self.running.iter().map(left).collect();
@@ -168,7 +181,8 @@ impl StationState {
         first.saturating_add(rounds.saturating_mul(each))
     }
 
-    /// What a batch takes whose requests add this much: a small one no more than they take one by one.
+    /// Returns the time of a batch whose requests add this much: a small batch takes no longer
+    /// than its requests do singly.
     pub(super) fn batch_time(&self, requests: Nanos) -> Nanos {
         let Station { fixed, alone, .. } = self.station;
         let one_by_one = (requests as f64 * alone) as Nanos;
@@ -179,7 +193,8 @@ impl StationState {
         (cost as f64 * self.factor) as Nanos
     }
 
-    /// Expected time until it begins a request before which its servers have this much to do.
+    /// Returns the expected time until the station begins a request, if its servers have this
+    /// much to do before.
     pub(super) fn wait(&self, queued: Nanos, now: Nanos) -> Nanos {
         if queued == 0 && self.has_free_server(now) {
             return 0;
@@ -187,14 +202,16 @@ impl StationState {
         self.busy(now).saturating_add(queued / self.station.servers as u64)
     }
 
-    /// The longest that a batch is expected to take whose requests have this long from arrival to deadline.
+    /// Returns the maximum expected time of a batch whose requests have this long from arrival to
+    /// deadline.
     pub(super) fn longest_batch(&self, time: Nanos) -> Nanos {
         let part = (time / BATCH_PART) as f64 / self.spread;
         (part as Nanos).max(WORTHWHILE * self.scaled(self.station.fixed))
     }
 
-    /// What is expected for a request of this cost before which its servers have this much to do. It is answered at the end of its batch; without
-    /// batches a part of it is enough.
+    /// Returns what a request of this cost can expect, if the servers have this much to do
+    /// before. The request is answered at the end of its batch; without batches, a part of it is
+    /// enough.
     pub(super) fn prospect(&self, cost: Nanos, job: &Job, queued: Nanos, now: Nanos) -> Prospect {
         if self.station.batch == 1 {
             let (wait, rest) = (self.wait(queued, now), self.batch_time(cost) / LEAST_PART);
@@ -203,14 +220,15 @@ impl StationState {
         let longest = self.longest_batch(job.time());
         let requests = longest.saturating_sub(self.scaled(self.station.fixed)).max(1);
         let wait = self.turn(queued / requests, longest, now);
-        // Others come until its batch leaves: as many again, or as many as there is room for.
+        // More requests arrive until its batch starts: as many again, or as many as fit.
         let beside = queued.saturating_mul(2).min(requests);
         let unscaled = ((beside as f64 / self.factor) as Nanos).saturating_add(cost);
         let rest = self.batch_time(unscaled).min(longest.max(self.batch_time(cost)));
         Prospect { wait, rest, caution: (self.spread, self.spread) }
     }
 
-    /// What a request that adds this much takes of it while all its servers work. In a batch, waking a server is nothing.
+    /// Returns how much of the station's time a request takes while all servers work. In a batch,
+    /// waking a server costs next to nothing.
     pub(super) fn share(&self, cost: Nanos) -> f64 {
         let takes = match self.station.batch {
             1 => self.batch_time(cost) + WAKING,
@@ -219,7 +237,7 @@ impl StationState {
         takes as f64 / self.station.servers as f64
     }
 
-    /// Whether it does not get to what waits for it.
+    /// Returns true if the station does not get to the requests that wait for it.
     pub(super) fn is_stuck(&self, now: Nanos) -> bool {
         let late = |running: &Running| {
             now.saturating_sub(running.began) > STUCK * running.expected + STUCK_TIME

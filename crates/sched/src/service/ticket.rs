@@ -1,4 +1,4 @@
-//! What a request gets for an answer, and the one who waits for it.
+//! Answers to requests, and tickets that wait for them.
 
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -9,19 +9,19 @@ use warpseek_exec::{Answer, ExecError};
 
 use super::Shared;
 
-/// Why a request has no answer.
+/// The reason why a request has no answer.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// It could not have been answered in time.
-    #[error("refused: it would have to wait for about {}", shown(wait))]
+    /// The request could not have been answered in time.
+    #[error("refused: the request would have to wait for about {}", shown(wait))]
     Refused {
-        /// The expected wait.
+        /// Expected wait.
         wait: Duration,
     },
-    /// It was cancelled.
+    /// The request was cancelled.
     #[error("cancelled")]
     Cancelled,
-    /// The service ends.
+    /// The service is shutting down.
     #[error("the service has ended")]
     Closed,
     /// An engine failed, and no other could answer.
@@ -36,24 +36,25 @@ fn shown(wait: &Duration) -> String {
 /// An answer, and how it came about.
 #[derive(Clone, Debug)]
 pub struct Served<T = Answer> {
-    /// The answer: partial if its time was up, which its coverage says.
+    /// The answer. If the time was up, the answer is partial, as its coverage says.
     pub answer: Result<T, ServiceError>,
-    /// Time until an engine began with it.
+    /// Time until an engine began with the request.
     pub waited: Duration,
     /// Time from arrival to answer.
     pub took: Duration,
-    /// Whether it came after the deadline.
+    /// True if the answer came after the deadline.
     pub late: bool,
-    /// The station that answered, if one did.
+    /// Number of the station that answered, if one did.
     pub station: Option<usize>,
-    /// Requests that were answered in the same batch.
+    /// Number of requests that were answered in the same batch.
     pub batch: usize,
-    /// Whether it is the answer to an equal request: from the cache, or computed for another at the same time.
+    /// True if the answer belongs to an equal request: it came from the cache, or was computed
+    /// for another request at the same time.
     pub shared: bool,
 }
 
 impl<T> Served<T> {
-    /// The same with another form of its answer.
+    /// Converts the answer and keeps the rest.
     pub fn map<U>(self, form: impl FnOnce(T) -> U) -> Served<U> {
         let Served { answer, waited, took, late, station, batch, shared } = self;
         Served { answer: answer.map(form), waited, took, late, station, batch, shared }
@@ -83,9 +84,10 @@ impl Slot {
     }
 }
 
-/// A request that was admitted. Who drops it gives the answer up: a request that nobody waits for is not answered.
+/// A request that was admitted. Dropping the ticket cancels the request.
 ///
-/// It is a future too, for any asynchronous runtime: the thread of the service that has the answer wakes the task.
+/// A ticket is also a future for any asynchronous runtime: the thread of the service that has the
+/// answer wakes the task.
 pub struct Ticket {
     pub(super) slot: Arc<Slot>,
     pub(super) id: u64,
@@ -106,12 +108,12 @@ impl Ticket {
         }
     }
 
-    /// There is nothing to give up any more.
+    /// Detaches the ticket from the service, since there is nothing left to cancel.
     fn forget(&mut self) {
         self.service = Weak::new();
     }
 
-    /// The answer, if it is there. Afterwards there is none.
+    /// Takes the answer, if it has arrived. Later calls return `None`.
     pub fn try_wait(&self) -> Option<Served> {
         self.slot.lock().0.take()
     }

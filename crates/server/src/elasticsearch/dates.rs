@@ -1,12 +1,15 @@
-//! Dates as Elasticsearch's clients write them in queries and documents: by formats, with date math and in time zones.
+//! Dates as Elasticsearch's clients write them in queries and documents: in several formats, with
+//! date math and time zones.
 //!
-//! A text stands for all milliseconds from the first to the last that it leaves open: `2024-01` for a month, `now/d` for a day. Which of them counts is up to whoever asks: up to a day is up to its end, after it is after all of it.
+//! A text denotes the span of milliseconds that it leaves open: `2024-01` is a month, `now/d` a
+//! day. The caller chooses which end of the span counts: "up to a day" includes its last
+//! millisecond, and "after a day" starts behind it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-/// The milliseconds that the library has dates for: the years 0 to 9999.
+/// The milliseconds that the library supports as dates: the years 0 to 9999.
 const FIRST: i64 = -62_167_219_200_000;
 const LAST: i64 = 253_402_300_799_999;
 
@@ -15,24 +18,24 @@ const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// A way to write a date.
+/// A date format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
-    /// All that [`warpseek::parse_date`] reads.
+    /// Every text that [`warpseek::parse_date`] reads.
     Iso,
-    /// Those of it that have as many characters as this: a day, a month or a year.
+    /// ISO dates of exactly this many characters: a day, a month or a year.
     Part(usize),
-    /// A day and a time with a blank between them, to the second or the millisecond.
+    /// A day and a time separated by a blank, to the second or the millisecond.
     Blank,
     EpochMillis,
     EpochSecond,
 }
 
-/// The ways that a field or a query allows, in the order in which they are tried.
+/// The formats that a field or a query allows, in the order in which they are tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Formats {
     all: Vec<Format>,
-    /// As they were given.
+    /// The formats as the user wrote them.
     text: String,
 }
 
@@ -44,12 +47,12 @@ impl Default for Formats {
 }
 
 impl Formats {
-    /// Whether they read and write every date alike.
+    /// Returns true if both read and write every date alike.
     pub(crate) fn are_same(&self, other: &Self) -> bool {
         self.all == other.all
     }
 
-    /// Reads `format`; the error says which of it is not there.
+    /// Reads the option `format`; the error names the format that is unsupported.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let format = |name: &str| {
             Ok(match name.strip_prefix('8').unwrap_or(name) {
@@ -80,7 +83,7 @@ impl Formats {
                 "epoch_second" => Format::EpochSecond,
                 other => {
                     return Err(format!(
-                        "the date format [{other}] is not supported by warpseek; there are strict_date_optional_time, epoch_millis, epoch_second, yyyy-MM-dd HH:mm:ss, yyyy-MM-dd, yyyy-MM and yyyy, with || between several"
+                        "the date format [{other}] is not supported by warpseek; use strict_date_optional_time, epoch_millis, epoch_second, yyyy-MM-dd HH:mm:ss, yyyy-MM-dd, yyyy-MM and yyyy, with || between several"
                     ));
                 }
             })
@@ -93,14 +96,16 @@ impl Formats {
         self.all == Formats::default().all
     }
 
-    /// As they were given.
+    /// Returns the formats as the user wrote them.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// The first and last millisecond that a value stands for; `None` if it is no date. Without a zone of its own it is that many milliseconds ahead of UTC.
+    /// Returns the first and last millisecond that a value denotes, or `None` if it is not a
+    /// date. A value without a time zone is in a zone that is `zone` milliseconds ahead of UTC.
     pub(crate) fn read(&self, value: &Value, zone: i64) -> Option<(i64, i64)> {
-        // A number without a unit is milliseconds, whatever the order of the default formats says of numbers like 2020.
+        // With the default formats, a JSON number is in milliseconds, although the first format
+        // would read a number like 2020 as a year.
         if let Some(milliseconds) = value.as_i64().filter(|_| self.is_default()) {
             return Some((milliseconds, milliseconds));
         }
@@ -128,7 +133,7 @@ impl Formats {
     }
 }
 
-/// What a date of the calendar leaves open.
+/// Returns the span of milliseconds that a calendar date leaves open.
 fn calendar_span(text: &str, zone: i64) -> Option<(i64, i64)> {
     let first = warpseek::parse_date(text)?;
     let time = text.get(11..).unwrap_or("");
@@ -172,7 +177,7 @@ impl Unit {
         })
     }
 
-    /// Milliseconds, if it has always as many.
+    /// Returns the length in milliseconds, if all units of this kind have the same.
     fn fixed(self) -> Option<i64> {
         match self {
             Unit::Year | Unit::Month => None,
@@ -184,7 +189,8 @@ impl Unit {
         }
     }
 
-    /// A time this many units later. The last day of a month stays in the month.
+    /// Adds this many units to a time. A day that the target month lacks becomes the month's last
+    /// day.
     fn add(self, at: i64, many: i64) -> Option<i64> {
         if let Some(unit) = self.fixed() {
             return at.checked_add(many.checked_mul(unit)?);
@@ -192,7 +198,7 @@ impl Unit {
         let months = if self == Unit::Year { many.checked_mul(12)? } else { many };
         let (year, month, day) = calendar(at.div_euclid(DAY));
         let month = year.checked_mul(12)?.checked_add(month - 1)?.checked_add(months)?;
-        // What is further away than that is no date of this calendar.
+        // Years further away are outside the calendar.
         let (year, month) = (month.div_euclid(12), month.rem_euclid(12) + 1);
         if !(-100_000..=100_000).contains(&year) {
             return None;
@@ -205,13 +211,13 @@ impl Unit {
         Some((first + day.min(length) - 1) * DAY + at.rem_euclid(DAY))
     }
 
-    /// The beginning of the unit that a time is in. Weeks begin on Monday.
+    /// Returns the start of the unit that contains a time. Weeks begin on Monday.
     fn floor(self, at: i64) -> i64 {
         let (year, month, _) = calendar(at.div_euclid(DAY));
         match self {
             Unit::Year => days_before(year, 1) * DAY,
             Unit::Month => days_before(year, month) * DAY,
-            // The first of January 1970 was a Thursday.
+            // 1 January 1970 was a Thursday.
             Unit::Week => (at + 3 * DAY).div_euclid(7 * DAY) * 7 * DAY - 3 * DAY,
             Unit::Day => at.div_euclid(DAY) * DAY,
             Unit::Hour => at.div_euclid(HOUR) * HOUR,
@@ -221,17 +227,18 @@ impl Unit {
     }
 }
 
-/// How the dates of a query are read.
+/// A reader of the dates of one query.
 pub(crate) struct Reader {
     pub(crate) formats: Formats,
-    /// Milliseconds that the zone is ahead of UTC.
+    /// Milliseconds by which the time zone is ahead of UTC.
     pub(crate) zone: i64,
-    /// What `now` is.
+    /// The time that `now` denotes.
     pub(crate) now: i64,
 }
 
 impl Reader {
-    /// The first and last millisecond that a value stands for, as far as there are dates; `None` if it is no date.
+    /// Returns the first and last millisecond that a value denotes, clamped to the supported
+    /// dates, or `None` if it is not a date.
     pub(crate) fn read(&self, value: &Value) -> Option<(i64, i64)> {
         let (first, last) = self.read_any(value)?;
         Some((first.clamp(FIRST, LAST), last.clamp(FIRST, LAST)))
@@ -243,7 +250,7 @@ impl Reader {
                 return self.calculate((self.now, self.now), math);
             }
             if let Some((anchor, math)) = text.split_once("||") {
-                // What an anchor leaves out is its beginning; only math rounds up.
+                // An incomplete anchor denotes its first millisecond; only math rounds up.
                 let (first, _) = self.formats.read(&anchor.into(), self.zone)?;
                 return self.calculate((first, first), math);
             }
@@ -251,13 +258,14 @@ impl Reader {
         self.formats.read(value, self.zone)
     }
 
-    /// Applies date math: `+1d`, `-2M`, `/y`. The first millisecond is rounded down, the last one up, to the end of the unit.
+    /// Applies date math such as `+1d`, `-2M` or `/y`. Rounding moves the first millisecond to
+    /// the start of the unit and the last one to its end.
     fn calculate(&self, (first, last): (i64, i64), math: &str) -> Option<(i64, i64)> {
         let local = |at: i64| at.checked_add(self.zone);
         let (mut first, mut last) = (local(first)?, local(last)?);
         let mut rest = math;
         while let Some(operation) = rest.chars().next() {
-            // Far beyond all dates, where sums would not fit any more.
+            // Far beyond all dates, where sums would overflow.
             if first.unsigned_abs().max(last.unsigned_abs()) > 1 << 56 {
                 return None;
             }
@@ -281,13 +289,14 @@ impl Reader {
     }
 }
 
-/// Milliseconds since 1970.
+/// Returns the current time in milliseconds since 1970.
 pub(crate) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// How many milliseconds a zone is ahead of UTC: `Z`, `UTC`, `+01:00`, `-0530`, `+01`. `None` for names of places, whose rules are not known here.
+/// Returns how many milliseconds a zone is ahead of UTC: `Z`, `UTC`, `+01:00`, `-0530`, `+01`.
+/// Returns `None` for named zones such as `Europe/Berlin`, whose rules are not available here.
 pub(crate) fn zone(text: &str) -> Option<i64> {
     if matches!(text, "Z" | "z" | "UTC" | "GMT") {
         return Some(0);
@@ -310,7 +319,8 @@ pub(crate) fn zone(text: &str) -> Option<i64> {
     (hours <= 18 && minutes < 60).then_some(sign * (hours * HOUR + minutes * MINUTE))
 }
 
-/// Days from 1970 to the first of a month (Hinnant 2013, days_from_civil): years begin in March, so that leap days are at their ends.
+/// Returns the days from 1970 to the first of a month (Hinnant 2013, days_from_civil).
+/// Internally, years begin in March, so that leap days come last.
 fn days_before(year: i64, month: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
@@ -318,7 +328,8 @@ fn days_before(year: i64, month: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + day - 719_468
 }
 
-/// Year, month and day of a number of days since 1970 (Hinnant 2013, civil_from_days).
+/// Returns the year, month and day of a number of days since 1970 (Hinnant 2013,
+/// civil_from_days).
 fn calendar(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
@@ -341,7 +352,7 @@ mod tests {
         warpseek::parse_date(text).unwrap()
     }
 
-    /// Reads as at noon of the 29th of February 2024, a Thursday.
+    /// Reads a text with `now` at 12:30 on 29 February 2024, a Thursday.
     fn read(text: &str, format: &str, zone_of: &str) -> Option<(i64, i64)> {
         let formats = Formats::parse(format).unwrap();
         Reader { formats, zone: zone(zone_of).unwrap(), now: at("2024-02-29T12:30:45.678Z") }
@@ -403,7 +414,7 @@ mod tests {
         let day = |first: &str| Some((at(first), at(first) + DAY - 1));
         assert_eq!(read("2024-01-02", iso, "+01:00"), day("2024-01-01T23:00"));
         assert_eq!(read("now/d", iso, "+12:00"), day("2024-02-29T12:00"));
-        // A zone of its own counts first.
+        // A zone in the text takes precedence.
         let noon = at("2024-01-02T12:00");
         assert_eq!(read("2024-01-02T12:00:00.0Z", iso, "+01:00"), Some((noon, noon)));
         assert_eq!(read("2024-01-02T10:00:00.0-02:00", iso, "+01:00"), Some((noon, noon)));

@@ -1,7 +1,10 @@
-//! Elasticsearch's query language, as query trees of the library: a pure function of a query and a mapping.
+//! Translation of Elasticsearch's query language into the library's query trees: a pure function
+//! of a query and a mapping.
 //!
-//! A clause that only filters (range, exists, terms) has the score 1 where scores count, as there, and none in a filter. Words of a text field have Elasticsearch's factor k1 + 1 as their weight. A field that no document has matches
-//! nothing; one that is stored and cannot be searched is an error, as is every clause that is not here.
+//! As in Elasticsearch, a clause that only filters (range, exists, terms) scores 1 where scores
+//! count, and nothing in a filter. Words of a text field are weighted by Elasticsearch's factor
+//! k1 + 1. A field that no document has matches nothing. A field that is stored but not
+//! searchable, and every unsupported clause, is an error.
 
 mod leaves;
 mod phrases;
@@ -14,7 +17,8 @@ use warpseek::query::{Across, Bool, Least, MAX_TREE_NODES, Node, Operator, Words
 use crate::elasticsearch::mapping::{Field, Layout, Mapping};
 use crate::error::{Failure, brief};
 
-/// Translates a query. What is ignored is said in `warnings`. Texts have at most `most_text` bytes.
+/// Translates a query. Ignored options are reported in `warnings`. A query text may have at most
+/// `most_text` bytes.
 pub(crate) fn translate(
     query: &Value,
     mapping: &Mapping,
@@ -24,7 +28,7 @@ pub(crate) fn translate(
     Translator { mapping, copied: 0, most_text, now: None, warnings }.node(query, true)
 }
 
-/// The query of `?q=`.
+/// Translates the query of `?q=`.
 pub(crate) fn translate_q(
     text: &str,
     field: Option<&str>,
@@ -42,16 +46,16 @@ pub(crate) fn translate_q(
 
 pub(crate) struct Translator<'a> {
     mapping: &'a Mapping,
-    /// Nodes that stand in the tree twice.
+    /// Number of nodes that occur twice in the tree.
     copied: usize,
     most_text: usize,
-    /// What `now` is, once it was asked for.
+    /// The time that `now` denotes, set on first use.
     now: Option<i64>,
     warnings: &'a mut Vec<String>,
 }
 
 impl Translator<'_> {
-    /// A query. Where scores do not count, `scored` is false.
+    /// Translates a query. `scored` is false where scores do not count.
     fn node(&mut self, query: &Value, scored: bool) -> Result<Node, Failure> {
         let Value::Object(query) = query else {
             return Err(Failure::parsing("[query] must be an object with one clause"));
@@ -97,7 +101,7 @@ impl Translator<'_> {
             }
             "dis_max" => {
                 let parts = self.parts(clause, body, &["queries", "tie_breaker", "boost"])?;
-                let of = match parts.get("queries") {
+                let queries = match parts.get("queries") {
                     Some(Value::Array(queries)) => queries
                         .iter()
                         .map(|query| self.node(query, scored))
@@ -105,7 +109,7 @@ impl Translator<'_> {
                     _ => return Err(Failure::parsing("[dis_max] requires [queries], an array")),
                 };
                 let tie_breaker = parts.number("tie_breaker")?.unwrap_or(0.0);
-                Ok(boosted(Node::Best { of, tie_breaker }, parts.boost()?))
+                Ok(boosted(Node::Best { of: queries, tie_breaker }, parts.boost()?))
             }
             "boosting" => self.boosting(clause, body, scored),
             "query_string" => self.query_string(clause, body, scored),
@@ -137,7 +141,7 @@ impl Translator<'_> {
                 Some(Value::Array(queries)) => {
                     queries.iter().map(|query| self.node(query, scored)).collect()
                 }
-                // An object without a clause is what some clients send for no filter.
+                // Some clients send an empty object to mean no filter.
                 Some(Value::Object(query)) if query.is_empty() => Ok(Vec::new()),
                 Some(query) => Ok(vec![self.node(query, scored)?]),
             }
@@ -150,7 +154,8 @@ impl Translator<'_> {
         let only_excludes =
             must.is_empty() && should.is_empty() && filter.is_empty() && !must_not.is_empty();
         let node = Node::Bool(Bool { must, should, must_not, filter, least, skip_empty: false });
-        // As there: a query that only excludes has the score 0, one without parts is match_all.
+        // As in Elasticsearch, a query that only excludes scores 0, and one without parts is
+        // match_all.
         let node = match only_excludes {
             true => Node::Bool(Bool { filter: vec![node], ..Bool::default() }),
             false => node,
@@ -158,7 +163,8 @@ impl Translator<'_> {
         Ok(boosted(node, parts.boost()?))
     }
 
-    /// Documents of one query, of which those that match another have a smaller score. No document is in both halves, so that each has one score.
+    /// Translates `boosting`: matches of `positive`, with lower scores for those that also match
+    /// `negative`. The two halves of the result are disjoint, so each document has one score.
     fn boosting(&mut self, clause: &str, body: &Value, scored: bool) -> Result<Node, Failure> {
         let parts =
             self.parts(clause, body, &["positive", "negative", "negative_boost", "boost"])?;
@@ -167,15 +173,15 @@ impl Translator<'_> {
         };
         let less =
             parts.number("negative_boost")?.filter(|less| *less >= 0.0).ok_or_else(|| {
-                Failure::illegal("[boosting] requires [negative_boost], a number from 0 on")
+                Failure::illegal("[boosting] requires [negative_boost], a non-negative number")
             })?;
         let positive = self.node(part("positive")?, scored)?;
         let negative = self.node(part("negative")?, false)?;
-        // Each inside another would double it once more.
+        // Each level of nesting doubles the copies.
         self.copied += nodes(&positive) + nodes(&negative);
         if self.copied > MAX_TREE_NODES {
             return Err(Failure::illegal(format!(
-                "[boosting] makes a query of more than {MAX_TREE_NODES} parts"
+                "[boosting] expands to a query of more than {MAX_TREE_NODES} nodes"
             )));
         }
         let without = Bool {
@@ -188,7 +194,7 @@ impl Translator<'_> {
         Ok(boosted(both, parts.boost()?))
     }
 
-    /// The parts of a clause, which has no others than these.
+    /// Returns the parts of a clause, after checking that all of them are allowed.
     fn parts<'b>(
         &mut self,
         clause: &str,
@@ -207,12 +213,13 @@ impl Translator<'_> {
             return Err(Failure::parsing(format!("[{clause}] query does not support [{key}]")));
         }
         if body.contains_key("_name") {
-            self.warn("[_name] is ignored: hits do not say which queries they match");
+            self.warn("[_name] is ignored: hits do not report which queries they match");
         }
         Ok(Parts(body))
     }
 
-    /// Reads `{FIELD: VALUE}`, beside which only a boost may stand.
+    /// Reads `{FIELD: VALUE}`. Clauses about values also allow a boost and a name next to the
+    /// field.
     fn single<'b>(
         &mut self,
         clause: &str,
@@ -223,13 +230,14 @@ impl Translator<'_> {
                 "[{clause}] query malformed, expected an object"
             )));
         };
-        // Beside the field of a clause about values; elsewhere it is a field of that name.
+        // Keys that are options in clauses about values; in other clauses they would be field
+        // names.
         let beside: &[&str] = match clause {
             "term" | "terms" | "range" | "prefix" => &["boost", "_name"],
             _ => &[],
         };
         if beside.contains(&"_name") && body.contains_key("_name") {
-            self.warn("[_name] is ignored: hits do not say which queries they match");
+            self.warn("[_name] is ignored: hits do not report which queries they match");
         }
         let mut fields = body.iter().filter(|(key, _)| !beside.contains(&key.as_str()));
         match (fields.next(), fields.next()) {
@@ -246,7 +254,7 @@ impl Translator<'_> {
             Value::String(text) => text.clone(),
             Value::Number(number) => number.to_string(),
             Value::Bool(value) => value.to_string(),
-            _ => return Err(Failure::parsing(format!("[{clause}] requires a text to search for"))),
+            _ => return Err(Failure::parsing(format!("[{clause}] requires a query text"))),
         };
         match text.len() > self.most_text {
             true => Err(Failure::illegal(format!(
@@ -265,7 +273,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Words in fields of the index, each with its weight.
+    /// Translates words in several fields, each with its weight.
     fn words(
         &mut self,
         fields: &[(String, f64)],
@@ -282,7 +290,7 @@ impl Translator<'_> {
                 }
                 _ => {
                     let value = Value::String(words.text.clone());
-                    // Among several fields, those that cannot have the value do not match.
+                    // Among several fields, those whose type cannot hold the value do not match.
                     match self.equals(path, &value) {
                         Ok(filter) => others.push(constant(Node::Filter(filter), *weight, scored)),
                         Err(_) if fields.len() > 1 => {}
@@ -292,7 +300,7 @@ impl Translator<'_> {
             }
         }
         if self.mapping.layout == Layout::NoSchema && !text.is_empty() {
-            // Title and text are one field, which has no name.
+            // Without a schema, title and text form one field without a name.
             let weight = text.iter().map(|(_, weight)| *weight).fold(0.0, f64::max);
             text.clear();
             others
@@ -307,14 +315,14 @@ impl Translator<'_> {
         }
         let tie_breaker = match words.across {
             Across::Best { tie_breaker } | Across::Cross { tie_breaker } => tie_breaker,
-            // The best and all of the others are the sum.
+            // With a tie breaker of 1, the best score plus the others is the sum.
             Across::Most => 1.0,
         };
         Ok(best(others, tie_breaker))
     }
 }
 
-/// Clauses of Elasticsearch that are not here.
+/// Clauses of Elasticsearch that are not supported.
 const KNOWN_ELSEWHERE: [&str; 32] = [
     "match_phrase_prefix",
     "wildcard",
@@ -365,7 +373,7 @@ impl<'a> Parts<'a> {
             Some(value) => {
                 let number = value.as_f64().or_else(|| value.as_str()?.parse().ok());
                 let wrong = || Failure::parsing(format!("[{key}] must be a number, found {value}"));
-                // What is written as NaN or infinity is none.
+                // NaN and infinities, which can only be written as strings, are rejected.
                 number.filter(|number| number.is_finite()).map(Some).ok_or_else(wrong)
             }
         }
@@ -392,7 +400,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Whether a text without terms matches all documents.
+    /// Returns true if a text without terms matches all documents.
     fn zero_terms_match_all(&self) -> Result<bool, Failure> {
         match self.get("zero_terms_query") {
             None | Some(Value::Null) => Ok(false),
@@ -417,7 +425,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// A condition, with this score where scores count.
+/// Builds a condition that has this score where scores count.
 pub(crate) fn constant(filter: Node, score: f64, scored: bool) -> Node {
     match scored {
         true => Node::Constant { filter: Box::new(filter), score },
@@ -425,42 +433,44 @@ pub(crate) fn constant(filter: Node, score: f64, scored: bool) -> Node {
     }
 }
 
-/// Documents that match one of several queries.
-pub(crate) fn any(mut of: Vec<Node>) -> Node {
-    match of.len() {
+/// Builds a query for documents that match one of several queries.
+pub(crate) fn any(mut queries: Vec<Node>) -> Node {
+    match queries.len() {
         0 => Node::Nothing,
-        1 => of.remove(0),
-        _ => Node::Bool(Bool { should: of, ..Bool::default() }),
+        1 => queries.remove(0),
+        _ => Node::Bool(Bool { should: queries, ..Bool::default() }),
     }
 }
 
-/// The best of several queries.
-pub(crate) fn best(of: Vec<Node>, tie_breaker: f64) -> Node {
-    match of.len() {
-        0 | 1 => any(of),
-        _ => Node::Best { of, tie_breaker },
+/// Builds a query whose score is the best of several, plus a share of the others.
+pub(crate) fn best(queries: Vec<Node>, tie_breaker: f64) -> Node {
+    match queries.len() {
+        0 | 1 => any(queries),
+        _ => Node::Best { of: queries, tie_breaker },
     }
 }
 
-/// A query of a text, or all documents if the text has no terms.
-pub(crate) fn or_all(of: Node) -> Node {
-    Node::IfEmpty { of: Box::new(of), then: Box::new(Node::All) }
+/// Wraps the query of a text so that it matches all documents if the text has no terms.
+pub(crate) fn or_all(node: Node) -> Node {
+    Node::IfEmpty { of: Box::new(node), then: Box::new(Node::All) }
 }
 
-/// How many nodes a tree has.
+/// Counts the nodes of a tree.
 fn nodes(node: &Node) -> usize {
-    let all = |of: &[Node]| of.iter().map(nodes).sum::<usize>();
+    let all = |list: &[Node]| list.iter().map(nodes).sum::<usize>();
     1 + match node {
-        Node::Bool(of) => all(&of.must) + all(&of.should) + all(&of.must_not) + all(&of.filter),
+        Node::Bool(parts) => {
+            all(&parts.must) + all(&parts.should) + all(&parts.must_not) + all(&parts.filter)
+        }
         Node::Best { of, .. } => all(of),
         Node::Constant { filter, .. } => nodes(filter),
-        Node::Boost(of, _) => nodes(of),
+        Node::Boost(inner, _) => nodes(inner),
         Node::IfEmpty { of, then } => nodes(of) + nodes(then),
         _ => 0,
     }
 }
 
-/// A node whose scores are multiplied.
+/// Multiplies the scores of a node.
 pub(crate) fn boosted(node: Node, weight: f64) -> Node {
     if weight == 1.0 {
         node

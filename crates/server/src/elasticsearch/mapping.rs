@@ -1,7 +1,11 @@
-//! What an index's fields are to clients: the mappings and settings of Elasticsearch, what the engine's schema has of them, and what new documents add.
+//! The mappings of indexes: Elasticsearch's mappings and settings, the corresponding schema of
+//! the engine, and the fields that new documents add.
 //!
-//! An index that the server made keeps each document as `{"id": ID, "source": {...}}`, since a source may have an `id` of its own. If values had to be converted for the engine (a number in a text field), `source` has the
-//! converted ones, and `original` is what came. Fields have the names that clients use; those that the engine reserves have a dot before them.
+//! An index that the server created stores each document as `{"id": ID, "source": {...}}`, since
+//! a source may itself contain an `id`. If values had to be converted for the engine (such as a
+//! number in a text field), `source` has the converted values, and `original` the document as the
+//! client sent it. Fields have the names that clients use; names that the engine reserves are
+//! prefixed with a dot.
 
 mod analysis;
 mod dynamic;
@@ -29,37 +33,40 @@ pub(crate) use settings::{add as add_setting, normalize as normalize_settings};
 pub(crate) use statics::SETTING as STATIC_FIELD_SETTING;
 pub(crate) use unused::{unused_mappings, unused_settings};
 
-/// BM25 as Elasticsearch has it by default.
+/// Elasticsearch's default parameters of BM25.
 pub(crate) const K1: f64 = 1.2;
 pub(crate) const B: f64 = 0.75;
 
-/// The text field of a schema that has no other, as it needs one. No document has it.
+/// Name of the text field of a schema without others, since the engine requires one. It is in no
+/// document.
 const PLACEHOLDER: &str = ".";
 
-/// How documents are kept.
+/// The layout of stored documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// As the server keeps them.
+    /// The layout of indexes that the server created: the source within an object.
     Wrapped,
-    /// As `warpseek index` does, with a schema.
+    /// The layout of `warpseek index` with a schema.
     Plain,
-    /// The same without a schema: title and text are one field.
+    /// The layout of `warpseek index` without a schema: title and text are one field.
     NoSchema,
 }
 
-/// What is kept beside an index, as the engine has no use for it.
+/// The part of an index's definition that the engine does not store. The server keeps it in a
+/// file.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Declared {
-    /// With all fields that documents added.
+    /// The mappings, including all fields that documents added.
     pub(crate) mappings: Map<String, Value>,
-    /// Under `index`.
+    /// The settings, under the key `index`.
     pub(crate) settings: Map<String, Value>,
-    /// Fields that are stored and cannot be searched, and why.
+    /// Fields that are stored but not searchable, and the reasons.
     pub(crate) hidden: BTreeMap<String, String>,
-    /// Milliseconds since 1970.
+    /// Creation time in milliseconds since 1970.
     pub(crate) created: u64,
     pub(crate) uuid: String,
-    /// Whether what is refused by now was accepted when the index was made, and is passed over.
+    /// True for an existing index. Declarations that were once accepted and are refused today are
+    /// skipped.
     #[serde(skip)]
     pub(crate) lenient: bool,
 }
@@ -70,31 +77,32 @@ pub(crate) struct Mapping {
     pub(crate) layout: Layout,
     pub(crate) declared: Declared,
     fields: HashMap<String, Field>,
-    /// How dates are written, of the fields that say so.
+    /// The date formats of the fields that declare one.
     formats: HashMap<String, Formats>,
-    /// The types of numbers and dates that are narrower than what the engine has for them.
+    /// The declared types of numbers and dates that are narrower than the engine's.
     narrow: HashMap<String, String>,
     definitions: Vec<Definition>,
     analyzers: BTreeMap<String, Chain>,
-    /// The path of static scores in the source, of an index that the server made.
+    /// The path of static scores in the source, in an index that the server created.
     pub(crate) static_field: Option<String>,
 }
 
-/// A field by the name that clients use.
+/// A field, by the name that clients use.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Field {
-    /// Words, by the engine's name. `factor` is what Elasticsearch's scores have more than Lucene's: k1 + 1. Phrases need `positions`.
+    /// A text field, with the engine's name. `factor` is k1 + 1, by which Elasticsearch's scores
+    /// exceed Lucene's. Phrases need `positions`.
     Text { name: String, factor: f64, positions: bool },
-    /// Values.
+    /// A field of values.
     Attribute { name: String, kind: AttributeKind },
-    /// Kept, and not searched; the reason says why.
+    /// A field that is stored but not searched, with the reason.
     Stored(String),
-    /// It has fields inside.
+    /// An object with fields inside.
     Object,
 }
 
 impl Field {
-    /// The type that clients know it by; none if it only has fields inside.
+    /// Returns the type that clients know, or `None` for an object.
     pub(crate) fn type_name(&self) -> Option<&'static str> {
         match self {
             Field::Text { .. } => Some("text"),
@@ -113,23 +121,23 @@ enum Definition {
 }
 
 impl Mapping {
-    /// The mapping of an index that the server makes.
+    /// Creates the mapping of a new index.
     pub(crate) fn new(declared: Declared) -> Result<Self, Failure> {
         fields::compile(declared)
     }
 
-    /// The mapping of an index that is there, which may be older than what is checked today.
+    /// Creates the mapping of an existing index, which may declare what is refused today.
     pub(crate) fn of_old(declared: Declared) -> Result<Self, Failure> {
         Mapping::new(Declared { lenient: true, ..declared })
     }
 
-    /// Refuses mappings that are to be added to those of an index, whenever that was made.
+    /// Checks mappings that are to be added to an index by the rules for new indexes.
     pub(crate) fn check_new(&self, mappings: &Map<String, Value>) -> Result<(), Failure> {
         let (mappings, settings) = (mappings.clone(), self.declared.settings.clone());
         Mapping::new(Declared { mappings, settings, ..Declared::default() }).map(drop)
     }
 
-    /// The mapping of an index that was made elsewhere.
+    /// Creates the mapping of an index that another program created.
     pub(crate) fn of_manifest(manifest: &Manifest) -> Self {
         let mut mapping = Mapping {
             layout: Layout::NoSchema,
@@ -148,7 +156,7 @@ impl Mapping {
         match &manifest.schema {
             None => {
                 for name in ["title", "text"] {
-                    // The ranking's own k1 is the library's default.
+                    // The ranking uses the library's default k1, 0.9.
                     let positions = manifest.positions;
                     let field = Field::Text { name: String::new(), factor: 1.9, positions };
                     mapping.fields.insert(name.into(), field);
@@ -189,7 +197,8 @@ impl Mapping {
         mapping
     }
 
-    /// The field of this name. What is inside a field that is only stored, as keys of a `flattened` one are, is that field.
+    /// Returns the field of this name. A path inside a field that is only stored, such as a key
+    /// of a `flattened` field, returns that field.
     pub(crate) fn field(&self, name: &str) -> Option<&Field> {
         self.fields.get(name).or_else(|| {
             let mut outer = name;
@@ -203,18 +212,18 @@ impl Mapping {
         })
     }
 
-    /// The type of a field as it is mapped.
+    /// Returns the type of a field as the mappings declare it.
     pub(crate) fn type_of<'a>(&'a self, path: &str, field: &Field) -> &'a str {
         let narrow = self.narrow.get(path).map(String::as_str);
         narrow.or(field.type_name()).unwrap_or("object")
     }
 
-    /// How dates of a field are written.
+    /// Returns the date formats of a field.
     pub(crate) fn date_formats(&self, path: &str) -> Formats {
         self.formats.get(path).cloned().unwrap_or_default()
     }
 
-    /// The fields whose names match a pattern with `*`, by name.
+    /// Returns the fields whose names match a pattern with `*`, sorted by name.
     pub(crate) fn matching(&self, pattern: &str) -> Vec<(&str, &Field)> {
         let fields = self.fields.iter().filter(|(name, _)| names::matches(pattern, name));
         let mut found: Vec<(&str, &Field)> =
@@ -223,7 +232,8 @@ impl Mapping {
         found
     }
 
-    /// The engine's schema: that of the index, if there is one, and what it lacks.
+    /// Returns the engine's schema: the existing one, if any, with the missing fields and
+    /// analyzers added.
     pub(crate) fn schema(&self, old: Option<&SchemaConfig>) -> SchemaConfig {
         let mut config = old.cloned().unwrap_or_default();
         for definition in &self.definitions {
@@ -252,7 +262,8 @@ impl Mapping {
         config
     }
 
-    /// With positions where the index has them: a field that it has already stays as it is, whatever is declared.
+    /// Takes over from the index's schema whether text fields have positions, because existing
+    /// fields keep their definition whatever is declared.
     pub(crate) fn with_schema(mut self, schema: &SchemaConfig) -> Self {
         for field in self.fields.values_mut() {
             if let Field::Text { name, positions, .. } = field
@@ -264,7 +275,7 @@ impl Mapping {
         self
     }
 
-    /// The analyzer of a text field, by the name that clients have for it.
+    /// Returns the analyzer of a text field, by the name that clients use.
     pub(crate) fn analyzer_of(&self, path: &str) -> Option<&str> {
         let Some(Field::Text { .. }) = self.field(path) else { return None };
         let mut now = self.declared.mappings.get("properties");
@@ -278,7 +289,8 @@ impl Mapping {
         Some(mapping?.get("analyzer").and_then(Value::as_str).unwrap_or(default))
     }
 
-    /// Whether a schema is of an index that a server made, which keeps documents in a way of its own.
+    /// Returns true for the schema of an index that a server created, whose documents have the
+    /// server's layout.
     pub(crate) fn is_of_server(schema: &SchemaConfig) -> bool {
         let of_server = |source: Option<&str>| {
             source.is_some_and(|source| source == "nothing" || source.starts_with("source"))
@@ -287,12 +299,12 @@ impl Mapping {
             && schema.attributes.iter().all(|field| of_server(field.source.as_deref()))
     }
 
-    /// Whether a schema has no text field but the one that stands for none.
+    /// Returns true if the only text field of a schema is the placeholder.
     pub(crate) fn has_placeholder(schema: &SchemaConfig) -> bool {
         schema.text.iter().any(|field| field.name == PLACEHOLDER)
     }
 
-    /// What a stored document is to clients.
+    /// Returns a stored document as clients see it.
     pub(crate) fn source_of(&self, stored: Value) -> Value {
         match (self.layout, stored) {
             (Layout::Wrapped, Value::Object(mut stored)) => stored
@@ -303,16 +315,17 @@ impl Mapping {
         }
     }
 
-    /// The chain of an analyzer that the settings of the index define or that is always there; without a name, of the one that fields have by default. The error says what is not there.
+    /// Returns the chain of an analyzer that is built in or defined by the settings of the index;
+    /// without a name, that of the default analyzer. The error names what is unsupported.
     pub(crate) fn chain(&self, name: Option<&str>) -> Result<Chain, Failure> {
         let settings = &self.declared.settings;
         let name = name.unwrap_or_else(|| analysis::default_name(settings));
         analysis::chain(name, settings, self.declared.lenient).map_err(Failure::illegal)
     }
 
-    /// The path of a text field's values in the source.
+    /// Returns the path of a text field's values in the source.
     pub(crate) fn path_of<'a>(&self, name: &'a str) -> &'a str {
-        // A sub-field has the value of the field that it belongs to.
+        // A sub-field shares the value of its parent field.
         let parent = name.rsplit_once('.').map(|(parent, _)| parent);
         match parent {
             Some(parent) if !matches!(self.field(parent), None | Some(Field::Object)) => parent,

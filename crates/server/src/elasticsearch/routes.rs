@@ -1,4 +1,4 @@
-//! The routes of Elasticsearch and OpenSearch, at the root.
+//! The routes of Elasticsearch and OpenSearch, which begin at the root.
 
 mod admin;
 mod aliases;
@@ -30,7 +30,7 @@ use crate::app::App;
 use crate::error::Failure;
 use crate::http::exchange::{Answer, Reply};
 
-/// The version that clients are told. They refuse others than numbers like this.
+/// The version reported to clients, which refuse versions of any other form.
 const VERSION: &str = "8.19.3";
 
 pub(crate) fn routes() -> Router<Arc<App>> {
@@ -130,7 +130,7 @@ fn alias_routes() -> Router<Arc<App>> {
         .route("/_cat/aliases", get(aliases::cat))
 }
 
-/// Calls of Elasticsearch and OpenSearch that are not here.
+/// Calls of Elasticsearch and OpenSearch that are not supported.
 const ELSEWHERE: [&str; 33] = [
     "_reindex",
     "_update_by_query",
@@ -167,7 +167,7 @@ const ELSEWHERE: [&str; 33] = [
     "_recovery",
 ];
 
-/// The refusal of a path that names such a call.
+/// Returns the error for a path that names an unsupported call.
 pub(crate) fn elsewhere(path: &str) -> Option<Failure> {
     let mut parts = path.split('/').filter(|part| !part.is_empty()).take(2);
     parts.find(|part| ELSEWHERE.contains(part)).map(Failure::unsupported)
@@ -193,7 +193,7 @@ async fn info() -> Reply {
     })))
 }
 
-/// What clients read of shards, of which there are none.
+/// Returns the `_shards` object that clients expect. There are no real shards.
 fn shards(count: usize) -> Value {
     json!({"total": count, "successful": count, "failed": 0})
 }

@@ -1,4 +1,4 @@
-//! A search as Elasticsearch's clients ask for it: what they ask, how it is answered, and how hits are shown.
+//! Searches in the form of Elasticsearch's clients: their requests, execution and display.
 
 mod aggregate;
 mod ask;
@@ -27,7 +27,7 @@ use crate::http::caller::{Caller, under};
 use crate::indexes::open_index::{Collection, View};
 use crate::operations::telemetry;
 
-/// An index as a search sees it.
+/// An index to be searched and the view that the search uses.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) collection: Arc<Collection>,
@@ -35,12 +35,12 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// As it is now, and stays.
+    /// Returns a target whose view never changes.
     pub(crate) fn frozen(collection: Arc<Collection>) -> Self {
         Target::from(collection).freeze()
     }
 
-    /// The same as it is now, for a search that asks it more than once.
+    /// Fixes the view at the current state, for searches that query it more than once.
     fn freeze(self) -> Self {
         let (searcher, mapping) = (self.view.searcher.frozen(), self.view.mapping.clone());
         Target { view: Arc::new(View::alone(searcher, mapping)), ..self }
@@ -54,35 +54,35 @@ impl From<Arc<Collection>> for Target {
     }
 }
 
-/// A search over one index, ready to be answered.
+/// A planned search of one index.
 pub(crate) struct Planned {
     pub(crate) collection: Arc<Collection>,
     pub(crate) view: Arc<View>,
     pub(crate) request: Request,
-    /// When its work has to stop.
+    /// The limit of the search's work.
     pub(crate) limit: Limit,
 }
 
-/// What a search found, in all of its indexes.
+/// The results of a search in all of its indexes.
 pub(crate) struct Found {
     pub(crate) parts: Vec<Part>,
-    /// Hits in their order: the number of the part, and the rank there.
+    /// Hits in their final order: the number of the part and the rank within it.
     pub(crate) hits: Vec<(usize, usize)>,
-    /// How many documents have the smallest score that was asked for, if one was.
+    /// Number of documents that reach the minimum score, if the search has one.
     scored: Option<u64>,
     pub(crate) ask: Ask,
     pub(crate) warnings: Vec<String>,
     pub(crate) took: Duration,
 }
 
-/// What was found in one index.
+/// The results of a search in one index.
 pub(crate) struct Part {
     pub(crate) collection: Arc<Collection>,
     pub(crate) view: Arc<View>,
     pub(crate) response: Response,
-    /// The smallest and largest values that aggregations ask for.
+    /// The smallest and largest values that aggregations need.
     extremes: Vec<aggregate::Extremes>,
-    /// Whether there was time to find these.
+    /// False if the time limit was reached before these were found.
     is_whole: bool,
 }
 
@@ -91,7 +91,8 @@ impl Found {
         self.parts.iter().all(|part| part.is_whole && part.response.coverage().is_complete())
     }
 
-    /// How many documents match, or at the least do, where it is more than was asked for.
+    /// Returns the number of matching documents, or a lower bound if counting stopped at the
+    /// requested limit.
     pub(crate) fn total(&self) -> u64 {
         match self.scored {
             Some(scored) => scored,
@@ -104,28 +105,29 @@ impl Found {
     }
 }
 
-/// Whether all hits are needed to know which are shown.
+/// Returns true if choosing the hits to show requires all hits.
 pub(crate) fn wants_all(ask: &Ask, targets: &[Target]) -> bool {
     ask.min_score.is_some() || finds_place(ask, targets)
 }
 
-/// Whether the place to continue after is found among the hits of all indexes, and not by the engine of one.
+/// Returns true if the position to continue after is found among the merged hits rather than by
+/// the engine of the only index.
 fn finds_place(ask: &Ask, targets: &[Target]) -> bool {
     match (&ask.order, &ask.after, targets) {
-        // Those before the place count as well.
+        // Hits before the position count towards the total as well.
         (_, Some(_), _) if ask.min_score.is_some() => true,
         (Order::Keys(keys), Some(_), [one]) => !sort::are_in(keys, &one.view),
         (_, after, _) => after.is_some(),
     }
 }
 
-/// How long a search may take from when its request came, if not as long as it needs.
+/// Returns the time limit of a search, counted from the arrival of its request, if there is one.
 pub(crate) fn time_of(app: &App, ask: &Ask) -> Option<Duration> {
     let default = Duration::from_millis(app.config.deadline_ms);
     ask.timeout.or((!default.is_zero()).then_some(default))
 }
 
-/// Plans a search over an index. All hits are asked for if `all`.
+/// Plans a search of one index. With `all`, it requests all hits.
 pub(crate) fn plan(
     app: &App,
     target: Target,
@@ -163,7 +165,7 @@ pub(crate) fn plan(
     };
     request = match &ask.order {
         Order::Keys(keys) => sort::sorted(request, keys, ask.after.as_deref(), &view)?,
-        // All of them are put into this order when they are put together, which takes less memory.
+        // With all hits, sorting happens when they are merged, which takes less memory.
         Order::Document if !all => request.sort(vec![SortKey::document()]),
         Order::Document | Order::Score => request,
     };
@@ -173,7 +175,8 @@ pub(crate) fn plan(
     Ok(Planned { collection, view, request, limit })
 }
 
-/// Searches indexes and puts their hits together: score down or by the keys of the order, then index by index, then document id up.
+/// Searches indexes and merges their hits: by descending score or by the sort keys, ties by
+/// index, then by ascending document id.
 pub(crate) fn search(
     app: &App,
     targets: Vec<Target>,
@@ -185,7 +188,8 @@ pub(crate) fn search(
     let mut ask = ask;
     let all = all || wants_all(&ask, &targets);
     let after = if finds_place(&ask, &targets) { ask.after.take() } else { None };
-    // How many hits are all of them, and what the smallest value is, must be of what is searched: a refresh may come in between.
+    // The number of all hits and the extreme values must come from the same snapshot as the
+    // search; a refresh could come in between.
     let once = !all && !aggregate::want_extremes(&ask.aggregations);
     let mut parts = Vec::with_capacity(targets.len());
     for target in targets {
@@ -201,14 +205,15 @@ pub(crate) fn search(
     put_together(parts, ask, after.as_deref(), warnings, start.elapsed())
 }
 
-/// Counts an answer.
+/// Updates the metrics for a response and turns it into a part.
 pub(crate) fn finish(app: &App, planned: Planned, response: Response) -> Part {
     let Planned { collection, view, request, .. } = planned;
     telemetry::count_search(app, &collection.name, &view, &request, &response);
     Part { collection, view, response, extremes: Vec::new(), is_whole: true }
 }
 
-/// Puts hits of indexes into one order, without those up to `after`, the place to continue after if no engine has found it.
+/// Merges the hits of indexes into one order. If no engine has applied the position to continue
+/// after, `after` is that position, and hits up to it are removed.
 pub(crate) fn put_together(
     parts: Vec<Part>,
     ask: Ask,
@@ -222,7 +227,8 @@ pub(crate) fn put_together(
     let mut hits: Vec<(usize, usize)> = parts.iter().enumerate().flat_map(ranks).collect();
     let score = |&(part, rank): &(usize, usize)| parts[part].response.score(rank);
     if let Some(least) = ask.min_score {
-        // As scores are shown: what a client read from a hit and gives back finds it.
+        // Scores are compared as they are shown, so that a client can send back a score that it
+        // has read.
         hits.retain(|hit| score(hit) as f32 >= least as f32);
     }
     let scored = ask.min_score.map(|_| hits.len() as u64);
@@ -230,19 +236,19 @@ pub(crate) fn put_together(
         Order::Document => {
             hits.sort_by_key(|&(part, rank)| (part, parts[part].response.hits()[rank].doc));
         }
-        // Stable, so that ties stay in the order of indexes and documents.
+        // The sort is stable, so that ties stay in the order of indexes and documents.
         Order::Score if parts.len() > 1 => hits.sort_by(|a, b| score(b).total_cmp(&score(a))),
         Order::Keys(keys) if parts.len() > 1 || after.is_some() => {
             sort::merge(&mut hits, keys, after, &parts)?;
         }
-        // One index, whose engine has sorted them.
+        // The engine of the only index has already sorted them.
         Order::Score | Order::Keys(_) => {}
     }
     let found = Found { parts, hits, scored, ask, warnings, took };
     if !found.is_complete() && !found.ask.allow_partial {
         return Err(Failure::new(
             Kind::Timeout,
-            "the time was up before all documents were searched, and allow_partial_search_results is false",
+            "the time limit was reached before all documents were searched, and allow_partial_search_results is false",
         ));
     }
     Ok(found)

@@ -1,4 +1,5 @@
-//! Admits so many at a time; others wait, and if too many do, further ones are refused.
+//! Admission control: a gate runs a limited number of jobs at a time, queues a limited number,
+//! and refuses the rest.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -10,15 +11,15 @@ use tokio::task::spawn_blocking;
 
 use crate::error::{Failure, Kind};
 
-/// What is said of a panic, which the log describes.
-pub(crate) const PANICKED: &str =
-    "the request failed for a reason that is in the log of the server";
+/// Answer to a request that panicked; the log has the details.
+pub(crate) const PANICKED: &str = "the request failed; see the log of the server for the reason";
 
-/// If more wait, a thread of its own takes one after the other. A task that is told that it is its turn would be polled only after all that are ready, and with thousands of connections that are
-/// being refused nobody would work meanwhile.
+/// Length of the queue from which on a separate thread runs the queued jobs one after the other.
+/// A task that is woken for its turn is polled only after all tasks that are ready; while
+/// thousands of connections are being refused, no job would run.
 const CROWD: usize = 64;
 
-/// A limit on what is done at a time. Clones are the same gate.
+/// A limit on the number of concurrent jobs. Clones share the limit.
 #[derive(Clone)]
 pub(crate) struct Gate(Arc<Shared>);
 
@@ -33,32 +34,34 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     running: usize,
-    /// By the number of their tickets, which are given out in turn.
+    /// Waiting jobs by ticket number. Tickets are issued in ascending order.
     waiting: BTreeMap<u64, Waiting>,
     next_ticket: u64,
 }
 
-/// Whoever gives up waiting does not stay in the queue, nor does what the work would have needed.
+/// Removes a waiting job from the queue on drop, together with what it owns, when its caller
+/// gives up.
 struct Ticket<'a>(&'a Gate, u64);
 
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         let given_up = self.0.queue().waiting.remove(&self.1);
-        // Not under the lock.
+        // Dropped after the lock is released.
         drop(given_up);
     }
 }
 
-/// One that waits, called once: with a place, it gives the work back to whoever asked, to be done there; without one, it does the work at once.
+/// A waiting job, called once. With a place, it returns its work to the caller, who then runs it;
+/// without one, it runs the work at once.
 type Waiting = Box<dyn FnOnce(Option<Place>) + Send>;
 
-/// What one that has waited is told.
+/// The outcome of waiting.
 enum Told<W, T> {
     Turn(Place, W),
     Done(Result<T, Failure>),
 }
 
-/// The right to work, which goes to the next one that waits when it is dropped.
+/// The right to run one job. Dropping it passes the right to the next waiting job.
 pub(crate) struct Place(Gate);
 
 impl Drop for Place {
@@ -66,7 +69,7 @@ impl Drop for Place {
         let gate = self.0.clone();
         let mut queue = gate.queue();
         let is_crowd = queue.waiting.len() > gate.0.crowd;
-        // Without a runtime the server has ended.
+        // Without a runtime, the server has ended.
         if let (true, Ok(runtime)) = (is_crowd, Handle::try_current()) {
             drop(queue);
             runtime.spawn_blocking(move || Place(gate).work_off());
@@ -77,13 +80,13 @@ impl Drop for Place {
             return;
         };
         drop(queue);
-        // If that one is gone at this moment, its place is dropped, and the next is asked.
+        // If the next caller has just gone, its place is dropped, and the turn passes on.
         next(Some(Place(gate)));
     }
 }
 
 impl Place {
-    /// Does all that waits.
+    /// Runs all waiting jobs.
     fn work_off(self) {
         loop {
             let Some((_, next)) = self.0.queue().waiting.pop_first() else { return };
@@ -97,7 +100,8 @@ impl Gate {
         Self::with_crowd(places, most_waiting, CROWD, what)
     }
 
-    /// One for [`Gate::admit`] alone: what waits there is nothing that a thread could do.
+    /// Creates a gate for [`Gate::admit`] only, whose waiting callers have no work that a thread
+    /// could run.
     pub(crate) fn without_work(places: usize, most_waiting: usize, what: &'static str) -> Self {
         Self::with_crowd(places, most_waiting, usize::MAX, what)
     }
@@ -119,12 +123,12 @@ impl Gate {
         self.queue().running
     }
 
-    /// How many may wait.
+    /// Returns the maximum number of waiting jobs.
     pub(crate) fn limit(&self) -> usize {
         self.0.most_waiting
     }
 
-    /// Refuses what would have to wait while as many do as may.
+    /// Fails if a new job would have to wait and the queue is full.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         let queue = self.queue();
         let is_full =
@@ -134,11 +138,12 @@ impl Gate {
 
     fn overload(&self) -> Failure {
         let Shared { most_waiting, what, .. } = &*self.0;
-        let reason = format!("{most_waiting} {what} wait already (limits.queue); try again later");
+        let reason =
+            format!("{most_waiting} {what} are already waiting (limits.queue); try again later");
         Failure::new(Kind::Overload, reason)
     }
 
-    /// Does work on a thread that may block.
+    /// Runs work on a blocking thread.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
@@ -146,7 +151,7 @@ impl Gate {
         self.run_after(self.0.most_waiting, work).await
     }
 
-    /// The same for work that may wait behind this many.
+    /// Runs work on a blocking thread, waiting behind at most this many other jobs.
     pub(crate) async fn run_after<T: Send + 'static>(
         &self,
         most_waiting: usize,
@@ -155,7 +160,7 @@ impl Gate {
         match self.wait(most_waiting, work).await? {
             Told::Done(done) => done,
             Told::Turn(place, work) => {
-                // The place goes with the work, which goes on if whoever asked is gone.
+                // The work holds the place and continues even if the caller is gone.
                 let work = move || {
                     let _place = place;
                     caught(work)
@@ -166,7 +171,7 @@ impl Gate {
         }
     }
 
-    /// Does work that takes little time right here.
+    /// Runs short work on the calling thread.
     pub(crate) async fn run_here<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
@@ -177,15 +182,16 @@ impl Gate {
         }
     }
 
-    /// Waits for the permission to do something that needs no thread. It is over when the place is dropped.
+    /// Waits for the right to do something that needs no thread. The right ends when the place is
+    /// dropped.
     pub(crate) async fn admit(&self) -> Result<Place, Failure> {
         match self.wait(self.0.most_waiting, || Ok(())).await? {
             Told::Turn(place, _) => Ok(place),
-            Told::Done(_) => Err(Failure::broken("work without a place")),
+            Told::Done(_) => Err(Failure::broken("the gate ran a job that has no work")),
         }
     }
 
-    /// Waits until the work may be done, or was done by a thread.
+    /// Waits until the caller may run the work, or until another thread has run it.
     async fn wait<T, W>(&self, most_waiting: usize, work: W) -> Result<Told<W, T>, Failure>
     where
         T: Send + 'static,
@@ -204,7 +210,7 @@ impl Gate {
             let number = queue.next_ticket;
             queue.next_ticket += 1;
             let waiting = move |place: Option<Place>| match place {
-                // Whoever asked is gone.
+                // The caller is gone.
                 _ if tell.is_closed() => {}
                 Some(place) => drop(tell.send(Told::Turn(place, work))),
                 None => drop(tell.send(Told::Done(caught(work)))),
@@ -213,11 +219,11 @@ impl Gate {
             (told, Ticket(self, number))
         };
         let _ticket = ticket;
-        told.await.map_err(|_| Failure::broken("the server ends"))
+        told.await.map_err(|_| Failure::broken("the server is shutting down"))
     }
 }
 
-/// Does work, of which a panic is a failure.
+/// Runs work and turns a panic into a failure.
 fn caught<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         tracing::error!("a request has panicked");
@@ -284,7 +290,8 @@ mod tests {
             tokio::task::yield_now().await;
         }
         assert_eq!((gate.running(), gate.waiting()), (1, CROWD + 9));
-        // This thread is the only one that tasks have, and does not let them run: a thread of its own does the work.
+        // The test's runtime has only this thread, which runs no tasks now, so a separate thread
+        // does the work.
         drop(place);
         while gate.waiting() > 0 || gate.running() > 0 {
             std::thread::yield_now();

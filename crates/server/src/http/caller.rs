@@ -1,4 +1,5 @@
-//! Who waits for an answer: since when, and whether they are still there. What is done for them stops when they are gone or their time is up.
+//! The client that waits for an answer. Its work stops when the client disconnects or its time is
+//! up.
 
 use std::time::{Duration, Instant};
 
@@ -7,29 +8,30 @@ use warpseek::{Cancel, Limit, Request};
 
 use crate::error::{Failure, Kind};
 
-/// Whoever sent a request. Clones are the same one.
+/// The client of a request. Clones refer to the same client.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
-    /// When the request was there: limits of time count from here.
+    /// Arrival time of the request, from which time limits count.
     pub(crate) arrived: Instant,
-    /// Set when the connection is gone before the answer is there.
+    /// Set when the client disconnects before it has its answer.
     gone: Cancel,
-    /// When work that nobody else can be done beside is given up, to be done elsewhere.
+    /// Time at which an attempt on a connection thread is abandoned and moved to another thread.
     hurry: Option<Instant>,
 }
 
 impl Caller {
-    /// One whose request is there now, and who is gone when the flag is set.
+    /// Creates a caller whose request arrives now. The client counts as gone once `gone` is set.
     pub(crate) fn new(gone: Cancel) -> Self {
         Caller { arrived: Instant::now(), gone, hurry: None }
     }
 
-    /// The same caller, for an attempt that must not take longer than this: after it, [`Caller::check`] fails with [`Kind::HandOver`].
+    /// Returns the same caller for an attempt that must not take longer than `time`. After that,
+    /// [`Caller::check`] fails with [`Kind::HandOver`].
     pub(crate) fn hurried(&self, time: Duration) -> Self {
         Caller { hurry: Some(Instant::now() + time), ..self.clone() }
     }
 
-    /// When work for a request has to stop that may take this long, or as long as it needs.
+    /// Returns the limit of work that may take `time`, or as long as it needs for `None`.
     pub(crate) fn limit(&self, time: Option<Duration>) -> Limit {
         let limit = match time {
             Some(time) => Limit::none().after(self.arrived, time),
@@ -44,12 +46,13 @@ impl Caller {
         }
     }
 
-    /// Fails if nobody waits for the answer any more, or if the work under this limit is to be done elsewhere. What was found under the limit until then is of no use.
+    /// Fails if the client has disconnected, or if this work has to move to another thread.
+    /// Results found under the limit are then to be discarded.
     pub(crate) fn check(&self, limit: &Limit) -> Result<(), Failure> {
         if self.gone.is_set() {
             return Err(Failure::new(
                 Kind::Gone,
-                "the client has left before the answer was there",
+                "the client disconnected before the answer was ready",
             ));
         }
         match self.hurry {
@@ -61,7 +64,7 @@ impl Caller {
     }
 }
 
-/// Keeps a flag from being set as long as this is there. Who drops it without an answer has left.
+/// Guard that sets a client's flag when it is dropped before the answer is ready.
 #[derive(Debug)]
 pub(crate) struct Presence(Option<Cancel>);
 
@@ -70,7 +73,8 @@ impl Presence {
         Presence(Some(gone))
     }
 
-    /// The answer is there, so that nothing is to be stopped. What goes on after it was not waited for.
+    /// Disarms the guard: the answer is ready, and work that continues afterwards must not be
+    /// cancelled.
     pub(crate) fn answered(mut self) {
         self.0 = None;
     }
@@ -85,7 +89,8 @@ impl Drop for Presence {
     }
 }
 
-/// A request under a limit, of whose time this is left. Requests that are asked together have the same time left.
+/// Puts a request under a limit with this much time left. Requests that run together share the
+/// value.
 pub(crate) fn under(request: Request, limit: &Limit, left: Option<Duration>) -> Request {
     Request { deadline: left, cancel: limit.cancel().cloned(), ..request }
 }
@@ -116,7 +121,7 @@ mod tests {
         assert!(limit.is_over());
         assert_eq!(hurried.check(&limit).unwrap_err().kind, Kind::HandOver);
         assert!(!caller.limit(Some(HOUR)).is_over());
-        // Its own time is shorter: its answer is the one that is shown.
+        // The caller's deadline is shorter, so its result is the one to show.
         let calm = caller.hurried(HOUR);
         let limit = calm.limit(Some(Duration::ZERO));
         assert!(limit.is_over() && calm.check(&limit).is_ok());

@@ -1,4 +1,5 @@
-//! Who answers the requests of connections. How these are accepted, encrypted and ended is in the crate `front`, which the aggregator of a cluster shares.
+//! The entry point for requests on connections. The crate `front`, which the cluster's aggregator
+//! shares, accepts, encrypts and ends the connections.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::http::direct::Direct;
 use crate::http::exchange::Exchange;
 use crate::operations::config::Config;
 
-/// Who answers requests. Clones share everything.
+/// The handler of requests. Clones share everything.
 #[derive(Clone)]
 pub(crate) struct Door {
     pub(crate) app: Arc<App>,
@@ -26,7 +27,8 @@ pub(crate) struct Door {
 
 impl Door {
     async fn answer(self, mut request: Request) -> Response {
-        // Before anything else, so that a page whose name points here learns nothing.
+        // This check comes first, so that a web page whose host name resolves here learns
+        // nothing.
         if let Err(reason) = self.app.hosts.check(request.uri(), request.headers()) {
             let exchange = Exchange::begin(&self.app, &mut request);
             let failure = Failure::new(Kind::Forbidden, reason);
@@ -42,7 +44,7 @@ impl Door {
     }
 }
 
-/// Serves until `end` is done, and then until all requests under way are answered.
+/// Serves until `end` completes, and then until all requests in progress are answered.
 pub(crate) async fn serve(
     listener: TcpListener,
     door: Door,

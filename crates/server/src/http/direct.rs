@@ -1,4 +1,5 @@
-//! Searches of one index go straight to their handlers: the way through the router and what is laid around it takes a good part of the time of a short search.
+//! A shortcut for searches of one index. They bypass the router and its layers, which take a good
+//! part of the time of a short search.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -15,18 +16,18 @@ use crate::http::admission::PANICKED;
 use crate::http::exchange::{Call, Exchange, params_of};
 use crate::native;
 
-/// Headers that something laid around the router would look at.
+/// Headers that a layer around the router would evaluate.
 const LAYERED: [HeaderName; 3] =
     [header::ACCEPT_ENCODING, header::CONTENT_ENCODING, header::ORIGIN];
 
-/// A search of one index, by the form that it has.
+/// A search of one index that can bypass the router, by API.
 pub(crate) enum Direct {
     Facade(String),
     Native(String),
 }
 
 impl Direct {
-    /// The search that a request is, if the router would only hand it on.
+    /// Recognizes a search that the router would pass on unchanged.
     pub(crate) fn of<B>(request: &axum::http::Request<B>) -> Option<Self> {
         if *request.method() != Method::POST
             || LAYERED.iter().any(|name| request.headers().contains_key(name))
@@ -39,7 +40,7 @@ impl Direct {
                 Some(index) => (index, Direct::Native),
                 None => (path.strip_prefix('/')?.strip_suffix("/_search")?, Direct::Facade),
             };
-        // Others may be encoded, or other routes.
+        // Other paths may be percent-encoded or belong to other routes.
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
         let is_name = !index.is_empty() && !index.starts_with('_') && index.bytes().all(plain);
         is_name.then(|| make(index.to_owned()))
@@ -52,7 +53,7 @@ impl Direct {
         }
     }
 
-    /// Answers it as the router would.
+    /// Answers the search as the router would.
     pub(crate) async fn answer(self, app: Arc<App>, mut request: Request) -> Response {
         let (route, exchange) = (self.route(), Exchange::begin(&app, &mut request));
         let admitted = exchange.admit(&app, request.headers(), route).and_then(|()| match &self {

@@ -1,4 +1,4 @@
-//! Requests and responses: what is read of one, and how an answer is written.
+//! Reading of requests and writing of responses.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -29,24 +29,24 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const OPAQUE_ID: HeaderName = HeaderName::from_static("x-opaque-id");
 const JSON: &str = "application/json";
 
-/// What is read of a request.
+/// The parts of a request that handlers use.
 pub(crate) struct Call {
     pub(crate) params: Params,
     pub(crate) body: Bytes,
-    /// Who waits for the answer.
+    /// The client that waits for the answer.
     pub(crate) caller: Caller,
-    /// What the body takes of the memory for bodies, as long as this is there.
+    /// The body's share of the memory for bodies.
     _held: Held,
 }
 
 impl Call {
-    /// One without a request.
+    /// Creates a call from a body alone, without a request.
     pub(crate) fn of(body: Bytes) -> Self {
         let (params, _held) = (Params::default(), Held::default());
         Call { params, body, caller: Caller::new(Cancel::new()), _held }
     }
 
-    /// The body as JSON; nothing is null.
+    /// Parses the body as JSON; an empty body is null.
     pub(crate) fn json(&self) -> Result<Value, Failure> {
         if self.body.iter().all(u8::is_ascii_whitespace) {
             return Ok(Value::Null);
@@ -55,20 +55,20 @@ impl Call {
             .map_err(|e| Failure::parsing(format!("the body cannot be read as JSON: {e}")))
     }
 
-    /// The lines of the body that are not empty, with their numbers.
+    /// Returns the non-empty lines of the body with their numbers.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &[u8])> {
         let lines = self.body.split(|byte| *byte == b'\n').enumerate();
         lines.map(|(i, line)| (i + 1, line.trim_ascii())).filter(|(_, line)| !line.is_empty())
     }
 }
 
-/// The options of a request, which are read once.
+/// Returns the options of a request, parsing them at most once.
 pub(crate) fn params_of(request: &Request) -> Params {
     let known = request.extensions().get::<Params>().cloned();
     known.unwrap_or_else(|| Params::parse(request.uri().query()))
 }
 
-/// Refuses a request with a body for which there would be no room when it is there: nothing of it is read.
+/// Refuses a request with a body while its queue is full, without reading the body.
 pub(crate) fn admit_body(app: &App, request: &Request) -> Result<(), Failure> {
     let is_announced = [header::CONTENT_LENGTH, header::TRANSFER_ENCODING]
         .iter()
@@ -86,7 +86,7 @@ pub(crate) fn admit_body(app: &App, request: &Request) -> Result<(), Failure> {
     gate.check()
 }
 
-/// Why a body could not be read.
+/// Converts an error from reading a body.
 pub(crate) fn unreadable(error: &axum::Error) -> Failure {
     let mut cause: Option<&dyn std::error::Error> = Some(error);
     while let Some(error) = cause {
@@ -110,20 +110,23 @@ impl FromRequest<Arc<App>> for Call {
 }
 
 impl Call {
-    /// Reads a request, as far as the limits go.
+    /// Reads a request within the limits.
     async fn read(request: Request, app: &Arc<App>) -> Result<Self, Failure> {
         let limit = app.config.limits.body;
         let too_large = || {
             Failure::new(
                 Kind::TooLarge,
-                format!("the body has more than {limit} bytes (limits.body); send less at a time"),
+                format!(
+                    "the body has more than {limit} bytes (limits.body); split it into smaller requests"
+                ),
             )
         };
         let announced = request
             .headers()
             .get(header::CONTENT_LENGTH)
             .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-        // What is announced to be too long is not read at all. If it is compressed, the header is gone by now.
+        // A body that is announced as too long is not read at all. Decompression has removed the
+        // header of a compressed body.
         if announced.is_some_and(|bytes| bytes > limit as u64) {
             return Err(too_large());
         }
@@ -131,7 +134,7 @@ impl Call {
         let params = params_of(&request);
         let gone = request.extensions().get::<Cancel>().cloned().unwrap_or_default();
         let (mut held, mut body) = (Held::new(app), Bytes::new());
-        // From the second part on they are put together.
+        // Bodies of several parts are copied into one buffer.
         let mut whole = Vec::new();
         let mut parts = request.into_body().into_data_stream();
         while let Some(part) = parts.next().await {
@@ -157,10 +160,11 @@ impl Call {
     }
 }
 
-/// The body that stands in the query string, for clients that cannot send one with GET. Routes that have none refuse it before.
+/// Returns the body given in the query string, for clients that cannot send one with GET. Routes
+/// without a body have refused it before.
 fn body_of_source(source: &str, params: &Params, body: &Bytes) -> Result<Bytes, Failure> {
     if !body.is_empty() {
-        return Err(Failure::illegal("give a body or [source], not both"));
+        return Err(Failure::illegal("send either a body or [source], not both"));
     }
     let kind = params.get("source_content_type").map(|kind| kind.split(';').next().unwrap_or(kind));
     match kind.map(str::trim) {
@@ -181,7 +185,7 @@ fn body_of_source(source: &str, params: &Params, body: &Bytes) -> Result<Bytes, 
     Ok(Bytes::copy_from_slice(source.as_bytes()))
 }
 
-/// An answer that is not written yet.
+/// An answer before serialization.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -192,7 +196,7 @@ pub(crate) struct Answer {
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
     Json(Value),
-    /// JSON that is written down already.
+    /// Serialized JSON.
     Written(Vec<u8>),
     Text(String, &'static str),
     Bytes(Vec<u8>, &'static str),
@@ -203,7 +207,7 @@ impl Answer {
         Answer { status: StatusCode::OK, body: Content::Json(value), warnings: Vec::new() }
     }
 
-    /// JSON that is written down already.
+    /// Creates an answer from serialized JSON.
     pub(crate) fn written(json: Vec<u8>) -> Self {
         Answer { body: Content::Written(json), ..Answer::json(Value::Null) }
     }
@@ -228,7 +232,7 @@ impl Answer {
     }
 }
 
-/// What a handler returns.
+/// The result of a handler.
 pub(crate) type Reply = Result<Answer, Failure>;
 
 impl IntoResponse for Answer {
@@ -246,7 +250,7 @@ impl IntoResponse for Failure {
     }
 }
 
-/// A request on its way: what is needed of it once its answer is there.
+/// A request in progress: the parts of it that are needed once its answer is ready.
 pub(crate) struct Exchange {
     start: Instant,
     method: Method,
@@ -254,7 +258,7 @@ pub(crate) struct Exchange {
     params: Params,
     id: Option<HeaderValue>,
     opaque: Option<HeaderValue>,
-    /// Dropped with this if the client leaves before the answer is there.
+    /// Sets the client's flag on drop if the client disconnects before the answer is ready.
     presence: Presence,
 }
 
@@ -276,13 +280,14 @@ impl Exchange {
         }
     }
 
-    /// Checks whether the request may be answered: the state of the server, where it comes from, its key and options.
+    /// Checks whether the request may be answered: the state of the server, the request's origin,
+    /// its key and its options.
     pub(crate) fn admit(&self, app: &App, headers: &HeaderMap, route: &str) -> Result<(), Failure> {
         let Exchange { method, path, params, .. } = self;
         let is_open = matches!(path.as_str(), "/health" | "/livez" | "/readyz" | "/metrics")
             || crate::page::is_part(path);
         if !app.is_accepting() && !is_open {
-            return Err(Failure::new(Kind::NotReady, "the server is starting or ending"));
+            return Err(Failure::new(Kind::NotReady, "the server is starting or shutting down"));
         }
         crate::http::origin::check(method, headers, &app.config.cors.origins)?;
         app.keys.check(method, path, headers)?;
@@ -290,10 +295,10 @@ impl Exchange {
         openapi::check_options(method, route, params)
     }
 
-    /// Writes the answer, counts and logs.
+    /// Serializes the answer, updates the metrics and logs the request.
     pub(crate) fn end(self, route: &str, response: Response) -> Response {
         self.presence.answered();
-        // Routes of the server's own refuse what they do not know.
+        // The server's native routes refuse unknown options instead.
         let ignored = !names::is_own(&self.path) && response.status().is_success();
         let mut response = written(response, &self.params, ignored);
         let headers = response.headers_mut();
@@ -319,7 +324,7 @@ impl Exchange {
     }
 }
 
-/// Stands around every request that goes to the router.
+/// Wraps every request that goes to the router: checks it first, and finishes its response.
 pub(crate) async fn around(
     State(app): State<Arc<App>>,
     mut request: Request,
@@ -330,7 +335,8 @@ pub(crate) async fn around(
     let route = route.as_ref().map_or("none", MatchedPath::as_str);
     let response = match exchange.admit(&app, request.headers(), route) {
         Ok(()) => {
-            // Handlers work elsewhere, where a panic is a failure; this is for what is around them.
+            // Panics in the work of handlers are caught where it runs; this catches those of the
+            // layers around it.
             let answer = AssertUnwindSafe(next.run(request)).catch_unwind().await;
             answer.unwrap_or_else(|_| Failure::broken(PANICKED).into_response())
         }
@@ -339,17 +345,17 @@ pub(crate) async fn around(
     exchange.end(route, response)
 }
 
-/// Warnings of an answer, at most.
+/// Maximum number of warnings of an answer.
 const WARNINGS: usize = 40;
-/// Characters of each, at most.
+/// Maximum length of a warning in characters.
 const WARNING: usize = 500;
 
-/// Writes an answer down. If `ignored`, it says which options had no effect.
+/// Serializes an answer. If `ignored` is true, warnings report the options that had no effect.
 fn written(mut response: Response, params: &Params, ignored: bool) -> Response {
     let Some(mut answer) = response.extensions_mut().remove::<Answer>() else { return response };
     let (paths, pretty) = (params.get("filter_path"), params.flag("pretty"));
     let paths = paths.filter(|_| answer.status.is_success());
-    // To be changed, it must be read again.
+    // Filtering and indenting need the JSON parsed again.
     if let Content::Written(json) = &answer.body
         && (paths.is_some() || pretty)
     {
@@ -401,7 +407,8 @@ fn written(mut response: Response, params: &Params, ignored: bool) -> Response {
     whole
 }
 
-/// Only the parts that one of the paths names, as `hits.hits._id,took`; a path after `-` names what to leave out.
+/// Keeps only the parts that one of the paths names, such as `hits.hits._id,took`. A path after
+/// `-` removes a part.
 fn filter_path(value: &Value, paths: &str) -> Value {
     let (without, with): (Vec<&str>, Vec<&str>) =
         paths.split(',').filter(|path| !path.is_empty()).partition(|path| path.starts_with('-'));

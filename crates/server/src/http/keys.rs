@@ -1,4 +1,4 @@
-//! Who may do what: an admin key for everything, a read-only key for searching and reading.
+//! API keys: an admin key allows everything, a read-only key searching and reading.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::error::{Failure, Kind};
 
-/// The shortest key that is accepted.
+/// Minimum length of a key in bytes.
 const MIN_KEY_BYTES: usize = 16;
 
-/// The keys of a server; none: everybody may do everything.
+/// The keys of a server. Without keys, every request is allowed.
 #[derive(Clone, Default)]
 pub(crate) struct Keys(Vec<(Access, String)>);
 
@@ -22,7 +22,8 @@ pub(crate) enum Access {
 }
 
 impl Keys {
-    /// Reads a file of lines `admin KEY` and `read KEY`; blank lines and those that begin with # do not count.
+    /// Reads a file with lines `admin KEY` and `read KEY`, ignoring blank lines and lines that
+    /// begin with #.
     pub(crate) fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
         Self::parse(&text).map_err(|what| format!("{}: {what}", path.display()))
@@ -42,13 +43,14 @@ impl Keys {
                 _ => return Err(wrong("write `admin KEY` or `read KEY`")),
             };
             if key.len() < MIN_KEY_BYTES || key.contains(char::is_whitespace) {
-                let what = format!("a key has at least {MIN_KEY_BYTES} characters and no blanks");
+                let what =
+                    format!("a key must have at least {MIN_KEY_BYTES} characters and no blanks");
                 return Err(wrong(&what));
             }
             keys.push((access, key.to_owned()));
         }
         match keys.is_empty() {
-            true => Err("there is no key in it; write a line `admin KEY`".into()),
+            true => Err("the file has no keys; add a line `admin KEY`".into()),
             false => Ok(Keys(keys)),
         }
     }
@@ -75,19 +77,22 @@ impl Keys {
                 let reason = "missing authentication credentials; send `Authorization: Bearer KEY`, `ApiKey KEY`, Basic with the key as password, or the header `api-key`";
                 Err(Failure::new(Kind::Unauthenticated, reason))
             }
-            None => Err(Failure::new(Kind::Unauthenticated, "the key is not one of this server")),
+            None => {
+                Err(Failure::new(Kind::Unauthenticated, "the key is not valid for this server"))
+            }
         }
     }
 }
 
-/// Health is for everybody, and so is the page, which has no data of its own.
+/// Returns true for paths that need no key: health checks, and the page, which itself contains no
+/// data.
 fn is_open(path: &str) -> bool {
     matches!(path, "/health" | "/livez" | "/readyz") || crate::page::is_part(path)
 }
 
-/// What a request needs. Whatever is not known to read is taken for a write.
+/// Returns the access that a request needs. Requests not known to read count as writes.
 pub(crate) fn needed(method: &Method, path: &str) -> Access {
-    // Also their list: snapshots are not for those who search.
+    // Listing them needs an admin key, too: readers have no business with snapshots.
     if path.starts_with("/v1/snapshots") {
         return Access::Admin;
     }
@@ -96,7 +101,7 @@ pub(crate) fn needed(method: &Method, path: &str) -> Access {
     }
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let is_post = method == Method::POST;
-    // Names of indexes and ids of documents may be anything, so that a word says something only in its place.
+    // Index names and document ids are arbitrary, so a word has a meaning only in its position.
     let reads = match parts.as_slice() {
         ["retrieve" | "mcp"] => is_post,
         ["v1", "indexes", _, "search" | "batch" | "count" | "ngram" | "analyze" | "refresh"] => {
@@ -104,7 +109,7 @@ pub(crate) fn needed(method: &Method, path: &str) -> Access {
         }
         ["v1", "indexes", _, "explain", _] => is_post,
         ["v1", "cluster", "search" | "batch"] => is_post,
-        // Those of others need an admin.
+        // These close contexts of other clients, which needs an admin key.
         ["_search", "scroll" | "point_in_time", "_all"] => false,
         ["_search", "scroll", ..] | ["_search", "point_in_time"] | ["_pit"] => {
             is_post || method == Method::DELETE
@@ -121,11 +126,11 @@ pub(crate) fn needed(method: &Method, path: &str) -> Access {
     }
 }
 
-/// Calls of the root or of an index that only read, though they are posted.
+/// Calls of the root or of an index that only read although they use POST.
 const READS: [&str; 7] =
     ["_search", "_msearch", "_count", "_mget", "_analyze", "_refresh", "_field_caps"];
 
-/// The keys that a request may mean.
+/// Returns the keys that the headers of a request may contain.
 fn candidates(headers: &HeaderMap) -> Vec<String> {
     let mut given = Vec::new();
     if let Some(key) = headers.get("api-key").and_then(|value| value.to_str().ok()) {
@@ -155,7 +160,7 @@ fn candidates(headers: &HeaderMap) -> Vec<String> {
     given
 }
 
-/// Compares in a time that does not depend on where two keys differ.
+/// Compares keys in a time that does not depend on where they differ.
 fn same(a: &str, b: &str) -> bool {
     let differences = a.bytes().zip(b.bytes()).fold(0, |sum, (x, y)| sum | (x ^ y));
     a.len() == b.len() && differences == 0

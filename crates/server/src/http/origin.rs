@@ -1,12 +1,16 @@
-//! Pages that others serve must not reach the server through a visitor's browser: without keys they could write, as the browser is on the right machine.
+//! Protection from web pages of other origins. Without it, a page could write to a server without
+//! keys through the browser of a visitor who can reach the server.
 
 use axum::http::{HeaderMap, Method, header};
 use warpseek_front::Host;
 
 use crate::error::{Failure, Kind};
 
-/// Refuses what pages of other sites ask for. Pages of this machine, of the server itself, and of listed origins may; programs send no `Origin`. What only reads needs no refusal, since browsers do not show its answer to such a page. (A page whose name points here is no
-/// other site to the browser; it is refused for its name, before this, by `warpseek_front::Hosts`.)
+/// Refuses writing requests from pages of other origins. Allowed are pages of this machine, of
+/// the server itself and of listed origins, and programs, which send no `Origin`. Requests that
+/// only read need no refusal, since browsers do not show the answer to such a page. (To a
+/// browser, a page whose host name resolves to this server is not of another origin;
+/// `warpseek_front::Hosts` refuses its name before this check.)
 pub(crate) fn check(
     method: &Method,
     headers: &HeaderMap,
@@ -19,16 +23,16 @@ pub(crate) fn check(
     let may = |origin: &str| {
         let is_listed = listed.iter().any(|listed| listed == "*" || listed == origin);
         let host = Host::of_origin(origin);
-        let is_own = host.as_ref().zip(own.as_ref()).is_some_and(|(of, own)| own.is_origin(of));
+        let is_own = host.as_ref().zip(own.as_ref()).is_some_and(|(host, own)| own.is_origin(host));
         is_listed || is_own || host.is_some_and(|host| Host::is_loopback(&host))
     };
-    // Each, should there be more than one.
+    // Checks every header, should there be more than one.
     let mut origins = headers.get_all(header::ORIGIN).iter();
     match origins.all(|origin| may(origin.to_str().unwrap_or("null"))) {
         true => Ok(()),
         false => Err(Failure::new(
             Kind::Forbidden,
-            "pages of this Origin may not use the server; cors.origins lists those that may",
+            "pages of this Origin may not use the server; add it to cors.origins to allow them",
         )),
     }
 }

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::{Failure, brief};
 
-/// The options of a query string. `+` and `%20` are both blanks. Clones share which of them were asked for, so that those that nobody asked for can be named.
+/// The options of a query string. `+` and `%20` both denote a blank. Clones share the record of
+/// which options were read, so that the others can be reported as ignored.
 #[derive(Clone, Debug)]
 pub(crate) struct Params(Arc<[Param]>);
 
@@ -13,11 +14,12 @@ pub(crate) struct Params(Arc<[Param]>);
 struct Param {
     name: String,
     value: String,
-    /// Whether somebody wanted to know.
+    /// True once the option was read.
     read: AtomicBool,
 }
 
-/// Options of Elasticsearch that change no answer here, so that nothing needs to be said about them: how answers look, how shards and nodes are asked, and how long one waits for a cluster.
+/// Options of Elasticsearch that need no warning because they change no result: the format of
+/// answers, the treatment of shards and nodes, and time limits for waiting on a cluster.
 const QUIET: [&str; 29] = [
     "pretty",
     "human",
@@ -71,21 +73,21 @@ impl Params {
         Some(&found.value)
     }
 
-    /// An option that is on if it is given without a value.
+    /// Returns true if an option is `true` or given without a value.
     pub(crate) fn flag(&self, key: &str) -> bool {
         matches!(self.get(key), Some("" | "true"))
     }
 
-    /// All names and values.
+    /// Returns all names and values.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|param| (param.name.as_str(), param.value.as_str()))
     }
 
-    /// What is to be said of options that had no effect: those that nobody asked for.
+    /// Returns warnings about options that had no effect because nothing read them.
     pub(crate) fn ignored(&self) -> impl Iterator<Item = String> {
         let ignored = self.0.iter().filter(|param| {
             let (name, value) = (param.name.as_str(), param.value.as_str());
-            // Values that would change an answer, of options that otherwise do not.
+            // Values that would change a result, of options that otherwise do not.
             let acts = [
                 ("realtime", "false"),
                 ("allow_no_indices", "false"),
@@ -98,7 +100,7 @@ impl Params {
     }
 }
 
-/// Refuses paths whose parts are no text once they are decoded.
+/// Refuses paths that do not decode to UTF-8.
 pub(crate) fn check_path(path: &str) -> Result<(), Failure> {
     if !path.contains('%') || String::from_utf8(decoded(path)).is_ok() {
         return Ok(());
@@ -107,7 +109,7 @@ pub(crate) fn check_path(path: &str) -> Result<(), Failure> {
     Err(Failure::illegal(format!("the path [{path}] is not UTF-8 once it is decoded")))
 }
 
-/// Decodes `%41` and `+`; what is no code stays as it is.
+/// Decodes `%41` and `+`; an invalid code is kept as text.
 fn decode(text: &str) -> String {
     String::from_utf8_lossy(&decoded(text)).into_owned()
 }
@@ -147,7 +149,7 @@ mod tests {
         );
         assert!(params.flag("pretty") && !params.flag("size") && !params.flag("none"));
         assert!(Params::parse(None).get("a").is_none());
-        // Those that were asked for above are not among them, and neither are those that change nothing.
+        // Options that were read are not reported, nor are those that change no result.
         let params = Params::parse(Some("size=1&routing=a&human&typed_keys=true"));
         assert_eq!(params.clone().get("size"), Some("1"));
         let ignored: Vec<String> = params.ignored().collect();

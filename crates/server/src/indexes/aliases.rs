@@ -1,4 +1,4 @@
-//! Other names of indexes. They are kept in one file, so that several of them change at once.
+//! Index aliases. All aliases live in one file, so that several of them change atomically.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,25 +11,28 @@ use crate::error::{Failure, Kind, brief};
 use crate::indexes::names;
 use crate::indexes::open_index::write_whole;
 
-/// The most aliases of all indexes together.
+/// Maximum number of aliases of all indexes together.
 pub(crate) const MAX_ALIASES: usize = 10_000;
 
-/// The aliases of a folder of indexes. Those of an index that is not there are kept, for when it comes back, and nobody sees them until then.
+/// The aliases of a folder of indexes.
+///
+/// Aliases of an index that is currently missing are kept for its return, but are invisible until
+/// then.
 pub(crate) struct Aliases {
     path: PathBuf,
     all: RwLock<All>,
-    /// Held while they are changed.
+    /// Held while aliases change.
     changing: Mutex<()>,
 }
 
-/// By alias, then by index.
+/// All aliases: by alias name, then by index name.
 pub(crate) type All = BTreeMap<String, BTreeMap<String, Alias>>;
 
-/// What an alias is to one of its indexes.
+/// The options of an alias for one of its indexes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(expecting = "the options of an alias")]
 pub(crate) struct Alias {
-    /// Whether writes go to this index.
+    /// `true` if writes go to this index, `false` if they must not, `None` if unspecified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     is_write_index: Option<bool>,
 }
@@ -44,7 +47,7 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// The alias that is given to an index.
+    /// Returns the alias that this change adds, if it adds one.
     pub(crate) fn added(self) -> Option<String> {
         match self {
             Change::Add { alias, .. } => Some(alias),
@@ -63,7 +66,7 @@ impl Alias {
         for (key, value) in map {
             match key.as_str() {
                 "is_write_index" => {}
-                // It would be found by no pattern.
+                // No pattern would match a hidden alias.
                 "is_hidden" if *value == false => {}
                 "is_hidden" => return Err(Failure::unsupported("is_hidden of an alias")),
                 _ if value.is_null() => {}
@@ -84,7 +87,7 @@ impl Alias {
         Ok(Alias { is_write_index })
     }
 
-    /// The same, which takes no writes.
+    /// Returns a copy that takes no writes.
     pub(crate) fn without_writes(self) -> Self {
         Alias { is_write_index: self.is_write_index.map(|_| false) }
     }
@@ -113,25 +116,27 @@ impl Aliases {
         self.all.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The indexes of an alias that are there. No lock is held while `is_there` is asked, which has one of its own.
+    /// Returns the indexes of an alias that exist. No lock is held while `is_there` runs, because
+    /// it takes another lock.
     fn there(&self, alias: &str, is_there: impl Fn(&str) -> bool) -> Vec<(String, Alias)> {
         let all = self.all.read().unwrap_or_else(PoisonError::into_inner).get(alias).cloned();
         all.into_iter().flatten().filter(|(index, _)| is_there(index)).collect()
     }
 
-    /// The indexes of an alias that are there; none if there is no such alias.
+    /// Returns the names of the existing indexes of an alias; none if the alias does not exist.
     pub(crate) fn indexes(&self, alias: &str, is_there: impl Fn(&str) -> bool) -> Vec<String> {
         self.there(alias, is_there).into_iter().map(|(index, _)| index).collect()
     }
 
-    /// The indexes of all aliases that match a pattern.
+    /// Returns the indexes of all aliases that match a pattern.
     pub(crate) fn matching(&self, pattern: &str) -> BTreeSet<String> {
         let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
         let found = all.iter().filter(|(alias, _)| names::matches(pattern, alias));
         found.flat_map(|(_, indexes)| indexes.keys().cloned()).collect()
     }
 
-    /// The index that writes through an alias go to; `None` if there is no such alias.
+    /// Returns the index that writes through an alias go to, or `None` if the alias does not
+    /// exist.
     pub(crate) fn write_index(
         &self,
         alias: &str,
@@ -141,9 +146,9 @@ impl Aliases {
         if indexes.is_empty() {
             return Ok(None);
         }
-        let chosen = indexes.iter().find(|(_, of)| of.is_write_index == Some(true));
+        let chosen = indexes.iter().find(|(_, options)| options.is_write_index == Some(true));
         let only = || indexes.first().filter(|_| indexes.len() == 1);
-        let only = || only().filter(|(_, of)| of.is_write_index != Some(false));
+        let only = || only().filter(|(_, options)| options.is_write_index != Some(false));
         match chosen.or_else(only) {
             Some((index, _)) => Ok(Some(index.clone())),
             None => Err(Failure::illegal(format!(
@@ -152,7 +157,7 @@ impl Aliases {
         }
     }
 
-    /// The aliases of an index that match one of the patterns, as clients see them.
+    /// Returns the aliases of an index that match one of the patterns, in the form clients see.
     pub(crate) fn of_index(&self, index: &str, patterns: Option<&str>) -> Map<String, Value> {
         let wanted = |alias: &str| {
             patterns.is_none_or(|patterns| {
@@ -161,18 +166,22 @@ impl Aliases {
         };
         let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
         let found = all.iter().filter(|(alias, _)| wanted(alias));
-        found.filter_map(|(alias, of)| Some((alias.clone(), of.get(index)?.shown()))).collect()
+        found
+            .filter_map(|(alias, by_index)| Some((alias.clone(), by_index.get(index)?.shown())))
+            .collect()
     }
 
-    /// All pairs of an alias and an index, and whether writes go there.
+    /// Returns all pairs of an alias and an index, and whether writes through the alias go there.
     pub(crate) fn pairs(&self) -> Vec<(String, String, Option<bool>)> {
         let pairs = |(alias, indexes): (String, BTreeMap<String, Alias>)| {
-            indexes.into_iter().map(move |(index, of)| (alias.clone(), index, of.is_write_index))
+            indexes
+                .into_iter()
+                .map(move |(index, options)| (alias.clone(), index, options.is_write_index))
         };
         self.all().into_iter().flat_map(pairs).collect()
     }
 
-    /// Those of some indexes.
+    /// Returns the aliases of the indexes that `is_wanted` accepts.
     pub(crate) fn of_indexes(&self, is_wanted: impl Fn(&str) -> bool) -> All {
         let mut all = self.all();
         all.values_mut().for_each(|indexes| indexes.retain(|index, _| is_wanted(index)));
@@ -180,7 +189,8 @@ impl Aliases {
         all
     }
 
-    /// Makes changes, all of them or none. `is_index` says whether there is an index of a name.
+    /// Applies all changes, or none of them. `is_index` reports whether an index of that name
+    /// exists.
     pub(crate) fn change(
         &self,
         changes: &[Change],
@@ -192,34 +202,38 @@ impl Aliases {
             apply(&mut all, change, &is_index)?;
         }
         if all.len() > MAX_ALIASES {
-            return Err(Failure::illegal(format!("there may be {MAX_ALIASES} aliases")));
+            return Err(Failure::illegal(format!("at most {MAX_ALIASES} aliases are allowed")));
         }
         for (alias, indexes) in &mut all {
-            let writes = |of: &Alias| of.is_write_index == Some(true);
-            let writers =
-                indexes.iter().filter(|(index, of)| is_index(index) && writes(of)).count();
+            let writes = |options: &Alias| options.is_write_index == Some(true);
+            let writers = indexes
+                .iter()
+                .filter(|(index, options)| is_index(index) && writes(options))
+                .count();
             if writers > 1 {
                 return Err(Failure::illegal(format!(
                     "alias [{alias}] has more than one write index"
                 )));
             }
-            // One that is not there does not take writes any more when it comes back.
-            let away = indexes.iter_mut().filter(|(index, of)| !is_index(index) && writes(of));
+            // A missing index loses its write flag, so that it takes no writes when it comes
+            // back.
+            let away =
+                indexes.iter_mut().filter(|(index, options)| !is_index(index) && writes(options));
             if writers == 1 {
-                away.for_each(|(_, of)| of.is_write_index = Some(false));
+                away.for_each(|(_, options)| options.is_write_index = Some(false));
             }
         }
         self.store(all)
     }
 
-    /// Forgets an alias, whose indexes are not there, so that an index can have its name.
+    /// Removes an alias whose indexes are all missing, so that a new index can take its name.
     pub(crate) fn give_up(&self, alias: &str) -> Result<(), Failure> {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all = self.all();
         if all.remove(alias).is_none() { Ok(()) } else { self.store(all) }
     }
 
-    /// Takes all aliases from an index that is deleted.
+    /// Removes all aliases of an index that is being deleted.
     pub(crate) fn forget(&self, index: &str) -> Result<(), Failure> {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all = self.all();
@@ -229,14 +243,15 @@ impl Aliases {
         if all == before { Ok(()) } else { self.store(all) }
     }
 
-    /// The file first: what a request was told is there after a restart.
+    /// Writes the file first, then publishes the change: what a client was promised survives a
+    /// restart.
     fn store(&self, all: All) -> Result<(), Failure> {
         write_whole(&self.path, &all)?;
         *self.all.write().unwrap_or_else(PoisonError::into_inner) = all;
         Ok(())
     }
 
-    /// Where they are kept, in the folder of declarations. No index has a name like this.
+    /// Returns the path of the file in the folder of declarations. No index can have this name.
     pub(crate) fn file(folder: &Path) -> PathBuf {
         folder.join("_aliases.json")
     }

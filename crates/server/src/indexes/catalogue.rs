@@ -1,4 +1,4 @@
-//! The folder of indexes.
+//! The catalogue: all indexes of a folder, open, with their aliases.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,13 +21,14 @@ mod reload;
 pub(crate) use listed::{IndexKind, Listed, counts};
 pub(crate) use reload::{Identity, Look, identity};
 
-/// The file that makes a folder an index.
+/// Name of the file that marks a folder as an index.
 const MANIFEST: &str = "manifest";
 
-/// The folder of what the engine does not keep of indexes. No index has a name that begins with a dot.
+/// Folder of the server's data about indexes that the engine does not store. No index name begins
+/// with a dot.
 const DECLARATIONS: &str = ".warpseek";
 
-/// The most indexes. Each has threads and files of its own.
+/// Maximum number of indexes. Each of them owns threads and files.
 pub(crate) const MAX_INDEXES: usize = 1000;
 
 /// All indexes of a folder, open.
@@ -35,21 +36,21 @@ pub(crate) struct Catalogue {
     folder: PathBuf,
     opening: Opening,
     all: RwLock<BTreeMap<String, Arc<Collection>>>,
-    /// Those that have n-grams instead of words.
+    /// The n-gram indexes.
     ngrams: RwLock<BTreeMap<String, Arc<Ngrams>>>,
     aliases: Aliases,
-    /// Held while indexes come or go.
+    /// Held while indexes are added or removed.
     changing: Mutex<()>,
-    /// What was found in the folder and could not be served, and why. It is logged once.
+    /// Indexes in the folder that cannot be served, and why. Each is logged once.
     refused: Mutex<BTreeMap<String, (Identity, Failure)>>,
-    /// Whether nothing is opened any more.
+    /// True once the catalogue is closed and opens no further indexes.
     closed: AtomicBool,
-    /// Since when folders of indexes are away.
+    /// Index folders that have disappeared, and since when.
     missing: Mutex<BTreeMap<String, Instant>>,
 }
 
 impl Catalogue {
-    /// Opens every index in a folder, which is made if it is not there. What is not an index is left alone.
+    /// Opens every index in a folder, which is created if missing. Other folders are left alone.
     pub(crate) fn open(folder: &Path, opening: Opening) -> Result<Self, String> {
         let named = |path: &Path, e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
         let declarations = folder.join(DECLARATIONS);
@@ -62,10 +63,10 @@ impl Catalogue {
             else {
                 continue;
             };
-            // One whose manifest is damaged is an index, and must not be forgotten.
+            // A folder with a damaged manifest is still an index and must not be skipped.
             if !path.is_dir() || names::check(&name).is_err() || !path.join(MANIFEST).exists() {
                 if path.is_dir() && !name.starts_with('.') {
-                    tracing::warn!(folder = %path.display(), "left out: it is no index, or its name cannot be that of one");
+                    tracing::warn!(folder = %path.display(), "skipped: not an index, or its name is not a valid index name");
                 }
                 continue;
             }
@@ -87,7 +88,7 @@ impl Catalogue {
         Ok(Catalogue { folder, opening, all, ngrams, aliases, changing, refused, closed, missing })
     }
 
-    /// The index of this name, or the one that writes through an alias of this name go to.
+    /// Returns the index of this name, or the write index of the alias of this name.
     pub(crate) fn get(&self, name: &str) -> Result<Arc<Collection>, Failure> {
         let find =
             |name: &str| self.all.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
@@ -101,56 +102,56 @@ impl Catalogue {
         })
     }
 
-    /// The index of n-grams of this name.
+    /// Returns the n-gram index of this name.
     pub(crate) fn ngrams(&self, name: &str) -> Option<Arc<Ngrams>> {
         self.ngrams.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    /// All indexes of n-grams, by name.
+    /// Returns all n-gram indexes, sorted by name.
     pub(crate) fn all_ngrams(&self) -> Vec<Arc<Ngrams>> {
         self.ngrams.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    /// The snapshots of all indexes that searches see now.
+    /// Returns the snapshots of all indexes that searches currently use.
     pub(crate) fn snapshots(&self) -> Vec<Arc<Snapshot>> {
-        let words = self.all().into_iter().map(|of| of.view().searcher.snapshot());
-        words.chain(self.all_ngrams().iter().map(|of| of.searcher.snapshot())).collect()
+        let words = self.all().into_iter().map(|index| index.view().searcher.snapshot());
+        words.chain(self.all_ngrams().iter().map(|index| index.searcher.snapshot())).collect()
     }
 
-    /// The indexes whose files were found to be damaged, by name, with what is damaged.
+    /// Returns the indexes with damaged files, and the damage found.
     pub(crate) fn damaged(&self) -> Vec<(String, Damage)> {
-        let of =
+        let damage =
             |name: &str, snapshot: &Snapshot| Some((name.to_owned(), snapshot.damage()?.clone()));
         let words = self.all();
-        let words = words.iter().filter_map(|at| of(&at.name, &at.view().searcher.snapshot()));
+        let words = words.iter().filter_map(|at| damage(&at.name, &at.view().searcher.snapshot()));
         let ngrams = self.all_ngrams();
-        let ngrams = ngrams.iter().filter_map(|at| of(&at.name, &at.searcher.snapshot()));
+        let ngrams = ngrams.iter().filter_map(|at| damage(&at.name, &at.searcher.snapshot()));
         words.chain(ngrams).collect()
     }
 
-    /// The indexes of an alias.
+    /// Returns the existing indexes of an alias.
     fn aliased(&self, alias: &str) -> Vec<String> {
         self.aliases.indexes(alias, |index| self.is_index(index))
     }
 
-    /// Whether there is an index of this name, which no alias is.
+    /// Returns true if an index, not an alias, has this name.
     pub(crate) fn is_index(&self, name: &str) -> bool {
         self.all.read().unwrap_or_else(PoisonError::into_inner).contains_key(name)
     }
 
-    /// Other names of indexes.
+    /// Returns the aliases.
     pub(crate) fn aliases(&self) -> &Aliases {
         &self.aliases
     }
 
-    /// Changes aliases, in all ways or none.
+    /// Applies all changes of aliases, or none of them.
     pub(crate) fn change_aliases(&self, changes: &[Change]) -> Result<(), Failure> {
-        // While this is held, no index comes or goes.
+        // No index is added or removed while this lock is held.
         let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
         self.aliases.change(changes, |name| all.contains_key(name))
     }
 
-    /// The names of the indexes that an expression names, which has no aliases.
+    /// Returns the names of the indexes that an expression selects. Aliases in it are an error.
     pub(crate) fn select_indexes(&self, expression: &str) -> Result<Vec<String>, Failure> {
         let alias = expression.split(',').find(|part| !self.aliased(part).is_empty());
         if let Some(alias) = alias {
@@ -158,27 +159,28 @@ impl Catalogue {
                 "The provided expression [{alias}] matches an alias, specify the corresponding concrete indices instead."
             )));
         }
-        Ok(self.select(expression, false)?.iter().map(|of| of.name.clone()).collect())
+        Ok(self.select(expression, false)?.iter().map(|index| index.name.clone()).collect())
     }
 
-    /// The one index that a name or alias stands for, to be read.
+    /// Returns the single index that a name or alias refers to, for reading.
     pub(crate) fn get_to_read(&self, name: &str) -> Result<Arc<Collection>, Failure> {
         match self.select(name, false)?.as_slice() {
             [one] => Ok(one.clone()),
             [] => Err(Failure::no_index(name)),
             several => Err(Failure::illegal(format!(
-                "[{name}] stands for {} indexes, and this searches one; use /{name}/_search",
+                "[{name}] refers to {} indexes, but this call searches one; use /{name}/_search",
                 several.len()
             ))),
         }
     }
 
-    /// All of them, by name.
+    /// Returns all indexes, sorted by name.
     pub(crate) fn all(&self) -> Vec<Arc<Collection>> {
         self.all.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    /// Those that an expression names: names and patterns with commas between them; `_all` and nothing are all. A name without an index is an error, unless `lenient`.
+    /// Returns the indexes that an expression selects: names and patterns, separated by commas.
+    /// `_all` and an empty expression select all. An unknown name is an error, unless `lenient`.
     pub(crate) fn select(
         &self,
         expression: &str,
@@ -191,8 +193,8 @@ impl Catalogue {
                 "" if expression.is_empty() => self.all(),
                 part if part.contains('*') => {
                     let by_alias = self.aliases.matching(part);
-                    let matches = |of: &Arc<Collection>| {
-                        names::matches(part, &of.name) || by_alias.contains(&of.name)
+                    let matches = |index: &Arc<Collection>| {
+                        names::matches(part, &index.name) || by_alias.contains(&index.name)
                     };
                     self.all().into_iter().filter(matches).collect()
                 }
@@ -202,7 +204,7 @@ impl Catalogue {
                     let mut found = Vec::with_capacity(names.len());
                     for name in names {
                         match self.get(&name) {
-                            Ok(of) => found.push(of),
+                            Ok(index) => found.push(index),
                             Err(_) if lenient => {}
                             Err(failure) => return Err(failure),
                         }
@@ -210,16 +212,16 @@ impl Catalogue {
                     found
                 }
             };
-            for of in found {
-                if selected.iter().all(|known| known.name != of.name) {
-                    selected.push(of);
+            for index in found {
+                if selected.iter().all(|known| known.name != index.name) {
+                    selected.push(index);
                 }
             }
         }
         Ok(selected)
     }
 
-    /// Makes an index; an error if it is there.
+    /// Creates an index; fails if it exists.
     pub(crate) fn create(
         &self,
         name: &str,
@@ -228,7 +230,7 @@ impl Catalogue {
         self.create_with_aliases(name, declared, &[])
     }
 
-    /// Makes an index with aliases.
+    /// Creates an index with aliases.
     pub(crate) fn create_with_aliases(
         &self,
         name: &str,
@@ -236,7 +238,7 @@ impl Catalogue {
         aliases: &[Change],
     ) -> Result<Arc<Collection>, Failure> {
         names::check(name)?;
-        // Searches go on meanwhile.
+        // Searches continue while this lock is held.
         let changing = self.changing();
         if !self.aliased(name).is_empty() {
             let reason = format!("Invalid index name [{name}], already exists as alias");
@@ -261,7 +263,7 @@ impl Catalogue {
         let changed = {
             let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
             all.insert(name.to_owned(), made.clone());
-            // An alias of this name can only have indexes that are not there.
+            // An alias of this name can only refer to missing indexes.
             self.aliases
                 .give_up(name)
                 .and_then(|()| self.aliases.change(aliases, |name| all.contains_key(name)))
@@ -275,7 +277,7 @@ impl Catalogue {
         }
     }
 
-    /// The index of this name, which is made if it is not there.
+    /// Returns the index of this name, creating it if it does not exist.
     pub(crate) fn get_or_create(&self, name: &str) -> Result<Arc<Collection>, Failure> {
         match self.get(name) {
             Err(failure) if failure.kind == Kind::IndexMissing => {
@@ -294,7 +296,7 @@ impl Catalogue {
         self.remove(name, &self.changing())
     }
 
-    /// The same for those who see to it that no index comes or goes meanwhile.
+    /// Removes an index for callers that hold the lock against additions and removals.
     fn remove(&self, name: &str, _changing: &MutexGuard<'_, ()>) -> Result<(), Failure> {
         let removed = {
             let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
@@ -303,7 +305,7 @@ impl Catalogue {
                 None => Failure::no_index(name),
             })?
         };
-        // What is deleted need not be flushed.
+        // Deleted documents need no flush.
         removed.abandon();
         let gone = |path: &Path, result: std::io::Result<()>| match result {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
@@ -311,7 +313,8 @@ impl Catalogue {
             }
             _ => Ok(()),
         };
-        // Renamed first, so that a part of an index is never found under its name.
+        // The folder is renamed first, so that a partially deleted index never appears under its
+        // name.
         let trash = self.folder.join(DECLARATIONS).join(format!("{name}.deleted"));
         gone(&trash, std::fs::remove_dir_all(&trash))?;
         gone(removed.dir(), rename_durably(removed.dir(), &trash))?;
@@ -321,12 +324,12 @@ impl Catalogue {
         gone(&trash, std::fs::remove_dir_all(&trash))
     }
 
-    /// A folder for work beside the indexes.
+    /// Returns the path of a scratch folder next to the indexes.
     pub(crate) fn scratch(&self, name: &str) -> PathBuf {
         self.folder.join(DECLARATIONS).join(format!("{name}.scratch"))
     }
 
-    /// An error if a new index cannot have this name.
+    /// Fails if a new index cannot have this name.
     pub(crate) fn check_free(&self, name: &str) -> Result<(), Failure> {
         names::check(name)?;
         let is_alias = !self.aliased(name).is_empty();
@@ -337,7 +340,7 @@ impl Catalogue {
         self.check_room()
     }
 
-    /// An error if there can be no further index.
+    /// Fails if the maximum number of indexes is reached.
     fn check_room(&self) -> Result<(), Failure> {
         match self.count() >= MAX_INDEXES {
             true => Err(Failure::illegal(format!(
@@ -352,7 +355,8 @@ impl Catalogue {
         self.all.read().unwrap_or_else(PoisonError::into_inner).len() + ngrams
     }
 
-    /// Makes a folder, which was verified, the index of this name, with what the engine does not keep of it.
+    /// Installs a verified folder as the index of this name, together with its declaration, if it
+    /// has one.
     pub(crate) fn adopt(
         &self,
         name: &str,
@@ -363,7 +367,7 @@ impl Catalogue {
         let _changing = self.changing();
         self.check_free(name)?;
         let declaration = self.declaration(name);
-        // Before the index, so that it never appears without.
+        // The declaration comes first, so that the index never appears without it.
         match declared {
             Some(declared) => rename_durably(declared, &declaration).map_err(broken)?,
             None => match std::fs::remove_file(&declaration) {
@@ -371,16 +375,17 @@ impl Catalogue {
                 _ => {}
             },
         }
-        // The names of its files first: it must not appear without some of them.
+        // The names of the files are synced first: the index must not appear with some files
+        // missing.
         sync_folder(dir).map_err(broken)?;
         rename_durably(dir, &self.folder.join(name)).map_err(broken)?;
         self.open_found(name)
     }
 
-    /// Opens an index that is in the folder now and serves it.
+    /// Opens an index that is now in the folder, and serves it.
     fn open_found(&self, name: &str) -> Result<(), Failure> {
         if self.closed.load(Ordering::Acquire) {
-            return Err(Failure::new(Kind::NotReady, "the server is ending"));
+            return Err(Failure::new(Kind::NotReady, "the server is shutting down"));
         }
         let (dir, declaration) = (self.folder.join(name), self.declaration(name));
         if Ngrams::is_in(&dir) {
@@ -402,12 +407,12 @@ impl Catalogue {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Flushes and closes all.
+    /// Flushes and closes all indexes.
     pub(crate) fn close(&self) -> Result<(), Failure> {
         let _changing = self.changing();
         self.closed.store(true, Ordering::Release);
-        // One that fails does not keep the others from it.
-        let closed: Vec<_> = self.all().iter().map(|of| of.close()).collect();
+        // A failure of one index does not prevent the others from closing.
+        let closed: Vec<_> = self.all().iter().map(|index| index.close()).collect();
         closed.into_iter().collect()
     }
 
@@ -416,15 +421,16 @@ impl Catalogue {
     }
 }
 
-/// An error if a folder has files that a new index would remove: it may be one that is being copied here.
+/// Fails if a folder has files that a new index would replace: the folder may be a copy in
+/// progress.
 fn check_unused(dir: &Path) -> Result<(), Failure> {
     let Ok(files) = std::fs::read_dir(dir) else { return Ok(()) };
-    // What is left of an index that was not made to the end.
+    // Files that an interrupted creation of an index leaves behind.
     let left = ["lock", "manifest.new"];
     let other = files.flatten().find(|file| !left.iter().any(|left| file.file_name() == *left));
     match other {
         Some(file) => Err(Failure::illegal(format!(
-            "the folder {} has files and is not served as an index, such as {}; wait until it is, or remove it",
+            "the folder {} is not served as an index but has files, such as {}; wait until it is served, or remove it",
             dir.display(),
             file.file_name().to_string_lossy()
         ))),
@@ -432,7 +438,7 @@ fn check_unused(dir: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Removes what work that was not finished has left.
+/// Removes the remains of interrupted work.
 fn clean(declarations: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(declarations)? {
         let path = entry?.path();

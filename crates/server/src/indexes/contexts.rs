@@ -1,4 +1,5 @@
-//! What is kept between requests for a while: results for further pages (scrolls), and indexes as they were (points in time).
+//! State kept between requests for a limited time: results for further pages (scrolls) and
+//! snapshots of indexes (points in time).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,30 +8,30 @@ use std::time::{Duration, Instant};
 use crate::elasticsearch::search::{Found, Target};
 use crate::error::{Failure, Kind};
 
-/// The longest time that something is kept without being asked for.
+/// Maximum time for which an entry is kept without being used.
 pub(crate) const MAX_KEEP: Duration = Duration::from_secs(24 * 3600);
 
-/// A search that goes on.
+/// A search whose further pages can be fetched.
 pub(crate) struct Scroll {
     pub(crate) found: Found,
-    /// Hits that were returned.
+    /// Number of hits returned so far.
     pub(crate) at: usize,
 }
 
-/// Indexes as they were at a moment. Later writes, deletes and refreshes do not change them.
+/// A snapshot of one or more indexes. Later writes, deletes and refreshes do not change it.
 pub(crate) type PointInTime = Arc<Vec<Target>>;
 
-/// Something that is kept.
+/// An entry and its expiry.
 struct Kept<T> {
     value: T,
     keep: Duration,
     until: Instant,
 }
 
-/// What is kept of one kind, by id.
+/// The entries of one kind, by id.
 pub(crate) struct Contexts<T> {
     most: usize,
-    /// What they are to people, and the limit on them.
+    /// Name of the entries and of the setting that limits them, for messages.
     what: &'static str,
     all: Mutex<HashMap<String, Arc<Mutex<Kept<T>>>>>,
 }
@@ -40,21 +41,21 @@ impl<T> Contexts<T> {
         Contexts { most, what, all: Mutex::default() }
     }
 
-    /// All of them, without those whose time is up.
+    /// Returns all entries after removing those that have expired.
     fn all(&self) -> MutexGuard<'_, HashMap<String, Arc<Mutex<Kept<T>>>>> {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        // One that is in use is not let go.
+        // An entry that is in use is not removed.
         all.retain(|_, kept| kept.try_lock().map_or(true, |kept| kept.until > now));
         all
     }
 
-    /// Keeps something; returns its id.
+    /// Stores a value and returns its id.
     pub(crate) fn keep(&self, value: T, keep: Duration) -> Result<String, Failure> {
         let mut all = self.all();
         if all.len() >= self.most {
             let reason = format!(
-                "{} {} are open, which is the limit; close those that are done",
+                "{} {} are open, which is the limit; close some of them first",
                 self.most, self.what
             );
             return Err(Failure::new(Kind::Overload, reason));
@@ -66,7 +67,7 @@ impl<T> Contexts<T> {
         Ok(id)
     }
 
-    /// Does something with what is kept. Its time starts anew, with another length if there is one.
+    /// Runs `work` on an entry and restarts its time, with a new duration if one is given.
     pub(crate) fn with<R>(
         &self,
         id: &str,
@@ -83,18 +84,18 @@ impl<T> Contexts<T> {
         Ok(work(&mut kept.value))
     }
 
-    /// Lets something go; false if there is none.
+    /// Removes an entry; returns false if there was none.
     pub(crate) fn end(&self, id: &str) -> bool {
         self.all().remove(id).is_some()
     }
 
-    /// Lets all go; returns their ids.
+    /// Removes all entries and returns their ids.
     pub(crate) fn end_all(&self) -> Vec<String> {
         self.all().drain().map(|(id, _)| id).collect()
     }
 }
 
-/// An id that nobody can guess: whoever has it sees what is kept under it.
+/// Returns an unguessable id, since the id alone grants access to the entry.
 fn random_id() -> Result<String, Failure> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)
@@ -118,7 +119,8 @@ mod tests {
             let number = u128::from_str_radix(id, 16).unwrap();
             (0..128).for_each(|bit| bits[bit] += ((number >> bit) & 1) as u32);
         }
-        // Each bit is 0 in some and 1 in others; that one of them is not is less likely than 1 in 10^12.
+        // Each bit is 0 in some ids and 1 in others; the chance that this fails is below 1 in
+        // 10^12.
         assert!(bits.iter().all(|ones| (1..50).contains(ones)), "{bits:?}");
         assert_eq!(contexts.with(&ids[7], None, |value| *value).unwrap(), 7);
         assert!(contexts.end(&ids[7]) && !contexts.end(&ids[7]));

@@ -2,10 +2,10 @@
 
 use crate::error::{Failure, Kind, brief};
 
-/// The longest name in bytes: that of a file, less the ends of names of files that belong to an index.
+/// Maximum length of a name in bytes: that of a file name, less the suffixes of an index's files.
 const MAX_NAME_BYTES: usize = 240;
 
-/// First segments of the server's own routes.
+/// First segments of the server's native routes.
 const RESERVED: [&str; 10] = [
     "health",
     "livez",
@@ -19,14 +19,15 @@ const RESERVED: [&str; 10] = [
     "openapi.json",
 ];
 
-/// Refuses what cannot be the name of an index. What passes is one folder name, and never leads out of the data folder.
+/// Refuses invalid index names. A valid name is a single folder name and cannot lead out of the
+/// data folder.
 pub(crate) fn check(name: &str) -> Result<(), Failure> {
     let fault = if name.is_empty() || name.len() > MAX_NAME_BYTES {
         format!("it must have 1 to {MAX_NAME_BYTES} bytes")
     } else if let Some(first) = name.chars().next().filter(|c| "-_+.".contains(*c)) {
-        format!("it starts with {first:?}, and must not start with '_', '-', '+', or '.'")
+        format!("it starts with {first:?}, but must not start with '_', '-', '+', or '.'")
     } else if let Some(upper) = name.chars().find(|c| c.is_uppercase()) {
-        format!("must be lowercase, and has {upper:?}")
+        format!("must be lowercase, but contains {upper:?}")
     } else if let Some(found) = name.chars().find(|&c| {
         matches!(c, '\\' | '/' | '*' | '?' | '"' | '<' | '>' | '|' | ',' | '#' | ':')
             || c.is_whitespace()
@@ -44,13 +45,13 @@ pub(crate) fn check(name: &str) -> Result<(), Failure> {
     Err(Failure::new(Kind::IndexName, reason).of_index(name))
 }
 
-/// Whether a path is that of one of the server's own routes.
+/// Returns true if a path belongs to one of the server's native routes.
 pub(crate) fn is_own(path: &str) -> bool {
     path.strip_prefix('/')
         .is_some_and(|rest| RESERVED.iter().any(|own| rest.split('/').next() == Some(own)))
 }
 
-/// Whether a name matches a pattern in which `*` stands for any characters.
+/// Returns true if a name matches a pattern in which `*` matches any characters.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or("");

@@ -1,4 +1,4 @@
-//! An index that is open: it takes writes, gets new fields, and is searched.
+//! An open index: it takes writes, gains fields, and answers searches.
 
 mod growth;
 mod view;
@@ -20,7 +20,7 @@ use growth::extend;
 pub(crate) use growth::write_whole;
 pub(crate) use view::View;
 
-/// How indexes are opened.
+/// Options for opening indexes.
 #[derive(Clone)]
 pub(crate) struct Opening {
     pub(crate) refresh: Duration,
@@ -28,7 +28,7 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
-    /// How the index with this name is opened: what the engine has to say is logged with the name.
+    /// Returns the options for one index: notices of the engine are logged with its name.
     fn of(self, name: &str) -> Self {
         let name = name.to_owned();
         let log = move |notice: &Notice| {
@@ -38,32 +38,35 @@ impl Opening {
     }
 }
 
-/// An index that is open.
+/// An open index.
 pub(crate) struct Collection {
     pub(crate) name: String,
     dir: PathBuf,
-    /// What the engine does not keep; none if the server did not make the index.
+    /// File of the mapping and settings that the engine does not store; `None` if the server did
+    /// not create the index.
     declaration: Option<PathBuf>,
     opening: Opening,
-    /// Of the folder that was opened.
+    /// Identity of the folder that was opened.
     identity: Option<Identity>,
-    /// `None` after it was closed, or if it could not be opened again.
+    /// `None` once the index is closed, or if it could not be reopened.
     live: RwLock<Option<LiveIndex>>,
     view: RwLock<Arc<View>>,
     /// Held while fields are added.
     growing: Mutex<()>,
 }
 
-/// What became of a write.
+/// The outcome of a write.
 pub(crate) struct Written {
     pub(crate) ticket: Option<WriteTicket>,
     pub(crate) result: &'static str,
-    /// That of the document as it is now, or of the write in the log if there is none.
+    /// The `_seq_no` of the stored document, or the sequence number of the write if no document
+    /// remains.
     pub(crate) number: u64,
 }
 
 impl Written {
-    /// What is shown as its version: the number of the write in the log, which grows.
+    /// Returns the version shown to clients: the sequence number of the write in the log, which
+    /// increases.
     pub(crate) fn version(&self) -> u64 {
         self.ticket.as_ref().map_or(1, WriteTicket::sequence)
     }
@@ -73,20 +76,23 @@ impl Written {
     }
 }
 
-/// The number (`_seq_no`) of a document as it is stored. It is made of what the document is, so that a write, a read and a search know the same one, whatever was flushed, merged or restored in between. One that
-/// is changed gets another number; one that is what it was before has its number again. It has 52 bits, as some clients keep numbers in floats.
+/// Returns the `_seq_no` of a stored document: a 52-bit hash of its bytes.
+///
+/// Writes, reads and searches therefore agree on it, whatever was flushed, merged or restored in
+/// between. A changed document gets a different number; one that is changed back gets its old
+/// number again. The hash has 52 bits because some clients keep numbers as floats.
 pub(crate) fn number_of(stored: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(stored) >> 12
 }
 
-/// A document and its number.
+/// A document and its `_seq_no`.
 pub(crate) struct Numbered {
     pub(crate) source: Value,
     pub(crate) number: u64,
 }
 
 impl Collection {
-    /// Makes an index.
+    /// Creates an index.
     pub(crate) fn create(
         name: &str,
         dir: PathBuf,
@@ -105,7 +111,7 @@ impl Collection {
         Self::open(name, dir, declaration, opening)
     }
 
-    /// Opens an index that is there, with the fields that its declaration has and it has not yet.
+    /// Opens an existing index and adds the fields that its declaration has but its schema lacks.
     pub(crate) fn open(
         name: &str,
         dir: PathBuf,
@@ -122,7 +128,7 @@ impl Collection {
                 let declared = serde_json::from_slice(&bytes).map_err(wrong)?;
                 let mapping = Mapping::of_old(declared)?;
                 let schema = extend(&index, &mapping)?;
-                // The setting had no effect in earlier versions.
+                // Earlier versions ignored this setting.
                 if mapping.static_field.is_some() && manifest.static_field.is_none() {
                     index.set_static_field(STATIC_FIELD)?;
                 }
@@ -135,7 +141,7 @@ impl Collection {
                 return Err(Failure::broken(format!("{}: {error}", declaration.display())));
             }
         };
-        // Before it is opened: if it is replaced in between, that is noticed.
+        // Taken before the index is opened, so that a replacement in between is noticed.
         let identity = identity(&dir);
         let live = index.live(live_options(&opening))?;
         let opening = opening.of(name);
@@ -152,7 +158,7 @@ impl Collection {
         })
     }
 
-    /// What searches see now.
+    /// Returns the view that searches currently use.
     pub(crate) fn view(&self) -> Arc<View> {
         self.view.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -161,7 +167,7 @@ impl Collection {
         &self.dir
     }
 
-    /// Of the folder that was opened.
+    /// Returns the identity of the folder that was opened.
     pub(crate) fn identity(&self) -> Option<Identity> {
         self.identity
     }
@@ -194,7 +200,7 @@ impl Collection {
         Ok(Written::document(ticket, "updated", line.as_bytes()))
     }
 
-    /// Replaces a document, if it still has this number.
+    /// Replaces a document if it still has this `_seq_no`.
     pub(crate) fn put_if(
         &self,
         id: &str,
@@ -209,12 +215,12 @@ impl Collection {
         }
     }
 
-    /// Deletes a document, if it still has this number.
+    /// Deletes a document if it still has this `_seq_no`.
     pub(crate) fn delete_if(&self, id: &str, number: u64) -> Result<Written, Failure> {
         self.delete_unchanged(id, &self.stored_if(id, number)?)
     }
 
-    /// Deletes a document, if it is stored like this still.
+    /// Deletes a document if its stored bytes are unchanged.
     pub(crate) fn delete_unchanged(&self, id: &str, stored: &[u8]) -> Result<Written, Failure> {
         match self.live()?.get().delete_if(id, stored)? {
             Some(ticket) => {
@@ -225,7 +231,7 @@ impl Collection {
         }
     }
 
-    /// A document as it is stored, if it has this number.
+    /// Returns the stored bytes of a document if it has this `_seq_no`.
     fn stored_if(&self, id: &str, number: u64) -> Result<Vec<u8>, Failure> {
         let stored = self.live()?.get().get_json(id)?;
         match stored {
@@ -247,12 +253,12 @@ impl Collection {
 
     fn keeps_no_documents(&self) -> Failure {
         Failure::illegal(format!(
-            "index [{}] keeps ids alone, so that its documents have no numbers and cannot be changed in part",
+            "index [{}] stores ids only; its documents have no sequence numbers and cannot be updated in part",
             self.name
         ))
     }
 
-    /// Adds a document, unless there is one.
+    /// Adds a document, unless its id exists.
     pub(crate) fn create_document(
         &self,
         id: &str,
@@ -273,13 +279,16 @@ impl Collection {
         }
     }
 
-    /// Whether there is a document with an id, whatever searches see.
+    /// Returns true if a document with this id exists, regardless of the last refresh.
     pub(crate) fn contains(&self, id: &str) -> Result<bool, Failure> {
         Ok(self.live()?.get().contains(id)?)
     }
 
-    /// Changes a document by what `change` makes of its source, which it gets as it is now, if there is a document; nothing is written if that returns `None`. No other write comes in between: if one does, `change` is asked again.
-    /// With a `number`, the document must have it, or it is a conflict.
+    /// Changes a document atomically. `change` maps its current source, if the document exists,
+    /// to the new one; nothing is written if it returns `None`.
+    ///
+    /// The write is retried with the new source if another write comes first. With a `number`, a
+    /// document with a different `_seq_no` is a conflict.
     pub(crate) fn change(
         &self,
         id: &str,
@@ -294,7 +303,7 @@ impl Collection {
             let before = match &stored {
                 Some(json) => match self.view().mapping.source_of(parse_stored(id, json)?) {
                     Value::Object(source) => Some(source),
-                    _ => return Err(Failure::broken(format!("document [{id}] is no object"))),
+                    _ => return Err(Failure::broken(format!("document [{id}] is not an object"))),
                 },
                 None if self.live()?.get().contains(id)? => return Err(self.keeps_no_documents()),
                 None => None,
@@ -328,12 +337,12 @@ impl Collection {
         Ok(Written { ticket, result, number })
     }
 
-    /// The newest source of a document.
+    /// Returns the current source of a document.
     pub(crate) fn get(&self, id: &str) -> Result<Option<Value>, Failure> {
         Ok(self.get_numbered(id)?.map(|document| document.source))
     }
 
-    /// The same with its number.
+    /// Returns the current source of a document and its `_seq_no`.
     pub(crate) fn get_numbered(&self, id: &str) -> Result<Option<Numbered>, Failure> {
         let Some(stored) = self.live()?.get().get_json(id)? else { return Ok(None) };
         let source = self.view().mapping.source_of(parse_stored(id, &stored)?);
@@ -356,9 +365,10 @@ impl Collection {
         Ok(())
     }
 
-    /// Makes `dir`, an empty folder, a copy of the index with all writes so far, and `declaration` a copy of what the engine does not keep.
+    /// Copies the index with all writes so far to the empty folder `dir`, and its declaration to
+    /// `declaration`.
     pub(crate) fn export(&self, dir: &Path, declaration: &Path) -> Result<(), Failure> {
-        // Fields are added when the index is closed, which it cannot be while this is held.
+        // Adding fields closes the index, which is impossible while this guard is held.
         let live = self.live()?;
         live.get().export(dir)?;
         if let Some(path) = &self.declaration {
@@ -368,17 +378,18 @@ impl Collection {
         Ok(())
     }
 
-    /// Whether it is open for writes.
+    /// Returns true if the index is open for writes.
     pub(crate) fn takes_writes(&self) -> bool {
         self.live.read().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Lets go of a folder that is not the one that was opened: nothing is written there. Searches go on with what they have.
+    /// Drops the live index without flushing, because its folder was replaced or removed.
+    /// Searches continue on the current view.
     pub(crate) fn abandon(&self) {
         drop(self.live.write().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    /// Flushes and closes; it takes no writes any more.
+    /// Flushes and closes the index, which then takes no further writes.
     pub(crate) fn close(&self) -> Result<(), Failure> {
         let live = self.live.write().unwrap_or_else(PoisonError::into_inner).take();
         match live {
@@ -387,17 +398,17 @@ impl Collection {
         }
     }
 
-    /// Live documents as searches see them.
+    /// Returns the number of live documents that searches see.
     pub(crate) fn documents(&self) -> u64 {
         self.view().searcher.snapshot().statistics().documents
     }
 
-    /// Whether damage was found in its files, so that searches fail.
+    /// Returns true if damage was found in the index's files, which makes searches fail.
     pub(crate) fn is_damaged(&self) -> bool {
         self.view().searcher.snapshot().damage().is_some()
     }
 
-    /// Bytes on disk.
+    /// Returns the number of bytes on disk.
     pub(crate) fn bytes(&self) -> u64 {
         bytes_of(&self.dir)
     }
@@ -407,16 +418,16 @@ impl Collection {
     }
 }
 
-/// The live index, which is there as long as this is held.
+/// A guard that keeps the live index open.
 struct Live<'a>(RwLockReadGuard<'a, Option<LiveIndex>>);
 
 impl Live<'_> {
     fn get(&self) -> &LiveIndex {
-        self.0.as_ref().expect("checked when it was made")
+        self.0.as_ref().expect("the constructor checked that the index is open")
     }
 }
 
-/// Bytes of the files of a folder.
+/// Returns the total size of the files in a folder.
 pub(crate) fn bytes_of(dir: &Path) -> u64 {
     let Ok(files) = std::fs::read_dir(dir) else { return 0 };
     files.filter_map(|file| file.ok()?.metadata().ok()).map(|file| file.len()).sum()
@@ -424,21 +435,21 @@ pub(crate) fn bytes_of(dir: &Path) -> u64 {
 
 fn parse_stored(id: &str, json: &[u8]) -> Result<Value, Failure> {
     serde_json::from_slice(json)
-        .map_err(|error| Failure::broken(format!("document [{id}] as it is stored: {error}")))
+        .map_err(|error| Failure::broken(format!("stored document [{id}]: {error}")))
 }
 
 fn live_options(opening: &Opening) -> LiveOptions {
     LiveOptions::new().refresh_every(opening.refresh)
 }
 
-/// Renames a file or folder, so that a crash of the machine does not undo it.
+/// Renames a file or folder so that the change survives a crash of the machine.
 pub(crate) fn rename_durably(from: &Path, to: &Path) -> std::io::Result<()> {
     std::fs::rename(from, to)?;
     let (old, new) = (from.parent(), to.parent());
     [new, old.filter(|_| old != new)].into_iter().flatten().try_for_each(sync_folder)
 }
 
-/// Lets the names in a folder outlast a crash of the machine.
+/// Makes the names in a folder survive a crash of the machine.
 pub(crate) fn sync_folder(folder: &Path) -> std::io::Result<()> {
     std::fs::File::open(folder)?.sync_all()
 }

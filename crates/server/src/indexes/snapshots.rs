@@ -1,7 +1,8 @@
-//! Snapshots of indexes, kept elsewhere, and their return: `/v1/snapshots`.
+//! Snapshots of indexes in a separate store, and their restoration: `/v1/snapshots`.
 //!
-//! A snapshot has a folder of its own in the store: `0/`, `1/` and so on with the files of its indexes, and `snapshot.json`, which names them all with sizes and checksums. That is written last and removed
-//! first, so a snapshot is there as a whole or not at all.
+//! Each snapshot has a folder in the store: `0/`, `1/` and so on hold the files of its indexes,
+//! and `snapshot.json` lists them with sizes and checksums. That file is written last and removed
+//! first, so a snapshot exists completely or not at all.
 
 mod store;
 
@@ -27,23 +28,23 @@ use crate::indexes::open_index::Collection;
 use crate::json::only;
 pub(crate) use store::Store;
 
-/// The version of what `snapshot.json` says.
+/// Format version of `snapshot.json`.
 const FORMAT: u32 = 1;
-/// The file of what the engine does not keep of an index, among its files.
+/// Name of the file, among those of an index, with the data that the engine does not store.
 const DECLARATION: &str = "declaration.json";
 
-/// What `snapshot.json` says.
+/// The contents of `snapshot.json`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Contents {
     format: u32,
     pub(crate) name: String,
-    /// Milliseconds since 1970.
+    /// Creation time in milliseconds since 1970.
     created: u64,
-    /// The version of the server that made it.
+    /// Version of the server that took the snapshot.
     version: String,
     pub(crate) indexes: Vec<Part>,
-    /// Other names of its indexes: by alias, then by index.
+    /// Aliases of the indexes: by alias, then by index.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     aliases: BTreeMap<String, BTreeMap<String, Alias>>,
 }
@@ -64,25 +65,29 @@ pub(crate) struct Part {
 pub(crate) struct File {
     name: String,
     bytes: u64,
-    /// xxh3 of 128 bits, in hexadecimal.
+    /// Hexadecimal 128-bit xxh3 hash.
     checksum: String,
 }
 
 impl Contents {
-    /// Refuses what was not written by a server: names of files become paths.
+    /// Refuses contents that a server would not have written. This matters because names of files
+    /// become paths.
     fn check(&self, name: &str) -> Result<(), Failure> {
         let damaged = |what: String| Failure::damaged(format!("snapshot [{name}]: {what}"));
         if self.format != FORMAT {
-            let what = format!("its format is {}, this server reads {FORMAT}", self.format);
+            let what = format!("its format is {}, but this server reads {FORMAT}", self.format);
             return Err(damaged(what));
         }
         if self.name != name {
-            return Err(damaged(format!("it says that its name is [{}]", self.name)));
+            return Err(damaged(format!("snapshot.json gives its name as [{}]", self.name)));
         }
         for part in &self.indexes {
             names::check(&part.name)?;
             if let Some(file) = part.files.iter().find(|file| !is_plain(&file.name)) {
-                return Err(damaged(format!("no file of an index has the name [{}]", file.name)));
+                return Err(damaged(format!(
+                    "[{}] is not a valid name for a file of an index",
+                    file.name
+                )));
             }
         }
         let aliases = self.aliases.keys().map(|alias| names::check(alias));
@@ -101,7 +106,7 @@ impl Contents {
     }
 }
 
-/// Whether a name is that of one plain file.
+/// Returns true if a name is that of a single plain file.
 fn is_plain(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     !name.is_empty() && name.len() <= 128 && !name.starts_with('.') && name.chars().all(plain)
@@ -111,7 +116,7 @@ fn check_name(name: &str) -> Result<(), Failure> {
     match is_plain(name) && !name.chars().any(|c| c.is_ascii_uppercase()) {
         true => Ok(()),
         false => Err(Failure::illegal(format!(
-            "[{name}] cannot be the name of a snapshot; use up to 128 of a-z, 0-9, '.', '_' and '-', and no dot at the start"
+            "[{name}] cannot be the name of a snapshot; use up to 128 characters of a-z, 0-9, '.', '_' and '-', without a dot at the start"
         ))),
     }
 }
@@ -126,7 +131,7 @@ pub(crate) fn routes() -> Router<Arc<App>> {
 fn store(app: &App) -> Result<&Store, Failure> {
     app.snapshots.as_ref().ok_or_else(|| {
         Failure::illegal(
-            "this server has no place for snapshots; set snapshots.url, such as file:///folder",
+            "this server has no snapshot store; set snapshots.url, for example to file:///folder",
         )
     })
 }
@@ -140,7 +145,8 @@ fn strings(value: &Value, key: &str) -> Result<Option<Vec<String>>, Failure> {
     }
 }
 
-/// `name` and `indexes`, both optional: all indexes under a name that says when.
+/// Takes a snapshot. `name` and `indexes` are optional; the defaults are a name with the current
+/// time and all indexes.
 async fn create(State(app): State<Arc<App>>, call: Call) -> Reply {
     let made = write(&app, move |app| {
         let body = call.json()?;
@@ -153,23 +159,24 @@ async fn create(State(app): State<Arc<App>>, call: Call) -> Reply {
             _ => return Err(Failure::parsing("[name] must be a string")),
         };
         check_name(&name)?;
-        let of = match strings(&body, "indexes")? {
+        let selected = match strings(&body, "indexes")? {
             None => app.catalogue().all(),
             Some(names) if names.is_empty() => {
-                return Err(Failure::illegal("[indexes] is empty; leave it out for all of them"));
+                return Err(Failure::illegal("[indexes] is empty; omit it to include all indexes"));
             }
             Some(names) => {
                 let names = names.join(",");
                 let found = app.catalogue().select(&names, false)?;
-                // A pattern that is misspelt must not give a backup of nothing.
+                // A misspelled pattern must not produce an empty backup.
                 if found.is_empty() {
-                    let reason = format!("no index matches [{names}], so there is nothing to keep");
+                    let reason =
+                        format!("no index matches [{names}], so the snapshot would be empty");
                     return Err(Failure::new(Kind::IndexMissing, reason));
                 }
                 found
             }
         };
-        take(app, name, created, &of)
+        take(app, name, created, &selected)
     })
     .await?;
     Ok(Answer::json(made.summary()).status(201))
@@ -179,7 +186,7 @@ fn take(
     app: &App,
     name: String,
     created: u64,
-    of: &[Arc<Collection>],
+    selected: &[Arc<Collection>],
 ) -> Result<Contents, Failure> {
     let store = store(app)?;
     let _busy = store.begin()?;
@@ -189,10 +196,10 @@ fn take(
     }
     let scratch = Scratch::new(app, &format!("snapshot-{name}"))?;
     let mut staged = Vec::new();
-    for (i, of) in of.iter().enumerate() {
+    for (i, index) in selected.iter().enumerate() {
         let dir = scratch.folder(&i.to_string())?;
-        of.export(&dir, &dir.join(DECLARATION))?;
-        staged.push((of.name.clone(), dir));
+        index.export(&dir, &dir.join(DECLARATION))?;
+        staged.push((index.name.clone(), dir));
     }
     let mut indexes = Vec::new();
     for (i, (index, dir)) in staged.into_iter().enumerate() {
@@ -259,7 +266,7 @@ async fn delete(State(app): State<Arc<App>>, Path(name): Path<String>) -> Reply 
         let store = store(app)?;
         check_name(&name)?;
         let _busy = store.begin()?;
-        // Also what a snapshot that was never finished has left.
+        // This also removes the remains of an unfinished snapshot.
         match Handle::current().block_on(store.remove(&name))? {
             true => Ok(Answer::json(json!({"deleted": true}))),
             false => {
@@ -270,7 +277,9 @@ async fn delete(State(app): State<Arc<App>>, Path(name): Path<String>) -> Reply 
     .await
 }
 
-/// `indexes`, by default all, `as`, an object of new names by old ones, and `aliases`, whether they get theirs back: by default, those do that keep their names.
+/// Restores indexes of a snapshot. `indexes` selects them (default: all), `as` maps old names to
+/// new ones, and `aliases` says whether they get their aliases back (default: those that keep
+/// their names do).
 async fn restore(State(app): State<Arc<App>>, Path(name): Path<String>, call: Call) -> Reply {
     write(&app, move |app| {
         let body = call.json()?;
@@ -310,7 +319,7 @@ async fn restore(State(app): State<Arc<App>>, Path(name): Path<String>, call: Ca
     .await
 }
 
-/// At start: brings back the indexes of a snapshot that are not there.
+/// Restores the missing indexes of a snapshot at start.
 pub(crate) fn restore_missing(app: &App, name: &str) -> Result<(), Failure> {
     let contents = find(store(app)?, name)?;
     let missing = contents.indexes.iter().filter(|part| app.catalogue().get(&part.name).is_err());
@@ -319,7 +328,8 @@ pub(crate) fn restore_missing(app: &App, name: &str) -> Result<(), Failure> {
     bring_back(app, &contents, &targets, None).map(|_| ())
 }
 
-/// The aliases that indexes get back. One that stands for an index by now is an error before anything is done.
+/// Returns the aliases to restore. An alias whose name is now that of an index is an error,
+/// reported before anything is changed.
 fn aliases_back(
     app: &App,
     contents: &Contents,
@@ -333,21 +343,22 @@ fn aliases_back(
                 known == *alias && writes == Some(true) && app.catalogue().is_index(&index)
             });
         for (old, new) in targets.iter().filter(|(old, new)| wanted.unwrap_or(old == new)) {
-            let Some(of) = indexes.get(old) else { continue };
+            let Some(options) = indexes.get(old) else { continue };
             if app.catalogue().is_index(alias) || targets.iter().any(|(_, new)| new == alias) {
                 return Err(Failure::illegal(format!(
                     "alias [{alias}] of the snapshot has the name of an index; restore with \"aliases\": false"
                 )));
             }
-            // Writes go on to where they go now.
-            let of = if writes_elsewhere { of.without_writes() } else { *of };
-            changes.push(Change::Add { alias: alias.clone(), index: new.clone(), of });
+            // An alias that already has a write index keeps it.
+            let options = if writes_elsewhere { options.without_writes() } else { *options };
+            changes.push(Change::Add { alias: alias.clone(), index: new.clone(), of: options });
         }
     }
     Ok(changes)
 }
 
-/// Everything is fetched and verified before the first index appears. Returns the aliases that came back.
+/// Restores indexes and returns the restored aliases. All files are fetched and verified before
+/// the first index appears.
 fn bring_back(
     app: &App,
     contents: &Contents,
@@ -378,7 +389,7 @@ fn bring_back(
             ))?;
             if got.checksum != file.checksum {
                 return Err(Failure::damaged(format!(
-                    "snapshot [{}] is damaged: {path} has checksum {}, it must have {}",
+                    "snapshot [{}] is damaged: {path} has checksum {}, but must have {}",
                     contents.name, got.checksum, file.checksum
                 )));
             }
@@ -405,7 +416,7 @@ fn bring_back(
     Ok(names)
 }
 
-/// Checks every checksum, order, bound and count of an index.
+/// Verifies every checksum, order, bound and count of an index.
 pub(crate) fn verify(dir: &FilePath, name: &str) -> Result<(), Failure> {
     let found = Index::at(dir).verify(&Progress::default())?;
     match found.problems.first() {
@@ -418,7 +429,8 @@ pub(crate) fn verify(dir: &FilePath, name: &str) -> Result<(), Failure> {
     }
 }
 
-/// A folder beside the indexes, which goes when this does. What a crash leaves is removed at the next start.
+/// A scratch folder next to the indexes, removed on drop. The next start removes what a crash
+/// leaves behind.
 struct Scratch {
     path: PathBuf,
 }

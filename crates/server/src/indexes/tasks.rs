@@ -1,4 +1,5 @@
-//! Work that goes on after its request was answered, and what became of it. It is known until the server ends, as long as there is room.
+//! Background tasks that continue after their request was answered, and their results, which are
+//! kept until the server ends or newer tasks displace them.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::error::{Failure, Kind};
 
-/// The most tasks that are known. Of those that are done, the oldest are forgotten first.
+/// Maximum number of tasks. The oldest completed tasks are dropped first.
 pub(crate) const MAX_TASKS: usize = 1000;
 
-/// The name of the only node, which ids of tasks begin with.
+/// Name of the only node, which is the prefix of task ids.
 const NODE: &str = "warpseek";
 
 /// All tasks.
@@ -27,7 +28,7 @@ struct State {
 struct Task {
     action: &'static str,
     description: String,
-    /// Milliseconds since 1970.
+    /// Start time in milliseconds since 1970.
     started: u64,
     since: Instant,
     done: Option<(u128, Result<Value, Failure>)>,
@@ -38,7 +39,7 @@ impl Tasks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new task; returns its number.
+    /// Registers a new task and returns its number.
     pub(crate) fn begin(&self, action: &'static str, description: String) -> Result<u64, Failure> {
         let mut state = self.state();
         if state.all.len() >= MAX_TASKS {
@@ -59,19 +60,19 @@ impl Tasks {
         Ok(number)
     }
 
-    /// What became of a task.
+    /// Stores the result of a task.
     pub(crate) fn end(&self, number: u64, result: Result<Value, Failure>) {
         if let Some(task) = self.state().all.get_mut(&number) {
             task.done = Some((task.since.elapsed().as_nanos(), result));
         }
     }
 
-    /// The id of a task.
+    /// Returns the id of a task.
     pub(crate) fn id(number: u64) -> String {
         format!("{NODE}:{number}")
     }
 
-    /// A task by its id.
+    /// Returns a task by its id.
     pub(crate) fn get(&self, id: &str) -> Result<Value, Failure> {
         let number = id.strip_prefix(NODE).and_then(|rest| rest.strip_prefix(':')?.parse().ok());
         let state = self.state();
@@ -91,7 +92,7 @@ impl Tasks {
         Ok(shown)
     }
 
-    /// All that are running.
+    /// Returns all running tasks.
     pub(crate) fn running(&self) -> Value {
         let state = self.state();
         let running = state.all.iter().filter(|(_, task)| task.done.is_none());

@@ -1,4 +1,4 @@
-//! An answer of `/v1` to a search.
+//! The answer of `/v1` to a search.
 
 use std::time::{Duration, Instant};
 
@@ -15,55 +15,55 @@ use crate::error::Failure;
 use crate::http::caller::Caller;
 use crate::indexes::open_index::View;
 
-/// What a search found.
+/// The results of a search.
 #[derive(Debug, Serialize)]
 pub(crate) struct SearchAnswer {
     /// Microseconds of planning and search; in a batch, of the whole batch.
     pub(crate) took_us: u64,
     pub(crate) hits: Vec<HitAnswer>,
-    /// How many documents match, if that was asked for or came out anyway.
+    /// Number of matching documents, if it was requested or is known anyway.
     pub(crate) matches: Option<u64>,
-    /// Words of the query that are in no document.
+    /// Words of the query that occur in no document.
     pub(crate) missing: Vec<String>,
     /// The generation of the index that was searched.
     pub(crate) generation: u64,
     pub(crate) coverage: CoverageAnswer,
-    /// One for each facet that was asked for, in that order.
+    /// Counts for each requested facet, in the same order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) facets: Vec<FacetAnswer>,
-    /// How it was answered; searches of a batch do not say.
+    /// The way in which the search was executed; absent in batches.
     #[serde(flatten)]
     pub(crate) trace: Option<TraceAnswer>,
 }
 
-/// How a search was answered.
+/// The way in which a search was executed.
 #[derive(Debug, Serialize)]
 pub(crate) struct TraceAnswer {
     /// The device that answered: `CPU`, or the name of a GPU.
     pub(crate) device: String,
-    /// The algorithm there.
+    /// The algorithm used on the device.
     pub(crate) algorithm: String,
-    /// Why this one.
+    /// The reason for this choice.
     pub(crate) why: String,
     pub(crate) steps: StepsAnswer,
 }
 
-/// Milliseconds of each step, in their order.
+/// Milliseconds of each step, in chronological order.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct StepsAnswer {
-    /// From when the request was read to when a thread began with it.
+    /// Waiting between the arrival of the request and the start of its work.
     pub(crate) wait: f64,
     /// Reading the body and translating the query.
     pub(crate) parse: f64,
     /// Looking up words and conditions.
     pub(crate) plan: f64,
-    /// The search itself, with counts and facets.
+    /// The search itself, including counts and facets.
     pub(crate) search: f64,
-    /// Ids and documents of hits.
+    /// Fetching ids and documents of hits.
     pub(crate) fetch: f64,
-    /// Parts of texts.
+    /// Finding highlights.
     pub(crate) highlight: f64,
-    /// How scores came about.
+    /// Explaining scores.
     pub(crate) explain: f64,
 }
 
@@ -72,10 +72,10 @@ pub(crate) struct StepsAnswer {
 pub(crate) struct HitAnswer {
     pub(crate) id: String,
     pub(crate) score: f64,
-    /// The values that it was sorted by, if that was asked for.
+    /// The sort values of the hit, if the search has `sort`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) sort: Option<Vec<Value>>,
-    /// Null if the index keeps ids alone; left out if it was not wanted.
+    /// The document: null if the index stores ids only, absent if it was not requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) document: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,7 +88,7 @@ pub(crate) struct HitAnswer {
 #[derive(Debug, Serialize)]
 pub(crate) struct HighlightAnswer {
     pub(crate) field: String,
-    /// The part, cut where matches begin and end; together the pieces are the whole part.
+    /// The part, split where matches begin and end; the pieces concatenated are the whole part.
     pub(crate) pieces: Vec<Piece>,
 }
 
@@ -96,30 +96,33 @@ pub(crate) struct HighlightAnswer {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Piece {
     pub(crate) text: String,
-    /// Whether it is a word of the query.
+    /// True if the piece matches a word of the query.
     #[serde(rename = "match")]
     pub(crate) is_match: bool,
 }
 
-/// How a score came about: the scores of the terms, `static_score` and `other` add up to it exactly, and `made_of` says how.
+/// The explanation of a score. It equals the sum of the scores of terms, `static_score` and
+/// `other` exactly; `made_of` shows the calculation.
 #[derive(Debug, Serialize)]
 pub(crate) struct ExplanationAnswer {
     pub(crate) score: f64,
-    /// Every term of the query; those that the document does not have, or that stand in a part of the query which it does not match, add 0.
+    /// Every term of the query. Terms that the document lacks, or that are in an unmatched part
+    /// of the query, have the score 0.
     pub(crate) terms: Vec<TermAnswer>,
-    /// What the document has by itself.
+    /// The static score of the document.
     pub(crate) static_score: f64,
-    /// What is no sum of terms: conditions with a score, and what a best field leaves out, which is negative.
+    /// The rest of the score, which is not a sum of terms: conditions with a score, and the
+    /// deduction for fields other than the best, which is negative.
     pub(crate) other: f64,
     /// The parts of the query that the document matches.
     pub(crate) made_of: Option<PartAnswer>,
 }
 
-/// A part of a score, and what it is made of.
+/// A part of a score and its own parts.
 #[derive(Debug, Serialize)]
 pub(crate) struct PartAnswer {
     pub(crate) score: f64,
-    /// How the score follows from the parts: `sum of:`, `max of:`, and so on.
+    /// The rule that combines the parts: `sum of:`, `max of:`, and so on.
     pub(crate) description: String,
     pub(crate) parts: Vec<PartAnswer>,
 }
@@ -135,40 +138,40 @@ impl PartAnswer {
     }
 }
 
-/// What a term adds to a score.
+/// The contribution of a term to a score.
 #[derive(Debug, Serialize)]
 pub(crate) struct TermAnswer {
     pub(crate) field: String,
     pub(crate) term: String,
     pub(crate) score: f64,
-    /// Its weight in the query.
+    /// The weight of the term in the query.
     pub(crate) weight: f64,
     pub(crate) idf: f64,
-    /// How many documents have it.
+    /// Number of documents with the term.
     pub(crate) documents: u64,
-    /// How often this one has it.
+    /// Number of occurrences of the term in this document.
     pub(crate) occurrences: u32,
-    /// Words of the field in this document, and on average.
+    /// Number of words in the field: of this document, and on average.
     pub(crate) length: u32,
     pub(crate) mean_length: f64,
 }
 
-/// How much was searched.
+/// The part of the index that was searched.
 #[derive(Debug, Serialize)]
 pub(crate) struct CoverageAnswer {
-    /// In percent.
+    /// The searched documents in percent.
     pub(crate) coverage: u64,
-    /// Documents that were searched, and that there are.
+    /// Number of documents that were searched, and of all documents.
     pub(crate) documents: u64,
     pub(crate) of: u64,
     pub(crate) full: bool,
     pub(crate) degraded: DegradedAnswer,
 }
 
-/// Why not everything was searched.
+/// The reasons for an incomplete search.
 #[derive(Debug, Serialize)]
 pub(crate) struct DegradedAnswer {
-    /// The time was up.
+    /// True if the time limit was reached.
     pub(crate) timeout: bool,
 }
 
@@ -176,30 +179,30 @@ pub(crate) struct DegradedAnswer {
 #[derive(Debug, Serialize)]
 pub(crate) struct FacetAnswer {
     pub(crate) field: String,
-    /// The most frequent values: count down, then value up.
+    /// The most frequent values, by descending count, then by ascending value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) values: Option<Vec<ValueCount>>,
-    /// The sum of the counts of values that are not shown.
+    /// The sum of the counts of values that are not listed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) other: Option<u64>,
-    /// How many different values there are.
+    /// Number of different values.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) distinct: Option<u64>,
-    /// The ranges that were asked for, in that order.
+    /// Counts for each requested range, in the same order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ranges: Option<Vec<RangeCount>>,
-    /// Matches without a value.
+    /// Number of matches without a value.
     pub(crate) missing: u64,
 }
 
-/// How many matches have a value.
+/// The number of matches with a value.
 #[derive(Debug, Serialize)]
 pub(crate) struct ValueCount {
     pub(crate) value: Value,
     pub(crate) count: u64,
 }
 
-/// How many matches have a value in a range.
+/// The number of matches with a value in a range.
 #[derive(Debug, Serialize)]
 pub(crate) struct RangeCount {
     pub(crate) from: Option<Value>,
@@ -208,12 +211,12 @@ pub(crate) struct RangeCount {
 }
 
 impl CoverageAnswer {
-    pub(super) fn new(documents: u64, of: u64, full: bool) -> Self {
-        let coverage = (documents * 100).checked_div(of).unwrap_or(100);
+    pub(super) fn new(documents: u64, total: u64, full: bool) -> Self {
+        let coverage = (documents * 100).checked_div(total).unwrap_or(100);
         CoverageAnswer {
             coverage,
             documents,
-            of,
+            of: total,
             full,
             degraded: DegradedAnswer { timeout: !full },
         }
@@ -221,7 +224,7 @@ impl CoverageAnswer {
 }
 
 impl SearchAnswer {
-    /// Shows what was asked for; the steps after the search are timed in `steps`.
+    /// Builds the answer to a request. The times of steps after the search are added to `steps`.
     pub(super) fn new(
         view: &View,
         response: &Response,
@@ -238,7 +241,7 @@ impl SearchAnswer {
         if is_cut {
             caller.check(limit)?;
         }
-        let (documents, of) = response.documents_searched();
+        let (documents, total) = response.documents_searched();
         let full = response.coverage().is_complete();
         let facets = asked.facets.iter().zip(response.facets());
         let missing = match response.plan().missing.is_empty() {
@@ -253,7 +256,7 @@ impl SearchAnswer {
             generation: response.generation(),
             coverage: CoverageAnswer {
                 degraded: DegradedAnswer { timeout: !full || is_cut },
-                ..CoverageAnswer::new(documents, of, full)
+                ..CoverageAnswer::new(documents, total, full)
             },
             facets: facets.map(|(asked, counts)| FacetAnswer::new(asked, counts)).collect(),
             trace: None,
@@ -356,7 +359,7 @@ impl ExplanationAnswer {
         let terms: Vec<TermAnswer> = terms.collect();
         let (score, static_score) =
             (plan.real(explanation.score), plan.real(explanation.static_score));
-        // Scores are integers times a power of two, so that sums of them are exact.
+        // Scores are integers times a power of two, so their sums are exact.
         let other = score - static_score - terms.iter().map(|term| term.score).sum::<f64>();
         let made_of = explanation.made_of.as_ref();
         let made_of = made_of.map(|part| PartAnswer::new(plan, explanation, part));

@@ -1,4 +1,4 @@
-//! Batches of searches as Arrow's stream of record batches, in and out.
+//! Batches of searches and their hits as Arrow streams of record batches.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use crate::http::caller::{Caller, under};
 use crate::http::exchange::{Answer, Reply};
 use crate::indexes::open_index::{Collection, View};
 
-/// The content type of such a stream.
+/// Content type of an Arrow stream.
 pub(crate) const CONTENT_TYPE: &str = "application/vnd.apache.arrow.stream";
 
-/// Hits of a search whose row has no `k`.
+/// Number of hits of a search whose row has no `k`.
 const DEFAULT_K: usize = 10;
 
 pub(crate) fn is_arrow(headers: &HeaderMap) -> bool {
@@ -35,10 +35,15 @@ pub(crate) fn is_arrow(headers: &HeaderMap) -> bool {
     kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case(CONTENT_TYPE))
 }
 
-/// Answers all searches of a stream: rows of `query`, a string, and if wanted `k`. For each record batch there is one of hits: `query` (the number of the row in the stream), `rank` from 0, `id`, `score` as the engine has it,
-/// and `coverage`, the part of the documents that was searched. A search that found nothing has no row, unless not all was searched: then it has one without rank, id and score.
-pub(crate) fn batch(app: &App, of: &Collection, body: &Bytes, caller: &Caller) -> Reply {
-    let view = of.view();
+/// Answers all searches of a stream.
+///
+/// A row has the column `query`, a string, and optionally `k`. Each record batch is answered by a
+/// record batch of hits with the columns `query` (the row's number in the stream), `rank` (from
+/// 0), `id`, `score` (as computed by the engine) and `coverage` (the fraction of documents that
+/// were searched). A search without hits has no row, unless it covered only part of the
+/// documents: it then has one row without rank, id and score.
+pub(crate) fn batch(app: &App, index: &Collection, body: &Bytes, caller: &Caller) -> Reply {
+    let view = index.view();
     let schema = Arc::new(Schema::new(vec![
         Field::new("query", DataType::UInt32, false),
         Field::new("rank", DataType::UInt32, true),
@@ -60,7 +65,7 @@ pub(crate) fn batch(app: &App, of: &Collection, body: &Bytes, caller: &Caller) -
         let mut hits = Hits::default();
         for (i, (response, request)) in responses.into_iter().zip(&requests).enumerate() {
             let response = response.map_err(|error| named(first + i, &Failure::from(error)))?;
-            crate::operations::telemetry::count_search(app, &of.name, &view, request, &response);
+            crate::operations::telemetry::count_search(app, &index.name, &view, request, &response);
             hits.add(u32::try_from(first + i).unwrap_or(u32::MAX), &response)?;
         }
         first += requests.len();
@@ -74,15 +79,17 @@ fn named(row: usize, failure: &Failure) -> Failure {
     Failure { reason: format!("row {row}: {}", failure.reason), ..failure.clone() }
 }
 
-/// The record batches of a body. Nothing is allocated that the body only announces.
+/// Decodes the record batches of a body. Allocates nothing on the strength of announced sizes
+/// alone.
 fn read(app: &App, body: &Bytes) -> Result<Vec<RecordBatch>, Failure> {
-    let wrong = |e: ArrowError| Failure::parsing(format!("the body is no Arrow stream: {e}"));
+    let wrong = |e: ArrowError| Failure::parsing(format!("the body is not an Arrow stream: {e}"));
     let (mut decoder, mut buffer) = (StreamDecoder::new(), body.clone().into());
     let (mut batches, mut rows) = (Vec::new(), 0);
     loop {
-        // Some streams that are damaged let the decoder panic. It has no state but its own, which goes with the error.
+        // The decoder panics on some damaged streams. All of its state is dropped with the error.
         let decoded = catch_unwind(AssertUnwindSafe(|| decoder.decode(&mut buffer)));
-        let decoded = decoded.unwrap_or_else(|_| Err(ArrowError::IpcError("it is damaged".into())));
+        let decoded =
+            decoded.unwrap_or_else(|_| Err(ArrowError::IpcError("the stream is damaged".into())));
         let Some(batch) = decoded.map_err(wrong)? else { break };
         rows += batch.num_rows();
         let most = app.config.limits.batch;
@@ -95,11 +102,11 @@ fn read(app: &App, body: &Bytes) -> Result<Vec<RecordBatch>, Failure> {
     decoder.finish().map_err(wrong)?;
     match decoder.schema() {
         Some(_) => Ok(batches),
-        None => Err(Failure::parsing("the body is no Arrow stream: it has no schema")),
+        None => Err(Failure::parsing("the body is not an Arrow stream: it has no schema")),
     }
 }
 
-/// The searches of a record batch, whose first row has this number.
+/// Builds the searches of a record batch; `first` is the number of its first row in the stream.
 fn requests(
     app: &App,
     view: &View,
@@ -162,10 +169,10 @@ fn number(column: &dyn Array, row: usize) -> Result<Option<usize>, Failure> {
             return Err(Failure::parsing(reason));
         }
     };
-    number.map(Some).ok_or_else(|| Failure::parsing("[k] must be a number from 0 on"))
+    number.map(Some).ok_or_else(|| Failure::parsing("[k] must be a non-negative integer"))
 }
 
-/// Columns of hits.
+/// The columns of the hits.
 #[derive(Default)]
 struct Hits {
     query: UInt32Builder,

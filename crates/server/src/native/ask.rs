@@ -1,4 +1,4 @@
-//! A search of `/v1` as it is asked.
+//! The request of `/v1` for a search.
 
 use std::ops::Bound;
 use std::time::Duration;
@@ -23,74 +23,74 @@ use crate::indexes::open_index::View;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object with [query]")]
 pub(crate) struct SearchRequest {
-    /// A text, which is searched in all text fields, or a query in Elasticsearch's language.
+    /// A text to search for in all text fields, or a query in Elasticsearch's language.
     #[serde(default)]
     pub(crate) query: Value,
-    /// Whether the text is read with signs, fields, phrases and conditions.
+    /// True to interpret signs, fields, phrases and conditions in the text.
     #[serde(default)]
     pub(crate) syntax: bool,
-    /// A query in Elasticsearch's language that hits must match too. It has no part in scores.
+    /// A query in Elasticsearch's language that hits must also match. It does not affect scores.
     pub(crate) filter: Option<Value>,
-    /// How many hits are shown.
+    /// Maximum number of hits.
     #[serde(default = "ten")]
     pub(crate) k: usize,
-    /// How many hits are left out before them.
+    /// Number of hits to skip.
     #[serde(default)]
     pub(crate) from: usize,
-    /// Whether all matches are counted.
+    /// True to count all matches.
     #[serde(default)]
     pub(crate) count: bool,
-    /// Whether hits have their documents.
+    /// True to include documents in hits.
     #[serde(default = "yes")]
     pub(crate) documents: bool,
-    /// The most time, in milliseconds, from when the request came; 0 is no limit.
+    /// Time limit in milliseconds, counted from the arrival of the request; 0 means no limit.
     pub(crate) deadline_ms: Option<u64>,
-    /// What hits are sorted by; the highest score comes first if there is nothing.
+    /// Keys to sort hits by; without any, the highest score comes first.
     #[serde(default)]
     pub(crate) sort: Vec<SortRequest>,
-    /// What all matches are counted by.
+    /// Fields by which all matches are counted.
     #[serde(default)]
     pub(crate) facets: Vec<FacetRequest>,
-    /// The parts of texts that show why they matched.
+    /// Options for highlights.
     pub(crate) highlight: Option<HighlightRequest>,
-    /// Whether hits say how their scores came about.
+    /// True to explain the scores of hits.
     #[serde(default)]
     pub(crate) explain: bool,
-    /// What the static score of a document counts for in its score.
+    /// Weight of a document's static score in its score.
     pub(crate) static_weight: Option<f64>,
 }
 
-/// What is asked of a query without its hits: how many documents match.
+/// The request for a count: the number of documents that match a query.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object with [query]")]
 pub(crate) struct CountRequest {
-    /// As in a search.
+    /// See [`SearchRequest::query`].
     #[serde(default)]
     pub(crate) query: Value,
-    /// As in a search.
+    /// See [`SearchRequest::syntax`].
     #[serde(default)]
     pub(crate) syntax: bool,
-    /// As in a search.
+    /// See [`SearchRequest::filter`].
     pub(crate) filter: Option<Value>,
-    /// As in a search.
+    /// See [`SearchRequest::deadline_ms`].
     pub(crate) deadline_ms: Option<u64>,
 }
 
-/// What is asked of a query to hear why a document has its score.
+/// The request for an explanation of a document's score.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object with [query]")]
 pub(crate) struct ExplainRequest {
-    /// As in a search.
+    /// See [`SearchRequest::query`].
     #[serde(default)]
     pub(crate) query: Value,
-    /// As in a search.
+    /// See [`SearchRequest::syntax`].
     #[serde(default)]
     pub(crate) syntax: bool,
-    /// As in a search.
+    /// See [`SearchRequest::filter`].
     pub(crate) filter: Option<Value>,
-    /// As in a search.
+    /// See [`SearchRequest::deadline_ms`].
     pub(crate) deadline_ms: Option<u64>,
-    /// As in a search.
+    /// See [`SearchRequest::static_weight`].
     pub(crate) static_weight: Option<f64>,
 }
 
@@ -109,8 +109,8 @@ impl ExplainRequest {
 impl From<ExplainRequest> for SearchRequest {
     fn from(asked: ExplainRequest) -> Self {
         let ExplainRequest { query, syntax, filter, deadline_ms, static_weight } = asked;
-        let of = CountRequest { query, syntax, filter, deadline_ms };
-        SearchRequest { static_weight, ..of.into() }
+        let count = CountRequest { query, syntax, filter, deadline_ms };
+        SearchRequest { static_weight, ..count.into() }
     }
 }
 
@@ -134,50 +134,50 @@ impl From<CountRequest> for SearchRequest {
     }
 }
 
-/// A field whose values are counted, one by one or by ranges.
+/// A field by whose values or ranges of values matches are counted.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object with [field]")]
 pub(crate) struct FacetRequest {
     /// A field with values: keywords, numbers, booleans or dates.
     pub(crate) field: String,
-    /// How many values are shown, the most frequent first.
+    /// Maximum number of values to list, the most frequent first.
     #[serde(default = "ten")]
     pub(crate) top: usize,
-    /// Ranges that are counted instead of values.
+    /// Ranges to count instead of values.
     pub(crate) ranges: Option<Vec<RangeRequest>>,
 }
 
-/// A range of values. A bound that is left out is none.
+/// A range of values. A missing bound means that the range is open at that end.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object with [from] and [to]")]
 pub(crate) struct RangeRequest {
     /// The first value of the range.
     pub(crate) from: Option<Value>,
-    /// The first value after it.
+    /// The first value after the range.
     pub(crate) to: Option<Value>,
 }
 
-/// What parts of texts are shown.
+/// The request for highlights.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object with [fields]")]
 pub(crate) struct HighlightRequest {
     /// Names of text fields, or patterns with `*`.
     #[serde(default = "every_field")]
     pub(crate) fields: Vec<String>,
-    /// Characters of a part.
+    /// Length of a highlighted part in characters.
     #[serde(default = "width")]
     pub(crate) width: usize,
-    /// Whether fields without a match are shown too, by their beginning.
+    /// True to also show the beginning of fields without a match.
     #[serde(default)]
     pub(crate) all: bool,
 }
 
-/// Reads an object of options. What is wrong is said with the name of the option.
+/// Reads an object of options. Errors name the option.
 pub(super) fn read<T: DeserializeOwned>(body: Value) -> Result<T, Failure> {
     options(&body, "query").map_err(Failure::parsing)
 }
 
-/// The narrowest part that can be asked for, and the widest.
+/// Minimum and maximum length of a highlighted part.
 const WIDTHS: std::ops::RangeInclusive<usize> = 3..=1 << 20;
 
 fn ten() -> usize {
@@ -201,7 +201,8 @@ impl SearchRequest {
         read(body)
     }
 
-    /// What the library is asked. Everything that can be wrong is found here, before work begins.
+    /// Converts the request for the library. All errors in the request are found here, before the
+    /// search begins.
     pub(super) fn plan(
         &self,
         app: &App,
@@ -213,7 +214,7 @@ impl SearchRequest {
         if last > limits.window {
             let (k, from) = (self.k, self.from);
             return Err(Failure::illegal(format!(
-                "[k] is {k} and [from] is {from}, the limit of both together is {} (limits.window)",
+                "[k] is {k} and [from] is {from}, the limit of their sum is {} (limits.window)",
                 limits.window
             )));
         }
@@ -222,7 +223,7 @@ impl SearchRequest {
         {
             let (least, most) = (WIDTHS.start(), WIDTHS.end());
             return Err(Failure::illegal(format!(
-                "[highlight.width] is {}, it must be from {least} to {most}",
+                "[highlight.width] is {}, but must be from {least} to {most}",
                 highlight.width
             )));
         }
@@ -233,7 +234,7 @@ impl SearchRequest {
             Value::String(text) if self.syntax => syntax::parse(text, view, limits.query_text)?,
             _ if self.syntax => {
                 return Err(Failure::illegal(
-                    "[syntax] says how a text is read; a [query] in Elasticsearch's language has none",
+                    "[syntax] applies to a text; it cannot be combined with a [query] in Elasticsearch's language",
                 ));
             }
             Value::String(text) => {
@@ -248,7 +249,7 @@ impl SearchRequest {
             let filter = vec![translate(filter)?];
             node = Node::Bool(Bool { must: vec![node], filter, ..Bool::default() });
         }
-        // What is ignored elsewhere is an error here.
+        // Parts that the facade ignores with a warning are errors here.
         if let Some(warning) = warnings.iter().find(|warning| warning.contains("ignored")) {
             return Err(Failure::illegal(warning.clone()));
         }
@@ -264,24 +265,25 @@ impl SearchRequest {
         Ok((under(request, &limit, limit.left()), limit))
     }
 
-    /// How long the search may take from when its request came, if not as long as it needs.
+    /// Returns the time limit of the search, if there is one.
     fn time(&self, app: &App) -> Option<Duration> {
         let deadline = self.deadline_ms.unwrap_or(app.config.deadline_ms);
         (deadline > 0).then(|| Duration::from_millis(deadline))
     }
 
-    /// The same for what is shown of its hits beside the documents, which may take as long again.
+    /// Returns the limit for highlights and explanations of hits, which may take as long again as
+    /// the search.
     pub(crate) fn showing(&self, app: &App, caller: &Caller) -> Limit {
         caller.limit(self.time(app).map(|time| time.saturating_mul(2)))
     }
 }
 
-/// The ranking of an index with static scores that count for this much.
+/// Returns the ranking of an index with this weight of static scores.
 fn with_static_weight(view: &View, static_weight: f64) -> Result<Ranking, Failure> {
     let snapshot = view.searcher.snapshot();
     if snapshot.manifest().static_field.is_none() && !snapshot.has_statics() {
         return Err(Failure::illegal(
-            "[static_weight]: the index has no static scores; make it with the setting [static_field]",
+            "[static_weight]: the index has no static scores; create it with the setting [static_field]",
         ));
     }
     Ok(Ranking { static_weight, ..view.searcher.ranking() })
@@ -294,7 +296,7 @@ impl FacetRequest {
             Some(Field::Attribute { name, .. }) => name.clone(),
             Some(Field::Text { .. }) => {
                 return Err(Failure::illegal(format!(
-                    "facet [{shown}]: it is a text field, whose values are not counted; count a field of type keyword, such as [{shown}.keyword] if there is one"
+                    "facet [{shown}]: the values of text fields cannot be counted; use a field of type keyword, such as [{shown}.keyword] if it exists"
                 )));
             }
             Some(Field::Stored(why)) => {
@@ -315,14 +317,14 @@ impl FacetRequest {
     }
 }
 
-/// A bound as the text that the engine reads by the type of the field.
+/// Converts a bound to text, which the engine interprets by the type of the field.
 fn text(field: &str, bound: Option<&Value>) -> Result<Option<String>, Failure> {
     match bound {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
         Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(Some(value.to_string())),
         Some(other) => {
-            let what = format!("facet [{field}]: {other} is no bound of a range");
+            let what = format!("facet [{field}]: {other} is not a valid bound of a range");
             Err(Failure::parsing(what))
         }
     }
@@ -337,12 +339,9 @@ mod tests {
         for (body, wanted) in [
             (
                 json!({"query": "a", "k": "x"}),
-                "[k]: invalid type: string \"x\", expected a whole number from 0 on",
+                "[k]: invalid type: string \"x\", expected a non-negative integer",
             ),
-            (
-                json!({"k": -1}),
-                "[k]: invalid value: integer `-1`, expected a whole number from 0 on",
-            ),
+            (json!({"k": -1}), "[k]: invalid value: integer `-1`, expected a non-negative integer"),
             (
                 json!({"highlight": 7}),
                 "[highlight]: invalid type: integer `7`, expected an object with [fields]",

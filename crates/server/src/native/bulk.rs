@@ -1,4 +1,5 @@
-//! Documents of `/v1` as lines. The body may be longer than memory: it is worked on piece by piece, as it comes.
+//! Bulk indexing in `/v1`: documents as lines. The body may be larger than memory, because it is
+//! processed in pieces while it arrives.
 
 use std::sync::Arc;
 
@@ -11,13 +12,13 @@ use crate::elasticsearch::routes::id_of;
 use crate::error::{Failure, Kind};
 use crate::http::exchange::{Answer, Reply, admit_body, params_of, unreadable};
 
-/// Bytes that make a piece: enough that a sync of the disk is shared by many documents.
+/// Size of a piece in bytes. It is large enough for many documents to share a sync of the disk.
 const PIECE: usize = 2 << 20;
 
-/// Lines that failed of which the answer says why; further ones are counted.
+/// Maximum number of failed lines whose errors are reported; further ones are only counted.
 const MAX_ERRORS: usize = 1000;
 
-/// What became of lines.
+/// The results so far.
 #[derive(Default)]
 struct Outcome {
     lines: usize,
@@ -34,20 +35,20 @@ impl Outcome {
         }
     }
 
-    /// A failure that ends the request, with what was done before it.
+    /// Adds the results so far to a failure that ends the request.
     fn ended_by(&self, failure: Failure) -> Failure {
         if self.lines == 0 {
             return failure;
         }
         let reason = format!(
-            "{}; of the {} lines before, {} were written and {} failed",
+            "{}; {} lines came before, of which {} were written and {} failed",
             failure.reason, self.lines, self.written, self.failed
         );
         Failure { reason, ..failure }
     }
 }
 
-/// Lines of documents with an `id`. The answer counts them, and says why lines failed.
+/// Stores lines of documents with an `id`. The answer counts them and reports why lines failed.
 pub(super) async fn bulk(
     State(app): State<Arc<App>>,
     Path(index): Path<String>,
@@ -55,11 +56,11 @@ pub(super) async fn bulk(
 ) -> Reply {
     admit_body(&app, &request)?;
     let refresh = params_of(&request).flag("refresh");
-    // Nothing is read for an index that is not there.
+    // The body is not read if the index does not exist.
     app.catalogue().get(&index)?;
     let limit = app.config.limits.body;
     let mut outcome = Outcome::default();
-    // What came and was not worked on, and where its last line ends.
+    // Received bytes that are not processed yet, and the end of the last complete line.
     let (mut pending, mut lines_end) = (Vec::new(), 0);
     let mut held = Held::new(&app);
     let mut parts = request.into_body().into_data_stream();
@@ -96,7 +97,8 @@ pub(super) async fn bulk(
     Ok(Answer::json(answer))
 }
 
-/// Works on the lines of a piece. The first one waits as other writes do, or is refused; those after it wait as long as they must.
+/// Stores the lines of a piece. The first piece waits in the queue or is refused like other
+/// writes; later ones wait as long as necessary.
 async fn store(
     app: &Arc<App>,
     index: &str,
@@ -122,7 +124,7 @@ fn store_lines(
     outcome: &mut Outcome,
     refresh: bool,
 ) -> Result<(), Failure> {
-    let of = app.catalogue().get(index)?;
+    let collection = app.catalogue().get(index)?;
     let (limit, before) = (app.config.limits.body, outcome.lines);
     let mut read: Vec<(usize, String, Map<String, Value>)> = Vec::new();
     let mut count = 0;
@@ -139,7 +141,7 @@ fn store_lines(
         match warpseek_front::json(line) {
             Ok(Value::Object(mut source)) => match source.remove("id").as_ref().and_then(id_of) {
                 Some(id) => read.push((number, id, source)),
-                None => outcome.fail(number, "the document has no id, a string or a number"),
+                None => outcome.fail(number, "the document needs an id, a string or a number"),
             },
             Ok(_) => outcome.fail(number, "a document must be an object"),
             Err(error) => outcome.fail(number, error.to_string()),
@@ -148,11 +150,11 @@ fn store_lines(
     // The last line feed has no line after it.
     let is_whole = piece.is_empty() || piece.ends_with(b"\n");
     outcome.lines += if is_whole { count - 1 } else { count };
-    // Where fields cannot be declared, each document is told on its own.
-    let _ = of.prepare(read.iter().map(|(_, id, source)| (id.as_str(), source)));
+    // If fields cannot be declared together, each document reports its error separately.
+    let _ = collection.prepare(read.iter().map(|(_, id, source)| (id.as_str(), source)));
     let (mut written, mut last) = (0, None);
     for (number, id, source) in &read {
-        match of.put(id, source) {
+        match collection.put(id, source) {
             Ok(done) => {
                 written += 1;
                 last = done.ticket.or(last);
@@ -168,7 +170,7 @@ fn store_lines(
     }
     outcome.written += written;
     if refresh {
-        of.refresh()?;
+        collection.refresh()?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Documents of `/v1`.
+//! The routes of `/v1` for single documents.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn source_of(call: &Call) -> Result<Map<String, Value>, Failure> {
     }
 }
 
-/// Writes, waits until it is durable, and answers.
+/// Runs a write, waits until it is durable, and answers.
 async fn acknowledged(
     app: Arc<App>,
     index: String,
@@ -31,8 +31,8 @@ async fn acknowledged(
     work: impl FnOnce(&Collection, &str) -> Result<Written, Failure> + Send + 'static,
 ) -> Reply {
     let result = write(&app, move |app| {
-        let of = app.catalogue().get(&index)?;
-        let written = work(&of, &id)?;
+        let collection = app.catalogue().get(&index)?;
+        let written = work(&collection, &id)?;
         if written.result == "not_found" {
             return Err(missing(&index, &id));
         }
@@ -40,7 +40,7 @@ async fn acknowledged(
             ticket.wait()?;
         }
         if call.params.flag("refresh") {
-            of.refresh()?;
+            collection.refresh()?;
         }
         Ok(json!({"id": id, "result": written.result}))
     })
@@ -49,31 +49,32 @@ async fn acknowledged(
     Ok(Answer::json(result).status(status))
 }
 
-/// Adds or replaces a document; with `create`, one that is there is a conflict.
+/// Adds or replaces a document; with `create`, an existing document is a conflict.
 pub(super) async fn put(
     State(app): State<Arc<App>>,
     Path((index, id)): Path<(String, String)>,
     call: Call,
 ) -> Reply {
     let (source, create) = (source_of(&call)?, call.params.flag("create"));
-    acknowledged(app, index, id, call, move |of, id| match create {
-        true => of.create_document(id, &source),
-        false => of.put(id, &source),
+    acknowledged(app, index, id, call, move |index, id| match create {
+        true => index.create_document(id, &source),
+        false => index.put(id, &source),
     })
     .await
 }
 
-/// Adds a document, whose id is made.
+/// Adds a document under a generated id.
 pub(super) async fn add(
     State(app): State<Arc<App>>,
     Path(index): Path<String>,
     call: Call,
 ) -> Reply {
     let source = source_of(&call)?;
-    acknowledged(app, index, new_id(), call, move |of, id| of.create_document(id, &source)).await
+    acknowledged(app, index, new_id(), call, move |index, id| index.create_document(id, &source))
+        .await
 }
 
-/// Changes fields of a document: those of the body replace fields, and objects are changed in turn.
+/// Updates a document: the keys of the body replace fields, and objects are merged recursively.
 pub(super) async fn patch(
     State(app): State<Arc<App>>,
     Path((index, id)): Path<(String, String)>,
@@ -81,8 +82,8 @@ pub(super) async fn patch(
 ) -> Reply {
     let fields = source_of(&call)?;
     let name = index.clone();
-    acknowledged(app, index, id, call, move |of, id| {
-        of.change(id, None, |before| {
+    acknowledged(app, index, id, call, move |index, id| {
+        index.change(id, None, |before| {
             let before = before.ok_or_else(|| missing(&name, id))?;
             let mut after = before.clone();
             change(&mut after, fields.clone());

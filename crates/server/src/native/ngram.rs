@@ -1,4 +1,4 @@
-//! Approximate search in an index of n-grams, at `/v1`.
+//! Approximate search in an n-gram index at `/v1`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,34 +17,35 @@ use crate::http::caller::Caller;
 use crate::http::exchange::{Call, Reply};
 use crate::operations::telemetry::count_ngram_search;
 
-/// Characters of the part of a text that shows a match.
+/// Length in characters of the part of a text that shows a match.
 const WIDTH: usize = 160;
 
-/// Candidates that are verified if the request does not say how many.
+/// Default number of candidates that are verified.
 const CANDIDATES: usize = 100;
 
 /// The body of an approximate search.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object with [query]")]
 struct Body {
-    /// The phrase.
+    /// The phrase to search for.
     query: Option<String>,
-    /// How many hits are shown.
+    /// Maximum number of hits.
     #[serde(default = "ten")]
     k: usize,
-    /// How many n-grams of the query a hit may lack: a number, or a share such as `25%`.
+    /// Number of n-grams of the query that a hit may lack, or a share such as `25%`.
     misses: Option<Value>,
-    /// The same by wrong characters, each of which spoils as many n-grams as one has characters.
+    /// Number of wrong characters allowed, as an alternative to `misses`. Each of them spoils as
+    /// many n-grams as an n-gram has characters.
     errors: Option<u32>,
-    /// Whether hits are ordered by edit distance, and those with too many errors dropped.
+    /// True to order hits by edit distance and drop those with too many errors.
     #[serde(default)]
     verify: bool,
-    /// How many of the best hits are verified, if not as many as usual.
+    /// Number of the best hits that are verified.
     candidates: Option<usize>,
-    /// Whether hits have their documents.
+    /// True to include documents in hits.
     #[serde(default = "yes")]
     documents: bool,
-    /// The most time, in milliseconds, from when the request came; 0 is no limit.
+    /// Time limit in milliseconds, counted from the arrival of the request; 0 means no limit.
     deadline_ms: Option<u64>,
 }
 
@@ -56,16 +57,17 @@ fn yes() -> bool {
     true
 }
 
-/// What was found.
+/// The results of an approximate search.
 #[derive(Debug, Serialize)]
 struct Found {
     took_us: u64,
     hits: Vec<Hit>,
-    /// Different n-grams of the query: the highest score. With 0 it is too short to find anything.
+    /// Number of different n-grams in the query, which is the highest possible score. If it is 0,
+    /// the query is too short.
     ngrams: u32,
-    /// How many of them a hit has at least.
+    /// Minimum number of n-grams that a hit has.
     least: u32,
-    /// Candidates that there was no time to verify, which are not among the hits.
+    /// Number of candidates that could not be verified in time and are missing from the hits.
     unverified: usize,
     generation: u64,
     coverage: CoverageAnswer,
@@ -74,9 +76,9 @@ struct Found {
 #[derive(Debug, Serialize)]
 struct Hit {
     id: String,
-    /// How many n-grams of the query it has.
+    /// Number of n-grams of the query in the document.
     score: u64,
-    /// How many characters are wrong, and where it matches; if hits were verified.
+    /// Number of wrong characters, and the matching part; present if hits were verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     distance: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,7 +87,8 @@ struct Hit {
     document: Option<Value>,
 }
 
-/// Documents that have most n-grams of a phrase, though it or they are misspelt.
+/// Finds documents with most n-grams of a phrase, even if the phrase or the document is
+/// misspelled.
 pub(super) async fn search_ngrams(
     State(app): State<Arc<App>>,
     Path(index): Path<String>,
@@ -93,26 +96,27 @@ pub(super) async fn search_ngrams(
 ) -> Reply {
     search(&app, move |app| {
         let body: Body = read(call.json()?)?;
-        let Some(of) = app.catalogue().ngrams(&index) else {
-            // An error if there is no index of this name at all.
+        let Some(ngrams) = app.catalogue().ngrams(&index) else {
+            // If there is no index of this name at all, this is the error.
             app.catalogue().get_to_read(&index)?;
             let reason = format!(
-                "index [{index}] has no n-grams; `warpseek ngram index` makes one that has"
+                "index [{index}] is not an n-gram index; create one with `warpseek ngram index`"
             );
             return Err(Failure::illegal(reason).of_index(&index));
         };
         let (request, limit) = body.request(app, &call)?;
-        let response = of.searcher.search(&request);
+        let response = ngrams.searcher.search(&request);
         call.caller.check(&limit)?;
         let response = response?;
-        count_ngram_search(app, &of.name, &request, &response);
+        count_ngram_search(app, &ngrams.name, &request, &response);
         written(&Found::new(&response, &body, &call.caller)?)
     })
     .await
 }
 
 impl Body {
-    /// What the library is asked. Everything that can be wrong is found here, before work begins.
+    /// Converts the request for the library. All errors in the request are found here, before the
+    /// search begins.
     fn request(&self, app: &App, call: &Call) -> Result<(NgramRequest, Limit), Failure> {
         let limits = &app.config.limits;
         let Some(query) = &self.query else {
@@ -137,7 +141,7 @@ impl Body {
         let mut request = NgramRequest::new(query).k(self.k).verify(self.verify);
         request = request.candidates(candidates);
         if self.misses.is_some() && self.errors.is_some() {
-            return Err(Failure::illegal("give [misses] or [errors], not both"));
+            return Err(Failure::illegal("[misses] and [errors] cannot be combined"));
         }
         if let Some(misses) = &self.misses {
             let text = match misses {
@@ -178,7 +182,7 @@ impl Found {
             let (id, score) = (response.id(rank)?, u64::from(hit.score));
             hits.push(Hit { id, score, distance: hit.distance, highlights, document });
         }
-        let (documents, of) = response.documents_searched();
+        let (documents, total) = response.documents_searched();
         Ok(Found {
             took_us: u64::try_from(response.took().as_micros()).unwrap_or(u64::MAX),
             hits,
@@ -186,7 +190,7 @@ impl Found {
             least: response.least(),
             unverified: response.unverified(),
             generation: response.generation(),
-            coverage: CoverageAnswer::new(documents, of, response.is_complete()),
+            coverage: CoverageAnswer::new(documents, total, response.is_complete()),
         })
     }
 }

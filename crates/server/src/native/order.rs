@@ -1,4 +1,4 @@
-//! The order of the hits of a search of `/v1`.
+//! The sort order of the hits of a search of `/v1`.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -7,20 +7,21 @@ use warpseek::{Missing, Response, SortBy, SortKey, SortValue, value_as_json};
 use crate::elasticsearch::mapping::{Field, Mapping};
 use crate::error::Failure;
 
-/// A key that hits are sorted by.
+/// A sort key.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object with [field]")]
 pub(crate) struct SortRequest {
-    /// A field with values: keywords, numbers, booleans or dates; `_score`; or `_doc`, the order in which documents were added.
+    /// A field with values: keywords, numbers, booleans or dates; `_score`; or `_doc`, the order
+    /// in which documents were added.
     field: String,
-    /// Which end comes first. Default: the smallest value, or the highest score.
+    /// Direction of the order. Default: ascending, or descending for `_score`.
     order: Option<Direction>,
-    /// Where documents without a value are, whichever end comes first.
+    /// Position of documents without a value, regardless of the direction.
     #[serde(default)]
     missing: Place,
 }
 
-/// An end of an order.
+/// The direction of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Direction {
@@ -28,7 +29,7 @@ enum Direction {
     Desc,
 }
 
-/// Before all others, or after them.
+/// A position before or after all other documents.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Place {
@@ -46,7 +47,7 @@ impl SortRequest {
             (_, Some(Field::Attribute { name, .. })) => SortBy::Attribute(name.clone()),
             (_, Some(Field::Text { .. })) => {
                 return Err(Failure::illegal(format!(
-                    "sort [{shown}]: it is a text field, which has no order; sort by a field of type keyword, such as [{shown}.keyword] if there is one"
+                    "sort [{shown}]: text fields cannot be sorted by; use a field of type keyword, such as [{shown}.keyword] if it exists"
                 )));
             }
             (_, Some(Field::Stored(why))) => {
@@ -54,7 +55,7 @@ impl SortRequest {
             }
             (_, Some(Field::Object) | None) => {
                 return Err(Failure::illegal(format!(
-                    "sort [{shown}]: there is no such field; there are _score and _doc besides fields"
+                    "sort [{shown}]: there is no such field; use a field, _score or _doc"
                 )));
             }
         };
@@ -68,7 +69,8 @@ impl SortRequest {
     }
 }
 
-/// The values that a hit was sorted by, one for each key. A document without a value has null.
+/// Returns the sort values of a hit, one for each key. They are null where the document has no
+/// value.
 pub(super) fn sort_values(response: &Response, rank: usize) -> Vec<Value> {
     let shown = |value: &SortValue| match value {
         SortValue::Missing => Value::Null,

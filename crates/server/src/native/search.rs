@@ -1,4 +1,4 @@
-//! Searches of `/v1`.
+//! The search routes of `/v1`.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -26,15 +26,15 @@ pub(crate) async fn search_one(
     let caller = call.caller.clone();
     one(&app, &caller, move |app, caller| {
         let start = Instant::now();
-        let of = app.catalogue().get_to_read(&index)?;
-        let view = of.view();
+        let collection = app.catalogue().get_to_read(&index)?;
+        let view = collection.view();
         let asked = SearchRequest::read(call.json()?)?;
         let (request, limit) = asked.plan(app, &view, caller)?;
         let parse = ms(start.elapsed());
         let traced = view.search_traced(&request);
         caller.check(&limit)?;
         let traced = traced?;
-        count_search(app, &of.name, &view, &request, &traced.response);
+        count_search(app, &collection.name, &view, &request, &traced.response);
         let mut steps = StepsAnswer {
             wait: ms(start.saturating_duration_since(caller.arrived)),
             parse,
@@ -52,7 +52,8 @@ pub(crate) async fn search_one(
     .await
 }
 
-/// A search a line, or `searches`, an array; the answers are in the same order, and one that fails has an `error`.
+/// Runs a batch of searches, given as lines or as the array `searches`. The answers are in the
+/// same order; a search that failed has an `error` in place of its answer.
 pub(super) async fn search_many(
     State(app): State<Arc<App>>,
     Path(index): Path<String>,
@@ -60,16 +61,16 @@ pub(super) async fn search_many(
     call: Call,
 ) -> Reply {
     search(&app, move |app| {
-        let of = app.catalogue().get_to_read(&index)?;
+        let collection = app.catalogue().get_to_read(&index)?;
         if arrow::is_arrow(&headers) {
-            return arrow::batch(app, &of, &call.body, &call.caller);
+            return arrow::batch(app, &collection, &call.body, &call.caller);
         }
-        let view = of.view();
+        let view = collection.view();
         let bodies: Vec<Value> = match call.json() {
             Ok(Value::Object(mut body)) if body.contains_key("searches") => {
                 if let Some(key) = body.keys().find(|key| *key != "searches") {
                     let reason = format!(
-                        "[{}] stands beside [searches]; options are of each search",
+                        "[{}] is not allowed next to [searches]; set options in each search",
                         brief(key)
                     );
                     return Err(Failure::parsing(reason));
@@ -109,9 +110,10 @@ pub(super) async fn search_many(
         for (i, ask) in asks.into_iter().enumerate() {
             let answer = ask.and_then(|(asked, request, limit)| {
                 call.caller.check(&limit)?;
-                let response =
-                    responses.next().ok_or_else(|| Failure::broken("a search got no answer"))??;
-                count_search(app, &of.name, &view, &request, &response);
+                let response = responses
+                    .next()
+                    .ok_or_else(|| Failure::broken("a search was not answered"))??;
+                count_search(app, &collection.name, &view, &request, &response);
                 let steps = &mut StepsAnswer::default();
                 let showing = asked.showing(app, &call.caller);
                 let showing = (&call.caller, &showing);
@@ -131,21 +133,21 @@ pub(super) async fn search_many(
     .await
 }
 
-/// How many documents match, which is exact over what the answer covers.
+/// Counts the documents that match. The count is exact for the documents that the answer covers.
 pub(super) async fn count(
     State(app): State<Arc<App>>,
     Path(index): Path<String>,
     call: Call,
 ) -> Reply {
     search(&app, move |app| {
-        let of = app.catalogue().get_to_read(&index)?;
-        let view = of.view();
+        let collection = app.catalogue().get_to_read(&index)?;
+        let view = collection.view();
         let asked = CountRequest::read(call.json()?)?;
         let asked = SearchRequest { count: true, k: 0, ..asked.into() };
         let (request, limit) = asked.plan(app, &view, &call.caller)?;
         let response = view.search(&request)?;
         call.caller.check(&limit)?;
-        count_search(app, &of.name, &view, &request, &response);
+        count_search(app, &collection.name, &view, &request, &response);
         let (steps, showing) = (&mut StepsAnswer::default(), (&call.caller, &limit));
         let shown = SearchAnswer::new(&view, &response, &asked, steps, showing)?;
         written(
@@ -155,15 +157,15 @@ pub(super) async fn count(
     .await
 }
 
-/// How the score of a document comes about, whatever its rank.
+/// Explains the score of a document, whatever its rank.
 pub(super) async fn explain(
     State(app): State<Arc<App>>,
     Path((index, id)): Path<(String, String)>,
     call: Call,
 ) -> Reply {
     search(&app, move |app| {
-        let of = app.catalogue().get_to_read(&index)?;
-        let view = of.view();
+        let collection = app.catalogue().get_to_read(&index)?;
+        let view = collection.view();
         let asked: SearchRequest = ExplainRequest::read(call.json()?)?.into();
         let (request, limit) = asked.plan(app, &view, &call.caller)?;
         let request = request.k(1).filter(Node::Filter(Filter::Ids(vec![id.clone()])));
@@ -171,10 +173,11 @@ pub(super) async fn explain(
         call.caller.check(&limit)?;
         if response.hits().is_empty() {
             if !response.coverage().is_complete() {
-                let reason = "the time was up before it was known whether the document matches";
+                let reason =
+                    "the time limit was reached before it was known whether the document matches";
                 return Err(Failure::new(Kind::Timeout, reason));
             }
-            if of.get(&id)?.is_none() {
+            if collection.get(&id)?.is_none() {
                 let reason = format!("there is no document [{id}]");
                 return Err(Failure::new(Kind::DocumentMissing, reason).of_index(&index));
             }
@@ -191,7 +194,7 @@ fn as_json(answer: &impl Serialize) -> Result<Vec<u8>, Failure> {
     serde_json::to_vec(answer).map_err(|error| Failure::broken(error.to_string()))
 }
 
-/// An answer as JSON.
+/// Serializes an answer as JSON.
 pub(super) fn written(answer: &impl Serialize) -> Reply {
     as_json(answer).map(Answer::written)
 }

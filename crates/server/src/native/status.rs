@@ -1,4 +1,4 @@
-//! What the server does now, for people who watch it.
+//! The current state of the server, for monitoring.
 
 use std::sync::Arc;
 
@@ -22,41 +22,41 @@ use crate::operations::load::LoadStatus;
 pub(crate) struct Status {
     pub(crate) version: &'static str,
     pub(crate) uptime_s: f64,
-    /// The setting: `cpu`, `cuda` or `auto`.
+    /// The configured device: `cpu`, `cuda` or `auto`.
     pub(crate) device: Device,
     pub(crate) load: LoadStatus,
     pub(crate) queues: QueuesStatus,
-    /// GPUs that have something of an index.
+    /// GPUs that hold parts of indexes.
     pub(crate) gpus: Vec<GpuMemory>,
     pub(crate) caches: CachesStatus,
-    /// How files of open indexes are verified again; none while the server starts or ends.
+    /// The background verification of files; null during startup and shutdown.
     pub(crate) scrub: Option<ScrubShown>,
-    /// Indexes whose files were found to be damaged, those of n-grams included. Searches of them fail.
+    /// Indexes with damaged files, including n-gram indexes. Searches of them fail.
     pub(crate) damaged: Vec<DamageShown>,
-    /// All indexes by name; left out if `indexes=false`.
+    /// All indexes, sorted by name; absent with `indexes=false`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) indexes: Option<Vec<IndexStatus>>,
 }
 
-/// Verifying files again.
+/// The background verification of files.
 #[derive(Debug, Serialize)]
 pub(crate) struct ScrubShown {
-    /// The settings.
+    /// Settings of the verification.
     pub(crate) period_s: f64,
     pub(crate) bytes_per_second: u64,
-    /// Passes over all pages so far, and bytes that were read in them.
+    /// Number of completed passes over all pages, and of bytes read.
     pub(crate) passes: u64,
     pub(crate) bytes: u64,
-    /// Seconds within which every page is read once; none if nothing is read.
+    /// Seconds in which every page is read once; null if the server reads no pages itself.
     pub(crate) reads_all_in_s: Option<f64>,
 }
 
-/// Damage of an index.
+/// The damage of an index.
 #[derive(Debug, Serialize)]
 pub(crate) struct DamageShown {
     pub(crate) index: String,
     pub(crate) file: String,
-    /// What is wrong with the file, and at which page.
+    /// Description of the damage, with the page.
     pub(crate) what: String,
 }
 
@@ -66,7 +66,8 @@ pub(crate) struct QueuesStatus {
     pub(crate) writes: QueueStatus,
 }
 
-/// Requests that are worked on, that wait, and that may wait before further ones are refused.
+/// Number of requests that are running, that are waiting, and that may wait before further ones
+/// are refused.
 #[derive(Debug, Serialize)]
 pub(crate) struct QueueStatus {
     pub(crate) running: usize,
@@ -74,24 +75,24 @@ pub(crate) struct QueueStatus {
     pub(crate) limit: usize,
 }
 
-/// Memory of a GPU.
+/// The memory of a GPU.
 #[derive(Debug, Serialize)]
 pub(crate) struct GpuMemory {
     pub(crate) device: String,
     pub(crate) used_bytes: u64,
-    /// The most that may be used, if there is such a limit.
+    /// Maximum number of bytes that may be used, if there is a limit.
     pub(crate) limit_bytes: Option<u64>,
 }
 
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct CachesStatus {
-    /// Sets of documents that filters admit.
+    /// The cache of document sets that filters admit.
     pub(crate) filters: CacheStatus,
-    /// Lists of documents on GPUs whose memory does not hold all of them.
+    /// The caches of document lists on GPUs whose memory cannot hold all lists.
     pub(crate) gpu_lists: CacheStatus,
 }
 
-/// How often something was found in a cache, and how often not.
+/// Number of successful and unsuccessful lookups in a cache.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct CacheStatus {
     pub(crate) hits: u64,
@@ -102,20 +103,21 @@ pub(crate) struct CacheStatus {
 pub(crate) struct IndexStatus {
     pub(crate) name: String,
     pub(crate) kind: IndexKind,
-    /// Documents as searches see them.
+    /// Number of documents that searches see.
     pub(crate) documents: u64,
-    /// Deleted or replaced ones that still take room.
+    /// Number of deleted or replaced documents that still occupy space.
     pub(crate) deleted: u64,
-    /// On disk.
+    /// Size on disk in bytes.
     pub(crate) bytes: u64,
     pub(crate) segments: usize,
     pub(crate) generation: u64,
     pub(crate) made_by_server: bool,
-    /// Whether queries are usually read by the syntax: the index has a schema or positions.
+    /// True if queries are usually written in the query syntax: the index has a schema or
+    /// positions.
     pub(crate) syntax: bool,
-    /// None of an index of n-grams.
+    /// The fields; empty for an n-gram index.
     pub(crate) fields: Vec<FieldStatus>,
-    /// Which n-grams it has, if those are what it has.
+    /// The configuration of an n-gram index.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ngrams: Option<GramConfig>,
     pub(crate) residency: ResidencyStatus,
@@ -124,31 +126,32 @@ pub(crate) struct IndexStatus {
 #[derive(Debug, Serialize)]
 pub(crate) struct FieldStatus {
     pub(crate) name: String,
-    /// `text`, `keyword`, `long`, `double`, `boolean`, `date`, or `stored` if it cannot be searched.
+    /// The type: `text`, `keyword`, `long`, `double`, `boolean`, `date`, or `stored` if the field
+    /// cannot be searched.
     #[serde(rename = "type")]
     pub(crate) kind: &'static str,
 }
 
-/// Where an index is searched. By default on the CPU, as one of n-grams is.
+/// The devices that search an index. The default is the CPU alone, as for n-gram indexes.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct ResidencyStatus {
-    /// The GPU that answers, or that did; none if only the CPU does.
+    /// The GPU that answers or has answered; null if only the CPU does.
     pub(crate) gpu: Option<String>,
-    /// Why no GPU answers, though one might.
+    /// The reason why no GPU answers although one might.
     pub(crate) why_not: Option<String>,
     pub(crate) gpus: Vec<GpuResidency>,
 }
 
-/// What a GPU has of an index.
+/// The part of an index on a GPU.
 #[derive(Debug, Serialize)]
 pub(crate) struct GpuResidency {
     pub(crate) device: String,
-    /// Whether all lists are there; if not, they come as they are needed.
+    /// True if all lists are on the GPU; otherwise, lists are loaded as needed.
     pub(crate) whole: bool,
     pub(crate) used_bytes: u64,
 }
 
-/// Does not wait behind searches, so that a server under load can be watched.
+/// Answers without queuing behind searches, so that a server under load can be monitored.
 pub(super) async fn status(State(app): State<Arc<App>>, call: Call) -> Reply {
     let with_indexes = call.params.get("indexes") != Some("false");
     let made = tokio::task::spawn_blocking(move || written(&Status::now(&app, with_indexes)));
@@ -159,18 +162,18 @@ impl Status {
     fn now(app: &App, with_indexes: bool) -> Self {
         let all = app.catalogue_if_open().map_or(Vec::new(), Catalogue::listed);
         let (mut caches, mut gpus) = (CachesStatus::default(), Vec::new());
-        for of in &all {
-            let Listed::Words(of) = of else { continue };
-            let searcher = &of.view().searcher;
+        for listed in &all {
+            let Listed::Words(index) = listed else { continue };
+            let searcher = &index.view().searcher;
             let filters = searcher.filter_cache();
             caches.filters.add(filters.hits, filters.misses);
             add_gpus(&searcher.gpu_status(), &mut gpus, &mut caches.gpu_lists);
         }
         let damaged = app.catalogue_if_open().map_or(Vec::new(), Catalogue::damaged);
-        let damaged = damaged.into_iter().map(|(index, of)| DamageShown {
+        let damaged = damaged.into_iter().map(|(index, damage)| DamageShown {
             index,
-            file: of.file.display().to_string(),
-            what: of.what,
+            file: damage.file.display().to_string(),
+            what: damage.what,
         });
         Status {
             version: env!("CARGO_PKG_VERSION"),
@@ -183,12 +186,12 @@ impl Status {
             },
             gpus,
             caches,
-            scrub: app.scrub_status().map(|of| ScrubShown {
-                period_s: of.options.period.as_secs_f64(),
-                bytes_per_second: of.options.bytes_per_second,
-                passes: of.passes,
-                bytes: of.bytes,
-                reads_all_in_s: of.reads_all_in.map(|time| time.as_secs_f64()),
+            scrub: app.scrub_status().map(|scrub| ScrubShown {
+                period_s: scrub.options.period.as_secs_f64(),
+                bytes_per_second: scrub.options.bytes_per_second,
+                passes: scrub.passes,
+                bytes: scrub.bytes,
+                reads_all_in_s: scrub.reads_all_in.map(|time| time.as_secs_f64()),
             }),
             damaged: damaged.collect(),
             indexes: with_indexes.then(|| all.iter().map(IndexStatus::of).collect()),
@@ -196,7 +199,7 @@ impl Status {
     }
 }
 
-/// Adds up what searchers have on each GPU.
+/// Adds a searcher's use of each GPU to the totals.
 fn add_gpus(status: &GpuStatus, gpus: &mut Vec<GpuMemory>, lists: &mut CacheStatus) {
     for residency in &status.residency {
         if let Some(cache) = &residency.cache {
@@ -228,15 +231,15 @@ impl QueueStatus {
 }
 
 impl IndexStatus {
-    fn of(of: &Listed) -> Self {
-        let snapshot = of.snapshot();
+    fn of(listed: &Listed) -> Self {
+        let snapshot = listed.snapshot();
         let (documents, deleted) = counts(&snapshot);
         let status = IndexStatus {
-            name: of.name().to_owned(),
-            kind: of.kind(),
+            name: listed.name().to_owned(),
+            kind: listed.kind(),
             documents,
             deleted,
-            bytes: of.bytes(),
+            bytes: listed.bytes(),
             segments: snapshot.segments().len(),
             generation: snapshot.generation(),
             made_by_server: false,
@@ -245,20 +248,20 @@ impl IndexStatus {
             ngrams: None,
             residency: ResidencyStatus::default(),
         };
-        match of {
-            Listed::Words(of) => IndexStatus {
-                made_by_server: of.is_wrapped(),
-                fields: fields(of),
-                residency: ResidencyStatus::of(of),
+        match listed {
+            Listed::Words(index) => IndexStatus {
+                made_by_server: index.is_wrapped(),
+                fields: fields(index),
+                residency: ResidencyStatus::of(index),
                 ..status
             },
-            Listed::Ngrams(of) => IndexStatus { ngrams: Some(of.config()), ..status },
+            Listed::Ngrams(ngrams) => IndexStatus { ngrams: Some(ngrams.config()), ..status },
         }
     }
 }
 
-fn fields(of: &Collection) -> Vec<FieldStatus> {
-    let view = of.view();
+fn fields(index: &Collection) -> Vec<FieldStatus> {
+    let view = index.view();
     let fields = view.mapping.matching("*").into_iter();
     let fields = fields.filter_map(|(name, field)| {
         Some(FieldStatus { name: name.to_owned(), kind: field.type_name()? })
@@ -267,8 +270,8 @@ fn fields(of: &Collection) -> Vec<FieldStatus> {
 }
 
 impl ResidencyStatus {
-    fn of(of: &Collection) -> Self {
-        let status = of.view().searcher.gpu_status();
+    fn of(index: &Collection) -> Self {
+        let status = index.view().searcher.gpu_status();
         let gpus = status.residency.into_iter().map(|on| GpuResidency {
             device: on.device,
             whole: on.cache.is_none(),

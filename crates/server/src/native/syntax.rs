@@ -1,4 +1,4 @@
-//! Texts that `/v1` reads by the syntax of `docs/queries.md`.
+//! Texts that `/v1` parses by the query syntax in `docs/reference/query-syntax.md`.
 
 use warpseek::Manifest;
 use warpseek::query::{Bool, Node, Phrase, Words};
@@ -8,7 +8,8 @@ use crate::elasticsearch::mapping::{Field, Layout, Mapping};
 use crate::error::Failure;
 use crate::indexes::open_index::View;
 
-/// Reads a query with signs, fields, phrases and conditions. Its words have the weights that they have in a query without any.
+/// Parses a query with signs, fields, phrases and conditions. Its words have the same weights as
+/// those of a plain text.
 pub(super) fn parse(text: &str, view: &View, most_text: usize) -> Result<Node, Failure> {
     if text.len() > most_text {
         return Err(Failure::illegal(format!(
@@ -19,14 +20,16 @@ pub(super) fn parse(text: &str, view: &View, most_text: usize) -> Result<Node, F
     Ok(weighted(view.searcher.parse(text)?, &view.mapping))
 }
 
-/// Whether queries of the index are in the syntax unless somebody wants it otherwise, as those of the command line are.
+/// Returns true if queries of the index are written in the query syntax by default, as on the
+/// command line.
 pub(super) fn is_usual(manifest: &Manifest) -> bool {
     manifest.schema.is_some() || manifest.positions
 }
 
-/// Gives the words of a query the factors of their fields. Conditions have no score, and stay as they are.
+/// Multiplies the words of a query by the factors of their fields. Conditions have no score and
+/// are left unchanged.
 fn weighted(node: Node, mapping: &Mapping) -> Node {
-    let each = |of: Vec<Node>| of.into_iter().map(|node| weighted(node, mapping)).collect();
+    let each = |nodes: Vec<Node>| nodes.into_iter().map(|node| weighted(node, mapping)).collect();
     match node {
         Node::Words(words) if mapping.layout == Layout::NoSchema => {
             boosted(Node::Words(words), factor_without_schema(mapping))
@@ -42,13 +45,16 @@ fn weighted(node: Node, mapping: &Mapping) -> Node {
             let fields = weights(phrase.fields, mapping, |has_positions| has_positions);
             Node::Phrase(Phrase { fields, ..phrase })
         }
-        Node::Bool(of) => Node::Bool(Bool { must: each(of.must), should: each(of.should), ..of }),
-        Node::Boost(of, weight) => Node::Boost(Box::new(weighted(*of, mapping)), weight),
+        Node::Bool(parts) => {
+            Node::Bool(Bool { must: each(parts.must), should: each(parts.should), ..parts })
+        }
+        Node::Boost(inner, weight) => Node::Boost(Box::new(weighted(*inner, mapping)), weight),
         other => other,
     }
 }
 
-/// Fields with their weights times their factors. None stands for all text fields that `may_be` meant, of which it is asked whether they have positions.
+/// Multiplies the weights of fields by the fields' factors. Without fields, the result is all
+/// text fields for which `may_be` accepts whether they have positions.
 fn weights(
     fields: Vec<(String, f64)>,
     mapping: &Mapping,
@@ -63,7 +69,8 @@ fn weights(
         return meant.map(|(name, factor, _)| (name.clone(), factor)).collect();
     }
     let all: Vec<(&String, f64, bool)> = all.collect();
-    let factor = |of: &str| all.iter().find(|(name, ..)| *name == of).map_or(1.0, |of| of.1);
+    let factor =
+        |wanted: &str| all.iter().find(|(name, ..)| *name == wanted).map_or(1.0, |field| field.1);
     let weighted = |(name, weight): (String, f64)| {
         let weight = weight * factor(&name);
         (name, weight)
@@ -71,7 +78,7 @@ fn weights(
     fields.into_iter().map(weighted).collect()
 }
 
-/// The factor of the only field of an index without a schema, which title and text share.
+/// Returns the factor of the only field of an index without a schema, which title and text share.
 fn factor_without_schema(mapping: &Mapping) -> f64 {
     match mapping.field("text") {
         Some(Field::Text { factor, .. }) => *factor,

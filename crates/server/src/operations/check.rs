@@ -1,13 +1,14 @@
-//! Asks a server whether it is ready, for health checks where there is no other program to ask.
+//! A readiness probe for health checks on machines without another HTTP client.
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-/// How long to wait for each step.
+/// Timeout of each step.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// Whether the server at a URL such as `http://127.0.0.1:9200` is ready; the error says why not.
+/// Checks that the server at a URL such as `http://127.0.0.1:9200` is ready; the error gives the
+/// reason.
 pub fn check(url: &str) -> Result<(), String> {
     let host = url.strip_prefix("http://").map(|host| host.trim_end_matches('/'));
     let Some(host) = host.filter(|host| !host.is_empty() && !host.contains(['/', '@', '?', '#']))
@@ -17,7 +18,7 @@ pub fn check(url: &str) -> Result<(), String> {
     let failed = |e: std::io::Error| format!("{url}: {e}");
     let with_port = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
     let address = with_port.to_socket_addrs().map_err(failed)?.next();
-    let address = address.ok_or_else(|| format!("{url}: there is no such address"))?;
+    let address = address.ok_or_else(|| format!("{url}: the address cannot be resolved"))?;
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(failed)?;
     stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
     stream.set_write_timeout(Some(PATIENCE)).map_err(failed)?;
@@ -28,7 +29,7 @@ pub fn check(url: &str) -> Result<(), String> {
     match &head {
         b"HTTP/1.1 200" => Ok(()),
         b"HTTP/1.1 403" => Err(format!(
-            "{url} does not answer to this name; ask it by an address that it listens on, or name the host in its allowed_hosts"
+            "{url} does not answer to this host name; use an address it listens on, or add the host to its allowed_hosts"
         )),
         head => Err(format!("{url} is not ready: {}", String::from_utf8_lossy(head))),
     }

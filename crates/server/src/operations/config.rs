@@ -1,4 +1,4 @@
-//! How a server is set up: a file, the environment and flags, each over the one before.
+//! The settings of a server. Environment variables override the file, and flags override both.
 
 #[cfg(test)]
 mod tests;
@@ -18,70 +18,80 @@ pub use warpseek_front::Timeouts;
 
 use crate::error::{Failure, plain};
 
-/// Variables of the environment that are settings begin with this; `WARPSEEK__LIMITS__BODY` is `body` in the part `limits`.
+/// Prefix of environment variables that are settings; `WARPSEEK__LIMITS__BODY` sets
+/// `limits.body`.
 const PREFIX: &str = "WARPSEEK__";
 
-/// The largest number of a time limit, a day in seconds.
+/// Maximum of a time limit: a day, in seconds.
 const MAX_TIMEOUT: u64 = 86_400;
 
-/// The settings of a server. In TOML every one has its default if it is left out.
+/// The settings of a server. In TOML, every setting may be omitted and then has its default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// The folder of indexes. It is made if it is not there.
+    /// The folder of indexes, created if missing.
     pub data: PathBuf,
-    /// Where to listen. Default: 127.0.0.1:9200.
+    /// Address to listen on. Default: 127.0.0.1:9200.
     pub listen: String,
-    /// A file of lines `admin KEY` and `read KEY`. Default: none; everybody may do everything.
+    /// A file with lines `admin KEY` and `read KEY`. Default: none, which allows every request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_key_file: Option<PathBuf>,
-    /// Whether to listen on other addresses than those of this machine without keys. Default: false.
+    /// True to listen on an address that other machines can reach without requiring keys.
+    /// Default: false.
     pub insecure: bool,
-    /// Further names that the server answers to, as requests have them in `Host`, or `*` alone for every name. Default: none; `localhost`, loopback addresses and the address it listens on, and every name if there are keys or a certificate.
+    /// Further host names that the server answers to, as they appear in the `Host` header, or `*`
+    /// alone for every name. Default: none, which allows `localhost`, loopback addresses and the
+    /// listening address, or every name if there are keys or a certificate.
     pub allowed_hosts: Vec<String>,
-    /// Where queries are answered: `cpu`, `cuda` or `auto`. Default: `cpu`.
+    /// Device that answers queries: `cpu`, `cuda` or `auto`. Default: `cpu`.
     pub device: Device,
-    /// The index that `/retrieve` searches. Default: the only one there is.
+    /// The index that `/retrieve` searches. Default: the only index, if there is exactly one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retrieve_index: Option<String>,
-    /// How many documents `/retrieve` returns if the request does not say. Default: 3.
+    /// Number of documents that `/retrieve` returns if the request does not specify it. Default:
+    /// 3.
     pub retrieve_k: usize,
-    /// Milliseconds after which writes can be searched without a refresh. Default: 1000.
+    /// Milliseconds until writes become visible to searches without a refresh. Default: 1000.
     pub refresh_ms: u64,
-    /// The most milliseconds of a search whose request has no limit of its own; 0: none. Default: 0.
+    /// Time limit in milliseconds for searches whose request sets none; 0 means no limit.
+    /// Default: 0.
     pub deadline_ms: u64,
-    /// Searches that take at least this many milliseconds are logged; 0: none. Default: 1000.
+    /// Duration in milliseconds from which on a search is logged as slow; 0 disables this.
+    /// Default: 1000.
     pub slow_query_ms: u64,
-    /// How logs are written: `pretty` or `json`. Default: `pretty`.
+    /// Format of logs: `pretty` or `json`. Default: `pretty`.
     pub log: LogFormat,
-    /// Seconds for which requests are still answered when the server is asked to end, while `/readyz` says that it is not ready: as long as whoever sends requests here takes to notice. Default: 0.
+    /// Seconds at the start of a shutdown during which requests are still answered although
+    /// `/readyz` reports that the server is not ready. Give load balancers enough time to notice.
+    /// Default: 0.
     pub drain_notice_s: u64,
-    /// The most seconds for requests under way after that. Default: 30.
+    /// Maximum number of seconds after that for requests in progress. Default: 30.
     pub drain_s: u64,
-    /// A snapshot whose indexes are restored at start if they are not there. Default: none.
+    /// A snapshot whose missing indexes are restored at start. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restore: Option<String>,
-    /// What requests may ask for at most.
+    /// Limits on what requests may ask for.
     pub limits: Limits,
-    /// How long slow clients are waited for.
+    /// Timeouts for slow clients.
     pub timeouts: Timeouts,
-    /// How files of open indexes are verified again.
+    /// Background verification of the files of open indexes.
     pub scrub: Scrub,
-    /// Encryption.
+    /// The certificate and key for TLS.
     pub tls: TlsFiles,
-    /// Pages of other sites.
+    /// Access by web pages of other origins.
     pub cors: Cors,
-    /// Where snapshots are kept.
+    /// The store of snapshots.
     pub snapshots: Snapshots,
     /// A collection on other machines that the server answers for.
     pub cluster: ClusterSettings,
 }
 
-/// Files for encryption, both or none. They are read again when they change, and on SIGHUP.
+/// Files for TLS, either both or none. They are reloaded when they change, and on SIGHUP.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TlsFiles {
-    /// The certificate and its chain, in PEM. Default: none, and connections are not encrypted.
+    /// The certificate and its chain, in PEM. Default: none, which leaves connections
+    /// unencrypted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<PathBuf>,
     /// The private key of the certificate, in PEM.
@@ -89,7 +99,7 @@ pub struct TlsFiles {
     pub key: Option<PathBuf>,
 }
 
-/// Which pages of other sites may ask the server from a browser.
+/// The origins whose pages may query the server from a browser.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cors {
@@ -97,36 +107,40 @@ pub struct Cors {
     pub origins: Vec<String>,
 }
 
-/// Where snapshots are kept.
+/// The store of snapshots.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Snapshots {
-    /// `file:///folder`, or `s3://bucket/prefix` if the program was built with it. Default: none, and there are no snapshots.
+    /// `file:///folder`, or `s3://bucket/prefix` if the program was built with S3 support.
+    /// Default: none, which disables snapshots.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
 
-/// A collection on other machines that the server answers for under `/v1/cluster`. Whoever starts the server connects to these machines.
+/// A collection on other machines that the server answers for under `/v1/cluster`. The program
+/// that starts the server connects to these machines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ClusterSettings {
-    /// Addresses of nodes, separated by commas, or a file with one per line. Default: none, and there is no such collection.
+    /// Addresses of nodes, separated by commas, or a file with one per line. Default: none, which
+    /// disables the remote collection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<String>,
-    /// Shards of the collection. It has to be said if there are nodes.
+    /// Number of shards of the collection. Required if there are nodes.
     pub shards: u32,
-    /// Bytes for answers that may be asked for again. Default: 64 MiB.
+    /// Bytes for the cache of answers. Default: 64 MiB.
     pub cache: u64,
-    /// A file with the token that nodes want. Default: the variable WARPSEEK_CLUSTER_TOKEN.
+    /// A file with the token that nodes require. Default: the variable WARPSEEK_CLUSTER_TOKEN.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_file: Option<PathBuf>,
-    /// The certificate with its chain that nodes want, in PEM. Default: none, and connections to nodes are not encrypted.
+    /// The certificate, with its chain, that nodes require, in PEM. Default: none, which leaves
+    /// connections to nodes unencrypted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<PathBuf>,
     /// The private key of the certificate, in PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<PathBuf>,
-    /// The certificate of the authority that signed those of nodes, in PEM.
+    /// The certificate of the authority that signed the certificates of nodes, in PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authority: Option<PathBuf>,
 }
@@ -139,49 +153,55 @@ impl Default for ClusterSettings {
     }
 }
 
-/// How files of open indexes are verified again, so that damage of files that are in use is found.
+/// Background verification of the files of open indexes, which finds damage in files while they
+/// are in use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Scrub {
-    /// Seconds that a page of a file counts as verified once it was read; the next search that reads it after that verifies it again. Default: 300.
+    /// Seconds for which a page counts as verified after it was read; the next search that reads
+    /// it later verifies it again. Default: 300.
     pub period_s: u64,
-    /// Bytes a second that are read to find damage where no search reads; 0 reads none. Default: 32 MiB.
+    /// Bytes per second that the server reads to find damage in pages that no search reads; 0
+    /// disables this. Default: 32 MiB.
     pub bytes_per_second: u64,
 }
 
-/// What requests may ask for at most. Each has its own error.
+/// Limits on what requests may ask for. Each limit has a separate error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Bytes of a body, decompressed; of a line, where bodies are worked on line by line. Default: 128 MiB, as helpers of clients send up to 100 MiB.
+    /// Bytes of a body after decompression, or of a line of a body that is processed line by
+    /// line. Default: 128 MiB, as client helpers send up to 100 MiB.
     pub body: usize,
-    /// Bytes of all bodies together that are being read or worked on. Default: 1 GiB.
+    /// Total bytes of all bodies that are being read or processed. Default: 1 GiB.
     pub bodies: usize,
-    /// Hits of a search, `from` and `size` together. Default: 10,000.
+    /// Hits of a search: the sum of `from` and `size`. Default: 10,000.
     pub window: usize,
     /// Bytes of the text of a query. Default: 64 KiB.
     pub query_text: usize,
     /// Searches in one `_msearch`, `/retrieve` or batch. Default: 10,000.
     pub batch: usize,
-    /// Hits of all searches of one request together. Default: 1,000,000.
+    /// Total hits of all searches of one request. Default: 1,000,000.
     pub hits: usize,
-    /// Requests that wait for a thread, of searches and of writes each. Default: 1,024.
+    /// Number of requests that may wait for a thread; searches and writes are counted separately.
+    /// Default: 1,024.
     pub queue: usize,
-    /// Open connections; further ones wait to be accepted. Default: 4,096.
+    /// Number of open connections; further clients wait to be accepted. Default: 4,096.
     pub connections: usize,
-    /// Searches whose results are kept for further pages (scroll). Default: 100.
+    /// Number of open scrolls, that is, searches whose results are kept for further pages.
+    /// Default: 100.
     pub scrolls: usize,
-    /// Points in time that are open. Default: 100.
+    /// Number of open points in time. Default: 100.
     pub points_in_time: usize,
 }
 
 impl Limits {
-    /// An error if the searches of a request ask for too many hits together.
+    /// Fails if the searches of a request ask for too many hits in total.
     pub(crate) fn check_hits(&self, of_each: impl Iterator<Item = usize>) -> Result<(), Failure> {
         let hits = of_each.fold(0, usize::saturating_add);
         match hits > self.hits {
             true => Err(Failure::illegal(format!(
-                "{hits} hits are asked for in one request, the limit is {} (limits.hits)",
+                "the request asks for {hits} hits, the limit is {} (limits.hits)",
                 self.hits
             ))),
             false => Ok(()),
@@ -189,27 +209,27 @@ impl Limits {
     }
 }
 
-/// Where queries are answered.
+/// The device that answers queries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Device {
-    /// On the CPU.
+    /// The CPU.
     #[default]
     Cpu,
-    /// On a GPU; without one the server does not start.
+    /// A GPU; without one, the server does not start.
     Cuda,
-    /// On the GPU if there is one and it is faster.
+    /// The GPU if there is one and it is estimated to be faster.
     Auto,
 }
 
-/// How logs are written.
+/// The format of logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// Lines for people.
     #[default]
     Pretty,
-    /// An object a line.
+    /// A JSON object per line.
     Json,
 }
 
@@ -274,7 +294,8 @@ impl Default for Limits {
 }
 
 impl Config {
-    /// The settings of a file, if there is one, under those of the environment, under `flags`, which are TOML values by key, `limits.body` being one.
+    /// Loads the settings: those of the file, overridden by the environment, overridden by
+    /// `flags`. The flags are TOML values by key, such as `limits.body`.
     ///
     /// ```
     /// use std::collections::BTreeMap;
@@ -295,7 +316,7 @@ impl Config {
             let named = |what: &dyn std::fmt::Display| format!("{}: {what}", path.display());
             let text = std::fs::read_to_string(path).map_err(|e| named(&e))?;
             table = text.parse().map_err(|e: toml::de::Error| named(&e))?;
-            // So that a mistake is reported with its file and line.
+            // This parse reports mistakes with their file and line.
             toml::from_str::<Config>(&text).map_err(|e| named(&plain(&e)))?;
         }
         for (name, value) in environment {
@@ -313,14 +334,14 @@ impl Config {
         Ok(config)
     }
 
-    /// The address to listen on.
+    /// Returns the address to listen on.
     pub fn address(&self) -> Result<SocketAddr, String> {
         let wrong =
-            |_| format!("listen = {:?} is no address; write it as 127.0.0.1:9200", self.listen);
+            |_| format!("listen = {:?} is not an address; write it as 127.0.0.1:9200", self.listen);
         self.listen.parse().map_err(wrong)
     }
 
-    /// The names that it answers to when it listens on an address.
+    /// Returns the host names that the server answers to when it listens on an address.
     pub(crate) fn hosts(&self, address: SocketAddr) -> Result<Hosts, String> {
         let protected = self.api_key_file.is_some() || self.tls.certificate.is_some();
         Hosts::new(address.ip(), &self.allowed_hosts, protected)
@@ -330,7 +351,7 @@ impl Config {
         let address = self.address()?;
         if !is_loopback(address.ip()) && self.api_key_file.is_none() && !self.insecure {
             return Err(format!(
-                "{address} can be reached from other machines, and there is no key; give --api-key-file, or --insecure if the network is trusted"
+                "{address} can be reached from other machines, but there are no keys; use --api-key-file, or --insecure if the network is trusted"
             ));
         }
         self.hosts(address)?;
@@ -344,7 +365,7 @@ impl Config {
         ] {
             if value == 0 {
                 return Err(format!(
-                    "limits.{name} is 0, so nothing could be asked; make it larger"
+                    "limits.{name} is 0, which would refuse every request; make it larger"
                 ));
             }
         }
@@ -356,7 +377,7 @@ impl Config {
         }
         if self.drain_notice_s > MAX_TIMEOUT || self.drain_s > MAX_TIMEOUT {
             return Err(format!(
-                "drain_notice_s and drain_s may be {MAX_TIMEOUT} each, which is a day"
+                "drain_notice_s and drain_s must be at most {MAX_TIMEOUT}, which is a day"
             ));
         }
         let timeouts = &self.timeouts;
@@ -387,7 +408,7 @@ impl Config {
             let is_all = origin == "*" && self.cors.origins.len() == 1;
             if !is_origin && !is_all {
                 return Err(format!(
-                    "cors.origins: {origin:?} is no origin; write it as https://example.org, or use \"*\" alone"
+                    "cors.origins: {origin:?} is not an origin; write it as https://example.org, or use \"*\" alone"
                 ));
             }
         }
@@ -395,7 +416,7 @@ impl Config {
             return Err("restore needs snapshots.url, where the snapshot is".into());
         }
         if self.cluster.nodes.is_some() && self.cluster.shards == 0 {
-            return Err("cluster.nodes needs cluster.shards, the number of shards: one that is on no node must not look like a smaller collection".into());
+            return Err("cluster.nodes needs cluster.shards, the number of shards: a missing shard must not look like a smaller collection".into());
         }
         match (&self.tls.certificate, &self.tls.key) {
             (Some(_), None) => {
@@ -413,9 +434,9 @@ fn is_loopback(address: IpAddr) -> bool {
     address.is_loopback()
 }
 
-/// The value that the text of a variable stands for.
+/// Converts the text of an environment variable to a value.
 fn scalar(key: &str, text: String) -> Value {
-    // Strings that look like numbers stay strings where a string is wanted.
+    // Text that looks like a number stays a string where a string is expected.
     if matches!(
         key,
         "data"
@@ -455,7 +476,7 @@ fn set(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
             let inner = table.entry(part.to_owned()).or_insert_with(|| Value::Table(Table::new()));
             match inner {
                 Value::Table(inner) => set(inner, rest, value),
-                _ => Err(format!("`{part}` has no parts")),
+                _ => Err(format!("`{part}` is not a table of settings")),
             }
         }
     }

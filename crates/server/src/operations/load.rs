@@ -1,4 +1,6 @@
-//! How many searches there were lately, and how long they took.
+//! Number and latency of recent searches, over a sliding window.
+//!
+//! Each second has its own histogram; reports merge those in the window.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -7,10 +9,10 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// The seconds that the figures are about.
+/// Length of the window in seconds.
 const WINDOW: u64 = 10;
 
-/// The longest search that is told from longer ones, in microseconds.
+/// Upper bound of the histograms in microseconds; longer searches count as this.
 const LONGEST: u64 = 3_600_000_000;
 
 /// The searches of the last seconds.
@@ -21,29 +23,31 @@ pub(crate) struct Load {
 
 #[derive(Default)]
 struct Recent {
-    /// The searches of a second since the start, by their microseconds; the oldest first.
+    /// Histograms of the microseconds that searches took, by second since the start, oldest
+    /// first.
     seconds: VecDeque<(u64, Histogram<u32>)>,
     searches: u64,
     degraded: u64,
 }
 
-/// Searches over a sliding window, each of a batch counted.
+/// Statistics of searches over a sliding window. Every search of a batch counts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct LoadStatus {
-    /// Seconds that `searches`, `rate` and `latency_ms` are about: fewer when the server has just started.
+    /// Length of the window of `searches`, `rate` and `latency_ms` in seconds: shorter just after
+    /// the start.
     pub(crate) window_s: f64,
     pub(crate) searches: u64,
     /// Searches per second.
     pub(crate) rate: f64,
-    /// Planning and search; none if there were no searches.
+    /// Latency of planning and search, or `None` if there were no searches.
     pub(crate) latency_ms: Option<Latency>,
-    /// Searches since the start.
+    /// Number of searches since the start.
     pub(crate) searches_total: u64,
-    /// Those whose time was up before all documents were searched.
+    /// Number of searches that ended at their time limit before all documents were searched.
     pub(crate) degraded_total: u64,
 }
 
-/// Percentiles of times in milliseconds, exact to two digits.
+/// Percentiles of latency in milliseconds, exact to two digits.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Latency {
     pub(crate) p50: f64,
@@ -91,11 +95,11 @@ impl Load {
         for (_, times) in &recent.seconds {
             match &mut all {
                 None => all = Some(times.clone()),
-                // They have the same bounds.
+                // All histograms have the same bounds.
                 Some(all) => all.add(times).unwrap_or_default(),
             }
         }
-        // The second that has begun, and whole ones before it.
+        // The window consists of the current, partial second and the whole seconds before it.
         let begun = now.as_secs_f64().fract();
         let window_s = now.as_secs_f64().min(begun + (WINDOW - 1) as f64).max(1e-3);
         let searches = all.as_ref().map_or(0, Histogram::len);
@@ -115,7 +119,7 @@ impl Load {
 }
 
 impl Recent {
-    /// Leaves out seconds that are too long ago.
+    /// Drops seconds that have left the window.
     fn forget(&mut self, now: u64) {
         while self.seconds.front().is_some_and(|(second, _)| second + WINDOW <= now) {
             self.seconds.pop_front();

@@ -1,4 +1,6 @@
-//! The log on standard error. Lines about requests are written together, some times a second, since each write takes longer than a line takes to make; warnings and errors, and what came before them, at once.
+//! The log on standard error. Lines about requests are buffered and written a few times per
+//! second, because a write takes longer than formatting a line. Warnings and errors are written
+//! at once, together with all lines before them.
 
 use std::io::{self, Write};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,17 +11,17 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::operations::config::LogFormat;
 
-/// How long a line may wait for others.
+/// Maximum time that a line waits in the buffer.
 const TOGETHER: Duration = Duration::from_millis(50);
 
-/// Bytes of lines that are not put off any longer.
+/// Size of the buffer in bytes from which on it is written at once.
 const MUCH: usize = 64 << 10;
 
 static WAITING: Waiting = Waiting { lines: Mutex::new(Vec::new()), some: Condvar::new() };
 
 struct Waiting {
     lines: Mutex<Vec<u8>>,
-    /// There are lines where there were none.
+    /// Notified when the buffer becomes non-empty.
     some: Condvar,
 }
 
@@ -29,7 +31,7 @@ impl Waiting {
     }
 }
 
-/// Starts logging. A program that logs already goes on with its own.
+/// Starts logging. Has no effect in a program that has already installed a logger.
 pub fn start(format: LogFormat) {
     let logs = tracing_subscriber::fmt().with_writer(Log).with_target(false);
     let started = match format {
@@ -41,7 +43,7 @@ pub fn start(format: LogFormat) {
         }
     };
     if started.is_ok() {
-        // Without it, lines wait until there are many, or the end.
+        // Without this thread, lines are written when the buffer is full, and at the end.
         let _ = std::thread::Builder::new().name("warpseek-log".into()).spawn(write_now_and_then);
     }
 }
@@ -56,25 +58,27 @@ fn write_now_and_then() {
     }
 }
 
-/// Writes all lines that wait.
+/// Writes all buffered lines.
 pub fn flush() {
     write(&mut WAITING.lines(), &mut io::stderr());
 }
 
-/// The same for a process that ends whatever others do: one of them may be writing to somebody who does not read.
+/// Writes all buffered lines unless another thread holds the buffer. For a process that has to
+/// end now: the other thread may be blocked by a reader of standard error that has stalled.
 pub(crate) fn try_flush() {
     if let Ok(mut lines) = WAITING.lines.try_lock() {
         write(&mut lines, &mut io::stderr());
     }
 }
 
-/// Lines stay in their order, as others wait meanwhile. If nobody can read them they are lost, as they always were.
+/// Writes and clears the buffer. The lock that callers hold keeps lines in order. Lines that
+/// cannot be written are lost.
 fn write(lines: &mut Vec<u8>, to: &mut impl Write) {
     let _ = to.write_all(lines);
     lines.clear();
 }
 
-/// Where lines of the log go.
+/// The writer of log lines.
 struct Log;
 
 impl<'a> MakeWriter<'a> for Log {
@@ -84,8 +88,8 @@ impl<'a> MakeWriter<'a> for Log {
         Line { at_once: true }
     }
 
-    fn make_writer_for(&'a self, of: &Metadata<'_>) -> Line {
-        Line { at_once: *of.level() <= Level::WARN }
+    fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> Line {
+        Line { at_once: *metadata.level() <= Level::WARN }
     }
 }
 

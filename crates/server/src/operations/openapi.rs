@@ -1,4 +1,5 @@
-//! `/openapi.json`: the server's own routes as OpenAPI 3.1, with the limits that this server has. Elasticsearch's routes are described by Elasticsearch.
+//! `/openapi.json`: the server's native routes as OpenAPI 3.1, with the limits of this server.
+//! For Elasticsearch's routes, see Elasticsearch's documentation.
 
 use std::sync::Arc;
 
@@ -13,27 +14,28 @@ use crate::http::params::Params;
 use crate::native::arrow::CONTENT_TYPE;
 use crate::operations::config::Limits;
 
-/// A route and method: what it is for, what is sent, and what comes back with which status.
+/// A route and method: its purpose, request, status and response.
 struct Operation {
     method: &'static str,
     path: &'static str,
     summary: &'static str,
-    /// Options of the query string.
+    /// Options of the query string, with descriptions.
     options: &'static [(&'static str, &'static str)],
-    /// Content type and schema.
+    /// Content types and schemas.
     body: &'static [(&'static str, &'static str)],
     status: &'static str,
     answer: &'static [(&'static str, &'static str)],
-    /// Whether it works without a key.
+    /// True if the operation needs no key.
     open: bool,
 }
 
 const JSON: &str = "application/json";
 const LINES: &str = "application/x-ndjson";
 const TEXT: &str = "text/plain";
-const REFRESH: (&str, &str) = ("refresh", "Whether searches see the change when the answer comes.");
+const REFRESH: (&str, &str) =
+    ("refresh", "If true, the response is sent once searches see the change.");
 
-/// What most operations have.
+/// Default values of an operation.
 const PLAIN: Operation = Operation {
     method: "get",
     path: "",
@@ -46,24 +48,29 @@ const PLAIN: Operation = Operation {
 };
 
 const OPERATIONS: [Operation; 35] = [
-    Operation { path: "/health", summary: "Whether the server is available", open: true, ..PLAIN },
+    Operation {
+        path: "/health",
+        summary: "Check whether the server is available",
+        open: true,
+        ..PLAIN
+    },
     Operation {
         path: "/livez",
-        summary: "Whether the process runs",
+        summary: "Check whether the process is running",
         answer: &[(TEXT, "Text")],
         open: true,
         ..PLAIN
     },
     Operation {
         path: "/readyz",
-        summary: "Whether requests are welcome",
+        summary: "Check whether the server is ready for requests",
         answer: &[(TEXT, "Text")],
         open: true,
         ..PLAIN
     },
     Operation {
         path: "/metrics",
-        summary: "Counts for Prometheus",
+        summary: "Metrics for Prometheus",
         answer: &[(TEXT, "Text")],
         ..PLAIN
     },
@@ -71,14 +78,14 @@ const OPERATIONS: [Operation; 35] = [
     Operation {
         method: "post",
         path: "/retrieve",
-        summary: "Documents for models in training",
+        summary: "Retrieve documents for models in training",
         body: &[(JSON, "Retrieve")],
         ..PLAIN
     },
     Operation {
         path: "/v1/status",
         summary: "Load, queues, memory and indexes",
-        options: &[("indexes", "Whether indexes are listed.")],
+        options: &[("indexes", "If false, indexes are omitted.")],
         ..PLAIN
     },
     Operation { path: "/v1/indexes", summary: "All indexes", ..PLAIN },
@@ -86,7 +93,7 @@ const OPERATIONS: [Operation; 35] = [
     Operation {
         method: "put",
         path: "/v1/indexes/{index}",
-        summary: "Make an index",
+        summary: "Create an index",
         body: &[(JSON, "Object")],
         status: "201",
         ..PLAIN
@@ -99,14 +106,14 @@ const OPERATIONS: [Operation; 35] = [
     },
     Operation {
         path: "/v1/indexes/{index}/documents/{id}",
-        summary: "A document, refreshed or not",
+        summary: "Read a document, including changes before a refresh",
         ..PLAIN
     },
     Operation {
         method: "put",
         path: "/v1/indexes/{index}/documents/{id}",
         summary: "Add or replace a document",
-        options: &[REFRESH, ("create", "Whether a document that is there is a conflict.")],
+        options: &[REFRESH, ("create", "If true, an existing document is a conflict.")],
         body: &[(JSON, "Object")],
         ..PLAIN
     },
@@ -121,7 +128,7 @@ const OPERATIONS: [Operation; 35] = [
     Operation {
         method: "post",
         path: "/v1/indexes/{index}/documents",
-        summary: "Add a document under an id that is made",
+        summary: "Add a document under a generated id",
         options: &[REFRESH],
         body: &[(JSON, "Object")],
         status: "201",
@@ -137,7 +144,7 @@ const OPERATIONS: [Operation; 35] = [
     Operation {
         method: "post",
         path: "/v1/indexes/{index}/bulk",
-        summary: "Add documents, one a line, each with an `id`; a body of any length, read piece by piece",
+        summary: "Add documents, one per line, each with an `id`; the body may have any length and is read as a stream",
         options: &[REFRESH],
         body: &[(LINES, "Text")],
         ..PLAIN
@@ -145,13 +152,13 @@ const OPERATIONS: [Operation; 35] = [
     Operation {
         method: "post",
         path: "/v1/indexes/{index}/refresh",
-        summary: "Let searches see all writes",
+        summary: "Make all writes visible to searches",
         ..PLAIN
     },
     Operation {
         method: "post",
         path: "/v1/indexes/{index}/reload",
-        summary: "Serve what is in the folder now",
+        summary: "Serve the current contents of the folder",
         ..PLAIN
     },
     Operation {
@@ -165,7 +172,7 @@ const OPERATIONS: [Operation; 35] = [
     Operation {
         method: "post",
         path: "/v1/indexes/{index}/batch",
-        summary: "Many searches at once",
+        summary: "Run many searches at once",
         body: &[(JSON, "Batch"), (LINES, "Text"), (CONTENT_TYPE, "Bytes")],
         answer: &[(JSON, "BatchFound"), (CONTENT_TYPE, "Bytes")],
         ..PLAIN
@@ -173,21 +180,21 @@ const OPERATIONS: [Operation; 35] = [
     Operation {
         method: "post",
         path: "/v1/indexes/{index}/count",
-        summary: "How many documents match `query` and `filter`",
+        summary: "Count the documents that match `query` and `filter`",
         body: &[(JSON, "Object")],
         ..PLAIN
     },
     Operation {
         method: "post",
         path: "/v1/indexes/{index}/explain/{id}",
-        summary: "How the score of a document comes about",
+        summary: "Explain the score of a document",
         body: &[(JSON, "Object")],
         ..PLAIN
     },
     Operation {
         method: "post",
         path: "/v1/indexes/{index}/ngram",
-        summary: "Search an index of n-grams, which finds what is misspelt",
+        summary: "Search an n-gram index, which finds misspelled words",
         body: &[(JSON, "Ngram")],
         ..PLAIN
     },
@@ -214,7 +221,7 @@ const OPERATIONS: [Operation; 35] = [
     Operation {
         method: "post",
         path: "/v1/cluster/batch",
-        summary: "Many searches of the collection on other machines at once",
+        summary: "Run many searches of the collection on other machines at once",
         body: &[(JSON, "ClusterBatch")],
         answer: &[(JSON, "ClusterBatchFound")],
         ..PLAIN
@@ -232,7 +239,7 @@ const OPERATIONS: [Operation; 35] = [
     Operation {
         method: "delete",
         path: "/v1/snapshots/{name}",
-        summary: "Delete a snapshot, or what a crash left of one",
+        summary: "Delete a snapshot, or the remains of one after a crash",
         ..PLAIN
     },
     Operation {
@@ -252,19 +259,21 @@ const OPERATIONS: [Operation; 35] = [
     },
 ];
 
-/// Options that every route has: what is shown of an answer, and how.
+/// Options of every route, which select and format the answer.
 const EVERYWHERE: [&str; 2] = ["pretty", "filter_path"];
 
-/// Refuses options of a query string that a route of the server's own does not have: they would be without effect, and nobody would know.
+/// Refuses query-string options that a native route does not have: they would silently have no
+/// effect.
 pub(crate) fn check_options(method: &Method, route: &str, params: &Params) -> Result<(), Failure> {
-    // The address of the page may have what its scripts read.
-    let of = OPERATIONS
-        .iter()
-        .find(|of| of.path == route && is_method(of, method) && !route.starts_with("/ui"));
-    // What is no operation is refused for that; routes of the facade have their own list.
-    let options = match of {
-        Some(of) => of.options,
-        // The protocol is described elsewhere.
+    // The page's address may have parameters for its scripts.
+    let operation = OPERATIONS.iter().find(|operation| {
+        operation.path == route && is_method(operation, method) && !route.starts_with("/ui")
+    });
+    // Other paths are refused as unknown routes; routes of the facade have a list of their
+    // options.
+    let options = match operation {
+        Some(operation) => operation.options,
+        // MCP has no options; its specification describes the protocol.
         None if route == "/mcp" => &[],
         None => return Ok(()),
     };
@@ -274,7 +283,7 @@ pub(crate) fn check_options(method: &Method, route: &str, params: &Params) -> Re
                 options.iter().map(|(known, _)| *known).chain(EVERYWHERE).collect();
             let known = known.join(", ");
             let name = brief(name);
-            let reason = format!("there is no option [{name}] here; there is {known}");
+            let reason = format!("this route has no option [{name}]; supported are {known}");
             return Err(Failure::illegal(reason));
         }
         if !matches!(value, "" | "true" | "false") {
@@ -285,10 +294,10 @@ pub(crate) fn check_options(method: &Method, route: &str, params: &Params) -> Re
     Ok(())
 }
 
-/// Whether an operation is asked for by a method. HEAD is GET without its body.
-fn is_method(of: &Operation, method: &Method) -> bool {
+/// Returns true if a request with this method calls the operation. HEAD is GET without the body.
+fn is_method(operation: &Operation, method: &Method) -> bool {
     let method = if *method == Method::HEAD { "get" } else { method.as_str() };
-    of.method.eq_ignore_ascii_case(method)
+    operation.method.eq_ignore_ascii_case(method)
 }
 
 pub(crate) async fn openapi(State(app): State<Arc<App>>) -> Reply {
@@ -306,7 +315,7 @@ fn document(limits: &Limits) -> Value {
         "info": {
             "title": "warpseek",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Exact text search. Elasticsearch's routes are served too, and are not listed here.",
+            "description": "Exact text search. The server also has Elasticsearch's routes, which are not listed here.",
             "license": {"name": "Apache-2.0 OR MIT", "identifier": "Apache-2.0 OR MIT"},
         },
         "paths": paths,
@@ -323,8 +332,9 @@ fn document(limits: &Limits) -> Value {
 }
 
 fn described(operation: &Operation) -> Value {
-    let content = |of: &[(&str, &str)]| -> Value {
-        of.iter()
+    let content = |types: &[(&str, &str)]| -> Value {
+        types
+            .iter()
             .map(|(kind, schema)| {
                 let schema = json!({"$ref": format!("#/components/schemas/{schema}")});
                 ((*kind).to_owned(), json!({"schema": schema}))
@@ -343,8 +353,7 @@ fn described(operation: &Operation) -> Value {
     if !operation.answer.is_empty() {
         answer["content"] = content(operation.answer);
     }
-    let failed =
-        json!({"description": "What went wrong", "content": content(&[(JSON, "Failure")])});
+    let failed = json!({"description": "The error", "content": content(&[(JSON, "Failure")])});
     let name: String = operation
         .path
         .split(['/', '.'])
@@ -371,30 +380,30 @@ fn described(operation: &Operation) -> Value {
 fn schemas(limits: &Limits) -> Value {
     let strings = json!({"type": "array", "items": {"type": "string"}});
     let query = json!({
-        "description": "A text, which is searched in all text fields, or a query in Elasticsearch's language.",
+        "description": "A text to search for in all text fields, or a query in Elasticsearch's language.",
         "type": ["string", "object", "null"],
     });
     let text = json!({"type": "string", "maxLength": limits.query_text});
     let hits = json!({"type": "integer", "minimum": 0, "maximum": limits.window});
     let number = json!({"type": "integer", "minimum": 0});
     let many = json!({"type": "array", "maxItems": limits.batch, "items": text});
-    let static_weight = json!({"type": "number", "minimum": 0, "description": "What the static score of a document counts for in its score."});
+    let static_weight = json!({"type": "number", "minimum": 0, "description": "The weight of a document's static score in its score."});
     let search = json!({
         "type": "object",
         "additionalProperties": false,
         "properties": {
             "query": query,
-            "syntax": {"type": "boolean", "description": "Whether the text has signs, fields, phrases and conditions."},
-            "filter": {"type": "object", "description": "A query that hits must match too; it has no part in scores."},
+            "syntax": {"type": "boolean", "description": "If true, the text may contain signs, fields, phrases and conditions."},
+            "filter": {"type": "object", "description": "A query that hits must also match; it does not affect scores."},
             "k": hits,
             "from": hits,
-            "count": {"type": "boolean", "description": "Whether all matches are counted."},
-            "documents": {"type": "boolean", "description": "Whether hits have their documents."},
+            "count": {"type": "boolean", "description": "If true, all matches are counted."},
+            "documents": {"type": "boolean", "description": "If true, hits include their documents."},
             "deadline_ms": number,
             "sort": {"type": "array", "items": {"$ref": "#/components/schemas/Sort"}},
             "facets": {"type": "array", "items": {"$ref": "#/components/schemas/Facet"}},
             "highlight": {"$ref": "#/components/schemas/Highlight"},
-            "explain": {"type": "boolean", "description": "Whether hits say how their scores came about."},
+            "explain": {"type": "boolean", "description": "If true, hits include an explanation of their scores."},
             "static_weight": static_weight,
         },
     });
@@ -404,7 +413,7 @@ fn schemas(limits: &Limits) -> Value {
         "properties": {
             "id": {"type": "string"},
             "score": {"type": "number"},
-            "sort": {"type": "array", "description": "The values that the hit was sorted by, if that was asked for."},
+            "sort": {"type": "array", "description": "The sort values of the hit, if the search has `sort`."},
             "document": {},
             "highlights": {},
             "explanation": {"type": "object"},
@@ -429,11 +438,11 @@ fn schemas(limits: &Limits) -> Value {
             "query": text,
             "k": hits,
             "mode": {"enum": ["or", "and", "and-or"]},
-            "count": {"type": "boolean", "description": "Whether all matches are counted."},
-            "filter": {"type": "string", "maxLength": limits.query_text, "description": "An expression that hits must match too; it has no part in scores."},
+            "count": {"type": "boolean", "description": "If true, all matches are counted."},
+            "filter": {"type": "string", "maxLength": limits.query_text, "description": "An expression that hits must also match; it does not affect scores."},
             "deadline_ms": number,
-            "allow_partial": {"type": "boolean", "description": "Whether an answer without some shards is an answer, and not an error."},
-            "syntax": {"type": "boolean", "description": "Whether the query has signs, fields and parentheses."},
+            "allow_partial": {"type": "boolean", "description": "If true, missing shards lead to a partial answer instead of an error."},
+            "syntax": {"type": "boolean", "description": "If true, the query may contain signs, fields and parentheses."},
             "static_weight": static_weight,
         },
     });
@@ -480,11 +489,11 @@ fn schemas(limits: &Limits) -> Value {
             "properties": {
                 "query": text,
                 "k": hits,
-                "misses": {"type": ["integer", "string"], "description": "How many n-grams of the query a hit may lack: a number, or a share such as 25%."},
+                "misses": {"type": ["integer", "string"], "description": "The number of n-grams of the query that a hit may lack, or a share such as 25%."},
                 "errors": number,
-                "verify": {"type": "boolean", "description": "Whether hits are ordered by their edit distance."},
+                "verify": {"type": "boolean", "description": "If true, hits are ordered by edit distance."},
                 "candidates": hits,
-                "documents": {"type": "boolean", "description": "Whether hits have their documents."},
+                "documents": {"type": "boolean", "description": "If true, hits include their documents."},
                 "deadline_ms": number,
             },
         },
@@ -522,7 +531,7 @@ fn schemas(limits: &Limits) -> Value {
                 "took_us": number,
                 "hits": {"type": "array", "items": {"$ref": "#/components/schemas/Hit"}},
                 "matches": {"type": ["integer", "null"]},
-                "missing": {"type": "array", "items": {"type": "string"}, "description": "Words of the query that are in no document."},
+                "missing": {"type": "array", "items": {"type": "string"}, "description": "Words of the query that occur in no document."},
                 "generation": number,
                 "coverage": {"$ref": "#/components/schemas/Coverage"},
                 "facets": {"type": "array", "items": {"type": "object"}},
@@ -558,7 +567,7 @@ fn schemas(limits: &Limits) -> Value {
             "properties": {
                 "indexes": strings,
                 "as": {"type": "object", "additionalProperties": {"type": "string"}},
-                "aliases": {"type": "boolean", "description": "Whether indexes get their aliases back; by default those that keep their names do."},
+                "aliases": {"type": "boolean", "description": "If true, indexes get their aliases back; by default, only those that keep their names do."},
             },
         },
         "Failure": {

@@ -1,4 +1,4 @@
-//! Counts and logs.
+//! Metrics for Prometheus and the log of slow queries.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,11 +17,11 @@ use crate::indexes::open_index::bytes_of;
 use crate::operations::config::Device;
 use crate::remote::RemoteSearch;
 
-/// Bounds of histograms in seconds.
+/// Bucket bounds of the histograms in seconds.
 const SECONDS: [f64; 13] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
 
-/// Starts counting. One recorder serves all servers of a process.
+/// Installs the recorder of metrics. All servers of a process share one recorder.
 pub(crate) fn recorder() -> Result<PrometheusHandle, String> {
     static RECORDER: std::sync::OnceLock<Result<PrometheusHandle, String>> =
         std::sync::OnceLock::new();
@@ -34,7 +34,8 @@ pub(crate) fn recorder() -> Result<PrometheusHandle, String> {
     RECORDER.get_or_init(start).clone()
 }
 
-/// Counters of a route, by method and status. They are found once a thread: looking them up by their labels costs more than counting.
+/// Counters of a route, by method and status. Each thread caches them, because looking them up by
+/// labels costs more than counting.
 type OfRoute = Vec<((&'static str, u16), Counter, Histogram)>;
 
 thread_local! {
@@ -42,7 +43,7 @@ thread_local! {
 }
 
 pub(crate) fn count_request(method: &Method, route: &str, status: u16, took: Duration) {
-    // Clients may send any word for a method, and every label takes memory for good.
+    // Clients may send any word as a method, and every label takes memory permanently.
     let method = match *method {
         Method::GET => "GET",
         Method::HEAD => "HEAD",
@@ -78,7 +79,7 @@ pub(crate) fn count_request(method: &Method, route: &str, status: u16, took: Dur
     });
 }
 
-/// Counts a search of the index with this name, and logs it if it was slow.
+/// Records a search of the index with this name, and logs it if it was slow.
 pub(crate) fn count_search(
     app: &App,
     index: &str,
@@ -93,7 +94,7 @@ pub(crate) fn count_search(
     }
 }
 
-/// The same for a search of n-grams, which the CPU answers.
+/// Records a search of an n-gram index, which the CPU answers.
 pub(crate) fn count_ngram_search(
     app: &App,
     index: &str,
@@ -107,7 +108,7 @@ pub(crate) fn count_ngram_search(
     }
 }
 
-/// The same for a search of a collection on other machines. No index can have this name.
+/// Records a search of a collection on other machines, under a name that no index can have.
 pub(crate) fn count_remote_search(app: &App, search: &RemoteSearch, took: Duration) {
     const INDEX: &str = "_cluster";
     search_times(INDEX, "cluster").record(took);
@@ -117,12 +118,12 @@ pub(crate) fn count_remote_search(app: &App, search: &RemoteSearch, took: Durati
     }
 }
 
-/// Where times of searches go.
+/// Returns the histogram of search times.
 pub(crate) fn search_times(index: &str, device: &'static str) -> Histogram {
     histogram!("warpseek_search_duration_seconds", "index" => index.to_owned(), "device" => device)
 }
 
-/// Counts a search; true if it was slow.
+/// Counts a search and returns true if it was slow.
 fn count(app: &App, index: &str, took: Duration, is_complete: bool) -> bool {
     app.load.record(took, is_complete);
     if !is_complete {
@@ -132,7 +133,7 @@ fn count(app: &App, index: &str, took: Duration, is_complete: bool) -> bool {
     !slow.is_zero() && took >= slow
 }
 
-/// All counts in the form of Prometheus.
+/// Renders all metrics in the format of Prometheus.
 pub(crate) fn render(app: &App) -> String {
     gauge!("warpseek_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
     gauge!("warpseek_search_queue_depth").set(app.searches.waiting() as f64);
@@ -140,23 +141,24 @@ pub(crate) fn render(app: &App) -> String {
     let mut gpu = 0;
     let (mut documents, mut bytes, mut damaged) = (Vec::new(), Vec::new(), Vec::new());
     let mut on_gpu = Vec::new();
-    for of in app.catalogue_if_open().into_iter().flat_map(Catalogue::all) {
-        // So that there is a number to compare with before the first one.
-        degraded(&of.name).increment(0);
-        documents.push((of.name.clone(), of.documents()));
-        bytes.push((of.name.clone(), of.bytes()));
-        damaged.push((of.name.clone(), u64::from(of.is_damaged())));
-        let status = of.view().searcher.gpu_status();
+    for index in app.catalogue_if_open().into_iter().flat_map(Catalogue::all) {
+        // Initializes the counter, so that Prometheus sees a value of 0 before the first
+        // increase.
+        degraded(&index.name).increment(0);
+        documents.push((index.name.clone(), index.documents()));
+        bytes.push((index.name.clone(), index.bytes()));
+        damaged.push((index.name.clone(), u64::from(index.is_damaged())));
+        let status = index.view().searcher.gpu_status();
         gpu += status.residency.iter().map(|r| r.used).sum::<u64>();
         if app.config.device != Device::Cpu {
-            on_gpu.push((of.name.clone(), u64::from(status.why_not.is_none())));
+            on_gpu.push((index.name.clone(), u64::from(status.why_not.is_none())));
         }
     }
-    for of in app.catalogue_if_open().into_iter().flat_map(Catalogue::all_ngrams) {
-        let snapshot = of.searcher.snapshot();
-        documents.push((of.name.clone(), snapshot.statistics().documents));
-        bytes.push((of.name.clone(), bytes_of(&of.dir)));
-        damaged.push((of.name.clone(), u64::from(snapshot.damage().is_some())));
+    for index in app.catalogue_if_open().into_iter().flat_map(Catalogue::all_ngrams) {
+        let snapshot = index.searcher.snapshot();
+        documents.push((index.name.clone(), snapshot.statistics().documents));
+        bytes.push((index.name.clone(), bytes_of(&index.dir)));
+        damaged.push((index.name.clone(), u64::from(snapshot.damage().is_some())));
     }
     if let Some(scrub) = app.scrub_status() {
         counter!("warpseek_scrub_passes_total").absolute(scrub.passes);
@@ -165,7 +167,7 @@ pub(crate) fn render(app: &App) -> String {
     gauge!("warpseek_gpu_memory_bytes").set(gpu as f64);
     app.metrics.run_upkeep();
     let mut out = app.metrics.render();
-    // Not of the recorder, which servers of one process share.
+    // Written here because servers of one process share the recorder.
     let running = app.searches.running();
     out.push_str("# TYPE warpseek_searches_running gauge\n");
     out.push_str(&format!("warpseek_searches_running {running}\n\n"));
@@ -179,12 +181,12 @@ pub(crate) fn render(app: &App) -> String {
     out
 }
 
-/// How many searches of an index a deadline has cut short.
+/// Returns the counter of an index's searches that a time limit cut short.
 fn degraded(index: &str) -> Counter {
     counter!("warpseek_degraded_searches_total", "index" => index.to_owned())
 }
 
-/// Appends a gauge of every index. The recorder would keep those of indexes that are gone.
+/// Appends a gauge for every index. The recorder would keep the gauges of deleted indexes.
 fn put_gauges(out: &mut String, name: &str, values: &[(String, u64)]) {
     if values.is_empty() {
         return;

@@ -1,14 +1,20 @@
-// Requests to the server's own API, which is beside the page.
+// Requests to the server's `/v1` API, which is next to the page.
 
 import { askForKey, key } from "./key.js";
 
 const BASE = new URL("../v1/", document.baseURI);
 const ALIVE = new URL("../livez", document.baseURI);
-/** Milliseconds after which a server that has not answered is asked whether it is there, and that it has to say so. */
+/**
+ * Milliseconds after which the page checks that a slow server is alive, and time limit of the
+ * check.
+ */
 const SLOW = 1500;
 const PATIENCE = 2000;
 
-/** What the server, or the way to it, has refused. The status is 0 if there was no answer. */
+/**
+ * An error reported by the server, or a failure to reach it. The status is 0 if there was no
+ * answer.
+ */
 export class ApiError extends Error {
   constructor(status, reason) {
     super(reason);
@@ -18,16 +24,16 @@ export class ApiError extends Error {
 
 export const isAborted = (error) => error.name === "AbortError";
 
-/** Whether a server that is starting, or gone, may answer the same request in a moment. */
+/** Returns true if the same request may succeed soon, because the server is starting or gone. */
 export const mayComeBack = (error) => error.status === 0 || error.status === 503;
 
 export const get = (path, signal) => send("GET", path, undefined, signal);
 export const post = (path, body, signal) => send("POST", path, body, signal);
 
-/** The path of an index, or of something in it. */
+/** Returns the path of an index, or of something in it. */
 export const inIndex = (index, ...parts) => ["indexes", index, ...parts].map(encodeURIComponent).join("/");
 
-/** The address of a path, and the headers that a request for it has. */
+/** Returns the URL of a path, and the headers that a request for it needs. */
 export function addressed(path, hasBody) {
   const headers = {};
   const used = key();
@@ -41,9 +47,9 @@ async function send(method, path, body, signal) {
     const { url, headers, used } = addressed(path, body !== undefined);
     const { response, answer } = await watched((signal) => answered(url, { method, headers, body: JSON.stringify(body), signal }), signal);
     if (response.status === 401) {
-      // Another request may have got a key in the meantime.
+      // Another request may have received a key in the meantime.
       if (key() !== used) continue;
-      const why = used ? "The server does not know this key." : "This server asks for a key.";
+      const why = used ? "The server does not accept this key." : "This server requires a key.";
       if (await askForKey(why)) continue;
       throw new ApiError(401, "This server needs an API key.");
     }
@@ -62,12 +68,14 @@ async function answered(url, options) {
   }
   const answer = await response.json().catch((error) => {
     if (isAborted(error)) throw error;
-    throw new ApiError(response.status, `The answer of the server could not be read (${response.status}).`);
+    throw new ApiError(response.status, `The server's answer could not be read (${response.status}).`);
   });
   return { response, answer };
 }
 
-/** Gives a request up when the server is not there any more; one that is at work may take its time. */
+/**
+ * Aborts a request when the server is gone. A server that is alive may take as long as it needs.
+ */
 async function watched(ask, signal) {
   const own = new AbortController();
   const giveUp = () => own.abort();

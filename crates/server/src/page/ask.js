@@ -1,24 +1,30 @@
-// What is searched for, and the requests that ask for it: of words, or of n-grams.
+// What to search for, and the requests that do so: for words or for n-grams.
 
 import { inIndex, post } from "./api.js";
 import * as filters from "./filters.js";
 
-/** Hits of a page, and characters of a part of a text. */
+/** Hits per page, and characters of a highlighted part of a text. */
 export const PAGE = 10;
 const WIDTH = 240;
-/** Hits of which the edit distance is computed, if no more are shown. */
+/** Minimum number of hits whose edit distance is computed. */
 const CANDIDATES = 100;
 
 export const isOfNgrams = (index) => index.kind === "ngrams" || index.ngrams !== undefined;
 
-/** A search as somebody has it on the page. `isSyntax` says how the text is read, `sort` is null for the usual order, and `allowed` and `isVerified` are about n-grams. */
+/**
+ * Returns a search as set up on the page. `isSyntax` says how to read the text, `sort` is null
+ * for the default order, and `allowed` and `isVerified` concern n-grams.
+ */
 export function asked(index, text, { isSyntax, chosen, sort, allowed, isVerified }) {
   const hasText = text.trim() !== "";
   const words = hasText ? { query: text, ...(isSyntax && { syntax: true }) } : { query: { match_all: {} } };
   return { of: index, index: index.name, text, hasText, words, filter: filters.asQuery(chosen), sort, allowed, isVerified };
 }
 
-/** The request for `k` hits behind the first `from`. The best hits of n-grams cannot begin later, so all of them are asked for. */
+/**
+ * Returns the request for `k` hits after the first `from`. N-gram searches have no offset, so
+ * they request all hits up to the last one.
+ */
 export function request(what, from, k) {
   if (isOfNgrams(what.of)) {
     const most = from + k;
@@ -32,7 +38,7 @@ export function request(what, from, k) {
   return { path: inIndex(what.index, "search"), body };
 }
 
-/** A page of hits. It `hasMore` if there are others behind it. */
+/** Fetches a page of hits. `hasMore` is true if there are others after it. */
 export async function page(what, from, signal) {
   const { path, body } = request(what, from, PAGE);
   const answer = await post(path, body, signal);
@@ -41,7 +47,10 @@ export async function page(what, from, signal) {
   return { ...answer, hits, hasMore: answer.hits.length === body.k };
 }
 
-/** A hit of n-grams with the parts that other hits have: its title, and the part of its text that was found, which may be the title. */
+/**
+ * Converts a hit of an n-gram search to the form of other hits: a title, and the matching part of
+ * its text, which may be the title.
+ */
 function ofNgrams(hit, { ngrams }) {
   const { title, text } = hit.document ?? {};
   const part = (field, text) => ({ field, pieces: [{ text, match: false }] });

@@ -1,16 +1,19 @@
-// Small charts of the last minutes: one line for each series, over an axis of time that ends now.
+// Small charts of the last minutes: one line per series, over a time axis that ends now.
 
 import { el, svg } from "./dom.js";
 
 const WIDTH = 240;
 const HEIGHT = 56;
-/** Milliseconds that are shown, and marks on the axis. */
+/** Time span of a chart in milliseconds, and marks on its axis. */
 const SPAN = 120_000;
 const MARKS = ["2 min ago", "1 min ago", "now"];
-/** Points further apart than this many milliseconds are not joined: nobody looked in between. */
+/**
+ * Points further apart than this many milliseconds are not connected, because the load was not
+ * measured in between.
+ */
 const GAP = 5000;
 
-/** A card with a chart. `format` writes a value; series have a name and a class each. */
+/** Creates a card with a chart. `format` formats a value; each series has a name and a class. */
 export function chart(title, series, format) {
   let points = [];
   const lines = series.map(({ style }) => svg("path", { class: `line ${style}` }));
@@ -23,7 +26,7 @@ export function chart(title, series, format) {
   const note = el("p", { class: "hint" });
   const card = el("section", { class: "card" }, el("h2", {}, title), el("dl", {}, terms), el("div", { class: "plot" }, highest, drawing), axis, note);
 
-  /** Adds a value for each series; null where there is none. */
+  /** Adds a value for each series, or null where there is none. */
   function add(now, about = "") {
     const time = performance.now();
     points = points.filter((point) => time - point.time <= SPAN);
@@ -39,7 +42,7 @@ export function chart(title, series, format) {
   return { card, add };
 }
 
-/** The line of a series, which begins anew behind a gap. */
+/** Returns the line of a series, which is interrupted at gaps. */
 function path(points, series, now, most) {
   let before = null;
   const parts = points.map(({ time, values }) => {

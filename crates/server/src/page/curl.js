@@ -1,11 +1,11 @@
-// The request behind what is shown, as a command for a shell.
+// The request behind the hits, as a shell command.
 
 import { addressed } from "./api.js";
 import { byId } from "./dom.js";
 
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
-/** The command that sends a request, with the key if there is one. */
+/** Returns the command that sends a request, with the API key if there is one. */
 export function command({ path, body }) {
   const { url, headers } = addressed(path, true);
   const lines = [`curl -X POST ${quoted(url)}`];
@@ -14,7 +14,10 @@ export function command({ path, body }) {
   return lines.join(" \\\n  ");
 }
 
-/** Puts a command on the clipboard; where a browser does not allow that, shows it to be copied by hand. */
+/**
+ * Copies a command to the clipboard. If the browser does not allow it, shows the command to be
+ * copied by hand.
+ */
 export async function copy(request) {
   const place = byId("curl-text");
   const text = command(request);
@@ -26,14 +29,14 @@ export async function copy(request) {
     place.hidden = false;
     getSelection().selectAllChildren(place);
     place.focus();
-    byId("curl-said").textContent = "The browser does not let the page use the clipboard; the command is selected.";
+    byId("curl-said").textContent = "The browser does not allow access to the clipboard; the command is selected.";
     return;
   }
   place.hidden = true;
   byId("curl-said").textContent = headers.authorization ? "The command was copied, with your API key." : "The command was copied.";
 }
 
-/** What was said of an earlier search goes. */
+/** Removes the messages about an earlier search. */
 export function forget() {
   byId("curl-text").hidden = true;
   byId("curl-said").textContent = "";

@@ -1,13 +1,16 @@
-// Elements. Texts of documents become text nodes, never markup.
+// Creation of elements. Texts of documents become text nodes, never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An element with attributes, properties (`.name`), listeners (`onclick`) and children; null and false are left out. */
+/**
+ * Creates an element with attributes, properties (`.name`), listeners (`onclick`) and children,
+ * ignoring null and false.
+ */
 export function el(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
 
-/** The same for SVG. */
+/** Creates an SVG element in the same way. */
 export function svg(tag, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
@@ -17,7 +20,7 @@ function fill(element, attributes, children) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name.startsWith(".")) element[name.slice(1)] = value;
-    // The policy of the page forbids style attributes, not styles.
+    // The page's content security policy forbids style attributes, but not styles.
     else if (name.startsWith("--")) element.style.setProperty(name, value);
     else element.setAttribute(name, value === true ? "" : value);
   }

@@ -1,9 +1,9 @@
-// How the score of a hit came about: what each term adds, as bars and as numbers.
+// The explanation of a hit's score: the contribution of each term, as a bar and as a number.
 
 import { el } from "./dom.js";
 import { count, plural, score, short } from "./format.js";
 
-/** A table with a bar in each row; the rows add up to the last one. */
+/** Creates a table with a bar in each row. The rows add up to the last one. */
 export function explained({ score: whole, terms, static_score, other }) {
   const found = terms.filter((term) => term.score > 0).sort((a, b) => b.score - a.score);
   const rows = found.map((term) => ({ what: term.term, of: term.field, value: term.score, about: about(term) }));
@@ -24,7 +24,7 @@ export function explained({ score: whole, terms, static_score, other }) {
     el(
       "table",
       {},
-      el("caption", {}, rows.length > 0 ? "What adds to the score" : "No term adds to the score: all documents match alike."),
+      el("caption", {}, rows.length > 0 ? "What adds to the score" : "No term adds to the score: all matches have the same score."),
       el("thead", { class: "unseen" }, el("tr", {}, el("th", { scope: "col" }, "Term"), el("th", { scope: "col" }, "Adds"))),
       el("tbody", {}, rows.map(row)),
       el("tfoot", {}, el("tr", {}, el("th", { scope: "row" }, "Score"), el("td", {}, el("data", { value: whole }, score(whole))))),

@@ -1,4 +1,4 @@
-// Counts of matches by the fields of an index, each of which narrows the search.
+// Counts of matches by the fields of an index. Each of them can narrow the search.
 
 import { inIndex, post } from "./api.js";
 import { byId, el } from "./dom.js";
@@ -6,29 +6,36 @@ import { asQuery, has, setTyped, toggle } from "./filters.js";
 import { count } from "./format.js";
 import { divide, name } from "./ranges.js";
 
-/** The most fields that are shown, values of one, and values after a click for more. */
+/** Maximum number of fields, of values of a field, and of values after a click for more. */
 const FIELDS = 12;
 const VALUES = 8;
 const MORE_VALUES = 100;
-/** Values of a number field that tell how to divide it; as few as FEW are shown one by one. */
+/**
+ * Number of sample values that decide how to divide a number field; up to FEW values are listed
+ * individually.
+ */
 const SAMPLE = 512;
 const FEW = 8;
 
 const NUMBERS = ["long", "double", "date"];
 const PLAIN = ["keyword", "boolean"];
 
-/** For each index, how its number fields are counted: null stands for values one by one. */
+/** The division of number fields, by index; null means that values are counted individually. */
 const scales = new Map();
-/** Fields of which more values are wanted. */
+/** The fields whose list of values is expanded. */
 const expanded = new Set();
 
 const fieldsOf = (index) => index.fields.filter(({ type }) => PLAIN.includes(type) || NUMBERS.includes(type)).slice(0, FIELDS);
 
-/** What matches are counted by, each with its field; one that cannot be counted says so. `words` are the query, and how it is read. */
+/**
+ * Counts matches by each field. A field that cannot be counted has an error instead. `words` is
+ * the query and the way to read it.
+ */
 export async function counted(index, words, filters, signal) {
   const scale = await scaleOf(index, signal);
   const fields = fieldsOf(index);
-  // The values of a field are counted without its own filter, so that another one can be chosen.
+  // The values of a field are counted without the filter on that field, so that another value can
+  // be chosen.
   const searches = fields.map(({ name, type }) => {
     const ranges = scale.get(name);
     const top = expanded.has(name) ? MORE_VALUES : VALUES;
@@ -40,7 +47,7 @@ export async function counted(index, words, filters, signal) {
   return fields.map((field, i) => ({ ...field, ...results[i].facets?.[0], matches: results[i].matches, error: results[i].error }));
 }
 
-/** How the number fields of an index are divided: by a sample of all of its values. */
+/** Divides the number fields of an index by a sample of all values. */
 async function scaleOf(index, signal) {
   const known = scales.get(index.name);
   const numbers = fieldsOf(index).filter(({ type }) => NUMBERS.includes(type));
@@ -51,21 +58,21 @@ async function scaleOf(index, signal) {
   numbers.forEach(({ name, type }, i) => {
     const found = results[i].facets?.[0];
     const isFew = found && found.distinct <= FEW;
-    // Ranges without a bound do not divide anything: such a field has only the range that is typed.
+    // Ranges without bounds divide nothing. Such a field only offers a range to type.
     scale.set(name, isFew ? null : divide(found?.values ?? [], type));
   });
   scales.set(index.name, { generation: index.generation, scale });
   return scale;
 }
 
-/** Shows the counts. `changed` is called when somebody chooses one. */
+/** Shows the counts. `changed` is called when the user chooses one. */
 export function show(facets, filters, changed) {
   const place = byId("facets");
   place.removeAttribute("aria-busy");
-  // What has the focus has it again afterwards, with what was typed into it.
+  // The focused element keeps the focus and any text typed into it.
   const active = document.activeElement?.closest("#facets [data-key]");
   const [focused, draft] = [active?.dataset.key, active?.value];
-  // What holds for all of them, such as a GPU that does not count, is said once.
+  // A message that concerns all fields, such as a GPU that does not count, is shown once.
   const reasons = new Set(facets.map(({ error }) => error?.reason));
   const [reason] = reasons.size === 1 ? reasons : [];
   if (reason) {
@@ -83,7 +90,7 @@ export function show(facets, filters, changed) {
 function group(facet, filters, changed) {
   const isNumber = NUMBERS.includes(facet.type);
   const lines = facet.ranges ? rangeLines(facet, filters) : valueLines(facet, filters);
-  // Values that all differ, such as titles, narrow nothing.
+  // Values that are all different, such as titles, narrow nothing.
   const useless = !isNumber && (facet.distinct ?? 0) > FEW && facet.values?.[0]?.count === 1;
   if (!filters.has(facet.name) && (useless || (lines.length === 0 && !isNumber))) return null;
   const boxes = lines.map(({ label, kind, value, number, checked }) => {
@@ -115,7 +122,7 @@ function valueLines(facet, filters) {
   const line = ({ value, count: number }) => ({ label: String(value).replace("T00:00:00.000Z", ""), kind: "values", value, number, checked: has(filters, facet.name, "values", value) });
   const lines = (facet.values ?? []).map(line);
   if (NUMBERS.includes(facet.type)) lines.sort((a, b) => (a.value < b.value ? -1 : 1));
-  // What was chosen stays, also if nothing matches it any more.
+  // Chosen values stay, even if nothing matches them any more.
   const chosen = filters.get(facet.name)?.values ?? [];
   const missing = chosen.filter((value) => !lines.some((line) => line.value === value));
   return [...lines, ...missing.map((value) => line({ value, count: 0 }))];
@@ -130,7 +137,7 @@ function rangeLines(facet, filters) {
   }).filter(({ number, checked }) => number > 0 || checked);
 }
 
-/** Two inputs for a range of one's own. */
+/** Creates two inputs for a range that the user types. */
 function typedRange(facet, filters, changed) {
   const known = filters.get(facet.name)?.ranges.find((range) => range.typed) ?? {};
   const isDate = facet.type === "date";

@@ -1,6 +1,9 @@
-// The filters in use: for each field, values and ranges of which a document must have one.
+// The active filters: for each field, values and ranges of which a document must have one.
 
-/** The filters as a query, without those of one field if it is named; undefined if there are none. */
+/**
+ * Converts the filters to a query, leaving out the filter on `without` if it is given; undefined
+ * if there are none.
+ */
 export function asQuery(filters, without) {
   const clauses = [];
   for (const [field, { values, ranges }] of filters) {
@@ -12,7 +15,7 @@ export function asQuery(filters, without) {
   return clauses.length > 0 ? { bool: { filter: clauses } } : undefined;
 }
 
-/** A range that somebody typed ends with its last value, others before theirs. */
+/** Converts a range to bounds. A typed range includes its last value; others end before it. */
 function bounds({ from, to, typed }) {
   const bounds = {};
   if (from !== undefined) bounds.gte = from;
@@ -26,7 +29,7 @@ export function has(filters, field, kind, value) {
   return filters.get(field)?.[kind].some((known) => same(known, value)) ?? false;
 }
 
-/** Adds a value or a range, or takes it away. */
+/** Adds a value or a range, or removes it if it is active. */
 export function toggle(filters, field, kind, value) {
   const of = filters.get(field) ?? { values: [], ranges: [] };
   const others = of[kind].filter((known) => !same(known, value));
@@ -35,7 +38,7 @@ export function toggle(filters, field, kind, value) {
   else filters.delete(field);
 }
 
-/** The range that somebody typed for a field, which takes the place of an earlier one. */
+/** Sets the range typed for a field, which replaces an earlier one. */
 export function setTyped(filters, field, range) {
   const old = filters.get(field)?.ranges.find((known) => known.typed);
   if (old) toggle(filters, field, "ranges", old);
@@ -44,7 +47,7 @@ export function setTyped(filters, field, range) {
 
 export const write = (filters) => (filters.size > 0 ? JSON.stringify([...filters]) : null);
 
-/** Reads what was written; what cannot be read is no filter. */
+/** Reads written filters; returns none if the text is invalid. */
 export function read(text) {
   try {
     const pairs = JSON.parse(text) ?? [];

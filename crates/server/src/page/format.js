@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Formatting of numbers for people.
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const three = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });

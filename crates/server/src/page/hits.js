@@ -1,17 +1,18 @@
-// Hits: a title, the parts of texts that show why, and on demand the score's parts and the whole document.
+// Hits: a title, the parts of texts that match, and on demand the explanation and the whole
+// document.
 
 import { get, inIndex, post } from "./api.js";
 import { byId, el } from "./dom.js";
 import { explained } from "./explain.js";
 import { plural, score } from "./format.js";
 
-/** Fields that may be the title of a document, the best first. */
+/** Fields that may hold the title of a document, the best first. */
 const TITLES = ["title", "name", "headline", "subject", "label"];
 const SNIPPETS = 3;
 
 let made = 0;
 
-/** `search` is what the hit was found with. */
+/** Creates the element of a hit. `search` is the search that found it. */
 export function hit(hit, search) {
   const fields = distinct(hit.highlights ?? []);
   const title = TITLES.map((name) => fields.find(({ field }) => field === name || field.endsWith(`.${name}`))).find(Boolean);
@@ -44,7 +45,7 @@ export function hit(hit, search) {
   );
 }
 
-/** Sub-fields with the same text as another field are not shown twice. */
+/** Removes sub-fields with the same text as another field. */
 function distinct(fields) {
   const text = ({ pieces }) => pieces.map((piece) => piece.text).join("");
   const best = new Map();
@@ -56,21 +57,21 @@ function distinct(fields) {
   return fields.filter((field) => best.get(text(field)) === field);
 }
 
-/** The value that the hit was sorted by, if it was not its score. */
+/** Shows the value that the hit was sorted by, unless it was the score. */
 function sorted({ sort }, search) {
   if (!search.sort || search.sort.field === "_score") return null;
   const value = sort[0] === null ? "none" : String(sort[0]).replace("T00:00:00.000Z", "");
   return el("span", { class: "sorted" }, `${search.sort.field.replace(/\.keyword$/, "")} ${value}`);
 }
 
-/** How much of a misspelt phrase was found. */
+/** Shows how many n-grams of the phrase the document has. */
 function grams({ found, of, distance }) {
   return el("span", { class: "grams" }, `${found} of ${plural(of, "n-gram")}${distance === undefined ? "" : `, ${plural(distance, "error")}`}`);
 }
 
 const marked = (pieces) => pieces.map(({ text, match }) => (match ? el("mark", {}, text) : text));
 
-/** Opens what a button stands for, or closes it. */
+/** Opens the part of a hit that belongs to a button, or closes it. */
 async function open(button, place, make) {
   const wasOpen = button.getAttribute("aria-expanded") === "true";
   for (const other of button.parentElement.querySelectorAll("[aria-expanded]")) other.setAttribute("aria-expanded", "false");
@@ -79,7 +80,7 @@ async function open(button, place, make) {
   button.setAttribute("aria-expanded", "true");
   try {
     const made = await make();
-    // Another one may have been opened, or this one closed, in the meantime.
+    // In the meantime, another part may have been opened, or this one closed.
     if (button.getAttribute("aria-expanded") === "true") place.replaceChildren(made);
   } catch (error) {
     place.replaceChildren(el("p", { class: "notice bad", role: "alert" }, error.message));
@@ -90,22 +91,25 @@ async function explanation({ id }, { index, words, filter }) {
   const only = { ids: { values: [id] } };
   const body = { ...words, filter: filter ? { bool: { filter: [filter, only] } } : only, k: 1, documents: false, explain: true };
   const { hits } = await post(inIndex(index, "search"), body);
-  return hits.length > 0 ? explained(hits[0].explanation) : el("p", { class: "hint" }, "The document does not match any more.");
+  return hits.length > 0 ? explained(hits[0].explanation) : el("p", { class: "hint" }, "The document no longer matches.");
 }
 
 async function source({ id, document, grams }, { index }) {
   try {
-    // Hits of n-grams have their documents.
+    // Hits of n-gram searches include their documents.
     if (!grams) ({ document } = await get(inIndex(index, "documents", id)));
   } catch (error) {
     if (error.status !== 404) throw error;
     document = null;
   }
-  if (document === null) return el("p", { class: "hint" }, "The document is not kept: the index has ids alone, or it was deleted in the meantime.");
+  if (document === null) return el("p", { class: "hint" }, "The document is not available: the index stores only ids, or the document has been deleted.");
   return el("pre", { tabindex: "0", "aria-label": "Document" }, JSON.stringify(document, null, 2));
 }
 
-/** Keys: arrows go from the search box through the hits, Enter and e open what a hit has, Escape goes back. */
+/**
+ * Handles keys: arrows move from the search box through the hits, Enter and e open parts of a
+ * hit, and Escape goes back.
+ */
 export function listen() {
   const all = () => [...document.querySelectorAll("#hits article")];
   const go = (to) => {
@@ -131,7 +135,7 @@ export function listen() {
       Enter: isHit && (() => click("document")),
       e: isHit && (() => click("score")),
     };
-    // The arrows move the text of a document.
+    // The arrow keys scroll the text of a document.
     const inText = event.target.closest("pre") && event.key !== "Escape";
     if (!keys[event.key] || inText) return;
     event.preventDefault();

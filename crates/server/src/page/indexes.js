@@ -1,4 +1,4 @@
-// The view of indexes: how large they are, what fields they have, and where they are searched.
+// The view of indexes: their sizes, their fields, and the devices that search them.
 
 import { get, isAborted, mayComeBack } from "./api.js";
 import { isOfNgrams } from "./ask.js";
@@ -6,7 +6,7 @@ import { byId, el } from "./dom.js";
 import { bytes, count, plural } from "./format.js";
 import { problem } from "./problem.js";
 
-/** Milliseconds between looks for a server that does not answer. */
+/** Milliseconds between attempts to reach a server that does not answer. */
 const AGAIN = 3000;
 
 let running = null;
@@ -33,7 +33,7 @@ async function load() {
     if (mine.signal.aborted) return;
     problem(null);
     const place = byId("indexes-list");
-    // Lists of fields that are open stay so.
+    // Expanded lists of fields stay expanded.
     const open = new Set([...place.querySelectorAll("details[open]")].map(({ dataset }) => dataset.index));
     place.replaceChildren(indexes.length > 0 ? table(indexes) : nothing());
     for (const details of place.querySelectorAll("details")) details.open = open.has(details.dataset.index);
@@ -45,7 +45,7 @@ async function load() {
   }
 }
 
-const nothing = () => el("p", { class: "notice" }, "There are no indexes yet. The ", el("a", { href: "#/search" }, "search view"), " says how to make one.");
+const nothing = () => el("p", { class: "notice" }, "There are no indexes yet. The ", el("a", { href: "#/search" }, "search view"), " explains how to create one.");
 
 function table(indexes) {
   const columns = ["Index", "Documents", "Deleted", "Size", "Segments", "Fields", "Searched on"];
@@ -73,6 +73,6 @@ function fields(of) {
 
 function residency({ residency: { gpu, why_not, gpus } }) {
   if (!gpu && !why_not) return "CPU";
-  const on = gpus.map(({ device, whole, used_bytes }) => `${device}: ${whole ? "all lists" : "lists as they are needed"}, ${bytes(used_bytes)}`);
-  return [...on, why_not && `CPU, as no GPU answers: ${why_not}`].filter(Boolean).join("; ") || gpu;
+  const on = gpus.map(({ device, whole, used_bytes }) => `${device}: ${whole ? "all lists" : "lists loaded as needed"}, ${bytes(used_bytes)}`);
+  return [...on, why_not && `CPU, because no GPU is used: ${why_not}`].filter(Boolean).join("; ") || gpu;
 }

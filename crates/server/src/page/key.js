@@ -1,4 +1,5 @@
-// The API key, which is asked for when the server wants one and kept as long as the tab is open.
+// The API key. The page asks for it when the server requires one, and keeps it while the tab is
+// open.
 
 import { byId } from "./dom.js";
 
@@ -7,7 +8,7 @@ let asking = null;
 
 export const key = () => sessionStorage.getItem(KEPT);
 
-/** Asks for a key; true if one was given. Whoever asks meanwhile shares the answer. */
+/** Asks for a key; resolves to true if one was entered. Concurrent callers share the dialog. */
 export function askForKey(why) {
   asking ??= new Promise((resolve) => {
     const dialog = byId("key");

@@ -1,4 +1,4 @@
-// The load view: what the server does now, once a second as long as somebody looks.
+// The load view: the state of the server, updated every second while the view is visible.
 
 import { get, isAborted } from "./api.js";
 import { chart } from "./chart.js";
@@ -36,12 +36,12 @@ function make() {
     gpu: chart("GPU memory", one("in use"), bytes),
     caches: chart("Cache hits", one("per second"), short),
   };
-  // It is shown when the server says that it has one.
+  // Hidden until the server reports a GPU.
   made.gpu.card.hidden = true;
   byId("load-cards").replaceChildren(...Object.values(made).map(({ card }) => card));
   byId("load-pause").addEventListener("click", () => {
     isPaused = !isPaused;
-    byId("load-pause").textContent = isPaused ? "Go on" : "Pause";
+    byId("load-pause").textContent = isPaused ? "Resume" : "Pause";
     byId("load-pause").setAttribute("aria-pressed", String(isPaused));
     ask();
   });
@@ -63,13 +63,13 @@ async function ask() {
     if (isAborted(error)) return;
     problem(error, ask);
     addNothing();
-    // A server that is gone may come back; a key that is missing does not come by itself.
+    // A server that is gone may come back, but a missing key does not appear by itself.
     if (error.status === 401) return;
   }
   timer = setTimeout(ask, EVERY);
 }
 
-/** Nothing is known of a server that does not answer; what was known before goes on to the left. */
+/** Adds a gap to the charts while the server does not answer. */
 function addNothing() {
   byId("load-about").textContent = "";
   charts.latency.add([null, null, null]);

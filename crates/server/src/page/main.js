@@ -1,4 +1,4 @@
-// The views and how one goes between them: the part of the address after `#/`.
+// The views and the navigation between them, by the part of the address after `#/`.
 
 import { byId } from "./dom.js";
 import * as indexes from "./indexes.js";
@@ -35,7 +35,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key !== "/" || typing || event.ctrlKey || event.metaKey || event.altKey) return;
   event.preventDefault();
   if (shown !== "search") location.hash = "#/search";
-  // The view is shown when the address has changed.
+  // The view is shown once the address has changed.
   setTimeout(() => byId("query").focus());
 });
 document.querySelector(".skip").addEventListener("click", (event) => {

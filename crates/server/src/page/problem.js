@@ -1,10 +1,13 @@
-// What went wrong, for whoever looks at the page.
+// Error messages of the page.
 
 import { byId, el } from "./dom.js";
 
 let again = null;
 
-/** Shows an error, and a way to try again; null takes it away. An error that is there already is not said once more. */
+/**
+ * Shows an error with a way to try again, or removes it if `error` is null. An error that is
+ * already shown is not announced again.
+ */
 export function problem(error, retry) {
   const box = byId("problem");
   again = retry;

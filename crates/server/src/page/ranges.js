@@ -1,14 +1,17 @@
-// Ranges of numbers and dates with round bounds, for values that are too many to list.
+// Ranges of numbers and dates with round bounds, for fields with too many values to list.
 
 import { count } from "./format.js";
 
-/** About as many ranges as are shown. */
+/** Approximate number of ranges. */
 const WANTED = 6;
 const DAY = 86_400_000;
-/** A field is divided by factors if its largest value is more than this many times the middle one. */
+/** Ratio of the largest value to the median from which on a field is divided by factors. */
 const UNEVEN = 100;
 
-/** Ranges that hold all values, which come with their counts; the first and the last range have no end. None if there is nothing to divide. */
+/**
+ * Divides values, given with their counts, into ranges that cover all of them; the first and the
+ * last range are open. Returns none if there is nothing to divide.
+ */
 export function divide(values, kind) {
   const read = ({ value, count }) => [kind === "date" ? Date.parse(value) : Number(value), count];
   const numbers = values.map(read).filter(([number]) => Number.isFinite(number)).sort(([a], [b]) => a - b);
@@ -20,7 +23,7 @@ export function divide(values, kind) {
   return [{ to: bounds[0] }, ...inner, { from: bounds.at(-1) }];
 }
 
-/** Whether numbers, such as sizes, differ by factors rather than by sums. */
+/** Returns true if numbers, such as sizes, vary by factors rather than by differences. */
 function isUneven(numbers) {
   const whole = numbers.reduce((sum, [, count]) => sum + count, 0);
   let sum = 0;
@@ -28,7 +31,7 @@ function isUneven(numbers) {
   return median > 0 && numbers.at(-1)[0] / median > UNEVEN;
 }
 
-/** Powers of ten above the smallest number that is positive. */
+/** Returns the powers of ten above the smallest positive number. */
 function powers(numbers, most) {
   const [least] = numbers.find(([number]) => number > 0);
   const last = Math.floor(Math.log10(most));
@@ -39,7 +42,7 @@ function powers(numbers, most) {
   return bounds;
 }
 
-/** Multiples of a round step between two numbers. */
+/** Returns the multiples of a round step between two numbers. */
 function steps(least, most, integers) {
   const rough = (most - least) / WANTED;
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -50,7 +53,7 @@ function steps(least, most, integers) {
   return multiples.filter((bound, i) => bound > least && bound <= most && bound !== multiples[i - 1]);
 }
 
-/** Beginnings of years, months or days between two times. */
+/** Returns the starts of years, months or days between two times. */
 function dates(least, most) {
   const [from, days] = [new Date(least), (most - least) / DAY];
   const text = (...date) => new Date(Date.UTC(...date)).toISOString().slice(0, 10);
@@ -69,7 +72,7 @@ function dates(least, most) {
   return bounds;
 }
 
-/** A range in words. */
+/** Describes a range in words. */
 export function name({ from, to, typed }, kind) {
   const before = typed ? "up to" : kind === "date" ? "before" : "below";
   if (from === undefined) return `${before} ${shown(to, kind)}`;
@@ -79,13 +82,15 @@ export function name({ from, to, typed }, kind) {
   return first === end ? first : `${first} – ${end}`;
 }
 
-/** Beginnings of years are written as years, and large whole numbers with commas, which years do not have. */
+/**
+ * Shows the start of a year as the year, and large integers with commas, which years do not have.
+ */
 function shown(value, kind) {
   if (kind === "date") return value.replace(/-01-01$/, "");
   return Number.isInteger(value) && Math.abs(value) >= 10_000 ? count(value) : String(value);
 }
 
-/** The last value of a range that ends before one, if there is such a value. */
+/** Returns the last value of a range that ends before `to`, if there is one. */
 function lastBefore(to, kind) {
   if (kind === "long") return to - 1;
   if (kind !== "date") return to;

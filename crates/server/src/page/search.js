@@ -14,7 +14,10 @@ import { name as rangeName } from "./ranges.js";
 import * as trace from "./trace.js";
 import * as why from "./why.js";
 
-/** Milliseconds without a key before a search begins, of a search before the hits of the last one go, and between looks for the server or the first index. */
+/**
+ * Milliseconds without input before a search begins, until the hits of the previous search
+ * disappear, and between attempts to reach the server or find a first index.
+ */
 const PAUSE = 120;
 const LATE = 1500;
 const AGAIN = 3000;
@@ -22,9 +25,9 @@ const AGAIN = 3000;
 let indexes = [];
 let index = null;
 let chosen = new Map();
-/** What the hits on the page were found with. */
+/** The search that found the hits on the page. */
 let shown = null;
-/** Ends the requests of an earlier search, whose answers nobody wants any more. */
+/** Aborts the requests of an earlier search, whose answers are no longer needed. */
 let running = new AbortController();
 let waiting = 0;
 let late = 0;
@@ -39,7 +42,7 @@ export async function enter(parameters, isNew) {
     options.read(parameters);
   }
   await start(parameters.get("index") ?? index?.name);
-  // Where the focus brings up a keyboard, somebody has to want it.
+  // On touch screens, focusing the input would open the keyboard.
   const isHandheld = matchMedia("(pointer: coarse)").matches;
   if (isNew && !isHandheld && !byId("found").hidden) byId("query").focus({ preventScroll: true });
 }
@@ -48,7 +51,7 @@ export function leave() {
   stop();
 }
 
-/** Ends what goes on, for something else. */
+/** Cancels pending work, so that something else can begin. */
 function stop() {
   clearTimeout(waiting);
   clearTimeout(late);
@@ -56,7 +59,7 @@ function stop() {
   return (running = new AbortController());
 }
 
-/** Learns which indexes there are, and searches one. */
+/** Fetches the list of indexes and searches one. */
 async function start(wanted) {
   const mine = stop();
   try {
@@ -81,10 +84,10 @@ async function start(wanted) {
   options.show(index);
   if (wasEmpty && document.activeElement === document.body) byId("query").focus();
   await search();
-  if (isOther) problem(new Error(`There is no index ${wanted}; this is ${index.name}.`));
+  if (isOther) problem(new Error(`There is no index ${wanted}; showing ${index.name}.`));
 }
 
-/** Filters, orders and the like belong to an index. */
+/** Resets filters and options, which belong to an index. */
 function forgetChoices() {
   chosen = new Map();
   options.forget();
@@ -108,7 +111,7 @@ function listen() {
   });
   byId("more").addEventListener("click", more);
   byId("curl").addEventListener("click", () => curl.copy(request(shown, 0, Math.max(PAGE, count()))));
-  // There is no room beside the hits; whoever wants filters opens them.
+  // Narrow screens have no space next to the hits, so the filters start closed.
   if (matchMedia("(max-width: 45rem)").matches) byId("filters").open = false;
 }
 
@@ -121,11 +124,11 @@ function address() {
   return parameters;
 }
 
-/** How many hits are on the page. */
+/** Returns the number of hits on the page. */
 const count = () => document.querySelectorAll("#hits article").length;
 
 async function search() {
-  // Without a server there are no indexes to choose from; it is looked for again.
+  // Without a server, there are no indexes to choose from; this tries to reach it again.
   if (!index) return start();
   const mine = stop();
   history.replaceState(null, "", `#/search?${address()}`);
@@ -137,7 +140,7 @@ async function search() {
     clear("Type a phrase; it may be misspelt");
     return;
   }
-  // Until then the hits of the last query are marked by being faint.
+  // Until then, the hits of the previous query stay, but faint.
   late = setTimeout(() => forget("Searching…"), LATE);
   try {
     const answer = await page(what, 0, mine.signal);
@@ -153,7 +156,8 @@ async function search() {
     trace.show(answer);
     why.show(what, answer, { filters: withoutFilters, syntax: withoutSyntax });
     byId("hits").removeAttribute("aria-busy");
-    // Counts may take longer than hits, which neither wait for them nor share the cores with them.
+    // Counts may take longer than hits. They are requested afterwards, so that they neither delay
+    // hits nor compete with them for cores.
     const counted = isOfNgrams(index) ? null : await facets.counted(index, what.words, chosen, mine.signal);
     if (mine.signal.aborted) return;
     if (counted) facets.show(counted, chosen, search);
@@ -167,7 +171,7 @@ async function search() {
   }
 }
 
-/** The next hits, below those that are there. */
+/** Fetches the next hits and appends them. */
 async function more() {
   const [what, from] = [shown, count()];
   byId("more").disabled = true;
@@ -203,7 +207,7 @@ function withoutSyntax() {
   search();
 }
 
-/** The filters in use, each with a button that takes it away. */
+/** Shows the active filters, each with a button that removes it. */
 function showChosen() {
   const chip = (field, kind, value, label) => {
     const remove = () => {
@@ -221,7 +225,9 @@ function showChosen() {
   byId("chosen").replaceChildren(...chips);
 }
 
-/** Hits of another query would be misleading, so they go, and what is said about them. */
+/**
+ * Removes the hits of another query, and the messages about them, since they would be misleading.
+ */
 function forget(text) {
   shown = null;
   byId("hits").replaceChildren();
@@ -231,14 +237,17 @@ function forget(text) {
   why.show();
 }
 
-/** The same, when no answer comes. Filters stay to be chosen from, and are marked, since their counts are of another query. */
+/**
+ * Removes the hits when no answer comes. Filters can still be chosen, but are marked because
+ * their counts belong to another query.
+ */
 function clear(text) {
   for (const place of ["hits", "facets"]) byId(place).removeAttribute("aria-busy");
   byId("facets").classList.add("stale");
   forget(text);
 }
 
-/** A query that cannot be read, which may be one that is not typed to its end. */
+/** Shows the error of a query that cannot be parsed, perhaps because it is still being typed. */
 function unread(error) {
   clear("");
   byId("query").setAttribute("aria-invalid", "true");
@@ -248,22 +257,23 @@ function unread(error) {
 
 function failed(error, again) {
   clear("");
-  // What an index was, and whether it is, may have changed when the server is there again; one that is gone is not there the next time either, though others may be.
+  // When the server is back, the index may have changed or disappeared. If it is gone, the next
+  // attempt searches another one.
   const retry = error.status === 404 || (mayComeBack(error) && index) ? () => start(index.name) : again;
   problem(error, retry);
   if (mayComeBack(error)) waiting = setTimeout(retry, AGAIN);
 }
 
-/** How to begin, if there is nothing yet. */
+/** Shows how to begin if there are no indexes. */
 function showEmpty() {
   const origin = new URL("..", document.baseURI).href.replace(/\/$/, "");
   const put = `curl -X PUT '${origin}/books/_doc/1?refresh' \\\n  -H 'content-type: application/json' \\\n  -d '{"title": "Emma", "author": "Jane Austen", "year": 1815}'`;
   byId("empty").replaceChildren(
     el("h2", {}, "There are no indexes yet"),
-    el("p", {}, "Put a document into one, and it is made with it:"),
+    el("p", {}, "Put a document into an index, which creates the index:"),
     el("pre", { tabindex: "0", "aria-label": "Command" }, put),
-    el("p", {}, "A file of documents, one JSON object a line, becomes an index before the server starts:"),
+    el("p", {}, "Or index a file of documents, one JSON object per line, before starting the server:"),
     el("pre", { tabindex: "0", "aria-label": "Command" }, "warpseek index docs.jsonl -o DIR/books\nwarpseek serve DIR"),
-    el("p", { class: "hint" }, "This page looks again every few seconds."),
+    el("p", { class: "hint" }, "This page checks again every few seconds."),
   );
 }

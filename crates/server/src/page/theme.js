@@ -1,4 +1,5 @@
-// Light or dark: as the system has it, unless somebody chose. It runs before the page is drawn, so that nothing flashes.
+// The light or dark theme: that of the system, unless the user chose one. This script runs before
+// the page is drawn, so that the wrong theme never flashes.
 (() => {
   const kept = "warpseek-theme";
   const system = matchMedia("(prefers-color-scheme: dark)");
@@ -26,7 +27,7 @@
       try {
         localStorage.setItem(kept, next);
       } catch {
-        // Without storage the choice lasts as long as the page.
+        // Without storage, the choice lasts as long as the page.
         document.documentElement.dataset.theme = next;
         return;
       }

@@ -1,4 +1,5 @@
-// Which device and algorithm answered, and how long each step took, as the server says. Closed, it is only the time.
+// The device and algorithm that answered and the time of each step, as reported by the server.
+// When closed, only the total time is visible.
 
 import { byId, el } from "./dom.js";
 import { ms, plural } from "./format.js";
@@ -11,7 +12,7 @@ export function show(answer) {
   const steps = STEPS.map((step) => [step, answer.steps?.[step] ?? 0]).filter(([, time]) => time > 0);
   const whole = answer.steps ? steps.reduce((sum, [, time]) => sum + time, 0) : answer.took_us / 1000;
   const { full, documents, of } = answer.coverage;
-  const part = full ? "" : ` — the time was up: ${documents} of ${of} documents were searched`;
+  const part = full ? "" : ` — time limit reached: ${documents} of ${of} documents were searched`;
   byId("took").textContent = `${ms(whole)}${part}`;
   byId("answered").replaceChildren(...(answer.steps ? ofWords(answer, steps, whole) : ofNgrams(answer)));
 }

@@ -1,13 +1,16 @@
-// Why a search found nothing, or less than somebody may expect, by what the server says of the query.
+// Explanations of why a search found nothing or little, based on the server's answer.
 
 import { isOfNgrams } from "./ask.js";
 import { byId, el } from "./dom.js";
 import { plural } from "./format.js";
 
-/** What means something in the syntax. */
+/** Characters with a meaning in the syntax. */
 const SIGNS = /[-+":()^*~<>=[\]{}\\]/;
 
-/** Says what is known. `without` are ways out: functions that search without filters, or without the syntax. */
+/**
+ * Shows the explanations. `without` has functions that search without filters or without the
+ * syntax.
+ */
 export function show(what, answer, without) {
   byId("why").replaceChildren(...(answer ? reasons(what, answer, without) : []));
 }
@@ -26,8 +29,8 @@ function reasons(what, answer, without) {
   const isFiltered = what.filter !== undefined;
   const hasSigns = what.words.syntax && SIGNS.test(what.text);
   if (what.of.documents === 0) say("The index has no documents.");
-  else if (hasSigns && lines.length === 0 && !isFiltered) say("No document meets all that the query wants: words with + but not with -, phrases as they stand, and conditions.");
-  else if (what.hasText && lines.length === 0 && !isFiltered) say("The query has no word to search for: signs alone, or words that the index leaves out, such as “the”.");
+  else if (hasSigns && lines.length === 0 && !isFiltered) say("No document meets all that the query wants: words with + but without those with -, exact phrases, and conditions.");
+  else if (what.hasText && lines.length === 0 && !isFiltered) say("The query has no word to search for: it has only signs, or words that the index omits, such as “the”.");
   if (isFiltered) say("Filters are in use.");
   const way = (label, go) => el("button", { type: "button", class: "quiet", onclick: go }, label);
   const ways = [isFiltered && way("Search without filters", without.filters), hasSigns && way("Search for the words alone", without.syntax)].filter(Boolean);
@@ -42,7 +45,7 @@ function ofNgrams({ of }, { ngrams, least }) {
   return `No document has ${least} of the ${plural(ngrams, "n-gram")} of the phrase. More errors can be allowed above.`;
 }
 
-/** A query that cannot be read. */
+/** Shows the error of a query that cannot be parsed. */
 export function unread(error, withoutSyntax) {
   byId("why").replaceChildren(
     el("p", { class: "unread" }, error.message),

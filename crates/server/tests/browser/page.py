@@ -354,7 +354,7 @@ def keys_are_asked_for():
             wait("the question", lambda: one("#key").is_displayed())
             picture("key")
             one("#key-text").send_keys("a-wrong-key-of-some-length", Keys.ENTER)
-            wait("it is refused", lambda: "does not know this key" in one("#key-why").text)
+            wait("it is refused", lambda: "does not accept this key" in one("#key-why").text)
             one("#key-text").send_keys(KEY, Keys.ENTER)
             wait("the page", lambda: "There are no indexes yet" in one("#empty").text)
             page.refresh()

@@ -10,14 +10,14 @@ use std::thread::JoinHandle;
 use serde_json::Value;
 use warpseek_server::{Config, Server};
 
-/// A server that ends with this.
+/// A running server, stopped on drop.
 pub(crate) struct Running {
     pub(crate) url: String,
     end: Option<std::sync::mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts a server of a folder, with further settings by key.
+/// Starts a server on a folder, with further settings by key.
 pub(crate) fn start(data: &Path, settings: &[(&str, toml::Value)]) -> Running {
     let mut flags = BTreeMap::from([
         ("data".to_owned(), data.to_string_lossy().into_owned().into()),
@@ -25,7 +25,8 @@ pub(crate) fn start(data: &Path, settings: &[(&str, toml::Value)]) -> Running {
         ("refresh_ms".to_owned(), 50.into()),
     ]);
     flags.extend(settings.iter().map(|(key, value)| ((*key).to_owned(), value.clone())));
-    // Before the server does, and only what went wrong: else requests bury what tests say.
+    // Installed before the server's logger, and limited to problems: logged requests would bury
+    // the output of tests.
     let logs = tracing_subscriber::fmt().with_writer(std::io::stderr);
     let logs = logs.with_max_level(tracing::Level::WARN).finish();
     let _ = tracing::subscriber::set_global_default(logs);
@@ -41,7 +42,7 @@ pub(crate) fn start(data: &Path, settings: &[(&str, toml::Value)]) -> Running {
         server.run_until(wait).unwrap();
     });
     let running = Running { url, end: Some(end), thread: Some(thread) };
-    // This client cannot ask one that encrypts.
+    // This client does not speak TLS.
     while running.url.starts_with("http:")
         && running.send("GET", "/readyz", &[], None).status != 200
     {
@@ -50,7 +51,7 @@ pub(crate) fn start(data: &Path, settings: &[(&str, toml::Value)]) -> Running {
     running
 }
 
-/// An answer of a server.
+/// A response of the server.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -65,7 +66,7 @@ impl Answer {
 }
 
 impl Running {
-    /// Sends a request as it is and reads the whole answer.
+    /// Sends raw bytes and reads the whole response.
     pub(crate) fn send(
         &self,
         method: &str,
@@ -112,26 +113,26 @@ impl Running {
         }
     }
 
-    /// The same, which must succeed.
+    /// Sends a request that must succeed.
     pub(crate) fn ok(&self, method: &str, path: &str, body: &Value) -> Value {
         let answer = self.ask(method, path, body);
         assert!(answer.status < 300, "{method} {path}: {} {}", answer.status, answer.text);
         answer.json()
     }
 
-    /// The ids of the hits of a search.
+    /// Returns the ids of the hits of a search.
     pub(crate) fn ids(&self, index: &str, body: &Value) -> Vec<String> {
         let found = self.ok("POST", &format!("/{index}/_search"), body);
         let hits = found["hits"]["hits"].as_array().unwrap();
         hits.iter().map(|hit| hit["_id"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Asks it to end, as a signal does, and does not wait.
+    /// Starts a shutdown, as a signal does, without waiting.
     pub(crate) fn ask_to_end(&mut self) {
         drop(self.end.take());
     }
 
-    /// Ends it and waits.
+    /// Stops the server and waits for its end.
     pub(crate) fn end(mut self) {
         self.stop();
     }

@@ -1,4 +1,4 @@
-//! Counts of values.
+//! Aggregations: exact counts of values.
 
 use crate::common::start;
 use serde_json::{Value, json};
@@ -154,7 +154,7 @@ fn values_are_counted_exactly() {
     ] {
         assert_eq!(ask(index, query, agg.clone()), wanted, "{index} {agg}");
     }
-    // Counts are of all matches, whatever the page.
+    // All matches are counted, whatever the page.
     let page = json!({"size": 1, "sort": ["year"], "search_after": [2000], "aggs": {"t": {"terms": {"field": "tag"}}}});
     let page = server.ok("POST", "/a/_search", &page);
     assert_eq!(page["aggregations"]["t"]["buckets"][0]["doc_count"], 3, "{page}");

@@ -21,7 +21,7 @@ fn aliases_are_read_through_and_written_through() {
     assert_eq!(server.ok("POST", "/_bulk?refresh=true", &bulk.into())["errors"], false);
     server.ok("PUT", "/books-2/_doc/3?refresh", &json!({"title": "Emma and others", "year": 1900}));
 
-    // An alias goes from one index to another at once.
+    // An alias moves from one index to another atomically.
     let actions = json!({"actions": [{"remove": {"index": "books-1", "alias": "books"}}, add("books-2", "books"), add("books-2", "all")]});
     server.ok("POST", "/_aliases", &actions);
     let emma = json!({"query": {"match": {"title": "emma"}}, "sort": "year"});
@@ -42,7 +42,7 @@ fn aliases_are_read_through_and_written_through() {
         );
     };
     check(&server);
-    // Writes to an alias of several indexes need one that is named for them.
+    // Writes through an alias of several indexes need a write index.
     let refused = server.ask("PUT", "/all/_doc/9", &json!({"title": "x"}));
     assert_eq!(refused.status, 400, "{}", refused.text);
     assert!(refused.text.contains("no write index"), "{}", refused.text);
@@ -54,7 +54,7 @@ fn aliases_are_read_through_and_written_through() {
     let two = server.ask("PUT", "/books-1/_alias/all", &json!({"is_write_index": true}));
     assert_eq!(two.status, 400, "{}", two.text);
 
-    // Nothing of several changes is made if one cannot be.
+    // If one of several changes is invalid, none is applied.
     let before = server.ok("GET", "/_alias", &Value::Null);
     for (wrong, status) in [
         (json!([add("books-1", "new"), add("none", "new")]), 404),
@@ -80,7 +80,7 @@ fn aliases_are_read_through_and_written_through() {
     assert_eq!(server.ask("GET", "/_alias/none", &Value::Null).status, 404);
     server.ok("DELETE", "/books-1/_alias/all", &Value::Null);
     assert_eq!(server.ask("DELETE", "/books-1/_alias/all", &Value::Null).status, 404);
-    // An index takes its aliases along.
+    // A deleted index loses its aliases.
     server.ok("DELETE", "/books-2", &Value::Null);
     assert_eq!(server.ask("GET", "/books/_search", &Value::Null).status, 404);
     assert_eq!(server.ok("GET", "/_alias", &Value::Null), json!({"books-1": {"aliases": {}}}));
@@ -107,10 +107,10 @@ fn aliases_wait_for_indexes_that_are_away() {
         server.ok("GET", "/_cat/aliases?format=json", &Value::Null).as_array().unwrap().len(),
         1
     );
-    // Changes do not forget them, and writes go where they are told to meanwhile.
+    // Changes of aliases keep the others, and writes go to the current write index throughout.
     server.ok("PUT", "/b/_alias/more", &Value::Null);
     server.ok("PUT", "/b/_alias/both", &json!({"is_write_index": true}));
-    // An index may have the name of one that nobody sees.
+    // An index may take the name of an alias whose indexes are missing.
     server.ok("PUT", "/name/_doc/n?refresh=true", &json!({"t": "x"}));
     server.end();
     std::fs::rename(&away, data.join("a")).unwrap();

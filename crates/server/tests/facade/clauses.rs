@@ -1,4 +1,4 @@
-//! Clauses whose texts have no terms, and what query strings make of theirs.
+//! Clauses whose texts have no terms, and query strings with such words.
 
 use crate::common::{Running, start};
 use serde_json::{Value, json};
@@ -90,7 +90,7 @@ fn a_clause_without_terms_matches_nothing() {
             }
         }
     }
-    // A query string leaves out what has no terms, and is itself a clause.
+    // A query string leaves out clauses without terms, but is itself a clause.
     for clause in ["query_string", "simple_query_string"] {
         let of = |text: &str| json!({clause: {"query": text, "fields": ["body"], "default_operator": "and"}});
         assert_eq!(found(&server, &of("the pie")), ["2", "4"]);
@@ -113,7 +113,7 @@ fn a_clause_without_terms_matches_nothing() {
     filtered.as_object_mut().unwrap().remove("post_filter");
     let counted = server.ok("POST", "/a/_search", &filtered);
     assert_eq!(counted["aggregations"]["tags"]["buckets"], json!([]), "{counted}");
-    // The server's own routes.
+    // The native routes.
     for body in [
         json!({"query": "???", "filter": tagged()}),
         json!({"query": "apple", "filter": empty}),
@@ -186,7 +186,7 @@ fn query_strings_mean_what_they_mean_to_lucene() {
         let two = hits.iter().find(|hit| hit["_id"] == "2").cloned();
         two.map(|hit| hit["_score"].as_f64().unwrap()).unwrap()
     };
-    // Scores of fields are added.
+    // The scores of fields are added.
     let fields = json!(["title", "tag"]);
     let sum = score(json!({"simple_query_string": {"query": "apple | y", "fields": fields}}));
     let apple = score(json!({"match": {"title": "apple"}}));
@@ -196,7 +196,7 @@ fn query_strings_mean_what_they_mean_to_lucene() {
         body.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
         found(&server, &json!({"query_string": body}))
     };
-    // All words in one of the fields, unless the fields are taken as one.
+    // All words must be in one field, unless the fields are searched as one.
     let and = |kind: &str| json!({"default_operator": "AND", "type": kind});
     assert_eq!(line("apple pie", and("best_fields")), ["1"]);
     assert_eq!(line("apple pie", and("most_fields")), ["1"]);
@@ -319,7 +319,7 @@ fn no_fields_are_the_default_ones() {
     assert_eq!(answer["result"]["structuredContent"]["total"], 1, "{answer}");
 }
 
-/// What Java clients send with every query, as it changes nothing.
+/// Java clients send these options with every query; they have no effect.
 #[test]
 fn options_with_their_defaults_are_taken() {
     let data = tempfile::tempdir().unwrap();

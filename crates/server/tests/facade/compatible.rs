@@ -1,4 +1,4 @@
-//! What clients of Elasticsearch take for granted, small and various.
+//! Small features that clients of Elasticsearch take for granted.
 
 use crate::common::{Answer, start};
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ fn arrays_of_one_value_are_the_value() {
     let several = server.ask("PUT", "/a/_doc/3", &json!({"n": [1, 2]}));
     assert_eq!(several.status, 400);
     assert!(several.text.contains("[n]") && several.text.contains("keyword"), "{}", several.text);
-    // Fields that first come as arrays are kept, and whether they are there is not known.
+    // Fields whose first value is an array are stored, but their existence cannot be queried.
     server.ok("PUT", "/a/_doc/4?refresh=true", &json!({"pages": [1, 2]}));
     let refused =
         server.ask("POST", "/a/_search", &json!({"query": {"exists": {"field": "pages"}}}));
@@ -111,7 +111,7 @@ fn dates_have_formats_zones_and_math() {
     }
 }
 
-/// An index may be older than what is checked today.
+/// The mappings of an older index may violate today's checks.
 #[test]
 fn an_old_declaration_is_opened() {
     let data = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! The facade of Elasticsearch beyond `http.rs`, and `/mcp`: one program, so that it is linked once.
+//! Tests of the Elasticsearch facade beyond `http.rs`, and of `/mcp`, in one program that is
+//! linked once.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../common/mod.rs"]

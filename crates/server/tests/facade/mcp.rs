@@ -1,4 +1,5 @@
-//! The Model Context Protocol by hand; `cargo xtask clients` runs its own client.
+//! The Model Context Protocol with handwritten messages; `cargo xtask clients` runs the official
+//! client.
 
 use crate::common::start;
 use serde_json::{Value, json};
@@ -70,7 +71,7 @@ fn models_search_and_read() {
         "{found}"
     );
     assert_eq!(found["hits"][0]["document"]["title"], "Persuasion");
-    // A word with `-` must not be there, whatever else is, and no text is an error.
+    // A word with `-` must not occur, whatever else matches, and no text is an error.
     let total = |query: &str| {
         let found = tool("search", json!({"index": "books", "query": query}));
         assert_eq!(found["isError"], false, "{query}: {found}");

@@ -1,9 +1,9 @@
-//! Writes that depend on what a document is: `if_seq_no` and `if_primary_term`.
+//! Conditional writes: `if_seq_no` and `if_primary_term`.
 
 use crate::common::{Answer, Running, start};
 use serde_json::{Value, json};
 
-/// What is said of a document's numbers.
+/// Returns the `_seq_no` and `_primary_term` in a response.
 fn numbers(of: &Value) -> [Value; 2] {
     ["_seq_no", "_primary_term"].map(|key| of[key].clone())
 }
@@ -17,7 +17,7 @@ fn is_conflict(answer: &Answer) {
     assert_eq!(answer.json()["error"]["type"], "version_conflict_engine_exception");
 }
 
-/// What every way to read a document says, which must be the same.
+/// Reads the numbers of a document in every possible way, which must agree.
 fn read(server: &Running, id: &str) -> [Value; 2] {
     let got = server.ok("GET", &format!("/a/_doc/{id}"), &Value::Null);
     let many = server.ok("POST", "/a/_mget", &json!({"ids": [id]}));
@@ -47,7 +47,7 @@ fn reads_and_searches_show_the_number_of_the_write() {
     let bulk = "{\"index\": {\"_id\": \"2\"}}\n{\"t\": \"x\"}\n";
     let items = server.ok("POST", "/a/_bulk", &bulk.into());
     assert_eq!(read(&server, "2"), numbers(&items["items"][0]["index"]));
-    // Whatever becomes of the files.
+    // The numbers do not depend on merges, restarts or flushes.
     server.ok("POST", "/a/_forcemerge?max_num_segments=1", &Value::Null);
     assert_eq!(read(&server, "1"), numbers(&second));
     server.end();
@@ -55,7 +55,7 @@ fn reads_and_searches_show_the_number_of_the_write() {
     assert_eq!(read(&server, "1"), numbers(&second));
     let done = server.ask("PUT", &format!("/a/_doc/1?{}", conditions(&second)), &json!({"t": "z"}));
     assert_eq!(done.status, 200, "{}", done.text);
-    // Hits show what was asked for.
+    // Hits show the numbers only on request.
     let hit = |body: Value| server.ok("POST", "/a/_search", &body)["hits"]["hits"][0].clone();
     let plain = hit(json!({}));
     assert!(plain.get("_seq_no").is_none(), "{plain}");
@@ -68,7 +68,7 @@ fn stale_writes_are_conflicts() {
     let old = server.ok("PUT", "/a/_doc/1", &json!({"n": 1}));
     let new = server.ok("PUT", &format!("/a/_doc/1?{}", conditions(&old)), &json!({"n": 2}));
     assert_eq!(new["result"], "updated");
-    // Versions grow, from 1 on.
+    // Versions increase from 1.
     assert_eq!((&old["_version"], &new["_version"]), (&json!(1), &json!(2)));
     let (stale, now) = (conditions(&old), conditions(&new));
     for (method, path) in [("PUT", "_doc"), ("POST", "_update"), ("DELETE", "_doc")] {
@@ -143,7 +143,7 @@ fn of_many_who_count_at_the_same_time_none_is_lost() {
     assert_eq!(server.ok("GET", "/a/_doc/1", &Value::Null)["_source"]["n"], 40);
 }
 
-/// Of all that delete the same document as it is, one does.
+/// If several clients delete the same version of a document, exactly one succeeds.
 #[test]
 fn one_of_many_deletes_is_done() {
     let data = tempfile::tempdir().unwrap();

@@ -1,10 +1,10 @@
-//! Objects in documents, and what documents do to mappings.
+//! Objects in documents, and the effects of documents on mappings.
 
 use serde_json::{Value, json};
 
 use crate::common::{Running, start};
 
-/// The names of the fields that are mapped, with those of objects inside, by name.
+/// Returns the names of the mapped fields, including those inside objects, in order.
 fn fields(server: &Running, index: &str) -> Vec<String> {
     fn add(properties: &Value, path: &str, all: &mut Vec<String>) {
         for (key, mapping) in properties.as_object().into_iter().flatten() {
@@ -37,7 +37,7 @@ fn lists_of_objects_are_what_lists_of_their_values_are() {
         fields(&server, "a"),
         ["deep.in.tag", "deep.in.x", "list", "obj.a", "obj.at", "obj.name"]
     );
-    // Words and keywords have several values.
+    // Text and keyword fields can have several values.
     for query in [
         json!({"match": {"obj.name": "blue"}}),
         json!({"term": {"obj.name.keyword": "red brick"}}),
@@ -45,19 +45,19 @@ fn lists_of_objects_are_what_lists_of_their_values_are() {
     ] {
         assert_eq!(server.ids("a", &json!({"query": query})), ["1"], "{query}");
     }
-    // Numbers, booleans and dates are kept and cannot be searched.
+    // Numbers, booleans and dates in lists are stored, but cannot be searched.
     for field in ["list", "obj.a", "obj.at", "deep.in.x"] {
         let answer =
             server.ask("POST", "/a/_search", &json!({"query": {"exists": {"field": field}}}));
         assert!(answer.status == 400 && answer.text.contains("array"), "{field}: {}", answer.text);
     }
-    // More of them, or one alone, are kept as well.
+    // Further lists and single values are stored as well.
     for (i, more) in [json!([{"a": 3}]), json!({"a": 4}), json!([])].iter().enumerate() {
         let path = format!("/a/_doc/more{i}");
         assert_eq!(server.ask("PUT", &path, &json!({"obj": more})).status, 201, "{more}");
     }
 
-    // A field that has one value a document has one of a list of objects too.
+    // A single-valued field accepts a list of objects if only one of them has a value.
     server.ok("PUT", "/b/_doc/1?refresh", &json!({"obj": {"a": 1, "b": true}, "n": 1}));
     assert_eq!(
         server.ok("PUT", "/b/_doc/2?refresh", &json!({"obj": [{"a": 2}, {"b": false}]}))["result"],
@@ -110,7 +110,7 @@ fn a_refused_document_changes_no_mapping() {
         ("POST", "/v1/indexes/m/documents", bad.clone(), 400),
         ("PATCH", "/v1/indexes/m/documents/1", bad.clone(), 400),
         ("PATCH", "/v1/indexes/m/documents/2", new.clone(), 404),
-        // What only the engine refuses, and what fits no mapping.
+        // A document that only the engine refuses, and one that fits no mapping.
         ("PUT", &*long, new.clone(), 400),
         ("PUT", "/m/_doc/2", json!({"fresh": 1, "tag": "x".repeat(40_000)}), 400),
         ("PUT", "/m/_doc/2", json!({"fresh": {"b": 1}, "fresh.b": 2}), 400),
@@ -124,7 +124,7 @@ fn a_refused_document_changes_no_mapping() {
         assert_eq!(mapped(), before, "{method} {path} {body}");
     }
     assert_eq!(server.ok("GET", "/m/_count", &Value::Null)["count"], 1);
-    // Those that are written do.
+    // Documents that are written do change the mapping.
     server.ok("POST", "/m/_update/1", &json!({"doc": {"obj": {"a": 1}}}));
     server.ok("POST", "/m/_update/2", &json!({"doc": {"up": 1}, "doc_as_upsert": true}));
     server.ok("PATCH", "/v1/indexes/m/documents/1", &json!({"native": true}));
@@ -135,7 +135,8 @@ fn a_refused_document_changes_no_mapping() {
     assert_eq!(fields(&server, "m"), wanted);
 }
 
-/// A first document that is refused leaves an index without fields, which take their types from those that come.
+/// If its first document is refused, an index has no fields, and later documents determine their
+/// types.
 #[test]
 fn a_refused_document_decides_no_type() {
     let data = tempfile::tempdir().unwrap();

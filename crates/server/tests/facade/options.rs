@@ -1,9 +1,10 @@
-//! Options of requests: those that act wherever they stand, those that are ignored and say so, and calls that are not here.
+//! Options of requests: those that work in the body and in the query string, ignored ones with
+//! warnings, and unsupported calls.
 
 use crate::common::{Answer, start};
 use serde_json::{Value, json};
 
-/// What an answer warns of.
+/// Returns the warnings of a response.
 fn warnings(answer: &Answer) -> String {
     answer.headers.get("warning").cloned().unwrap_or_default()
 }
@@ -61,14 +62,14 @@ fn what_is_ignored_is_said() {
         let answer = server.ask("GET", path, &Value::Null);
         assert_eq!((answer.status, warnings(&answer)), (200, String::new()), "{path}");
     }
-    // One of several searches, and an action of several.
+    // An option of one search in a multi-search, and of one action in a bulk request.
     let lines = "{\"routing\": \"x\"}\n{\"size\": 1}\n{}\n{\"profile\": true}\n";
     let many = server.ask("POST", "/a/_msearch", &lines.into());
     assert!(many.status == 200 && warnings(&many).contains("profile"), "{:?}", many.headers);
     let bulk = "{\"index\": {\"_id\": \"2\", \"routing\": \"x\"}}\n{\"t\": \"blue\"}\n";
     let bulk = server.ask("POST", "/a/_bulk?refresh=true", &bulk.into());
     assert!(bulk.status == 200 && warnings(&bulk).contains("routing"), "{:?}", bulk.headers);
-    // What would change what is written is refused instead.
+    // An option that would change what is written is refused.
     for line in
         ["\"pipeline\": \"p\"", "\"require_alias\": true", "\"if_seq_no\": 3", "\"version\": 3"]
     {
@@ -101,7 +102,7 @@ fn options_act_wherever_they_stand() {
         let source = json!({"t": format!("common word{i} <i>"), "n": i, "z": {"y": [1.50, "\u{fc}\n"], "a": null}});
         server.ok("PUT", &format!("/a/_doc/{i}"), &source);
     }
-    // A read refreshes if it is told to.
+    // A read refreshes on request.
     assert_eq!(server.ok("GET", "/a/_doc/4?refresh=true", &Value::Null)["found"], true);
     assert_eq!(server.ok("GET", "/a/_count", &Value::Null)["count"], 5);
     let body = json!({"scroll": "1m", "size": 2, "sort": "n", "_source_includes": ["n", "z"], "_source_excludes": "z.y"});
@@ -112,7 +113,7 @@ fn options_act_wherever_they_stand() {
     let next = server.ok("POST", "/_search/scroll", &json!({"scroll_id": id, "scroll": "1m"}));
     assert_eq!(next["hits"]["hits"][0]["_source"]["n"], 2);
     assert_eq!(next["_scroll_id"], id);
-    // Sources are those that came, also where the answer is taken apart again.
+    // Sources are returned as they were sent, even if the response has to be parsed again.
     let wanted = json!({"t": "common word3 <i>", "n": 3, "z": {"y": [1.5, "\u{fc}\n"], "a": null}});
     for path in ["/a/_search", "/a/_search?pretty", "/a/_search?filter_path=hits,took"] {
         let found = server.ok("POST", path, &json!({"query": {"term": {"n": 3}}}));

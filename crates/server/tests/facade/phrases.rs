@@ -1,4 +1,4 @@
-//! Phrases as clients of Elasticsearch ask for them.
+//! Phrases in the forms that clients of Elasticsearch use.
 
 use crate::common::{Running, start};
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ fn phrases_find_words_that_stand_side_by_side() {
         assert_eq!(found["hits"]["total"]["value"], 1, "{found}");
     };
     check(&server);
-    // A field that comes later has positions as well.
+    // A field that is added later has positions as well.
     server.ok("PUT", "/a/_doc/4?refresh", &json!({"note": "late but sound"}));
     let note = |server: &Running| {
         server.ids("a", &json!({"query": {"match_phrase": {"note": "but sound"}}}))
@@ -96,7 +96,8 @@ fn indexes_without_positions_are_served_and_refuse_phrases() {
     assert_eq!(server.ask("PUT", "/wrong", &wrong).status, 400);
     server.end();
 
-    // What servers before phrases have written: a declaration that says nothing, and no positions.
+    // Files of servers that did not support phrases: a declaration without options, and no
+    // positions.
     let declaration = data.path().join(".warpseek/old.json");
     let text = std::fs::read_to_string(&declaration).unwrap();
     assert!(text.contains("index_options"));
@@ -125,7 +126,7 @@ fn indexes_without_positions_are_served_and_refuse_phrases() {
         json!({"query_string": {"query": "\"quick brown\"", "fields": ["title", "text"]}}),
     );
     refused("plain", json!({"match_phrase": {"text": "an apple"}}));
-    // New fields have them, and others stay as they are.
+    // New fields have positions; existing ones stay without.
     server.ok(
         "PUT",
         "/old/_doc/9?refresh",

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::common::{Running, start};
 
-/// Documents 0 to `n`, with a year that some share and some lack.
+/// Adds documents 0 to `n`, with a year that some share and some lack.
 fn fill(server: &Running, index: &str, from: usize, n: usize) {
     let lines = (from..from + n).map(|i| {
         let mut document = json!({"text": "apple", "n": i});
@@ -25,13 +25,13 @@ fn open(server: &Running, index: &str) -> String {
     opened["id"].as_str().unwrap().to_owned()
 }
 
-/// All ids, page by page.
+/// Returns all ids, page by page.
 fn pages(server: &Running, pit: &str, sort: &Value, size: usize) -> Vec<String> {
     let body = json!({"size": size, "sort": sort, "pit": {"id": pit, "keep_alive": "1m"}});
     ids(&hits_of(server, "/_search", body))
 }
 
-/// All hits of a search, page by page, which it has to say where to go on.
+/// Returns all hits of a search page by page, continuing after the sort values of the last hit.
 fn hits_of(server: &Running, path: &str, mut body: Value) -> Vec<Value> {
     let mut found: Vec<Value> = Vec::new();
     loop {
@@ -49,7 +49,8 @@ fn ids(hits: &[Value]) -> Vec<String> {
     hits.iter().map(|hit| hit["_id"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Documents with few different scores: most are equal to another in everything but their number.
+/// Adds documents with few different scores, so that most of them tie with others and only the
+/// document number differs.
 fn fill_with_ties(server: &Running, index: &str, n: usize) -> Vec<String> {
     let lines = (0..n).map(|i| {
         let text = format!("apple{}{}", " pear".repeat(i % 3), " plum".repeat(i % 2 * 7));
@@ -69,7 +70,7 @@ fn sorted(mut ids: Vec<String>) -> Vec<String> {
     ids
 }
 
-/// Writes to an index, and refreshes it, as long as something else is done.
+/// Writes to an index and refreshes it while `work` runs.
 fn beside_writes<R>(server: &Running, index: &str, work: impl FnOnce() -> R) -> R {
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -89,7 +90,7 @@ fn beside_writes<R>(server: &Running, index: &str, work: impl FnOnce() -> R) -> 
     })
 }
 
-/// Says that something is done, also if it has panicked.
+/// Guard that reports the end of the work, even after a panic.
 struct Done<'a>(&'a AtomicBool);
 
 impl Drop for Done<'_> {
@@ -107,7 +108,7 @@ fn a_point_in_time_does_not_see_what_comes_later() {
     let wanted: Vec<String> = (0..25).map(|i| format!("d{i:03}")).collect();
     let by_number = json!([{"n": "asc"}]);
     assert_eq!(pages(&server, &pit, &by_number, 4), wanted);
-    // Writes, deletes, new fields, merges and refreshes pass it by.
+    // Later writes, deletes, new fields, merges and refreshes do not affect a point in time.
     fill(&server, "a", 20, 10);
     server.ok("PUT", "/a/_doc/new?refresh", &json!({"text": "apple", "n": -1, "late": "field"}));
     server.ok("DELETE", "/a/_doc/d003?refresh", &Value::Null);
@@ -119,7 +120,7 @@ fn a_point_in_time_does_not_see_what_comes_later() {
     {
         assert_eq!(pages(&server, &pit, sort, size), wanted, "{sort}");
     }
-    // Where values are equal, the number of the document decides, and nothing is lost or shown twice.
+    // Documents with equal values are ordered by number; none is lost or shown twice.
     for sort in [json!([{"year": "desc"}]), json!({"year": {"order": "asc", "missing": "_first"}})]
     {
         let mut found = pages(&server, &pit, &sort, 4);
@@ -160,7 +161,7 @@ fn points_in_time_are_few_and_end() {
     assert_eq!(server.ask("POST", "/a/_pit?keep_alive=soon", &Value::Null).status, 400);
     assert_eq!(server.ask("POST", "/a/_pit?keep_alive=-1", &Value::Null).status, 400);
     assert_eq!(server.ask("POST", "/none/_pit?keep_alive=1m", &Value::Null).status, 404);
-    // OpenSearch has other routes for the same.
+    // OpenSearch has different routes for the same feature.
     let opened = server.ok("POST", "/a/_search/point_in_time?keep_alive=1m", &Value::Null);
     let id = opened["pit_id"].as_str().unwrap();
     assert_eq!(pages(&server, id, &json!(["n"]), 2), ["d000", "d001", "d002"]);
@@ -303,17 +304,18 @@ fn pages_need_no_point_in_time_as_long_as_nothing_is_written() {
             assert_eq!(sorted(ids(&found)), all, "{sort} in pages of {size}");
             assert_eq!(Value::Array(found), whole["hits"], "{sort} in pages of {size}");
         }
-        // The best score is known where the best hit comes first.
+        // The best score is known if the best hit comes first.
         let is_best_first = sort[0] == "_score";
         assert_eq!(whole["max_score"].is_number(), is_best_first, "{sort}: {}", whole["max_score"]);
         let has_scores = sort.to_string().contains("_score");
         assert_eq!(whole["hits"][0]["_score"].is_number(), has_scores, "{sort}");
     }
-    // The usual order has no values, as there; with a value all the same, hits with this score are behind it.
+    // As in Elasticsearch, the default order has no sort values. With `search_after`, it
+    // continues after all hits with that score.
     let plain = first(json!({"query": query, "sort": ["_score"]}));
     assert_eq!(plain["hits"][0].get("sort"), None);
     assert!(plain["max_score"].is_number());
-    // A lowest score goes with pages.
+    // A minimum score works together with pages.
     let scored = |least: f64| {
         let body = json!({"query": query, "size": 4, "sort": ["_score", "n"], "min_score": least});
         hits_of(&server, "/a/_search", body)
@@ -322,7 +324,7 @@ fn pages_need_no_point_in_time_as_long_as_nothing_is_written() {
     let found = scored(least);
     assert!((21..45).contains(&found.len()), "{}", found.len());
     assert!(found.iter().all(|hit| hit["_score"].as_f64().unwrap() >= least));
-    // What stands before a page counts too.
+    // Hits before a page count towards the total as well.
     let mut page = json!({"query": query, "size": 4, "sort": ["_score", "n"], "min_score": least});
     let whole = first(page.clone());
     assert_eq!(whole["total"], json!({"value": found.len(), "relation": "eq"}));
@@ -337,15 +339,15 @@ fn places_to_continue_after_are_read_or_refused() {
     let all = fill_with_ties(&server, "a", 6);
     fill_with_ties(&server, "b", 3);
     let found = |body: Value| server.ids("a", &body);
-    // No document has a value: they come after every one, or before.
+    // No document has a value for the key: all of them come after any value, or before.
     let sort = |missing: &str| json!([{"none": {"order": "asc", "unmapped_type": "long", "missing": missing}}]);
     assert_eq!(found(json!({"sort": sort("_last"), "search_after": [5]})), all);
     assert!(found(json!({"sort": sort("_first"), "search_after": [5]})).is_empty());
     assert!(found(json!({"sort": sort("_last"), "search_after": [null]})).is_empty());
-    // The number of a document of a further index.
+    // The number of a document in a further index.
     assert!(found(json!({"sort": ["_doc"], "search_after": [1_u64 << 32]})).is_empty());
     let pit = json!({"id": open(&server, "a"), "keep_alive": "1m"});
-    // Without the value of the tie-breaker, the place is behind all hits that are equal otherwise.
+    // Without the value of the tie breaker, the page continues after all hits with equal values.
     let page = json!({"size": 10, "sort": ["half"], "pit": pit, "search_after": [1]});
     let page = server.ok("POST", "/_search", &page);
     assert_eq!(ids(page["hits"]["hits"].as_array().unwrap()), ["a04", "a05"]);

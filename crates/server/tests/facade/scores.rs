@@ -1,9 +1,9 @@
-//! Scores: what they are made of, in words that add up, and what boosts, tie breakers and `min_score` make of them.
+//! Scores: explanations that add up, and the effects of boosts, tie breakers and `min_score`.
 
 use crate::common::{Running, start};
 use serde_json::{Value, json};
 
-/// Numbers that only look random.
+/// A deterministic pseudo-random number generator.
 struct Random(u64);
 
 impl Random {
@@ -27,7 +27,7 @@ impl Random {
         (0..self.below(most + 1)).map(|_| self.query(depth)).collect()
     }
 
-    /// A query of clauses inside one another.
+    /// Returns a random query of nested clauses.
     fn query(&mut self, depth: usize) -> Value {
         let boost = *self.pick(&[1.0, 1.0, 0.5, 3.0]);
         if depth == 0 {
@@ -109,12 +109,12 @@ fn value(of: &Value) -> f64 {
     of["value"].as_f64().unwrap_or_else(|| panic!("no value: {of:#}"))
 }
 
-/// As far as the digits of single precision go.
+/// Returns true if two numbers are equal in single precision.
 fn is_near(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-6 * (1.0 + a.abs())
 }
 
-/// Checks a part of an explanation and those that it is made of.
+/// Checks a part of an explanation and its parts recursively.
 fn check(part: &Value, shown: &Value) {
     let details = part["details"].as_array().unwrap();
     let (sum, most) =
@@ -131,14 +131,15 @@ fn check(part: &Value, shown: &Value) {
         weight => {
             assert!(weight.starts_with("weight("), "{part:#}");
             let [boost, idf, tf] = [0, 1, 2].map(|i| value(&details[i]));
-            // Every contribution is rounded up to the next unit, and factors are of single precision.
+            // Every contribution is rounded up to the next unit, and factors are in single
+            // precision.
             let difference = (boost * idf * tf - value(part)).abs();
             assert!(difference < 1e-5 * (10.0 + value(part)), "{part:#} of {shown}");
             return;
         }
     };
     if let Some(expected) = expected {
-        // The tie breaker is a number of 16 bits.
+        // The tie breaker has 16 bits.
         let tolerance = if description.contains("0.3") { 1e-5 * (1.0 + expected) } else { 0.0 };
         let near = is_near(value(part), expected) || (value(part) - expected).abs() < tolerance;
         assert!(near, "{expected}: {part:#} of {shown}");
@@ -167,11 +168,11 @@ fn explanations_add_up_for_every_kind_of_query() {
                 assert!(is_near(value(&same["explanation"]), value(explanation)), "{query}");
                 check(&same["explanation"], &query);
             }
-            // The native routes say the same in exact numbers.
+            // The native routes return the same scores as exact numbers.
             if rank == 2 {
                 let path = format!("/v1/indexes/a/explain/{}", hit["_id"].as_str().unwrap());
                 let native = server.ask("POST", &path, &json!({"query": query}));
-                // What warns above is refused there.
+                // Queries with warnings are errors in the native routes.
                 if native.status == 400 {
                     continue;
                 }
@@ -212,7 +213,7 @@ fn phrases_that_do_not_match_have_no_part_in_a_score() {
     assert_eq!(nothing["explanation"]["description"], "no matching clause");
 }
 
-/// Ids and scores of hits.
+/// Returns the ids and scores of hits.
 fn hits(server: &Running, query: &Value) -> Vec<(String, f64)> {
     let found = server.ok("POST", "/a/_search", &json!({"query": query, "size": 50}));
     let hits = found["hits"]["hits"].as_array().unwrap().iter();
@@ -254,7 +255,7 @@ fn clauses_that_match_nothing_do_not_coarsen_scores() {
         assert_eq!(native.status, 400, "{}", native.text);
         assert!(native.text.contains("32768"), "{}", native.text);
     }
-    // Where a part must match and adds nothing, its boost is of no account.
+    // The boost of a part that must match but adds no score has no effect.
     let filtered = json!({"bool": {"must": words, "filter": {"term": {"tag": {"value": "red", "boost": 1e6}}}}});
     assert!(hits(&server, &filtered).iter().all(|hit| alone.contains(hit)));
 }

@@ -1,4 +1,5 @@
-//! What is not known is an error, on every route and in every body; what is known and has no effect is a warning.
+//! Unknown options and keys are errors on every route and in every body; known ones without
+//! effect cause warnings.
 
 use crate::common::{Answer, Running, start};
 use serde_json::{Value, json};
@@ -63,7 +64,7 @@ fn a_delete_by_query_deletes_no_more_than_it_says() {
         &json!({"query": {"match_all": {}}}),
     );
     assert_eq!((&done["deleted"], count()), (&json!(1), 1));
-    // The option was read, though there was nothing to do.
+    // The option was read, although there was nothing to delete.
     let none = json!({"query": {"term": {"n": 99}}});
     let nothing = server.ask("POST", &format!("{path}?refresh=true"), &none);
     assert_eq!((nothing.status, nothing.headers.get("warning")), (200, None));
@@ -72,7 +73,7 @@ fn a_delete_by_query_deletes_no_more_than_it_says() {
 #[test]
 fn a_delete_by_query_leaves_documents_that_were_written_since() {
     let data = tempfile::tempdir().unwrap();
-    // Searches see nothing that was written without a refresh.
+    // Searches do not see writes before a refresh.
     let server = start(data.path(), &[("refresh_ms", 60_000.into())]);
     server.ok("PUT", "/a/_doc/1?refresh=true", &json!({"tags": "y"}));
     server.ok("PUT", "/a/_doc/1", &json!({"tags": "n"}));
@@ -255,10 +256,10 @@ fn unknown_keys_and_options_are_refused_on_every_route() {
     let valid =
         server.ok("POST", "/a/_validate/query", &json!({"query": {"match_all": {}}, "bogus": 1}));
     assert_eq!(valid["valid"], false);
-    // One of several searches fails alone.
+    // Only the invalid search of a multi-search fails.
     let many = server.ok("POST", "/a/_msearch", &"{\"index\": [5]}\n{}\n".into());
     assert_eq!(many["responses"][0]["status"], 400, "{many}");
-    // Nothing of all that was done.
+    // None of the refused requests had an effect.
     assert_eq!(server.ok("GET", "/a/_count", &Value::Null)["count"], 3);
     assert_eq!(server.ask("GET", "/x", &Value::Null).status, 404);
     assert_eq!(server.ask("GET", "/a/_alias/c", &Value::Null).status, 404);
@@ -311,14 +312,14 @@ fn what_is_known_and_has_no_effect_is_said() {
         let warning = answer.headers.get("warning").cloned().unwrap_or_default();
         assert!(warning.contains(wanted), "{path}: {warning}");
     }
-    // A boost beside the field of a clause about values counts.
+    // A boost next to the field of a clause about values has an effect.
     let score = |query: Value| {
         let found = server.ok("POST", "/a/_search", &json!({"query": query, "size": 1}));
         found["hits"]["hits"][0]["_score"].as_f64().unwrap()
     };
     assert_eq!(score(json!({"term": {"n": 2, "boost": 3}})), 3.0);
     assert_eq!(score(json!({"range": {"n": {"gte": 2}, "boost": 3}})), 3.0);
-    // A header of a multi-search says for itself what partial results are to it.
+    // The header of a search in a multi-search decides whether partial results are allowed.
     let lines =
         "{\"allow_partial_search_results\": false}\n{\"timeout\": \"1nanos\", \"size\": 1}\n";
     let many = server.ok("POST", "/a/_msearch", &lines.into());

@@ -1,4 +1,4 @@
-//! Updates of one document from many sides.
+//! Concurrent updates of one document.
 
 use crate::common::{Running, start};
 use serde_json::{Map, Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 const THREADS: usize = 8;
 const ROUNDS: usize = 20;
 
-/// Every thread does its work at the same time as the others.
+/// Runs `work` on several threads at the same time.
 fn together(work: impl Fn(usize) + Sync) {
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -29,7 +29,8 @@ fn updates_of_different_fields_are_never_lost() {
     together(|thread| {
         for round in 1..=ROUNDS {
             let doc = json!({"n": {format!("n{thread}"): round}});
-            // Half of them as lines of a bulk, of which the second undoes nothing of the first.
+            // Half of the updates are lines of a bulk request, in which the second must not undo
+            // the first.
             if thread % 2 == 0 {
                 let done = server.ok("POST", "/counters/_update/1", &json!({"doc": doc}));
                 assert_eq!(done["result"], "updated", "{done}");
@@ -87,7 +88,7 @@ fn null_is_a_value_and_what_changes_nothing_is_not_written() {
     let missing = server.ask("POST", "/a/_update/2", &json!({"doc": {"x": 1}}));
     assert_eq!(missing.status, 404);
     assert_eq!(missing.json()["error"]["type"], "document_missing_exception");
-    // A document that cannot be read as the mapping says is refused, and the old one stays.
+    // A document that does not fit the mapping is refused, and the old one stays.
     let refused = server.ask("POST", "/a/_update/1", &json!({"doc": {"x": {"not": "a number"}}}));
     assert_eq!(refused.status, 400, "{}", refused.text);
     assert_eq!(source(&server, "/a/_doc/1"), wanted);

@@ -1,4 +1,4 @@
-//! Values of mappings, settings and options that clients write in several ways.
+//! Values of mappings, settings and options that clients write in several forms.
 
 use crate::common::start;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn options_of_mappings_may_be_texts() {
     server.ok("PUT", "/a", &json!({"mappings": mappings}));
     let document = json!({"tag": ["abc", "abcd"], "n": 5, "o": {"x": "y"}, "day": "2024-01-01"});
     server.ok("PUT", "/a/_doc/1?refresh=true", &document);
-    // They may be given again in the other way.
+    // The mappings may be repeated with the values in another form.
     let again = json!({"properties": {"tag": {"type": "keyword", "ignore_above": 3}, "n": {"type": "long", "index": false}}});
     server.ok("PUT", "/a/_mapping", &again);
     let ids = |query: Value| server.ids("a", &json!({"query": query}));

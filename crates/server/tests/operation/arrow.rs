@@ -1,4 +1,4 @@
-//! Batches as Arrow streams.
+//! Batches of searches as Arrow streams.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -29,7 +29,7 @@ fn rows(queries: &[&str], ks: &[Option<i64>]) -> RecordBatch {
     RecordBatch::try_from_iter(columns).unwrap()
 }
 
-/// The status and the body.
+/// Sends a stream and returns the status and the body of the response.
 fn send(server: &Running, body: &[u8]) -> (u16, Vec<u8>) {
     let host = server.url.trim_start_matches("http://");
     let mut socket = TcpStream::connect(host).unwrap();
@@ -118,15 +118,15 @@ fn what_is_no_batch_is_refused() {
         (stream(&[one("query")]), "must be strings"),
         (stream(&[one("text")]), "no column [text]"),
         (stream(&[none.unwrap()]), "row 0: [query] is null"),
-        (b"{\"searches\": []}".to_vec(), "no Arrow stream"),
-        (Vec::new(), "no Arrow stream"),
-        (good[..good.len() / 2].to_vec(), "no Arrow stream"),
+        (b"{\"searches\": []}".to_vec(), "not an Arrow stream"),
+        (Vec::new(), "not an Arrow stream"),
+        (good[..good.len() / 2].to_vec(), "not an Arrow stream"),
     ] {
         let (status, answer) = send(&server, &body);
         let answer = String::from_utf8_lossy(&answer).into_owned();
         assert!(status == 400 && answer.contains(reason), "{status} {answer}: {reason}");
     }
-    // Bytes that announce more than there is, and any others, are an error at most.
+    // Bytes that announce more data than follows, and corrupted bytes, cause errors at most.
     for at in 0..good.len() {
         for value in [0x00, 0x7f, 0xff] {
             let mut bad = good.clone();

@@ -1,4 +1,4 @@
-//! Pages of other sites.
+//! Pages of other origins.
 
 use crate::common::start;
 
@@ -19,13 +19,13 @@ fn pages_of_listed_origins_may_ask() {
         ];
         server.send(method, "/books", &headers, None)
     };
-    // Browsers ask without a key whether they may.
+    // Preflight requests of browsers carry no key.
     let before = ask("OPTIONS", "https://a.example");
     assert_eq!(before.status, 200);
     assert_eq!(before.headers["access-control-allow-origin"], "https://a.example");
     assert_eq!(before.headers["access-control-allow-methods"], "PUT");
     assert_eq!(before.headers["access-control-allow-headers"], "authorization,content-type");
-    // The request itself needs its key all the same, and pages may read why it was refused.
+    // The actual request needs its key, and pages may read why it was refused.
     let refused = ask("PUT", "http://b.example");
     assert_eq!(refused.status, 401);
     assert_eq!(refused.headers["access-control-allow-origin"], "http://b.example");

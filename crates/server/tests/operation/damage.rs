@@ -1,4 +1,4 @@
-//! Files that are damaged while the server has them open.
+//! Damage to files that the server has open.
 
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
@@ -74,7 +74,7 @@ fn it_is_found_within_the_period_and_shown_everywhere_until_the_index_is_replace
         assert_eq!(answer.status, 500, "{}", answer.text);
         assert!(answer.text.contains(&*named) && answer.text.contains("page 0"), "{}", answer.text);
     }
-    // Others are answered for, so that the server stays available.
+    // Other indexes still work, so the server stays available.
     let body = json!({"query": {"match": {"text": "walrus"}}});
     assert_eq!(server.ask("POST", "/sound/_search", &body).status, 200);
     let health = server.ok("GET", "/health", &Value::Null);
@@ -96,7 +96,7 @@ fn it_is_found_within_the_period_and_shown_everywhere_until_the_index_is_replace
         assert!(metrics.contains(line), "{line}: {metrics}");
     }
 
-    // A sound copy in its place.
+    // An intact copy replaces the damaged index.
     let beside = data.path().join(".beside");
     build(&beside, &IndexOptions::new());
     fs::rename(&books, data.path().join(".old")).unwrap();
@@ -106,7 +106,7 @@ fn it_is_found_within_the_period_and_shown_everywhere_until_the_index_is_replace
     assert_eq!(damaged().as_array().unwrap().len(), 1);
 }
 
-/// Without reading, what a search reads is verified again all the same.
+/// Even without background reading, searches verify the pages that they read.
 #[test]
 fn a_rate_of_nothing_still_verifies_what_searches_read() {
     let data = tempfile::tempdir().unwrap();
@@ -115,7 +115,7 @@ fn a_rate_of_nothing_still_verifies_what_searches_read() {
     let settings = [("scrub.period_s", 1.into()), ("scrub.bytes_per_second", 0.into())];
     let server = start(data.path(), &settings);
     assert_eq!(search(&server).status, 200);
-    // Documents of the store may be in memory; lists are read from their file.
+    // Documents of the store may be in memory, but lists are read from their file.
     damage(&books.join("000001.post"));
     until("a search reads it", || search(&server).status == 500);
     assert_eq!(

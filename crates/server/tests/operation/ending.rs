@@ -1,4 +1,4 @@
-//! What others see while a server ends.
+//! The behaviour of a server during shutdown, as clients see it.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use crate::common::start;
 
-/// A connection that has been answered and is kept. The server closes all such connections when it begins to end: had a request just been sent there, it would have no answer, and clients would have to
-/// ask again.
+/// Opens a connection that stays open after its first answer. The server closes such connections
+/// when it begins to shut down: a request sent on one at that moment would get no answer, and the
+/// client would have to repeat it.
 fn kept(url: &str) -> TcpStream {
     let mut kept = TcpStream::connect(url.trim_start_matches("http://")).unwrap();
     kept.write_all(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
@@ -33,14 +34,14 @@ fn it_says_that_it_ends_until_requests_under_way_are_finished() {
         document.len()
     );
     slow.write_all(head.as_bytes()).unwrap();
-    // When the server asks for the body, the request is under way.
+    // The server asks for the body, so the request is in progress.
     let mut proceed = [0; 25];
     slow.read_exact(&mut proceed).unwrap();
     assert!(proceed.starts_with(b"HTTP/1.1 100"), "{}", String::from_utf8_lossy(&proceed));
     slow.write_all(&document[..5]).unwrap();
     let mut kept = kept(&server.url);
     server.ask_to_end();
-    // When it is closed, the server has begun to end.
+    // The connection closes, so the server has begun to shut down.
     assert_eq!(kept.read(&mut [0]).unwrap_or(0), 0);
     while server.ask("GET", "/readyz", &Value::Null).status == 200 {
         std::thread::sleep(std::time::Duration::from_millis(2));

@@ -1,4 +1,5 @@
-//! Requests that nobody should send: every one gets an answer that is no failure of the server, and nothing outside of its folder is touched or shown.
+//! Hostile requests: each gets an answer that is not a server error, and nothing outside of the
+//! data folder is touched or shown.
 
 use std::path::{Path, PathBuf};
 
@@ -124,7 +125,7 @@ const OPTIONS: [&str; 12] = [
     "?_source=../*",
 ];
 
-/// A body: one that is nearly right, one that is deep, or any bytes.
+/// Generates a body: one that is nearly valid, one that is deeply nested, or arbitrary bytes.
 fn body() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         6 => select(&BODIES[..]).prop_map(|body| body.as_bytes().to_vec()),
@@ -152,7 +153,7 @@ fn path() -> impl Strategy<Value = String> {
         .prop_map(|(parts, options)| format!("/{}{options}", parts.join("/")))
 }
 
-/// All files under a folder but for those of the server.
+/// Returns all files under a folder except those of the server.
 fn files(folder: &Path, but: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -203,7 +204,7 @@ fn every_request_gets_an_answer_and_stays_in_the_folder() {
             Ok(())
         })
         .unwrap();
-    // It is as well as before.
+    // The server still works.
     server.ok("PUT", "/still-here/_doc/1?refresh=true", &json!({"t": "word"}));
     assert_eq!(server.ids("still-here", &json!({"query": {"match": {"t": "word"}}})), ["1"]);
     assert_eq!(server.ask("GET", "/health", &Value::Null).status, 200);

@@ -1,10 +1,10 @@
-//! Pages whose names point to this machine.
+//! Pages whose host names resolve to this machine.
 
 use serde_json::json;
 
 use crate::common::{Running, start};
 
-/// The status and the reason of a request with a name in `Host`.
+/// Sends a request with a host name in `Host`, and returns the status and the reason.
 fn named(server: &Running, method: &str, path: &str, host: &str) -> (u16, String) {
     let origin = format!("http://{host}");
     let headers = [("host", host), ("origin", &*origin), ("content-type", "application/json")];
@@ -44,7 +44,7 @@ fn a_page_whose_name_points_here_is_answered_by_no_route() {
     let long = "a".repeat(30_000);
     let (status, text) = named(&server, "GET", "/", &long);
     assert!(status == 403 && text.len() < 1000, "{text}");
-    // A name before an @ is that of a user, and says nothing.
+    // The part before an @ is a user name and has no meaning here.
     let origin = [("origin", "http://localhost:80@evil.example")];
     let answer = server.send("DELETE", "/t", &origin, None);
     assert!(answer.status == 403 && answer.text.contains("cors.origins"), "{}", answer.text);
@@ -65,7 +65,7 @@ fn listed_names_are_answered_and_keys_stand_for_names() {
     let keys = data.path().join("keys");
     std::fs::write(&keys, "admin an-admin-key-of-some-length\n").unwrap();
     let keys: toml::Value = keys.to_string_lossy().into_owned().into();
-    // Such a page has no key, so that a proxy may pass on what name it likes; a list that is given counts.
+    // Such a page has no key, so a proxy may pass on any name; an explicit list still applies.
     let server = start(&folder, &[("api_key_file", keys.clone())]);
     assert_eq!(named(&server, "GET", "/x", "evil.example").0, 401);
     drop(server);

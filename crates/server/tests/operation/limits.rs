@@ -1,4 +1,5 @@
-//! Searches that would take long: at their deadline they stop and say so, and when the client leaves they stop too.
+//! Long searches: they stop at their deadline with a partial result, and when the client
+//! disconnects.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -9,15 +10,17 @@ use serde_json::{Value, json};
 
 use crate::common::{Running, start};
 
-/// Far less than the searches below take if nothing stops them, and far more than they take to stop on a busy machine.
+/// Far less than the searches below take without a limit, and far more than they take to stop on
+/// a busy machine.
 const SOON: Duration = Duration::from_secs(10);
 
-/// Words of the long phrase, and of each long document: for one document, a search makes billions of steps.
+/// Number of words in the long phrase and in each long document. A search makes billions of steps
+/// for one document.
 const PHRASE: usize = 12_000;
 const DOCUMENT: usize = 400_000;
 const DOCUMENTS: usize = 20;
 
-/// An index with long documents of one word.
+/// Starts a server with an index of long documents that repeat one word.
 fn with_long_documents(data: &Path, settings: &[(&str, toml::Value)]) -> Running {
     let mut all = vec![("limits.query_text", (1 << 20).into())];
     all.extend(settings.iter().cloned());
@@ -31,7 +34,7 @@ fn with_long_documents(data: &Path, settings: &[(&str, toml::Value)]) -> Running
     server
 }
 
-/// The clause that takes long.
+/// Returns the clause that takes long.
 fn phrase() -> Value {
     json!({"match_phrase": {"text": {"query": "fig ".repeat(PHRASE), "slop": 5}}})
 }
@@ -59,7 +62,7 @@ fn a_sloppy_phrase_that_repeats_a_word() {
     let clause = json!({"match_phrase": {"text": {"query": "fig ".repeat(200), "slop": 5}}});
     let asked = Instant::now();
     assert_eq!(server.ids("t", &json!({"query": clause})), ["yes"]);
-    // It took seconds for each of them, and this is a hundred times.
+    // A single one of these searches used to take seconds; this is a hundred of them.
     for _ in 0..50 {
         assert_eq!(server.ids("t", &json!({"query": {"bool": {"filter": [clause]}}})), ["yes"]);
     }
@@ -95,7 +98,7 @@ fn every_clause_stops_at_its_deadline() {
         let asked = Instant::now();
         let found = server.ok("POST", "/v1/indexes/long/search", &json!({"query": query}));
         assert_eq!(found["coverage"]["full"], false, "{found}");
-        // What must not be answered in part is not.
+        // A search that must not be partial fails instead.
         let body = json!({"query": query});
         for path in ["_count", "_delete_by_query", "_explain/0"] {
             let answer = server.ask("POST", &format!("/long/{path}"), &body);
@@ -104,7 +107,7 @@ fn every_clause_stops_at_its_deadline() {
         assert!(asked.elapsed() < SOON, "{:?}", asked.elapsed());
     }
     assert_eq!(server.ok("GET", "/long/_count", &Value::Null)["count"], DOCUMENTS);
-    // What takes no time is not disturbed.
+    // Quick searches are unaffected.
     let quick = server.ok(
         "POST",
         "/long/_search",
@@ -116,7 +119,7 @@ fn every_clause_stops_at_its_deadline() {
     );
 }
 
-/// Sends a request and leaves while it is being answered.
+/// Sends a request and disconnects while it is being answered.
 fn send_and_leave(server: &Running, path: &str, body: &str) {
     let host = server.url.trim_start_matches("http://");
     let abandoned = metric(server, "warpseek_abandoned_requests_total");
@@ -127,7 +130,7 @@ fn send_and_leave(server: &Running, path: &str, body: &str) {
         .write_all(format!("{head}content-length: {}\r\n\r\n{body}", body.len()).as_bytes())
         .unwrap();
     wait_until("the search begins", || metric(server, "warpseek_searches_running") > 0.0);
-    // For longer than a search is done beside connections.
+    // Longer than a search may run on a connection thread.
     std::thread::sleep(Duration::from_millis(100));
     assert!(metric(server, "warpseek_searches_running") > 0.0);
     drop(stream);
@@ -152,7 +155,7 @@ fn searches_of_clients_that_leave_stop() {
     send_and_leave(&server, "/long/_msearch", &format!("{{}}\n{filtered}\n{{}}\n{scored}\n"));
     send_and_leave(&server, "/long/_count", &json!({"query": phrase()}).to_string());
     send_and_leave(&server, "/long/_explain/3", &json!({"query": phrase()}).to_string());
-    // Nobody waits behind them.
+    // No other search waits behind them.
     let quick = json!({"query": {"match": {"text": "fig"}}, "size": 1, "_source": false});
     assert_eq!(server.ids("long", &quick).len(), 1);
 }

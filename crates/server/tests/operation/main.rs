@@ -1,4 +1,5 @@
-//! Running a server: slow clients, certificates, snapshots, folders that others change, and requests that nobody should send.
+//! Tests of a server in operation: slow clients, certificates, snapshots, folders that other
+//! programs change, and hostile requests.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../common/mod.rs"]

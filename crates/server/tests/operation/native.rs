@@ -1,4 +1,4 @@
-//! `/v1` beyond searches: options, bodies that are longer than memory, and indexes of n-grams.
+//! `/v1` beyond searches: options, bodies larger than memory, and n-gram indexes.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -56,7 +56,7 @@ fn a_body_may_be_longer_than_a_request_may_have() {
             wrong.push(i + 1);
         }
     }
-    // The last one has no line feed.
+    // The last line has no line feed.
     lines += "{\"id\": \"last\", \"t\": \"common\"}";
     assert!(lines.len() > 3_000_000);
     let stored = server.ok("POST", "/v1/indexes/a/bulk?refresh", &lines.into());
@@ -76,7 +76,7 @@ fn a_body_may_be_longer_than_a_request_may_have() {
         server.ok("GET", "/v1/indexes/a/documents/last", &Value::Null)["document"]["t"],
         "common"
     );
-    // Other requests have the limit of a body, and a line that never ends is not kept.
+    // Other requests are subject to the limit on bodies, and an endless line is not buffered.
     let large = json!({"t": "x".repeat(5000)});
     assert_eq!(server.ask("PUT", "/v1/indexes/a/documents/x", &large).status, 413);
     let mut endless = connect(&server);
@@ -108,7 +108,7 @@ fn bodies_together_have_a_limit() {
     let mut slow = begin();
     let other = json!({"t": "y".repeat(1800)});
     let start = Instant::now();
-    // Until the first one is there as far as it came, there is room.
+    // There is memory until the server has read what the first request has sent.
     let refused = loop {
         assert!(start.elapsed() < Duration::from_secs(60), "both have room");
         let answer = server.ask("PUT", "/b/_doc/1", &other);
@@ -116,27 +116,27 @@ fn bodies_together_have_a_limit() {
             break answer;
         }
         assert!(matches!(answer.status, 200 | 201), "{}", answer.text);
-        // The slow one may be the one that finds no room: it has its answer then.
+        // The slow request may be the one that is refused; then it already has its answer.
         if slow.peek(&mut [0]).is_ok() {
             slow = begin();
         }
     };
     slow.set_read_timeout(None).unwrap();
     assert!(refused.text.contains("limits.bodies"), "{}", refused.text);
-    // Small ones pass, and requests without a body always do.
+    // Small requests pass, and requests without a body always do.
     assert_eq!(server.ask("PUT", "/b/_doc/2", &json!({"t": "y"})).status, 201);
     assert_eq!(server.ask("GET", "/b/_doc/2", &Value::Null).status, 200);
     slow.write_all(format!("{}\"}}", "x".repeat(2000 - 7 - 1500 - 2)).as_bytes()).unwrap();
     let mut answer = String::new();
     slow.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 201 "), "{answer}");
-    // What they had is free again.
+    // Their memory is free again.
     for i in 3..9 {
         assert_eq!(server.ask("PUT", &format!("/b/_doc/{i}"), &other).status, 201);
     }
 }
 
-/// The lists of indexes have the one of n-grams, `grams`, with what holds for it.
+/// Checks that the lists of indexes include the n-gram index `grams` with its properties.
 fn assert_lists_show_it(server: &Running) {
     server.ok("PUT", "/aside", &Value::Null);
     let kinds = |list: &Value| {
@@ -181,7 +181,7 @@ fn assert_lists_show_it(server: &Running) {
     assert_eq!(server.ok("GET", "/_cluster/health/grams", &Value::Null)["status"], "green");
     let metrics = server.send("GET", "/metrics", &[], None).text;
     assert!(metrics.contains("warpseek_index_documents{index=\"grams\"} 2"), "{metrics}");
-    // Searches of all indexes do not reach it.
+    // Searches of all indexes skip it.
     assert_eq!(server.ok("GET", "/_count", &Value::Null)["count"], 0);
     server.ok("DELETE", "/aside", &Value::Null);
 }
@@ -242,7 +242,8 @@ fn an_index_of_n_grams_is_searched() {
         let answer = server.ask("POST", "/v1/indexes/grams/ngram", &body);
         assert!(answer.status == 400 && answer.text.contains(wanted), "{body}: {}", answer.text);
     }
-    // It is no index of words, and one of words has no n-grams. What is refused says what it can do.
+    // N-gram indexes refuse the routes for words, and vice versa. The errors name the right
+    // route.
     for (method, path) in [
         ("POST", "/grams/_search"),
         ("PUT", "/grams/_doc/1"),
@@ -276,7 +277,7 @@ fn an_index_of_n_grams_is_searched() {
         400
     );
     assert_eq!(server.ask("POST", "/v1/indexes/none/ngram", &json!({"query": "slow"})).status, 404);
-    // Others add to it, and replace it by one of words.
+    // Other programs add documents to it, and replace it by an index of words.
     let mut writer = index.writer().unwrap();
     writer.add(Document::new("new", "", "another slow start")).unwrap();
     writer.commit().unwrap();

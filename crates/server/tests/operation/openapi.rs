@@ -1,4 +1,4 @@
-//! `/openapi.json` says what the server does.
+//! `/openapi.json` describes what the server accepts.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,8 @@ fn every_operation_is_there_and_takes_what_it_says() {
         }
     }
     assert_eq!(operations, 35);
-    // What a search may have is what the server takes: it names all of that when there is anything else.
+    // The properties of a search are those that the server accepts; it lists all of them when it
+    // refuses another one.
     server.ask("PUT", "/v1/indexes/b", &Value::Null);
     let refused = server.ask("POST", "/v1/indexes/b/search", &json!({"no such option": 1}));
     let properties = document["components"]["schemas"]["Search"]["properties"].as_object().unwrap();
@@ -37,7 +38,7 @@ fn every_operation_is_there_and_takes_what_it_says() {
     named.retain(|name| *name != "no such option");
     let mut wanted: Vec<&str> = properties.keys().map(String::as_str).collect();
     named.sort_unstable();
-    // The reason is in the answer twice.
+    // The response contains the reason twice.
     named.dedup();
     wanted.sort_unstable();
     assert_eq!(named, wanted, "{}", refused.text);

@@ -1,4 +1,5 @@
-//! Bytes that are hardly HTTP, over plain connections: whatever comes, the server answers or closes, goes on, and touches nothing outside of its folder.
+//! Malformed HTTP on plain connections. Whatever it receives, the server answers or closes the
+//! connection, continues to work, and touches nothing outside of its folder.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -14,7 +15,7 @@ const SECRET: &str = "what-nobody-may-read";
 const REQUESTS: usize = 4000;
 const THREADS: usize = 16;
 
-/// Numbers that look random and are the same every time.
+/// A deterministic pseudo-random number generator.
 struct Random(u64);
 
 impl Random {
@@ -28,7 +29,7 @@ impl Random {
         of[self.below(of.len())]
     }
 
-    /// True once in so many times.
+    /// Returns true with a probability of one in `n`.
     fn once_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
@@ -134,7 +135,7 @@ const BODIES: [&str; 22] = [
     "[[[[[[[[[[",
 ];
 
-/// The bytes of a request.
+/// Returns the bytes of a request.
 fn request(random: &mut Random) -> Vec<u8> {
     let mut head = format!("{} {} ", random.one(&METHODS), random.one(&TARGETS));
     head += random.one(&[
@@ -146,7 +147,7 @@ fn request(random: &mut Random) -> Vec<u8> {
         let open = random.one(&["[", "{\"a\":", "{\"query\":{\"bool\":{\"must\":"]);
         body = open.repeat(1 + random.below(30_000)).into_bytes();
     }
-    // Most are proper, so that what is behind the head is reached.
+    // Most requests have a valid head, so that the code behind it is reached.
     if !random.once_in(4) {
         head += "host: localhost\r\nconnection: close\r\n";
     }
@@ -199,11 +200,12 @@ fn request(random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// What comes back until the server closes. Once it is silent for a moment, it is told that no more comes from this side.
+/// Returns everything that the server sends until it closes the connection. When the server
+/// pauses, this side stops sending.
 fn send(server: &Running, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(server.url.trim_start_matches("http://")).unwrap();
     let mut writer = stream.try_clone().unwrap();
-    // It may close before it has read all.
+    // The server may close the connection before it has read everything.
     let _ = writer.write_all(bytes);
     let mut answer = Vec::new();
     for patience in [Duration::from_millis(100), Duration::from_secs(60)] {
@@ -218,7 +220,7 @@ fn send(server: &Running, bytes: &[u8]) -> Vec<u8> {
     panic!("the server keeps a connection: {:?}", String::from_utf8_lossy(bytes));
 }
 
-/// The names and lengths of all files but those of the server.
+/// Returns the names and lengths of all files except those of the server.
 fn outside(folder: &Path, data: &Path) -> Vec<(PathBuf, u64)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -266,7 +268,7 @@ fn bytes_that_are_hardly_requests_do_no_harm() {
             seen.into_iter().for_each(|status| *statuses.entry(status).or_insert(0) += 1);
         }
     });
-    // Nearly all of what can happen has happened.
+    // Nearly every possible outcome has occurred.
     for status in [0, 200, 400, 404, 405, 413] {
         assert!(statuses.contains_key(&status), "{statuses:?}");
     }

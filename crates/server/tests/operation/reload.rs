@@ -1,4 +1,4 @@
-//! Folders that others put, replace and remove while the server runs.
+//! Folders that other programs add, replace and remove while the server runs.
 
 use std::path::Path;
 
@@ -35,11 +35,11 @@ fn indexes_come_are_replaced_and_go() {
     let folder = tempfile::tempdir().unwrap();
     let (data, beside) = (folder.path().join("data"), folder.path().join("beside"));
     let server = start(&data, &[]);
-    // As `warpseek index -o` makes one.
+    // An index as created by `warpseek index -o`.
     build(&data.join("fruit"), &["apple", "apple pear"]);
     eventually("a new index", || matches(&server, "fruit", "apple") == Some(2));
 
-    // The server writes to it, so that nobody else can.
+    // The server holds the write lock, so nothing else can write to the index.
     let refused = Index::at(data.join("fruit")).add_files(&[], &Progress::default());
     assert!(refused.unwrap_err().to_string().contains("being written"));
     server.ok("PUT", "/v1/indexes/fruit/documents/x?refresh", &json!({"text": "apple plum"}));
@@ -51,7 +51,7 @@ fn indexes_come_are_replaced_and_go() {
     assert_eq!(matches(&server, "fruit", "plum"), Some(0));
     server.ok("PUT", "/v1/indexes/fruit/documents/y?refresh", &json!({"text": "quince"}));
     assert_eq!(matches(&server, "fruit", "quince"), Some(3));
-    // What was written to the old one is there still.
+    // Writes to the old index are still in its folder.
     let old = Index::at(folder.path().join("old"));
     assert!(old.verify(&Progress::default()).unwrap().problems.is_empty());
     old.live(warpseek::LiveOptions::new()).unwrap().close().unwrap();
@@ -93,18 +93,18 @@ fn a_damaged_replacement_is_not_served() {
     std::fs::write(&file, bytes).unwrap();
     std::fs::rename(data.join("a"), folder.path().join("old")).unwrap();
     std::fs::rename(&beside, data.join("a")).unwrap();
-    // Searches go on with what was there, and no write is taken that would be lost.
+    // Searches continue with the old contents, and writes that would be lost are refused.
     eventually("the end of writes", || {
         server.ask("PUT", "/v1/indexes/a/documents/1", &json!({"text": "x"})).status == 503
     });
     assert_eq!(matches(&server, "a", "words"), Some(1));
-    // Whoever asks is told why, as often as they ask.
+    // Every reload request reports the reason again.
     let name = file.file_name().unwrap().to_str().unwrap();
     for _ in 0..3 {
         let refused = server.ask("POST", "/v1/indexes/a/reload", &Value::Null);
         assert!(refused.status == 500 && refused.text.contains(name), "{}", refused.text);
     }
-    // So are those who ask for one that was never served.
+    // The same holds for an index that was never served.
     build(&data.join("b"), &["x"]);
     eventually("the other index", || matches(&server, "b", "x") == Some(1));
     let same = server.ok("POST", "/v1/indexes/b/reload", &Value::Null);
@@ -118,7 +118,7 @@ fn a_damaged_replacement_is_not_served() {
         assert!(refused.status == 500 && refused.text.contains("manifest"), "{}", refused.text);
     }
     assert_eq!(server.ask("POST", "/v1/indexes/d/reload", &Value::Null).status, 404);
-    // The next one is as it should be.
+    // The next replacement is intact.
     std::fs::rename(data.join("a"), folder.path().join("bad")).unwrap();
     build(&beside, &["words", "words", "words"]);
     std::fs::rename(&beside, data.join("a")).unwrap();

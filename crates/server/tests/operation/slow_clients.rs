@@ -1,4 +1,5 @@
-//! Clients that keep a connection and do not use it. The server has one connection to give: another client is answered only once that one was closed.
+//! Clients that hold a connection without using it. The server allows one connection, so another
+//! client is answered only after that one was closed.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -13,7 +14,7 @@ use crate::common::{Running, start};
 fn one_connection(data: &Path) -> Running {
     let settings = [
         ("limits.connections", 1.into()),
-        // Short, and yet enough for clients that do as they should on a busy machine.
+        // Short, yet long enough for well-behaved clients on a busy machine.
         ("timeouts.head_s", 3.into()),
         ("timeouts.idle_s", 3.into()),
         ("timeouts.stall_s", 3.into()),
@@ -26,7 +27,7 @@ fn connect(server: &Running) -> TcpStream {
     TcpStream::connect(server.url.trim_start_matches("http://")).unwrap()
 }
 
-/// Sends a byte now and then until the other end closes, and returns what that said.
+/// Sends a byte from time to time until the other end closes, and returns the response.
 fn trickle(mut stream: TcpStream, bytes: &[u8]) -> String {
     let ended = AtomicBool::new(false);
     let mut reader = stream.try_clone().unwrap();
@@ -70,7 +71,7 @@ fn bodies_that_never_come() {
     let mut answer = String::new();
     stalled.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("timeouts.stall_s"), "{answer}");
-    // As slow as fifty bytes a second: it may take no longer than nothing at all.
+    // At fifty bytes per second, the body may take no longer than if nothing came at all.
     let mut slow = connect(&server);
     slow.write_all(head.as_bytes()).unwrap();
     let answer = trickle(slow, b" ");
@@ -82,7 +83,7 @@ fn bodies_that_never_come() {
 fn answers_that_nobody_reads() {
     let data = tempfile::tempdir().unwrap();
     let server = one_connection(data.path());
-    // More than a socket takes at either end.
+    // More than the socket buffers of both ends hold.
     let text = "x".repeat(8 << 20);
     for i in 0..4 {
         server.ok(
@@ -131,7 +132,7 @@ fn a_thousand_idle_connections_do_not_stop_another_client() {
     }
     server.ok("PUT", "/a/_doc/1?refresh=true", &json!({"t": "there"}));
     assert_eq!(server.ids("a", &json!({"query": {"match": {"t": "there"}}})), ["1"]);
-    // They are as good as any when they go on.
+    // Idle connections still work when they are used again.
     idle[0].write_all(b"host: localhost\r\n\r\n").unwrap();
     let mut answer = [0; 12];
     idle[0].read_exact(&mut answer).unwrap();

@@ -1,4 +1,4 @@
-//! Snapshots, taken while documents are written, and what comes back from them.
+//! Snapshots taken while documents are written, and their restoration.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,7 +11,7 @@ fn url(folder: &Path) -> toml::Value {
     format!("file://{}", folder.display()).into()
 }
 
-/// Ids, scores and documents of a search.
+/// Returns the ids, scores and documents of a search.
 fn hits(server: &Running, index: &str, query: &str) -> Value {
     let body = json!({"query": query, "k": 1000, "count": true});
     let mut found = server.ok("POST", &format!("/v1/indexes/{index}/search"), &body);
@@ -78,7 +78,7 @@ fn a_snapshot_has_all_that_was_acknowledged_before_it() {
     let mapping =
         |index: &str| server.ok("GET", &format!("/{index}/_mapping"), &Value::Null)[index].take();
     assert_eq!(mapping("quiet-2"), mapping("quiet"));
-    // What came back takes writes, and over an index that is there nothing is restored.
+    // A restored index takes writes, and an existing index is never overwritten.
     server.ok("PUT", "/quiet-2/_doc/3?refresh=true", &json!({"new field": "still"}));
     assert_eq!(hits(&server, "quiet-2", "still")[1], 3);
     let there = server.ask("POST", "/v1/snapshots/first/restore", &json!({"indexes": ["quiet"]}));
@@ -88,7 +88,7 @@ fn a_snapshot_has_all_that_was_acknowledged_before_it() {
     assert_eq!(hits(&server, "quiet", "still")[1], 2);
     server.end();
 
-    // At start, what is missing comes back, and what is there stays.
+    // At start, missing indexes are restored, and existing ones stay.
     let fresh = folder.path().join("fresh");
     let settings = [("snapshots.url", url(&store)), ("restore", "first".into())];
     let server = start(&fresh, &settings);
@@ -137,7 +137,7 @@ fn a_damaged_snapshot_is_refused_by_the_name_of_its_file() {
     }
     server.ok("POST", "/v1/snapshots/s/restore", &json!({"as": {"a": "b"}}));
     assert_eq!(hits(&server, "b", "text"), hits(&server, "a", "text"));
-    // What a crash has left is no snapshot; it can be removed, and its name be used.
+    // The remains of a crash are not a snapshot; they can be removed and the name reused.
     std::fs::rename(store.join("s/snapshot.json"), store.join("s/away.json")).unwrap();
     assert_eq!(server.ok("GET", "/v1/snapshots", &Value::Null)["snapshots"], json!([]));
     assert_eq!(server.ask("POST", "/v1/snapshots/s/restore", &Value::Null).status, 404);
@@ -189,13 +189,13 @@ fn aliases_are_part_of_a_snapshot() {
     assert_eq!(made["aliases"], json!(["all"]));
     let aliases = |server: &Running| server.ok("GET", "/_alias", &Value::Null);
     let before = aliases(&server);
-    // Under another name there would be two of everything.
+    // Restored under another name, an index does not get its aliases back by default.
     let renamed = json!({"indexes": ["a-1"], "as": {"a-1": "c"}});
     let restored = server.ok("POST", "/v1/snapshots/s/restore", &renamed);
     assert_eq!(restored, json!({"restored": ["c"], "aliases": []}));
     assert_eq!(aliases(&server)["c"], json!({"aliases": {}}));
     server.ok("DELETE", "/c", &Value::Null);
-    // What takes writes by now goes on to.
+    // The current write index stays the write index.
     let asked = json!({"indexes": ["a-1"], "as": {"a-1": "c"}, "aliases": true});
     server.ok("POST", "/v1/snapshots/s/restore", &asked);
     assert_eq!(aliases(&server)["c"], json!({"aliases": {"all": {"is_write_index": false}}}));
@@ -212,7 +212,7 @@ fn aliases_are_part_of_a_snapshot() {
     let server = start(&fresh, &[("snapshots.url", url(&store)), ("restore", "s".into())]);
     assert_eq!(server.ok("PUT", "/all/_doc/2", &json!({"t": "x"}))["_index"], "a-1");
     assert_eq!(server.ok("GET", "/all/_count", &Value::Null)["_shards"]["total"], 2);
-    // An index has its name by now.
+    // An index now has the name of the alias.
     server.ok(
         "POST",
         "/_aliases",

@@ -1,11 +1,12 @@
-//! Static scores: an index is made with a field of them, every write keeps them, and `/v1` searches with them.
+//! Static scores: an index declares a field for them, every write keeps them, and `/v1` uses them
+//! in searches.
 
 use serde_json::{Value, json};
 use warpseek::{Document, Index, IndexOptions, Progress};
 
 use crate::common::{Running, start};
 
-/// The ids of all documents with the word, those with the highest static scores first.
+/// Returns the ids of all documents with the word, in descending order of static scores.
 fn by_rank(server: &Running, index: &str) -> Vec<String> {
     let body = json!({"query": "apple", "static_weight": 1});
     let found = server.ok("POST", &format!("/v1/indexes/{index}/search"), &body);
@@ -24,7 +25,7 @@ fn every_request_that_writes_keeps_them() {
     let body = json!({"settings": {"index": {"static_field": "about.rank"}}});
     let made = server.ask("PUT", "/fruit", &body);
     assert!(made.status == 200 && !made.headers.contains_key("warning"), "{made:?}");
-    // The first document brings fields, so that the index is made anew.
+    // The first document adds fields, which recreates the index.
     server.ok("PUT", "/fruit/_doc/a", &apple(1.0));
     server.ok("PUT", "/v1/indexes/fruit/documents/b", &apple(2.5));
     let bulk = "{\"index\":{\"_index\":\"fruit\",\"_id\":\"c\"}}\n{\"text\":\"apple\",\"about\":{\"rank\":3}}\n{\"create\":{\"_index\":\"fruit\",\"_id\":\"d\"}}\n{\"text\":\"apple\",\"about\":{\"rank\":0.5}}\n";
@@ -33,7 +34,7 @@ fn every_request_that_writes_keeps_them() {
     server.ok("POST", "/v1/indexes/fruit/bulk?refresh", &Value::String(lines.to_owned()));
     assert_eq!(by_rank(&server, "fruit"), ["c", "b", "e", "a", "d", "f"]);
 
-    // The same document again, parts of documents, and one more field.
+    // The same document again, partial updates, and a further field.
     server.ok("PUT", "/fruit/_doc/c", &apple(3.0));
     server.ok("POST", "/fruit/_update/a", &json!({"doc": {"about": {"rank": 9}}}));
     server.ok("POST", "/fruit/_update/b", &json!({"doc": {"colour": "red"}}));
@@ -43,14 +44,14 @@ fn every_request_that_writes_keeps_them() {
     server.ok("POST", "/fruit/_forcemerge?max_num_segments=1", &Value::Null);
     assert_eq!(by_rank(&server, "fruit"), after);
 
-    // What is shown is what came.
+    // The source is shown as it was sent.
     assert_eq!(server.ok("GET", "/fruit/_doc/c", &Value::Null)["_source"], apple(3.0));
     let settings = server.ok("GET", "/fruit/_settings", &Value::Null);
     assert_eq!(settings["fruit"]["settings"]["index"]["static_field"], "about.rank");
     let why = "/v1/indexes/fruit/explain/c";
     let why = server.ok("POST", why, &json!({"query": "apple", "static_weight": 2}));
     assert_eq!(why["explanation"]["static_score"], 6.0, "{why}");
-    // Nobody who does not ask for them gets them.
+    // Searches ignore static scores by default.
     let plain = server.ok("POST", "/v1/indexes/fruit/search", &json!({"query": "apple"}));
     assert_eq!(plain["hits"][0]["score"], plain["hits"][5]["score"]);
 

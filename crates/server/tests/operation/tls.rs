@@ -1,4 +1,4 @@
-//! Encrypted connections, with certificates made here.
+//! Encrypted connections, with certificates created by the tests.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use warpseek_server::{Config, Server};
 
 use crate::common::start;
 
-/// Writes a new certificate and its key; returns the certificate.
+/// Writes a new certificate and its key, and returns the certificate.
 fn renew(folder: &Path) -> CertificateDer<'static> {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     std::fs::write(folder.join("cert.pem"), made.cert.pem()).unwrap();
@@ -21,7 +21,7 @@ fn renew(folder: &Path) -> CertificateDer<'static> {
     made.cert.der().clone()
 }
 
-/// Asks a server, and believes this certificate alone.
+/// Sends a request to a server, trusting only this certificate.
 fn get(url: &str, path: &str, trusted: &CertificateDer<'static>) -> std::io::Result<String> {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.clone()).unwrap();
@@ -56,7 +56,8 @@ fn certificates_are_used_and_renewed_while_the_server_runs() {
         std::thread::sleep(Duration::from_millis(10));
         false
     }));
-    // Who does not encrypt gets no answer, and who trusts another certificate no connection.
+    // A client without TLS gets no answer, and one that trusts another certificate gets no
+    // connection.
     let mut plain = TcpStream::connect(server.url.trim_start_matches("https://")).unwrap();
     plain.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     let mut answer = Vec::new();
@@ -73,7 +74,7 @@ fn certificates_are_used_and_renewed_while_the_server_runs() {
     assert!(renewed());
     assert!(get(&server.url, "/health", &first).is_err());
 
-    // Files that cannot be used change nothing.
+    // Invalid files change nothing.
     std::fs::write(folder.path().join("cert.pem"), "no certificate").unwrap();
     std::thread::sleep(Duration::from_millis(300));
     assert!(get(&server.url, "/health", &second).is_ok());
@@ -103,7 +104,7 @@ fn bad_files_are_named_at_start() {
     std::fs::write(folder.path().join("key.pem"), "").unwrap();
     let error = fails();
     assert!(error.contains("key.pem") && error.contains("tls.key must be"), "{error}");
-    // A key of another certificate.
+    // A key that belongs to another certificate.
     renew(folder.path());
     std::fs::write(folder.path().join("key.pem"), key).unwrap();
     let error = fails();

@@ -10,13 +10,12 @@ const SITE_SIGMA: f64 = 1.0;
 /// Documents, sites and topics.
 #[derive(Debug)]
 pub(super) struct Axis {
-    /// For each document, the sum of its size and of the sizes of the documents before it in its
-    /// site. The mean size is 1.
+    /// The sums of document sizes: for each document, its size plus the sizes of the documents
+    /// before it in its site. The mean size is 1.
     ends: Vec<f32>,
     /// The first document of each site, followed by the number of documents.
     sites: Vec<u32>,
-    /// For each site, the sum of the sizes of all documents before it, followed by the sum of all
-    /// sizes.
+    /// The sum of the sizes of all documents before each site, followed by the sum of all sizes.
     starts: Vec<f64>,
     /// The topic of each site.
     topics: Vec<u32>,
@@ -56,21 +55,21 @@ impl Axis {
         self.topics[site]
     }
 
-    /// The sites of a topic, in ascending order.
+    /// Returns the sites of a topic, in ascending order.
     pub(super) fn members(&self, topic: u32) -> &[u32] {
         &self.members[topic as usize]
     }
 
-    /// The sum of the sizes of all documents before a site, or of all documents for the site after
-    /// the last.
+    /// Returns the sum of the sizes of all documents before a site, or of all documents for the
+    /// site after the last.
     pub(super) fn start(&self, site: usize) -> f64 {
         self.starts[site]
     }
 
-    /// The site that contains a point, searching from site `from`. Returns the number of sites if
-    /// the point is past the end.
+    /// Returns the site that contains a point, searching from site `from`, or the number of sites
+    /// if the point is past the end.
     pub(super) fn find(&self, from: usize, point: f64) -> usize {
-        // Gallop, because the site is usually close.
+        // The search gallops, because the site is usually close.
         let (starts, mut step) = (&self.starts[from + 1..], 1);
         while starts.get(step - 1).is_some_and(|&start| start <= point) {
             step *= 2;
@@ -79,15 +78,15 @@ impl Axis {
         from + low + starts[low..high].partition_point(|&start| start <= point)
     }
 
-    /// The first document of a site, and the ends of its documents.
+    /// Returns the first document of a site, and the ends of its documents.
     pub(super) fn site(&self, site: usize) -> (u32, &[f32]) {
         let (first, next) = (self.sites[site], self.sites[site + 1]);
         (first, &self.ends[first as usize..next as usize])
     }
 }
 
-/// The sizes of all documents, summed up within each site. Each site has its own random stream, so
-/// the sizes do not depend on the number of threads.
+/// Computes the sizes of all documents, summed up within each site. Each site has its own random
+/// stream, so the sizes do not depend on the number of threads.
 fn sizes(config: &PostingsConfig, sites: &[u32], threads: usize) -> Vec<f32> {
     let mut ends = vec![0f32; config.documents as usize];
     let share = (sites.len() - 1).div_ceil(threads.max(1));

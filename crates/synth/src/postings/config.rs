@@ -22,7 +22,8 @@ pub(super) const DENSEST: f64 = 0.75;
 /// track 2005, out of 1,000 queries with at least one word.
 const TERABYTE: [f64; 5] = [306.0, 213.0, 138.0, 60.0, 43.0];
 
-/// The same for the log of the TREC Million Query track 2007, out of 2,000 queries.
+/// The corresponding numbers for the log of the TREC Million Query track 2007, out of 2,000
+/// queries.
 const MILLION: [f64; 5] = [304.0, 480.0, 472.0, 356.0, 188.0];
 
 /// Collections that can be imitated.
@@ -40,7 +41,7 @@ impl Preset {
     /// The names that `FromStr` accepts.
     pub const NAMES: [&'static str; 3] = ["gov2", "clueweb", "passages"];
 
-    /// The settings of the preset.
+    /// Returns the settings of the preset.
     #[must_use]
     pub fn config(self) -> PostingsConfig {
         match self {
@@ -82,7 +83,7 @@ impl FromStr for Preset {
 }
 
 /// Settings of lists and their queries. The settings that control clustering were fitted to a real
-/// index (docs/synth.md).
+/// index (docs/measurements/synth.md).
 #[derive(Debug, Clone, PartialEq)]
 pub struct PostingsConfig {
     /// Identifies the lists: the same settings and seed give the same postings. Default 0.
@@ -109,8 +110,8 @@ pub struct PostingsConfig {
     /// The share of a term's postings that are spread over all sites, 0 to 1; the others are in its
     /// active sites. Default 0.3.
     pub scatter: f64,
-    /// How the density d of a term is distributed: in active sites, a share of d^gather of the
-    /// documents contain the term, where 0 means few, full sites and 1 means no clustering. Default
+    /// Exponent of the density d of a term in active sites, where a share of d^gather of the
+    /// documents contain the term: 0 means few, full sites and 1 means no clustering. Default
     /// 0.4.
     pub gather: f64,
     /// The smallest density inside active sites, 0 to 1, so that rare terms still occur in runs.
@@ -156,14 +157,15 @@ impl Default for PostingsConfig {
 }
 
 impl PostingsConfig {
-    /// Standard deviation of the logarithm of document sizes. The size determines how many terms a
-    /// document attracts. It varies less than the length, because frequencies grow with it as well.
+    /// Returns the standard deviation of the logarithm of document sizes. The size determines how
+    /// many terms a document attracts. It varies less than the length, because frequencies grow
+    /// with it as well.
     pub(super) fn size_sigma(&self) -> f64 {
         self.sigma * 0.85
     }
 
-    /// The same collection with a different number of documents; the number of postings changes in
-    /// proportion.
+    /// Returns the settings for a different number of documents; the number of postings changes
+    /// in proportion.
     #[must_use]
     pub fn with_documents(mut self, documents: u64) -> Self {
         let per_document = self.postings as f64 / self.documents as f64;
@@ -179,7 +181,8 @@ impl PostingsConfig {
     pub fn validate(&self) -> Result<(), SynthError> {
         check_count("documents", self.documents, 1, MAX_DOCUMENTS)?;
         check_count("terms", self.terms, MIN_TERMS, MAX_TERMS)?;
-        // Half of what fits; with more postings, the law of list lengths would be flat.
+        // The limit is half of the number that fits; with more postings, the law of list lengths
+        // would be flat.
         let room = DENSEST / 2.0 * self.documents as f64 * self.terms as f64;
         check_count("postings", self.postings, 1, room as u64)?;
         check_real("sigma", self.sigma, 0.0, 3.0)?;

@@ -1,6 +1,6 @@
-//! How many documents contain a term, by rank: flat at first, then a power law that becomes
-//! steeper. A single exponent cannot give both the many lists of medium length and the long tail of
-//! real text.
+//! The number of documents that contain a term, by rank: flat at first, then a power law that
+//! becomes steeper. A single exponent cannot give both the many lists of medium length and the
+//! long tail of real text.
 
 use super::config::{DENSEST, PostingsConfig};
 
@@ -15,8 +15,8 @@ fn weight(rank: f64) -> f64 {
     libm::pow(rank + SHIFT, -EXPONENT) / (1.0 + libm::pow(rank / BEND, 1.15))
 }
 
-/// The share of documents that contain each term, most frequent first. The shares add up to the
-/// number of postings divided by the number of documents.
+/// Computes the share of documents that contain each term, most frequent first. The shares add up
+/// to the number of postings divided by the number of documents.
 pub(super) fn densities(config: &PostingsConfig) -> Vec<f64> {
     let weights: Vec<f64> = (0..config.terms).map(|rank| weight(rank as f64)).collect();
     let wanted = config.postings as f64 / config.documents as f64;

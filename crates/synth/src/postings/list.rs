@@ -43,28 +43,28 @@ impl PostingsGenerator {
         Ok(PostingsGenerator { config, axis, terms, most })
     }
 
-    /// The settings.
+    /// Returns the settings.
     pub fn config(&self) -> &PostingsConfig {
         &self.config
     }
 
-    /// The number of documents.
+    /// Returns the number of documents.
     pub fn documents(&self) -> u32 {
         // The settings were validated.
         self.config.documents as u32
     }
 
-    /// The number of terms, which is one more than the largest rank.
+    /// Returns the number of terms, which is one more than the largest rank.
     pub fn terms(&self) -> u32 {
         self.terms.len() as u32
     }
 
-    /// The approximate number of postings in the list of a rank.
+    /// Returns the approximate number of postings in the list of a rank.
     pub fn expected(&self, rank: u32) -> u64 {
         self.terms[rank as usize].documents
     }
 
-    /// The home topic of a term.
+    /// Returns the home topic of a term.
     pub(super) fn topic(&self, rank: u32) -> u32 {
         self.terms[rank as usize].topic
     }
@@ -182,13 +182,13 @@ fn wait(intensity: f64, random: &mut Random) -> f64 {
     -libm::log(1.0 - random.unit()) / intensity
 }
 
-/// The size of a document of a site.
+/// Returns the size of a document of a site.
 fn size(ends: &[f32], document: usize) -> f64 {
     let start = if document == 0 { 0.0 } else { ends[document - 1] };
     f64::from(ends[document]) - f64::from(start)
 }
 
-/// The number of documents that end at or before a point.
+/// Returns the number of documents that end at or before a point.
 fn skip_to(ends: &[f32], at: f64) -> usize {
     ends.partition_point(|&end| f64::from(end) <= at)
 }

@@ -54,10 +54,10 @@ impl PostingsQueries {
     }
 }
 
-/// The mean number of postings of a query.
+/// Returns the mean number of postings of a query.
 fn postings(log: &[Vec<u32>], documents: &[u32]) -> f64 {
-    let of = |&rank: &u32| u64::from(documents[rank as usize]);
-    let all: u64 = log.iter().flatten().map(of).sum();
+    let length = |&rank: &u32| u64::from(documents[rank as usize]);
+    let all: u64 = log.iter().flatten().map(length).sum();
     all as f64 / log.len().max(1) as f64
 }
 
@@ -71,9 +71,9 @@ fn spell(ranks: &[u32]) -> String {
 struct Sampler {
     /// The ranks, grouped by topic.
     ranks: Vec<u32>,
-    /// For each rank, the sum of the weights before it, followed by the total.
+    /// The sum of the weights before each rank, followed by the total.
     sums: Vec<f64>,
-    /// For each rank, the range of its topic.
+    /// The range of each rank's topic.
     homes: Vec<(u32, u32)>,
 }
 
@@ -135,7 +135,7 @@ impl Sampler {
     fn draw(&self, (start, end): (u32, u32), random: &mut Random) -> usize {
         let (start, end) = (start as usize, end as usize);
         let at = self.sums[start] + random.unit() * (self.sums[end] - self.sums[start]);
-        // The last sum at or below the point; rounding must not lead out of the range.
+        // The last sum at or below the point is chosen; rounding must not lead out of the range.
         let after = self.sums[start..=end].partition_point(|&sum| sum <= at);
         (start + after).saturating_sub(1).clamp(start, end - 1)
     }

@@ -1,4 +1,5 @@
-//! What follows from a term's density: in how many sites it is active, and how intense it is there.
+//! The properties that follow from a term's density: the number of sites in which it is active,
+//! and its intensity there.
 
 use super::axis::Axis;
 use super::config::PostingsConfig;
@@ -9,20 +10,20 @@ const POINTS: usize = 256;
 const LEAST: f64 = 1e-6;
 const MOST: f64 = 1e6;
 
-/// How the postings of a term are drawn.
+/// The parameters for drawing the postings of a term.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Term {
-    /// The expected number of documents that contain it.
+    /// Expected number of documents that contain the term.
     pub(super) documents: u64,
-    /// Its home topic.
+    /// Home topic of the term.
     pub(super) topic: u32,
-    /// The share of home sites in which it is active.
+    /// Share of home sites in which the term is active.
     pub(super) at_home: f64,
-    /// The share of other sites in which it is active.
+    /// Share of other sites in which the term is active.
     pub(super) abroad: f64,
-    /// The mean number of occurrences in a document of size 1, at any site.
+    /// Mean number of occurrences in a document of size 1, at any site.
     pub(super) scattered: f64,
-    /// The mean number of additional occurrences in active sites.
+    /// Mean number of additional occurrences in active sites.
     pub(super) gathered: f64,
 }
 
@@ -35,13 +36,13 @@ pub(super) struct Terms {
 
 impl Terms {
     pub(super) fn new(config: &PostingsConfig) -> Self {
-        // Size and unevenness multiply, and the product is log-normal, too.
+        // Size and unevenness multiply, and the product is log-normal as well.
         let sigma = config.size_sigma();
         let both = sigma * sigma + config.unevenness * config.unevenness;
         Terms { scattered: Intensities::new(sigma), gathered: Intensities::new(libm::sqrt(both)) }
     }
 
-    /// The term with the given rank, contained in this share of the documents.
+    /// Returns the term with the given rank, contained in this share of the documents.
     pub(super) fn term(
         &self,
         config: &PostingsConfig,
@@ -100,8 +101,8 @@ fn intensity(point: f64) -> f64 {
     LEAST * libm::pow(MOST / LEAST, point / (POINTS - 1) as f64)
 }
 
-/// The mean of 1 - exp(-intensity * x) over a log-normal x with mean 1, computed by the trapezoidal
-/// rule over eight standard deviations on each side.
+/// Computes the mean of 1 - exp(-intensity * x) over a log-normal x with mean 1, by the
+/// trapezoidal rule over eight standard deviations on each side.
 fn share(intensity: f64, sigma: f64) -> f64 {
     const STEPS: i32 = 200;
     let (mut sum, mut weights) = (0.0, 0.0);

@@ -1,22 +1,23 @@
-//! UAX #29 words of ASCII text, by a table of byte classes.
+//! Finds the UAX #29 words of ASCII text with a table of byte classes.
 //!
-//! In ASCII the word break rules come down to this. Letters, digits and `_` join one another (WB5,
-//! WB8 to WB10, WB13a, WB13b). `.`, `'` and `:` join two letters (WB6, WB7); `.`, `'`, `,` and `;`
-//! join two digits (WB11, WB12). All else breaks. A word counts if it has a letter or digit.
+//! For ASCII, the word break rules reduce to the following. Letters, digits and `_` join one
+//! another (WB5, WB8 to WB10, WB13a, WB13b). `.`, `'` and `:` join two letters (WB6, WB7); `.`,
+//! `'`, `,` and `;` join two digits (WB11, WB12). All other characters break. A word counts if it
+//! has a letter or digit.
 
 use std::ops::Range;
 
-/// The class of each byte, as a set of the bits below.
+/// Class of each byte, a set of the bits below.
 pub(super) const CLASS: [u8; 256] = classes();
 
 pub(super) const LETTER: u8 = 1;
 pub(super) const DIGIT: u8 = 2;
 const UNDERSCORE: u8 = 4;
-/// Anything that words are made of.
+/// Classes that words consist of.
 pub(super) const CORE: u8 = LETTER | DIGIT | UNDERSCORE;
-/// May stand between two letters: `LETTER << 3`.
+/// Class of bytes that may be between two letters: `LETTER << 3`.
 const MID_LETTER: u8 = 8;
-/// May stand between two digits: `DIGIT << 3`.
+/// Class of bytes that may be between two digits: `DIGIT << 3`.
 const MID_DIGIT: u8 = 16;
 
 const fn classes() -> [u8; 256] {
@@ -37,7 +38,8 @@ const fn classes() -> [u8; 256] {
     table
 }
 
-/// Calls `f` with each lower-cased word of `text`, which must be ASCII, and its range moved by `base`.
+/// Calls `f` with each lower-cased word of `text`, which must be ASCII, and its range shifted by
+/// `base`.
 pub(super) fn for_each_word(
     lower: &mut String,
     text: &str,
@@ -45,7 +47,7 @@ pub(super) fn for_each_word(
     f: &mut impl FnMut(&str, Range<usize>),
 ) {
     debug_assert!(text.is_ascii());
-    // One vectorised pass for the whole stretch; words are then slices of it.
+    // Convert the whole stretch in one vectorised pass; words are slices of it.
     lower.clear();
     lower.push_str(text);
     lower.make_ascii_lowercase();
@@ -64,7 +66,7 @@ pub(super) fn for_each_word(
                 seen |= last;
                 at += 1;
             }
-            // A mark joins what is before and after it if it may stand between two of that class.
+            // A mark joins the bytes around it if it may be between two of that class.
             if (class(at) >> 3) & last & class(at + 1) == 0 {
                 break;
             }

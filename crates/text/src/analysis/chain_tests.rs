@@ -1,4 +1,4 @@
-//! Tests of chains and of the analyzers made from them.
+//! Tests of chains and of the analyzers compiled from them.
 
 use proptest::prelude::*;
 use unicode_normalization::UnicodeNormalization;
@@ -33,7 +33,7 @@ fn compile(json: &str) -> FieldAnalyzer {
     serde_json::from_str::<Chain>(json).unwrap().compile().unwrap()
 }
 
-/// The terms, each with its position if that is not the next one.
+/// Returns the terms, each with its position unless that is the next one.
 fn terms(json: &str, text: &str) -> String {
     let (mut next, mut out) = (0, Vec::new());
     for (term, position) in compile(json).terms(text) {
@@ -88,14 +88,14 @@ fn pairs_of_cjk_characters() {
     ] {
         assert_eq!(terms(cjk, text), want, "{text:?}");
     }
-    // Ranges are those of the characters as they were written.
+    // Ranges are those of the original characters.
     let text = "x ｶﾞｲﾄﾞ";
     let pairs = words(&compile(cjk), text);
     let originals: Vec<_> = pairs.iter().map(|(_, range, _)| &text[range.clone()]).collect();
     assert_eq!(originals, ["x", "ｶﾞｲ", "ｲﾄﾞ"]);
 }
 
-/// A mark that is dropped, and one character that became two, belong to the n-grams they are part of.
+/// A dropped mark, and one character that became two, belong to the n-grams that contain them.
 #[test]
 fn n_grams_know_where_they_came_from() {
     let grams = compile(r#"{"tokens":{"grams":{"least":3,"most":3}},"fold":true}"#);
@@ -143,7 +143,7 @@ fn the_longest_term_of_a_field_leaves_room_for_its_number() {
     assert_eq!(longer.len(), MAX_TERM_BYTES);
 }
 
-/// Four bytes a character are the most there are.
+/// Characters have at most four bytes.
 #[test]
 fn the_largest_n_grams_are_terms() {
     let json = format!(r#"{{"tokens":{{"grams":{{"least":1,"most":{MAX_GRAM_CHARS}}}}}}}"#);
@@ -174,8 +174,8 @@ fn chains_that_cannot_work() {
         (grams(0, 2), "tokens: n-grams of 0 to 2 characters; they must be 1 to 32, the smaller"),
         (grams(3, 2), "tokens: n-grams of 3 to 2 characters"),
         (grams(2, most + 1), "tokens: n-grams of 2 to 33 characters"),
-        (Chain { stem: Some(Language::Dutch), ..grams(2, 2) }, "tokens: n-grams are no words"),
-        (Chain { stop: StopWords::English, ..grams(2, 2) }, "tokens: n-grams are no words"),
+        (Chain { stem: Some(Language::Dutch), ..grams(2, 2) }, "tokens: n-grams are not words"),
+        (Chain { stop: StopWords::English, ..grams(2, 2) }, "tokens: n-grams are not words"),
         (Chain { lower: false, stem: Some(Language::Greek), ..Chain::default() }, "stem: greek"),
         (list(vec!["x".to_owned(); MAX_STOP_WORDS + 1]), "stop: 10001 words, the limit is 10000"),
         (list(vec!["x".repeat(MAX_FIELD_TERM_BYTES + 1)]), "stop: a word of 255 bytes, allowed"),
@@ -262,7 +262,7 @@ proptest! {
         }
     }
 
-    /// The scratch of other texts and chains leaves no trace.
+    /// Earlier use of the scratch for other texts and chains has no effect.
     #[test]
     fn words_depend_on_nothing_before(chain in chains(), other in chains(), a in TEXTS, b in TEXTS) {
         let mut scratch = Scratch::default();
@@ -272,7 +272,7 @@ proptest! {
         prop_assert_eq!(again, words(&analyzer, &b));
     }
 
-    /// Whoever types no accents finds the same: this is why folding comes before all else.
+    /// Text typed without accents has the same terms, which is why folding comes first.
     #[test]
     fn folded_text_has_the_same_terms(chain in chains(), text in "([a-zA-ZÀ-ſ]{1,6} ){0,8}") {
         let analyzer = Chain { fold: true, ..chain }.compile().unwrap();

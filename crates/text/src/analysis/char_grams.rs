@@ -5,18 +5,20 @@ use std::ops::Range;
 use super::characters::Characters;
 use super::traced::Traced;
 
-/// Which n-grams a word gives.
+/// The lengths and positions of a word's n-grams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CharGrams {
     pub(super) least: usize,
     pub(super) most: usize,
-    /// Only those at the start of the word.
+    /// True to produce only n-grams at the start of the word.
     pub(super) edge: bool,
 }
 
 impl CharGrams {
-    /// Calls `f` with each n-gram of a word that begins at `base` in its text, and the character it starts at. N-grams are cut from the word as `characters`
-    /// change it, because a change can make two characters of one. Gives how many starts there are. A word too short for an n-gram is one itself, so that it can be found.
+    /// Calls `f` with each n-gram of a word that begins at `base` in its text, its range, and the
+    /// number of the character at which it starts. Returns the number of starts. N-grams are cut
+    /// from the word after `characters` has changed it, because a change can turn one character
+    /// into two. A word that is too short is an n-gram itself, so that it can be found.
     pub(super) fn for_each(
         self,
         characters: Characters,

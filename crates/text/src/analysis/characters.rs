@@ -1,8 +1,8 @@
-//! What happens to single characters: lower case and folding.
+//! Changes of single characters: lower case and folding.
 
 use super::fold;
 
-/// Which changes a chain makes.
+/// The changes that a chain makes to characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Characters {
     pub(super) lower: bool,
@@ -10,7 +10,7 @@ pub(super) struct Characters {
 }
 
 impl Characters {
-    /// The changed `word`, in `out` unless it is `word` itself.
+    /// Returns the changed `word`, which is in `out` unless nothing had to change.
     pub(super) fn apply<'a>(self, word: &'a str, out: &'a mut String) -> &'a str {
         if !self.lower && (!self.fold || word.is_ascii()) {
             return word;
@@ -25,7 +25,7 @@ impl Characters {
         out
     }
 
-    /// Appends what `c` becomes to `out`, which holds the word so far.
+    /// Appends the changed form of `c` to `out`, which contains the word so far.
     pub(super) fn push(self, c: char, out: &mut String) {
         match (self.lower, self.fold) {
             (false, false) => out.push(c),
@@ -34,7 +34,8 @@ impl Characters {
             (true, true) => {
                 let start = out.len();
                 c.to_lowercase().for_each(|c| fold::push(c, out));
-                // Folding can give capitals from characters that have no lower case, such as a raised A.
+                // Folding can give capitals for characters that have no lower case, such as a
+                // raised A.
                 out[start..].make_ascii_lowercase();
             }
         }

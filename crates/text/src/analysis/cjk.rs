@@ -1,7 +1,9 @@
-//! Pairs of characters for Chinese, Japanese and Korean, which are written with few blanks or none.
+//! Pairs of characters for Chinese, Japanese and Korean, which are written with few blanks or
+//! none.
 //!
-//! A run of such characters becomes overlapping pairs, a single one stands for itself. Runs are normalized (NFKC) first, because half-width katakana and
-//! compatibility ideographs are other ways to write the same. All other text is segmented as usual.
+//! A run of such characters becomes overlapping pairs; a single character is a token itself. Runs
+//! are normalized (NFKC) first, because half-width katakana and compatibility ideographs are
+//! merely alternative spellings. All other text is segmented as usual.
 
 use std::ops::Range;
 
@@ -13,7 +15,7 @@ use crate::normal;
 
 /// A part of a text.
 pub(super) enum Part {
-    /// Characters of these scripts only, with marks on them.
+    /// Characters of these scripts only, with their marks.
     Cjk(Range<usize>),
     Other(Range<usize>),
 }
@@ -47,7 +49,8 @@ pub(super) fn for_each_pair(
     let mut at = 0;
     while at < run.len() {
         let end = at + normal::piece(&run[at..]);
-        // What still is a mark after composition is a variant of its character.
+        // A character that is still a mark after composition is a variant of the character before
+        // it.
         let composed = run[at..end].nfkc().filter(|c| !is_combining_mark(*c));
         traced.extend(base + at..base + end, |out| out.extend(composed));
         at = end;
@@ -60,7 +63,8 @@ pub(super) fn for_each_pair(
     }
 }
 
-/// Han, kana and Hangul. Punctuation between them, such as the middle dot, ends a run.
+/// Returns true for Han, kana and Hangul. Punctuation between them, such as the middle dot, ends
+/// a run.
 fn is_cjk(c: char) -> bool {
     matches!(c,
         '\u{3005}' | '\u{3007}'
@@ -73,7 +77,8 @@ fn is_cjk(c: char) -> bool {
         | '\u{ac00}'..='\u{d7a3}' | '\u{d7b0}'..='\u{d7fb}' | '\u{ffa1}'..='\u{ffdc}')
 }
 
-/// Whether a character changes the one before it: marks, among them the voiced sound marks.
+/// Returns true if a character changes the one before it: marks, including the voiced sound
+/// marks.
 fn joins(c: char) -> bool {
     is_combining_mark(c) || matches!(c, '\u{ff9e}' | '\u{ff9f}')
 }

@@ -1,23 +1,23 @@
-//! English terms: possessive, stop words, stem.
+//! English terms: removes the possessive, drops stop words, and stems.
 
 use std::borrow::Cow;
 
 use super::language::Language;
 
-/// The classic stop words of Lucene's English analyzer, sorted.
+/// Stop words of Lucene's English analyzer, sorted.
 pub(super) const STOP_WORDS: [&str; 33] = [
     "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it",
     "no", "not", "of", "on", "or", "such", "that", "the", "their", "then", "there", "these",
     "they", "this", "to", "was", "will", "with",
 ];
 
-/// The length of the longest stop word in bytes: most words are longer, and need not be looked up.
+/// Length of the longest stop word in bytes. Most words are longer, so they need no look-up.
 const LONGEST_STOP_WORD: usize = 5;
 
-/// The typographic apostrophe, which most published text has where keyboards have `'`.
+/// Typographic apostrophe, which most published text has where keyboards have `'`.
 const APOSTROPHE: char = '\u{2019}';
 
-/// The term of a lower-cased word; `None` for a stop word or where nothing is left.
+/// Returns the term of a lower-cased word; `None` for a stop word or if nothing is left.
 pub(super) fn term(word: &str) -> Option<Cow<'_, str>> {
     match without_possessive(word) {
         Cow::Borrowed(word) => stem(word),
@@ -25,7 +25,8 @@ pub(super) fn term(word: &str) -> Option<Cow<'_, str>> {
     }
 }
 
-/// A word with plain apostrophes and without possessive. Snowball strips the possessive as well; doing it first lets "it's" be the stop word it is.
+/// Returns a word with plain apostrophes and without the possessive. Snowball removes the
+/// possessive as well; removing it first makes "it's" a stop word.
 pub(super) fn without_possessive(word: &str) -> Cow<'_, str> {
     if word.contains(APOSTROPHE) {
         let word = word.replace(APOSTROPHE, "'");

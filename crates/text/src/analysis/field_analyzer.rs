@@ -1,4 +1,4 @@
-//! An analyzer made from a chain.
+//! Analyzers that are compiled from chains.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -14,21 +14,23 @@ use super::language::Language;
 use super::{Scratch, english, segment, whitespace};
 use crate::Analyzer;
 
-/// How the text of a field becomes terms. Like [`Analyzer`] it has two halves, so that the terms of words can be remembered: [`for_each_word`](Self::for_each_word)
-/// sees the text, [`term`](Self::term) is a pure function of a word. Cheap to clone.
+/// An analyzer for the text of a field. Like [`Analyzer`] it has two halves, so that the terms of
+/// words can be cached: [`for_each_word`](Self::for_each_word) processes the text, and
+/// [`term`](Self::term) is a pure function of a word. It is cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldAnalyzer(Arc<Compiled>);
 
 #[derive(Debug, PartialEq, Eq)]
 struct Compiled {
     chain: Chain,
-    /// Stop words as the first half gives words, sorted.
+    /// Stop words in the form in which the first half gives words, sorted.
     stop: Vec<String>,
-    /// The longest term in bytes.
+    /// Maximum length of a term in bytes.
     longest: usize,
 }
 
-/// The analyzer of an index without a schema: the same words and terms, up to [`MAX_TERM_BYTES`].
+/// Converts the analyzer of an index without a schema. Words and terms stay the same, up to
+/// [`MAX_TERM_BYTES`].
 impl From<Analyzer> for FieldAnalyzer {
     fn from(analyzer: Analyzer) -> Self {
         FieldAnalyzer::new(analyzer.into(), MAX_TERM_BYTES)
@@ -36,7 +38,7 @@ impl From<Analyzer> for FieldAnalyzer {
 }
 
 impl FieldAnalyzer {
-    /// `chain` must have been checked.
+    /// Creates an analyzer from `chain`, which must have been checked.
     pub(super) fn new(chain: Chain, longest: usize) -> Self {
         let characters = Characters { lower: chain.lower, fold: chain.fold };
         let mut changed = String::new();
@@ -47,15 +49,17 @@ impl FieldAnalyzer {
         FieldAnalyzer(Arc::new(Compiled { chain, stop, longest }))
     }
 
-    /// The chain it was made from.
+    /// Returns the chain that the analyzer was compiled from.
     pub fn chain(&self) -> &Chain {
         &self.0.chain
     }
 
-    /// Calls `f` with each word of `text` from left to right: the word in lower case and folded, if the chain says so, its byte range in `text`, and its position.
-    /// Stop words are among them. Gives the number of positions, which is where a next value of the same field would begin.
+    /// Calls `f` with each word of `text` from left to right: the word, in lower case and folded
+    /// if the chain says so, its byte range in `text`, and its position. Stop words are included.
+    /// Returns the number of positions, which is where the next value of the field would begin.
     ///
-    /// Positions count words from 0. Each pair of characters has its own, and so has each character that n-grams start at; n-grams with the same start share it.
+    /// Positions count words from 0. Each pair of characters has a separate position, and so does
+    /// each character at which n-grams start; n-grams with the same start share it.
     pub fn for_each_word(
         &self,
         scratch: &mut Scratch,
@@ -71,7 +75,7 @@ impl FieldAnalyzer {
             next += 1;
         };
         match chain.tokens {
-            // The segmenter puts words into lower case itself, many at a time.
+            // The segmenter converts words to lower case itself, many at a time.
             Tokens::Unicode if chain.lower && !chain.fold => {
                 segment::for_each_word(lower, text, count);
             }
@@ -107,8 +111,9 @@ impl FieldAnalyzer {
         next
     }
 
-    /// The index term of one word as [`for_each_word`](Self::for_each_word) gives it; `None` for a stop word and for one that is too long. A pure function of the word,
-    /// to be cached; never empty.
+    /// Returns the index term of a word from [`for_each_word`](Self::for_each_word); `None` for a
+    /// stop word and for a word that is too long. It is a pure function of the word, so that
+    /// callers can cache it. Terms are never empty.
     pub fn term<'a>(&self, word: &'a str) -> Option<Cow<'a, str>> {
         let Compiled { chain, stop, longest } = &*self.0;
         if word.is_empty() || word.len() > *longest {
@@ -129,7 +134,8 @@ impl FieldAnalyzer {
         Some(term).filter(|term| !term.is_empty() && term.len() <= *longest)
     }
 
-    /// The terms of `text` in order and with repetitions, each with its position: what queries use.
+    /// Returns the terms of `text` in order, including repetitions, each with its position, as
+    /// queries need them.
     pub fn terms(&self, text: &str) -> Vec<(String, u32)> {
         let mut terms = Vec::new();
         self.for_each_word(&mut Scratch::default(), text, |word, _, position| {

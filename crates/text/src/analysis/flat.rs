@@ -1,8 +1,10 @@
-//! Flat text: the text of documents in a form whose words can be found by looking at single bytes and their neighbours, as a GPU does.
+//! Flat text: documents in a form whose words can be found by looking only at single bytes and
+//! their neighbours, as a GPU does.
 //!
-//! Words of ASCII stay as they are. Words that only Unicode rules can find are found here, and written as *literals*: each byte of the lower-cased word
-//! becomes two bytes from 0x80 on. So whatever byte is below 0x80 belongs to a word that the classes of bytes define, and a run of other bytes is a literal.
-//! [`END_OF_DOCUMENT`] ends a document and occurs nowhere else.
+//! ASCII words are copied. Words that require Unicode rules are found on the CPU and written as
+//! *literals*: each byte of the lower-cased word becomes two bytes from 0x80 on. So every byte
+//! below 0x80 belongs to a word that the classes of bytes define, and a run of other bytes is a
+//! literal. [`END_OF_DOCUMENT`] ends a document and occurs nowhere else.
 
 use std::ops::Range;
 
@@ -12,28 +14,31 @@ use super::ascii::{self, CORE, DIGIT, LETTER};
 use super::segment::{self, Stretch};
 use super::{Analyzer, Scratch};
 
-/// Ends a document.
+/// Byte that ends a document.
 pub const END_OF_DOCUMENT: u8 = 0x1e;
 
-/// The class of a byte that is part of a literal.
+/// Class of a byte that is part of a literal.
 const LITERAL: u8 = 32;
 
-/// First and second byte of a literal's byte: its upper and its lower half.
+/// Marks of the first and second byte of a literal's byte, which hold its upper and its lower
+/// half.
 const UPPER: u8 = 0x80;
 const LOWER: u8 = 0x90;
 
-/// The rules by which words of flat text are found.
+/// The rules for finding words in flat text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WordRules {
-    /// The class of each byte, a set of bits. 1 (letter), 2 (digit), 4 (underscore) and 32 (part of a literal): the byte is part of a word. 8 and 16: it is, if it
-    /// stands between two letters or between two digits. A word without letters, digits and literals does not count.
+    /// Class of each byte, a set of bits. A byte with 1 (letter), 2 (digit), 4 (underscore) or 32
+    /// (part of a literal) is part of a word. A byte with 8 is part of a word between two
+    /// letters, and one with 16 between two digits. A word without letters, digits and literals
+    /// does not count.
     pub classes: [u8; 256],
-    /// Whether words are in lower case.
+    /// True if words are converted to lower case.
     pub lower: bool,
 }
 
 impl WordRules {
-    /// The rules of an analyzer.
+    /// Returns the rules of an analyzer.
     pub fn of(analyzer: Analyzer) -> Self {
         let (mut classes, lower) = match analyzer {
             Analyzer::English | Analyzer::Plain => (ascii::CLASS, true),
@@ -50,7 +55,8 @@ impl WordRules {
         WordRules { classes, lower }
     }
 
-    /// The rules of text that has been divided into words: whatever stands between white space, unchanged, and without literals.
+    /// Returns the rules for text that has been divided into words: words between white space,
+    /// unchanged, and without literals.
     pub fn of_words() -> Self {
         let raw = Self::of(Analyzer::Raw);
         let classes = raw.classes.map(|class| if class == LITERAL { LETTER } else { class });
@@ -62,7 +68,7 @@ impl WordRules {
         at.and_then(|at| text.get(at)).map_or(0, |&byte| self.classes[usize::from(byte)])
     }
 
-    /// Whether a byte is part of a word.
+    /// Returns true if a byte is part of a word.
     #[inline]
     fn in_word(&self, text: &[u8], at: usize) -> bool {
         let class = self.class(text, Some(at));
@@ -73,7 +79,8 @@ impl WordRules {
         class & (CORE | LITERAL) != 0 || joined()
     }
 
-    /// Calls `f` with each word of flat text, as [`Analyzer::for_each_word`] gives it for the text it was made from. Words that are too long for a term are left out.
+    /// Calls `f` with each word of flat text, as [`Analyzer::for_each_word`] does for the
+    /// original text. Words that are too long for a term are skipped.
     pub fn for_each_word(&self, text: &[u8], mut f: impl FnMut(&[u8])) {
         let mut word = Vec::new();
         let mut at = 0;
@@ -95,7 +102,8 @@ impl WordRules {
         }
     }
 
-    /// The word that stands in flat text as these bytes; false if it is too long for a term.
+    /// Decodes the bytes of a word in flat text. Returns false if the word is too long for a
+    /// term.
     pub fn read_word(&self, bytes: &[u8], word: &mut Vec<u8>) -> bool {
         word.clear();
         if bytes.first().is_some_and(|&byte| byte >= 0x80) {
@@ -111,7 +119,8 @@ impl WordRules {
 }
 
 impl Analyzer {
-    /// Appends the flat text of `text`, without [`END_OF_DOCUMENT`]. Nothing that is appended next to it becomes part of its words.
+    /// Appends the flat text of `text`, without [`END_OF_DOCUMENT`]. Text that is appended before
+    /// or after it does not become part of its words.
     pub fn flatten(self, scratch: &mut Scratch, text: &str, out: &mut Vec<u8>) {
         out.push(b' ');
         match self {
@@ -133,7 +142,8 @@ impl Analyzer {
     }
 }
 
-/// Appends text in which [`END_OF_DOCUMENT`] may stand; it divides words as a blank does.
+/// Appends text that may contain [`END_OF_DOCUMENT`], replacing it by a blank, since it separates
+/// words, too.
 fn push_without_end(out: &mut Vec<u8>, text: &[u8]) {
     let start = out.len();
     out.extend_from_slice(text);

@@ -1,14 +1,16 @@
-//! ASCII folding: letters of the Latin script become the ASCII letters that a keyboard without them would type.
+//! ASCII folding: Latin letters become the ASCII letters that a user without a suitable keyboard
+//! would type.
 //!
-//! Decomposition (NFKD) takes marks off letters and ligatures apart; a table has the letters that Unicode does not decompose.
-//! Only what becomes ASCII altogether is changed. Other scripts stay as they are, because their marks are no decoration: without them `が` would be `か`, and
-//! Indic words would lose their vowels.
+//! Decomposition (NFKD) removes marks from letters and splits ligatures; a table covers the
+//! letters that Unicode does not decompose. A character changes only if its whole decomposition
+//! becomes ASCII. Other scripts stay unchanged, because their marks are essential: without them
+//! `が` would be `か`, and Indic words would lose their vowels.
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-/// Appends what `c` becomes to `out`, which holds the word so far. A mark after an ASCII letter or digit is dropped, so that composed and decomposed text give
-/// the same word.
+/// Appends the folded form of `c` to `out`, which contains the word so far. A mark after an ASCII
+/// letter or digit is dropped, so that composed and decomposed text give the same word.
 pub(super) fn push(c: char, out: &mut String) {
     if c.is_ascii() {
         out.push(c);
@@ -24,7 +26,8 @@ pub(super) fn push(c: char, out: &mut String) {
                 None => out.push(part),
             }
         }
-        // Accents that stand alone decompose into a blank and a mark, hence the test for visible characters.
+        // Accents without a letter decompose into a blank and a mark, so test for visible
+        // characters.
         if out[start..].is_empty() || !out[start..].bytes().all(|byte| byte.is_ascii_graphic()) {
             out.truncate(start);
             out.push(c);
@@ -32,7 +35,7 @@ pub(super) fn push(c: char, out: &mut String) {
     }
 }
 
-/// The ASCII form of a character that has one but does not decompose into it.
+/// Returns the ASCII form of a character that has one but does not decompose into it.
 fn undecomposed(c: char) -> Option<&'static str> {
     Some(match c {
         'ß' => "ss",

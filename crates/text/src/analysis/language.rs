@@ -1,4 +1,4 @@
-//! The languages that words can be stemmed in.
+//! The languages with a stemmer.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -34,7 +34,7 @@ pub enum Language {
 }
 
 impl Language {
-    /// All of them.
+    /// All languages.
     pub const ALL: [Self; 18] = [
         Self::Arabic,
         Self::Danish,
@@ -56,12 +56,12 @@ impl Language {
         Self::Turkish,
     ];
 
-    /// The name in lower case, as schemas have it.
+    /// Returns the name in lower case, as used in schemas.
     pub fn name(self) -> &'static str {
         self.entry().0
     }
 
-    /// The stem of a word in lower case; it may be empty.
+    /// Returns the stem of a lower-case word; it may be empty.
     pub(super) fn stem(self, word: &str) -> Cow<'_, str> {
         if self == Self::English
             && let Some(stem) = porter::stem(word)
@@ -107,7 +107,7 @@ mod tests {
 
     use super::*;
 
-    /// Two forms of a word in each language.
+    /// Tests two forms of a word in each language.
     #[test]
     fn forms_of_a_word_share_a_stem() {
         for (language, forms) in [
@@ -147,7 +147,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(3000))]
 
-        /// The stemmers are generated code that moves over bytes: no word may make them panic.
+        /// The stemmers are generated code that moves over bytes; no word may make them panic.
         #[test]
         fn every_word_has_a_stem(
             word in "([a-z'ßäöüéèêçñåøæışğ]{0,12}|[а-яё]{0,9}|[α-ωάέήίόύώς]{0,9}|[ء-ي\u{64b}-\u{652}]{0,9}|[அ-்]{0,9}|\\PC{0,9}){1,3}"

@@ -1,9 +1,11 @@
-//! From text to index terms, the same for documents and for queries.
+//! Analysis: from text to index terms, in the same way for documents and queries.
 //!
-//! Two steps: segmentation into lower-cased words, which sees the text ([`Analyzer::for_each_word`]),
-//! and the map from word to term, which is a pure function of the word ([`Analyzer::term`]).
+//! There are two steps: segmentation into lower-cased words, which processes the text
+//! ([`Analyzer::for_each_word`]), and the mapping from word to term, which is a pure function of
+//! the word ([`Analyzer::term`]).
 //!
-//! [`Analyzer`] is one of three, for indexes without a schema. A field of a schema has a [`FieldAnalyzer`], which is made from a [`Chain`] of parts and has the same two steps.
+//! [`Analyzer`] is one of three analyzers for indexes without a schema. A field of a schema has a
+//! [`FieldAnalyzer`], which is compiled from a [`Chain`] of parts and has the same two steps.
 
 mod ascii;
 mod chain;
@@ -42,26 +44,27 @@ pub use flat::{END_OF_DOCUMENT, WordRules};
 pub use language::Language;
 pub use stop_words::StopWords;
 
-/// How text becomes terms.
+/// An analyzer for indexes without a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Analyzer {
-    /// Unicode words, lower case, without English stop words, Snowball English stems.
+    /// Lower-cased Unicode words without English stop words, with Snowball English stems.
     English,
-    /// Unicode words, lower case.
+    /// Lower-cased Unicode words.
     Plain,
-    /// Whatever stands between white space, unchanged.
+    /// The words between white space, unchanged.
     Raw,
 }
 
-/// Where the next value of a field begins, if the values before it have this many positions: far enough from them that no phrase reaches from one to the next.
+/// Returns the position at which the next value of a field begins, if the values before it have
+/// this many positions. The gap is so large that no phrase reaches from one value to the next.
 pub fn next_value(positions: u32) -> u32 {
     if positions == 0 { 0 } else { positions.saturating_add(VALUE_GAP) }
 }
 
-/// Positions between two values of a field.
+/// Number of positions between two values of a field.
 const VALUE_GAP: u32 = 100;
 
-/// The buffers for changed words, kept between calls so that words need no allocation.
+/// Buffers for changed words, which calls reuse so that words need no allocation.
 #[derive(Debug, Default)]
 pub struct Scratch {
     lower: String,
@@ -70,22 +73,23 @@ pub struct Scratch {
 }
 
 impl Analyzer {
-    /// The names that [`FromStr`] takes and [`fmt::Display`] writes.
+    /// Names that [`FromStr`] accepts and [`fmt::Display`] writes.
     pub const NAMES: &'static [&'static str] = &["english", "plain", "raw"];
 
     const ALL: [Self; 3] = [Self::English, Self::Plain, Self::Raw];
 
-    /// Changes whenever the analyzer gives other terms for some text, so that an index can tell
-    /// whether queries are analyzed as its documents were.
+    /// Returns the version of the analyzer. It changes whenever the analyzer gives other terms
+    /// for some text, so that an index can check whether queries are analyzed in the same way as
+    /// its documents.
     pub fn version(self) -> u32 {
         1
     }
 
-    /// Calls `f` with each word of `text`, lower-cased (but see [`Raw`](Self::Raw)), and its byte
-    /// range in `text`, from left to right, before stop words and stemming.
+    /// Calls `f` with each lower-cased word of `text` and its byte range in `text`, from left to
+    /// right, before stop words and stemming. ([`Raw`](Self::Raw) does not change words.)
     ///
     /// Words are the word-like segments of UAX #29 between one ASCII white space and the next.
-    /// Lower-casing is character by character, so a word does not depend on its surroundings.
+    /// Lower-casing works character by character, so a word does not depend on its surroundings.
     pub fn for_each_word(
         self,
         scratch: &mut Scratch,
@@ -98,9 +102,9 @@ impl Analyzer {
         }
     }
 
-    /// The index term of one word as [`for_each_word`](Self::for_each_word) gives it; `None` for a
-    /// stop word and for a word over [`MAX_TERM_BYTES`]. A pure function of the word, to be cached;
-    /// never empty.
+    /// Returns the index term of a word from [`for_each_word`](Self::for_each_word); `None` for a
+    /// stop word and for a word longer than [`MAX_TERM_BYTES`]. It is a pure function of the
+    /// word, so that callers can cache it. Terms are never empty.
     pub fn term(self, word: &str) -> Option<Cow<'_, str>> {
         if word.is_empty() || word.len() > MAX_TERM_BYTES {
             return None;
@@ -111,7 +115,7 @@ impl Analyzer {
         }
     }
 
-    /// Calls `f` with the terms of `text` in order, with repetitions: what queries use.
+    /// Calls `f` with the terms of `text` in order, including repetitions, as queries need them.
     pub fn for_each_term(self, scratch: &mut Scratch, text: &str, mut f: impl FnMut(Cow<'_, str>)) {
         self.for_each_word(scratch, text, |word, _| {
             if let Some(term) = self.term(word) {
@@ -120,7 +124,7 @@ impl Analyzer {
         });
     }
 
-    /// The terms of `text` in order, with repetitions.
+    /// Returns the terms of `text` in order, including repetitions.
     pub fn terms(self, text: &str) -> Vec<String> {
         let mut terms = Vec::new();
         self.for_each_term(&mut Scratch::default(), text, |term| terms.push(term.into_owned()));

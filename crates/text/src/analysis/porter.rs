@@ -1,26 +1,29 @@
 //! Snowball's English stemmer ("Porter 2") for ASCII words, without allocation.
 //!
-//! `rust-stemmers` remains the definition, and answers for all other words: its generated code works on a string that it
-//! copies at every change, which takes longer than everything else that a query's word goes through. The rules here are
-//! those of the published algorithm, <https://snowballstem.org/algorithms/english/stemmer.html>; tests compare both.
+//! `rust-stemmers` remains the reference, and stems all other words. Its generated code copies
+//! the string at every change, which takes longer than all other steps of analyzing a query's
+//! word. The rules here are those of the published algorithm,
+//! <https://snowballstem.org/algorithms/english/stemmer.html>; tests compare both.
 //!
-//! Suffixes are compared as integers: the last eight bytes of the word are one, and a suffix is a value under a mask. Vowels are
-//! the bits of another, so that no loop goes over letters whose end cannot be predicted.
+//! Suffixes are compared as integers: the last eight bytes of the word form one, and a suffix is
+//! a value under a mask. Vowels are the bits of another integer, so that there is no loop over
+//! letters whose end the CPU cannot predict.
 
 use std::borrow::Cow;
 
-/// The longest word that is stemmed here, in bytes.
+/// Maximum length of a word in bytes; longer ones are left to `rust-stemmers`.
 const LONGEST: usize = 56;
 
-/// Where a word begins in its buffer. Before it are zeros, so that its last eight bytes can always be read.
+/// Position of a word in its buffer. Zeros precede it, so that its last eight bytes can always be
+/// read.
 const START: usize = 8;
 
-/// What a byte is, as a set of the bits below.
+/// Class of each byte, a set of the bits below.
 const CLASS: [u8; 256] = classes();
 
 const VOWEL: u8 = 1;
 const Y: u8 = 2;
-/// Words with such bytes are left to the definition.
+/// Class of bytes whose words are left to `rust-stemmers`.
 const OTHER: u8 = 4;
 
 const fn classes() -> [u8; 256] {
@@ -38,7 +41,7 @@ const fn classes() -> [u8; 256] {
     table
 }
 
-/// Words with stems of their own.
+/// Words with irregular stems.
 const EXCEPTIONS: [(&str, &str); 18] = [
     ("andes", "andes"),
     ("atlas", "atlas"),
@@ -60,7 +63,7 @@ const EXCEPTIONS: [(&str, &str); 18] = [
     ("ugly", "ugli"),
 ];
 
-/// The exceptions as the last eight bytes of a word.
+/// Last eight bytes of each exception.
 const EXCEPTION_TAILS: [u64; 18] = {
     let (mut tails, mut i) = ([0; 18], 0);
     while i < 18 {
@@ -70,7 +73,7 @@ const EXCEPTION_TAILS: [u64; 18] = {
     tails
 };
 
-/// Words that stay as they are after the first step, as their last eight bytes.
+/// Last eight bytes of the words that stay unchanged after the first step.
 const INVARIANT: [u64; 8] = [
     suffix(b"canning").value,
     suffix(b"earring").value,
@@ -82,7 +85,7 @@ const INVARIANT: [u64; 8] = [
     suffix(b"succeed").value,
 ];
 
-/// Beginnings after which the first region begins.
+/// Beginnings of words after which the first region begins.
 const BEGINNINGS: [&[u8]; 3] = [b"gener", b"arsen", b"commun"];
 
 /// A suffix, as a value of a word's last eight bytes under a mask.
@@ -102,7 +105,7 @@ const fn suffix(text: &[u8]) -> Suffix {
     Suffix { value, mask, len: text.len() }
 }
 
-/// What must be before a suffix for its rule to apply.
+/// A condition on what precedes a suffix.
 enum Before {
     Anything,
     L,
@@ -112,14 +115,15 @@ enum Before {
     SecondRegion,
 }
 
-/// A suffix, what must be before it, and what replaces it.
+/// A rule: a suffix, the condition on what precedes it, and its replacement.
 struct Rule(Suffix, Before, &'static [u8]);
 
 const fn rule(text: &'static [u8], with: &'static [u8]) -> Rule {
     Rule(suffix(text), Before::Anything, with)
 }
 
-// The rules of the later steps, by the last letter of a word. Of two suffixes that a word may both have, the longer one comes first: it alone counts.
+// The functions below return the rules of the later steps, by the last letter of a word. Of two
+// suffixes that a word may both have, the longer one comes first, since only it counts.
 
 fn step_2(last: u8) -> &'static [Rule] {
     const I: [Rule; 14] = [
@@ -211,7 +215,8 @@ fn step_4(last: u8) -> &'static [Rule] {
     }
 }
 
-/// The stem of a word of ASCII characters without capitals; `None` for other words and for very long ones.
+/// Returns the stem of a word of ASCII characters without capitals; `None` for other words and
+/// for very long ones.
 pub(super) fn stem(word: &str) -> Option<Cow<'_, str>> {
     if word.len() > LONGEST {
         return None;
@@ -220,7 +225,7 @@ pub(super) fn stem(word: &str) -> Option<Cow<'_, str>> {
     if word.len() < 3 {
         return Some(Cow::Borrowed(word));
     }
-    // Few words need to be looked up: exceptions are short and end in one of these.
+    // Exceptions are short and end in one of these letters, so few words need a look-up.
     if word.len() <= 6
         && matches!(stem.back(1), b'e' | b'g' | b's' | b'y')
         && let Some(at) = EXCEPTION_TAILS.iter().position(|&tail| tail == stem.tail())
@@ -241,21 +246,23 @@ pub(super) fn stem(word: &str) -> Option<Cow<'_, str>> {
     stem.finish(word)
 }
 
-/// A word on its way to its stem.
+/// A word that is being stemmed.
 struct Stem {
     bytes: [u8; START + LONGEST],
     end: usize,
-    /// Which bytes are vowels, by their index in the word. A `y` at the beginning or after a vowel is none. Behind the word no bit means anything.
+    /// Bit set of the vowels by index in the word. A `y` at the beginning or after a vowel is not
+    /// a vowel. Bits after the end of the word have no meaning.
     vowels: u64,
-    /// Where the regions begin that suffixes must be in.
+    /// Position at which the first region begins. Most suffixes must lie in a region.
     first: usize,
+    /// Position at which the second region begins.
     second: usize,
-    /// Whether it is more than a beginning of the word.
+    /// True if the stem may not be a prefix of the word.
     changed: bool,
 }
 
 impl Stem {
-    /// `None` if the word has other bytes than it may have.
+    /// Prepares a word. Returns `None` if it has bytes of class [`OTHER`].
     fn new(word: &[u8]) -> Option<Self> {
         let (mut vowels, mut ys, mut all) = (0u64, 0u64, 0);
         let changed = word.first() == Some(&b'\'');
@@ -292,20 +299,21 @@ impl Stem {
         &self.bytes[START..self.end]
     }
 
-    /// Whether the byte at an index of the buffer, which must be one of the word, is a vowel.
+    /// Returns true if the byte at an index of the buffer is a vowel. The byte must be part of
+    /// the word.
     fn is_vowel(&self, at: usize) -> bool {
         self.vowels >> (at - START) & 1 != 0
     }
 
-    /// Where the region after the first consonant that follows a vowel begins.
+    /// Returns the start of the region after the first consonant that follows a vowel.
     fn region(&self, from: usize) -> usize {
-        // Behind the word are consonants.
+        // The bits after the word count as consonants.
         let vowels = self.vowels & (!0 << (from - START));
         let consonants = !self.vowels & (!0u64).checked_shl(vowels.trailing_zeros()).unwrap_or(0);
         self.end.min(START + consonants.trailing_zeros() as usize + 1)
     }
 
-    /// The last eight bytes.
+    /// Returns the last eight bytes.
     fn tail(&self) -> u64 {
         let mut tail = [0; 8];
         tail.copy_from_slice(&self.bytes[self.end - 8..self.end]);
@@ -316,7 +324,7 @@ impl Stem {
         self.tail() & text.mask == text.value
     }
 
-    /// The byte this far before the end; 0 before the word.
+    /// Returns the byte this far before the end; 0 before the word.
     fn back(&self, n: usize) -> u8 {
         self.bytes[self.end - n]
     }
@@ -325,7 +333,7 @@ impl Stem {
         self.end - START
     }
 
-    /// Puts bytes at an index of the buffer, and ends the word behind them.
+    /// Writes bytes at an index of the buffer, and ends the word after them.
     fn put(&mut self, at: usize, with: &[u8]) {
         self.vowels &= !(!0 << (at - START));
         for (i, &byte) in (at - START..).zip(with) {
@@ -336,18 +344,18 @@ impl Stem {
         self.changed = true;
     }
 
-    /// Whether there is a vowel before an index of the buffer.
+    /// Returns true if there is a vowel before an index of the buffer.
     fn has_vowel_before(&self, end: usize) -> bool {
         self.vowels & !(!0 << end.saturating_sub(START)) != 0
     }
 
-    /// Whether the word ends in a short syllable at `end`.
+    /// Returns true if the word up to `end` ends in a short syllable.
     fn is_short_at(&self, end: usize) -> bool {
         let len = end - START;
         if len < 2 || self.is_vowel(end - 1) || !self.is_vowel(end - 2) {
             return false;
         }
-        // A `y` that is a consonant does not close a syllable, as `w` and `x` do not.
+        // A `y` that is a consonant does not close a syllable; neither do `w` and `x`.
         len == 2 || !self.is_vowel(end - 3) && !matches!(self.bytes[end - 1], b'w' | b'x' | b'y')
     }
 
@@ -358,7 +366,7 @@ impl Stem {
         }
     }
 
-    /// Plurals.
+    /// Removes plurals.
     fn step_1a(&mut self) {
         const SSES: Suffix = suffix(b"sses");
         const IES: Suffix = suffix(b"ies");
@@ -375,7 +383,7 @@ impl Stem {
         }
     }
 
-    /// Past tenses and participles.
+    /// Removes past tenses and participles.
     fn step_1b(&mut self) {
         const EED: [Suffix; 2] = [suffix(b"eedly"), suffix(b"eed")];
         const ED: [Suffix; 4] = [suffix(b"ingly"), suffix(b"edly"), suffix(b"ing"), suffix(b"ed")];
@@ -406,14 +414,15 @@ impl Stem {
         }
     }
 
-    /// A final `y` after a consonant.
+    /// Replaces a final `y` after a consonant.
     fn step_1c(&mut self) {
         if self.back(1) == b'y' && self.len() > 2 && !self.is_vowel(self.end - 2) {
             self.put(self.end - 1, b"i");
         }
     }
 
-    /// Applies the rule of the longest suffix that the word has, if it lies in the region and what is before it fits.
+    /// Applies the rule of the longest suffix that the word has, if the suffix is in the region
+    /// and the rule's condition holds.
     fn replace(&mut self, rules: fn(u8) -> &'static [Rule], region: usize) {
         let tail = self.tail();
         let found =
@@ -438,7 +447,7 @@ impl Stem {
         }
     }
 
-    /// A final `e`, or one of two final `l`.
+    /// Removes a final `e`, or one of two final `l`.
     fn step_5(&mut self) {
         let at = self.end - 1;
         let gone = match self.bytes[at] {
@@ -451,7 +460,7 @@ impl Stem {
         }
     }
 
-    /// The stem as a part of the word, if it is one.
+    /// Returns the stem, borrowing from the word if it is a prefix of it.
     fn finish(self, word: &str) -> Option<Cow<'_, str>> {
         match !self.changed || word.as_bytes().starts_with(self.all()) {
             true => Some(Cow::Borrowed(&word[..self.len()])),
@@ -472,7 +481,7 @@ mod tests {
         assert_eq!(stem(word).as_deref(), Some(&*expected), "{word:?}");
     }
 
-    /// Every rule, after parts that are short and long, with and without vowels.
+    /// Tests every rule after short and long beginnings, with and without vowels.
     #[test]
     fn every_suffix_after_many_beginnings() {
         let suffixes = "ational tional ization ation ator izer alism iveness fulness ousness biliti aliti iviti lessli \

@@ -1,9 +1,10 @@
-//! Unicode words (UAX #29), with a fast path for ASCII.
+//! Segmentation into Unicode words (UAX #29), with a fast path for ASCII.
 //!
-//! No word spans ASCII white space, so the text is cut there. Stretches of ASCII go to the table-driven
-//! scanner of `ascii`; a chunk with any other character goes to `unicode_segmentation`. The one place
-//! where cutting first shows is a combining mark right after white space: UAX #29 attaches it to the
-//! white space, here it stands by itself, so that no word contains white space.
+//! No word spans ASCII white space, so the text is cut there. Stretches of ASCII go to the
+//! table-driven scanner of `ascii`; a chunk with any other character goes to
+//! `unicode_segmentation`. Cutting first makes a difference in one case, a combining mark right
+//! after white space: UAX #29 attaches it to the white space; here it is separate, so that no
+//! word contains white space.
 
 use std::ops::Range;
 
@@ -11,14 +12,15 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::ascii;
 
-/// The stretch of text handled at a time, so that its lower-cased copy stays in the first-level cache.
+/// Number of bytes processed at a time, so that their lower-cased copy stays in the first-level
+/// cache.
 const WINDOW: usize = 8 << 10;
 
 /// A part of a text, cut at ASCII white space.
 pub(super) enum Stretch {
-    /// Only ASCII.
+    /// ASCII characters only.
     Ascii(Range<usize>),
-    /// With characters beyond ASCII.
+    /// Text with characters beyond ASCII.
     Mixed(Range<usize>),
 }
 
@@ -55,7 +57,7 @@ pub(super) fn for_each_stretch(text: &str, mut f: impl FnMut(Stretch)) {
     }
 }
 
-/// A chunk with characters beyond ASCII.
+/// Calls `f` with the words of a chunk with characters beyond ASCII, which begins at `base`.
 pub(super) fn mixed(
     lower: &mut String,
     chunk: &str,
@@ -71,14 +73,14 @@ pub(super) fn mixed(
     }
 }
 
-/// The position of the first ASCII white space from `from` on, or the end.
+/// Returns the position of the first ASCII white space from `from` on, or the end.
 fn next_blank(bytes: &[u8], from: usize) -> usize {
     let rest = bytes.get(from..).unwrap_or_default();
     rest.iter().position(|&byte| is_blank(byte)).map_or(bytes.len(), |offset| from + offset)
 }
 
-/// Where the first byte of a character beyond ASCII stands. By blocks, because the check of a whole
-/// block compiles to vector instructions.
+/// Returns the position of the first byte of a character beyond ASCII. It works in blocks,
+/// because the check of a whole block compiles to vector instructions.
 fn first_non_ascii(bytes: &[u8]) -> Option<usize> {
     const BLOCK: usize = 64;
     let block = bytes.chunks(BLOCK).position(|block| !block.is_ascii())?;
@@ -86,7 +88,8 @@ fn first_non_ascii(bytes: &[u8]) -> Option<usize> {
     bytes[start..].iter().position(|byte| !byte.is_ascii()).map(|offset| start + offset)
 }
 
-/// Tab, line feed, vertical tab, form feed, carriage return and blank: all break words.
+/// Returns true for tab, line feed, vertical tab, form feed, carriage return and blank, all of
+/// which separate words.
 pub(super) fn is_blank(byte: u8) -> bool {
     matches!(byte, b'\t'..=b'\r' | b' ')
 }

@@ -1,4 +1,4 @@
-//! The words that a chain leaves out.
+//! Stop words, which a chain drops.
 
 use std::fmt;
 
@@ -7,22 +7,23 @@ use serde::ser::{Serialize, Serializer};
 
 use super::english;
 
-/// Words that become no terms. They still count as positions.
+/// Words that are not indexed. They still count as positions.
 ///
-/// In JSON `"none"`, `"english"`, or an array of words.
+/// The JSON form is `"none"`, `"english"`, or an array of words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum StopWords {
-    /// Every word becomes a term.
+    /// No stop words: every word becomes a term.
     #[default]
     None,
-    /// The 33 words that [`Analyzer::English`](crate::Analyzer::English) leaves out.
+    /// The 33 stop words of [`Analyzer::English`](crate::Analyzer::English).
     English,
-    /// These words. They are put into lower case and folded as the chain does with text.
+    /// A list of words. The chain converts them to lower case and folds them in the same way as
+    /// text.
     List(Vec<String>),
 }
 
 impl StopWords {
-    /// The words as they were given.
+    /// Returns the words as given.
     pub fn words(&self) -> impl Iterator<Item = &str> {
         let (fixed, listed): (&[&str], &[String]) = match self {
             Self::None => (&[], &[]),

@@ -17,7 +17,8 @@ fn words(analyzer: Analyzer, text: &str) -> Vec<(String, &str)> {
     words
 }
 
-/// The definition. A mark right after white space is attached to it by UAX #29 and is not here.
+/// Returns words by definition. UAX #29 attaches a mark right after white space to it; the mark
+/// is not a word here.
 fn reference(text: &str) -> Vec<(String, &str)> {
     let words = text.unicode_words().map(str::trim_start);
     words.map(|word| (word.chars().flat_map(char::to_lowercase).collect(), word)).collect()
@@ -111,7 +112,7 @@ proptest! {
                     prop_assert!(!term.is_empty() && term.len() <= MAX_TERM_BYTES);
                 }
             }
-            // What snippets rely on: a term begins as its word does, but for an apostrophe.
+            // Snippets rely on this: a term begins like its word, except for an apostrophe.
             for (word, _) in words(analyzer, &text) {
                 if let Some(term) = analyzer.term(&word) {
                     let apostrophe = word.starts_with(['\'', '’']);

@@ -1,11 +1,11 @@
-//! Text of which every character knows where it came from, for terms that are cut out of changed words.
+//! Text whose characters know where they came from, for terms that are cut from changed words.
 
 use std::ops::Range;
 
 #[derive(Debug, Default)]
 pub(super) struct Traced {
     pub(super) text: String,
-    /// For each character of `text` its first byte there, and the range it came from.
+    /// Position of each character in `text`, and the range that it came from.
     origins: Vec<(usize, Range<usize>)>,
 }
 
@@ -15,13 +15,14 @@ impl Traced {
         self.origins.clear();
     }
 
-    /// The number of characters.
+    /// Returns the number of characters.
     pub(super) fn len(&self) -> usize {
         self.origins.len()
     }
 
-    /// Lets `write` append to the text and notes that all it appended came from `origin`. If it appends nothing, as for a mark that is dropped, `origin` goes with
-    /// the character before.
+    /// Calls `write` to append to the text, and records that everything it appends came from
+    /// `origin`. If it appends nothing, as for a dropped mark, `origin` is added to the previous
+    /// character.
     pub(super) fn extend(&mut self, origin: Range<usize>, write: impl FnOnce(&mut String)) {
         let start = self.text.len();
         write(&mut self.text);
@@ -34,7 +35,7 @@ impl Traced {
         }
     }
 
-    /// Characters `chars` and where they came from; there must be at least one.
+    /// Returns characters `chars` and the range that they came from. The range must not be empty.
     pub(super) fn slice(&self, chars: Range<usize>) -> (&str, Range<usize>) {
         let (start, first) = &self.origins[chars.start];
         let (_, last) = &self.origins[chars.end - 1];

@@ -1,4 +1,4 @@
-//! Records as cut from the stream, not yet parsed.
+//! Batches of records that have been cut from the stream but not parsed.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use super::source::Source;
 use super::{names, trec, tree, tsv, words};
 use crate::{Document, Location, RecordError, RecordErrorKind};
 
-/// A run of unparsed records that owns its bytes, so that it can go to another thread. A batch may
-/// span files.
+/// A sequence of unparsed records that owns its bytes, so that another thread can parse it. A
+/// batch may span several files.
 #[derive(Debug)]
 pub struct RawBatch {
     pub(super) bytes: Vec<u8>,
     records: Vec<RawRecord>,
     sources: Vec<Arc<Source>>,
     config: Arc<ReaderConfig>,
-    /// Whether the next lines had no room in it.
+    /// True if the next lines did not fit.
     closed: bool,
 }
 
@@ -28,15 +28,15 @@ struct RawRecord {
     end: usize,
     /// Index into the batch's sources; `None` for a document from memory.
     source: Option<usize>,
-    /// 1-based; `None` where the record is the file.
+    /// Line number, counted from 1; `None` if the record is the whole file.
     line: Option<u64>,
-    /// Records before this one in its file, or in memory.
+    /// Number of records before this one in its file, or in memory.
     ordinal: u64,
-    /// Set where the cutting itself found the record to be bad.
+    /// Error that cutting itself found in the record.
     fault: Option<RecordErrorKind>,
 }
 
-/// What a format's parser gets.
+/// The input of a format's parser.
 pub(super) struct Record<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) source: &'a Source,
@@ -44,7 +44,7 @@ pub(super) struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The record as text.
+    /// Returns the record as text.
     pub(super) fn utf8(&self) -> Result<&'a str, RecordErrorKind> {
         utf8(self.bytes)
     }
@@ -61,12 +61,14 @@ impl RawBatch {
         Self { bytes, records, sources, config, closed: false }
     }
 
-    /// Makes room for a full batch and its last record, so that the one thread that cuts records need not move them while the batch grows.
+    /// Reserves memory for a full batch and its last record, so that the only thread that cuts
+    /// records does not have to move them as the batch grows.
     pub(super) fn reserve(&mut self) {
         self.bytes.reserve(self.config.batch_bytes / 8 * 9);
     }
 
-    /// One without records never is: it would end the read.
+    /// Returns true if the batch is full. A batch without records never is, since it would end
+    /// the read.
     pub(super) fn is_full(&self) -> bool {
         !self.is_empty()
             && (self.closed
@@ -74,14 +76,15 @@ impl RawBatch {
                 || self.records.len() >= self.config.batch_records)
     }
 
-    /// Whether so much more fits into it; one without records takes anything.
+    /// Returns true if this many records and bytes fit into the batch. They always fit into a
+    /// batch without records.
     pub(super) fn has_room(&self, records: usize, bytes: usize) -> bool {
         self.is_empty()
             || self.records.len() + records <= self.config.batch_records
                 && self.bytes.len() + bytes <= self.config.batch_bytes
     }
 
-    /// Makes it full as it is.
+    /// Marks the batch as full.
     pub(super) fn close(&mut self) {
         self.closed = true;
     }
@@ -118,7 +121,8 @@ impl RawBatch {
         input.records += 1;
     }
 
-    /// Adds the bytes from `start` on as the JSON of a document from memory, with `ordinal` before it.
+    /// Adds the bytes from `start` on as the JSON of a document from memory that has `ordinal`
+    /// documents before it.
     pub(super) fn push_document(
         &mut self,
         start: usize,
@@ -129,7 +133,7 @@ impl RawBatch {
         self.records.push(RawRecord { start, end, source, line, ordinal, fault });
     }
 
-    /// Removes the first `n` records, with their bytes.
+    /// Removes the first `n` records with their bytes.
     pub(super) fn remove_front(&mut self, n: usize) {
         if n == 0 {
             return;
@@ -148,7 +152,8 @@ impl RawBatch {
         }
     }
 
-    /// Removes the records from `first` on that `keep` refuses, which gets their numbers counted from there. Bytes go with the last record.
+    /// Removes the records from `first` on for which `keep` returns false. `keep` gets record
+    /// numbers relative to `first`. The bytes remain until no record is left.
     pub(super) fn retain_from(&mut self, first: usize, mut keep: impl FnMut(usize) -> bool) {
         let mut number = 0;
         self.records.retain(|_| {
@@ -161,17 +166,18 @@ impl RawBatch {
         }
     }
 
-    /// The bytes of record `i`, which must be below [`len`](Self::len).
+    /// Returns the number of bytes of record `i`, which must be below [`len`](Self::len).
     pub fn record_bytes(&self, i: usize) -> usize {
         self.records[i].end - self.records[i].start
     }
 
-    /// The bytes of record `i`, which must be below [`len`](Self::len).
+    /// Returns the bytes of record `i`, which must be below [`len`](Self::len).
     pub(super) fn bytes_of(&self, i: usize) -> &[u8] {
         &self.bytes[self.records[i].start..self.records[i].end]
     }
 
-    /// The paths of the values of record `i`, which must be below [`len`](Self::len), with dots between keys, if it is JSON or a row of a table; else none.
+    /// Returns the paths of the values of record `i`, with dots between keys, if it is JSON or a
+    /// row of a table; otherwise none. `i` must be below [`len`](Self::len).
     pub fn paths(&self, i: usize) -> Vec<String> {
         let raw = &self.records[i];
         let source = raw.source.map(|source| &*self.sources[source]);
@@ -185,12 +191,12 @@ impl RawBatch {
         }
     }
 
-    /// How many records the batch holds, good and bad.
+    /// Returns the number of records, good and bad ones.
     pub fn len(&self) -> usize {
         self.records.len()
     }
 
-    /// Whether there are no records; a batch from a reader always has some.
+    /// Returns true if the batch has no records. A batch from a reader always has some.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
@@ -233,7 +239,7 @@ impl RawBatch {
         document.checked()
     }
 
-    /// The source location of record `i`, which must be below [`len`](Self::len).
+    /// Returns the location of record `i`, which must be below [`len`](Self::len).
     pub fn location(&self, i: usize) -> Location {
         let raw = &self.records[i];
         match raw.source {

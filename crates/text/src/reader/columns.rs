@@ -1,4 +1,4 @@
-//! Tables: rows of cells under columns that the first row names. A row becomes a line of JSON.
+//! Tables: rows of cells in columns that the first row names. A row becomes a line of JSON.
 
 use std::collections::HashSet;
 
@@ -12,33 +12,33 @@ use super::names::FieldNames;
 use crate::document::write_string;
 use crate::{AttributeKind, FieldId, RecordErrorKind, Schema, TextError};
 
-/// What columns with ids are called, in the order in which they are preferred.
+/// Names of columns with ids, in order of preference.
 pub(super) const IDS: [&str; 8] =
     ["id", "_id", "docid", "doc_id", "docno", "pid", "document_id", "passage_id"];
 
-/// The same for text.
+/// Names of columns with text, in order of preference.
 const TEXTS: [&str; 7] = ["text", "contents", "content", "body", "passage", "document", "abstract"];
 
 /// The columns of a table.
 #[derive(Debug)]
 pub(super) struct Columns {
     columns: Vec<Column>,
-    /// The columns with id, title and text, unless they have the usual names.
+    /// Names of the columns with id, title and text, unless they have the usual names.
     pub(super) names: FieldNames,
     has_schema: bool,
-    /// What the user should know of them.
+    /// Message to the user about the columns.
     notice: Option<String>,
 }
 
 #[derive(Debug)]
 struct Column {
     name: String,
-    /// Whether numbers and booleans in it are such, and not text.
+    /// True if numbers and booleans in the column are not text.
     typed: bool,
 }
 
 impl Columns {
-    /// Columns with these names. An error says what is missing.
+    /// Creates columns with these names. An error says which column is missing.
     pub(super) fn new(header: Vec<String>, config: &ReaderConfig) -> Result<Self, String> {
         let header: Vec<String> = (1..)
             .zip(header)
@@ -54,7 +54,7 @@ impl Columns {
         let names = find(&header, config)?;
         let schema = config.schema.as_deref();
         let is_text = |name: &String| {
-            // Ids are text also if they look like numbers.
+            // Ids are text even if they look like numbers.
             let is_id = matches!(name.as_str(), "id" | "_id");
             let usual = matches!(name.as_str(), "title" | "text" | "contents");
             is_id || usual && config.renames() || names.all().any(|own| own == name)
@@ -68,22 +68,23 @@ impl Columns {
         Ok(Columns { columns: columns.collect(), names, has_schema, notice: None })
     }
 
-    /// Whether a schema wants numbers of a column.
+    /// Returns true if a schema wants the column's values as numbers.
     pub(super) fn wants_numbers(&self, name: &str) -> bool {
         self.has_schema && self.columns.iter().any(|column| column.typed && column.name == name)
     }
 
-    /// The names of the columns.
+    /// Returns the names of the columns.
     pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
         self.columns.iter().map(|column| column.name.as_str())
     }
 
-    /// What the user should know of them.
+    /// Returns the message to the user about the columns, if there is one.
     pub(super) fn notice(&self) -> Option<String> {
         self.notice.clone()
     }
 
-    /// Adds a notice of which columns are what, if this was not said by their names or by the user.
+    /// Adds a message that says which columns have id, title and text. Unless `always` is set, it
+    /// is added only if neither the column names nor the user say so.
     pub(super) fn noticed(mut self, file: &str, config: &ReaderConfig, always: bool) -> Self {
         let FieldNames { id, title, text } = &self.names;
         let guessed = (id.is_some() && config.fields.id.is_none())
@@ -137,17 +138,17 @@ impl Columns {
         Ok(())
     }
 
-    /// A line of TSV as a line of JSON. Tabs after the last column belong to its cell.
+    /// Converts a line of TSV to a line of JSON. Tabs after the last column belong to its cell.
     pub(super) fn of_line(&self, line: &str) -> Result<String, RecordErrorKind> {
         let cells: Vec<&[u8]> = line.splitn(self.columns.len(), '\t').map(str::as_bytes).collect();
         let mut out = Vec::with_capacity(line.len() + 16 * cells.len());
         self.write_row(cells.into_iter(), &mut out)?;
-        // All that was written came from strings.
+        // All parts that were written came from strings.
         Ok(String::from_utf8(out).unwrap_or_default())
     }
 }
 
-/// The columns with id, title and text. Those with the usual names need none.
+/// Finds the columns with id, title and text. The result omits usual names.
 fn find(header: &[String], config: &ReaderConfig) -> Result<FieldNames, String> {
     let seen = || {
         let names: Vec<&str> = header.iter().map(String::as_str).collect();
@@ -191,7 +192,8 @@ fn find(header: &[String], config: &ReaderConfig) -> Result<FieldNames, String> 
     Ok(names)
 }
 
-/// Whether numbers and booleans of a column are such: all fields of a schema that take its values must want them.
+/// Returns true if numbers and booleans of a column are not text: all fields of a schema that
+/// take its values must be numbers or booleans.
 fn is_typed(schema: Option<&Schema>, name: &str) -> bool {
     let Some(schema) = schema else { return true };
     let Some(route) = schema.root().step(name) else { return true };
@@ -204,14 +206,16 @@ fn is_typed(schema: Option<&Schema>, name: &str) -> bool {
     })
 }
 
-/// Whether a cell is a number or a boolean as JSON has it; numbers with zeros in front are names.
+/// Returns true if a cell is a number or a boolean in JSON. A number with leading zeros is not;
+/// it is probably a name.
 fn is_literal(cell: &str) -> bool {
     let begins = |c: u8| c.is_ascii_digit() || c == b'-';
     matches!(cell, "true" | "false")
         || cell.bytes().next().is_some_and(begins) && cell.parse::<Number>().is_ok()
 }
 
-/// Whether a line of TSV names columns: an id, and at least one that is known.
+/// Returns true if a line of TSV names columns: the first is an id, and at least one other is
+/// known.
 fn is_header(cells: &[&str]) -> bool {
     let is_one_of = |known: &[&str], cell: &str| {
         known.iter().any(|name| name.eq_ignore_ascii_case(cell.trim()))
@@ -223,7 +227,8 @@ fn is_header(cells: &[&str]) -> bool {
             .any(|cell| is_one_of(&TEXTS, cell) || is_one_of(&["title", "url", "headline"], cell))
 }
 
-/// Takes the first line of a file of TSV, which is record `first` of the batch, away if it names columns. It must, if the user names any.
+/// Removes the first line of a TSV file, which is record `first` of the batch, if it names
+/// columns. If the user names any fields, it must name columns.
 pub(super) fn take_header(
     input: &mut Input,
     batch: &mut RawBatch,
@@ -240,14 +245,14 @@ pub(super) fn take_header(
     let columns = Columns::new(header, config);
     let columns = columns.map_err(|reason| bad_table(input, reason))?;
     let columns = columns.noticed(&input.source.name, config, true);
-    // Nobody else sets it.
+    // Only this thread sets the columns.
     _ = input.source.columns.set(columns);
     batch.retain_from(first, |record| record > 0);
     input.records -= 1;
     Ok(())
 }
 
-/// An error in the columns of a table.
+/// Returns an error about the columns of a table.
 pub(super) fn bad_table(input: &Input, reason: impl Into<String>) -> TextError {
     let reason = format!("{}; --format tree makes the file one document", reason.into());
     TextError::BadTable { path: input.source.error_path(), reason }

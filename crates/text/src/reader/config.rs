@@ -1,4 +1,4 @@
-//! The reader's settings.
+//! The configuration of a reader.
 
 use std::sync::Arc;
 
@@ -6,35 +6,43 @@ use super::format::Format;
 use super::names::FieldNames;
 use crate::{Schema, TextError};
 
-/// Settings of a [`Reader`](super::Reader).
+/// The configuration of a [`Reader`](super::Reader).
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReaderConfig {
-    /// The format of every input. Default `None`: each name tells its own, a directory is a
-    /// [`Format::Tree`], standard input is [`Format::Jsonl`].
+    /// Format of every input. Default `None`: the name of each file determines its format; in a
+    /// directory, files with other names are one document each ([`Format::Tree`]); standard input
+    /// is [`Format::Jsonl`].
     pub format: Option<Format>,
-    /// Which fields of a record are text and which are attributes. Default `None`: title and text (`contents` if there is no `text`) are searched as one, and there are no attributes.
-    /// Formats other than JSONL have `title` and `text`.
+    /// Schema, which determines the fields of a record that are text or attributes. Default
+    /// `None`: title and text (`contents` if there is no `text`) are searched together, and there
+    /// are no attributes. Formats other than JSONL have `title` and `text`.
     pub schema: Option<Arc<Schema>>,
-    /// The fields that are the id, the title and the text of a record of JSONL, CSV or Parquet, or of TSV whose first line names its columns. With a schema, only the id can have a name of its own. Default: the usual names.
+    /// Names of the fields with the id, the title and the text in records of JSONL, CSV or
+    /// Parquet, or of TSV whose first line names its columns. With a schema, only the id can be
+    /// renamed. Default: the usual names.
     pub fields: FieldNames,
-    /// Whether fields keep the names that they have in tables, as they do with a schema: for whoever makes a schema of them. Default `false`: columns with the text and the title are called so.
+    /// True if columns of tables keep their names, as they do with a schema, so that a caller can
+    /// infer a schema from them. Default `false`: the columns with the title and the text are
+    /// renamed to `title` and `text`.
     pub keeps_names: bool,
-    /// The numeric JSONL field that holds the static score. Default `None`: no static scores.
-    /// Other formats have no fields and ignore it.
+    /// Numeric JSONL field with the static score. Default `None`: no static scores. Formats
+    /// without named fields ignore it.
     pub static_field: Option<String>,
-    /// The field whose value is a document's [`order_key`](crate::Document::order_key): a string, number or boolean. Default `None`: no keys.
-    /// Formats other than JSONL have `id`, `title` and `text`.
+    /// Field whose value is a document's [`order_key`](crate::Document::order_key): a string,
+    /// number or boolean. Default `None`: no keys. Formats without named fields have `id`,
+    /// `title` and `text`.
     pub order_field: Option<String>,
-    /// What vector weights are multiplied by before they are rounded to integers. Default 256; more
-    /// keeps more of each weight and costs bits in the index.
+    /// Factor by which vector weights are multiplied before they are rounded to integers. Default
+    /// 256. A larger factor preserves more of each weight and costs bits in the index.
     pub vector_scale: u32,
-    /// The longest record in bytes, after decompression. Default 256 MiB; it bounds what a broken or
-    /// hostile input can make the reader hold.
+    /// Maximum length of a record in bytes, after decompression. Default 256 MiB. It bounds the
+    /// memory that a broken or hostile input can make the reader use.
     pub max_record: usize,
-    /// A batch ends once it holds this many bytes, or before where the next records come in one piece. Default 1 MiB; more means
-    /// fewer hand-overs between threads, less means a smoother load. A batch always holds at least one record.
+    /// Number of bytes after which a batch ends. If the next records come in one piece that does
+    /// not fit, it ends before. Default 1 MiB. Larger batches cost fewer transfers between
+    /// threads, smaller ones balance the load better. A batch always has at least one record.
     pub batch_bytes: usize,
-    /// The most records of a batch. Default 1024.
+    /// Maximum number of records in a batch. Default 1024.
     pub batch_records: usize,
 }
 
@@ -56,12 +64,12 @@ impl Default for ReaderConfig {
 }
 
 impl ReaderConfig {
-    /// Whether columns of tables get the names that title and text usually have.
+    /// Returns true if the columns with title and text are renamed to the usual names.
     pub(super) fn renames(&self) -> bool {
         self.schema.is_none() && !self.keeps_names
     }
 
-    /// Refuses values that would silently give documents without scores or vectors.
+    /// Rejects values that would silently give documents without scores or vectors.
     pub(super) fn check(&self) -> Result<(), TextError> {
         self.fields.check(self.schema.is_some())?;
         if self.vector_scale == 0 {
@@ -76,10 +84,10 @@ impl ReaderConfig {
     }
 }
 
-/// Refuses fields that cannot hold static scores, since records have something else in them.
+/// Rejects fields that cannot hold static scores because they have another meaning.
 pub fn check_static_field(name: &str) -> Result<(), TextError> {
     let reason = match name {
-        "" => "a field has a name".to_owned(),
+        "" => "the name must not be empty".to_owned(),
         "id" | "_id" | "title" | "text" | "vector" => {
             format!("\"{name}\" has another meaning and cannot be a score")
         }

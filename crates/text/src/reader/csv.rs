@@ -1,4 +1,5 @@
-//! Rows of cells with separators between them, as RFC 4180 has them. Cells with separators, quotes or line ends are quoted.
+//! CSV: rows of cells with separators between them, as in RFC 4180. Cells that contain
+//! separators, quotes or line ends are quoted.
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 
@@ -8,21 +9,23 @@ use super::config::ReaderConfig;
 use super::input::Input;
 use crate::{RecordErrorKind, TextError};
 
-/// What separates cells, by what the first line has most of; a comma if it has none.
+/// Possible separators. The one that is most frequent in the first line counts; without any, a
+/// comma.
 const SEPARATORS: [u8; 4] = [b',', b';', b'\t', b'|'];
 
-/// So much of the first line is looked at for separators.
+/// Maximum number of bytes of the first line that are searched for separators.
 const HEADER: usize = 1 << 16;
 
-/// The most cells of a row. Those without content take memory all the same.
+/// Maximum number of cells in a row. Even empty cells take memory.
 const MAX_CELLS: usize = 1 << 16;
 
-/// Cuts rows, the first of which names the columns.
+/// The state of cutting a file into rows, the first of which names the columns.
 #[derive(Default)]
 pub(super) struct Cutter {
     csv: Option<Box<Reader>>,
-    /// The cells of the row at hand, and where each of them ends.
+    /// Contents of the current row's cells.
     cells: Vec<u8>,
+    /// End of each cell of the current row.
     ends: Vec<usize>,
 }
 
@@ -30,12 +33,12 @@ pub(super) struct Cutter {
 struct Row {
     line: u64,
     cells: usize,
-    /// Whether a quote is open at its end.
+    /// True if a quote is still open at its end.
     unclosed: bool,
 }
 
 impl Cutter {
-    /// Takes the next row, as a line of JSON.
+    /// Appends the next row as a line of JSON.
     pub(super) fn cut(
         &mut self,
         input: &mut Input,
@@ -65,7 +68,7 @@ impl Cutter {
         Ok(true)
     }
 
-    /// Reads the names of the columns; `false` if the file is empty.
+    /// Reads the names of the columns. Returns false if the file is empty.
     fn begin(&mut self, input: &mut Input, config: &ReaderConfig) -> Result<bool, TextError> {
         skip_blank_lines(input)?;
         let separator = separator(&input.first_line(HEADER)?);
@@ -77,7 +80,7 @@ impl Cutter {
             return Err(bad_table(input, "the first line is not UTF-8; convert the file to UTF-8"));
         };
         let columns = Columns::new(names, config).map_err(|reason| bad_table(input, reason))?;
-        // Nobody else sets it.
+        // Only this thread sets the columns.
         _ = input.source.columns.set(columns.noticed(&input.source.name, config, false));
         Ok(true)
     }
@@ -97,7 +100,8 @@ impl Cutter {
         let (mut is_ended, mut unclosed) = (false, false);
         loop {
             let buffer = input.peek()?;
-            // After the last byte, the end of a line ends the row, unless it is part of a cell in quotes.
+            // After the last byte of the file, add a line end, which ends the row unless a quote
+            // is open.
             let ends = buffer.is_empty() && !is_ended;
             let given = if ends { b"\n" } else { buffer };
             let (result, used, written, ended) =
@@ -132,7 +136,7 @@ impl Cutter {
     }
 }
 
-/// Goes on at the next line that is not empty, so that a row has the number of its own first line.
+/// Skips empty lines, so that a row gets the number of its first line.
 fn skip_blank_lines(input: &mut Input) -> Result<(), TextError> {
     loop {
         let (used, lines) = match input.peek()? {
@@ -148,7 +152,7 @@ fn skip_blank_lines(input: &mut Input) -> Result<(), TextError> {
 fn separator(start: &[u8]) -> u8 {
     let line = start.split(|&byte| byte == b'\n').next().unwrap_or_default();
     let count = |separator: u8| memchr::memchr_iter(separator, line).count();
-    // Of those that are equally frequent, the first.
+    // Of several equally frequent separators, the first one counts.
     SEPARATORS.into_iter().rev().max_by_key(|&separator| count(separator)).unwrap_or(b',')
 }
 
@@ -177,7 +181,7 @@ mod tests {
         assert_eq!(fields(b"docno|Body\n1|12"), [own(["1", "", "12"])]);
         assert_eq!(fields(b"document_id;title;text\n1;a, b;c"), [own(["1", "a, b", "c"])]);
         assert_eq!(fields(b"\xef\xbb\xbfdocid;text\n1;a, b\n"), [own(["1", "", "a, b"])]);
-        // Inside of a cell a quote is a character.
+        // A quote inside a cell is an ordinary character.
         assert_eq!(fields(b"id,text\n1,6\" nails"), [own(["1", "", "6\" nails"])]);
         assert!(fields(b"id,text\n").is_empty() && fields(b"").is_empty());
     }

@@ -1,4 +1,4 @@
-//! The input formats and how a name tells them.
+//! The input formats, and how file names determine them.
 
 use std::fmt;
 use std::path::Path;
@@ -6,39 +6,41 @@ use std::str::FromStr;
 
 use crate::TextError;
 
-/// How an input is laid out.
+/// The format of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// One JSON object a line.
+    /// JSON lines: one object per line.
     Jsonl,
-    /// `id<TAB>text` or `id<TAB>title<TAB>text` a line; or other columns, which the first line names.
+    /// Lines of the form `id<TAB>text` or `id<TAB>title<TAB>text`, or with other columns, which
+    /// the first line names.
     Tsv,
-    /// Rows of cells with separators between them, as RFC 4180 has them; the first row names the columns.
+    /// Rows of cells with separators between them, as in RFC 4180; the first row names the
+    /// columns.
     Csv,
     /// A file of Apache Parquet.
     Parquet,
-    /// `<DOC>` records as TREC collections have them.
+    /// TREC collections of `<DOC>` records.
     Trec,
-    /// One document a file.
+    /// Text files: one document per file.
     Tree,
-    /// One word a line, a blank line between documents.
+    /// Tokenised text: one word per line, with a blank line between documents.
     Words,
 }
 
 impl Format {
-    /// The names that [`FromStr`] takes and [`fmt::Display`] writes.
+    /// Names that [`FromStr`] accepts and [`fmt::Display`] writes.
     pub const NAMES: &'static [&'static str] =
         &["jsonl", "tsv", "csv", "parquet", "trec", "tree", "words"];
 
     const ALL: [Self; 7] =
         [Self::Jsonl, Self::Tsv, Self::Csv, Self::Parquet, Self::Trec, Self::Tree, Self::Words];
 
-    /// Whether each record is a line.
+    /// Returns true if each record is a line.
     pub(crate) fn is_lines(self) -> bool {
         matches!(self, Self::Jsonl | Self::Tsv)
     }
 
-    /// The format a file's name tells, ignoring a compression suffix.
+    /// Returns the format that a file's name indicates, ignoring a compression suffix.
     pub fn of_name(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.to_ascii_lowercase();
         let (_, extension) = without_compression(&name).rsplit_once('.')?;
@@ -56,19 +58,19 @@ impl Format {
 }
 
 impl Format {
-    /// What is a document in a file of this format, for messages.
+    /// Describes what a document is in a file of this format, for messages.
     pub(super) fn unit(self) -> &'static str {
         match self {
-            Self::Jsonl | Self::Tsv => "a document a line",
-            Self::Csv | Self::Parquet => "a document a row",
-            Self::Trec => "a document a <DOC>",
-            Self::Tree => "a document a file",
+            Self::Jsonl | Self::Tsv => "one document per line",
+            Self::Csv | Self::Parquet => "one document per row",
+            Self::Trec => "one document per <DOC>",
+            Self::Tree => "one document per file",
             Self::Words => "documents between blank lines",
         }
     }
 }
 
-/// A file name less its `.gz` or `.zst`.
+/// Returns a file name without `.gz` or `.zst`.
 pub(crate) fn without_compression(name: &str) -> &str {
     match name.rsplit_once('.') {
         Some((stem, suffix))

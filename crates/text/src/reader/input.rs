@@ -1,4 +1,5 @@
-//! One open input: decompressed, without byte order mark, read by chunks, line by line or whole.
+//! An open input: decompressed, without byte order mark, read in chunks, line by line or as a
+//! whole.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
@@ -14,27 +15,27 @@ use crate::TextError;
 
 const BUFFER: usize = 128 << 10;
 pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";
-/// How many bytes tell what kind of file it is.
+/// Number of bytes that identify the kind of a file.
 pub(super) const KIND: usize = 8;
-/// How many bytes tell the compression.
+/// Number of bytes that identify the compression.
 pub(super) const MAGIC: usize = 4;
 
-/// A source being read. Whatever it appends to a buffer is bounded by the limits, however much the
-/// compressed bytes unfold to.
+/// A source being read. The limits bound everything that it appends to a buffer, however large
+/// the compressed data becomes.
 pub(super) struct Input {
     reader: Box<dyn BufRead + Send>,
-    /// Reads instead of `reader` where records are lines and the file is large and plain.
+    /// Replaces `reader` if records are lines and the file is large and not compressed.
     ahead: Option<ReadAhead>,
     compressed: bool,
-    /// What it is if it is no text, with what to do.
+    /// Description of the file if it is not text, with advice.
     pub(super) foreign: Option<&'static str>,
-    /// Whether a chunk has been read.
+    /// True if a chunk has been read.
     begun: bool,
     pub(super) limits: Limits,
     pub(super) source: Arc<Source>,
-    /// Lines read so far, so the number of the last line read.
+    /// Number of lines read so far, which is the number of the last line.
     pub(super) line: u64,
-    /// Records cut so far; the next record's ordinal.
+    /// Number of records cut so far, which is the ordinal of the next record.
     pub(super) records: u64,
 }
 
@@ -61,12 +62,12 @@ impl Input {
         Self::over(counted, source, limits)
     }
 
-    /// Reads chunks that come from `ahead`.
+    /// Creates an input that gets its chunks from `ahead`.
     pub(super) fn ahead(ahead: ReadAhead, source: Arc<Source>, limits: Limits) -> Self {
         Self { ahead: Some(ahead), ..Self::new(Box::new(io::empty()), false, source, limits) }
     }
 
-    /// Reads from `raw`, which need not be the file that `source` names.
+    /// Creates an input that reads from `raw`, which need not be the file that `source` names.
     pub(super) fn over(
         raw: impl Read + Send + 'static,
         source: Arc<Source>,
@@ -106,8 +107,8 @@ impl Input {
         Self { reader, ahead, compressed, foreign, begun, limits, source, line, records }
     }
 
-    /// Appends the next line with its terminator to `out`; `false` at the end of the input. The line
-    /// belongs to a record that started on line `first` and holds `used` bytes already.
+    /// Appends the next line with its terminator to `out`; returns false at the end of the input.
+    /// The line belongs to a record that started on line `first` and has `used` bytes already.
     pub(super) fn read_line(
         &mut self,
         out: &mut Vec<u8>,
@@ -116,7 +117,7 @@ impl Input {
     ) -> Result<bool, TextError> {
         let start = out.len();
         let room = self.limits.line.saturating_sub(used);
-        // Two bytes more for CR and LF, which do not count against the limit.
+        // Allow two more bytes for CR and LF, which do not count towards the limit.
         let limit = u64::try_from(room.saturating_add(2)).unwrap_or(u64::MAX);
         let read = self.reader.by_ref().take(limit).read_until(b'\n', out);
         if read.map_err(|error| self.failure(error))? == 0 {
@@ -129,13 +130,14 @@ impl Input {
         Ok(true)
     }
 
-    /// Bytes that are next and not yet [used](Self::consume); none at the end of the input.
+    /// Returns bytes that are next and not yet [consumed](Self::consume); none at the end of the
+    /// input.
     pub(super) fn peek(&mut self) -> Result<&[u8], TextError> {
         let (source, compressed) = (&self.source, self.compressed);
         self.reader.fill_buf().map_err(|error| failure(source, compressed, error))
     }
 
-    /// The beginning of the next line, up to so many bytes, which are not used by it.
+    /// Returns the beginning of the next line, at most `most` bytes, without consuming it.
     pub(super) fn first_line(&mut self, most: usize) -> Result<Vec<u8>, TextError> {
         let (source, compressed, mut line) = (&self.source, self.compressed, Vec::new());
         let most = u64::try_from(most).unwrap_or(u64::MAX);
@@ -146,12 +148,13 @@ impl Input {
         Ok(line)
     }
 
-    /// Goes on after so many of the bytes.
+    /// Consumes this many bytes.
     pub(super) fn consume(&mut self, bytes: usize) {
         self.reader.consume(bytes);
     }
 
-    /// The next bytes, cut into lines; `None` at the end of the input. Their lines are not added to `line`.
+    /// Returns the next bytes, cut into lines; `None` at the end of the input. It does not add
+    /// their lines to `line`.
     pub(super) fn next_chunk(&mut self) -> Result<Option<Chunk>, TextError> {
         let chunk = match &mut self.ahead {
             Some(ahead) => ahead.next(),
@@ -162,7 +165,7 @@ impl Input {
 
     fn read_chunk(&mut self) -> io::Result<Option<Chunk>> {
         let size = self.limits.chunk;
-        // Files that are much smaller than a chunk need no room for one.
+        // A file that is much smaller than a chunk needs less memory.
         let len = self.source.size.and_then(|len| usize::try_from(len).ok()).unwrap_or(size);
         let mut bytes = Vec::with_capacity(with_room(len.min(size)));
         if self.reader.by_ref().take(size as u64).read_to_end(&mut bytes)? == 0 {
@@ -172,7 +175,7 @@ impl Input {
         Ok(Some(Chunk::cut(bytes, first, self.limits)))
     }
 
-    /// Appends everything that is left to `out`.
+    /// Appends the rest of the input to `out`.
     pub(super) fn read_all(&mut self, out: &mut Vec<u8>) -> Result<(), TextError> {
         let limit = u64::try_from(self.limits.line.saturating_add(1)).unwrap_or(u64::MAX);
         let read = self.reader.by_ref().take(limit).read_to_end(out);
@@ -191,14 +194,14 @@ impl Input {
     }
 }
 
-/// A line less LF or CR LF.
+/// Returns a line without LF or CR LF.
 pub(super) fn without_terminator(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// Decompressors report damage as I/O errors of many kinds; what sets a failure of the disk apart is
-/// that it carries a system error number.
+/// Converts an error of reading. Decompressors report damage as I/O errors of many kinds, but
+/// unlike them, a failure of the disk has a system error number.
 fn failure(source: &Source, compressed: bool, error: io::Error) -> TextError {
     let path = source.error_path();
     if compressed && error.raw_os_error().is_none() {
@@ -208,14 +211,14 @@ fn failure(source: &Source, compressed: bool, error: io::Error) -> TextError {
     }
 }
 
-/// The first `len` bytes, fewer only at the end of the input.
+/// Reads the first `len` bytes, fewer only at the end of the input.
 fn prefix(reader: &mut impl Read, len: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(len);
     reader.by_ref().take(len as u64).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// What a file that begins so is, if it is no text that could be read, and what to do with it.
+/// Describes a file that begins like this if it is not readable text, with advice.
 pub(super) fn foreign(start: &[u8]) -> Option<&'static str> {
     match start {
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
@@ -232,7 +235,7 @@ pub(super) fn foreign(start: &[u8]) -> Option<&'static str> {
         }
         [0x89, b'P', b'N', b'G', ..] | [0xff, 0xd8, 0xff, ..] => Some("an image; remove it"),
         [0x7f, b'E', b'L', b'F', ..] => Some("a program; remove it"),
-        // UTF-16 without a byte order mark looks so, and other files of numbers.
+        // UTF-16 without a byte order mark begins like this, and so do other binary files.
         [_, 0, _, 0, ..] | [0, _, 0, _, ..] => {
             Some("a binary file, or text in UTF-16; convert it to UTF-8")
         }
@@ -246,8 +249,8 @@ pub(super) enum Compression {
 }
 
 impl Compression {
-    /// By magic bytes, because names lie and standard input has none. Parallel zstd tools begin with
-    /// a skippable frame, whose magic has sixteen forms.
+    /// Recognises the compression by magic bytes, because names may be wrong and standard input
+    /// has none. Parallel zstd tools begin with a skippable frame, whose magic has sixteen forms.
     pub(super) fn of(magic: &[u8]) -> Option<Self> {
         match magic {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),
@@ -257,7 +260,8 @@ impl Compression {
     }
 }
 
-/// Counts the bytes read from the file itself, so that progress compares with the file's size.
+/// A reader that counts the bytes read from the file itself, so that progress compares with the
+/// file's size.
 struct Counted<R> {
     inner: R,
     bytes: Arc<AtomicU64>,

@@ -1,9 +1,10 @@
-//! JSON lines: one object a line.
+//! JSON lines: one object per line.
 //!
-//! `id` is a string or an integer (BEIR's `_id` where there is no `id`), `title` and `text` are
+//! `id` is a string or an integer (BEIR's `_id` if there is no `id`), `title` and `text` are
 //! strings, `vector` maps tokens to weights, and the configuration names the fields of the static
-//! score and of the value that documents are sorted by. All other fields are skipped; they survive in the raw line, so they must parse as well.
-//! If a record has no `text`, a string `contents` is the text: corpora of Pyserini and Search-R1 have that one. If it has both, `contents` is one of the other fields.
+//! score and of the order key. All other fields are skipped; they survive in the raw line, so
+//! they must parse as well. If a record has no `text`, a string `contents` is the text, as in
+//! corpora of Pyserini and Search-R1. If it has both, `contents` is one of the other fields.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,7 +19,7 @@ use warpseek_core::limits::{MAX_IMPACT, MAX_TERM_BYTES};
 
 use crate::{Document, RecordErrorKind};
 
-/// Parses one line, wherever it comes from.
+/// Parses one line, from a file or from memory.
 pub(crate) fn parse_json<'a>(
     line: &'a str,
     config: &ReaderConfig,
@@ -50,18 +51,18 @@ pub(crate) fn parse_json<'a>(
     Ok(document.ordered_by(order_field))
 }
 
-/// A static score in the index's precision.
+/// Converts a static score to the precision of the index.
 pub(super) fn static_score(score: f64, field: Option<&str>) -> Result<f32, RecordErrorKind> {
     let narrow = score as f32;
     if narrow.is_finite() && score >= 0.0 {
-        // Adding zero turns a negative zero, which would sort apart, into zero.
+        // Adding zero turns a negative zero, which would have a different sort key, into zero.
         return Ok(narrow + 0.0);
     }
     let field = field.unwrap_or_default().to_owned();
     Err(RecordErrorKind::BadStaticScore { field, reason: format!("found {score}") })
 }
 
-/// Weights as integers, sorted so that a token given twice stands beside itself.
+/// Converts weights to integers, sorted so that duplicate tokens are adjacent.
 fn quantize(
     mut weights: Vec<(Cow<'_, str>, f64)>,
     scale: u32,
@@ -69,7 +70,7 @@ fn quantize(
     let bad = |reason| Err(RecordErrorKind::BadVector { reason });
     weights.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
     if let Some(pair) = weights.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-        return bad(format!("token {:?} stands twice", pair[0].0));
+        return bad(format!("token {:?} occurs twice", pair[0].0));
     }
     let mut quantized = Vec::with_capacity(weights.len());
     for (token, weight) in weights {
@@ -89,7 +90,7 @@ fn quantize(
     Ok(quantized)
 }
 
-/// Tells a field of the wrong type from a line that is not JSON.
+/// Distinguishes a field of the wrong type from a line that is not JSON.
 fn explain(
     line: &str,
     error: &serde_json::Error,
@@ -98,7 +99,7 @@ fn explain(
     order_field: Option<&str>,
 ) -> RecordErrorKind {
     let full = error.to_string();
-    // The parser adds its position; the line is always 1 there, so only the column says something.
+    // The parser adds its position. The line number is always 1, so keep only the column.
     let reason = full.rsplit_once(" at line ").map_or(full.as_str(), |(reason, _)| reason);
     match bad_field {
         Some(field) if error.is_data() => {
@@ -120,10 +121,11 @@ fn explain(
     }
 }
 
-/// A line that is not JSON. The usual reasons are files that have no lines of documents at all.
+/// Describes a line that is not JSON. The usual cause is a file that does not consist of lines of
+/// documents.
 pub(super) fn not_json(line: &str, error: &serde_json::Error) -> RecordErrorKind {
     let full = error.to_string();
-    // The parser adds its position; the line is always 1 there, so only the column says something.
+    // The parser adds its position. The line number is always 1, so keep only the column.
     let reason = full.rsplit_once(" at line ").map_or(full.as_str(), |(reason, _)| reason);
     let hint = match line.trim_start().as_bytes() {
         [b'[', ..] => "; write the documents of an array on a line each, as `jq -c '.[]'` does",
@@ -135,8 +137,9 @@ pub(super) fn not_json(line: &str, error: &serde_json::Error) -> RecordErrorKind
     RecordErrorKind::Json(format!("{reason} at column {}{hint}", error.column()))
 }
 
-/// Stand for the fields whose names are not known here; no JSON key compares to them.
+/// Placeholder for the configured field of static scores, which equals no JSON key of a record.
 const STATIC: &str = "static score";
+/// Placeholder for the configured order field.
 const ORDER: &str = "order key";
 
 #[derive(Default)]
@@ -151,7 +154,7 @@ struct Fields<'a> {
     order_key: Option<Cow<'a, str>>,
 }
 
-/// The object as a whole. `bad_field` is left at the field whose value was refused.
+/// The object as a whole. After a failure, `bad_field` is the field whose value was rejected.
 struct ObjectSeed<'s> {
     static_field: Option<&'s str>,
     order_field: Option<&'s str>,
@@ -176,7 +179,8 @@ impl<'de> Visitor<'de> for ObjectSeed<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
         let mut fields = Fields::default();
         while let Some(key) = map.next_key_seed(Key)? {
-            // Set before the value is read and cleared after, so that it survives only a failure.
+            // Set the field before reading its value and clear it afterwards, so that it survives
+            // only a failure.
             let bad_field = &mut *self.bad_field;
             match key.as_ref() {
                 "id" => {
@@ -358,8 +362,8 @@ mod tests {
     #[test]
     fn bad_vectors() {
         for (vector, reason) in [
-            (r#"{"a":1,"b":2,"\u0061":3}"#, "token \"a\" stands twice"),
-            (r#"{"a":0,"a":0}"#, "token \"a\" stands twice"),
+            (r#"{"a":1,"b":2,"\u0061":3}"#, "token \"a\" occurs twice"),
+            (r#"{"a":0,"a":0}"#, "token \"a\" occurs twice"),
             (r#"{"a":-1}"#, "token \"a\" has weight -1, allowed are 0 to 255.996"),
             (r#"{"a":1e9}"#, "token \"a\" has weight 1000000000, allowed are 0 to 255.996"),
             (r#"{"a":256}"#, "token \"a\" has weight 256, allowed are 0 to 255.996"),

@@ -1,4 +1,5 @@
-//! A record less its unknown fields, for schemas that ignore these. What is kept is copied as it was written, so that no number changes.
+//! Removes unknown fields from a record, for schemas that ignore these. Known fields are copied
+//! verbatim, so that no number changes.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,17 +13,17 @@ use crate::Schema;
 use crate::document::write_string;
 use crate::schema::Route;
 
-/// The known fields of a line that has been parsed.
+/// Returns the known fields of a line that has been parsed before.
 pub(super) fn copy(line: &str, config: &ReaderConfig, schema: &Schema) -> String {
     let mut out = Vec::with_capacity(line.len());
     let fields = [config.static_field.as_deref(), config.order_field.as_deref()];
     let named = |key: &str| matches!(key, "id" | "_id") || fields.contains(&Some(key));
     copy_known(line, schema.root(), &named, &mut out);
-    // All that was written came from strings.
+    // All parts that were written came from strings.
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// Copies the known parts of a value that a route leads to. `named` are further keys to keep.
+/// Copies the known parts of a value at a route. `named` selects further keys to keep.
 fn copy_known(value: &str, route: &Route, named: &dyn Fn(&str) -> bool, out: &mut Vec<u8>) {
     let value = value.trim_ascii();
     let start = out.len();

@@ -1,7 +1,9 @@
-//! Formats whose records are lines: how lines get from chunks of an input into batches.
+//! Formats whose records are lines: moves lines from chunks of an input into batches.
 //!
-//! A chunk is cut into lines in one pass, by whichever thread has read it. The bytes of a chunk become those of a batch without a copy, except for the line that crosses
-//! into the next chunk: its end is appended to the piece that has its beginning, and stays unused where it was.
+//! The thread that has read a chunk also cuts it into lines, in one pass. The bytes of a chunk
+//! become those of a batch without a copy, except for the line that crosses into the next chunk:
+//! its end is appended to the piece with its beginning, and the original bytes of that end stay
+//! unused.
 
 use std::collections::VecDeque;
 
@@ -10,21 +12,22 @@ use super::config::ReaderConfig;
 use super::input::{Input, without_terminator};
 use crate::TextError;
 
-/// What chunks, and the pieces they are cut into, are measured by.
+/// Size limits of chunks, and of the pieces that they are cut into.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// Bytes of a chunk; the last may have fewer.
+    /// Number of bytes in a chunk; the last one may have fewer.
     pub(super) chunk: usize,
-    /// The longest line, as [`ReaderConfig::max_record`].
+    /// Maximum length of a line ([`ReaderConfig::max_record`]).
     pub(super) line: usize,
-    /// As [`ReaderConfig::batch_bytes`].
+    /// Maximum number of bytes in a batch ([`ReaderConfig::batch_bytes`]).
     pub(super) bytes: usize,
-    /// As [`ReaderConfig::batch_records`], but at least one.
+    /// Maximum number of records in a batch ([`ReaderConfig::batch_records`], but at least one).
     pub(super) records: usize,
 }
 
 impl Limits {
-    /// Chunks have the size of a batch within reason: small ones cost calls, large ones memory.
+    /// Returns the limits of a configuration. A chunk is about as large as a batch: small ones
+    /// cost calls, large ones memory.
     pub(super) fn of(config: &ReaderConfig) -> Self {
         Self {
             chunk: config.batch_bytes.clamp(128 << 10, 4 << 20),
@@ -34,36 +37,41 @@ impl Limits {
         }
     }
 
-    /// Blank lines are no records, but even those must not be too long.
+    /// Returns true if a line must be kept. Blank lines are not records, but even they must not
+    /// be too long.
     fn matters(self, line: &[u8]) -> bool {
         line.len() > self.line || !line.iter().all(u8::is_ascii_whitespace)
     }
 }
 
-/// Bytes to have for `len`, so that the end of a line can mostly be appended without moving them.
+/// Returns the capacity for `len` bytes, so that the end of a line can usually be appended
+/// without moving them.
 pub(super) fn with_room(len: usize) -> usize {
     len + len / 8
 }
 
-/// A stretch of an input, cut into lines.
+/// A part of an input, cut into lines.
 #[derive(Debug)]
 pub(super) struct Chunk {
-    /// At least one. The first starts with the end of a line that began before the chunk; in the last, a line may begin that ends after it.
+    /// Pieces of the chunk, at least one. The first starts with the end of a line that began
+    /// before the chunk; in the last, a line may begin that ends after the chunk.
     pieces: Vec<Piece>,
-    /// How long that end of a line is, with its terminator; all bytes if no line ends in the chunk.
+    /// Length of the line end at the start of the chunk, with its terminator; all bytes if no
+    /// line ends in the chunk.
     head: usize,
-    /// Where in the last piece that line begins.
+    /// Position in the last piece at which the unfinished line begins.
     tail: usize,
-    /// Whole lines, blank ones too.
+    /// Number of whole lines, including blank ones.
     lines: u64,
 }
 
-/// A part of a chunk that fits into a batch, with the lines of it that become records or are too long for one.
+/// A part of a chunk that fits into a batch, with its lines that become records or are too long
+/// for one.
 #[derive(Debug, Default)]
 struct Piece {
     bytes: Vec<u8>,
     lines: Vec<Line>,
-    /// Lines of the input before the first that is numbered here.
+    /// Number of lines of the input before the piece's first line.
     before: u64,
 }
 
@@ -71,12 +79,12 @@ struct Piece {
 struct Line {
     start: usize,
     end: usize,
-    /// Counted from 1.
+    /// Line number, counted from 1.
     number: u64,
 }
 
 impl Chunk {
-    /// Cuts `bytes`, which are not the `first` of the input if they may start within a line.
+    /// Cuts `bytes` into lines. `first` must be false if they may start within a line.
     pub(super) fn cut(bytes: Vec<u8>, first: bool, limits: Limits) -> Self {
         let mut ends = memchr::memchr_iter(b'\n', &bytes).map(|at| at + 1);
         let head = if first { 0 } else { ends.next().unwrap_or(bytes.len()) };
@@ -98,7 +106,8 @@ impl Chunk {
     }
 }
 
-/// Divides the lines of a chunk into pieces that fit into batches, of about the same number of lines each: a small rest would make a small batch.
+/// Divides the lines of a chunk into pieces that fit into batches, with about equally many lines
+/// each: a small rest would make a small batch.
 fn divide(
     mut bytes: Vec<u8>,
     mut lines: Vec<Line>,
@@ -113,7 +122,7 @@ fn divide(
             first = i;
         }
     }
-    // From the last on, so that each byte is moved once at most.
+    // Go from the last piece to the first, so that each byte is moved at most once.
     let mut pieces = VecDeque::with_capacity(firsts.len() + 1);
     for first in firsts.into_iter().rev() {
         let mut own = lines.split_off(first);
@@ -134,17 +143,18 @@ fn divide(
     (pieces.into(), tail)
 }
 
-/// Moves lines from an input to batches.
+/// The state of moving lines from an input to batches.
 #[derive(Default)]
 pub(super) struct Cutter {
-    /// What goes into batches next.
+    /// Pieces to move into batches next.
     ready: VecDeque<Piece>,
-    /// The last piece of the chunk at hand, and where in it a line begins that the next chunk goes on with.
+    /// The last piece of the current chunk, and the position of its unfinished line, which the
+    /// next chunk continues.
     open: Option<(Piece, usize)>,
 }
 
 impl Cutter {
-    /// Takes the next lines, as many as come in one piece. If the batch has no room for them, it is closed.
+    /// Moves the lines of the next piece to the batch. If they do not fit, it closes the batch.
     pub(super) fn cut(
         &mut self,
         input: &mut Input,
@@ -186,16 +196,16 @@ impl Cutter {
         Ok(self.ready.pop_front())
     }
 
-    /// Takes the next chunk; `false` at the end of the input.
+    /// Takes the next chunk; returns false at the end of the input.
     fn advance(&mut self, input: &mut Input) -> Result<bool, TextError> {
         let chunk = input.next_chunk()?;
         if let Some((mut piece, tail)) = self.open.take() {
             if let Some(chunk) = &chunk {
                 piece.bytes.extend_from_slice(chunk.head());
                 if !chunk.head().ends_with(b"\n") {
-                    // One byte more for the CR of a CR LF that is not complete.
+                    // Allow one more byte for the CR of an incomplete CR LF.
                     match piece.bytes.len() - tail > input.limits.line.saturating_add(1) {
-                        // It is refused when the lines before it are in batches.
+                        // The line is rejected after the lines before it have gone into batches.
                         true => self.finish(piece, tail, input),
                         false => self.open = Some((piece, tail)),
                     }
@@ -214,7 +224,8 @@ impl Cutter {
         Ok(true)
     }
 
-    /// Adds the line that begins at `tail`, which is complete now, unless it is the empty one at the end of the input.
+    /// Adds the line that begins at `tail`, which is now complete, unless it is the empty one at
+    /// the end of the input.
     fn finish(&mut self, mut piece: Piece, tail: usize, input: &mut Input) {
         let line = without_terminator(&piece.bytes[tail..]);
         let (len, matters) = (line.len(), input.limits.matters(line));

@@ -1,16 +1,17 @@
-//! Documents from memory: a program hands them over as values.
+//! Documents from memory, which a program passes in as values.
 //!
-//! Each is written as a line of JSON, which the store needs anyway, and parsed by `jsonl` like a line of a file. So documents mean the same wherever they come from, and
+//! Each document is written as a line of JSON, which the store needs anyway, and `jsonl` parses
+//! it like a line of a file. So documents have the same meaning wherever they come from, and
 //! workers share the cost of parsing.
 
 use super::batch::RawBatch;
 use super::config::ReaderConfig;
 use crate::{Location, OwnedDocument, TextError};
 
-/// Documents yet to come.
+/// The documents that have not been read yet.
 pub(super) struct Documents {
     left: Box<dyn Iterator<Item = OwnedDocument> + Send>,
-    /// Documents taken so far; the next one's ordinal.
+    /// Number of documents read so far, which is the ordinal of the next one.
     taken: u64,
 }
 
@@ -19,7 +20,7 @@ impl Documents {
         Documents { left: Box::new(documents), taken: 0 }
     }
 
-    /// Writes the next document to `batch`; `false` when there is none.
+    /// Writes the next document to `batch`. Returns false if there is none.
     pub(super) fn cut(
         &mut self,
         config: &ReaderConfig,

@@ -1,13 +1,16 @@
-//! Readers of document collections.
+//! Readers of document collections, one file per format.
 //!
-//! [`Reader`] walks the inputs and cuts them into records; how is up to the format's file (`jsonl`,
-//! `tsv`, `csv`, `parquet`, `trec`, `tree`, `words`). Each has the same two functions: `cut` appends the next record's
-//! bytes to the batch and says whether there was one, `parse` turns those bytes into a document. Where records are lines, many are cut at once (`lines`),
-//! and large files are read ahead (`read_ahead`).
-//! Cutting looks only for the ends of records, so that one thread can feed many that parse.
-//! The rows of tables become lines of JSON, by the names of their columns (`columns`), and fields with other names than the usual ones get these (`names`).
-//! With a schema, the values of JSON lines go to its fields (`with_schema`).
-//! Documents that a program hands over are written as JSON instead (`memory`) and then go the same way as lines of JSONL.
+//! [`Reader`] goes through the inputs and cuts them into records; the file of the format
+//! (`jsonl`, `tsv`, `csv`, `parquet`, `trec`, `tree`, `words`) knows how. Each format has the
+//! same two functions: `cut` appends the bytes of the next record to the batch and returns
+//! whether there was one, and `parse` turns these bytes into a document. If records are lines,
+//! many are cut at once (`lines`), and large files are read ahead (`read_ahead`). Cutting only
+//! finds the ends of records, so that one thread can supply many that parse.
+//!
+//! The rows of tables become lines of JSON, by the names of their columns (`columns`), and fields
+//! with unusual names are renamed (`names`). With a schema, the values of JSON lines go to its
+//! fields (`with_schema`). Documents that a program passes in are written as JSON (`memory`) and
+//! then treated like lines of JSONL.
 
 mod batch;
 mod columns;
@@ -63,7 +66,7 @@ pub use self::topics::TopicPart;
 pub(crate) use self::with_schema::assign;
 use crate::{OwnedDocument, STATIC_FIELD, Schema, TextError};
 
-/// A sequence of inputs being read, or of documents that the program has made.
+/// A reader of a sequence of inputs, or of documents that a program creates.
 ///
 /// Hidden files and links below a directory are not read. Compression (gzip, zstd) is recognised by
 /// content, and a UTF-8 byte order mark is skipped.
@@ -71,30 +74,33 @@ pub struct Reader {
     config: Arc<ReaderConfig>,
     sources: std::vec::IntoIter<Source>,
     current: Option<(Input, Cutter)>,
-    /// The documents to read instead of inputs.
+    /// Documents to read instead of inputs.
     documents: Option<memory::Documents>,
-    /// Whether the field of static scores is only where documents from memory have theirs, as the caller named none.
+    /// True if the field of static scores is only the default one for documents from memory,
+    /// since the caller named none.
     usual_static_field: bool,
-    /// Which records of the inputs are read, if not all.
+    /// The records to read, if not all of them.
     selecting: Option<Selecting>,
-    /// How many records each file had that was read to its end.
+    /// Number of records of each file that was read to its end.
     file_records: Vec<u64>,
     bytes_read: Arc<AtomicU64>,
     bytes_total: Option<u64>,
-    /// What the user should know of how the inputs are read.
+    /// Messages to the user about how the inputs are read.
     notices: Vec<String>,
 }
 
 /// The progress of a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes taken from the inputs, before decompression; for documents from memory, those of their JSON.
+    /// Bytes taken from the inputs, before decompression; for documents from memory, the size of
+    /// their JSON.
     pub bytes_read: u64,
-    /// The size of all inputs; `None` with standard input or a pipe among them, and for documents from memory.
+    /// Total size of all inputs; `None` for documents from memory, or if the inputs include
+    /// standard input or a pipe.
     pub bytes_total: Option<u64>,
 }
 
-/// The format at hand with what it must remember between records.
+/// The current format, with the state that it keeps between records.
 enum Cutter {
     Lines(lines::Cutter),
     Csv(csv::Cutter),
@@ -116,7 +122,8 @@ impl Cutter {
         }
     }
 
-    /// Moves the next record of `input` to `batch`, or many if records are lines; `false` when there is none.
+    /// Moves the next record of `input` to `batch`, or many if records are lines. Returns false
+    /// if there is none.
     fn cut(
         &mut self,
         input: &mut Input,
@@ -135,8 +142,8 @@ impl Cutter {
 }
 
 impl Reader {
-    /// Lists what `inputs` name, without reading it; `-` is standard input. An input that does not
-    /// exist, or whose format cannot be told, is an error here, before any work is done.
+    /// Lists the files that `inputs` name, without reading them; `-` is standard input. It fails
+    /// at once if an input does not exist or its format cannot be determined.
     pub fn open(inputs: &[PathBuf], config: ReaderConfig) -> Result<Self, TextError> {
         config.check()?;
         let mut notices = Vec::new();
@@ -156,8 +163,10 @@ impl Reader {
         })
     }
 
-    /// Reads documents that the program has made. Each is indexed and stored as the line of JSON that [`OwnedDocument`] describes would be.
-    /// Documents are taken from the iterator as batches are requested. If `static_field` is not set, it becomes [`STATIC_FIELD`]; `format` is ignored.
+    /// Creates a reader of documents from the program. Each is indexed and stored like the line
+    /// of JSON that [`OwnedDocument`] describes. The reader takes documents from the iterator as
+    /// batches are requested. If `static_field` is not set, it becomes [`STATIC_FIELD`]; `format`
+    /// is ignored.
     pub fn of_documents<I>(documents: I, mut config: ReaderConfig) -> Result<Self, TextError>
     where
         I: IntoIterator<Item = OwnedDocument>,
@@ -180,17 +189,18 @@ impl Reader {
         })
     }
 
-    /// The configuration of the reader.
+    /// Returns the configuration of the reader.
     pub fn config(&self) -> &ReaderConfig {
         &self.config
     }
 
-    /// The field of static scores that the caller named. If there is none, documents from memory have their scores in [`STATIC_FIELD`], and others have none.
+    /// Returns the field of static scores that the caller named. Without one, documents from
+    /// memory have their scores in [`STATIC_FIELD`], and others have none.
     pub fn named_static_field(&self) -> Option<&str> {
         self.config.static_field.as_deref().filter(|_| !self.usual_static_field)
     }
 
-    /// Reads the batches after this with static scores from a field.
+    /// Takes the static scores of later batches from a field.
     pub fn with_static_field(mut self, field: impl Into<String>) -> Result<Self, TextError> {
         Arc::make_mut(&mut self.config).static_field = Some(field.into());
         self.usual_static_field = false;
@@ -198,21 +208,24 @@ impl Reader {
         Ok(self)
     }
 
-    /// The same reader with another [`ReaderConfig::vector_scale`], to add to an index that already has one. Batches taken before are not affected.
+    /// Sets [`ReaderConfig::vector_scale`] for later batches, to that of an existing index to
+    /// which the documents are added.
     pub fn with_vector_scale(mut self, vector_scale: u32) -> Result<Self, TextError> {
         Arc::make_mut(&mut self.config).vector_scale = vector_scale;
         self.config.check()?;
         Ok(self)
     }
 
-    /// Reads the batches after this with a schema. Fails if the reader takes text from fields that it names, which is the schema's to say.
+    /// Sets the schema for later batches. Fails if the configuration names title or text fields,
+    /// since the schema determines these.
     pub fn with_schema(mut self, schema: Arc<Schema>) -> Result<Self, TextError> {
         Arc::make_mut(&mut self.config).schema = Some(schema);
         self.config.check()?;
         Ok(self)
     }
 
-    /// Reads only a part of the inputs. It has no effect on documents from memory, nor on batches taken before.
+    /// Restricts the reader to a part of the inputs. It has no effect on documents from memory,
+    /// nor on earlier batches.
     pub fn within(mut self, selection: Selection) -> Self {
         let (selecting, skipped) = Selecting::new(selection);
         for _ in 0..skipped {
@@ -223,18 +236,20 @@ impl Reader {
         self
     }
 
-    /// How many records each file had, of those that were read to their ends.
+    /// Returns the number of records of each file that was read to its end.
     pub fn file_records(&self) -> &[u64] {
         &self.file_records
     }
 
-    /// What the user should know of how the inputs were read: files of a directory that are not read alike, first lines that name columns, files without records. Complete when all batches are taken.
+    /// Returns messages to the user about how the inputs were read: files of a directory that are
+    /// read differently, first lines that name columns, files without records. They are complete
+    /// after the last batch.
     pub fn notices(&self) -> &[String] {
         &self.notices
     }
 
-    /// The next records, at least one; `None` at the end of the last input. An error ends the read:
-    /// the calls after it give `None`.
+    /// Returns the next records, at least one; `None` at the end of the last input. An error ends
+    /// the read: later calls return `None`.
     pub fn next_batch(&mut self) -> Result<Option<RawBatch>, TextError> {
         let mut batch = RawBatch::new(Arc::clone(&self.config));
         if let Err(error) = self.fill(&mut batch) {
@@ -265,7 +280,7 @@ impl Reader {
                 self.current = Some((input, cutter));
                 continue;
             };
-            // Lines bring their memory with them.
+            // Lines come with their memory.
             if batch.is_empty() && !matches!(cutter, Cutter::Lines(_)) {
                 batch.reserve();
             }
@@ -296,7 +311,7 @@ impl Reader {
         }
     }
 
-    /// The progress so far.
+    /// Returns the progress so far.
     pub fn progress(&self) -> Progress {
         let bytes_read = self.bytes_read.load(Ordering::Relaxed);
         Progress { bytes_read, bytes_total: self.bytes_total }

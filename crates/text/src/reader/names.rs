@@ -1,7 +1,7 @@
-//! The fields of the input that are a document's id, title and text, where they have names of their own.
+//! Renames the fields with a document's id, title and text if they have unusual names.
 //!
-//! A record becomes one with the usual names, `id`, `title` and `text`, before it is parsed: so everything after the reader, the store included, knows these alone. All other fields
-//! stay as they were written.
+//! A record gets the usual names `id`, `title` and `text` before it is parsed, so everything
+//! after the reader, including the store, knows only these. All other fields are kept verbatim.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -12,30 +12,31 @@ use super::known::Pairs;
 use crate::document::write_string;
 use crate::{Document, RecordErrorKind, TextError};
 
-/// Names of the fields that records of the input have. Dots lead into objects, as in `article.body`.
+/// The names of fields in the records of the input. Dots lead into objects, as in `article.body`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FieldNames {
-    /// The field with the id. Default: `id`, or `_id` if there is no `id`.
+    /// Name of the field with the id. Default: `id`, or `_id` if there is no `id`.
     pub id: Option<String>,
-    /// The field with the title. Default: `title`.
+    /// Name of the field with the title. Default: `title`.
     pub title: Option<String>,
-    /// The fields with the text, which are put together in this order, one below the other. Default: `text`, or `contents` if there is no `text`.
+    /// Names of the fields with the text. Their values are joined in this order by newlines.
+    /// Default: `text`, or `contents` if there is no `text`.
     pub text: Vec<String>,
 }
 
 impl FieldNames {
-    /// Whether records have the usual names.
+    /// Returns true if all fields have the usual names.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// All names, for checks.
+    /// Returns all names.
     pub(super) fn all(&self) -> impl Iterator<Item = &str> {
         let names = self.id.iter().chain(&self.title).chain(&self.text);
         names.map(String::as_str)
     }
 
-    /// Refuses names that cannot be those of fields, and those that a schema has in their place.
+    /// Rejects invalid field names, and names that a schema must give instead.
     pub(super) fn check(&self, has_schema: bool) -> Result<(), TextError> {
         let bad = |field, reason: String| Err(TextError::BadConfig { field, reason });
         if has_schema && (self.title.is_some() || !self.text.is_empty()) {
@@ -44,8 +45,7 @@ impl FieldNames {
         }
         for name in self.all() {
             if name.split('.').any(str::is_empty) {
-                let reason =
-                    format!("`{name}` is no name of a field; keys have single dots between them");
+                let reason = format!("`{name}` is not a field name; separate keys by single dots");
                 return bad("field names", reason);
             }
         }
@@ -71,7 +71,7 @@ pub(super) fn parse<'a>(
     parse_json(&renamed, config).map(Document::into_owned)
 }
 
-/// The line with the usual names.
+/// Returns the line with the usual names.
 fn rename(
     line: &str,
     names: &FieldNames,
@@ -107,7 +107,7 @@ fn rename(
         write_text(&mut out, "text", &all);
         gone.push("text");
     }
-    // What documents are sorted or scored by is still needed under its own name.
+    // The order and static fields are still needed under their own names.
     let kept = [config.order_field.as_deref(), config.static_field.as_deref()];
     let usual = ["id", "_id", "title", "text"];
     gone.retain(|name| usual.contains(name) || !kept.contains(&Some(name)));
@@ -123,7 +123,7 @@ fn rename(
         out.extend_from_slice(value.get().as_bytes());
     }
     out.push(b'}');
-    // All that was written came from strings.
+    // All parts that were written came from strings.
     Ok(String::from_utf8(out).unwrap_or_default())
 }
 
@@ -138,7 +138,8 @@ fn write_text(out: &mut Vec<u8>, key: &str, texts: &[String]) {
 
 type Pair<'a> = (std::borrow::Cow<'a, str>, &'a RawValue);
 
-/// The values at a path, of which an array has several. A key with dots in it is taken for a path as well.
+/// Returns the values at a path; an array has several. A key with dots in it also counts as a
+/// path.
 fn values<'a>(pairs: &[Pair<'a>], path: &str) -> impl Iterator<Item = &'a RawValue> + use<'a> {
     let mut found = Vec::new();
     collect(pairs, path, &mut found);
@@ -146,7 +147,7 @@ fn values<'a>(pairs: &[Pair<'a>], path: &str) -> impl Iterator<Item = &'a RawVal
 }
 
 fn collect<'a>(pairs: &[Pair<'a>], path: &str, found: &mut Vec<&'a RawValue>) {
-    // Of keys that are given twice the last one counts.
+    // Of duplicate keys, the last one counts.
     if let Some((_, value)) = pairs.iter().rev().find(|(key, _)| key == path) {
         flatten(value, DEPTH, found);
         return;
@@ -164,10 +165,11 @@ fn collect<'a>(pairs: &[Pair<'a>], path: &str, found: &mut Vec<&'a RawValue>) {
     }
 }
 
-/// Arrays in arrays up to here are read for their values.
+/// Maximum depth of nested arrays whose elements are values.
 const DEPTH: usize = 16;
 
-/// The elements of an array and of arrays in it, or the value itself; null is none. Arrays that are too deep are values, which are then refused.
+/// Collects the elements of an array and of arrays in it, or the value itself; null is no value.
+/// Arrays that are nested too deeply are values, which the caller then rejects.
 fn flatten<'a>(value: &'a RawValue, depth: usize, found: &mut Vec<&'a RawValue>) {
     match serde_json::from_str::<Vec<&RawValue>>(value.get()) {
         Ok(elements) if depth > 0 => {
@@ -178,14 +180,14 @@ fn flatten<'a>(value: &'a RawValue, depth: usize, found: &mut Vec<&'a RawValue>)
     }
 }
 
-/// The values at a path as text.
+/// Returns the values at a path as text.
 fn texts(pairs: &[Pair<'_>], path: &str) -> Result<Vec<String>, RecordErrorKind> {
     let text = |value: &RawValue| match serde_json::from_str(value.get()) {
         Ok(Value::String(text)) => Ok(text),
         Ok(number @ (Value::Number(_) | Value::Bool(_))) => Ok(number.to_string()),
         Ok(_) => {
             let reason = match value.get().starts_with('[') {
-                true => "found arrays too deep inside each other, expected a string",
+                true => "found too deeply nested arrays, expected a string",
                 false => "found an object, expected a string; name a field inside with a dot",
             };
             Err(RecordErrorKind::BadField { field: path.to_owned(), reason: reason.to_owned() })
@@ -195,7 +197,7 @@ fn texts(pairs: &[Pair<'_>], path: &str) -> Result<Vec<String>, RecordErrorKind>
     values(pairs, path).map(text).collect()
 }
 
-/// The most names of fields that a message has.
+/// Maximum number of field names in a message.
 const SHOWN: usize = 12;
 
 fn keys(pairs: &[Pair<'_>]) -> String {
@@ -208,12 +210,12 @@ fn keys(pairs: &[Pair<'_>]) -> String {
     }
 }
 
-/// The fields of a line of JSON, for a message; empty if there are none.
+/// Returns the field names of a line of JSON, for a message; empty if there are none.
 pub(super) fn keys_of(line: &str) -> String {
     serde_json::from_str(line).map(|Pairs(pairs)| keys(&pairs)).unwrap_or_default()
 }
 
-/// The paths of the values of a line of JSON, with dots between keys.
+/// Returns the paths of the values of a line of JSON, with dots between keys.
 pub(super) fn paths_of(line: &str) -> Vec<String> {
     let mut paths = Vec::new();
     if let Ok(Value::Object(fields)) = serde_json::from_str(line) {
@@ -265,7 +267,7 @@ mod tests {
         };
         assert_eq!(text(&["a"]), "x\ny");
         assert_eq!(text(&["a.b", "p.q"]), "z\n1\n2");
-        // Without the field there is no text, whatever else there is.
+        // Without the named field there is no text, whatever other fields exist.
         assert_eq!(text(&["bdy"]), "");
     }
 

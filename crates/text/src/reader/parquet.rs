@@ -1,4 +1,5 @@
-//! Files of Apache Parquet. A row becomes a line of JSON: groups become objects, lists arrays, dates text.
+//! Files of Apache Parquet. A row becomes a line of JSON: groups become objects, lists arrays,
+//! and dates text.
 
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,14 +20,14 @@ use crate::date::format_date;
 
 const DAY: i64 = 24 * 60 * 60 * 1000;
 
-/// Cuts rows.
+/// The state of cutting a file into rows.
 #[derive(Default)]
 pub(super) struct Cutter {
     rows: Option<RowIter<'static>>,
 }
 
 impl Cutter {
-    /// Takes the next row, as a line of JSON.
+    /// Appends the next row as a line of JSON.
     pub(super) fn cut(
         &mut self,
         input: &mut Input,
@@ -39,7 +40,7 @@ impl Cutter {
         };
         let Some(row) = guarded(input, || rows.next().transpose())? else { return Ok(false) };
         let start = batch.bytes.len();
-        // A value is JSON and a vector takes all bytes, so this cannot fail.
+        // A value always has a JSON form, and writing to a vector cannot fail.
         let columns = input.source.columns.get();
         let is_number = |name: &str| columns.is_some_and(|columns| columns.wants_numbers(name));
         let written = serde_json::to_writer(&mut batch.bytes, &row_object(&row, is_number));
@@ -58,7 +59,7 @@ impl Cutter {
 fn begin(input: &Input, config: &ReaderConfig) -> Result<RowIter<'static>, TextError> {
     let is_file = input.source.size.is_some();
     let Some(path) = input.source.path.as_ref().filter(|_| is_file) else {
-        let reason = "Parquet is read from its end on, so it must be a file; store it first";
+        let reason = "Parquet is read from its end, so it must be a file; save the data first";
         let path = input.source.error_path();
         return Err(TextError::BadTable { path, reason: reason.to_owned() });
     };
@@ -67,12 +68,13 @@ fn begin(input: &Input, config: &ReaderConfig) -> Result<RowIter<'static>, TextE
     let schema = reader.metadata().file_metadata().schema();
     let names = schema.get_fields().iter().map(|field| field.name().to_owned()).collect();
     let columns = Columns::new(names, config).map_err(|reason| bad_table(input, reason))?;
-    // Nobody else sets it.
+    // Only this thread sets the columns.
     _ = input.source.columns.set(columns.noticed(&input.source.name, config, false));
     Ok(reader.into_iter())
 }
 
-/// What the reader of Parquet says. It is not made for hostile files and may panic over one, which is then damaged too.
+/// Calls the Parquet reader. That reader does not expect hostile files and may panic on one; such
+/// a file counts as damaged, too.
 fn guarded<T>(
     input: &Input,
     read: impl FnOnce() -> Result<T, ParquetError>,
@@ -86,7 +88,8 @@ fn guarded<T>(
     }
 }
 
-/// A row, without what is null. Decimals are text, which has all their digits, except where a schema wants numbers.
+/// Converts a row to an object without nulls. Decimals become text, which preserves all digits,
+/// unless a schema wants numbers.
 fn row_object(row: &Row, is_number: impl Fn(&str) -> bool) -> Map<String, Value> {
     let value = |name: &str, field: &Field| match field {
         Field::Decimal(number) if is_number(name) => as_number(decimal(number)),
@@ -96,13 +99,13 @@ fn row_object(row: &Row, is_number: impl Fn(&str) -> bool) -> Map<String, Value>
     fields.filter(|(_, value)| !value.is_null()).collect()
 }
 
-/// A group inside a row.
+/// Converts a group inside a row.
 fn object(row: &Row) -> Map<String, Value> {
     let fields = row.get_column_iter().map(|(name, field)| (name.clone(), value(field)));
     fields.filter(|(_, value)| !value.is_null()).collect()
 }
 
-/// A decimal number as the nearest that an attribute can have.
+/// Converts a decimal number to the nearest number that an attribute can have.
 fn as_number(digits: String) -> Value {
     match (digits.parse::<i64>(), digits.parse::<f64>()) {
         (Ok(whole), _) => whole.into(),
@@ -128,7 +131,7 @@ fn value(field: &Field) -> Value {
         Field::Double(number) => (*number).into(),
         Field::Decimal(number) => decimal(number).into(),
         Field::Str(text) => text.as_str().into(),
-        // Some writers do not say that strings are strings.
+        // Some writers do not declare strings as such.
         Field::Bytes(bytes) => str::from_utf8(bytes.data()).map_or(Value::Null, Value::from),
         Field::Date(days) => format_date(i64::from(*days) * DAY).into(),
         Field::TimeMillis(time) => (*time).into(),
@@ -138,19 +141,19 @@ fn value(field: &Field) -> Value {
         Field::Group(row) => Value::Object(object(row)),
         Field::ListInternal(list) => list.elements().iter().map(value).collect(),
         Field::MapInternal(map) => {
-            let entry = |(key, of): &(Field, Field)| {
+            let entry = |(key, item): &(Field, Field)| {
                 let key = match value(key) {
                     Value::String(key) => key,
                     other => other.to_string(),
                 };
-                (key, value(of))
+                (key, value(item))
             };
             Value::Object(map.entries().iter().map(entry).collect())
         }
     }
 }
 
-/// A decimal number as text: JSON has no such numbers.
+/// Converts a decimal number to text, since JSON has no such numbers.
 fn decimal(number: &Decimal) -> String {
     let mut digits: i128 = 0;
     let bytes = number.data();
@@ -193,7 +196,7 @@ mod tests {
         optional group meta { optional double score; }
     }";
 
-    /// Two documents, the second without a body and a score.
+    /// Writes two documents, the second without a body and a score.
     fn write(path: &Path, compression: Compression) {
         let schema = Arc::new(parse_message_type(SCHEMA).unwrap());
         let properties = WriterProperties::builder().set_compression(compression).build();

@@ -1,6 +1,7 @@
-//! Files of queries: lines of text, JSON lines, and topics of TREC.
+//! Files of queries: lines of text, JSON lines, and TREC topics.
 //!
-//! A line is `id<TAB>text`, text alone, whose id is then the number of the line, or an object of JSON as BEIR has them. A file that begins with `<top>` or `<topics>` has topics (`topics`).
+//! A line is `id<TAB>text`, text alone, whose id is then the number of the line, or an object of
+//! JSON as in BEIR. A file that begins with `<top>` or `<topics>` has topics (`topics`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,45 +17,47 @@ use super::source::{Source, list};
 use super::topics::{self, TopicPart};
 use crate::{RecordError, RecordErrorKind, TextError};
 
-/// What ids of queries are called, in the order in which they are preferred.
+/// Names of fields with query ids, in order of preference.
 const IDS: [&str; 6] = ["_id", "id", "qid", "query_id", "queryid", "topic"];
 
-/// The same for their text.
+/// Names of fields with query texts, in order of preference.
 const TEXTS: [&str; 4] = ["text", "query", "question", "title"];
 
-/// A query of a file.
+/// A query from a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileQuery {
-    /// The line that it begins in, counted from 1.
+    /// Number of the first line of the query, counted from 1.
     pub line: u64,
-    /// Its id, or the number of its line.
+    /// Id of the query, or the number of its line.
     pub id: String,
-    /// Its text; tokens and weights as an object of JSON if it is a vector.
+    /// Text of the query; if it is a vector, tokens and weights as a JSON object.
     pub text: String,
 }
 
-/// Reads queries one by one. Compression (gzip, zstd) is recognised by content, and a UTF-8 byte order mark is skipped.
+/// A reader of query files. It recognises compression (gzip, zstd) by content, and skips a UTF-8
+/// byte order mark.
 pub struct QueryReader {
     input: Input,
-    /// Whether its name says that lines are JSON.
+    /// True if the file name says that lines are JSON.
     is_json: bool,
     topics: Option<std::vec::IntoIter<Result<FileQuery, RecordError>>>,
     parts: Vec<TopicPart>,
-    /// Whether these were named, and not only the title taken.
+    /// True if the caller named the parts; otherwise they default to the title.
     names_parts: bool,
-    /// Whether a line that is not blank has been read.
+    /// True if a line that is not blank has been read.
     begun: bool,
     notice: Option<String>,
     line: Vec<u8>,
 }
 
 impl QueryReader {
-    /// Opens a file, or standard input for `-`. Of topics, these parts are the query, the title if none is given.
+    /// Opens a file, or standard input for `-`. The query of a topic consists of these parts, or
+    /// of the title if none are given.
     pub fn open(path: &Path, parts: &[TopicPart]) -> Result<Self, TextError> {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let of_name = Format::of_name(Path::new(without_compression(name)));
         if of_name == Some(Format::Csv) {
-            let reason = "queries are not read from CSV; write id<TAB>text, or JSON lines with \"id\" and \"text\"";
+            let reason = "queries cannot be read from CSV; write id<TAB>text, or JSON lines with \"id\" and \"text\"";
             return Err(TextError::BadTable { path: path.to_owned(), reason: reason.to_owned() });
         }
         let found = list(&[path.to_owned()], Some(Format::Words), None, &mut Vec::new())?;
@@ -85,12 +88,13 @@ impl QueryReader {
         })
     }
 
-    /// What the user should know of how the file is read, once.
+    /// Takes the message to the user about how the file is read, if there is one.
     pub fn take_notice(&mut self) -> Option<String> {
         self.notice.take()
     }
 
-    /// The next query; `None` at the end of the file. After a line that is no query, the next one can be read.
+    /// Returns the next query; `None` at the end of the file. After a line that is not a query,
+    /// reading can continue.
     pub fn next_query(&mut self) -> Result<Option<Result<FileQuery, RecordError>>, TextError> {
         loop {
             if let Some(topics) = &mut self.topics {
@@ -124,13 +128,14 @@ impl QueryReader {
             if first && self.names_parts {
                 let name = &self.input.source.name;
                 self.notice =
-                    Some(format!("{name}: it has no topics, so their fields have no effect"));
+                    Some(format!("{name}: the file has no topics, so topic fields have no effect"));
             }
             if first && is_header(text) {
                 let columns = text.replace('\t', "`, `");
                 let name = &self.input.source.name;
-                let notice =
-                    format!("{name}: the first line names the columns `{columns}`; it is no query");
+                let notice = format!(
+                    "{name}: the first line names the columns `{columns}` and is not a query"
+                );
                 self.notice = Some(match self.notice.take() {
                     Some(before) => format!("{before}\n{notice}"),
                     None => notice,
@@ -148,51 +153,55 @@ impl QueryReader {
     }
 }
 
-/// Whether a line of TSV names its columns.
+/// Returns true if a line of TSV names its columns.
 fn is_header(line: &str) -> bool {
     let cells: Vec<&str> = line.split('\t').map(str::trim).collect();
     let is_one_of = |known: &[&str], cell: &str| known.iter().any(|k| k.eq_ignore_ascii_case(cell));
     matches!(&cells[..], [id, text, ..] if is_one_of(&IDS, id) && is_one_of(&TEXTS, text))
 }
 
-/// A line that is not blank.
+/// Parses a line that is not blank.
 fn parse(text: &str, line: u64, is_json: bool) -> Result<FileQuery, String> {
-    let of = |id: Option<String>, text: &str| {
+    let query = |id: Option<String>, text: &str| {
         let id = id.unwrap_or_else(|| line.to_string());
         FileQuery { line, id, text: text.to_owned() }
     };
     if is_json || text.trim_start().starts_with('{') {
         match serde_json::from_str::<Map<String, Value>>(text) {
-            Ok(fields) => return of_json(&fields, text).map(|(id, text)| of(id, &text)),
+            Ok(fields) => return of_json(&fields, text).map(|(id, text)| query(id, &text)),
             Err(error) if is_json => {
                 let full = error.to_string();
-                let reason = full.rsplit_once(" at line ").map_or(full.as_str(), |(of, _)| of);
+                let reason =
+                    full.rsplit_once(" at line ").map_or(full.as_str(), |(reason, _)| reason);
                 return Err(format!("not a JSON object on one line: {reason}"));
             }
-            // A query may begin with any sign.
+            // A plain text query may begin with any character.
             Err(_) => {}
         }
     }
     Ok(match text.split_once('\t') {
-        Some((id, text)) => of(Some(id.trim().to_owned()), text),
-        None => of(None, text),
+        Some((id, text)) => query(Some(id.trim().to_owned()), text),
+        None => query(None, text),
     })
 }
 
-/// The id and text of a query in JSON.
+/// Returns the id and text of a query in JSON.
 fn of_json(fields: &Map<String, Value>, line: &str) -> Result<(Option<String>, String), String> {
     let id = IDS.iter().find_map(|name| match fields.get(*name)? {
         Value::String(id) => Some(Ok(id.clone())),
         Value::Number(id) if id.is_i64() || id.is_u64() => Some(Ok(id.to_string())),
         Value::Null => None,
-        other => Some(Err(format!("the id of the query is {other}; it is a string or an integer"))),
+        other => {
+            Some(Err(format!("the id of the query is {other}, but must be a string or an integer")))
+        }
     });
     let text = TEXTS.iter().find_map(|name| fields.get(*name)?.as_str().map(str::to_owned));
-    let vector = || fields.get("vector").filter(|of| of.is_object()).map(Value::to_string);
+    let vector = || fields.get("vector").filter(|vector| vector.is_object()).map(Value::to_string);
     if let Some(text) = text.or_else(vector) {
         return Ok((id.transpose()?, text));
     }
-    // Tokens and weights are a query of their own, whatever the tokens are called.
+    // An object of tokens and weights alone is a query as a whole, whatever the tokens are
+    // called.
     if fields.values().all(Value::is_number) {
         return Ok((None, line.to_owned()));
     }
@@ -246,7 +255,9 @@ mod tests {
         assert_eq!(found, wanted);
         let (found, notice) = read_as("q.tsv", b"\nquery_id\tText\n1\ta\n", &[]);
         assert_eq!(found, [own(3, "1", "a")]);
-        assert!(notice.unwrap().ends_with("names the columns `query_id`, `Text`; it is no query"));
+        assert!(
+            notice.unwrap().ends_with("names the columns `query_id`, `Text` and is not a query")
+        );
     }
 
     #[test]

@@ -1,7 +1,10 @@
-//! A plain file that several threads read ahead of the one that asks for it.
+//! Reads an uncompressed file with several threads ahead of the thread that takes its chunks.
 //!
-//! Copying a file from the system's cache is slower than cutting it into lines, and only one thread at a time can take the next batch. So that thread finds chunks that others have read and cut.
-//! With n threads, each reads every n-th chunk and hands it over through a channel of its own: taking from the channels in turn gives the chunks in order, and full channels bound the memory.
+//! Copying a file from the system's cache is slower than cutting it into lines, and only one
+//! thread at a time can take the next batch. With read-ahead, that thread takes chunks that
+//! others have read and cut. With n threads, each reads every n-th chunk and sends it through a
+//! separate channel. Taking from the channels in turn gives the chunks in order, and full
+//! channels bound the memory.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -13,26 +16,30 @@ use std::thread::JoinHandle;
 use super::input::{BOM, Compression, KIND, MAGIC, foreign};
 use super::lines::{Chunk, Limits, with_room};
 
-/// The most threads for one file: about as many as it takes to copy as fast as memory allows.
+/// Maximum number of threads for one file: about as many as it takes to copy as fast as memory
+/// allows.
 const THREADS: usize = 4;
-/// Files with fewer chunks than this are read sooner than threads are started.
+/// Minimum number of chunks. Reading a smaller file takes less time than starting the threads.
 const CHUNKS: u64 = 4;
-/// Bytes read at a time: they are set to zero before, and should still be in the core's cache then.
+/// Number of bytes read at a time. They are set to zero first, and should still be in the core's
+/// cache when the file's contents overwrite them.
 const BLOCK: usize = 128 << 10;
 
 /// The chunks of a file being read. Dropping it ends its threads.
 pub(super) struct ReadAhead {
-    /// Of each thread, chunks with their numbers of bytes. Empty when the end has been reached.
+    /// Chunks with their numbers of bytes, by thread. Empty after the end of the file.
     chunks: Vec<Receiver<io::Result<(usize, Chunk)>>>,
     threads: Vec<JoinHandle<()>>,
-    /// Whose chunk is next.
+    /// Number of the thread whose chunk is next.
     turn: usize,
     size: usize,
     bytes_read: Arc<AtomicU64>,
 }
 
 impl ReadAhead {
-    /// Starts to read `file`, of about `len` bytes; `None` if it is too small or must be read from the beginning: it is compressed, or the system cannot read at an offset.
+    /// Starts to read `file`, of about `len` bytes. Returns `None` if the file is too small or
+    /// must be read from the beginning, because it is compressed or the system cannot read at an
+    /// offset.
     pub(super) fn of(
         file: &File,
         len: u64,
@@ -58,7 +65,8 @@ impl ReadAhead {
         Some(ahead)
     }
 
-    /// Reads from the offset `start` on with `read`, which reads some bytes at an offset, none only at the end.
+    /// Starts to read from the offset `start` on. `read` reads some bytes at an offset, and none
+    /// only at the end.
     pub(super) fn start(
         read: impl Fn(&mut [u8], u64) -> io::Result<usize> + Send + Sync + 'static,
         start: u64,
@@ -77,7 +85,7 @@ impl ReadAhead {
                     let bytes = read_chunk(&*read, start + number * size as u64, size);
                     let len = bytes.as_ref().map_or(0, Vec::len);
                     let chunk = bytes.map(|bytes| (len, Chunk::cut(bytes, number == 0, limits)));
-                    // Nobody receives it if the reader is gone.
+                    // Sending fails if the reader has been dropped.
                     if sender.send(chunk).is_err() || len < size {
                         return;
                     }
@@ -90,7 +98,8 @@ impl ReadAhead {
         Ok(ahead)
     }
 
-    /// The next chunk; `None` at the end of the file, which is where a read first found no more, whatever was read beyond it.
+    /// Returns the next chunk; `None` at the end of the file. The file ends where a read first
+    /// found no more bytes, even if other threads have read beyond it.
     pub(super) fn next(&mut self) -> io::Result<Option<Chunk>> {
         let Some(chunks) = self.chunks.get(self.turn) else { return Ok(None) };
         let gone = |_| io::Error::other("a thread that read ahead has panicked");
@@ -103,7 +112,7 @@ impl ReadAhead {
         Ok((len > 0).then_some(chunk))
     }
 
-    /// Ends the threads: without a receiver, none can hand over another chunk.
+    /// Ends the threads: without a receiver, they cannot send another chunk.
     fn end(&mut self) {
         self.chunks.clear();
         for thread in self.threads.drain(..) {

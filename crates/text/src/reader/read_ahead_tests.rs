@@ -1,4 +1,4 @@
-//! Lines are the same however an input is cut into chunks, and whoever reads them.
+//! Lines are the same however an input is cut into chunks, and whichever threads read them.
 
 use std::io::{self, Cursor, Write};
 use std::sync::Arc;
@@ -12,10 +12,11 @@ use super::source::Source;
 use super::{Format, Input, RawBatch, Reader, ReaderConfig};
 use crate::{RecordErrorKind, TextError};
 
-/// Line numbers with the text, or where it is not UTF-8.
+/// Line numbers with the text, or with the offset at which it is not UTF-8.
 type Found = Vec<(u64, Result<String, usize>)>;
 
-/// What the bytes of a file are, told without chunks: all records, and the line that is too long and ends them.
+/// Returns the expected lines of a file, found without chunks, and the number of the line that is
+/// too long and ends them.
 fn model(bytes: &[u8], max_record: usize) -> (Found, Option<u64>) {
     let mut found = Vec::new();
     for (line, number) in bytes.split_inclusive(|&byte| byte == b'\n').zip(1..) {
@@ -32,7 +33,7 @@ fn model(bytes: &[u8], max_record: usize) -> (Found, Option<u64>) {
     (found, None)
 }
 
-/// A source whose records are their texts.
+/// Creates a source whose records are their texts.
 fn source() -> Arc<Source> {
     let name = "input".to_owned();
     let relative = Some(name.clone());
@@ -57,7 +58,7 @@ fn texts(batch: &RawBatch) -> impl Iterator<Item = (u64, Result<String, usize>)>
     })
 }
 
-/// The records of all batches up to the end or an error.
+/// Returns the records of all batches up to the end or an error.
 fn read(mut input: Input, config: &ReaderConfig) -> (Found, Option<TextError>) {
     let (mut cutter, config) = (Cutter::default(), Arc::new(config.clone()));
     let mut found = Vec::new();
@@ -82,7 +83,7 @@ fn read(mut input: Input, config: &ReaderConfig) -> (Found, Option<TextError>) {
     }
 }
 
-/// Reads `bytes` at offsets, a few at a time.
+/// Creates a function that reads `bytes` at an offset, a few at a time.
 fn at_offsets(bytes: Vec<u8>) -> impl Fn(&mut [u8], u64) -> io::Result<usize> + Send + Sync {
     move |out, offset| {
         let rest = bytes.get(offset as usize..).unwrap_or_default();
@@ -145,7 +146,7 @@ proptest! {
     }
 }
 
-/// The records are those of the model, also where a line is too long.
+/// Checks that the records are those of the model, even if a line is too long.
 fn check(bytes: &[u8], input: Input, config: &ReaderConfig) {
     let (expected, too_long) = model(bytes, config.max_record);
     let (found, error) = read(input, config);
@@ -191,7 +192,7 @@ fn an_error_comes_in_its_place() {
             _ => Err(io::Error::other("broken")),
         };
         let (found, error) = read(ahead(read_until, threads, limits), &config);
-        // The chunk in which reading fails takes the batch before it along.
+        // The batch before the chunk in which reading fails is lost with it.
         assert!((10..=12).contains(&found.len()), "{}", found.len());
         assert_eq!(found, model(&bytes, 1000).0[..found.len()]);
         let error = error.unwrap();
@@ -214,7 +215,7 @@ fn a_panic_is_an_error() {
 fn threads_read_a_bounded_part_and_end_with_the_reader() {
     let (config, limits) = small(8);
     for batches in [0, 1, 20] {
-        // A file without end.
+        // The file never ends.
         let reads = Arc::new(AtomicU64::new(0));
         let counting = Arc::clone(&reads);
         let mut input = ahead(
@@ -235,9 +236,10 @@ fn threads_read_a_bounded_part_and_end_with_the_reader() {
         }
         std::thread::sleep(std::time::Duration::from_millis(20));
         drop(input);
-        // The closure that counts is gone with the last thread.
+        // All threads have ended and dropped the closure that counts.
         assert_eq!(Arc::strong_count(&reads), 1);
-        // Each batch takes two chunks at most, and one more may be open; each thread has one chunk in its channel and one in hand.
+        // Each batch takes at most two chunks, and one more may be open; each thread has one
+        // chunk in its channel and one in progress.
         assert!(reads.load(Ordering::Relaxed) <= batches * 2 + 1 + 3 * 2);
     }
 }
@@ -246,7 +248,7 @@ fn threads_read_a_bounded_part_and_end_with_the_reader() {
 fn the_file_ends_where_a_read_first_finds_no_more() {
     let (config, limits) = small(8);
     for shrunk in [20, 24] {
-        // What lies beyond was read before the file shrank, or after it grew.
+        // The bytes beyond the end were read before the file shrank, or after it grew.
         let whole = at_offsets(b"1\n2\n3\n4\n".repeat(10));
         let read_part = move |out: &mut [u8], offset| match offset {
             0..24 => {
@@ -272,9 +274,9 @@ fn large_files_are_read_ahead() {
         file.as_file_mut().set_len(0).unwrap();
         file.reopen().unwrap().write_all(format!("{start}{lines}").as_bytes()).unwrap();
         let len = (start.len() + lines.len()) as u64;
-        let of = |len| ReadAhead::of(file.as_file(), len, limits, &Arc::default()).is_some();
-        assert_eq!(of(len), cfg!(unix));
-        assert!(!of(limits.chunk as u64));
+        let starts = |len| ReadAhead::of(file.as_file(), len, limits, &Arc::default()).is_some();
+        assert_eq!(starts(len), cfg!(unix));
+        assert!(!starts(limits.chunk as u64));
         let mut reader = Reader::open(&[file.path().to_owned()], config.clone()).unwrap();
         let mut next = 0;
         while let Some(batch) = reader.next_batch().unwrap() {

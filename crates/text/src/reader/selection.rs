@@ -1,30 +1,32 @@
-//! A part of a reader's records.
+//! Selects a part of a reader's records.
 
 use std::ops::Range;
 
 use super::batch::RawBatch;
 
-/// Which records of the inputs are read. Records are counted from 0 through all inputs, good and bad ones alike, as [`Reader`](super::Reader) cuts them.
+/// A selection of records to read. Records are counted from 0 through all inputs, good and bad
+/// ones alike, in the order in which [`Reader`](super::Reader) cuts them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
-    /// The records that are read.
+    /// Range of the records to read.
     pub records: Range<u64>,
-    /// Records among them that are left out, in ascending order.
+    /// Records in the range that are skipped, in ascending order.
     pub except: Vec<u64>,
-    /// How many records each file has, as far as it is known: files whose records all come before the selection are not opened. Empty if nothing is known.
+    /// Number of records of each file, as far as it is known. Files whose records all come before
+    /// the selection are not opened. Empty if nothing is known.
     pub files: Vec<u64>,
 }
 
-/// A selection while it is applied to records as they are cut.
+/// A selection, and the progress of applying it to records as they are cut.
 #[derive(Debug)]
 pub(super) struct Selecting {
     selection: Selection,
-    /// The number of the next record to be cut.
+    /// Number of the next record to be cut.
     next: u64,
 }
 
 impl Selecting {
-    /// Also returns how many of the files need not be opened.
+    /// Starts to apply a selection. Also returns the number of files that need not be opened.
     pub(super) fn new(selection: Selection) -> (Self, usize) {
         let mut next = 0u64;
         let mut skipped = 0;
@@ -38,7 +40,9 @@ impl Selecting {
         (Selecting { selection, next }, skipped)
     }
 
-    /// Removes what was not asked for from the records of `batch` from `first` on, which were just cut. What came before the selection takes its bytes with it, so that the batch has room for more.
+    /// Removes records that are not selected from the records of `batch` from `first` on, which
+    /// were just cut. The bytes of records before the selection are removed as well, so that more
+    /// records fit into the batch.
     pub(super) fn apply(&mut self, batch: &mut RawBatch, first: usize) {
         let Range { start, end } = self.selection.records;
         let number = self.next;
@@ -54,7 +58,7 @@ impl Selecting {
         });
     }
 
-    /// Whether no further record can be part of it.
+    /// Returns true if no further record is selected.
     pub(super) fn is_over(&self) -> bool {
         self.next >= self.selection.records.end
     }

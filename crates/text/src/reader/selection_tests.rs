@@ -1,10 +1,10 @@
-//! Any range of the records is the same range of all that are read without a selection.
+//! A selection of a range of records gives that range of all records.
 
 use std::path::PathBuf;
 
 use super::{Reader, ReaderConfig, Selection};
 
-/// Every record as text: the document, or what is wrong with it, which names its file and line.
+/// Returns every record as text: the document, or the error, which names its file and line.
 fn all(mut reader: Reader) -> (Vec<String>, Vec<u64>) {
     let mut out = Vec::new();
     while let Some(batch) = reader.next_batch().unwrap() {

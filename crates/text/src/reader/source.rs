@@ -1,4 +1,4 @@
-//! From the paths a user gives to the list of files to read.
+//! Finds the files to read for the paths that a user gives.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
@@ -12,20 +12,20 @@ use super::format::{Format, without_compression};
 use super::input::{Compression, MAGIC};
 use crate::{Location, TextError};
 
-/// One file to read.
+/// A file to read.
 #[derive(Debug)]
 pub(super) struct Source {
-    /// `None` is standard input.
+    /// Path of the file; `None` for standard input.
     pub(super) path: Option<PathBuf>,
     pub(super) format: Format,
-    /// For messages.
+    /// Name for messages.
     pub(super) name: String,
-    /// The path below the given directory with `/` between its parts, for a file given directly its
-    /// file name; `None` where it is not UTF-8.
+    /// Path below the given directory, with `/` between its parts; for a file given directly, its
+    /// file name. `None` if it is not UTF-8.
     pub(super) relative: Option<String>,
-    /// What the columns of a table are, once its first line is read.
+    /// Columns of a table, once its first line has been read.
     pub(super) columns: OnceLock<Columns>,
-    /// The size on disk, `None` where it cannot be known in advance (standard input, pipes).
+    /// Size on disk; `None` if it is not known in advance (standard input, pipes).
     pub(super) size: Option<u64>,
 }
 
@@ -49,7 +49,7 @@ impl Source {
         })
     }
 
-    /// The location of a record that starts on `line`, or is the whole file.
+    /// Returns the location of a record that starts on `line`, or is the whole file.
     pub(super) fn location(&self, line: Option<u64>) -> Location {
         let file = self.name.clone();
         match line {
@@ -58,12 +58,12 @@ impl Source {
         }
     }
 
-    /// The path an error names.
+    /// Returns the path for error messages.
     pub(super) fn error_path(&self) -> PathBuf {
         self.path.clone().unwrap_or_else(|| PathBuf::from(&self.name))
     }
 
-    /// `relative` less its compression suffix and extension.
+    /// Returns `relative` without its compression suffix and extension.
     pub(super) fn stem(&self) -> Option<&str> {
         let relative = without_compression(self.relative.as_deref()?);
         let name_at = relative.rfind('/').map_or(0, |slash| slash + 1);
@@ -74,7 +74,8 @@ impl Source {
     }
 }
 
-/// The files behind `inputs`, in order; those below a directory sorted by path. What is read in a way that the user may not expect is said in `notices`.
+/// Lists the files that `inputs` name, in order; files below a directory are sorted by path. It
+/// adds a message to `notices` if files are read in a way that the user may not expect.
 pub(super) fn list(
     inputs: &[PathBuf],
     format: Option<Format>,
@@ -86,7 +87,7 @@ pub(super) fn list(
         if path.as_os_str() == "-" {
             if format == Some(Format::Parquet) {
                 let reason =
-                    "Parquet is read from its end on, so it must be a file; store it first";
+                    "Parquet is read from its end, so it must be a file; save the data first";
                 return Err(TextError::BadTable { path: path.clone(), reason: reason.to_owned() });
             }
             sources.push(Source::stdin(format.unwrap_or(Format::Jsonl)));
@@ -108,8 +109,8 @@ pub(super) fn list(
     Ok(sources)
 }
 
-/// Hidden entries are left out because they are tools' bookkeeping (`.git`), and links because they
-/// can loop or lead out of the tree.
+/// Adds the files below a directory. It skips hidden entries because they are bookkeeping of
+/// tools (`.git`), and links because they can form loops or lead out of the tree.
 fn list_directory(
     root: &Path,
     format: Option<Format>,
@@ -135,7 +136,8 @@ fn list_directory(
     Ok(())
 }
 
-/// The format of a file below a directory: that of its name if files of this format have several documents, else it is one. A file `.json` is either.
+/// Determines the format of a file below a directory. If its name does not tell, the file is one
+/// document. A `.json` file may be lines of documents or a single document.
 fn format_in_directory(path: &Path, id: Option<&str>) -> Format {
     let found = Format::of_name(path).unwrap_or(Format::Tree);
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -146,10 +148,12 @@ fn format_in_directory(path: &Path, id: Option<&str>) -> Format {
     }
 }
 
-/// Bytes in which the first document of a file must end for the file to be taken for lines of documents.
+/// Maximum size of the first document of a `.json` file in a directory that is read as lines of
+/// documents.
 const FIRST: u64 = 1 << 20;
 
-/// Whether the first line of a file is an object of JSON with an id, which may have a name of its own. Files of settings have none.
+/// Returns true if the first line of a file is a JSON object with an id, which the user may have
+/// named. Files of settings have none.
 fn begins_with_document(path: &Path, id: Option<&str>) -> bool {
     let id = id.map(|id| id.split('.').next().unwrap_or(id));
     let Ok(file) = fs::File::open(path) else { return false };
@@ -158,7 +162,7 @@ fn begins_with_document(path: &Path, id: Option<&str>) -> bool {
     if start.read_until(b'\n', &mut line).is_err() {
         return false;
     }
-    // A compressed file has no use but lines of documents.
+    // A compressed file can hardly be anything but lines of documents.
     Compression::of(&line[..line.len().min(MAGIC)]).is_some()
         || serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(&line).is_ok_and(
             |document| match id {
@@ -168,7 +172,7 @@ fn begins_with_document(path: &Path, id: Option<&str>) -> bool {
         )
 }
 
-/// How the files of a directory are read, if not all alike.
+/// Describes how the files of a directory are read, if they have several formats.
 fn mixture(root: &Path, sources: &[Source]) -> Option<String> {
     let mut counts: Vec<(Format, usize)> = Vec::new();
     for source in sources {

@@ -7,10 +7,10 @@ use super::source::Source;
 use super::{Cutter, Format, Input, RawBatch, ReaderConfig};
 use crate::{Document, RecordError, RecordErrorKind, TextError};
 
-/// Documents that outlive their batch.
+/// Records that outlive their batch.
 pub(super) type Read = Vec<Result<Document<'static>, RecordError>>;
 
-/// Everything in `bytes` read as one file named `input.ext`.
+/// Reads `bytes` as one file named `input.ext`.
 pub(super) fn try_read(
     config: ReaderConfig,
     format: Format,
@@ -38,7 +38,7 @@ pub(super) fn try_read(
     Ok(read)
 }
 
-/// Everything in `bytes` under the default configuration.
+/// Reads `bytes` with the default configuration.
 pub(super) fn read(format: Format, bytes: &[u8]) -> Read {
     try_read(ReaderConfig::default(), format, bytes).unwrap()
 }
@@ -57,12 +57,12 @@ fn own(document: &Document<'_>) -> Document<'static> {
     owned
 }
 
-/// The ids of the good records.
+/// Returns the ids of the good records.
 pub(super) fn ids(read: &Read) -> Vec<&str> {
     read.iter().flatten().map(|document| document.id.as_ref()).collect()
 }
 
-/// The lines and kinds of the bad records.
+/// Returns the lines and kinds of the bad records.
 pub(super) fn errors(read: &Read) -> Vec<(u64, RecordErrorKind)> {
     let errors = read.iter().filter_map(|record| record.as_ref().err());
     errors.map(|error| (error.location.line().unwrap_or(0), error.kind.clone())).collect()

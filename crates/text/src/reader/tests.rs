@@ -58,7 +58,7 @@ fn compression_is_told_by_content() {
 #[test]
 fn blank_lines_do_not_end_the_read() {
     let dir = tempfile::tempdir().unwrap();
-    // More of them than a chunk of small batches has.
+    // The file has more blank lines than a chunk of small batches.
     let text = format!("\n1\ta\n{}2\tb\n\n \r\n3\tc\n\n", "\n".repeat(300_000));
     let path = write(dir.path(), "a.tsv", text.as_bytes());
     for (batch_records, batch_bytes) in [(0, 0), (1, 1), (1, 1 << 20), (1024, 1), (1024, 100)] {
@@ -121,11 +121,11 @@ fn a_tree() {
         errors,
         [
             format!(
-                "{}: a NUL byte at 3, so this is not a text file; leave it out of the tree",
+                "{}: the file has a NUL byte at offset 3, so it is not text; exclude it",
                 root.join("c.bin").display()
             ),
             format!(
-                "{}: not valid UTF-8 from byte 2 of the record on; convert the input to UTF-8",
+                "{}: the record is not valid UTF-8 from byte 2 on; convert the input to UTF-8",
                 root.join("d.bin").display()
             ),
         ]
@@ -148,7 +148,7 @@ fn inputs_in_order_and_directories_with_a_format() {
     assert_eq!(all_ids(&[json.parent().unwrap().to_owned()], config), ["1", "2"]);
     let config = ReaderConfig { format: Some(Format::Words), ..ReaderConfig::default() };
     assert_eq!(all_ids(&[dir.path().join("w")], config), ["x:0", "x:1"]);
-    // Batches end at their limits but always hold a record.
+    // Batches end at their limits but always have a record.
     let config = ReaderConfig { batch_bytes: 0, batch_records: 0, ..ReaderConfig::default() };
     let batches = batches(&[tsv], config).unwrap();
     assert_eq!(batches.iter().map(RawBatch::len).collect::<Vec<_>>(), [1, 1]);
@@ -182,7 +182,8 @@ fn records_are_bounded() {
         (Format::Trec, b"<DOC></DOC>\n<DOC>\n123456789\n1234567890</DOC>\n".to_vec(), Some(2)),
         (Format::Words, b"\na\n\nb\n123456789\n1234567890\n\n".to_vec(), Some(4)),
         (Format::Tree, b"123456789012345678901".to_vec(), None),
-        // A bomb: a gigabyte of one line in a few kilobytes must end after twenty bytes of it.
+        // A decompression bomb: one line of a gigabyte in a few kilobytes. Reading must stop
+        // after twenty bytes of it.
         (
             Format::Jsonl,
             zstd::encode_all(std::io::Read::take(std::io::repeat(b' '), 1 << 30), 1).unwrap(),
@@ -216,10 +217,11 @@ fn batches_go_to_other_threads() {
     check_send::<Reader>();
 }
 
-/// Bytes that are often nearly right: pieces of every format between arbitrary ones.
+/// Generates bytes that are often nearly valid: pieces of every format between arbitrary ones.
 #[test]
 fn lines_are_cut_the_same_in_batches_of_any_size() {
-    // Longer than what is read at a time; lines of all lengths, blank ones, both terminators, none at the end.
+    // The file is longer than a chunk. It has lines of all lengths, blank ones, both terminators,
+    // and none at the end.
     let (mut file, mut expected) = (Vec::new(), Vec::new());
     for i in 0..3000usize {
         let len = i * 7919 % 257 + if i % 500 == 250 { 200_000 } else { 0 };

@@ -1,4 +1,5 @@
-//! Topics of TREC: `<top>` with `<num>`, `<title>`, `<desc>` and `<narr>`, whose tags need not be closed, and `<topic>` of the later forms in XML.
+//! TREC topics: `<top>` with `<num>`, `<title>`, `<desc>` and `<narr>`, whose tags need not be
+//! closed, and `<topic>` of the later XML forms.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,19 +11,19 @@ use crate::{RecordError, TextError};
 /// A part of a topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TopicPart {
-    /// A few words, `<title>` or `<query>`.
+    /// A few words: `<title>` or `<query>`.
     Title,
-    /// A sentence, `<desc>`, `<description>` or `<question>`.
+    /// A sentence: `<desc>`, `<description>` or `<question>`.
     Desc,
-    /// What is relevant, `<narr>` or `<narrative>`.
+    /// A description of relevant documents: `<narr>` or `<narrative>`.
     Narr,
 }
 
 impl TopicPart {
-    /// The names that [`FromStr`] takes and [`fmt::Display`] writes.
+    /// Names that [`FromStr`] accepts and [`fmt::Display`] writes.
     pub const NAMES: &'static [&'static str] = &["title", "desc", "narr"];
 
-    /// Its tags.
+    /// Returns the tags of the part.
     fn tags(self) -> &'static [&'static str] {
         match self {
             Self::Title => &["title", "query"],
@@ -31,7 +32,7 @@ impl TopicPart {
         }
     }
 
-    /// What stands before its text in some collections.
+    /// Returns the label that some collections put before the text.
     fn label(self) -> &'static str {
         match self {
             Self::Title => "topic:",
@@ -50,7 +51,8 @@ impl FromStr for TopicPart {
             "desc" => Ok(Self::Desc),
             "narr" => Ok(Self::Narr),
             _ => {
-                let reason = format!("`{name}` is none of {}", Self::NAMES.join(", "));
+                let reason =
+                    format!("`{name}` is unknown; expected one of {}", Self::NAMES.join(", "));
                 Err(TextError::BadConfig { field: "topic field", reason })
             }
         }
@@ -67,13 +69,13 @@ impl fmt::Display for TopicPart {
     }
 }
 
-/// Whether a file whose first line this is has topics.
+/// Returns true if a file with this first line has topics.
 pub(super) fn begin(line: &str) -> bool {
     let line = line.trim_start().to_ascii_lowercase();
     ["<top>", "<topic", "<?xml", "<!doctype", "<xml"].iter().any(|start| line.starts_with(start))
 }
 
-/// The topics of a file, whose first byte is in line `first`.
+/// Parses the topics of a file, whose first byte is in line `first`.
 pub(super) fn parse(
     bytes: &[u8],
     first: u64,
@@ -87,7 +89,7 @@ pub(super) fn parse(
             return vec![Err(fault(line, "the topic is not UTF-8; convert the file".to_owned()))];
         }
     };
-    // Tags are found in any case; ASCII letters change no positions.
+    // Find tags regardless of case; lower-casing ASCII letters changes no positions.
     let lower = text.to_ascii_lowercase();
     let mut found = Vec::new();
     let mut at = opening(&lower, 0);
@@ -101,7 +103,7 @@ pub(super) fn parse(
         found.push(query.map_err(|reason| fault(line, reason)));
     }
     if found.is_empty() {
-        let reason = "the file begins as one of TREC topics and has no <top> or <topic>";
+        let reason = "the file begins like TREC topics but has no <top> or <topic>";
         found.push(Err(fault(first, reason.to_owned())));
     }
     found
@@ -111,7 +113,7 @@ fn newlines(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// Where the next topic opens.
+/// Returns the position at which the next topic opens.
 fn opening(lower: &str, from: usize) -> Option<usize> {
     let places = lower.get(from..)?.match_indices("<top").map(|(at, _)| from + at);
     places.into_iter().find(|&at| {
@@ -127,13 +129,13 @@ struct Topic<'a> {
 }
 
 impl<'a> Topic<'a> {
-    /// The id and the text of these parts.
+    /// Returns the id and the text of these parts.
     fn query(&self, parts: &[TopicPart]) -> Result<(String, String), String> {
-        let id = self.id().ok_or("a topic without <num>, or `number` in its tag, has no id")?;
+        let id = self.id().ok_or("the topic has no id; add <num>, or `number` to its tag")?;
         let mut texts = Vec::new();
         for &part in parts {
             let text = part.tags().iter().find_map(|tag| self.element(tag));
-            // Some have no elements, but text alone.
+            // Some topics have no elements, but text alone.
             let text = text.or_else(|| self.content().filter(|_| part == TopicPart::Title));
             let text = text.map(|text| clean(text, part.label())).filter(|text| !text.is_empty());
             let Some(text) = text else {
@@ -164,7 +166,7 @@ impl<'a> Topic<'a> {
             })
         };
         let id = of_element().or_else(of_tag).filter(|id| !id.is_empty())?;
-        // Judgements have numbers without zeros in front.
+        // Relevance judgements have numbers without leading zeros.
         Some(match id.bytes().all(|byte| byte.is_ascii_digit()) {
             true => match id.trim_start_matches('0') {
                 "" => "0".to_owned(),
@@ -174,7 +176,7 @@ impl<'a> Topic<'a> {
         })
     }
 
-    /// The text after a tag, up to the next one.
+    /// Returns the text after a tag, up to the next tag.
     fn element(&self, tag: &str) -> Option<&'a str> {
         let open = format!("<{tag}");
         let places = self.lower.match_indices(&open).map(|(at, _)| at + open.len());
@@ -186,7 +188,7 @@ impl<'a> Topic<'a> {
         })
     }
 
-    /// The text of a topic without elements.
+    /// Returns the text of a topic without elements.
     fn content(&self) -> Option<&'a str> {
         let start = self.text.find('>')? + 1;
         let text = self.until_tag(start);
@@ -203,7 +205,7 @@ impl<'a> Topic<'a> {
     }
 }
 
-/// The text of an element in one line, without its label.
+/// Returns the text of an element on one line, without its label.
 fn clean(text: &str, label: &str) -> String {
     let mut decoded = String::new();
     decode(text, &mut decoded);

@@ -1,30 +1,31 @@
 //! TREC collections: documents between `<DOC>` and `</DOC>`, with SGML-like elements inside.
 //!
-//! Tags are matched without regard to case. The id is the `<DOCNO>`, the title the first `<TITLE>`,
-//! `<HEADLINE>` or `<HEAD>`. Elements that only manage the collection ([`HEADERS`]) are left out; of
-//! everything else the tags become blanks and the content is text.
+//! Tags are matched regardless of case. The id is the `<DOCNO>`, the title the first `<TITLE>`,
+//! `<HEADLINE>` or `<HEAD>`. Elements that only manage the collection ([`HEADERS`]) are dropped;
+//! everything else is text, with blanks in place of the tags.
 
 use super::batch::{RawBatch, Record};
 use super::input::Input;
 use crate::{Document, RecordErrorKind, TextError};
 
-/// Elements left out of the text with their content; the first holds the id.
+/// Elements that are dropped with their content; the first one holds the id.
 const HEADERS: [&str; 5] = ["docno", "docid", "docoldno", "dochdr", "fileid"];
 const TITLES: [&str; 3] = ["title", "headline", "head"];
 const CLOSE: &[u8] = b"</doc>";
 
-/// Cuts documents from lines. A line may end one document and begin the next.
+/// The state of cutting documents from lines. A line may end one document and begin the next.
 #[derive(Default)]
 pub(super) struct Cutter {
-    /// The current line and how much of it is done.
+    /// The current line.
     line: Vec<u8>,
+    /// Position in the current line.
     at: usize,
-    /// Whether the text at hand, outside any document, has been reported.
+    /// True if the current text outside any document has been reported.
     stray: bool,
 }
 
 impl Cutter {
-    /// Takes the next document, or reports text outside documents, once a stretch.
+    /// Appends the next document, or reports text outside documents, once per stretch.
     pub(super) fn cut(
         &mut self,
         input: &mut Input,
@@ -50,8 +51,8 @@ impl Cutter {
         }
     }
 
-    /// Takes the document that opens here. One that is not closed before the next opens, or before
-    /// the file ends, is a bad record.
+    /// Appends the document that opens here. If it is not closed before the next one opens, or
+    /// before the file ends, it is a bad record.
     fn cut_document(&mut self, input: &mut Input, batch: &mut RawBatch) -> Result<(), TextError> {
         let first = input.line;
         let start = batch.bytes.len();
@@ -85,13 +86,13 @@ impl Cutter {
     }
 }
 
-/// Whether a document opens here: `<DOC>`, or `<DOC` and attributes.
+/// Returns true if a document opens here: `<DOC>`, or `<DOC` and attributes.
 fn opens(line: &[u8]) -> bool {
     line.get(..4).is_some_and(|tag| tag.eq_ignore_ascii_case(b"<doc"))
         && line.get(4).is_some_and(|&next| next == b'>' || next.is_ascii_whitespace())
 }
 
-/// Where the lower-case `tag` first stands in `bytes`, in any case.
+/// Returns the position of the first occurrence of the lower-case `tag` in `bytes`, in any case.
 fn find_tag(bytes: &[u8], tag: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -137,8 +138,8 @@ enum Piece<'a> {
     Tag(&'a str),
 }
 
-/// Splits markup into text and tags. A search for a closing mark that failed is remembered, so that
-/// many unclosed ones do not cost a scan of the rest each.
+/// An iterator over the text and the tags of markup. It remembers failed searches for a closing
+/// mark, so that many unclosed marks do not each cost a scan of the rest.
 struct Scan<'a> {
     rest: &'a str,
     unclosed: Vec<&'static str>,
@@ -154,13 +155,13 @@ impl<'a> Scan<'a> {
             let name = tag[1..].split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or("");
             return Some(Piece::Tag(name));
         }
-        // The first character is text even when it is a `<`.
+        // The first character is text even if it is a `<`.
         let from = self.rest.chars().next().map_or(0, char::len_utf8);
         let len = self.rest[from..].find('<').map_or(self.rest.len(), |at| from + at);
         Some(Piece::Text(self.take(len)))
     }
 
-    /// The length of the tag that stands here; a `<` that begins no tag is text.
+    /// Returns the length of the tag at this position; a `<` that begins no tag is text.
     fn tag_len(&mut self) -> Option<usize> {
         if self.rest.starts_with("<!--") {
             return self.find("-->").map(|at| at + 3);
@@ -192,8 +193,8 @@ impl<'a> Scan<'a> {
         found
     }
 
-    /// The content of the element `name` that has just been opened, leaving its closing tag as the
-    /// next piece. An element without an end has no content; what follows it is text.
+    /// Returns the content of the element `name` that has just been opened; its closing tag is
+    /// the next piece. An element without an end has no content, and what follows it is text.
     fn element(&mut self, name: &'static str) -> Option<&'a str> {
         let close = format!("</{name}");
         let len = self.find_by(name, |rest| find_tag(rest.as_bytes(), close.as_bytes()))?;
@@ -207,7 +208,7 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Markup without its tags.
+/// Returns markup without its tags.
 fn plain(markup: &str) -> String {
     let mut scan = Scan { rest: markup, unclosed: Vec::new() };
     let mut out = String::new();
@@ -230,7 +231,7 @@ fn fold(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Appends `text` with the common entities decoded; others stay as they are.
+/// Appends `text` with the common entities decoded; others stay unchanged.
 pub(super) fn decode(mut text: &str, out: &mut String) {
     const ENTITIES: [(&str, char); 6] = [
         ("&amp;", '&'),

@@ -6,7 +6,7 @@ use super::batch::{RawBatch, Record};
 use super::input::Input;
 use crate::{Document, RecordErrorKind, TextError};
 
-/// Takes the whole file as one record, also when it is empty.
+/// Appends the whole file as one record, even if it is empty.
 pub(super) fn cut(input: &mut Input, batch: &mut RawBatch) -> Result<bool, TextError> {
     if input.records > 0 {
         return Ok(false);

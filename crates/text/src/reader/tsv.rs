@@ -1,6 +1,6 @@
 //! Tab-separated lines: `id<TAB>text` or `id<TAB>title<TAB>text`.
 //!
-//! Tabs after the second belong to the text and stay in it.
+//! Tabs after the second one belong to the text and stay in it.
 
 use super::batch::Record;
 use crate::{Document, RecordErrorKind};

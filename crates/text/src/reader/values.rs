@@ -1,11 +1,11 @@
-//! The kinds of JSON values that records have.
+//! Deserializers for the kinds of JSON values in records.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// Makes a unit struct that reads one kind of value, borrowing strings that have no escapes.
+/// Defines a unit struct that reads one kind of value, borrowing strings without escapes.
 macro_rules! value {
     ($(#[$doc:meta])* $name:ident -> $value:ty, $ask:ident, $expecting:literal, { $($visit:item)* }) => {
         $(#[$doc])*
@@ -45,7 +45,7 @@ value!(
 );
 
 value!(
-    /// A string, null counting as absent.
+    /// A string; null counts as absent.
     Text -> Option<Cow<'de, str>>, deserialize_any, "a string or null", {
         fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
             Ok(Some(Cow::Borrowed(text)))
@@ -87,7 +87,7 @@ value!(
 );
 
 value!(
-    /// A number, null counting as absent.
+    /// A number; null counts as absent.
     Number -> Option<f64>, deserialize_any, "a number", {
         fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
             Ok(Some(number))
@@ -108,7 +108,7 @@ value!(
 );
 
 value!(
-    /// A string, number or boolean as text, null counting as absent.
+    /// A string, number or boolean as text; null counts as absent.
     Scalar -> Option<Cow<'de, str>>, deserialize_any, "a string, a number or a boolean", {
         fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
             Ok(Some(Cow::Borrowed(text)))
@@ -141,7 +141,7 @@ value!(
 );
 
 value!(
-    /// An object of tokens and weights, null counting as absent.
+    /// An object of tokens and weights; null counts as absent.
     Weights -> Option<Vec<(Cow<'de, str>, f64)>>, deserialize_any, "an object of numbers", {
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
             let mut weights = Vec::new();
@@ -202,8 +202,8 @@ value!(
 );
 
 value!(
-    /// Any value, parsed and dropped. Serde's own `IgnoredAny` accepts numbers, escapes and depths that
-    /// readers of the stored line would reject.
+    /// Any value, parsed and dropped. Serde's `IgnoredAny` accepts numbers, escapes and depths
+    /// that readers of the stored line would reject.
     Skip -> (), deserialize_any, "any value", {
         fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
             Ok(())

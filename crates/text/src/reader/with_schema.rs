@@ -1,7 +1,8 @@
-//! Records under a schema: values go to the fields that want them.
+//! Parses records under a schema: values go to the fields that take them.
 //!
-//! An object leads to its keys; an array stands for its elements, each of which is a value of the same path; null counts as absent. So `{"author": [{"name": "A"}, {"name": "B"}]}` has two
-//! values at `author.name`. A line is read once, and only strings with escapes are copied.
+//! An object leads to its keys; an array is equivalent to several values at its path; null counts
+//! as absent. So `{"author": [{"name": "A"}, {"name": "B"}]}` has two values at `author.name`. A
+//! line is read once, and only strings with escapes are copied.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -49,7 +50,8 @@ pub(super) fn parse<'a>(
     values.finish(document)
 }
 
-/// Gives the title and text of a record that is no JSON to the fields that want them. As in what is stored, an empty title is absent and an empty text is not.
+/// Assigns the title and text of a record that is not JSON to the fields that take them. As in
+/// the stored document, an empty title is absent and an empty text is not.
 pub(crate) fn assign<'a>(
     mut document: Document<'a>,
     schema: &Schema,
@@ -78,7 +80,7 @@ fn bad_field(field: &str, reason: impl Into<String>) -> RecordErrorKind {
     RecordErrorKind::BadField { field: field.to_owned(), reason: reason.into() }
 }
 
-/// Whether a string is too long to be a value of the attribute.
+/// Returns true if a string is too long to be a value of the attribute.
 fn is_ignored(attribute: &Attribute, value: &Scalar<'_>) -> bool {
     match (attribute.ignore_above, value) {
         (Some(most), Scalar::String(text)) => text.chars().nth(most as usize).is_some(),
@@ -86,7 +88,7 @@ fn is_ignored(attribute: &Attribute, value: &Scalar<'_>) -> bool {
     }
 }
 
-/// What has been read so far.
+/// The values read so far.
 struct Values<'s, 'de> {
     schema: &'s Schema,
     id: Option<Cow<'de, str>>,
@@ -95,9 +97,9 @@ struct Values<'s, 'de> {
     order_key: Option<Cow<'de, str>>,
     fields: Vec<(u8, Cow<'de, str>)>,
     attributes: Vec<(u16, AttributeValue<'de>)>,
-    /// Whether there are unknown fields that are not to be stored.
+    /// True if there are unknown fields that must not be stored.
     drops: bool,
-    /// Why the record was refused, if it is JSON.
+    /// Reason for rejecting the record, if it is JSON.
     fault: Option<RecordErrorKind>,
 }
 
@@ -116,7 +118,7 @@ impl<'s, 'de> Values<'s, 'de> {
         }
     }
 
-    /// Gives a value to all fields that want it.
+    /// Passes a value to all fields that take it.
     fn take(&mut self, route: &Route, value: &Scalar<'de>) -> Result<(), RecordErrorKind> {
         if route.is_object() {
             return Err(bad_field(route.path(), format!("found {value}, expected an object")));
@@ -144,7 +146,7 @@ impl<'s, 'de> Values<'s, 'de> {
         Ok(())
     }
 
-    /// Puts the values into the document, sorted by field.
+    /// Moves the values into the document, sorted by field.
     fn finish(mut self, mut document: Document<'de>) -> Result<Document<'de>, RecordErrorKind> {
         self.fields.sort_by_key(|(number, _)| *number);
         self.attributes
@@ -152,7 +154,7 @@ impl<'s, 'de> Values<'s, 'de> {
         for pair in self.attributes.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
             let attribute = &self.schema.attributes()[usize::from(pair[0].0)];
             if !attribute.many {
-                let reason = "it has several values and can have one; only keywords with \"many\" in the schema can have more";
+                let reason = "it has several values, but only keywords with \"many\" in the schema can have more than one";
                 return Err(bad_field(attribute.source(), reason));
             }
         }
@@ -174,7 +176,7 @@ impl<'s, 'de> Values<'s, 'de> {
         }
     }
 
-    /// Keeps the reason for the caller of the parser, whose errors have no room for it.
+    /// Keeps the reason for the caller of the parser, since errors of the parser cannot carry it.
     fn refuse<T, E: Error>(&mut self, result: Result<T, RecordErrorKind>) -> Result<T, E> {
         result.map_err(|fault| {
             self.fault = Some(fault);
@@ -183,19 +185,20 @@ impl<'s, 'de> Values<'s, 'de> {
     }
 }
 
-/// The meanings that a value has by its key, besides the fields that want it. Only keys of the record itself have any.
+/// The roles of a value by its key, in addition to the fields that take it. Only keys of the
+/// record itself have roles.
 #[derive(Clone, Copy, Default)]
 struct Meaning<'s> {
     id: bool,
     beir_id: bool,
-    /// The key, if it is the field of the static score.
+    /// Name of the key, if it is the field of the static score.
     static_field: Option<&'s str>,
-    /// The key, if it is the field that documents are sorted by.
+    /// Name of the key, if it is the order field.
     order_field: Option<&'s str>,
 }
 
 impl Meaning<'_> {
-    /// Refuses a value that is not a single one.
+    /// Rejects an array or object if the key has a role.
     fn refuse_compound(&self, what: &str) -> Result<(), RecordErrorKind> {
         if let Some(field) = self.static_field {
             let (field, reason) = (field.to_owned(), format!("found {what}"));
@@ -297,7 +300,7 @@ impl<'de> Visitor<'de> for Record<'_, '_, 'de> {
     }
 }
 
-/// A value that something wants.
+/// A value that has a role or that fields take.
 struct Value<'r, 's, 'de> {
     meaning: Meaning<'s>,
     route: Option<&'s Route>,
@@ -367,7 +370,7 @@ impl<'de> Visitor<'de> for Value<'_, '_, 'de> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let Value { meaning, route, values } = self;
         values.refuse(meaning.refuse_compound("an object"))?;
-        // A value without meaning has a route.
+        // A value without a role has a route.
         let Some(route) = route else { return Ok(()) };
         if !route.is_object() {
             let fault = bad_field(

@@ -109,7 +109,7 @@ fn wrong_types_are_located_and_leave_the_rest() {
         (
             r#""content":{"lang":["a","b"]}"#,
             "content.lang",
-            "it has several values and can have one",
+            "it has several values, but only keywords",
         ),
         (r#""year":[3,3]"#, "year", "it has several values"),
         (r#""year":"3""#, "year", "found \"3\", expected an integer of 64 bits"),
@@ -199,7 +199,7 @@ fn unknown_fields() {
     assert_eq!(parse(Unknown::Store, line), Ok((line.to_owned(), 1)));
     let kept = r#"{"id":7,"content":{"lang":"de"},"rank":1.50,"authors":[{"name":"A"},null],"price":0.10000000000000000555}"#;
     assert_eq!(parse(Unknown::Ignore, line), Ok((kept.to_owned(), 1)));
-    // Nothing is unknown here, so the line stays as it is.
+    // All fields are known here, so the line stays unchanged.
     let known = r#"{ "id" : 7, "rank":1, "content":{"lang":"de"} }"#;
     assert_eq!(parse(Unknown::Ignore, known), Ok((known.to_owned(), 0)));
     assert_eq!(parse(Unknown::Refuse, known), Ok((known.to_owned(), 0)));
@@ -335,7 +335,8 @@ fn documents() -> impl Strategy<Value = Vec<Map<String, Value>>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Whatever it was inferred from, a schema takes; and what is stored has the same values, whatever happens to unknown fields.
+    /// A schema accepts all documents that it was inferred from, and the stored documents have
+    /// the same values, however unknown fields are handled.
     #[test]
     fn inferred_schemas_refuse_no_document(documents in documents()) {
         let Ok(schema) = Schema::infer(&documents, Analyzer::English) else { return Ok(()) };
@@ -351,7 +352,7 @@ proptest! {
             prop_assert_eq!(&stored(&kept), &line);
             let short = Document::parse(&line, &ignoring).unwrap();
             prop_assert_eq!((&short.fields, &short.attributes), (&kept.fields, &kept.attributes));
-            // Now nothing is unknown any more.
+            // All fields that are left are known.
             let line = stored(&short);
             let mut strict = keeping.schema.as_ref().unwrap().config().clone();
             strict.unknown = Unknown::Refuse;
@@ -360,7 +361,8 @@ proptest! {
         }
     }
 
-    /// Title and text as two fields hold what they hold without a schema, and lines that are no JSON are refused alike.
+    /// Title and text as two fields contain the same values as without a schema, and lines that
+    /// are not JSON are rejected in the same way.
     #[test]
     fn a_schema_of_title_and_text_finds_the_same(documents in documents(), cut in 0usize..60) {
         let schema = Schema::parse(r#"{"text":[{"name":"title"},{"name":"text"}]}"#).unwrap();

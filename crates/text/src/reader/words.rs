@@ -1,7 +1,7 @@
-//! Tokenised text: one word a line, a blank line ends a document.
+//! Tokenised text: one word per line, with a blank line after each document.
 //!
-//! Several blank lines count as one. The words stay separated by newlines, which every analyzer takes
-//! for white space, so that a document's text borrows from the batch.
+//! Several blank lines count as one. The words stay separated by newlines, which all analyzers
+//! treat as white space, so that a document's text borrows from the batch.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use super::batch::{RawBatch, Record};
 use super::input::{Input, without_terminator};
 use crate::{Document, RecordErrorKind, TextError};
 
-/// Takes lines up to the next blank one.
+/// Appends the lines up to the next blank one.
 pub(super) fn cut(input: &mut Input, batch: &mut RawBatch) -> Result<bool, TextError> {
     let start = batch.bytes.len();
     let mut first = input.line + 1;
@@ -37,7 +37,8 @@ pub(super) fn cut(input: &mut Input, batch: &mut RawBatch) -> Result<bool, TextE
     Ok(true)
 }
 
-/// Parses one document; its id is the file's stem and the ordinal of the document in it.
+/// Parses one document. Its id consists of the file's stem and the ordinal of the document in the
+/// file.
 pub(super) fn parse<'a>(record: &Record<'a>) -> Result<Document<'a>, RecordErrorKind> {
     let stem = record.source.stem().ok_or(RecordErrorKind::PathNotUtf8)?;
     let text = record.utf8()?;

@@ -1,4 +1,4 @@
-//! What a schema must be like.
+//! Checks the rules that a schema must follow.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,12 +8,12 @@ use super::{
 };
 use crate::{AttributeKind, CHAIN_VERSION, Chain, FieldAnalyzer, TextError};
 
-/// Checks everything and gives the analyzer of each text field.
+/// Checks a schema and returns the analyzer of each text field.
 pub(super) fn check(config: &SchemaConfig) -> Result<Vec<FieldAnalyzer>, TextError> {
     if config.chain_version != CHAIN_VERSION {
         let (theirs, ours) = (config.chain_version, CHAIN_VERSION);
         let reason = format!(
-            "its analyzers are of version {theirs}, those of this program of version {ours}; build the index anew"
+            "its analyzers have version {theirs}, but this program has version {ours}; rebuild the index"
         );
         return bad("schema", reason);
     }
@@ -58,7 +58,7 @@ fn check_counts(config: &SchemaConfig) -> Result<(), TextError> {
     Ok(())
 }
 
-/// What is wrong with a name.
+/// Returns the problem of a name, if it has one.
 pub(super) fn name_fault(name: &str) -> Option<String> {
     if name.is_empty() || name.len() > MAX_FIELD_NAME_BYTES {
         let len = name.len();
@@ -68,16 +68,16 @@ pub(super) fn name_fault(name: &str) -> Option<String> {
         return Some("the name has a control character; remove it".to_owned());
     }
     if name == "id" || name.starts_with('_') {
-        return Some("\"id\" and names that begin with _ are reserved; rename it and give the old name as \"source\"".to_owned());
+        return Some("\"id\" and names that begin with _ are reserved; rename the field and give the old name as \"source\"".to_owned());
     }
     None
 }
 
-/// What is wrong with a source.
+/// Returns the problem of a source, if it has one.
 pub(super) fn source_fault(source: &str) -> Option<String> {
     if matches!(source, "id" | "_id") {
         return Some(
-            "its source is the id of documents, which has queries of its own; choose another"
+            "its source is the id of documents, which has separate queries; choose another"
                 .to_owned(),
         );
     }
@@ -97,7 +97,8 @@ pub(super) fn source_fault(source: &str) -> Option<String> {
     None
 }
 
-/// A value cannot be an object and not be one, so no source may lead through another.
+/// Rejects a source that leads through another: its value would have to be both an object and not
+/// an object.
 fn check_sources(config: &SchemaConfig) -> Result<(), TextError> {
     let by_source: HashMap<&str, Field<'_>> =
         config.ids().map(|(field, _)| (field.source, field)).collect();
@@ -114,7 +115,7 @@ fn check_sources(config: &SchemaConfig) -> Result<(), TextError> {
     Ok(())
 }
 
-/// The analyzer of each text field, whose parameters are checked too.
+/// Returns the analyzer of each text field, after checking the parameters.
 fn check_text(config: &SchemaConfig) -> Result<Vec<FieldAnalyzer>, TextError> {
     let mut compiled = HashMap::new();
     for (name, chain) in &config.analyzers {
@@ -158,10 +159,10 @@ fn check_text(config: &SchemaConfig) -> Result<Vec<FieldAnalyzer>, TextError> {
     Ok(analyzers)
 }
 
-/// See [`Schema::extends`].
+/// Implements [`Schema::extends`].
 pub(super) fn extends(new: &Schema, old: &Schema) -> Result<(), TextError> {
     let changed = |what: &str, name: &str| {
-        let reason = "the index has it, and it is missing, elsewhere or changed; keep all fields of the index in their order, and add others at the end";
+        let reason = "this field of the index is missing, moved or changed; keep all fields of the index in their order, and add others at the end";
         bad(format!("{what} {name:?}"), reason)
     };
     for (i, field) in old.text().iter().enumerate() {

@@ -1,4 +1,4 @@
-//! A schema as it is written down.
+//! A schema as written in JSON.
 
 use std::collections::BTreeMap;
 
@@ -9,40 +9,44 @@ use serde_json::Value;
 use super::FieldId;
 use crate::{Analyzer, AttributeKind, CHAIN_VERSION, Chain, TextError};
 
-/// The parts of a schema, to be checked by [`Schema::new`](super::Schema::new).
+/// The parts of a schema, which [`Schema::new`](super::Schema::new) checks.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SchemaConfig {
-    /// The analyzers that text fields name, besides those that are [predefined](Chain::predefined). Default: none.
+    /// Analyzers that text fields may name, in addition to the [predefined](Chain::predefined)
+    /// ones. Default: none.
     pub analyzers: BTreeMap<String, Chain>,
-    /// The text fields, at least one. The number of a field is its position here.
+    /// Text fields, at least one. The number of a field is its position here.
     pub text: Vec<TextField>,
-    /// The attributes. Default: none. The number of an attribute is its position here.
+    /// Attributes. The number of an attribute is its position here. Default: none.
     pub attributes: Vec<Attribute>,
-    /// What happens to fields of records that are not in the schema. Default: they are stored.
+    /// Handling of fields of records that are not in the schema. Default: they are stored.
     pub unknown: Unknown,
-    /// The [`CHAIN_VERSION`] of the program that wrote the schema. Default: that of this program.
+    /// Version of the analyzer chains ([`CHAIN_VERSION`]) in the program that wrote the schema.
+    /// Default: that of this program.
     pub chain_version: u32,
 }
 
-/// A field that is searched by its words, with lengths and statistics of its own.
+/// A field that is searched by its words, with separate lengths and statistics.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TextField {
-    /// What queries call it.
+    /// Name of the field in queries.
     pub name: String,
-    /// The path of its values in a record, keys with dots between them. Default: the name.
+    /// Path of the values in a record, with dots between keys. Default: the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// The name of its analyzer: one of the schema, or a [predefined](Chain::predefined) one. Default: `english`.
+    /// Name of the analyzer: one of the schema, or a [predefined](Chain::predefined) one.
+    /// Default: `english`.
     #[serde(default = "TextField::default_analyzer")]
     pub analyzer: String,
-    /// BM25: how much repeated words count, 0 to 1000. Default: 0.9.
+    /// BM25 parameter k1, the weight of repeated words, 0 to 1000. Default: 0.9.
     #[serde(default = "TextField::default_k1")]
     pub k1: f64,
-    /// BM25: how much the length counts, 0 to 1. Default: 0.4.
+    /// BM25 parameter b, the weight of the length, 0 to 1. Default: 0.4.
     #[serde(default = "TextField::default_b")]
     pub b: f64,
-    /// Whether the index keeps the positions of its words, so that phrases can be found in it. Default: false.
+    /// True if the index stores the positions of the words, which phrase queries need. Default:
+    /// false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub positions: bool,
 }
@@ -51,44 +55,45 @@ pub struct TextField {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attribute {
-    /// What queries call it.
+    /// Name of the field in queries.
     pub name: String,
-    /// The path of its values in a record, keys with dots between them. Default: the name.
+    /// Path of the values in a record, with dots between keys. Default: the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// The type of its values.
+    /// Type of the values.
     #[serde(rename = "type")]
     pub kind: AttributeKind,
-    /// Whether a document may have several values; only keywords can. Default: false.
+    /// True if a document may have several values; only keywords can. Default: false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub many: bool,
-    /// Keywords with more characters than this are no values of the attribute: the document is stored with them, and no filter finds them. Default: all are values.
+    /// Maximum number of characters of a keyword. A longer one is stored in the document, but is
+    /// not a value of the attribute, so no filter finds it. Default: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ignore_above: Option<u32>,
 }
 
-/// What happens to fields of records that are not in the schema.
+/// Handling of fields of records that are not in the schema.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unknown {
-    /// They are stored with the document and can be shown.
+    /// Stores the fields with the document, so that they can be shown.
     #[default]
     Store,
-    /// They are left out of what is stored.
+    /// Removes the fields from the stored document.
     Ignore,
-    /// A record that has any is refused.
+    /// Rejects the record.
     Refuse,
 }
 
 impl TextField {
-    /// A field with default parameters, whose source is its name.
+    /// Creates a field with default parameters, whose source is its name.
     pub fn new(name: impl Into<String>, analyzer: impl Into<String>) -> Self {
         let (name, analyzer) = (name.into(), analyzer.into());
         let (k1, b) = (Self::default_k1(), Self::default_b());
         TextField { name, source: None, analyzer, k1, b, positions: false }
     }
 
-    /// The path of its values in a record.
+    /// Returns the path of the values in a record.
     pub fn source(&self) -> &str {
         self.source.as_deref().unwrap_or(&self.name)
     }
@@ -107,12 +112,12 @@ impl TextField {
 }
 
 impl Attribute {
-    /// An attribute of one value, whose source is its name.
+    /// Creates an attribute with a single value per document, whose source is its name.
     pub fn new(name: impl Into<String>, kind: AttributeKind) -> Self {
         Attribute { name: name.into(), source: None, kind, many: false, ignore_above: None }
     }
 
-    /// The path of its values in a record.
+    /// Returns the path of the values in a record.
     pub fn source(&self) -> &str {
         self.source.as_deref().unwrap_or(&self.name)
     }
@@ -130,7 +135,7 @@ impl Default for SchemaConfig {
     }
 }
 
-/// What text fields and attributes have in common.
+/// The properties that text fields and attributes have in common.
 #[derive(Clone, Copy)]
 pub(super) struct Field<'a> {
     pub(super) name: &'a str,
@@ -144,7 +149,8 @@ impl SchemaConfig {
         parts.read()
     }
 
-    /// All fields with their numbers, which are right only if there are not too many.
+    /// Returns all fields with their numbers. The numbers are correct only if there are not too
+    /// many fields.
     pub(super) fn ids(&self) -> impl Iterator<Item = (Field<'_>, FieldId)> {
         let text = self.text.iter().zip(0..=u8::MAX).map(|(field, number)| {
             let (name, source) = (field.name.as_str(), field.source());
@@ -164,7 +170,7 @@ impl<'de> Deserialize<'de> for SchemaConfig {
     }
 }
 
-/// The parts before their own parts are read, so that an error can say where it is.
+/// The parts of a schema before they are parsed further, so that an error can name its place.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object with \"text\" and other parts")]
 struct Parts {
@@ -210,7 +216,7 @@ fn read_fields<T: DeserializeOwned>(what: &str, values: Vec<Value>) -> Result<Ve
     values.into_iter().enumerate().map(read).collect()
 }
 
-/// Reads an object; an array of its values in order, which Serde would take as well, is refused.
+/// Reads an object. It rejects arrays, which Serde would accept as the values in order.
 fn read_object<T: DeserializeOwned>(place: String, value: Value) -> Result<T, TextError> {
     if !value.is_object() {
         let reason = format!("found {value}, expected an object");

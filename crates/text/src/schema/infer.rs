@@ -1,7 +1,9 @@
-//! A schema made from the first documents of a collection.
+//! Infers a schema from the first documents of a collection.
 //!
-//! Each path gets the narrowest type that takes all its values. Strings are dates if all are; text if some are long or have many words; keywords otherwise. A path whose
-//! values have no common type gets no field: its values are stored, and the user, who is shown the schema, may decide.
+//! Each path gets the narrowest type that fits all its values. Strings are dates if all of them
+//! are; text if some are long or have many words; keywords otherwise. A path whose values have no
+//! common type gets no field: its values are stored, and the user, who sees the schema, may
+//! decide.
 
 use std::collections::BTreeMap;
 
@@ -12,31 +14,31 @@ use super::{Attribute, MAX_ATTRIBUTES, MAX_TEXT_FIELDS, Schema, SchemaConfig, Te
 use crate::date::parse_date;
 use crate::{Analyzer, AttributeKind, TextError};
 
-/// Strings over this many bytes are text.
+/// Length in bytes above which strings are text.
 const LONG: usize = 64;
 
-/// Strings with more words than this on average are text.
+/// Average number of words above which strings are text.
 const WORDS: usize = 4;
 
-/// The shortest date that is taken for one: a day. Shorter ones may be any number.
+/// Minimum length of a string that counts as a date: a day. Shorter ones may be any number.
 const DAY: usize = "2020-01-31".len();
 
-/// What was seen of a field of documents.
+/// A summary of the values of a field in some documents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SeenField {
-    /// Its path, keys with dots between them.
+    /// Path of the field, with dots between keys.
     pub path: String,
-    /// Documents with a value.
+    /// Number of documents with a value.
     pub documents: usize,
-    /// The kinds of its values as JSON calls them, with the number of each.
+    /// JSON names of the kinds of its values, with the number of each.
     pub kinds: Vec<(&'static str, usize)>,
-    /// Whether a document has several values.
+    /// True if a document has several values.
     pub many: bool,
-    /// Its first value.
+    /// The first value.
     pub example: Value,
 }
 
-/// What was seen at one path.
+/// Statistics of the values at one path.
 #[derive(Debug, Default)]
 struct Seen {
     documents: usize,
@@ -44,16 +46,17 @@ struct Seen {
     strings: usize,
     words: usize,
     longest: usize,
-    /// Strings that are dates.
+    /// Number of strings that are dates.
     dates: usize,
     integers: usize,
-    /// Integers that do not fit 64 bits with a sign.
+    /// Number of integers that do not fit into 64 bits with a sign.
     unsigned: usize,
     floats: usize,
     booleans: usize,
     objects: usize,
-    /// The document of the last value, and whether one had several.
+    /// Number of the document of the last value.
     last: Option<usize>,
+    /// True if a document has several values.
     many: bool,
 }
 
@@ -63,7 +66,8 @@ enum Type {
 }
 
 impl Schema {
-    /// A schema for documents like these; it refuses none of them. Text fields get this analyzer, and unknown fields are stored. Without any text in the documents there is no schema.
+    /// Infers a schema that accepts documents like these, and certainly these. Text fields get
+    /// this analyzer, and unknown fields are stored. Fails if the documents contain no text.
     pub fn infer(documents: &[Map<String, Value>], analyzer: Analyzer) -> Result<Self, TextError> {
         let mut paths = BTreeMap::new();
         for (number, document) in documents.iter().enumerate() {
@@ -96,7 +100,8 @@ impl Schema {
     }
 }
 
-/// The fields of documents, sorted by their paths, objects by the fields in them.
+/// Returns a summary of the fields of documents, sorted by path. Objects are represented by the
+/// fields in them.
 pub fn seen_fields(documents: &[Map<String, Value>]) -> Vec<SeenField> {
     let mut paths = BTreeMap::new();
     for (number, document) in documents.iter().enumerate() {
@@ -139,7 +144,8 @@ fn walk(value: &Value, path: String, document: usize, paths: &mut BTreeMap<Strin
     paths.entry(path).or_default().add(value, document);
 }
 
-/// Whether some documents have an object at the path and others a value: a key with dots in it is a path as well.
+/// Returns true if some documents have an object at the path and others a value. A key with dots
+/// in it also counts as a path.
 fn is_ambiguous(path: &str, paths: &BTreeMap<String, Seen>) -> bool {
     let is_value = |path: &str| paths.get(path).is_some_and(|seen| seen.values() > 0);
     let inner = format!("{path}.");
@@ -178,13 +184,13 @@ impl Seen {
         self.strings + self.numbers() + self.booleans
     }
 
-    /// The type that takes all values; `None` if there is none.
+    /// Returns the type that fits all values; `None` if there is none.
     fn common_type(&self, path: &str) -> Option<Type> {
         let values = self.values();
         if values == 0 || self.objects > 0 {
             return None;
         }
-        // These names mean text without a schema, whatever the values.
+        // Without a schema, these names mean text, whatever the values are.
         let named = matches!(path, "title" | "text" | "contents");
         let prose = named || self.longest > LONG || self.words > WORDS * self.strings;
         let kind = match () {
@@ -193,7 +199,8 @@ impl Seen {
             () if self.booleans == values && !self.many => AttributeKind::Boolean,
             () if self.integers == values && !self.many => AttributeKind::Integer,
             () if self.floats > 0 && self.numbers() == values && !self.many => AttributeKind::Float,
-            // Several numbers are a vector or a list of measurements rather than keywords.
+            // Several numbers are probably a vector or a list of measurements rather than
+            // keywords.
             () if self.floats > 0 || self.longest > LONG || self.integers == values => return None,
             () => AttributeKind::Keyword,
         };

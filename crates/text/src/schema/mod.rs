@@ -1,7 +1,10 @@
-//! The schema of an index: which fields of a document are text, which are attributes, and what happens to all others.
+//! The schema of an index: which fields of a document are text, which are attributes, and how all
+//! others are handled.
 //!
-//! [`SchemaConfig`] is the schema as it is written down; [`Schema`] is one that has been checked and is ready for use. A field has a name, which queries use, and a source, the path
-//! in a record that its values come from. Several fields may have the same source, such as the text `author` and the keyword `author.keyword`.
+//! [`SchemaConfig`] is the schema as written; [`Schema`] has been checked and is ready for use. A
+//! field has a name, which queries use, and a source, the path in a record that its values come
+//! from. Several fields may have the same source, such as the text `author` and the keyword
+//! `author.keyword`.
 
 mod check;
 mod config;
@@ -19,29 +22,30 @@ pub use self::infer::{SeenField, seen_fields};
 pub(crate) use self::routes::Route;
 use crate::{FieldAnalyzer, TextError};
 
-/// The largest number of text fields. The number of a field stands in one byte before each of its terms, and the last value is reserved.
+/// Maximum number of text fields. In the index, one byte before each term holds the number of its
+/// field, and the last value is reserved.
 pub const MAX_TEXT_FIELDS: usize = 255;
 
-/// The largest number of attributes.
+/// Maximum number of attributes.
 pub const MAX_ATTRIBUTES: usize = 1024;
 
-/// The longest name or source of a field in bytes.
+/// Maximum length of the name or source of a field in bytes.
 pub const MAX_FIELD_NAME_BYTES: usize = 255;
 
-/// The most objects inside one another that a source may lead through.
+/// Maximum number of keys in a source, that is, of nested objects plus one.
 pub const MAX_SOURCE_PARTS: usize = 32;
 
-/// A schema that has been checked. In JSON it is what [`SchemaConfig`] is.
+/// A schema that has been checked. Its JSON form is that of [`SchemaConfig`].
 #[derive(Debug, Clone)]
 pub struct Schema {
     config: SchemaConfig,
-    /// The analyzer of each text field.
+    /// Analyzer of each text field.
     analyzers: Vec<FieldAnalyzer>,
     names: HashMap<String, FieldId>,
     root: Route,
 }
 
-/// The number of a field. Numbers never change: fields are only ever added at the end.
+/// The number of a field. Numbers never change: new fields are always appended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FieldId {
     /// A text field.
@@ -67,63 +71,65 @@ impl Schema {
         Schema::new(SchemaConfig::parse(json)?)
     }
 
-    /// The schema as it was written down.
+    /// Returns the schema as written.
     pub fn config(&self) -> &SchemaConfig {
         &self.config
     }
 
-    /// The text fields by number, at least one.
+    /// Returns the text fields by number, at least one.
     pub fn text(&self) -> &[TextField] {
         &self.config.text
     }
 
-    /// The attributes by number.
+    /// Returns the attributes by number.
     pub fn attributes(&self) -> &[Attribute] {
         &self.config.attributes
     }
 
-    /// What happens to fields of records that the schema does not have.
+    /// Returns how the schema handles fields of records that it does not contain.
     pub fn unknown(&self) -> Unknown {
         self.config.unknown
     }
 
-    /// The same fields, but for what happens to others.
+    /// Returns a schema with these fields that handles other fields differently.
     pub fn with_unknown(&self, unknown: Unknown) -> Self {
         let mut schema = self.clone();
         schema.config.unknown = unknown;
         schema
     }
 
-    /// The same fields, with positions in all text fields.
+    /// Returns a schema with these fields and with positions in all text fields.
     pub fn with_positions(&self) -> Self {
         let mut schema = self.clone();
         schema.config.text.iter_mut().for_each(|field| field.positions = true);
         schema
     }
 
-    /// The analyzer of a text field, which must be below the number of [`text`](Self::text) fields.
+    /// Returns the analyzer of a text field. `field` must be below the number of
+    /// [`text`](Self::text) fields.
     pub fn analyzer(&self, field: u8) -> &FieldAnalyzer {
         &self.analyzers[usize::from(field)]
     }
 
-    /// The field of this name.
+    /// Returns the field with this name.
     pub fn find(&self, name: &str) -> Option<FieldId> {
         self.names.get(name).copied()
     }
 
-    /// Refuses a schema that does not begin with all fields of `old`, unchanged: an index can get further fields, but what is in it stays as it is. Analyzers are compared
-    /// by their parts, whatever their names.
+    /// Fails unless the schema begins with all fields of `old`, unchanged: an index can get
+    /// further fields, but its existing fields never change. Analyzers are compared by their
+    /// parts, whatever their names.
     pub fn extends(&self, old: &Schema) -> Result<(), TextError> {
         check::extends(self, old)
     }
 
-    /// Where values of records go.
+    /// Returns the root of the routes from paths in records to fields.
     pub(crate) fn root(&self) -> &Route {
         &self.root
     }
 }
 
-/// Schemas are equal if they are written alike; all else follows from that.
+/// Schemas are equal if their configurations are; the configuration determines everything else.
 impl PartialEq for Schema {
     fn eq(&self, other: &Self) -> bool {
         self.config == other.config

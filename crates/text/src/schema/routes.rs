@@ -1,22 +1,23 @@
-//! Where the values of a record go, by their path.
+//! Routes from paths in a record to the fields of a schema, as a tree of keys.
 
 use std::collections::HashMap;
 
 use super::FieldId;
 
-/// What lies at one path of a record: a value that fields want, or an object with such values inside. The root is the record itself.
+/// A node in the tree of paths: a value that fields take, or an object with such values inside.
+/// The root is the record itself.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Route {
-    /// The path, empty for the root.
+    /// Path of this node, empty for the root.
     path: String,
-    /// The fields that get the value.
+    /// Fields that take the value.
     targets: Vec<FieldId>,
-    /// What is in the object. A checked schema never has both.
+    /// Keys of the object. In a checked schema, a node never has both targets and keys.
     inner: HashMap<String, Route>,
 }
 
 impl Route {
-    /// Sends the value at `source` to a field as well.
+    /// Adds a field that takes the value at `source`.
     pub(super) fn add(&mut self, source: &str, target: FieldId) {
         let mut route = self;
         for (at, part) in source.split('.').scan(0, |end, part| {
@@ -29,7 +30,8 @@ impl Route {
         route.targets.push(target);
     }
 
-    /// What a key of the object leads to. A key with dots in it is taken for a path as well, since writers differ in this.
+    /// Returns the node of a key of the object. A key with dots also counts as a path, since
+    /// writers of JSON differ in this.
     pub(crate) fn step(&self, key: &str) -> Option<&Route> {
         self.inner.get(key).or_else(|| {
             let mut parts = key.split('.');
@@ -37,22 +39,22 @@ impl Route {
         })
     }
 
-    /// The fields that get the value.
+    /// Returns the fields that take the value.
     pub(crate) fn targets(&self) -> &[FieldId] {
         &self.targets
     }
 
-    /// Whether an object is wanted here.
+    /// Returns true if the value must be an object.
     pub(crate) fn is_object(&self) -> bool {
         !self.inner.is_empty()
     }
 
-    /// The path, for messages.
+    /// Returns the path, for messages.
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
-    /// The path of a key of the object.
+    /// Returns the path of a key of the object.
     pub(crate) fn path_of(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }

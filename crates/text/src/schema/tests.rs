@@ -1,4 +1,5 @@
-//! Tests of schemas as they are written and checked. Those of `infer` are with the reader, which must accept what it gives.
+//! Tests of reading and checking schemas. The tests of `infer` are with the reader, which must
+//! accept the documents of an inferred schema.
 
 use super::*;
 use crate::{AttributeKind, CHAIN_VERSION, Chain};
@@ -133,7 +134,7 @@ fn schemas_that_cannot_work() {
     let cases: Vec<(Change, &str)> = vec![
         (
             Box::new(|c| c.chain_version = 2),
-            "schema: its analyzers are of version 2, those of this program of version 1",
+            "schema: its analyzers have version 2, but this program has version 1",
         ),
         (Box::new(|c| c.text.clear()), "schema: it has no text field"),
         (
@@ -199,7 +200,7 @@ fn schemas_that_cannot_work() {
                     Chain { lower: false, ..Chain::predefined("greek").unwrap() },
                 ));
             }),
-            "analyzer \"y\": stem: greek stems are those of lower case",
+            "analyzer \"y\": stem: greek stemming requires lower case",
         ),
     ];
     for (change, message) in cases {
@@ -243,7 +244,7 @@ fn fields_are_added_at_the_end() {
         |c| c.attributes.push(Attribute::new("more", AttributeKind::Date)),
         |c| c.unknown = Unknown::Store,
         |c| {
-            // Another name for the same chain, and the name of a field as its source.
+            // Give the chain another name, and the field its name as its source.
             let chain = c.analyzers.remove("names").unwrap();
             c.analyzers.insert("folded".into(), chain);
             c.text[2].analyzer = "folded".into();
@@ -267,14 +268,14 @@ fn fields_are_added_at_the_end() {
     ];
     for (change, place) in bad {
         let error = extends(change).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("{place}: the index has it")), "{error}");
+        assert!(error.starts_with(&format!("{place}: this field of the index is")), "{error}");
     }
 }
 
-/// The page of the format has a schema, and the parts of predefined chains.
+/// The page about the format has a valid schema, and lists the parts of the predefined chains.
 #[test]
 fn the_documentation_is_true() {
-    let page = include_str!("../../../../docs/format/fields.md");
+    let page = include_str!("../../../../docs/reference/formats/fields.md");
     let (_, example) = page.split_once("```json\n").unwrap();
     let (example, _) = example.split_once("```").unwrap();
     assert_eq!(Schema::parse(example).unwrap().text().len(), 3);

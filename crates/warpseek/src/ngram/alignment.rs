@@ -1,4 +1,5 @@
-//! Where a query matches a document, in the document's own characters.
+//! The alignment of a query with a document: the part that matches best, in the original
+//! characters of the document.
 
 use std::ops::Range;
 
@@ -11,15 +12,17 @@ use crate::error::{Error, Result};
 
 const ELLIPSIS: char = '…';
 
-/// How far a cut is moved so that it does not go through a word; text without blanks is cut anywhere.
+/// Maximum distance by which a cut is moved to avoid splitting a word. Text without blanks is cut
+/// anywhere.
 const LONG_WORD: usize = 16;
 
-/// A document's text, and where a query matches it best.
+/// The text of a document, and the part of it that matches a query best.
 ///
 /// ```
 /// use warpseek::NgramAlignment;
 ///
-/// let found = NgramAlignment::of("slov start", "", "TCP begins with Slow-Start, which is not slow.");
+/// let text = "TCP begins with Slow-Start, which is not slow.";
+/// let found = NgramAlignment::of("slov start", "", text);
 /// assert_eq!((found.matched().as_str(), found.distance), ("Slow-Start", 1));
 /// assert_eq!(found.in_text, 16..26);
 /// let snippet = found.snippet(24);
@@ -28,15 +31,17 @@ const LONG_WORD: usize = 16;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NgramAlignment {
-    /// The title.
+    /// The title of the document.
     pub title: String,
-    /// The text.
+    /// The text of the document.
     pub text: String,
-    /// The bytes of the title that match; empty if none do.
+    /// The range of matching bytes in the title; empty if there are none.
     pub in_title: Range<usize>,
-    /// The bytes of the text that match; empty if none do. A match may begin in the title and end in the text.
+    /// The range of matching bytes in the text; empty if there are none. A match may begin in the
+    /// title and end in the text.
     pub in_text: Range<usize>,
-    /// How many characters have to be inserted, deleted or replaced to make the query of it. Case and punctuation do not count.
+    /// The edit distance: the number of characters to insert, delete or replace to turn the match
+    /// into the query. Case and punctuation are ignored.
     pub distance: u32,
 }
 
@@ -48,12 +53,13 @@ impl NgramAlignment {
         Self::new(&normal, None, title, text)
     }
 
-    /// The same for a query in normal form. `known` is its best match in the normal form of the document, if it was found before.
+    /// Aligns a query in normal form with a document. `known` is its best match in the normal
+    /// form of the document, if that has been determined already.
     pub(super) fn new(query: &str, known: Option<Match>, title: &str, text: &str) -> Self {
         let (of_title, of_text) = (Normal::of(title), Normal::of(text));
         let normal = join(&of_title.text, &of_text.text);
         let found = known.unwrap_or_else(|| best_match(query, &normal));
-        // A blank stands for characters that no letter of the query matches.
+        // A blank represents characters that match no letter of the query.
         let matched = normal.chars().enumerate().take(found.end).skip(found.start);
         let mut letters = matched.filter(|(_, c)| *c != ' ').map(|(at, _)| at);
         let (start, end) = match letters.next() {
@@ -74,14 +80,15 @@ impl NgramAlignment {
         }
     }
 
-    /// What the query matches, as it stands in the document.
+    /// Returns the matching part of the document, in its original form.
     pub fn matched(&self) -> String {
         let (title, text) = (&self.title[self.in_title.clone()], &self.text[self.in_text.clone()]);
         join(title, text)
     }
 
-    /// The match, marked, with what stands around it: at most this many characters, with white space folded to single blanks and `…` where the text was cut.
-    /// Without a match it is the beginning of the text.
+    /// Returns the marked match with its context, in at most `max_chars` characters. White space
+    /// is collapsed to single blanks, and `…` replaces what was cut off. Without a match, the
+    /// snippet is the beginning of the text.
     pub fn snippet(&self, max_chars: usize) -> Snippet {
         match (self.in_title.is_empty(), self.in_text.is_empty()) {
             (true, true) if self.text.is_empty() => around(&self.title, 0..0, max_chars),
@@ -96,13 +103,14 @@ impl NgramAlignment {
     }
 }
 
-/// Two texts with a blank between them, unless one is empty.
+/// Joins two texts with a blank, unless one of them is empty.
 fn join(title: &str, text: &str) -> String {
     let blank = if title.is_empty() || text.is_empty() { "" } else { " " };
     format!("{title}{blank}{text}")
 }
 
-/// Appends the normal form of a document as it is indexed: title and text, each for itself, with a blank between them.
+/// Appends the normal form of a document as it is indexed: the normal forms of title and text,
+/// separated by a blank.
 pub(super) fn write_normal(title: &str, text: &str, out: &mut String) {
     normalize(title, out);
     let titled = out.len();
@@ -116,13 +124,13 @@ pub(super) fn write_normal(title: &str, text: &str, out: &mut String) {
     }
 }
 
-/// The bytes that some characters of a normal form came from.
+/// Returns the range of original bytes from which some characters of a normal form originate.
 fn original(normal: &Normal, chars: Range<usize>) -> Range<usize> {
     let (start, end) = normal.original(chars.start, chars.end);
     start..end
 }
 
-/// Calls `f` with title and text of a stored document.
+/// Calls `f` with the title and the text of a stored document.
 pub(super) fn read_document<T>(
     snapshot: &Snapshot,
     doc: DocId,
@@ -133,7 +141,7 @@ pub(super) fn read_document<T>(
     with_document(&json, scale, f).map_err(|problem| Error::Document { doc, problem })
 }
 
-/// The normal form of a stored document; an error says what is wrong with it.
+/// Returns the normal form of a stored document, or a description of the problem.
 pub(super) fn normal_of_json(json: &[u8], scale: u32) -> std::result::Result<String, String> {
     let mut normal = String::new();
     with_document(json, scale, |title, text| write_normal(title, text, &mut normal))?;
@@ -150,9 +158,10 @@ fn with_document<T>(
     Ok(f(&document.title, &document.text))
 }
 
-/// A part of a text of at most `max_chars` characters around some of its bytes, which are marked.
+/// Returns a part of a text of at most `max_chars` characters around the range `mark` of its
+/// bytes, which is marked.
 fn around(text: &str, mark: Range<usize>, max_chars: usize) -> Snippet {
-    // Farther away is too far, unless there is much white space.
+    // Text farther away cannot be part of the snippet, unless there is much white space.
     let reach = max_chars.saturating_mul(8);
     let from = text.floor_char_boundary(mark.start.saturating_sub(reach));
     let to = text.floor_char_boundary(mark.end.saturating_add(reach).min(text.len()));
@@ -173,7 +182,7 @@ fn around(text: &str, mark: Range<usize>, max_chars: usize) -> Snippet {
     chars.truncate(chars.len() - usize::from(chars.last() == Some(&' ')));
     let (mut cut_left, mut cut_right) = (from > 0, to < text.len());
     if cut_left || cut_right || chars.len() > max_chars {
-        // Both ends may need an ellipsis.
+        // Reserve space for an ellipsis at either end.
         let Some(budget) = max_chars.checked_sub(2).filter(|&budget| budget > 0) else {
             return Snippet::default();
         };
@@ -203,7 +212,8 @@ fn around(text: &str, mark: Range<usize>, max_chars: usize) -> Snippet {
     snippet
 }
 
-/// At most `budget` characters with the marked ones in the middle, cut between words if that is possible.
+/// Returns a window of at most `budget` characters, centred on the marked ones and cut between
+/// words if possible.
 fn window(chars: &[char], marked: &Range<usize>, budget: usize) -> Range<usize> {
     let shown = marked.len().min(budget);
     let (spare, after) = (budget - shown, chars.len() - marked.start - shown);
@@ -301,7 +311,7 @@ mod tests {
             for range in &snippet.highlights {
                 prop_assert!(!snippet.text.get(range.clone()).unwrap().is_empty());
             }
-            // What the alignment says is found again in the text that it marks.
+            // The distance of the alignment equals that of the best match in the normal form.
             let (mut normal, mut whole) = (String::new(), String::new());
             normalize(&query, &mut normal);
             write_normal(&title, &text, &mut whole);

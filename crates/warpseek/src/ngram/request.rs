@@ -1,9 +1,11 @@
+//! Requests for approximate search.
+
 use std::time::Duration;
 
 use warpseek_exec::Cancel;
 use warpseek_ngram::Misses;
 
-/// An approximate search.
+/// A request for an approximate search.
 ///
 /// ```
 /// use std::time::Duration;
@@ -18,26 +20,31 @@ use warpseek_ngram::Misses;
 /// ```
 #[derive(Clone, Debug)]
 pub struct NgramRequest {
-    /// What is searched for.
+    /// The text to search for.
     pub text: String,
-    /// How many of its n-grams a hit may lack. Default: as many as `errors` can spoil; without these, [`Misses::Usual`].
+    /// The number of the query's n-grams that a hit may lack. Default: as many as `errors` can
+    /// affect, or [`Misses::Usual`] if `errors` is not set.
     pub misses: Option<Misses>,
-    /// How many characters of a hit may be wrong: what is verified and has more of them is no hit. Default: any number.
+    /// The number of wrong characters that a hit may have. Verified candidates with more are not
+    /// hits. Default: no limit.
     pub errors: Option<u32>,
-    /// How many hits are wanted. Default: 10.
+    /// The maximum number of hits. Default: 10.
     pub k: usize,
-    /// Whether the best candidates by score are compared with the query character by character, and ranked by edit distance. Default: no. It needs an index that stores its documents.
+    /// True if the candidates with the best scores are to be compared with the query character by
+    /// character, and ranked by edit distance. The index must store its documents. Default:
+    /// false.
     pub verify: bool,
-    /// How many candidates are verified, at least as many as hits are wanted. Default: 100.
+    /// The number of candidates to verify, if it is larger than `k`. Default: 100.
     pub candidates: usize,
-    /// How long the search may take, from when it is asked for. Default: as long as it needs. When the time is up the response has what was found by then.
+    /// The time limit of the search, counted from its start. Default: none. When time is up, the
+    /// response has the hits found so far.
     pub deadline: Option<Duration>,
-    /// Stops the search when it is set. Default: nothing does.
+    /// A token that cancels the search. Default: none.
     pub cancel: Option<Cancel>,
 }
 
 impl NgramRequest {
-    /// With the defaults.
+    /// Creates a request with the default settings.
     pub fn new(text: impl Into<String>) -> Self {
         NgramRequest {
             text: text.into(),
@@ -51,52 +58,55 @@ impl NgramRequest {
         }
     }
 
-    /// With hits that lack this many n-grams at most.
+    /// Sets the number of n-grams that a hit may lack.
     pub fn misses(self, misses: Misses) -> Self {
         NgramRequest { misses: Some(misses), ..self }
     }
 
-    /// With hits that have this many wrong characters at most. Exactly this is what verified hits have; others may have more, but lack no more n-grams than this many wrong characters can spoil.
+    /// Sets the number of wrong characters that a hit may have. The limit is exact for verified
+    /// hits. Others may have more wrong characters, but lack at most as many n-grams as this
+    /// number of wrong characters can affect.
     pub fn errors(self, errors: u32) -> Self {
         NgramRequest { errors: Some(errors), ..self }
     }
 
-    /// With this many hits.
+    /// Sets the maximum number of hits.
     pub fn k(self, k: usize) -> Self {
         NgramRequest { k, ..self }
     }
 
-    /// With edit distances, or without.
+    /// Sets whether candidates are verified and ranked by edit distance.
     pub fn verify(self, verify: bool) -> Self {
         NgramRequest { verify, ..self }
     }
 
-    /// With this many candidates to verify.
+    /// Sets the number of candidates to verify.
     pub fn candidates(self, candidates: usize) -> Self {
         NgramRequest { candidates, ..self }
     }
 
-    /// With this much time.
+    /// Sets a time limit. A search that exceeds it returns a partial response; see
+    /// [`NgramResponse::coverage`](crate::NgramResponse::coverage).
     pub fn deadline(self, time: Duration) -> Self {
         NgramRequest { deadline: Some(time), ..self }
     }
 
-    /// Until somebody cancels.
+    /// Attaches a cancellation token. Cancelling it ends the search with a partial response.
     pub fn cancelled_by(self, cancel: Cancel) -> Self {
         NgramRequest { cancel: Some(cancel), ..self }
     }
 
-    /// Whether it may have to stop early.
+    /// Returns true if the search may have to stop early.
     pub(super) fn is_limited(&self) -> bool {
         self.deadline.is_some() || self.cancel.is_some()
     }
 
-    /// How many hits it needs, those to verify included.
+    /// Returns the number of candidates to find.
     pub(super) fn wanted(&self) -> usize {
         if self.verify { self.k.max(self.candidates) } else { self.k }
     }
 
-    /// How many n-grams a hit may lack.
+    /// Returns the number of n-grams that a hit may lack.
     pub fn allowed(&self) -> Misses {
         self.misses.or(self.errors.map(Misses::Errors)).unwrap_or_default()
     }

@@ -1,3 +1,5 @@
+//! Responses to approximate searches.
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,11 +25,12 @@ use crate::response::stored;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NgramHit {
-    /// Its number.
+    /// The number of the document.
     pub doc: DocId,
-    /// How many n-grams of the query it has close together.
+    /// The number of n-grams of the query that the document has close together.
     pub score: Score,
-    /// How many characters differ between the query and its best match in the document, if that was verified.
+    /// The edit distance between the query and its best match in the document, if it was
+    /// verified.
     pub distance: Option<u32>,
 }
 
@@ -37,7 +40,7 @@ impl NgramHit {
     }
 }
 
-/// The answer to an approximate search.
+/// The response to an approximate search.
 ///
 /// ```
 /// use warpseek::{Document, GramConfig, Index, IndexOptions, NgramRequest};
@@ -64,7 +67,7 @@ pub struct NgramResponse {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) query: Query,
     pub(super) hits: Vec<NgramHit>,
-    /// For each hit its best match, if that is known.
+    /// The best match of each hit, if it is known.
     pub(super) matches: Vec<Option<Match>>,
     pub(super) coverage: Coverage,
     pub(super) unverified: usize,
@@ -73,80 +76,87 @@ pub struct NgramResponse {
 }
 
 impl NgramResponse {
-    /// Its hits, best first: score down, then document id up; if they were verified, by distance first.
+    /// Returns the hits, best first: by descending score, then by ascending document id. Verified
+    /// hits are ordered by distance first.
     pub fn hits(&self) -> &[NgramHit] {
         &self.hits
     }
 
-    /// The number of different n-grams of the query: the highest score. If it is 0, the query is too short to find anything.
+    /// Returns the number of distinct n-grams of the query, which is the highest possible score.
+    /// If it is 0, the query is too short to find anything.
     pub fn ngrams(&self) -> u32 {
         self.query.len()
     }
 
-    /// How many of them a hit has at least.
+    /// Returns the minimum number of the query's n-grams in a hit.
     pub fn least(&self) -> u32 {
         self.query.least
     }
 
-    /// The query as it was searched: without case and punctuation.
+    /// Returns the normal form of the query, without case and punctuation.
     pub fn normal_query(&self) -> &str {
         &self.query.grams.text
     }
 
-    /// Which documents were searched. The response is exact over these, unless candidates were left [unverified](Self::unverified).
+    /// Returns the set of documents that were searched. The response is exact for these, unless
+    /// some candidates remained [unverified](Self::unverified).
     pub fn coverage(&self) -> &Coverage {
         &self.coverage
     }
 
-    /// How many candidates were dropped because there was no time to verify them.
+    /// Returns the number of candidates that were dropped because there was no time to verify
+    /// them.
     pub fn unverified(&self) -> usize {
         self.unverified
     }
 
-    /// How many candidates were dropped because they have more errors than are allowed.
+    /// Returns the number of candidates that were dropped because they have more errors than
+    /// allowed.
     pub fn too_distant(&self) -> usize {
         self.too_distant
     }
 
-    /// Whether all documents were searched, and all candidates verified that were to be.
+    /// Returns true if all documents were searched and all candidates were verified as requested.
     pub fn is_complete(&self) -> bool {
         self.coverage.is_complete() && self.unverified == 0
     }
 
-    /// How many live documents were searched, and how many there are.
+    /// Returns the number of live documents that were searched, and the number of all live
+    /// documents.
     pub fn documents_searched(&self) -> (u64, u64) {
         (self.coverage.documents(&self.snapshot), self.snapshot.statistics().documents)
     }
 
-    /// How long it took; in a batch, how long from its beginning on.
+    /// Returns the duration of the search; in a batch, the time since the start of the batch.
     pub fn took(&self) -> Duration {
         self.took
     }
 
-    /// The snapshot that was searched.
+    /// Returns the snapshot that was searched.
     pub fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
     }
 
-    /// The generation of the index that was searched; each commit has a higher one.
+    /// Returns the generation of the index that was searched. Each commit increases it.
     pub fn generation(&self) -> u64 {
         self.snapshot.generation()
     }
 
-    /// The id that the user gave the document.
+    /// Returns the external id of the hit at `rank`, which counts from 0.
     ///
     /// # Panics
-    /// As the other methods of a hit, it panics if there is no hit of this rank, counted from 0.
+    /// If there is no hit at this rank. All methods that take a rank panic in this case.
     pub fn id(&self, rank: usize) -> Result<String> {
         Ok(self.snapshot.external_id(self.hits[rank].doc)?)
     }
 
-    /// The stored document; none if the index keeps ids alone.
+    /// Returns the stored document of a hit, or `None` if the index stores only ids.
     pub fn document(&self, rank: usize) -> Result<Option<Value>> {
         stored(&self.snapshot, self.hits[rank].doc)
     }
 
-    /// The document's text and where the query matches it best. It is an error if the index keeps ids alone.
+    /// Returns the text of a hit, and the part of it that matches the query best. It is an error
+    /// if the index stores only ids.
     pub fn alignment(&self, rank: usize) -> Result<NgramAlignment> {
         let (doc, known) = (self.hits[rank].doc, self.matches[rank]);
         read_document(&self.snapshot, doc, |title, text| {
@@ -154,12 +164,14 @@ impl NgramResponse {
         })
     }
 
-    /// The part of the document that the query matches best, marked, with what stands around it: at most this many characters.
+    /// Returns the part of a hit that matches the query best, marked and with its context, in at
+    /// most `max_chars` characters.
     pub fn snippet(&self, rank: usize, max_chars: usize) -> Result<Snippet> {
         Ok(self.alignment(rank)?.snippet(max_chars))
     }
 
-    /// Where in the document's text the query matches best, in bytes; empty if that is in the title, which [`Self::alignment`] shows.
+    /// Returns the range of bytes in the text of a hit that matches the query best. It is empty
+    /// if the match is in the title; see [`Self::alignment`].
     pub fn position(&self, rank: usize) -> Result<std::ops::Range<usize>> {
         Ok(self.alignment(rank)?.in_text)
     }

@@ -1,3 +1,5 @@
+//! A searcher for approximate search, on the CPU or on a GPU.
+
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
@@ -16,13 +18,13 @@ use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::request::limit_of;
 
-/// Queries in a batch for each thread.
+/// Number of queries per thread in a batch for the CPU.
 const BATCH_PER_THREAD: usize = 64;
 
-/// Queries in a batch for a GPU.
+/// Number of queries in a batch for a GPU.
 const BATCH_OF_GPU: usize = 4096;
 
-/// How approximate searches are answered.
+/// Options for approximate search.
 ///
 /// ```
 /// use warpseek::{NgramAlgorithm, NgramOptions};
@@ -51,40 +53,48 @@ impl Default for NgramOptions {
 }
 
 impl NgramOptions {
-    /// The defaults.
+    /// Returns the default options.
     pub fn new() -> Self {
         NgramOptions::default()
     }
 
-    /// Threads of the CPU. Default: one a core.
+    /// Sets the number of CPU threads. Default: one per core.
     pub fn threads(self, threads: usize) -> Self {
         NgramOptions { threads: threads.max(1), ..self }
     }
 
-    /// Whether files are mapped into memory, or read into it. Default: mapped. A file that somebody truncates while it is mapped ends the process.
+    /// Sets whether files are mapped into memory (true) or read into memory. Default: true. If
+    /// another process truncates a mapped file, the operating system ends this process.
     pub fn mmap(self, mmap: bool) -> Self {
         NgramOptions { mmap, ..self }
     }
 
-    /// How hits are found. Default: the fastest way. All find the same ones.
+    /// Sets the algorithm. All algorithms find the same hits. Default: the fastest one.
     pub fn algorithm(self, algorithm: Algorithm) -> Self {
         NgramOptions { algorithm, ..self }
     }
 
-    /// The GPU that answers, by number. The index is copied to it; if it has no room there, lists are copied when queries need them. It verifies, too, and keeps texts for that. Default: none. Requests with a deadline or that can be cancelled, and what the GPU has no room for, are left to the CPU.
+    /// Sets the number of the GPU that answers requests. Default: none.
+    ///
+    /// The index is copied to the GPU; if it does not fit, lists are copied when queries need
+    /// them. The GPU also verifies candidates and caches texts for that. The CPU answers requests
+    /// that have a deadline or can be cancelled, and does the work for which the GPU lacks
+    /// memory.
     pub fn gpu(self, gpu: u32) -> Self {
         NgramOptions { gpu: Some(gpu), ..self }
     }
 
-    /// The most bytes of the GPU's memory that are used. Default: all.
+    /// Limits the memory to use on the GPU, in bytes. Default: all memory.
     pub fn gpu_memory(self, bytes: u64) -> Self {
         NgramOptions { gpu_memory: Some(bytes), ..self }
     }
 }
 
-/// Answers approximate searches over a snapshot of an index of n-grams, from any number of threads. Clones are the same searcher.
+/// A searcher answers approximate searches over a snapshot of an index of n-grams, from any
+/// number of threads. Clones share the snapshot: refreshing one of them refreshes all.
 ///
-/// A document is found if it has nearly all n-grams of the query close together, so it does not matter whether query or text is misspelt.
+/// A document is found if it has nearly all n-grams of the query close together. It therefore
+/// does not matter whether the query or the text is misspelt.
 ///
 /// ```
 /// use warpseek::{Document, GramConfig, Index, IndexOptions, NgramRequest};
@@ -110,13 +120,13 @@ impl NgramOptions {
 pub struct NgramSearcher {
     index: Index,
     options: NgramOptions,
-    /// Its threads, and no limit of time.
+    /// The worker threads, without a time limit.
     context: Context,
     device: Option<Device>,
     now: Arc<RwLock<Now>>,
 }
 
-/// What answers: a snapshot, and the same on a GPU.
+/// A snapshot, with its copy on a GPU, if there is one.
 #[derive(Clone)]
 struct Now {
     searcher: Searcher,
@@ -153,14 +163,15 @@ impl NgramSearcher {
         self.now.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Goes over to the newest commit; false if it has that already. Searches under way keep the snapshot that they began with.
+    /// Switches to the newest commit. Returns false if the searcher is up to date already.
+    /// Searches in progress keep the snapshot with which they started.
     pub fn refresh(&self) -> Result<bool> {
         if self.index.manifest()?.generation <= self.snapshot().generation() {
             return Ok(false);
         }
         let newest = Now::open(&self.index, &self.options, self.device.as_ref())?;
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
-        // Another thread may have been faster, and have a later snapshot.
+        // Another thread may have been faster and may have installed a later snapshot.
         let generation = |now: &Now| now.searcher.snapshot().generation();
         if generation(&newest) <= generation(&now) {
             return Ok(false);
@@ -169,22 +180,22 @@ impl NgramSearcher {
         Ok(true)
     }
 
-    /// The snapshot that it searches.
+    /// Returns the present snapshot.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.now().searcher.snapshot().clone()
     }
 
-    /// Which n-grams the index has.
+    /// Returns the unit and length of the n-grams of the index.
     pub fn config(&self) -> GramConfig {
         *self.now().searcher.config()
     }
 
-    /// How hits are found.
+    /// Returns the algorithm.
     pub fn algorithm(&self) -> Algorithm {
         self.options.algorithm
     }
 
-    /// How many queries are best answered in one batch.
+    /// Returns the best number of queries for a batch.
     pub fn batch_size(&self) -> usize {
         match self.device {
             Some(_) => BATCH_OF_GPU,
@@ -192,7 +203,7 @@ impl NgramSearcher {
         }
     }
 
-    /// What answers: the name of the algorithm, or of the GPU.
+    /// Returns the name of the GPU that answers, or of the algorithm if the CPU does.
     pub fn engine(&self) -> String {
         match &self.device {
             Some(device) => device.info().name.clone(),
@@ -200,7 +211,7 @@ impl NgramSearcher {
         }
     }
 
-    /// Answers a request, with all threads.
+    /// Answers a request, using all threads.
     pub fn search(&self, request: &NgramRequest) -> Result<NgramResponse> {
         let (now, start) = (self.now(), Instant::now());
         match &now.gpu {
@@ -212,7 +223,9 @@ impl NgramSearcher {
         }
     }
 
-    /// Answers many requests, in their order, all over one snapshot; threads share the requests. One that fails does not disturb the others.
+    /// Answers many requests over the same snapshot. The responses are in the order of the
+    /// requests, and each thread answers some of the requests. A request that fails does not
+    /// affect the others.
     pub fn search_many(&self, requests: &[NgramRequest]) -> Vec<Result<NgramResponse>> {
         if let [request] = requests {
             return vec![self.search(request)];
@@ -223,7 +236,7 @@ impl NgramSearcher {
                 self.answer_on_gpu(&now.searcher, gpu, requests, start)
             }
             _ if !requests.iter().any(NgramRequest::is_limited) => {
-                // So many that the candidates of all have room.
+                // The candidates of one batch fit into memory.
                 let batches = requests.chunks(self.batch_size());
                 batches.flat_map(|some| self.answer_many(&now.searcher, some, start)).collect()
             }
@@ -237,12 +250,13 @@ impl NgramSearcher {
         }
     }
 
-    /// What a GPU has verified of the snapshot at hand, and what was left to the CPU; `None` without a GPU.
+    /// Returns the number of candidates of the present snapshot that the GPU verified, and the
+    /// number left to the CPU. Returns `None` without a GPU.
     pub fn verified(&self) -> Option<VerifyCounts> {
         self.now().gpu.map(|gpu| gpu.verifier.counts())
     }
 
-    /// Works on items with the searcher's threads, such as writing out the hits of a batch.
+    /// Processes items with the searcher's threads, for instance to format the hits of a batch.
     pub fn in_parallel<T: Sync, R: Send>(
         &self,
         items: &[T],
@@ -264,7 +278,8 @@ impl NgramSearcher {
         answered.finish(searcher.snapshot(), &context, start)
     }
 
-    /// Answers requests without limits on the CPU: threads share the requests, and then the documents to verify.
+    /// Answers requests without limits on the CPU. Threads first divide the requests among them,
+    /// and then the documents to verify.
     fn answer_many(
         &self,
         searcher: &Searcher,
@@ -272,7 +287,7 @@ impl NgramSearcher {
         start: Instant,
     ) -> Vec<Result<NgramResponse>> {
         let single = self.context.with_pool(Pool::shared(1));
-        // References, so that what is found may refer to the requests.
+        // References let the results borrow from the requests.
         let each: Vec<&NgramRequest> = requests.iter().collect();
         let answered = self.context.pool().map(
             &each,
@@ -282,7 +297,7 @@ impl NgramSearcher {
         finish_many(answered, None, searcher.snapshot(), &self.context, start)
     }
 
-    /// The candidates of a request.
+    /// Finds the candidates of a request.
     fn find<'a>(
         &self,
         searcher: &Searcher,
@@ -295,7 +310,7 @@ impl NgramSearcher {
         Ok(Answered { request, query, answer })
     }
 
-    /// Answers requests without limits.
+    /// Answers requests without limits on a GPU.
     fn answer_on_gpu(
         &self,
         searcher: &Searcher,
@@ -307,13 +322,13 @@ impl NgramSearcher {
         let queries = self.context.pool().map(requests, || (), read);
         let sound: Vec<Query> =
             queries.iter().filter_map(|query| query.as_ref().ok()).cloned().collect();
-        // The best of more hits begin with the best of fewer.
+        // The best hits of a longer list begin with those of a shorter list.
         let most = requests.iter().map(NgramRequest::wanted).max().unwrap_or(0);
         let found = gpu.searcher.search_many(&sound, most, self.options.algorithm, &self.context);
         let mut found = found.into_iter();
         let mut answered = queries.into_iter().zip(requests).map(|(query, request)| {
             let query = query?;
-            // There is an answer for each query that is sound.
+            // There is an answer for each valid query.
             let mut answer = found.next().unwrap_or(Err(NgramError::NotGrams))?;
             answer.hits.truncate(request.wanted());
             Ok(Answered { request, query, answer })
@@ -321,7 +336,7 @@ impl NgramSearcher {
         let (snapshot, verifier) = (searcher.snapshot(), Some(&gpu.verifier));
         let mut responses = Vec::with_capacity(requests.len());
         while responses.len() < requests.len() {
-            // So many that the candidates of all have room.
+            // The candidates of one batch fit into memory.
             let some = answered.by_ref().take(BATCH_OF_GPU).collect();
             responses.extend(finish_many(some, verifier, snapshot, &self.context, start));
         }
@@ -329,7 +344,7 @@ impl NgramSearcher {
     }
 }
 
-/// The query of a request, if the index can answer it.
+/// Returns the query of a request, or an error if the index cannot answer it.
 fn query(searcher: &Searcher, request: &NgramRequest) -> Result<Query> {
     searcher.snapshot().check_damage()?;
     if request.verify && searcher.snapshot().manifest().store == StoreMode::Ids {

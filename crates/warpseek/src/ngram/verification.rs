@@ -1,4 +1,5 @@
-//! Candidates compared with the query character by character: ranked by edit distance, and dropped if they have too many errors.
+//! Verification of candidates: they are compared with the query character by character, ranked by
+//! edit distance, and dropped if they have too many errors.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,10 +16,11 @@ use super::request::NgramRequest;
 use super::response::{NgramHit, NgramResponse};
 use crate::error::Result;
 
-/// Candidates that a thread verifies at a time; several short texts are compared faster together.
+/// Number of candidates that a thread verifies at a time. Comparing several short texts together
+/// is faster.
 const VERIFIED_TOGETHER: usize = 16;
 
-/// A request whose candidates are known.
+/// A request and its candidates.
 pub(super) struct Answered<'a> {
     pub(super) request: &'a NgramRequest,
     pub(super) query: Query,
@@ -26,7 +28,7 @@ pub(super) struct Answered<'a> {
 }
 
 impl Answered<'_> {
-    /// Verifies the candidates if the request asks for it, one request alone.
+    /// Verifies the candidates of this request alone, if it asks for verification.
     pub(super) fn finish(
         self,
         snapshot: &Arc<Snapshot>,
@@ -62,7 +64,7 @@ impl Answered<'_> {
         Ok(response)
     }
 
-    /// The same with known matches of all candidates.
+    /// Creates the response from the best matches of all candidates.
     fn finish_with(
         self,
         matches: Vec<Match>,
@@ -77,7 +79,7 @@ impl Answered<'_> {
     }
 }
 
-/// A response without hits.
+/// Creates a response without hits.
 fn response(snapshot: &Arc<Snapshot>, query: Query, coverage: Coverage) -> NgramResponse {
     NgramResponse {
         snapshot: snapshot.clone(),
@@ -91,7 +93,7 @@ fn response(snapshot: &Arc<Snapshot>, query: Query, coverage: Coverage) -> Ngram
     }
 }
 
-/// Verifies the candidates of requests without limits together, on a GPU if there is one.
+/// Verifies the candidates of several requests without limits together, on a GPU if there is one.
 pub(super) fn finish_many(
     answered: Vec<Result<Answered<'_>>>,
     gpu: Option<&GpuVerifier>,
@@ -122,21 +124,21 @@ pub(super) fn finish_many(
         let matches = &found.as_ref().map_err(NgramError::clone)?[own];
         match matches.iter().copied().collect() {
             Some(matches) => Ok(answered.finish_with(matches, snapshot, start)),
-            // A document cannot be read: alone, the request finds out why.
+            // A document cannot be read. Verifying the request alone returns the reason.
             None => answered.finish(snapshot, context, start),
         }
     };
     answered.into_iter().map(finish).collect()
 }
 
-/// Ranks candidates by their distance to the query, and keeps those that were asked for.
+/// Ranks candidates by their distance to the query, and keeps the best of them.
 fn rank(response: &mut NgramResponse, mut verified: Vec<(Match, &Hit)>, request: &NgramRequest) {
     if let Some(errors) = request.errors {
         let before = verified.len();
         verified.retain(|(matched, _)| matched.distance <= errors);
         response.too_distant = before - verified.len();
     }
-    // Candidates come in the order of hits, which a stable sort keeps among equal distances.
+    // Candidates arrive in the order of hits, which a stable sort keeps among equal distances.
     verified.sort_by_key(|(matched, _)| matched.distance);
     verified.truncate(request.k);
     let hit = |&(matched, hit): &(Match, &Hit)| NgramHit::of(hit, Some(matched.distance));
@@ -144,7 +146,7 @@ fn rank(response: &mut NgramResponse, mut verified: Vec<(Match, &Hit)>, request:
     response.matches = verified.iter().map(|&(matched, _)| Some(matched)).collect();
 }
 
-/// The best match of the query in each document.
+/// Finds the best match of the query in each document.
 fn matches(pattern: &Pattern, snapshot: &Snapshot, hits: &[Hit]) -> Result<Vec<Match>> {
     let mut texts = Vec::with_capacity(hits.len());
     for hit in hits {
@@ -157,10 +159,12 @@ fn matches(pattern: &Pattern, snapshot: &Snapshot, hits: &[Hit]) -> Result<Vec<M
     Ok(pattern.best_matches(&texts))
 }
 
-/// The normal forms of documents, which are in order; `None` for those that cannot be read. Neighbours are compressed together, and decompressed once.
+/// Returns the normal forms of documents, whose numbers must be in ascending order, and `None`
+/// for those that cannot be read. Neighbouring documents are compressed together and decompressed
+/// once.
 fn read_texts(snapshot: &Snapshot, docs: &[DocId]) -> Vec<Option<String>> {
     let scale = snapshot.manifest().vector_scale;
-    // The block at hand, and the number of its segment's first document.
+    // The present block, and the number of the first document of its segment.
     let mut block: Option<(DocId, StoreBlock)> = None;
     let mut read = |doc: DocId| {
         let (segment, ordinal) = snapshot.locate(doc)?;

@@ -1,4 +1,4 @@
-// Encodes full blocks of 128 postings in the codec `bitpack` (docs/format/postings.md), one block per warp, and finds what their bounds are made of. A list lies in pieces, one for each batch of documents that has its term, which are read as one. The first
+// Encodes full blocks of 128 postings in the codec `bitpack` (docs/reference/formats/postings.md), one block per warp, and finds what their bounds are made of. A list lies in pieces, one for each batch of documents that has its term, which are read as one. The first
 // kernel tells how many bytes each block takes, so that the host says where it goes; the second one writes them.
 #include "scan.cuh"
 #include "slots.cuh"

@@ -1,4 +1,4 @@
-// Bytes at any address, and values of the same width in slots, as the codec `bitpack` has them (docs/format/postings.md): full blocks are four
+// Bytes at any address, and values of the same width in slots, as the codec `bitpack` has them (docs/reference/formats/postings.md): full blocks are four
 // interleaved streams, anything else is a bit string. Up to 16 bytes behind the slots may be read.
 #pragma once
 

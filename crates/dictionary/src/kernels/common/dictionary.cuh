@@ -1,9 +1,10 @@
-// A dictionary of words on the device (docs/format/words.md): the arrays of its file, which the host has checked, so nothing here checks them.
+// A dictionary of words on the device (docs/reference/formats/words.md): the arrays of its file.
+// The host has checked them, so the code here does not.
 #pragma once
 
 #include "types.cuh"
 
-// Must equal `Node` and `Child` of the host.
+// Must equal `Node` and `Child` on the host.
 struct DictionaryNode {
     uint32_t starts[8];
     uint8_t before[8];
@@ -22,8 +23,8 @@ struct DictionaryIds {
     uint32_t end;
 };
 
-// Must equal `OnDevice` of the host. One thread looks up one word. A word is anything with bytes under [0] to [length - 1]: a pointer, or a type that
-// makes them as they are asked for.
+// Must equal `OnDevice` on the host. One thread looks up one word. A word is anything with bytes
+// under [0] to [length - 1]: a pointer, or a type that computes them on access.
 struct Dictionary {
     const DictionaryNode* nodes;
     const DictionaryChild* children;
@@ -39,7 +40,8 @@ struct Dictionary {
         if (length == 0) return unknown();
         const Reached at = descend(word, length);
         if (at.bucket == nullptr) {
-            // The string of a node is a word if ids are left for it before those of the children.
+            // The string of a node is a word if the node's first id is not that of its first
+            // child.
             return at.node != NOWHERE && __ldg(&children[__ldg(&nodes[at.node].first_child)].first) != at.first ? at.first : unknown();
         }
         const Found found = seek(at.bucket, word, at.depth, length);
@@ -72,7 +74,8 @@ private:
     static constexpr uint32_t INNER = 1u << 31;
     static constexpr uint32_t ESCAPE = 15;
 
-    // Where a string leads to: a bucket, where its bytes from `depth` on are to be sought; or a node, at the end of the string; or neither.
+    // Result of `descend`: a bucket, in which to seek the bytes from `depth` on; or a node, at
+    // the end of the string; or neither.
     struct Reached {
         const uint8_t* bucket;
         uint32_t node;
@@ -86,7 +89,8 @@ private:
         const uint8_t* tail;
     };
 
-    // The words of a bucket. Heads lie next to each other, so that reading one does not wait for the one before.
+    // The words of a bucket. Heads are next to each other, so that reading one does not wait for
+    // the one before.
     struct Entries {
         uint32_t count;
         const uint8_t* heads;
@@ -94,7 +98,7 @@ private:
 
         __device__ __forceinline__ explicit Entries(const uint8_t* bucket) : count(__ldg(bucket)), heads(bucket + 1), tails(bucket + 1 + count) {}
 
-        // Called once for each i, in order.
+        // Must be called once for each i, in order.
         __device__ __forceinline__ Entry next(uint32_t i) {
             const uint32_t head = __ldg(heads + i);
             uint32_t shared = head >> 4, further = head & 15;
@@ -106,7 +110,8 @@ private:
         }
     };
 
-    // The first word of a bucket that begins with what is sought, and whether it has no further bytes.
+    // The first word of a bucket that begins with the wanted bytes, and true if it ends with
+    // them.
     struct Found {
         uint32_t number;
         bool whole;
@@ -118,7 +123,7 @@ private:
         for (uint32_t depth = 0; depth < length; depth++) {
             const uint32_t byte = string[depth], element = byte / 32, bit = byte % 32;
             const DictionaryNode* at = nodes + node;
-            // The bits up to that of the byte.
+            // Keep the bits up to that of the byte.
             const uint32_t starts = __ldg(&at->starts[element]) & (FULL_WARP >> (31 - bit));
             const uint32_t upto = __ldg(&at->before[element]) + __popc(starts);
             if (upto == 0) return {nullptr, NOWHERE, depth, 0};
@@ -126,7 +131,7 @@ private:
             const uint32_t target = __ldg(&child->target);
             first = __ldg(&child->first);
             if ((target & INNER) == 0) return {buckets + target, NOWHERE, depth, first};
-            // A node has the words of one byte only.
+            // All words of a child that is a node begin with the same byte.
             if (starts >> bit == 0) return {nullptr, NOWHERE, depth, 0};
             node = target & ~INNER;
         }
@@ -138,13 +143,15 @@ private:
     __device__ __forceinline__ static Found seek(const uint8_t* bucket, const Bytes& string, uint32_t from, uint32_t length) {
         Entries entries(bucket);
         const uint32_t wanted = length - from;
-        // How many bytes of the last word looked at are those sought; that word is smaller.
+        // Length of the common prefix of the wanted bytes and the last word compared, which is
+        // smaller.
         uint32_t matched = 0;
         for (uint32_t i = 0; i < entries.count; i++) {
             const Entry entry = entries.next(i);
-            // It differs from the word before only after the byte at which that was found to be smaller.
+            // The word differs from the one before only after the byte that made that one
+            // smaller.
             if (entry.shared > matched) continue;
-            // It is greater than the word before within the bytes that are those sought.
+            // The word is greater than the one before within the bytes that matched.
             if (entry.shared < matched) break;
             uint32_t same = 0, sought = 0, has = 0;
             while (matched < wanted && same < entry.length) {

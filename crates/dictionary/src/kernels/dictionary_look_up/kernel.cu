@@ -7,7 +7,7 @@ struct Text {
     __device__ __forceinline__ uint32_t operator[](uint32_t i) const { return __ldg(bytes + i); }
 };
 
-// A word that does not lie within the text has no bytes.
+// Returns the length of a word; a word that does not lie within the text counts as empty.
 __device__ __forceinline__ uint32_t length_of(uint32_t start, uint32_t end, uint64_t text_bytes) { return start < end && end <= text_bytes ? end - start : 0; }
 
 extern "C" __global__ void __launch_bounds__(256)

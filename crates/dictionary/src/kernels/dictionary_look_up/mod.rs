@@ -6,24 +6,25 @@ use warpseek_cuda::{Args, Buffer, Device, DeviceError, Grid, Kernel, Source, Str
 use super::common::{DICTIONARY, TYPES};
 use crate::DeviceDictionary;
 
-/// Its source.
+/// Source of the kernels.
 pub const SOURCE: Source = Source {
     name: "dictionary_look_up",
     text: include_str!("kernel.cu"),
     headers: &[TYPES, DICTIONARY],
 };
 
-/// Threads of a block. Must not exceed the kernels'.
+/// Threads per block. It must not exceed the kernels' launch bounds.
 const THREADS: u32 = 256;
 
-/// Words of a text: word i has the bytes from `starts[i]` to before `ends[i]`. One that does not lie within the text has no bytes.
+/// Words of a text: word i has the bytes from `starts[i]` up to `ends[i]`, exclusive. A word that
+/// does not lie within the text counts as empty.
 #[derive(Clone, Copy, Debug)]
 pub struct Words<'a> {
     /// The bytes of all words, in any order, with anything between them.
     pub text: &'a Buffer<u8>,
-    /// Where words begin.
+    /// Start of each word in `text`.
     pub starts: &'a Buffer<u32>,
-    /// Where they end.
+    /// End of each word in `text`.
     pub ends: &'a Buffer<u32>,
 }
 
@@ -43,7 +44,7 @@ impl LookUp {
         })
     }
 
-    /// Writes the id of each word, or the one for unknown words.
+    /// Writes the id of each word, or the id of unknown words.
     ///
     /// # Panics
     /// Panics if the lengths of `starts`, `ends` and `ids` differ, or are not below 2^31.
@@ -57,10 +58,11 @@ impl LookUp {
         self.launch(&self.words, stream, dictionary, words, ids)
     }
 
-    /// Writes the range of ids that have each prefix: the first, and the one after the last.
+    /// Writes the range of ids of the words with each prefix: the first id, and the one after the
+    /// last.
     ///
     /// # Panics
-    /// As above.
+    /// Panics under the conditions of [`words`](Self::words).
     pub(crate) fn prefixes(
         &self,
         stream: &Stream,
@@ -81,7 +83,7 @@ impl LookUp {
     ) -> Result<(), DeviceError> {
         let Words { text, starts, ends } = words;
         let count = ids.len();
-        assert!(starts.len() == count && ends.len() == count, "lengths of a look-up");
+        assert!(starts.len() == count && ends.len() == count, "starts, ends, ids differ in length");
         assert!(count < 1 << 31, "{count} words are too many for a look-up");
         let args = dictionary
             .add_to(Args::new())
@@ -91,8 +93,9 @@ impl LookUp {
             .buffer(ends)
             .buffer(ids)
             .value(count as u32);
-        // SAFETY: all three arrays have `count` values; a word that is not within the text is not read; and the arrays of a dictionary
-        // were made or checked by `Dictionary`, so that look-ups stay within them.
+        // SAFETY: all three arrays have `count` values; the kernels do not read a word that is
+        // not within the text; and `Dictionary` has built or checked its arrays, so that look-ups
+        // stay within them.
         unsafe { stream.launch(kernel, Grid::over(count, THREADS), &args) }
     }
 }

@@ -1,4 +1,4 @@
-// Lists as they are on disk in the codec `bitpack` (docs/format/postings.md): a warp decodes a block of 128 postings. Whatever the bytes are, nothing
+// Lists as they are on disk in the codec `bitpack` (docs/reference/formats/postings.md): a warp decodes a block of 128 postings. Whatever the bytes are, nothing
 // outside of a list's bytes is read, except for up to 16 bytes behind them.
 #pragma once
 

@@ -1,21 +1,25 @@
-//! Recursive graph bisection (Dhulipala et al. 2016, algorithm 1): documents are halved, and pairs of them change sides while that makes the lists cheaper;
-//! then each half is treated likewise. Gains are computed once a term and not once a posting, and only documents that can find a
-//! partner are sorted (both after Mackenzie et al. 2021).
+//! Recursive graph bisection (Dhulipala et al. 2016, algorithm 1).
 //!
-//! The result is the same for any number of threads: a gain is always summed in the same order, and halves do not depend on each other.
+//! The documents are divided into halves, and pairs of documents change sides as long as that
+//! makes the lists cheaper; then each half is treated in the same way. Gains are computed once
+//! per term rather than once per posting, and only documents that can find a partner are sorted
+//! (both after Mackenzie et al. 2021).
+//!
+//! The result does not depend on the number of threads: a gain is always summed in the same
+//! order, and halves do not depend on each other.
 
 use super::forward::Forward;
 use crate::build::Progress;
 use crate::error::Result;
 
-/// Nodes of at most this many documents are not split.
+/// Maximum number of documents of a node that is not split.
 const LEAF: usize = 16;
-/// The maximum number of rounds of exchange in a node.
+/// Maximum number of rounds of exchange in a node.
 const ROUNDS: usize = 20;
-/// Documents whose gains a thread computes at a time.
+/// Minimum number of documents in a half whose gains are computed by several threads.
 const CHUNK: usize = 1024;
 
-/// Puts `docs` in an order in which neighbours have terms in common.
+/// Orders `docs` so that neighbours have terms in common.
 pub(super) fn bisect(
     docs: &mut [u32],
     forward: &Forward,
@@ -27,23 +31,25 @@ pub(super) fn bisect(
     work.node(docs, threads, &mut Scratch::new(forward.distinct))
 }
 
-/// The number of nodes that contain a document.
+/// Returns the number of split nodes that contain a document.
 fn levels(docs: usize) -> u64 {
     if docs <= LEAF { 0 } else { 1 + levels(docs / 2) }
 }
 
-/// By how much d * log2(d + 1) grows when a list of d - 1 documents gets one more. A list of d among n documents is taken to cost
-/// d * log2(n / (d + 1)) bits; the halves are equally large, so n drops out of differences.
+/// Returns the increase of d * log2(d + 1) when a list of d - 1 documents gets one more.
+///
+/// A list of d among n documents is assumed to cost d * log2(n / (d + 1)) bits. The halves are
+/// equally large, so n cancels out in differences.
 fn step(d: usize) -> f32 {
     let cost = |d: f64| d * libm::log2(d + 1.0);
     if d == 0 { 0.0 } else { (cost(d as f64) - cost(d as f64 - 1.0)) as f32 }
 }
 
-/// Counters of a thread. All zero between nodes.
+/// The counters of a thread, which are all zero between nodes.
 struct Scratch {
-    /// By term: how many documents of the left and of the right half have it.
+    /// Number of documents of the left and of the right half that contain each term.
     degrees: [Vec<u32>; 2],
-    /// By term: what is gained when a document that has it leaves the left, the right half.
+    /// Gain, for each term, when a document that contains it leaves the left or the right half.
     gains: [Vec<f32>; 2],
     /// Terms of the node.
     terms: Vec<u32>,
@@ -92,7 +98,7 @@ impl Work<'_> {
         })
     }
 
-    /// Lets documents of the two halves change sides while that gains something.
+    /// Exchanges documents between the two halves as long as that gains something.
     fn exchange(
         &self,
         halves: [&mut [u32]; 2],
@@ -144,7 +150,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// What is gained when each of the documents leaves its half.
+    /// Computes the gain when each of the documents leaves its half.
     fn gains(&self, docs: &[u32], gains: &[f32], out: &mut Vec<(f32, u32)>, threads: usize) {
         out.clear();
         out.extend((0..docs.len() as u32).map(|slot| (0.0, slot)));
@@ -164,7 +170,7 @@ impl Work<'_> {
     }
 }
 
-/// Four independent sums, so that additions need not wait for each other.
+/// Returns the sum of the gains. Four independent sums avoid waiting for each addition.
 fn sum(terms: &[u32], gains: &[f32]) -> f32 {
     let (fours, rest) = terms.as_chunks::<4>();
     let mut sums = [0.0; 4];
@@ -175,7 +181,8 @@ fn sum(terms: &[u32], gains: &[f32]) -> f32 {
     (sums[0] + sums[1]) + (sums[2] + sums[3]) + rest
 }
 
-/// Leaves the documents that can gain something together with the best of the other half, best first.
+/// Keeps the documents that can gain something together with the best of the other half, best
+/// first.
 fn choose(movers: &mut [Vec<(f32, u32)>; 2]) {
     let best =
         [0, 1].map(|side: usize| movers[side].iter().fold(f32::MIN, |best, m| best.max(m.0)));
@@ -198,7 +205,8 @@ mod tests {
 
     #[test]
     fn topics_come_together() {
-        // Documents of four topics in no order; each has most of its topic's terms, and one that all have.
+        // Documents of four topics in mixed order. Each contains most terms of its topic, and one
+        // term that all share.
         let topic = |i: u32| i.wrapping_mul(0x9e37_79b9) >> 30;
         let document = |i: u32| {
             let own = (0..12).filter(|term| !(i + term).is_multiple_of(6));

@@ -1,27 +1,31 @@
-//! The forward index that bisection works on: the terms of each document.
+//! The forward index for bisection, which holds the terms of each document.
 
 use crate::build::{ListSource, Merge, Part, Progress, ordered_map};
 use crate::error::Result;
 
-/// Terms in fewer documents than this are ignored: they do not show which documents are similar.
+/// Minimum document frequency. Rarer terms are ignored, since they do not show which documents
+/// are similar.
 const LEAST_DF: u32 = 2;
-/// Terms in more than one of this many documents are ignored: they occur everywhere.
+/// Divisor of the number of documents that gives the maximum document frequency. More frequent
+/// terms are ignored, since they occur everywhere.
 const MOST_SHARE: usize = 2;
-/// Marks a term that is left out.
+/// Number of a term that is left out.
 const LEFT_OUT: u32 = u32::MAX;
 
-/// Terms by document. They are numbered by falling frequency, so that what is counted most lies close together.
+/// Terms by document. Terms are numbered by descending frequency, so that the counters used most
+/// lie close together.
 pub(crate) struct Forward {
     starts: Vec<usize>,
     terms: Vec<u32>,
-    /// Numbers of terms are below this.
+    /// Number of terms; all term numbers are smaller.
     pub(super) distinct: usize,
-    /// No term has more documents.
+    /// Largest document frequency of a term.
     pub(super) most_df: usize,
 }
 
 impl Forward {
-    /// Reads the lists of all documents three times. If the forward index would take more than `memory` bytes, the rarest terms are left out.
+    /// Builds the forward index by reading the lists of all documents three times. If it would
+    /// take more than `memory` bytes, the rarest terms are left out.
     pub(super) fn new<S: ListSource>(
         sources: impl Fn() -> Vec<S>,
         docs: usize,
@@ -46,7 +50,8 @@ impl Forward {
         })?;
         (0..docs).for_each(|doc| starts[doc + 1] += starts[doc]);
         let mut terms = vec![0; starts[docs]];
-        // `starts[doc]` is where the next term goes; in the end it is where the next document starts.
+        // `starts[doc]` is the place of the next term. In the end it is the start of the next
+        // document.
         for_each_list(sources(), &numbers, threads, progress, |term, docs| {
             for &doc in docs {
                 let at = &mut starts[doc as usize];
@@ -60,7 +65,7 @@ impl Forward {
         Ok(Forward { starts, terms, distinct, most_df })
     }
 
-    /// The terms of a document.
+    /// Returns the terms of a document.
     #[inline]
     pub(super) fn terms(&self, doc: u32) -> &[u32] {
         &self.terms[self.starts[doc as usize]..self.starts[doc as usize + 1]]
@@ -79,7 +84,9 @@ impl Forward {
     }
 }
 
-/// The number of each term of these document frequencies, or [`LEFT_OUT`], and the frequencies by number. All lists together have at most `room` postings.
+/// Numbers the terms with these document frequencies. Returns the number of each term, or
+/// [`LEFT_OUT`], and the frequencies by number. The lists of numbered terms have at most `room`
+/// postings in total.
 fn number(all: &[u32], docs: usize, mut room: usize) -> (Vec<u32>, Vec<u32>) {
     let useful = LEAST_DF..=(docs / MOST_SHARE) as u32;
     let mut kept: Vec<u32> =
@@ -100,7 +107,7 @@ fn number(all: &[u32], docs: usize, mut room: usize) -> (Vec<u32>, Vec<u32>) {
     (numbers, kept.iter().map(|&term| all[term as usize]).collect())
 }
 
-/// Hands every list that has a number to `f`, in the order of terms.
+/// Calls `f` with every list that has a number, in the order of terms.
 fn for_each_list<S: ListSource>(
     sources: Vec<S>,
     numbers: &[u32],

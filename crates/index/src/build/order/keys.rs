@@ -1,8 +1,8 @@
-//! The order by a field of the records.
+//! The order of documents by the value of a field.
 
 use std::cmp::Ordering;
 
-/// Where a key lies in the bytes; `None` if the record has none.
+/// Location of a key in the bytes; `None` if the record has none.
 type Span = Option<(usize, u32)>;
 
 /// The values of a field, one per document.
@@ -21,7 +21,7 @@ impl OrderKeys {
         self.present += u64::from(key.is_some());
     }
 
-    /// How many documents have a value.
+    /// Returns the number of documents with a value.
     pub(crate) fn present(&self) -> u64 {
         self.present
     }
@@ -30,7 +30,8 @@ impl OrderKeys {
         span.map(|(start, len)| &self.bytes[start..][..len as usize])
     }
 
-    /// Ordinals by value: as numbers where all are numbers, else by bytes. Documents without a value come last, equal ones keep their order.
+    /// Sorts the ordinals by value: as numbers if all values are numbers, else by bytes.
+    /// Documents without a value come last, and equal ones keep their order.
     pub(crate) fn sorted(&self) -> Vec<u32> {
         let mut ordinals: Vec<u32> = (0..self.spans.len() as u32).collect();
         let keys = || self.spans.iter().map(|&span| self.get(span));
@@ -51,7 +52,7 @@ impl OrderKeys {
 
 fn number(key: &[u8]) -> Option<f64> {
     let number: f64 = std::str::from_utf8(key).ok()?.parse().ok()?;
-    // Adding zero makes the two zeros one.
+    // Adding zero turns the negative zero into the positive one.
     number.is_finite().then_some(number + 0.0)
 }
 

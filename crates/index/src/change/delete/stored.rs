@@ -1,14 +1,17 @@
-//! Counts the terms of documents by reading the documents from the store.
+//! Counting the terms of documents by reading the documents from the store.
 //!
-//! A stored document is inverted again, as it was when the segment was built. Each of its terms is looked up in the dictionary, and the document in the list of the term.
-//! The cost depends on the number of documents and hardly on the size of the segment.
+//! A stored document is inverted again, as it was when the segment was built. Each of its terms
+//! is looked up in the dictionary, and the document is looked up in the list of the term. The
+//! cost depends on the number of documents and hardly on the size of the segment.
 //!
-//! That no list was missed is proved by the index itself, and does not depend on the analysis being the same as then. The length of a document
-//! is the sum of its frequencies over all lists, and every frequency is at least 1. So if each list contains the document with the frequency that analysis found, and these
-//! frequencies add up to the length, no other list can contain it.
+//! The index itself proves that no list was missed, even if the analysis has changed since. The
+//! length of a document is the sum of its frequencies over all lists, and every frequency is at
+//! least 1. So if each list contains the document with the frequency that the analysis found, and
+//! these frequencies add up to the length, no other list can contain it.
 //!
-//! Lists of impacts do not contain frequencies. There, the impact must be the one that follows from the frequency, and in addition to the length the norm, which is
-//! also a sum over all terms, must be equal bit for bit.
+//! Lists of impacts do not contain frequencies. There, the impact must be the one that follows
+//! from the frequency, and in addition to the length, the norm, which is also a sum over all
+//! terms, must be equal bit for bit.
 //!
 //! With a schema, all this holds for each text field.
 
@@ -26,11 +29,12 @@ use crate::files::manifest::{Content, Manifest};
 use crate::files::store::{Store, StoreBlock};
 use crate::segment::Segment;
 
-/// Documents that one worker counts at a time: their terms are looked up together.
+/// Number of documents that a worker counts at a time: their terms are looked up together.
 const JOB_DOCS: usize = 64;
 
-/// For each term that occurs in `docs`, by ascending ordinal: the number of these documents that contain it. `None` if the store cannot tell: it keeps no documents, or what
-/// it keeps is not what was indexed.
+/// Counts, for each term that occurs in `docs`, the documents of `docs` that contain it, by
+/// ascending ordinal. Returns `None` if the store keeps no documents, or if a stored document is
+/// not the one that was indexed.
 pub(super) fn count_terms(
     manifest: &Manifest,
     segment: &Segment,
@@ -69,7 +73,8 @@ pub(super) fn count_terms(
                 Some(counts) => counted.extend(counts),
                 None => complete = false,
             }
-            // A single document makes the walk necessary, so the others need not be counted.
+            // A single failure makes the walk necessary, so the other documents need not be
+            // counted.
             if complete { Ok(()) } else { Err(IndexError::Cancelled) }
         },
     );
@@ -94,12 +99,12 @@ struct Counter<'a> {
     reader: ReaderConfig,
     segment: &'a Segment,
     store: &'a Store,
-    /// Set in an index of impacts: how frequencies became impacts.
+    /// The function from frequencies to impacts, in an index of impacts.
     saturation: Option<Saturation>,
 }
 
 impl Counter<'_> {
-    /// Counts for documents given by ordinal and position, ordinals ascending.
+    /// Counts the terms of documents given by ordinal and position, with ascending ordinals.
     fn count(&self, job: &[(u32, u32)]) -> Result<Option<Vec<(u32, u32)>>> {
         let Some(mut inverter) = self.invert(job)? else { return Ok(None) };
         let (mut counts, mut postings, mut complete) = (Vec::new(), Vec::new(), true);
@@ -122,7 +127,8 @@ impl Counter<'_> {
         Ok(complete.then_some(counts))
     }
 
-    /// Inverts the stored documents, numbered from 0; `None` if one is not what was indexed.
+    /// Inverts the stored documents, numbered from 0. Returns `None` if one of them is not the
+    /// document that was indexed.
     fn invert(&self, job: &[(u32, u32)]) -> Result<Option<Inverter>> {
         let fields = self.segment.text_fields();
         let mut inverter = Inverter::of_fields(self.manifest, fields);
@@ -141,7 +147,7 @@ impl Counter<'_> {
                 return Ok(None);
             };
             let facts = inverter.add(number, &document);
-            // The largest length also stands for all larger ones.
+            // The largest length also represents all larger ones.
             let found = std::iter::once(facts.length).chain(facts.more);
             let same_lengths = found
                 .eq(lengths.iter().map(|lengths| lengths.get(position)).filter(|&l| l < u32::MAX));
@@ -163,7 +169,8 @@ impl Counter<'_> {
         (document.vector.is_some() == is_vector).then_some(document)
     }
 
-    /// Whether a list contains these postings, position and frequency, positions ascending.
+    /// Returns true if a list contains these postings, given by position and frequency with
+    /// ascending positions.
     fn has(&self, info: &TermInfo, postings: &[(u32, u32)]) -> Result<bool> {
         let list = self.segment.list_by_blocks(info)?;
         let bad = |what| self.segment.bad_list(info, what);
@@ -268,7 +275,7 @@ mod tests {
 
     type Counts = Vec<(u32, u32)>;
 
-    /// The counts by the store and by a walk.
+    /// Returns the counts from the store and from a walk.
     fn both(snapshot: &Snapshot, docs: &[u32]) -> (Option<Counts>, Counts) {
         let (segment, progress) = (&snapshot.segments()[0], Progress::default());
         let mut set = DocSet::new(segment.documents().count());
@@ -310,7 +317,7 @@ mod tests {
         }
     }
 
-    /// An index of `lines` whose store is that of an index of `stored`.
+    /// Builds an index of `lines` whose store is that of an index of `stored`.
     fn forged(dir: &Path, lines: &str, stored: &str, config: &BuildConfig) -> Snapshot {
         let other = dir.join("other");
         std::fs::create_dir(&other).unwrap();
@@ -332,7 +339,7 @@ mod tests {
         let line =
             |text: &str| format!("{{\"id\":1,\"text\":\"{text}\"}}\n{{\"id\":2,\"text\":\"d e\"}}");
         let plain = || BuildConfig { analyzer: Analyzer::Plain, ..config() };
-        // With k1 = 0 every impact is the same, whatever the frequency.
+        // With k1 = 0, all impacts are equal, whatever the frequency.
         let flat = BuildConfig { impacts: Some(Impacts::new(0.0, 0.0)), ..plain() };
         let quantized = BuildConfig { impacts: Some(Impacts::new(0.9, 0.4)), ..plain() };
         for (indexed, stored) in [
@@ -346,7 +353,7 @@ mod tests {
             ("b c", ""),
         ] {
             for (i, config) in [plain(), quantized.clone(), flat.clone()].iter().enumerate() {
-                // The terms are the same here, and so is the count.
+                // Both texts have the same terms here, and thus the same count.
                 if i == 2 && indexed == "b b c" {
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! Counts the terms of documents by a walk over all lists of their segment.
+//! Counting the terms of documents by walking all lists of their segment.
 //!
 //! This needs only the lists, and takes about as long for one document as for many.
 
@@ -10,10 +10,11 @@ use crate::files::deletes::DocSet;
 use crate::files::postings::{List, ListError};
 use crate::segment::Segment;
 
-/// Blocks of the dictionary that one worker counts at a time.
+/// Number of dictionary blocks that a worker counts at a time.
 const JOB_BLOCKS: u64 = 256;
 
-/// For each term that occurs in `docs`, by ascending ordinal: the number of these documents that contain it.
+/// Counts, for each term that occurs in `docs`, the documents of `docs` that contain it, by
+/// ascending ordinal.
 pub(super) fn count_terms(
     segment: &Segment,
     docs: &DocSet,
@@ -40,7 +41,8 @@ pub(super) fn count_terms(
     Ok(counted)
 }
 
-/// The same for some blocks of the dictionary; `ascending` has the same documents as `docs`.
+/// Counts the terms of some blocks of the dictionary. `ascending` has the same documents as
+/// `docs`.
 fn count_in_blocks(
     segment: &Segment,
     docs: &DocSet,
@@ -60,7 +62,8 @@ fn count_in_blocks(
     Ok(counts)
 }
 
-/// How many of `docs` the list contains; `ascending` has the same documents. Only blocks that can contain one of them are decoded.
+/// Counts the documents of `docs` that the list contains. `ascending` has the same documents.
+/// Only blocks that can contain one of them are decoded.
 fn count_in_list(list: &List<'_>, docs: &DocSet, ascending: &[u32]) -> Result<u32, ListError> {
     let (mut count, mut left, mut out) = (0, ascending, [0; BLOCK]);
     for block in 0..list.blocks() {

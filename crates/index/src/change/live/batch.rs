@@ -1,4 +1,4 @@
-//! The writes since the last refresh.
+//! The batch of writes since the last refresh.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,47 +13,51 @@ use crate::files::manifest::{Content, Manifest, SegmentEntry};
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
 
-/// A segment in the making, and the ids that were written.
+/// A segment that is being built, and the ids that were written.
 pub(super) struct Batch {
-    /// Its number.
+    /// Number of the segment.
     number: u64,
     in_order: InOrder,
     pub(super) shards: Arc<Shards>,
-    /// What became of each id that was written.
+    /// Newest write of each id.
     newest: HashMap<Arc<str>, Newest>,
     /// Documents of this batch that a later write of it has replaced or deleted.
     superseded: Vec<u32>,
-    /// Whether its documents are text or vectors; `None` if it has none.
+    /// Kind of its documents, text or vectors; `None` if it has none.
     pub(super) content: Option<Content>,
     /// Snapshots in which ids were looked up.
     looked: Vec<Arc<Snapshot>>,
 }
 
-/// The last write of an id in a batch. Older documents of the id, in all segments, are deleted by the next refresh.
+/// The last write of an id in a batch. The next refresh deletes older documents of the id in all
+/// segments.
 struct Newest {
-    /// The document; `None` if it was deleted.
+    /// Ordinal of the document; `None` if it was deleted.
     ordinal: Option<u32>,
-    /// The document before the batch, as far as the snapshot with this index in `looked` knows it.
+    /// Location of the document before the batch, according to the snapshot at index `looked` of
+    /// the batch's snapshots.
     before: Option<Location>,
     looked: usize,
 }
 
-/// A segment made of a batch.
+/// A segment built from a batch.
 pub(super) struct Finished {
-    /// `None` if there were no documents.
+    /// The segment; `None` if there were no documents.
     pub(super) segment: Option<(SegmentEntry, Segment)>,
-    /// Its documents that are to be deleted, since a later write of the batch has replaced or deleted them.
+    /// Documents of the segment that must be deleted, because a later write of the batch has
+    /// replaced or deleted them.
     pub(super) superseded: Vec<u32>,
 }
 
-/// Where a document is: a segment, which keeps its number until it is merged, and an ordinal.
+/// Location of a document: a segment, which keeps its number until it is merged, and an ordinal.
 #[derive(Clone, Copy)]
 pub(super) struct Location {
     segment: u64,
     ordinal: u32,
 }
 
-/// What a snapshot says of an id. Looking it up takes much longer than to ask whether the answer still holds, so writers do it before they need a lock.
+/// The result of looking up an id in a snapshot. A lookup takes much longer than checking whether
+/// its result is still valid, so writers do it before they take a lock.
 pub(super) struct LookedUp {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) location: Option<Location>,
@@ -69,7 +73,8 @@ impl LookedUp {
 }
 
 impl Batch {
-    /// An empty batch, which takes the next segment number of `settings`, and inverts this many documents at a time.
+    /// Creates an empty batch with the next segment number of `settings`. It inverts up to
+    /// `shards` documents at a time.
     pub(super) fn new(settings: &mut Manifest, shards: usize) -> Result<Self> {
         let in_order = InOrder::new(settings)?;
         let number = settings.next_segment;
@@ -83,12 +88,13 @@ impl Batch {
         self.newest.is_empty()
     }
 
-    /// Number of documents, superseded ones included.
+    /// Returns the number of documents, superseded ones included.
     pub(super) fn documents(&self) -> u32 {
         self.in_order.documents()
     }
 
-    /// Takes a document. One of the batch's shards must get it as well, under the ordinal that is returned, and a full block must be compressed.
+    /// Adds a document. The caller must also add it to one of the batch's shards under the
+    /// returned ordinal, and compress the block if a full one is returned.
     pub(super) fn put(
         &mut self,
         id: &Arc<str>,
@@ -118,11 +124,13 @@ impl Batch {
         self.newest.insert(id.clone(), Newest { ordinal, before: before.location, looked });
     }
 
-    /// The live documents of a snapshot that the batch replaces or deletes, ascending.
+    /// Returns the live documents of a snapshot that the batch replaces or deletes, in ascending
+    /// order.
     pub(super) fn replaced(&self, now: &Snapshot) -> Result<Vec<DocId>> {
         let by_number: HashMap<u64, &Segment> =
             now.segments().iter().map(|segment| (segment.number(), &**segment)).collect();
-        // An id that was looked up before the snapshot was published may be in any of the segments that came since.
+        // An id that was looked up before the snapshot was published may be in any of the
+        // segments published since.
         let since: Vec<Vec<&Segment>> = self
             .looked
             .iter()
@@ -154,30 +162,32 @@ impl Batch {
         Ok(replaced)
     }
 
-    /// Makes a segment of its documents, whose first has the id `base`. Waits for those who still write to it.
+    /// Builds a segment of the documents, of which the first gets the id `base`. Waits for
+    /// threads that still write to the batch.
     pub(super) fn finish(self, base: u32, threads: usize) -> Result<Finished> {
         let segment = self.in_order.finish(self.shards.take(), base, threads)?;
         Ok(Finished { segment, superseded: self.superseded })
     }
 
-    /// The number of its segment.
+    /// Returns the number of the batch's segment.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 }
 
-/// The postings of a batch: threads invert documents at the same time, each in a shard of its own.
+/// The postings of a batch, in shards that let several threads invert documents at the same time.
 pub(super) struct Shards {
     shards: Vec<Mutex<Option<Shard>>>,
-    /// Bytes of memory of each.
+    /// Memory of each shard in bytes.
     memory: Vec<AtomicUsize>,
-    /// Bytes of memory of what else the batch has.
+    /// Memory of everything else in the batch, in bytes.
     more: AtomicUsize,
-    /// The shard to try first.
+    /// Shard that the next writer tries first.
     next: AtomicUsize,
 }
 
-/// The exclusive use of a shard. Whoever has it takes a document's number before anybody else can, so that numbers in a shard ascend.
+/// The exclusive use of a shard. Its holder obtains a document's number while it holds the shard,
+/// so that numbers within a shard ascend.
 pub(super) struct Lease<'a> {
     shard: MutexGuard<'a, Option<Shard>>,
     memory: &'a AtomicUsize,
@@ -194,18 +204,18 @@ impl Shards {
         }
     }
 
-    /// Roughly the bytes of memory that the batch takes.
+    /// Returns the approximate memory of the batch in bytes.
     pub(super) fn memory(&self) -> usize {
         let postings: usize = self.memory.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum();
         postings + self.more.load(Ordering::Relaxed)
     }
 
-    /// Counts bytes that are not in a shard.
+    /// Adds memory that does not belong to a shard.
     pub(super) fn add_memory(&self, bytes: usize) {
         self.more.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Waits for a shard that nobody uses.
+    /// Waits for an unused shard and leases it.
     pub(super) fn lease(&self) -> Lease<'_> {
         let first = self.next.fetch_add(1, Ordering::Relaxed) % self.shards.len();
         let lease = |at: usize, shard| Lease { shard, memory: &self.memory[at] };
@@ -219,7 +229,7 @@ impl Shards {
         lease(first, self.shards[first].lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes all shards, as soon as nobody uses them.
+    /// Takes all shards, waiting for their users.
     fn take(&self) -> Vec<Shard> {
         let take = |shard: &Mutex<Option<Shard>>| {
             shard.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -229,9 +239,10 @@ impl Shards {
 }
 
 impl Lease<'_> {
-    /// Inverts a document, whose number must be larger than all before it in this shard.
+    /// Inverts a document, whose number must be larger than all earlier ones in this shard.
     pub(super) fn invert(&mut self, ordinal: u32, document: &Document<'_>) {
-        // It is gone only after a refresh took the batch, and then no writer gets a number in it.
+        // The shard is absent only after a refresh took the batch, and then no writer gets a
+        // number in it.
         if let Some(shard) = &mut *self.shard {
             shard.add(ordinal, document);
             self.memory.store(shard.memory(), Ordering::Relaxed);
@@ -239,7 +250,7 @@ impl Lease<'_> {
     }
 }
 
-/// What an index must be of to have the document.
+/// Returns the kind of index that can hold the document.
 pub(super) fn content_of(document: &Document<'_>) -> Content {
     if document.vector.is_some() { Content::Vector } else { Content::Text }
 }

@@ -1,4 +1,4 @@
-//! A second copy of an index while it takes writes.
+//! Copying an index while it accepts writes.
 
 use std::fs;
 use std::path::Path;
@@ -10,12 +10,16 @@ use crate::error::{IndexError, Result};
 use crate::files::manifest::SegmentEntry;
 
 impl LiveIndex {
-    /// Brings all writes so far into segments and makes `dir`, an empty directory, an index of them without a log. Files are linked if the file system can, as they never change, and copied otherwise.
-    /// Writes and searches go on meanwhile. Returns the manifest's generation. All bytes are verified first, so that there is no copy with damage.
+    /// Flushes all writes so far and creates an index with the same segments, without a log, in
+    /// the empty directory `dir`. Returns the manifest's generation.
+    ///
+    /// Files never change, so they are linked if the file system supports it, and copied
+    /// otherwise. Writes and searches continue during the export. All bytes are verified first,
+    /// so that damage is not copied.
     pub fn export(&self, dir: &Path) -> Result<u64> {
         self.flush()?;
         self.committed().verify_again(&Progress::default())?;
-        // Nothing is committed while this is held, so that no file is removed.
+        // While this lock is held, nothing is committed and therefore no file is removed.
         let _flushing = self.flushing();
         let mut manifest = self.committed().manifest().clone();
         manifest.log = None;

@@ -1,4 +1,4 @@
-//! From segments in memory to a commit.
+//! Flushes, which commit the segments in memory as a segment on disk.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -16,17 +16,21 @@ use crate::files::throttle::Throttle;
 use crate::segment::Segment;
 use crate::snapshot::{OpenOptions, Snapshot};
 
-/// Segments in memory that are worth a flush.
+/// Number of segments in memory that justifies a flush.
 const MANY_SEGMENTS: usize = 16;
 
 impl LiveIndex {
-    /// Commits all writes so far as one segment on disk, after which their log is not needed any more. Returns the generation. Writes, refreshes and searches go on meanwhile. If it fails, nothing is lost: logs
-    /// stay until a later flush succeeds.
+    /// Commits all writes so far as one segment on disk, after which their log is no longer
+    /// needed. Returns the generation.
+    ///
+    /// Writes, refreshes and searches continue during the flush. A failed flush loses nothing:
+    /// logs stay until a later flush succeeds.
     pub fn flush(&self) -> Result<u64> {
         self.flush_with(self.options.threads, &Progress::default())
     }
 
-    /// The same with another number of threads, and progress to watch or to cancel.
+    /// Flushes with a given number of threads, and with progress that can be watched and
+    /// cancelled.
     pub fn flush_with(&self, threads: usize, progress: &Progress) -> Result<u64> {
         let flushing = self.flushing();
         self.lock.check()?;
@@ -44,8 +48,9 @@ impl LiveIndex {
         result
     }
 
-    /// After a commit that failed: removes what it has written. If it may have taken effect all the same, what is in memory is no longer what is on disk, and nothing
-    /// may be written or removed before the index is opened again.
+    /// Removes the files of a commit that failed. If the commit may have taken effect
+    /// nevertheless, the state in memory may differ from that on disk; then the index is
+    /// interrupted, and nothing may be written or removed before it is opened again.
     pub(super) fn abandon(&self, number: u64) {
         match read_manifest(self.dir()) {
             Ok(manifest) if manifest.generation == self.committed().generation() => {
@@ -55,9 +60,11 @@ impl LiveIndex {
         }
     }
 
-    /// Whether so much is in memory, or in the log alone, that it should be flushed.
+    /// Returns true if segments in memory or the log have grown so large that they should be
+    /// flushed.
     pub fn wants_flush(&self) -> bool {
-        // Deletions make no segments, but a log that grows for ever takes ever longer to read again.
+        // Deletions create no segments, but a log that grows without limit takes ever longer to
+        // replay.
         if self.writing().is_ok_and(|writing| writing.log.bytes() > self.options.memory as u64) {
             return true;
         }
@@ -86,12 +93,13 @@ impl LiveIndex {
         Ok(lock)
     }
 
-    /// Only one flush, or end of a merge, at a time.
+    /// Takes the right to flush or to complete a merge.
     pub(super) fn flushing(&self) -> MutexGuard<'_, ()> {
         self.flushing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Directs writes to a new log, and returns a snapshot of those before, and the log; `None` if all of it is on disk.
+    /// Directs writes to a new log. Returns a snapshot of the earlier writes and the entry of
+    /// that log, or `None` if all writes are on disk.
     fn freeze(&self) -> Result<Option<(Arc<Snapshot>, LogEntry)>> {
         let number = {
             let _refreshing = self.refreshing();
@@ -103,7 +111,7 @@ impl LiveIndex {
             }
             writing.take_number()
         };
-        // Creating a file takes the disk some time, so nobody need wait for it.
+        // Creating a file takes some time, so no lock that writers need is held.
         let next = Log::prepare(&self.dir().join(log_name(number)))?;
         let _refreshing = self.refreshing();
         let (batch, sequence) = {
@@ -117,7 +125,8 @@ impl LiveIndex {
         Ok(Some((self.snapshot(), LogEntry { number, sequence })))
     }
 
-    /// Writes what `now` has and the index on disk has not, and commits it: segment `number` takes all documents that are only in memory.
+    /// Writes everything in `now` that is not on disk, and commits it. Segment `number` gets all
+    /// documents that are only in memory.
     fn commit(
         &self,
         now: &Snapshot,
@@ -126,7 +135,7 @@ impl LiveIndex {
         threads: usize,
         progress: &Progress,
     ) -> Result<u64> {
-        // No merge comes to an end before this flush does, so segments on disk remain the same.
+        // No merge completes before this flush does, so the segments on disk remain unchanged.
         let before = self.committed().manifest().clone();
         let on_disk = before.segments.len();
         let mut manifest = now.manifest().clone();
@@ -159,12 +168,12 @@ impl LiveIndex {
         Ok(generation)
     }
 
-    /// A generation that neither the index on disk nor the published snapshot has had.
+    /// Returns a generation that neither the index on disk nor the published snapshot has had.
     pub(super) fn next_generation(&self) -> u64 {
         self.committed().generation().max(self.snapshot().generation()) + 1
     }
 
-    /// Publishes what was committed, together with the writes since.
+    /// Publishes a committed state together with the writes since.
     pub(super) fn show(&self, committed: Snapshot, replaced: Option<&Replacement>) -> Result<()> {
         let _refreshing = self.refreshing();
         let unfinished = self.unfinished();
@@ -199,7 +208,8 @@ impl LiveIndex {
         Ok(())
     }
 
-    /// Merges neighbouring segments, whose entries are those of `manifest`, into segment `number` on disk.
+    /// Merges neighbouring segments, whose entries are in `manifest`, into segment `number` on
+    /// disk.
     pub(super) fn merged(
         &self,
         manifest: Manifest,

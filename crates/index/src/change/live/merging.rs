@@ -1,4 +1,4 @@
-//! Merging segments on disk while the index is written and searched.
+//! Merges of segments on disk that run while the index accepts writes and searches.
 
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
@@ -13,25 +13,32 @@ use crate::files::manifest::{Manifest, SegmentEntry, deletes_name};
 use crate::files::throttle::Throttle;
 use crate::snapshot::Snapshot;
 
-/// Threads of a merge, which nobody waits for.
+/// Number of threads of a background merge, for whose end no caller waits.
 const THREADS: usize = 1;
 
 impl LiveIndex {
-    /// Merges some neighbouring segments on disk, if there are many of about the same size, or one of which most is deleted. Returns whether it did. It may take long, but nobody waits for it: writes, searches,
-    /// refreshes and flushes go on. `progress` can be cancelled, which changes nothing.
+    /// Merges some neighbouring segments on disk, if there are many of about the same size, or
+    /// one whose documents are mostly deleted. Returns true if it merged any.
+    ///
+    /// A merge may take long, but writes, searches, refreshes and flushes continue. It can be
+    /// cancelled by `progress`, which leaves the index unchanged.
     pub fn merge_some(&self, progress: &Progress) -> Result<bool> {
         let throttle = self.options.merge_rate.map(|rate| Arc::new(Throttle::new(rate)));
         self.merge_picked(policy::pick, THREADS, throttle, progress)
     }
 
-    /// Merges neighbouring segments on disk until there are at most `most`, which is at least 1, with all threads and as fast as possible. What was not flushed stays where it is. If one is wanted, it has no deleted documents but those that are deleted meanwhile.
+    /// Merges neighbouring segments on disk until there are at most `most`, but always at least
+    /// 1, with all threads and at full speed.
+    ///
+    /// Writes that were not flushed stay in memory. If `most` is 1, the result contains no
+    /// deleted documents except those deleted during the merge.
     pub fn merge_down_to(&self, most: usize, progress: &Progress) -> Result<()> {
         let pick = |segments: &[SegmentEntry]| policy::pick_down_to(segments, most.max(1));
         while self.merge_picked(pick, self.options.threads, None, progress)? {}
         Ok(())
     }
 
-    /// Merges the segments that `pick` names; false if it names none.
+    /// Merges the segments that `pick` selects. Returns false if it selects none.
     fn merge_picked(
         &self,
         pick: impl Fn(&[SegmentEntry]) -> Option<Range<usize>>,
@@ -48,7 +55,7 @@ impl LiveIndex {
             (manifest, committed.segments()[range].to_vec())
         };
         self.lock.check()?;
-        // They may have been open for long.
+        // The segments may have been open for a long time.
         old.iter().for_each(|segment| segment.forget_verified());
         let number = self.writing()?.take_number();
         let protected = self.lock.protect(number);
@@ -67,7 +74,8 @@ impl LiveIndex {
         result.map(|()| true)
     }
 
-    /// What is to be on disk when segment `number` takes the place of others, with the file of what flushes have committed as deleted in these meanwhile.
+    /// Builds the state to be committed, in which segment `number` replaces others. Writes the
+    /// file of documents that were deleted in these during the merge.
     fn with_replacement(&self, replacement: &Replacement, number: u64) -> Result<Snapshot> {
         let generation = self.next_generation();
         let after = replacement.apply(&self.committed(), generation, THREADS)?;

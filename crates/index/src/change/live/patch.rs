@@ -1,4 +1,5 @@
-//! JSON merge patches (RFC 7396). What a patch does not name is copied as it was written, so that no number changes.
+//! JSON merge patches (RFC 7396). Values that a patch does not name are copied verbatim, so that
+//! no number changes.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +8,13 @@ use serde_json::value::RawValue;
 
 use crate::error::{IndexError, Result};
 
-/// The fields of an object, as they were written.
+/// The fields of an object, with their values verbatim.
 pub(super) type Fields = BTreeMap<String, Box<RawValue>>;
 
-/// A patch from its JSON, which must be an object.
+/// Parses a patch, which must be a JSON object.
 pub(super) fn parse(json: &str) -> Result<Fields> {
     let refused = |what: String| IndexError::Refused { what };
-    // This also refuses what is nested so deeply that merging would run out of stack.
+    // This also refuses values that are nested so deeply that merging would exhaust the stack.
     match serde_json::from_str(json) {
         Ok(Value::Object(_)) => {}
         Ok(_) => return Err(refused("a patch is a JSON object of the fields to change".into())),
@@ -22,14 +23,14 @@ pub(super) fn parse(json: &str) -> Result<Fields> {
     serde_json::from_str(json).map_err(|error| refused(format!("the patch is not JSON: {error}")))
 }
 
-/// The document with the patch applied, on one line.
+/// Returns the document with the patch applied, on one line.
 pub(super) fn apply(document: &[u8], patch: &Fields) -> Result<String> {
     let refused = |error: serde_json::Error| IndexError::Refused {
         what: format!("the stored document cannot be patched: {error}"),
     };
     let fields: Fields = serde_json::from_slice(document).map_err(refused)?;
     let patched = merged(fields, patch).and_then(|fields| serde_json::to_string(&fields));
-    // Between values a line feed is a blank, and there is none in strings.
+    // Between values a line feed is white space, and strings contain none.
     Ok(patched.map_err(refused)?.replace(['\n', '\r'], " "))
 }
 
@@ -54,7 +55,7 @@ fn merged(mut fields: Fields, patch: &Fields) -> serde_json::Result<Fields> {
 mod tests {
     use super::*;
 
-    /// The table of RFC 7396, appendix A, as far as it has objects on both sides.
+    /// The table of RFC 7396, appendix A, restricted to rows with objects on both sides.
     #[test]
     fn patches_are_merged_as_the_standard_says() {
         let cases = [
@@ -73,7 +74,7 @@ mod tests {
             let patched = apply(document.as_bytes(), &parse(patch).unwrap()).unwrap();
             assert_eq!(patched, wanted, "{document} {patch}");
         }
-        // Numbers that no machine type holds stay as they are.
+        // Numbers that no machine type can represent remain unchanged.
         let numbers = r#"{"id":1,"price":3,"serial":123456789012345678901234567890,"x":0.10}"#;
         let patched = apply(numbers.as_bytes(), &parse("{\"price\":\n[4.50,\n5]}").unwrap());
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Writes that no search sees yet, for reads by id.
+//! Writes that searches do not see yet, for reads by id.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ pub(super) struct Pending {
 #[derive(Default)]
 struct Generations {
     now: Writes,
-    /// Those of batches that were taken, oldest first.
+    /// Writes of batches that refreshes have taken, oldest first.
     taken: Vec<Writes>,
 }
 
@@ -24,26 +24,27 @@ impl Pending {
         self.generations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a write. Writes come in the order of their sequences.
+    /// Records a write. Writes must be recorded in the order of their sequence numbers.
     pub(super) fn insert(&self, id: Arc<str>, document: Option<Vec<u8>>) {
         self.lock().now.insert(id, document);
     }
 
-    /// Calls `f` with the newest document of an id, `None` if it was deleted. Returns `None` if the id was not written.
+    /// Calls `f` with the newest document of an id, or with `None` if it was deleted. Returns
+    /// `None` if the id was not written.
     pub(super) fn get<R>(&self, id: &str, f: impl FnOnce(Option<&[u8]>) -> R) -> Option<R> {
         let generations = self.lock();
         let mut writes = std::iter::once(&generations.now).chain(generations.taken.iter().rev());
         writes.find_map(|writes| writes.get(id)).map(|document| f(document.as_deref()))
     }
 
-    /// The batch of the writes so far was taken.
+    /// Separates the writes so far, whose batch a refresh has taken, from later ones.
     pub(super) fn rotate(&self) {
         let mut generations = self.lock();
         let taken = std::mem::take(&mut generations.now);
         generations.taken.push(taken);
     }
 
-    /// The oldest batch that was taken is in the published snapshot.
+    /// Forgets the oldest taken batch, which is now in the published snapshot.
     pub(super) fn forget(&self) {
         let oldest = {
             let mut generations = self.lock();

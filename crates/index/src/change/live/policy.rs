@@ -1,21 +1,23 @@
-//! Which segments to merge.
+//! The selection of segments to merge.
 //!
-//! Segments have tiers by their live documents, each eight times as large as the one below. As soon as eight segments in a row are of one tier or below, they become one, smaller tiers first; so a document is
-//! written once or twice per tier, and there are some seven segments per tier. A segment that is larger than the seven others together is not written again for their sake. Only neighbours are merged, so that documents
-//! keep their order.
+//! Segments have tiers by their live documents, each eight times as large as the one below. As
+//! soon as eight consecutive segments belong to one tier or a lower one, they are merged, smaller
+//! tiers first. A document is thus written once or twice per tier, and there are about seven
+//! segments per tier. A segment that is larger than the other seven together is not rewritten for
+//! their sake. Only neighbours are merged, so that documents keep their order.
 
 use std::ops::Range;
 
 use crate::files::manifest::SegmentEntry;
 
-/// How many segments in a row are merged.
+/// Number of consecutive segments that are merged.
 const ROW: usize = 8;
-/// Segments with fewer documents than this are of the lowest tier.
+/// Number of documents below which a segment belongs to the lowest tier.
 const LEAST_DOCUMENTS: u64 = 2048;
 
-/// The segments to merge next, if any.
+/// Selects the segments to merge next, if any.
 pub(super) fn pick(segments: &[SegmentEntry]) -> Option<Range<usize>> {
-    // A segment that is mostly deleted takes space and time that it is not worth.
+    // A segment that is mostly deleted costs more space and time than it is worth.
     let is_hollow = |entry: &SegmentEntry| 2 * entry.live_documents() < entry.documents;
     if let Some(at) = segments.iter().position(is_hollow) {
         return Some(at..at + 1);
@@ -23,8 +25,8 @@ pub(super) fn pick(segments: &[SegmentEntry]) -> Option<Range<usize>> {
     let tiers: Vec<u32> = segments.iter().map(|entry| tier(entry.live_documents())).collect();
     (0..=tiers.iter().copied().max()?).find_map(|tier| {
         let mut start = 0;
-        for (at, &of) in tiers.iter().enumerate() {
-            if of > tier {
+        for (at, &own) in tiers.iter().enumerate() {
+            if own > tier {
                 start = at + 1;
             } else if at + 1 - start >= ROW {
                 let row = at + 1 - ROW..at + 1;
@@ -39,7 +41,8 @@ pub(super) fn pick(segments: &[SegmentEntry]) -> Option<Range<usize>> {
     })
 }
 
-/// The segments to merge so that at most `most` are left: those with the fewest documents together. A single one is written anew if something in it is deleted.
+/// Selects the segments to merge so that at most `most` are left: those with the fewest documents
+/// in total. With `most` = 1, a single segment is rewritten if it has deletions.
 pub(super) fn pick_down_to(segments: &[SegmentEntry], most: usize) -> Option<Range<usize>> {
     if segments.len() <= most {
         let has_deletes = most == 1 && segments.iter().any(|entry| entry.deletes.is_some());
@@ -94,7 +97,7 @@ mod tests {
         assert_eq!(of(&[10; 8]), Some(0..8));
         assert_eq!(of(&[1_000_000, 10, 10, 10, 10, 10, 10, 10]), None);
         assert_eq!(of(&[1_000_000, 10, 20, 30, 10, 10, 10, 10, 10]), Some(1..9));
-        // A large one in between separates them, until there are others of its size.
+        // A large segment in between separates them, until there are others of its size.
         assert_eq!(of(&[10, 10, 10, 10, 9000, 10, 10, 10, 10, 10]), None);
         assert_eq!(of(&[10, 10, 5000, 10, 10, 9000, 10, 4000, 10, 10]), Some(0..8));
     }

@@ -1,8 +1,11 @@
+//! The published snapshot of an index that takes single writes.
+
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::snapshot::Snapshot;
 
-/// The snapshot of the last refresh or flush of a [`LiveIndex`](super::LiveIndex). Clones show the same one. It does not keep the index open.
+/// A handle to the snapshot of the last refresh or flush of a [`LiveIndex`](super::LiveIndex).
+/// Clones share the snapshot. The handle does not keep the index open.
 #[derive(Clone)]
 pub struct Published(Arc<RwLock<Arc<Snapshot>>>);
 
@@ -11,7 +14,7 @@ impl Published {
         Published(Arc::new(RwLock::new(snapshot)))
     }
 
-    /// The snapshot, which is locked for a moment only.
+    /// Returns the snapshot. The lock is held only for a moment.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -20,7 +23,7 @@ impl Published {
         let mut now = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *now, snapshot);
         drop(now);
-        // Its files may have to be unmapped, which readers need not wait for.
+        // Dropping the old snapshot may unmap its files, for which readers need not wait.
         drop(before);
     }
 }

@@ -1,4 +1,4 @@
-//! Opening an index for writing, after a crash or not.
+//! Opening an index for single writes, with recovery from its logs.
 
 use std::fs::File;
 use std::path::Path;
@@ -17,10 +17,10 @@ use crate::error::{IndexError, Result};
 use crate::files::manifest::{Content, LogEntry, Manifest, log_name};
 use crate::snapshot::Snapshot;
 
-/// The sequence of the first write to an index without a log.
+/// Sequence number of the first write to an index without a log.
 const FIRST: u64 = 1;
 
-/// Brings writes that are only in a log into segments, for writers that know nothing of logs.
+/// Flushes writes that are only in a log into segments, for writers that do not use logs.
 pub(crate) fn settle(lock: WriteLock) -> Result<WriteLock> {
     if read_manifest(lock.dir())?.log.is_none() {
         return Ok(lock);
@@ -46,7 +46,8 @@ impl LiveIndex {
                 let last = numbers.last().map_or(0, |last| last + 1);
                 settings.next_segment = settings.next_segment.max(last);
                 let batch = Batch::new(&mut settings, options.shards())?;
-                // What the log has was admitted before.
+                // Documents in the log were accepted before, so unknown fields are not refused
+                // again.
                 let static_field = settings.static_field.clone();
                 let reader = ReaderConfig { static_field, ..settings.reader_config() };
                 let snapshot = snapshot.clone();
@@ -86,7 +87,7 @@ impl LiveIndex {
             reader,
             unrecorded,
         };
-        // What was replayed.
+        // Publish the replayed writes.
         live.refresh()?;
         Ok(live)
     }
@@ -104,18 +105,19 @@ fn check(manifest: &Manifest) -> Result<()> {
     Ok(())
 }
 
-/// A batch that is filled from logs.
+/// The state of a replay: a batch that is filled from logs.
 struct Replay {
     batch: Batch,
     settings: Manifest,
     reader: ReaderConfig,
     content: Option<Content>,
-    /// What is on disk.
+    /// The snapshot on disk.
     snapshot: Arc<Snapshot>,
 }
 
 impl Replay {
-    /// Reads the logs with these numbers, of which `entry` is the first, and opens the last one for appending.
+    /// Reads the logs with these numbers, of which `entry` is the first, and opens the last one
+    /// for appending.
     fn run(
         mut self,
         lock: &WriteLock,
@@ -126,13 +128,14 @@ impl Replay {
         let path = |number| lock.dir().join(log_name(number));
         let Some((&last, whole)) = numbers.split_last().filter(|_| numbers[0] == entry.number)
         else {
-            let what = "the manifest names it, and it is missing";
+            let what = "the manifest names it, but it is missing";
             return Err(IndexError::corrupt(&path(entry.number), what));
         };
         let mut sequence = entry.sequence;
         for &number in whole {
             let path = path(number);
-            // Whoever wrote it may have been killed before it was on disk, and later ones must not get there before it.
+            // The process that wrote this log may have been killed before the log was on disk,
+            // and later records must not get there first.
             File::open(&path).and_then(|log| log.sync_all()).map_err(IndexError::io(&path))?;
             let bytes = std::fs::read(&path).map_err(IndexError::io(&path))?;
             sequence =

@@ -1,4 +1,5 @@
-//! Putting a merged segment in the place of those it was merged from, while documents of these go on being deleted.
+//! Replacing segments by the one they were merged into, while documents of them continue to be
+//! deleted.
 
 use std::sync::Arc;
 
@@ -12,16 +13,17 @@ use crate::files::manifest::{Manifest, SegmentEntry};
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
 
-/// A segment that was merged from some neighbours, as they were then.
+/// A merged segment, and the neighbouring segments as they were when the merge began.
 pub(super) struct Replacement {
-    /// Not empty.
+    /// The merged segments, at least one.
     pub(super) old: Vec<Arc<Segment>>,
-    /// `None` if all of their documents were deleted.
+    /// The new segment; `None` if all documents were deleted.
     pub(super) new: Option<(Merged, Segment)>,
 }
 
 impl Replacement {
-    /// A snapshot of `generation` with the new segment in the place of the old ones. What was deleted in the old ones since then is deleted in the new one.
+    /// Builds a snapshot of `generation` with the new segment in place of the old ones. Documents
+    /// that were deleted in the old ones during the merge are deleted in the new one.
     pub(super) fn apply(
         &self,
         now: &Snapshot,
@@ -30,7 +32,7 @@ impl Replacement {
     ) -> Result<Snapshot> {
         let first = self.old[0].number();
         let position = now.segments().iter().position(|segment| segment.number() == first);
-        // Segments leave a snapshot only when they are merged, and nobody else merges these.
+        // Segments leave a snapshot only when they are merged, and no other merge includes these.
         let Some(at) = position.filter(|at| at + self.old.len() <= now.segments().len()) else {
             return Err(IndexError::corrupt(now.dir(), format!("segment {first} has vanished")));
         };
@@ -61,7 +63,8 @@ impl Replacement {
         Snapshot::of(now.dir(), manifest, segments)
     }
 
-    /// The documents of the new segment that were deleted in the old ones after these were merged.
+    /// Returns the documents of the new segment that were deleted in the old ones after the merge
+    /// began.
     fn deleted_since(&self, now: &[Arc<Segment>], merged: &Merged, new: &Segment) -> DocSet {
         let mut gone = DocSet::new(new.documents().count());
         for ((then, now), ids) in self.old.iter().zip(now).zip(&merged.ids) {

@@ -1,4 +1,4 @@
-//! The thread that writes a log.
+//! The thread that writes a log, batch by batch.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -8,10 +8,10 @@ use std::time::Instant;
 use super::record::{HEAD, HEADER, fill_head};
 use super::{Durability, NewLog, Shared};
 
-/// The largest buffer that is kept for the next batch.
+/// Maximum size of a buffer that is kept for the next batch.
 const MOST_KEPT: usize = 8 << 20;
 
-/// Where a log is written.
+/// A destination of a log.
 pub(super) trait Sink: Send {
     /// Appends all of the bytes.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
@@ -34,23 +34,23 @@ pub(super) struct Committer {
     shared: Arc<Shared>,
     sink: Box<dyn Sink>,
     durability: Durability,
-    /// The sequence of the next batch's first record.
+    /// Sequence number of the next batch's first record.
     first: u64,
-    /// The length of the file.
+    /// Length of the file.
     len: u64,
-    /// How much of it is on stable storage.
+    /// Length of the part of the file that is on stable storage.
     synced: u64,
-    /// When the oldest byte that is not on stable storage was written.
+    /// Time at which the oldest byte that is not on stable storage was written.
     unsynced_since: Option<Instant>,
 }
 
-/// What the committer takes from the shared state.
+/// The records and instructions that the committer takes from the shared state.
 struct Batch {
-    /// Room for the head, and the records.
+    /// Space for the head, followed by the records.
     bytes: Vec<u8>,
-    /// The sequence after the last record's.
+    /// Sequence number after that of the last record.
     end: u64,
-    /// The file to go on in after this batch.
+    /// The file to switch to after this batch.
     next: Option<NewLog>,
     closing: bool,
 }
@@ -68,7 +68,7 @@ impl Committer {
 
     /// Writes batches until the log is closed or the disk fails.
     pub(super) fn run(mut self) {
-        // Nobody may wait for ever, even if this thread panics.
+        // No thread may wait for ever, even if this one panics.
         struct Fail<'a>(&'a Shared, Option<io::Error>);
         impl Drop for Fail<'_> {
             fn drop(&mut self) {
@@ -100,7 +100,8 @@ impl Committer {
             self.shared.lock().durable = batch.end;
             self.shared.progress.notify_all();
             if batch.closing && !has_records {
-                // Vouches for all bytes before it. If it gets lost itself, nothing else does.
+                // The last head confirms all bytes before it. If the head itself gets lost,
+                // nothing else does.
                 return self.write(&mut bytes);
             }
             bytes.truncate(HEAD);
@@ -115,7 +116,8 @@ impl Committer {
         }
     }
 
-    /// Waits for records, for the time to sync, for another file, or for the log to be closed. `empty` is the buffer for the records to come.
+    /// Waits for records, for the time to sync, for another file, or for the log to be closed.
+    /// `empty` becomes the buffer for later records.
     fn next_batch(&self, empty: Vec<u8>) -> Batch {
         let mut state = self.shared.lock();
         while state.pending.len() == HEAD && state.switch.is_none() && !state.closing {
@@ -139,10 +141,11 @@ impl Committer {
         Batch { bytes, end: state.next, next: None, closing: state.closing }
     }
 
-    /// When what is written must be synced, unless it is synced at once or not at all.
+    /// Returns the time at which written bytes must be synced, or `None` if they are synced at
+    /// once, not at all, or there are none.
     fn due(&self) -> Option<Instant> {
         match self.durability {
-            // So far ahead that no clock can tell is never.
+            // A time beyond the range of the clock never comes.
             Durability::Every(period) => self.unsynced_since?.checked_add(period),
             Durability::Synced | Durability::Written => None,
         }
@@ -157,7 +160,7 @@ impl Committer {
         wanted && self.synced < self.len
     }
 
-    /// Writes a batch with its head.
+    /// Fills in the head of a batch and writes the batch.
     fn write(&mut self, batch: &mut [u8]) -> io::Result<()> {
         fill_head(batch, self.first, self.synced);
         self.sink.write(batch)?;

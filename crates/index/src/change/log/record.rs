@@ -1,4 +1,4 @@
-//! The bytes of a log: header, heads of batches, records (docs/format/log.md).
+//! The binary format of a log: header, heads of batches, records (docs/reference/formats/log.md).
 
 use warpseek_codec::varint::{self, Cursor};
 use warpseek_core::limits::MAX_ID_BYTES;
@@ -6,30 +6,31 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::{IndexError, Result};
 
-/// The longest document in bytes, as JSON.
+/// Maximum length of a document in bytes, as JSON.
 pub const MAX_DOCUMENT_BYTES: usize = 256 << 20;
 
-/// The version of the format of logs.
+/// Version of the format of logs.
 pub(super) const VERSION: u32 = 1;
 
 /// Length of the header of a log.
 pub(super) const HEADER: usize = 24;
 
-/// Length of what a record has before the bytes that its checksum covers.
+/// Length of the part of a record before the bytes that its checksum covers.
 pub(super) const PREFIX: usize = 12;
 
 /// Length of the head of a batch.
 pub(super) const HEAD: usize = PREFIX + HEAD_REST;
 const HEAD_REST: usize = 17;
 
-/// The length that no record exceeds, [`PREFIX`] not included: sequence, kind, length of the id, id, document.
+/// Maximum length of a record without its [`PREFIX`]: sequence number, kind, length of the id,
+/// id, document.
 const MAX_REST: usize = 8 + 1 + 2 + MAX_ID_BYTES + MAX_DOCUMENT_BYTES;
 
 const BATCH: u8 = 0;
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
 
-/// The header of every log.
+/// Returns the header of every log.
 pub(super) fn header() -> [u8; HEADER] {
     let mut header = [0; HEADER];
     header[..8].copy_from_slice(b"WARPSEEK");
@@ -38,32 +39,32 @@ pub(super) fn header() -> [u8; HEADER] {
     header
 }
 
-/// What a record does.
+/// The operation of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation<'a> {
     /// Adds a document, or replaces the one with the same id.
     Put {
-        /// Its id.
+        /// Id of the document.
         id: &'a str,
-        /// The document as JSON, which the log keeps as it is.
+        /// The document as JSON, which the log keeps verbatim.
         document: &'a [u8],
     },
     /// Removes the document with this id, if there is one.
     Delete {
-        /// The id.
+        /// Id of the document.
         id: &'a str,
     },
 }
 
 impl<'a> Operation<'a> {
-    /// The id of the document.
+    /// Returns the id of the document.
     pub fn id(&self) -> &'a str {
         match self {
             Operation::Put { id, .. } | Operation::Delete { id } => id,
         }
     }
 
-    /// Refuses what exceeds a limit.
+    /// Refuses operations that exceed a limit.
     pub(super) fn check(&self) -> Result<()> {
         let refuse = |what: String| Err(IndexError::Refused { what });
         match (self.id().len(), self) {
@@ -85,9 +86,9 @@ impl<'a> Operation<'a> {
 /// A record of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// Its number: one more than that of the record before.
+    /// Sequence number: one more than that of the preceding record.
     pub sequence: u64,
-    /// What it does.
+    /// The operation.
     pub operation: Operation<'a>,
 }
 
@@ -110,7 +111,7 @@ impl Record<'_> {
     }
 }
 
-/// Fills in the head of a batch, for which its first bytes were left free.
+/// Fills in the head of a batch, for which its first bytes are reserved.
 pub(super) fn fill_head(batch: &mut [u8], first: u64, synced: u64) {
     let head = &mut batch[..HEAD];
     head[PREFIX..][..8].copy_from_slice(&first.to_le_bytes());
@@ -119,21 +120,21 @@ pub(super) fn fill_head(batch: &mut [u8], first: u64, synced: u64) {
     seal(head);
 }
 
-/// Fills in length and checksum.
+/// Fills in the length and the checksum of a record.
 fn seal(record: &mut [u8]) {
     let (prefix, rest) = record.split_at_mut(PREFIX);
     prefix[..4].copy_from_slice(&(rest.len() as u32).to_le_bytes());
     prefix[4..].copy_from_slice(&xxh3_64(rest).to_le_bytes());
 }
 
-/// What is in a log after the header.
+/// An item of a log after the header.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Item<'a> {
     /// The head of a batch.
     Head {
-        /// The sequence of the batch's first record.
+        /// Sequence number of the batch's first record.
         sequence: u64,
-        /// Everything before this offset was on stable storage when the batch was written.
+        /// Offset before which everything was on stable storage when the batch was written.
         synced: u64,
     },
     Record(Record<'a>),
@@ -147,7 +148,8 @@ impl Item<'_> {
     }
 }
 
-/// Splits the first record off `bytes` and returns what its checksum covers; `None` if it is incomplete or its checksum is wrong.
+/// Splits the first record off `bytes` and returns the bytes that its checksum covers, or `None`
+/// if it is incomplete or its checksum is wrong.
 pub(super) fn split<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     let mut cursor = Cursor::new(bytes);
     let (len, sum) = (cursor.u32()? as usize, cursor.u64()?);
@@ -159,7 +161,7 @@ pub(super) fn split<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(rest)
 }
 
-/// Reads what [`split`] returned; `None` if no log contains it.
+/// Parses the bytes returned by [`split`], or returns `None` if no log can contain them.
 pub(super) fn parse(rest: &[u8]) -> Option<Item<'_>> {
     let mut cursor = Cursor::new(rest);
     let (sequence, kind) = (cursor.u64()?, cursor.byte()?);
@@ -178,9 +180,11 @@ pub(super) fn parse(rest: &[u8]) -> Option<Item<'_>> {
     Some(Item::Record(Record { sequence, operation }))
 }
 
-/// Whether `bytes` begin with the head of a batch; if so, the offset before which everything was synced.
+/// Returns the offset before which everything was synced, if `bytes` begins with the head of a
+/// batch.
 pub(super) fn synced_by_head(mut bytes: &[u8]) -> Option<u64> {
-    // Most bytes are not the beginning of a head, and need no checksum to say so.
+    // Most bytes are not the beginning of a head, and their length field shows it without a
+    // checksum.
     if bytes.get(..4)? != (HEAD_REST as u32).to_le_bytes() {
         return None;
     }

@@ -1,20 +1,21 @@
-//! Reading a log after a crash.
+//! Replaying a log, also after a crash.
 
 use std::path::Path;
 
 use super::record::{HEAD, HEADER, Item, Record, VERSION, header, parse, split, synced_by_head};
 use crate::error::{IndexError, Result};
 
-/// What a replay found.
+/// The result of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replayed {
-    /// The sequence after that of the last record.
+    /// Sequence number after that of the last record.
     pub next: u64,
-    /// The length of the log up to the end of its last record. What follows was left by a crash.
+    /// Length of the log up to the end of its last record. Bytes after it were left by a crash.
     pub end: u64,
 }
 
-/// Calls `each` with the records of a log in order. `bytes` is the whole file, `path` is for errors, and `first` is the sequence of the first record.
+/// Calls `each` with the records of a log in order. `bytes` is the whole file, `path` is for
+/// errors, and `first` is the sequence number of the first record.
 pub fn replay_bytes(
     path: &Path,
     bytes: &[u8],
@@ -39,7 +40,7 @@ pub fn replay_bytes(
             Some(Item::Head { synced, .. }) if synced <= at as u64 => {}
             Some(Item::Record(record)) => {
                 each(record)?;
-                // A sequence is never used up: there is no room for so many records.
+                // Sequence numbers cannot run out: no disk holds that many records.
                 next = next.saturating_add(1);
             }
             _ => {
@@ -50,7 +51,8 @@ pub fn replay_bytes(
     }
 }
 
-/// Whether a log has its header; without one it must be a log whose creation was interrupted.
+/// Returns true if a log has its header, and false if its creation was interrupted. Any other
+/// file is an error.
 fn has_header(path: &Path, bytes: &[u8]) -> Result<bool> {
     let expected = header();
     if bytes.starts_with(&expected) || expected.starts_with(bytes) {
@@ -66,7 +68,9 @@ fn has_header(path: &Path, bytes: &[u8]) -> Result<bool> {
     Err(IndexError::corrupt(path, "it does not begin as a log"))
 }
 
-/// Whether a later batch says that what is at the offset `at`, and cannot be read, was on stable storage. The bytes there do not say where the next record begins, so it may be anywhere.
+/// Returns true if the head of a later batch shows that the unreadable bytes at offset `at` had
+/// been on stable storage. Those bytes do not say where the next record begins, so every offset
+/// is tried.
 fn was_synced(bytes: &[u8], at: usize) -> bool {
     let last = bytes.len().saturating_sub(HEAD);
     (at..=last).any(|later| {

@@ -1,4 +1,4 @@
-//! Batches, failures of the disk, and what a power failure leaves, on a disk of our own.
+//! Tests of batches, failures of the disk, and states after a power failure, on a simulated disk.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::record::{HEAD, HEADER, header};
 use super::*;
 
-/// Long enough that only a defect reaches it.
+/// Timeout that is long enough to expire only because of a defect.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the disk was asked to do. It goes on once it gets an answer, which may be an error.
+/// A request to the disk. The disk continues once it gets an answer, which may be an error.
 #[derive(Debug, PartialEq, Eq)]
 enum Asked {
     Write(Vec<u8>),
@@ -23,7 +23,7 @@ struct Disk {
 
 impl Disk {
     fn ask(&self, what: Asked) -> io::Result<()> {
-        // A test that has ended needs no answer.
+        // A test that has ended gives no answer.
         self.asked.send(what).map_err(io::Error::other)?;
         self.answers.recv().map_err(io::Error::other)?
     }
@@ -39,7 +39,7 @@ impl Sink for Disk {
     }
 }
 
-/// The test's end of a disk, and the bytes written to it.
+/// The test's end of a simulated disk, and the bytes written to it.
 struct Test {
     asked: Receiver<Asked>,
     answers: Sender<io::Result<()>>,
@@ -54,7 +54,7 @@ fn start(durability: Durability) -> (Log, Test) {
 }
 
 impl Test {
-    /// The next request; the disk waits.
+    /// Returns the next request; the disk waits for an answer.
     fn next(&self) -> Asked {
         self.asked.recv_timeout(PATIENCE).unwrap()
     }
@@ -63,20 +63,20 @@ impl Test {
         self.answers.send(answer).unwrap();
     }
 
-    /// Lets a write through.
+    /// Lets a write succeed.
     fn write(&mut self) {
         let Asked::Write(bytes) = self.next() else { panic!("a write was expected") };
         self.bytes.extend(bytes);
         self.answer(Ok(()));
     }
 
-    /// Lets a sync through.
+    /// Lets a sync succeed.
     fn sync(&self) {
         assert_eq!(self.next(), Asked::Sync);
         self.answer(Ok(()));
     }
 
-    /// Answers everything until the log is closed.
+    /// Lets all requests succeed until the log is closed.
     fn finish(self, log: Log) -> Vec<Asked> {
         let closing = std::thread::spawn(move || log.close());
         let mut asked = Vec::new();
@@ -93,7 +93,7 @@ fn put(log: &Log, id: u64) -> Ticket {
     log.append(Operation::Put { id: &id.to_string(), document: b"{}" }).unwrap()
 }
 
-/// The ids of the records, or the error.
+/// Returns the ids of the records, or the error.
 fn ids(bytes: &[u8]) -> Result<Vec<String>> {
     let mut ids = Vec::new();
     replay_bytes(Path::new("test.log"), bytes, 0, |record| {
@@ -160,7 +160,7 @@ fn a_failure_reaches_everybody_and_is_final() {
         let early = put(&log, 0);
         disk.write();
         disk.sync();
-        // Waiting for it is possible whenever one likes.
+        // A ticket can be waited for at any later time.
         let waited = put(&log, 1);
         let failing = disk.next();
         let behind = put(&log, 2);
@@ -184,7 +184,7 @@ fn a_failure_reaches_everybody_and_is_final() {
         let later = log.append(Operation::Delete { id: "0" }).err().unwrap();
         assert!(matches!(later, IndexError::Log { .. }), "{later}");
         assert!(matches!(log.close(), Err(IndexError::Log { .. })));
-        // The disk was not asked again.
+        // The disk gets no further request.
         assert!(disk.asked.try_recv().is_err());
     }
 }
@@ -215,7 +215,7 @@ fn a_slow_disk_holds_up_those_who_append() {
     let _ = log.append(Operation::Put { id: "large", document: &large }).unwrap();
     std::thread::scope(|scope| {
         let late = scope.spawn(|| put(&log, 2).wait());
-        // Time enough to append, if that were allowed.
+        // Enough time to append, if that were permitted.
         std::thread::sleep(Duration::from_millis(50));
         assert_eq!(log.next_sequence(), 2);
         disk.answer(Ok(()));
@@ -226,7 +226,8 @@ fn a_slow_disk_holds_up_those_who_append() {
     disk.finish(log);
 }
 
-/// A log of three batches: record 0, records 1 to 99, record 100; and where the batches begin.
+/// Builds a log of three batches (record 0, records 1 to 99, record 100) and returns it with the
+/// start of each batch.
 fn three_batches() -> (Vec<u8>, [usize; 4]) {
     let (log, mut disk) = start(Durability::Synced);
     let mut starts = [HEADER; 4];
@@ -249,7 +250,8 @@ fn three_batches() -> (Vec<u8>, [usize; 4]) {
     (disk.bytes, starts)
 }
 
-/// A disk may write the pages of a batch in any order, but writes no batch before the one before it is synced.
+/// A disk may write the pages of a batch in any order, but writes no batch before the previous
+/// one is synced.
 #[test]
 fn holes_in_the_last_batch_are_no_damage_and_others_are() {
     let (whole, starts) = three_batches();
@@ -260,7 +262,7 @@ fn holes_in_the_last_batch_are_no_damage_and_others_are() {
             let end = bytes.len().min(hole + page);
             bytes[hole..end].fill(0);
             let found = ids(&bytes).unwrap();
-            // Whatever is there is the beginning of what was written, up to the hole.
+            // The records found are the first ones that were written, up to the hole.
             assert_eq!(found, names(0..found.len() as u64));
             assert!((1..100).contains(&found.len()) && (number > 0 || found.len() == 1));
             bytes.extend(&whole[starts[2]..]);
@@ -284,7 +286,7 @@ fn holes_in_what_was_not_synced_are_no_damage() {
     let mut bytes = disk.bytes.clone();
     bytes[starts[1]..starts[2]].fill(0);
     assert_eq!(ids(&bytes).unwrap(), names(0..1));
-    // Once the log was closed, nothing may be missing.
+    // Once the log is closed, nothing may be missing.
     let closing = disk.finish(log);
     let Some(Asked::Write(head)) = closing.last() else { panic!("closing writes a head") };
     bytes.extend(head);
@@ -292,7 +294,7 @@ fn holes_in_what_was_not_synced_are_no_damage() {
     assert!(error.contains(&format!("its record 1 at byte {} ", starts[1])), "{error}");
 }
 
-/// Records that are whole, but are not those that must be there.
+/// Intact records that are not those expected at their place are refused.
 #[test]
 fn forged_records_are_errors_wherever_they_are() {
     let record = |sequence, id| {
@@ -323,7 +325,8 @@ fn forged_records_are_errors_wherever_they_are() {
         vec![record(0, &"x".repeat(1025))],
         vec![sealed(&[])],
         vec![sealed(&[0; 8])],
-        // A kind that does not exist, a delete with a document, an id that is cut short, and one that is not UTF-8.
+        // A kind that does not exist, a delete with a document, an incomplete id, and an id that
+        // is not UTF-8.
         vec![sealed(&[&[0; 8][..], &[3, 1, b'x']].concat())],
         vec![sealed(&[&[0; 8][..], &[2, 1, b'x', b'y']].concat())],
         vec![sealed(&[&[0; 8][..], &[1, 2, b'x']].concat())],
@@ -350,7 +353,8 @@ fn the_next_file_begins_when_the_one_before_is_complete() {
     old.bytes.extend(first);
     old.answer(Ok(()));
     before.wait().unwrap();
-    // What came before the switch is written and synced, although this is not asked of each write, and the file is closed.
+    // Everything before the switch is written and synced, although durability does not require it
+    // for each write, and the file is closed.
     old.write();
     assert_eq!(old.next(), Asked::Sync);
     assert!(!between.is_done() && !after.is_done() && new.asked.try_recv().is_err());

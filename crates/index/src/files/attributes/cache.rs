@@ -1,29 +1,30 @@
-//! A cache of what filters admit, bounded by its size.
+//! A cache of the documents that filters admit, bounded by size.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::files::deletes::DocSet;
 
-/// What an entry takes besides its set and its key, about: the maps' own entries.
+/// Approximate size of an entry besides its set and its key, in bytes: the entries of the maps.
 const OVERHEAD: usize = 128;
 
-/// Sets of documents by segment and filter, shared by threads. If there is no room for a new set, the sets that were not used for the longest time are dropped.
+/// A cache of sets of documents by segment and filter, shared by threads. If it is full, a new
+/// set replaces the least recently used ones.
 pub struct FilterCache {
     most_bytes: usize,
     state: Mutex<State>,
 }
 
-/// How much a [`FilterCache`] holds, and how it was used.
+/// Contents and usage of a [`FilterCache`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FilterCacheUsage {
     /// Number of sets.
     pub sets: usize,
-    /// Bytes that they take.
+    /// Size of the sets in bytes.
     pub bytes: usize,
-    /// How often a set was found.
+    /// Number of lookups that found a set.
     pub hits: u64,
-    /// How often a set had to be made.
+    /// Number of lookups after which a set had to be computed.
     pub misses: u64,
 }
 
@@ -31,23 +32,26 @@ type Key = (u64, Arc<[u8]>);
 
 #[derive(Default)]
 struct State {
+    /// Sets with the time of their last use.
     sets: HashMap<Key, (Arc<DocSet>, u64)>,
-    /// The keys by the time of last use.
+    /// Keys by time of last use.
     order: BTreeMap<u64, Key>,
     now: u64,
     usage: FilterCacheUsage,
 }
 
 impl FilterCache {
-    /// An empty cache that takes at most `most_bytes`.
+    /// Creates an empty cache that takes at most `most_bytes`.
     pub fn new(most_bytes: usize) -> Self {
         FilterCache { most_bytes, state: Mutex::default() }
     }
 
-    /// The set of a filter in a segment, which `make` makes if it is not there.
+    /// Returns the set of a filter in a segment. If it is not cached, `make` computes it.
     ///
-    /// `segment` must tell apart all segments that share the cache: the seal of the file of attributes does, if there is one. `filter` is the key of the filter ([`Filter::key`](super::Filter::key)).
-    /// Other threads are not kept waiting while a set is made; two that miss the same set both make it, and the later duplicate is discarded.
+    /// `segment` must distinguish all segments that share the cache; the seal of the file of
+    /// attributes does, if there is one. `filter` is the key of the filter
+    /// ([`Filter::key`](super::Filter::key)). Other threads do not wait while a set is computed.
+    /// If two threads miss the same set, both compute it and the later duplicate is discarded.
     pub fn get<E>(
         &self,
         segment: u64,
@@ -62,13 +66,13 @@ impl FilterCache {
         Ok(self.state().keep(key, set, self.most_bytes))
     }
 
-    /// What it holds.
+    /// Returns contents and usage.
     pub fn usage(&self) -> FilterCacheUsage {
         self.state().usage
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the lock is held, except if memory runs out.
+        // No code panics while the lock is held, except if memory runs out.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -87,7 +91,7 @@ impl State {
         found
     }
 
-    /// The set, which is now the one used last.
+    /// Returns the set of a key and marks it as most recently used.
     fn touch(&mut self, key: &Key) -> Option<Arc<DocSet>> {
         let (set, used) = self.sets.get_mut(key)?;
         if let Some(key) = self.order.remove(used) {
@@ -98,7 +102,8 @@ impl State {
         Some(set.clone())
     }
 
-    /// Keeps a set, if there is room for it, and returns it, or the one that another thread kept meanwhile.
+    /// Adds a set, if it is not too large, and returns it, or the one that another thread has
+    /// added since.
     fn keep(&mut self, key: Key, set: Arc<DocSet>, most_bytes: usize) -> Arc<DocSet> {
         if let Some(first) = self.touch(&key) {
             return first;
@@ -137,14 +142,14 @@ mod tests {
     }
 
     proptest! {
-        /// Compared with a list of keys in order of their last use.
+        /// Compares the cache with a list of keys in order of their last use.
         #[test]
         fn the_oldest_are_dropped(uses in vec((0u64..3, 0u8..4), 0..120), room in 0usize..6) {
             let most = room * (OVERHEAD + 1 + 16);
             let cache = FilterCache::new(most);
             let mut model: Vec<(u64, u8, usize)> = Vec::new();
             for (segment, filter) in uses {
-                // The size belongs to the segment, as that of real sets does.
+                // The size depends on the segment only, like that of real sets.
                 let docs = 64 * (segment as u32 + 1);
                 let bytes = OVERHEAD + 1 + docs as usize / 8;
                 let key: Arc<[u8]> = Arc::new([filter]);

@@ -1,4 +1,5 @@
-//! The dictionary of a column of keywords: its distinct values in order, front-coded in blocks of 16 (docs/format/attributes.md).
+//! The dictionary of a column of keywords: its distinct values in order, front-coded in blocks of
+//! 16 (docs/reference/formats/attributes.md).
 
 use warpseek_codec::varint::{self, Cursor};
 
@@ -9,7 +10,8 @@ use crate::files::container::SealedFile;
 
 const BLOCK_VALUES: usize = 16;
 
-/// Encodes sorted values; returns the data and where each block of it begins.
+/// Encodes sorted values and returns the data and the start of each block, followed by the end of
+/// the last one.
 pub(super) fn encode(values: &[&str]) -> (Vec<u8>, Vec<u64>) {
     let (mut data, mut starts) = (Vec::new(), Vec::new());
     for block in values.chunks(BLOCK_VALUES) {
@@ -28,24 +30,24 @@ pub(super) fn encode(values: &[&str]) -> (Vec<u8>, Vec<u64>) {
     (data, starts)
 }
 
-/// Number of blocks of `values` values.
+/// Returns the number of blocks of `values` values.
 pub(super) fn blocks(values: u32) -> u64 {
     u64::from(values).div_ceil(BLOCK_VALUES as u64)
 }
 
-/// A dictionary on disk. Its blocks are checked as they are read.
+/// A dictionary on disk, whose blocks are checked as they are read.
 #[derive(Clone, Copy)]
 pub(super) struct Dictionary<'a> {
     pub(super) file: &'a SealedFile,
     /// Number of values.
     pub(super) values: u32,
-    /// Where blocks begin.
+    /// Starts of the blocks, followed by the end of the last one.
     pub(super) starts: Section<'a>,
     pub(super) data: Section<'a>,
 }
 
 impl Dictionary<'_> {
-    /// The value with an ordinal.
+    /// Returns the value with an ordinal.
     pub(super) fn get(&self, ordinal: u32) -> Result<String> {
         if ordinal >= self.values {
             return Err(self.file.corrupt(format!("a column has no keyword {ordinal}")));
@@ -63,7 +65,7 @@ impl Dictionary<'_> {
         self.text(found)
     }
 
-    /// All values in order of their ordinals.
+    /// Calls `take` with all values in order of their ordinals.
     pub(super) fn for_each(&self, mut take: impl FnMut(u32, String) -> Result<()>) -> Result<()> {
         let mut ordinal = 0;
         for block in 0..blocks(self.values) {
@@ -80,9 +82,10 @@ impl Dictionary<'_> {
         Ok(())
     }
 
-    /// The number of values for which `before` holds. These must come before all others.
+    /// Returns the number of values for which `before` holds. These must come before all others.
     pub(super) fn partition(&self, before: impl Fn(&[u8]) -> bool) -> Result<u32> {
-        // The first block whose first value is not before; the boundary lies in the block before it, or between the two.
+        // Find the first block whose first value is not before. The boundary lies in the
+        // preceding block or between the two.
         let (mut low, mut high) = (0, blocks(self.values));
         while low < high {
             let middle = low + (high - low) / 2;
@@ -103,7 +106,7 @@ impl Dictionary<'_> {
         Ok(count)
     }
 
-    /// Decodes the values of a block one by one for as long as `take` returns true.
+    /// Decodes the values of a block in order for as long as `take` returns true.
     fn scan(&self, block: u64, mut take: impl FnMut(&[u8]) -> bool) -> Result<()> {
         let starts = self.starts.bits(bits::width_of(self.data.len()))?;
         let mut cursor = Cursor::new(self.data.part(starts.get(block)..starts.get(block + 1))?);

@@ -1,4 +1,4 @@
-//! Filters over attributes: which documents of a segment they admit.
+//! Filters over attributes, which determine the admitted documents of a segment.
 
 use std::ops::{Bound, Range};
 
@@ -6,9 +6,12 @@ use super::{AttributeKind, AttributeValue, Attributes, Column, Keywords};
 use crate::error::Result;
 use crate::files::deletes::DocSet;
 
-/// A condition on the attributes of a document. Attributes are given by their numbers in the schema.
+/// A condition on the attributes of a document. Attributes are given by their numbers in the
+/// schema.
 ///
-/// A document with several values of an attribute meets a condition if one of them does. A value of another kind than the attribute's equals none of its values, and a range between such values has none of them.
+/// A document with several values of an attribute meets a condition if one of them does. A value
+/// of another kind than the attribute's equals none of its values, and a range between such
+/// values contains none of them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Filter {
     /// A value equals this one.
@@ -25,7 +28,7 @@ pub enum Filter {
         /// The values, in any order.
         values: Vec<AttributeValue>,
     },
-    /// A keyword begins with this.
+    /// A keyword begins with this prefix.
     Prefix {
         /// The attribute.
         column: u16,
@@ -46,16 +49,17 @@ pub enum Filter {
         /// The attribute.
         column: u16,
     },
-    /// All of these filters; everything if there are none.
+    /// All of these filters admit the document. Without filters, every document is admitted.
     All(Vec<Filter>),
-    /// At least `least` of these filters. One that is given twice counts twice.
+    /// A minimum number of these filters admit the document. A filter that is given twice counts
+    /// twice.
     Any {
         /// The filters.
         of: Vec<Filter>,
-        /// How many must admit the document.
+        /// Minimum number of filters that must admit the document.
         least: usize,
     },
-    /// What the filter does not admit.
+    /// The filter does not admit the document.
     Not(Box<Filter>),
     /// All documents.
     Everything,
@@ -64,13 +68,15 @@ pub enum Filter {
 }
 
 impl Filter {
-    /// The documents of a segment that it admits, deleted ones included. A segment without a file of attributes has `None`.
+    /// Returns the documents of a segment that the filter admits, deleted ones included.
+    /// `attributes` is `None` for a segment without a file of attributes.
     pub fn bits(&self, attributes: Option<&Attributes>, documents: u32) -> Result<DocSet> {
         let admitted = self.bits_in_time(attributes, documents, &mut |_| false)?;
         Ok(admitted.unwrap_or_else(|| DocSet::new(documents)))
     }
 
-    /// The same, or `None` if `stops` says that it is time to stop: it is asked at least once for every few thousand documents, and with how many are looked at next.
+    /// Returns the admitted documents, or `None` if `stops` returned true. It is called at least
+    /// once for every few thousand documents, with the number of documents to be examined next.
     pub fn bits_in_time(
         &self,
         attributes: Option<&Attributes>,
@@ -112,9 +118,9 @@ impl Filter {
                     column.exists_into(&mut out);
                 }
             }
-            Filter::All(of) => {
+            Filter::All(filters) => {
                 out = DocSet::full(documents);
-                for filter in of {
+                for filter in filters {
                     if out.is_empty() {
                         break;
                     }
@@ -122,15 +128,15 @@ impl Filter {
                     out.and_assign(&admitted);
                 }
             }
-            Filter::Any { of, least: 1 } => {
-                for filter in of {
+            Filter::Any { of: filters, least: 1 } => {
+                for filter in filters {
                     let Some(admitted) = bits(filter)? else { return Ok(None) };
                     out.or_assign(&admitted);
                 }
             }
-            Filter::Any { of, least } => {
-                let mut counters = Counters::new(of.len(), documents);
-                for filter in of {
+            Filter::Any { of: filters, least } => {
+                let mut counters = Counters::new(filters.len(), documents);
+                for filter in filters {
                     let Some(admitted) = bits(filter)? else { return Ok(None) };
                     counters.add(&admitted);
                 }
@@ -148,13 +154,13 @@ impl Filter {
     }
 }
 
-/// Asked before so many documents are looked at; says whether to stop.
+/// A callback that gets the number of documents to be examined next and returns true to stop.
 pub(super) type Stops<'a> = &'a mut dyn FnMut(usize) -> bool;
 
-/// Documents that are looked at in the time that a list of keywords takes to be found.
+/// Number of documents that can be examined in the time of finding a list of keywords.
 const LIST_COST: usize = 1024;
 
-/// Adds the documents of keywords; true if it had to stop.
+/// Adds the documents of keywords. Returns true if it was stopped.
 fn lists_into(
     column: Keywords<'_>,
     ordinals: Range<u32>,
@@ -170,7 +176,7 @@ fn lists_into(
     Ok(false)
 }
 
-/// True if it had to stop.
+/// Adds the documents with one of the values. Returns true if it was stopped.
 fn terms_into(
     column: Option<Column<'_>>,
     values: &[AttributeValue],
@@ -207,7 +213,7 @@ fn terms_into(
     Ok(false)
 }
 
-/// True if it had to stop.
+/// Adds the documents with a value in the range. Returns true if it was stopped.
 fn range_into(
     column: Option<Column<'_>>,
     from: &Bound<AttributeValue>,
@@ -232,7 +238,7 @@ fn range_into(
     Ok(false)
 }
 
-/// The bound as a key, or `None` if it is no number of this kind.
+/// Returns the bound as a key, or `None` if it is not a number of this kind.
 pub(super) fn key_bound(bound: &Bound<AttributeValue>, kind: AttributeKind) -> Option<Bound<i64>> {
     let key = |value: &AttributeValue| value.key().filter(|_| value.kind() == kind);
     Some(match bound {
@@ -242,7 +248,7 @@ pub(super) fn key_bound(bound: &Bound<AttributeValue>, kind: AttributeKind) -> O
     })
 }
 
-/// The bound as text, or `None` if it is no keyword.
+/// Returns the bound as text, or `None` if it is not a keyword.
 pub(super) fn text_bound<'a>(bound: &'a Bound<AttributeValue>) -> Option<Bound<&'a str>> {
     let text = |value: &'a AttributeValue| match value {
         AttributeValue::Keyword(text) => Some(&**text),
@@ -255,13 +261,14 @@ pub(super) fn text_bound<'a>(bound: &'a Bound<AttributeValue>) -> Option<Bound<&
     })
 }
 
-/// For each document, how many sets have it. Counters are bit-sliced: plane i holds bit i of the counters of all documents, so that 64 documents are counted at once.
+/// Counters of the sets that contain each document. They are bit-sliced: plane i holds bit i of
+/// the counters of all documents, so that 64 documents are counted at once.
 struct Counters {
     planes: Vec<Vec<u64>>,
 }
 
 impl Counters {
-    /// Counters that reach `most`.
+    /// Creates counters that can count to `most`.
     fn new(most: usize, documents: u32) -> Self {
         let planes = usize::BITS - most.leading_zeros();
         let words = (documents as usize).div_ceil(64);
@@ -277,13 +284,14 @@ impl Counters {
         }
     }
 
-    /// The documents whose counters are `least` or more.
+    /// Returns the documents whose counters are at least `least`.
     fn at_least(&self, least: usize, documents: u32) -> DocSet {
         if least.checked_shr(self.planes.len() as u32).unwrap_or(0) > 0 {
             return DocSet::new(documents);
         }
         let word = |i: usize| {
-            // From the highest bit on: counters that are already more, and those that are equal so far.
+            // From the highest bit on: counters that are already larger, and those that are equal
+            // so far.
             let (mut more, mut equal) = (0, u64::MAX);
             for (bit, plane) in self.planes.iter().enumerate().rev() {
                 if least >> bit & 1 == 0 {
@@ -306,7 +314,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    /// An attribute and values that are mostly of its kind.
+    /// Generates an attribute and values that are mostly of its kind.
     fn values() -> impl Strategy<Value = (u16, Vec<AttributeValue>)> {
         let number_of = |i: usize| (Just(NUMBERS[i]), vec(number(i), 0..4)).boxed();
         prop_oneof![
@@ -351,13 +359,13 @@ mod tests {
             prop_oneof![
                 vec(inner.clone(), 0..5).prop_map(Filter::All),
                 (vec(inner.clone(), 0..6), 0..7usize)
-                    .prop_map(|(of, least)| Filter::Any { of, least }),
+                    .prop_map(|(filters, least)| Filter::Any { of: filters, least }),
                 inner.prop_map(|filter| Filter::Not(Box::new(filter))),
             ]
         })
     }
 
-    /// The definition.
+    /// Applies the definition of a filter to a document.
     fn admits(filter: &Filter, document: &Document) -> bool {
         let some = |number: u16, holds: &dyn Fn(&AttributeValue) -> bool| {
             document.iter().any(|(column, value)| *column == number && holds(value))
@@ -373,9 +381,9 @@ mod tests {
                 some(*column, &|other| is_between(other, from, to))
             }
             Filter::Exists { column } => some(*column, &|_| true),
-            Filter::All(of) => of.iter().all(|filter| admits(filter, document)),
-            Filter::Any { of, least } => {
-                of.iter().filter(|filter| admits(filter, document)).count() >= *least
+            Filter::All(filters) => filters.iter().all(|filter| admits(filter, document)),
+            Filter::Any { of: filters, least } => {
+                filters.iter().filter(|filter| admits(filter, document)).count() >= *least
             }
             Filter::Not(filter) => !admits(filter, document),
             Filter::Everything => true,
@@ -383,9 +391,11 @@ mod tests {
         }
     }
 
-    /// The same filter written otherwise.
+    /// Writes a filter in another form with the same meaning.
     fn rewritten(filter: &Filter) -> Filter {
-        let twice = |of: &[Filter]| of.iter().rev().chain(of).map(rewritten).collect::<Vec<_>>();
+        let twice = |filters: &[Filter]| {
+            filters.iter().rev().chain(filters).map(rewritten).collect::<Vec<_>>()
+        };
         match filter {
             Filter::Term { column, value } => Filter::Terms {
                 column: *column,
@@ -404,16 +414,16 @@ mod tests {
                 };
                 Filter::Range { column: *column, from: integer(from, 1), to: integer(to, -1) }
             }
-            Filter::All(of) => {
-                let (head, tail) = of.split_at(of.len() / 2);
+            Filter::All(filters) => {
+                let (head, tail) = filters.split_at(filters.len() / 2);
                 let head = Filter::All(twice(head));
                 Filter::All(twice(tail).into_iter().chain([head, Filter::Everything]).collect())
             }
-            Filter::Any { of, least: 1 } => Filter::Any { of: twice(of), least: 1 },
-            Filter::Any { of, least } => {
+            Filter::Any { of: filters, least: 1 } => Filter::Any { of: twice(filters), least: 1 },
+            Filter::Any { of: filters, least } => {
                 let extra = [Filter::Everything, Filter::Nothing];
-                let of = of.iter().rev().map(rewritten).chain(extra).collect();
-                Filter::Any { of, least: least + 1 }
+                let filters = filters.iter().rev().map(rewritten).chain(extra).collect();
+                Filter::Any { of: filters, least: least + 1 }
             }
             Filter::Not(filter) => {
                 let doubt = |filter| Filter::Not(Box::new(Filter::Not(Box::new(filter))));
@@ -430,7 +440,7 @@ mod tests {
             let count = documents.len() as u32;
             for filter in &filters {
                 let bits = filter.bits(Some(&attributes), count).unwrap();
-                // However often it is asked: it stops, or finishes with the same documents.
+                // Whenever it stops, the result is either none or the same documents.
                 for asked in 0..4 {
                     let mut left = asked;
                     let mut stops = |_: usize| {

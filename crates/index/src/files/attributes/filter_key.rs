@@ -1,4 +1,4 @@
-//! Keys of filters: the same bytes for filters that say the same, so that a cache finds them.
+//! Keys of filters: equal bytes for filters with the same meaning, so that a cache finds them.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -8,7 +8,10 @@ use super::numbers::inclusive;
 use super::{AttributeKind, AttributeValue};
 
 impl Filter {
-    /// Bytes that tell it apart from filters that admit other documents. Filters that differ only in the order of their parts, in repetitions, in nesting, or in how they write a value or a range have the same key.
+    /// Returns bytes that distinguish the filter from filters that admit other documents.
+    ///
+    /// Filters that differ only in the order of their parts, in repetitions, in nesting, or in
+    /// the way they write a value or a range have the same key.
     pub fn key(&self) -> Arc<[u8]> {
         self.encode().into()
     }
@@ -22,9 +25,9 @@ impl Filter {
             Filter::Term { column, value } => encode_terms(*column, std::slice::from_ref(value)),
             Filter::Terms { column, values } => encode_terms(*column, values),
             Filter::Range { column, from, to } => encode_range(*column, from, to),
-            Filter::All(of) => encode_all(of.iter().map(Filter::encode).collect()),
-            Filter::Any { of, least } => {
-                encode_any(of.iter().map(Filter::encode).collect(), *least)
+            Filter::All(filters) => encode_all(filters.iter().map(Filter::encode).collect()),
+            Filter::Any { of: filters, least } => {
+                encode_any(filters.iter().map(Filter::encode).collect(), *least)
             }
             Filter::Not(filter) => match &filter.encode()[..] {
                 [tag::EVERYTHING] => vec![tag::NOTHING],
@@ -36,7 +39,7 @@ impl Filter {
     }
 }
 
-/// The first byte of an encoded filter.
+/// First bytes of encoded filters.
 mod tag {
     pub(super) const EVERYTHING: u8 = 0;
     pub(super) const NOTHING: u8 = 1;
@@ -54,7 +57,7 @@ fn leaf(tag: u8, column: u16, rest: &[u8]) -> Vec<u8> {
     [&[tag], &column.to_le_bytes()[..], rest].concat()
 }
 
-/// Parts one after the other, each after its length, so that no two sequences give the same bytes.
+/// Concatenates parts, each after its length, so that no two sequences give the same bytes.
 fn sequence(parts: &[Vec<u8>]) -> Vec<u8> {
     let with_length = |part: &Vec<u8>| [&(part.len() as u64).to_le_bytes()[..], part].concat();
     parts.iter().flat_map(with_length).collect()
@@ -65,7 +68,7 @@ fn sorted(mut parts: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     parts
 }
 
-/// The kind and the value; `None` for NaN, which equals nothing.
+/// Returns kind and value as bytes, or `None` for NaN, which equals nothing.
 fn encode_value(value: &AttributeValue) -> Option<Vec<u8>> {
     let rest = match value {
         AttributeValue::Keyword(text) => text.as_bytes().to_vec(),
@@ -136,7 +139,8 @@ fn encode_all(parts: Vec<Vec<u8>>) -> Vec<u8> {
 }
 
 fn encode_any(mut parts: Vec<Vec<u8>>, least: usize) -> Vec<u8> {
-    // What admits everything counts once for all documents; what admits nothing never counts.
+    // A filter that admits everything contributes one for every document; a filter that admits
+    // nothing never contributes.
     let given = parts.len();
     parts.retain(|part| part[..] != [tag::EVERYTHING]);
     let least = least.saturating_sub(given - parts.len());
@@ -156,7 +160,7 @@ fn encode_any(mut parts: Vec<Vec<u8>>, least: usize) -> Vec<u8> {
     }
 }
 
-/// The parts of a [`sequence`].
+/// Splits a [`sequence`] into its parts.
 fn split(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut parts = Vec::new();
     while let Some((len, rest)) = bytes.split_first_chunk() {
@@ -176,8 +180,8 @@ mod tests {
         let keyword = |text: &str| AttributeValue::Keyword(text.to_owned().into());
         let term = |column, text| Filter::Term { column, value: keyword(text) };
         let range = |from, to| Filter::Range { column: 1, from, to };
-        let any = |of: &[&Filter], least| Filter::Any {
-            of: of.iter().map(|&filter| filter.clone()).collect(),
+        let any = |filters: &[&Filter], least| Filter::Any {
+            of: filters.iter().map(|&filter| filter.clone()).collect(),
             least,
         };
         let (a, b, c) = (term(1, "a"), term(1, "b"), term(1, "c"));

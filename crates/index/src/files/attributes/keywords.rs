@@ -1,4 +1,4 @@
-//! Columns of keywords (docs/format/attributes.md).
+//! Columns of keywords (docs/reference/formats/attributes.md).
 
 use std::ops::{Bound, Range};
 
@@ -13,7 +13,8 @@ use crate::files::deletes::DocSet;
 
 const HEADER: u64 = 40;
 
-/// Encodes a column: pairs of a document and an ordinal, sorted and distinct, and the values in order, each of which must occur.
+/// Encodes a column from pairs of a document and an ordinal, sorted and distinct, and from the
+/// values in order, each of which must occur.
 pub(super) fn encode(pairs: &[(u32, u32)], values: &[&str], documents: u32) -> Vec<u8> {
     let mut first_of = vec![0u64; documents as usize + 1];
     pairs.iter().for_each(|&(doc, _)| first_of[doc as usize + 1] += 1);
@@ -47,9 +48,10 @@ pub(super) fn encode(pairs: &[(u32, u32)], values: &[&str], documents: u32) -> V
     out
 }
 
-/// The lists of all values, and where each begins.
+/// Encodes the lists of all values, and returns them with the start of each, followed by the end
+/// of the last one.
 fn encode_lists(pairs: &[(u32, u32)], values: usize, documents: u32) -> (Vec<u8>, Vec<u64>) {
-    // Sorts the documents by ordinal, by counting.
+    // Counting sort of the documents by ordinal.
     let mut ends = vec![0usize; values];
     pairs.iter().for_each(|pair| ends[pair.1 as usize] += 1);
     let mut sum = 0;
@@ -79,7 +81,7 @@ pub struct Keywords<'a> {
     pairs: u64,
     present: Present<'a>,
     ordinals: Section<'a>,
-    /// Only if documents may have several values.
+    /// Start of each document's ordinals, present only if documents may have several values.
     first_of: Option<Section<'a>>,
     dictionary: Dictionary<'a>,
     list_starts: Section<'a>,
@@ -92,7 +94,8 @@ impl<'a> Keywords<'a> {
         let mut next = || header.u64().ok_or_else(|| file.corrupt("a column has no header"));
         let (values, pairs, dictionary_len, lists_len) = (next()?, next()?, next()?, next()?);
         let [missing, many, zero @ ..] = next()?.to_le_bytes();
-        // No document has a value twice, and values take space in the dictionary. So counts that are accepted are justified by sizes.
+        // No document has a value twice, and values take space in the dictionary. These checks
+        // bound the counts by the size of the column.
         let most = values.saturating_mul(u64::from(documents));
         let counted = (1..u64::from(u32::MAX)).contains(&values)
             && 2 * values <= dictionary_len
@@ -130,12 +133,12 @@ impl<'a> Keywords<'a> {
         })
     }
 
-    /// Number of distinct values; ordinals are below it.
+    /// Returns the number of distinct values; ordinals are below it.
     pub fn values(&self) -> u32 {
         self.dictionary.values
     }
 
-    /// Whether a document has a value.
+    /// Returns true if a document has a value.
     #[inline]
     pub fn has(&self, doc: u32) -> bool {
         self.present.has(doc)
@@ -146,18 +149,18 @@ impl<'a> Keywords<'a> {
         self.present.all_into(out);
     }
 
-    /// The value with an ordinal.
+    /// Returns the value with an ordinal.
     pub fn value(&self, ordinal: u32) -> Result<String> {
         self.dictionary.get(ordinal)
     }
 
-    /// The ordinal of a value, if a document has it.
+    /// Returns the ordinal of a value, if a document has it.
     pub fn find(&self, value: &str) -> Result<Option<u32>> {
         let ordinal = self.dictionary.partition(|other| other < value.as_bytes())?;
         Ok((ordinal < self.values() && self.value(ordinal)? == value).then_some(ordinal))
     }
 
-    /// The ordinals of the values that begin with `prefix`.
+    /// Returns the ordinals of the values that begin with `prefix`.
     pub fn prefix(&self, prefix: &str) -> Result<Range<u32>> {
         let prefix = prefix.as_bytes();
         let start = self.dictionary.partition(|value| value < prefix)?;
@@ -165,7 +168,7 @@ impl<'a> Keywords<'a> {
         Ok(start..end.max(start))
     }
 
-    /// The ordinals of the values between two bounds, in the order of bytes.
+    /// Returns the ordinals of the values between two bounds, in the order of bytes.
     pub fn range(&self, from: Bound<&str>, to: Bound<&str>) -> Result<Range<u32>> {
         let below = |value: &str| self.dictionary.partition(|other| other < value.as_bytes());
         let up_to = |value: &str| self.dictionary.partition(|other| other <= value.as_bytes());
@@ -182,7 +185,7 @@ impl<'a> Keywords<'a> {
         Ok(start..end.max(start))
     }
 
-    /// Number of documents that have the value with an ordinal.
+    /// Returns the number of documents that have the value with an ordinal.
     pub fn df(&self, ordinal: u32) -> Result<u32> {
         let list = self.list(ordinal)?;
         lists::df(list, self.documents).ok_or_else(|| self.bad_list(ordinal))
@@ -194,7 +197,7 @@ impl<'a> Keywords<'a> {
         lists::decode_into(list, self.documents, out).ok_or_else(|| self.bad_list(ordinal))
     }
 
-    /// The ordinals of documents, for sorting, counting and display.
+    /// Returns the ordinals of documents, for sorting, counting and display.
     pub fn ordinals(&self) -> Result<KeywordOrdinals<'a>> {
         Ok(KeywordOrdinals {
             values: self.values(),
@@ -205,7 +208,7 @@ impl<'a> Keywords<'a> {
         })
     }
 
-    /// For each value, by ordinal: how many documents of the set have it.
+    /// Counts the documents of the set that have each value, by ordinal.
     pub fn counts(&self, docs: &DocSet) -> Result<Vec<u64>> {
         let (ordinals, mut counts) = (self.ordinals()?, vec![0; self.values() as usize]);
         for doc in docs.iter() {
@@ -219,7 +222,7 @@ impl<'a> Keywords<'a> {
         self.dictionary.for_each(take)
     }
 
-    /// Encodes the column again; the bytes of a sound column do not change.
+    /// Encodes the column again. The bytes of an intact column do not change.
     pub(super) fn encode_again(&self) -> Result<Vec<u8>> {
         let mut values = Vec::new();
         self.for_each_value(|_, value| {
@@ -230,11 +233,11 @@ impl<'a> Keywords<'a> {
         let mut pairs = Vec::new();
         for doc in 0..self.documents {
             pairs.extend(ordinals.of(doc).map(|ordinal| (doc, ordinal)));
-            // Forged tables could otherwise hand the same ordinals to all documents.
+            // Otherwise, forged tables could assign the same ordinals to all documents.
             if pairs.len() as u64 > self.pairs {
                 return Err(self
                     .file
-                    .corrupt("documents have more keywords than their column says"));
+                    .corrupt("documents have more keywords than their column declares"));
             }
         }
         let mut used = vec![false; values.len()];
@@ -243,9 +246,7 @@ impl<'a> Keywords<'a> {
             || !pairs.is_sorted_by(|a, b| a < b)
             || used.contains(&false)
         {
-            return Err(self
-                .file
-                .corrupt("keywords are out of order, or are those of no document"));
+            return Err(self.file.corrupt("keywords are out of order, or belong to no document"));
         }
         let values: Vec<&str> = values.iter().map(String::as_str).collect();
         Ok(encode(&pairs, &values, self.documents))
@@ -276,7 +277,7 @@ pub struct KeywordOrdinals<'a> {
 }
 
 impl KeywordOrdinals<'_> {
-    /// The ordinals of a document's values, ascending and below [`Keywords::values`].
+    /// Returns the ordinals of a document's values, ascending and below [`Keywords::values`].
     #[inline]
     pub fn of(&self, doc: u32) -> impl DoubleEndedIterator<Item = u32> + '_ {
         let doc = u64::from(doc);
@@ -284,7 +285,8 @@ impl KeywordOrdinals<'_> {
             None if self.present.has(doc as u32) => doc..doc + 1,
             None => 0..0,
             Some(first_of) => {
-                // Forged tables must neither lead out of the ordinals nor give a document more than all values.
+                // Forged tables must neither lead beyond the ordinals nor give a document more
+                // ordinals than there are values.
                 let start = first_of.get(doc).min(self.pairs);
                 let most = (start + u64::from(self.values)).min(self.pairs);
                 start..first_of.get(doc + 1).min(most)

@@ -1,16 +1,18 @@
-//! The list of a keyword: the documents that have it (docs/format/attributes.md).
+//! The list of a keyword, which holds the documents that have it
+//! (docs/reference/formats/attributes.md).
 
 use warpseek_codec::varint::{self, Cursor};
 
 use crate::files::bits::{self, Present};
 use crate::files::deletes::DocSet;
 
-/// Whether a list of `df` documents is a bitmap. Each difference takes at least one byte, so a bitmap is at most twice as long.
+/// Returns true if a list of `df` documents is a bitmap. Each difference takes at least one byte,
+/// so a bitmap is at most twice as long.
 fn is_bitmap(df: u32, documents: u32) -> bool {
     u64::from(df) * 16 >= u64::from(documents)
 }
 
-/// Appends a list of documents, which ascend.
+/// Appends a list of documents, which must ascend.
 pub(super) fn encode(out: &mut Vec<u8>, docs: &[u32], documents: u32) {
     varint::write(out, docs.len() as u64);
     if is_bitmap(docs.len() as u32, documents) {
@@ -23,12 +25,12 @@ pub(super) fn encode(out: &mut Vec<u8>, docs: &[u32], documents: u32) {
     }
 }
 
-/// Number of documents of a list; `None` if it is malformed.
+/// Returns the number of documents of a list, or `None` if it is malformed.
 pub(super) fn df(bytes: &[u8], documents: u32) -> Option<u32> {
     Cursor::new(bytes).varint32().filter(|df| (1..=documents).contains(df))
 }
 
-/// Adds the documents of a list to `out`; `None` if it is malformed.
+/// Adds the documents of a list to `out`, or returns `None` if the list is malformed.
 pub(super) fn decode_into(bytes: &[u8], documents: u32, out: &mut DocSet) -> Option<()> {
     let df = df(bytes, documents)?;
     let mut cursor = Cursor::new(bytes);
@@ -39,7 +41,7 @@ pub(super) fn decode_into(bytes: &[u8], documents: u32, out: &mut DocSet) -> Opt
             return None;
         }
         let set = Present::new(documents, Some(words));
-        // Were bits set after the last document, there would be more of them than documents.
+        // If bits after the last document were set, there would be more bits than documents.
         let bits: u64 =
             words.iter().map(|&word| u64::from(u64::from_le_bytes(word).count_ones())).sum();
         if (set.count(), bits) != (df.into(), df.into()) {

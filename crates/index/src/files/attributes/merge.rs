@@ -9,14 +9,17 @@ use crate::files::container::{Sealed, SealedWriter};
 
 /// A segment whose columns are merged.
 pub struct AttributesSource<'a> {
-    /// Its columns; `None` if it has no such file.
+    /// Columns of the segment; `None` if it has no file of attributes.
     pub attributes: Option<&'a Attributes>,
-    /// Ordinals and positions of its live documents, in the order in which they are in the new segment.
+    /// Ordinals and positions of the segment's live documents, in their order in the new segment.
     pub live: &'a [(u32, u32)],
 }
 
-/// Writes the columns of the segment that the sources become. The file has the same bytes as one built from the live documents.
-/// If the new segment is reordered, `positions` has the position of each of its documents. There is one column in memory at a time.
+/// Writes the columns of the merged segment. The file has the same bytes as one built from the
+/// live documents.
+///
+/// If the new segment is reordered, `positions` has the position of each of its documents. Only
+/// one column is in memory at a time.
 pub fn merge_attributes(
     sources: &[AttributesSource<'_>],
     positions: Option<&[u32]>,
@@ -46,7 +49,7 @@ pub fn merge_attributes(
     out.finish()
 }
 
-/// The columns of the sources, and their kinds, on which all sources must agree.
+/// Returns the columns of the sources with their kinds, on which all sources must agree.
 fn kinds(sources: &[AttributesSource<'_>]) -> Result<BTreeMap<u16, AttributeKind>> {
     let mut kinds = BTreeMap::new();
     for attributes in sources.iter().filter_map(|source| source.attributes) {

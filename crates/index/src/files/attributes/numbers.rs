@@ -1,4 +1,4 @@
-//! Columns of integers, floats, booleans and dates (docs/format/attributes.md).
+//! Columns of integers, floats, booleans and dates (docs/reference/formats/attributes.md).
 
 use std::ops::{Bound, Range};
 
@@ -11,14 +11,15 @@ use crate::files::container::SealedFile;
 use crate::files::deletes::DocSet;
 use warpseek_text::AttributeKind;
 
-/// Documents that share an entry of the zone map.
+/// Number of documents that share an entry of the zone map.
 const ZONE: u32 = 4096;
 const HEADER: u64 = 24;
 
-/// Encodes a column. Documents ascend; keys are those of [`AttributeValue::key`](super::AttributeValue::key).
+/// Encodes a column. Documents must ascend; keys are those of
+/// [`AttributeValue::key`](super::AttributeValue::key).
 pub(super) fn encode(pairs: &[(u32, i64)], documents: u32) -> Vec<u8> {
     let smallest = pairs.iter().map(|pair| pair.1).min().unwrap_or(0);
-    // The difference of two signed numbers, the first being the larger, always fits an unsigned one.
+    // The difference between a signed number and a smaller one always fits an unsigned number.
     let above = |key: i64| key.wrapping_sub(smallest) as u64;
     let unit =
         pairs.iter().fold(0, |unit, pair| greatest_common_divisor(unit, above(pair.1))).max(1);
@@ -55,7 +56,9 @@ fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
     a
 }
 
-/// A column of integers, floats, booleans or dates. Values are read and compared by their [keys](super::AttributeValue::key).
+/// A column of integers, floats, booleans or dates.
+///
+/// Values are read and compared by their [keys](super::AttributeValue::key).
 #[derive(Clone, Copy, Debug)]
 pub struct Numbers<'a> {
     kind: AttributeKind,
@@ -101,38 +104,39 @@ impl<'a> Numbers<'a> {
         }
     }
 
-    /// What the values are.
+    /// Returns the type of the values.
     pub fn kind(&self) -> AttributeKind {
         self.kind
     }
 
-    /// Whether a document has a value.
+    /// Returns true if a document has a value.
     #[inline]
     pub fn has(&self, doc: u32) -> bool {
         self.present.has(doc)
     }
 
-    /// The key of a document's value.
+    /// Returns the key of a document's value.
     #[inline]
     pub fn key(&self, doc: u32) -> Option<i64> {
         self.code(doc).map(|code| self.key_of(code))
     }
 
-    /// The number that stands for a document's value in this column, below [`Numbers::codes`]. Numbers ascend as values do.
+    /// Returns the number that represents a document's value in this column, which is below
+    /// [`Numbers::codes`]. Numbers ascend as values do.
     #[inline]
     pub fn code(&self, doc: u32) -> Option<u64> {
         self.has(doc).then(|| self.numbers.get(u64::from(doc)))
     }
 
-    /// How many numbers can stand for values, rounded up to a power of two and at most 2^63.
+    /// Returns an upper bound of the numbers that represent values: a power of two, at most 2^63.
     pub fn codes(&self) -> u64 {
         1 << self.numbers.width().min(63)
     }
 
-    /// The key of the value that a number stands for.
+    /// Returns the key of the value that a number represents.
     #[inline]
     pub fn key_of(&self, code: u64) -> i64 {
-        // Forged numbers may be too large; they wrap around rather than panic.
+        // A forged number may be too large; it wraps around rather than panics.
         self.smallest.wrapping_add(code.wrapping_mul(self.unit) as i64)
     }
 
@@ -146,7 +150,8 @@ impl<'a> Numbers<'a> {
         self.range_in_time(from, to, out, &mut |_| false);
     }
 
-    /// The same in time: `stops` is asked before so many documents are looked at, and says whether to stop. True if it did.
+    /// Adds the documents whose keys lie between two bounds to `out`. `stops` is called with the
+    /// number of documents to be examined next. Returns true if it stopped the search.
     pub(super) fn range_in_time(
         &self,
         from: Bound<i64>,
@@ -183,7 +188,8 @@ impl<'a> Numbers<'a> {
         self.any_in_time(keys, out, &mut |_| false);
     }
 
-    /// The same in time, as a range.
+    /// Adds the documents that have one of these keys to `out`. Returns true if `stops` stopped
+    /// the search.
     pub(super) fn any_in_time(&self, keys: &[i64], out: &mut DocSet, stops: Stops<'_>) -> bool {
         debug_assert!(keys.is_sorted());
         let stored = keys.iter().filter_map(|&key| {
@@ -218,12 +224,13 @@ impl<'a> Numbers<'a> {
         false
     }
 
-    /// All documents that have a value, with their keys, ascending.
+    /// Iterates over all documents that have a value, with their keys, in ascending order.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (u32, i64)> + '_ {
         (0..self.documents).filter_map(|doc| Some((doc, self.key(doc)?)))
     }
 
-    /// The stored numbers of the keys from `low` to `high`, or `None` if no key of the column can lie there.
+    /// Returns the stored numbers of the keys from `low` to `high`, or `None` if no key of the
+    /// column can lie there.
     fn stored(&self, low: i64, high: i64) -> Option<(u64, u64)> {
         let above = |key: i64| key.wrapping_sub(self.smallest) as u64;
         let low = if low <= self.smallest { 0 } else { above(low).div_ceil(self.unit) };
@@ -231,12 +238,12 @@ impl<'a> Numbers<'a> {
         (low <= high).then_some((low, high))
     }
 
-    /// The smallest and the largest stored number of a zone.
+    /// Returns the smallest and the largest stored number of a zone.
     fn zone(&self, zone: u32) -> (u64, u64) {
         (self.zone_smallest.get(u64::from(zone)), self.zone_largest.get(u64::from(zone)))
     }
 
-    /// The words of a set that hold the documents of a zone.
+    /// Returns the words of a set that hold the documents of a zone.
     fn words(&self, zone: u32) -> Range<usize> {
         let end = (u64::from(zone) + 1) * u64::from(ZONE);
         let end = end.min(u64::from(self.documents)).div_ceil(64);
@@ -244,7 +251,8 @@ impl<'a> Numbers<'a> {
     }
 }
 
-/// The smallest and the largest key between two bounds, or `None` if there is no key between them.
+/// Returns the smallest and the largest key between two bounds, or `None` if there is no key
+/// between them.
 pub(super) fn inclusive(from: Bound<i64>, to: Bound<i64>) -> Option<(i64, i64)> {
     let low = match from {
         Bound::Included(key) => key,

@@ -1,4 +1,4 @@
-//! Columns against a scan of the values that were written.
+//! Tests that compare columns with a scan of the values that were written.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,14 +11,14 @@ use super::*;
 use crate::error::IndexError;
 use crate::files::container::{Kind, Sealed, SealedWriter, seal_bytes};
 
-/// The values of one document.
+/// The attribute values of one document.
 pub(super) type Document = Vec<(u16, AttributeValue)>;
 
 /// Numbers of the attributes in these tests.
 pub(super) const TAGS: u16 = 0;
 pub(super) const NAME: u16 = 3;
 pub(super) const NUMBERS: [u16; 4] = [1, 2, 7, 300];
-/// No document has a value of this one.
+/// An attribute of which no document has a value.
 pub(super) const UNUSED: u16 = 5;
 
 pub(super) fn keyword() -> impl Strategy<Value = AttributeValue> {
@@ -26,7 +26,7 @@ pub(super) fn keyword() -> impl Strategy<Value = AttributeValue> {
         .prop_map(|text| AttributeValue::Keyword(text.into()))
 }
 
-/// A value of the attribute `NUMBERS[i]`.
+/// Generates a value of the attribute `NUMBERS[i]`.
 pub(super) fn number(i: usize) -> BoxedStrategy<AttributeValue> {
     match i {
         0 => prop_oneof![-20i64..20, (-9i64..9).prop_map(|n| n * 1000), any::<i64>()]
@@ -44,7 +44,7 @@ pub(super) fn number(i: usize) -> BoxedStrategy<AttributeValue> {
     }
 }
 
-/// A document that has every attribute, or each with a probability of a half.
+/// Generates a document that has every attribute, or each with a probability of one half.
 fn document(full: bool) -> impl Strategy<Value = Document> {
     let tags = vec(keyword(), if full { 1..4 } else { 0..4 });
     let numbers = (number(0), number(1), number(2), number(3));
@@ -60,7 +60,7 @@ fn document(full: bool) -> impl Strategy<Value = Document> {
     )
 }
 
-/// Documents, in some cases all with a value of every attribute, in some all with none.
+/// Generates documents; in some cases all have a value of every attribute, in some none has any.
 pub(super) fn documents() -> impl Strategy<Value = Vec<Document>> {
     prop_oneof![
         4 => vec(document(false), 0..200),
@@ -89,14 +89,14 @@ pub(super) fn open(bytes: Vec<u8>, documents: usize) -> Result<Attributes> {
     Attributes::new(SealedFile::from_bytes("a", Kind::Attributes, bytes)?, documents as u32)
 }
 
-/// Written, read, and found sound.
+/// Writes columns, reads them and verifies them.
 pub(super) fn columns_of(documents: &[Document]) -> Attributes {
     let attributes = open(write(documents, None), documents.len()).unwrap();
     attributes.verify().unwrap();
     attributes
 }
 
-/// How two values compare, without the keys that columns compare by.
+/// Compares two values without the keys by which columns compare.
 pub(super) fn compare(a: &AttributeValue, b: &AttributeValue) -> Option<Ordering> {
     use warpseek_text::AttributeValue::{Boolean, Date, Float, Integer, Keyword};
     match (a, b) {
@@ -136,7 +136,7 @@ pub(super) fn bound<T: std::fmt::Debug + Clone>(
     })
 }
 
-/// The distinct values that a document has of an attribute, in order.
+/// Returns the distinct values of a document's attribute, in order.
 fn values_of(document: &Document, number: u16) -> Vec<AttributeValue> {
     let mut values: Vec<_> =
         document.iter().filter(|v| v.0 == number).map(|v| v.1.clone()).collect();
@@ -145,7 +145,7 @@ fn values_of(document: &Document, number: u16) -> Vec<AttributeValue> {
     values
 }
 
-/// The documents that have a value for which `holds`.
+/// Returns the documents that have a value for which `holds`.
 pub(super) fn scan(
     documents: &[Document],
     number: u16,
@@ -299,7 +299,7 @@ proptest! {
     }
 }
 
-/// Three zones: values ascend in the first, are missing in the second, and are mixed in the third.
+/// Values of three zones: ascending in the first, missing in the second, and mixed in the third.
 #[test]
 fn zones() {
     let value = |doc: i64| match doc / 4096 {
@@ -354,7 +354,8 @@ fn sample() -> Vec<Document> {
     (0..70).map(document).collect()
 }
 
-/// Calls everything that reads; forged bytes may give errors and wrong values, but nothing else.
+/// Calls all functions that read. Forged bytes may cause errors and wrong values, but nothing
+/// else.
 fn read_everything(attributes: &Attributes) {
     let documents = attributes.documents();
     for (number, _) in attributes.columns().collect::<Vec<_>>() {
@@ -386,7 +387,8 @@ fn read_everything(attributes: &Attributes) {
     }
 }
 
-/// Whatever byte is changed, the file is refused or has other values: nothing in it is redundant and unchecked.
+/// Whichever byte is changed, the file is refused or has other values: it contains no redundant,
+/// unchecked byte.
 #[test]
 fn every_forged_byte_is_refused_or_changes_a_value() {
     let documents = sample();

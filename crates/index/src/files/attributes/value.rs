@@ -1,8 +1,8 @@
-//! The types of attributes as numbers of the format.
+//! Types of attributes and their numbers in the file format.
 
 use warpseek_text::AttributeKind;
 
-/// One value of an attribute of a document.
+/// A value of an attribute of a document.
 pub type AttributeValue = warpseek_text::AttributeValue<'static>;
 
 const CODES: [(AttributeKind, u8); 5] = [
@@ -13,13 +13,13 @@ const CODES: [(AttributeKind, u8); 5] = [
     (AttributeKind::Date, 5),
 ];
 
-/// The number of a type.
+/// Returns the number of a type.
 pub(super) fn code(kind: AttributeKind) -> u8 {
-    // Each type has one.
+    // Every type has a number.
     CODES.iter().find(|(known, _)| *known == kind).map_or(0, |(_, code)| *code)
 }
 
-/// The type with a number.
+/// Returns the type with a number.
 pub(super) fn kind_of(code: u8) -> Option<AttributeKind> {
     CODES.iter().find(|(_, known)| *known == code).map(|(kind, _)| *kind)
 }

@@ -10,7 +10,7 @@ use super::{keywords, numbers};
 use crate::error::{IndexError, Result};
 use crate::files::container::{Sealed, SealedWriter};
 
-/// What a keyword is taken to have in memory, besides its entry in a table.
+/// Assumed size in memory of a keyword, besides its entry in a table.
 const KEYWORD_BYTES: usize = 32;
 
 /// The columns of a segment that is being built, document by document.
@@ -21,7 +21,9 @@ pub struct AttributesWriter {
 }
 
 impl AttributesWriter {
-    /// Adds the next document with its values: pairs of an attribute's number and a value. Keywords may have several; repetitions are ignored. If a value is refused, the document is not added.
+    /// Adds the next document with its values, as pairs of an attribute's number and a value. An
+    /// attribute may have several keywords; repetitions are ignored. If a value is refused, the
+    /// document is not added.
     pub fn push(&mut self, values: &[(u16, AttributeValue<'_>)]) -> Result<()> {
         for (i, (number, value)) in values.iter().enumerate() {
             let refuse = |what| Err(IndexError::Attribute { column: *number, what });
@@ -58,12 +60,12 @@ impl AttributesWriter {
         Ok(())
     }
 
-    /// Number of documents so far.
+    /// Returns the number of documents so far.
     pub fn documents(&self) -> u32 {
         self.documents
     }
 
-    /// Roughly the bytes of memory in use.
+    /// Returns the approximate memory in use, in bytes.
     pub fn memory(&self) -> usize {
         self.columns.values().map(NewColumn::memory).sum()
     }
@@ -86,7 +88,8 @@ pub(super) struct NewColumn {
 
 enum Pairs {
     Numbers(Vec<(u32, i64)>),
-    /// With the number of a value in the order in which values were first seen.
+    /// Documents with the number of a value, and the numbers of values in the order in which they
+    /// were first seen.
     Keywords(Vec<(u32, u32)>, HashMap<Box<str>, u32>),
 }
 
@@ -124,7 +127,7 @@ impl NewColumn {
         }
     }
 
-    /// The number of a keyword.
+    /// Returns the number of a keyword, assigning the next one to a new keyword.
     pub(super) fn intern(&mut self, value: &str) -> u32 {
         let Pairs::Keywords(_, numbers) = &mut self.pairs else { return 0 };
         if let Some(&number) = numbers.get(value) {
@@ -180,7 +183,7 @@ impl NewColumn {
     }
 }
 
-/// The file, column by column.
+/// A writer of the file, to which columns are added one after the other.
 pub(super) struct ColumnsFile {
     file: SealedWriter,
     documents: u32,
@@ -193,7 +196,8 @@ impl ColumnsFile {
         ColumnsFile { file, documents, directory: Vec::new(), columns: 0 }
     }
 
-    /// Adds a column, whose number must be larger than all before; a column without values is left out.
+    /// Adds a column, whose number must be larger than all earlier ones. A column without values
+    /// is left out.
     pub(super) fn add(
         &mut self,
         number: u16,

@@ -1,54 +1,60 @@
-//! Full blocks of lists that were encoded elsewhere, for example on a GPU, and only need to be put together.
+//! Full blocks of lists that were encoded outside of the list encoder, for example on a GPU, and
+//! only need to be assembled.
 
 use super::bounds::Bounds;
 
-/// Pairs of a block that a front has room for.
+/// Maximum number of pairs that a front can hold.
 pub const FRONT_PAIRS: usize = 7;
 
-/// What the bounds of a block are made of: the (frequency, length) pairs of postings such that no other posting has at least the frequency and at most the length, by frequency, and the largest cosine weight.
+/// The data from which the bounds of a block are computed.
+///
+/// It consists of the largest cosine weight and the dominating (frequency, length) pairs, by
+/// frequency: those of postings such that no other posting has at least the frequency and at most
+/// the length.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C)]
 pub struct Front {
-    /// How many pairs there are; if they are more than there is room for, the builder finds them anew.
+    /// Number of pairs. If it exceeds [`FRONT_PAIRS`], the encoder computes the bounds from the
+    /// postings.
     pub count: u32,
-    /// The largest cosine weight.
+    /// Largest cosine weight.
     pub cosine: f32,
-    /// The pairs.
+    /// The pairs, by frequency.
     pub pairs: [[u32; 2]; FRONT_PAIRS],
 }
 
 impl Front {
-    /// Bounds before they are joined; `None` if they are not known.
+    /// Returns the bounds before pairs are joined, or `None` if the front lacks pairs.
     pub(super) fn bounds(&self) -> Option<Bounds> {
         let pairs = self.pairs.get(..self.count as usize)?;
         Some(Bounds::of_front(pairs.iter().map(|&[freq, length]| (freq, length)), self.cosine))
     }
 }
 
-/// Consecutive blocks.
+/// Consecutive encoded blocks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BlockChunk {
-    /// Where each block ends in `bytes`.
+    /// End of each block in `bytes`.
     pub ends: Vec<u32>,
     /// The blocks in the codec `bitpack`.
     pub bytes: Vec<u8>,
-    /// What their bounds are made of.
+    /// The front of each block.
     pub fronts: Vec<Front>,
 }
 
-/// Full blocks of all lists of more than one block, in the order of their terms.
+/// The full blocks of all lists of more than one block, in the order of their terms.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EncodedBlocks {
-    /// By rank of the term, how many blocks come before its list's; one more than terms.
+    /// Number of blocks before those of each term's list, by rank, followed by the total.
     pub firsts: Vec<u32>,
-    /// Blocks of each chunk but the last.
+    /// Number of blocks in each chunk except the last.
     pub per_chunk: usize,
-    /// The blocks.
+    /// The blocks in chunks.
     pub chunks: Vec<BlockChunk>,
 }
 
 impl EncodedBlocks {
-    /// The blocks of a list.
+    /// Returns the blocks of a list.
     pub(crate) fn list(&self, rank: usize) -> ListBlocks<'_> {
         ListBlocks { all: self, first: self.firsts[rank], end: self.firsts[rank + 1] }
     }
@@ -63,7 +69,7 @@ pub(crate) struct ListBlocks<'a> {
 }
 
 impl<'a> ListBlocks<'a> {
-    /// Bytes and front of a block; `None` if it is not a full one.
+    /// Returns the bytes and the front of a block, or `None` if it is not a full block.
     pub(super) fn get(&self, block: usize) -> Option<(&'a [u8], &'a Front)> {
         let number = self.first as usize + block;
         if number >= self.end as usize {

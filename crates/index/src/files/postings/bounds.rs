@@ -4,22 +4,25 @@
 use warpseek_codec::varint::{self, Cursor};
 use warpseek_core::cosine;
 
-/// The maximum number of pairs; if there are more, some are joined.
+/// Maximum number of pairs. If there are more, some are joined.
 pub const MAX_PAIRS: usize = 8;
 
-/// Lists with fewer postings have no bounds: what their postings reach is computed as quickly as bounds are read.
+/// Minimum number of postings of a list with bounds. Scoring fewer postings takes no longer than
+/// reading bounds.
 pub(super) const FEWEST_BOUNDED: u32 = 16;
 
-/// Numbers in the first byte and in the byte of a pair that are not below these continue in a varint.
+/// Limit of the frequency in the first byte; from here on it continues in a varint.
 const FIRST_FREQ: u32 = 15;
+/// Limit of a frequency step in the byte of a pair; from here on it continues in a varint.
 const FREQ_STEP: u32 = 7;
+/// Limit of a length step in the byte of a pair; from here on it continues in a varint.
 const LENGTH_STEP: u32 = 31;
 
-/// Says in the first byte that a cosine weight follows.
+/// Flag in the first byte that announces a cosine weight.
 const HAS_COSINE: u8 = 0x80;
 
-/// Dominating (frequency, length) pairs of a list or block, ascending in both, and the largest
-/// cosine weight.
+/// The dominating (frequency, length) pairs of a list or block, ascending in both, and the
+/// largest cosine weight.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
     pairs: Vec<(u32, u32)>,
@@ -27,28 +30,31 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// The pairs: every posting has at most the frequency and at least the length of one of them.
+    /// Returns the pairs. For every posting there is a pair with at least its frequency and at
+    /// most its length.
     pub fn pairs(&self) -> &[(u32, u32)] {
         &self.pairs
     }
 
-    /// Every posting's cosine weight is at most this; 1, which no weight exceeds, if the index keeps no norms.
+    /// Returns an upper bound of the postings' cosine weights. It is 1, which no weight exceeds,
+    /// if the index keeps no norms.
     pub fn cosine(&self) -> f32 {
         f32::from(self.cosine) / 255.0
     }
 
-    /// The largest frequency.
+    /// Returns the largest frequency.
     pub fn max_freq(&self) -> u32 {
         self.pairs.last().map_or(0, |p| p.0)
     }
 
-    /// Whether the posting is within bounds; for `verify`.
+    /// Returns true if the posting is within the bounds, for `verify`.
     pub fn covers(&self, freq: u32, length: u32, norm: f32) -> bool {
         self.pairs.iter().any(|&(f, l)| freq <= f && length >= l)
             && cosine::weight(cosine::log_tf(freq), norm) <= self.cosine()
     }
 
-    /// Bounds of postings, given the pairs of which none is within another one, by frequency.
+    /// Creates bounds from pairs, given by frequency, none of which dominates another, and the
+    /// largest cosine weight.
     pub(super) fn of_front(pairs: impl Iterator<Item = (u32, u32)>, cosine: f32) -> Self {
         let mut bounds = Bounds { pairs: pairs.collect(), cosine: 0 };
         bounds.add_cosine(cosine);
@@ -66,7 +72,8 @@ impl Bounds {
         self.pairs.insert(at, (freq, length));
     }
 
-    /// Extends the bounds to a cosine weight, rounded up to the smallest byte whose value is not below it.
+    /// Extends the bounds to a cosine weight, rounded up to the smallest byte whose value is not
+    /// below it.
     #[inline]
     pub(crate) fn add_cosine(&mut self, weight: f32) {
         if weight >= 1.0 {
@@ -83,7 +90,8 @@ impl Bounds {
         self.cosine = self.cosine.max(other.cosine);
     }
 
-    /// Joins neighbours, those nearest to each other first, until at most `most` are left, which is at most [`MAX_PAIRS`].
+    /// Joins neighbours, nearest first, until at most `most` pairs are left. `most` is at most
+    /// [`MAX_PAIRS`].
     pub(crate) fn shrink(&mut self, most: usize) {
         while self.pairs.len() > most {
             let cost = |w: &[(u32, u32)]| {
@@ -97,7 +105,7 @@ impl Bounds {
         }
     }
 
-    /// Appends the bounds of at least one posting.
+    /// Appends bounds that cover at least one posting.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         let Some(&(mut freq, mut length)) = self.pairs.first() else { return };
         let has_cosine = self.cosine < u8::MAX;
@@ -124,7 +132,7 @@ impl Bounds {
         }
     }
 
-    /// Reads one; `None` if malformed.
+    /// Reads bounds, or returns `None` if they are malformed.
     pub(crate) fn read(cursor: &mut Cursor<'_>) -> Option<Self> {
         let first = cursor.byte()?;
         let count = usize::from(first & 7) + 1;
@@ -151,7 +159,7 @@ impl Bounds {
         Some(Bounds { pairs, cosine })
     }
 
-    /// Reads one of format versions 1 and 2; `None` if malformed.
+    /// Reads bounds of format version 1 or 2, or returns `None` if they are malformed.
     pub(crate) fn read_bytes(cursor: &mut Cursor<'_>) -> Option<Self> {
         let count = usize::from(cursor.byte()?);
         let cosine = cursor.byte()?;
@@ -201,7 +209,7 @@ mod tests {
             prop_assert_eq!(bounds.pairs()[0].1, postings.iter().map(|p| p.1).min().unwrap());
             prop_assert!(bounds.pairs().is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1));
             prop_assert!(bounds.pairs().len() <= MAX_PAIRS);
-            // Before shrinking every pair is a posting: nothing is bounded more loosely than need be.
+            // Before shrinking, every pair is a posting, so the bounds are as tight as possible.
             prop_assert!(exact.pairs().iter().all(|p| postings.contains(p)));
             let mut bytes = Vec::new();
             bounds.write(&mut bytes);
@@ -225,7 +233,7 @@ mod tests {
         assert_eq!(bounds(&[(16, 0), (24, 32)], 255), [1 | 15 << 3, 0, 0, 7 | 31 << 3, 0, 0]);
     }
 
-    /// Numbers above 32 bits, and pairs that do not ascend.
+    /// Numbers above 32 bits, and pairs that do not ascend, are refused.
     #[test]
     fn forged_bounds_are_refused() {
         let most = [0xff, 0xff, 0xff, 0xff, 0x0f];

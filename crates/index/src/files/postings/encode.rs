@@ -1,4 +1,4 @@
-//! From documents and frequencies to the bytes of a list.
+//! The encoder of lists, from documents and frequencies to bytes.
 
 use warpseek_codec::{Codec, CodecId, varint};
 use warpseek_core::cosine;
@@ -8,10 +8,11 @@ use super::blocks::ListBlocks;
 use super::bounds::{Bounds, FEWEST_BOUNDED, MAX_PAIRS};
 use super::list::GROUP;
 
-/// Pairs in the bounds of a block, of which there are many; more than these tell little.
+/// Maximum number of pairs in the bounds of a block. Blocks are many, and further pairs hardly
+/// tighten their bounds.
 const BLOCK_PAIRS: usize = 4;
 
-/// Encodes lists of one segment; one per thread.
+/// An encoder of the lists of one segment. Each thread has one.
 pub(crate) struct ListEncoder<'a> {
     codec: &'static dyn Codec,
     lengths: &'a [u32],
@@ -25,7 +26,8 @@ pub(crate) struct ListEncoder<'a> {
 }
 
 impl<'a> ListEncoder<'a> {
-    /// `lengths` and `norms` of all documents of the segment. Without norms, no cosine weight is out of bounds.
+    /// Creates an encoder from the lengths and norms of all documents of the segment. Without
+    /// norms, bounds permit every cosine weight.
     pub(crate) fn new(codec: CodecId, lengths: &'a [u32], norms: &'a [f32]) -> Self {
         ListEncoder {
             codec: codec.codec(),
@@ -40,13 +42,14 @@ impl<'a> ListEncoder<'a> {
         }
     }
 
-    /// Appends a list whose blocks are all still to be encoded.
+    /// Appends a list none of whose blocks is encoded yet.
     #[cfg(test)]
     pub(crate) fn encode(&mut self, docs: &[u32], freqs: &[u32], out: &mut Vec<u8>) {
         self.encode_with(docs, freqs, None, out);
     }
 
-    /// Appends the list of `docs` (ascending, at least one) and their `freqs`. Full blocks may have been encoded before, in the codec of the list.
+    /// Appends the list of `docs` (ascending, at least one) and their `freqs`. `blocks` may hold
+    /// full blocks that have been encoded already, in the codec of the list.
     pub(crate) fn encode_with(
         &mut self,
         docs: &[u32],

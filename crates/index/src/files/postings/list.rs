@@ -1,4 +1,4 @@
-//! Reading a list, block by block, from bytes that may be forged.
+//! A reader of lists, which decodes block by block from bytes that may be forged.
 
 use warpseek_codec::varint::{self, Cursor};
 use warpseek_codec::{Block, Codec, CodecError, CodecId, ListState};
@@ -7,10 +7,10 @@ use warpseek_core::limits::BLOCK;
 use super::bounds::{Bounds, FEWEST_BOUNDED};
 use crate::files::container::COMPACT;
 
-/// Blocks that share one 64-bit start in the payload.
+/// Number of blocks that share a 64-bit start in the payload.
 pub(crate) const GROUP: usize = 16;
 
-/// What is wrong with a list.
+/// An error in the bytes of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListError {
     /// The parts do not fit the list's bytes.
@@ -19,33 +19,33 @@ pub enum ListError {
     /// Bounds are malformed.
     #[error("its bounds are malformed")]
     Bounds,
-    /// The codec's data for the list as a whole is malformed.
+    /// The codec's data for the whole list is malformed.
     #[error("its codec's part: {0}")]
     Codec(CodecError),
     /// A block does not decode.
     #[error("block {block}: {source}")]
     Block {
-        /// Which one.
+        /// Number of the block.
         block: usize,
-        /// What the codec says.
+        /// The error of the codec.
         source: CodecError,
     },
-    /// Documents of a block are not where the skip array says, or not in the segment.
+    /// Documents of a block do not match the skip array, or do not exist in the segment.
     #[error("block {0}: documents are out of order or out of range")]
     Order(usize),
 }
 
-/// The parts of a list that hold its postings, as they are on disk.
+/// The encoded parts of a list that hold its postings.
 #[derive(Clone, Copy, Debug)]
 pub enum ListParts<'a> {
-    /// One posting.
+    /// A single posting.
     One {
-        /// Its document.
+        /// The document of the posting.
         doc: u32,
-        /// Its frequency.
+        /// The frequency of the posting.
         freq: u32,
     },
-    /// One block, without its first document.
+    /// A single block, without its first document.
     Short {
         /// The first document.
         first: u32,
@@ -54,25 +54,25 @@ pub enum ListParts<'a> {
     },
     /// Several blocks.
     Long {
-        /// Where each 16th block begins in the payload.
+        /// Start of each 16th block in the payload.
         bases: &'a [[u8; 8]],
         /// The last document of each block.
         lasts: &'a [[u8; 4]],
-        /// Where each block ends, counted from the start of its group of 16.
+        /// End of each block, counted from the start of its group of 16.
         ends: &'a [[u8; 2]],
         /// The blocks.
         payload: &'a [u8],
     },
 }
 
-/// A list. Blocks decode independently of each other.
+/// A posting list whose blocks decode independently of each other.
 #[derive(Clone)]
 pub struct List<'a> {
     df: u32,
-    /// Number of documents of the segment; every position must be below.
+    /// Number of documents of the segment; every position must be below it.
     docs: u32,
     codec: &'static dyn Codec,
-    /// The codec's data for the list as a whole.
+    /// The codec's data for the whole list.
     state: ListState,
     form: Form<'a>,
 }
@@ -87,18 +87,19 @@ enum Form<'a> {
 #[derive(Clone)]
 struct Long<'a> {
     bounds: Bounds,
-    /// Whether bounds are coded as the current version has them.
+    /// True if bounds have the layout of the current version.
     compact: bool,
     bases: &'a [[u8; 8]],
     lasts: &'a [[u8; 4]],
-    /// Where each block ends behind its group's base.
+    /// End of each block, counted from its group's base.
     ends: &'a [[u8; 2]],
     block_bounds: &'a [u8],
     payload: &'a [u8],
 }
 
 impl<'a> List<'a> {
-    /// Reads the layout of a list; `docs` is the number of documents of the segment, `version` that of its files.
+    /// Opens a list and reads its layout. `docs` is the number of documents of the segment, and
+    /// `version` the format version of its files.
     pub fn new(
         bytes: &'a [u8],
         df: u32,
@@ -149,33 +150,34 @@ impl<'a> List<'a> {
         Ok(List { df, docs, codec, state, form })
     }
 
-    /// Number of postings.
+    /// Returns the number of postings.
     pub fn df(&self) -> u32 {
         self.df
     }
 
-    /// Number of blocks, at least one.
+    /// Returns the number of blocks, at least one.
     pub fn blocks(&self) -> usize {
         (self.df as usize).div_ceil(BLOCK)
     }
 
-    /// Number of postings in a block.
+    /// Returns the number of postings in a block.
     pub fn block_len(&self, block: usize) -> usize {
         (self.df as usize - block * BLOCK).min(BLOCK)
     }
 
-    /// An upper bound of the documents of a block, itself a document of the segment. If the list has several blocks, it is the block's last
-    /// document, from the skip array; otherwise it may be larger.
+    /// Returns an upper bound of the documents of a block, which is itself a document of the
+    /// segment. If the list has several blocks, it is the block's last document, from the skip
+    /// array; otherwise it may be larger.
     pub fn block_max_doc(&self, block: usize) -> u32 {
         match &self.form {
             Form::One { doc, .. } => *doc,
             Form::Short { .. } => self.docs - 1,
-            // Forged skip arrays must not lead out of the segment either.
+            // A forged skip array must not lead out of the segment either.
             Form::Long(long) => long.last(block).min(self.docs - 1),
         }
     }
 
-    /// The first block that can contain a document; [`List::blocks`] if none can.
+    /// Returns the first block that can contain a document, or [`List::blocks`] if none can.
     pub fn block_for(&self, doc: u32) -> usize {
         match &self.form {
             Form::One { doc: only, .. } => usize::from(*only < doc),
@@ -184,7 +186,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Asks for the bytes of a block that will be decoded soon.
+    /// Prefetches the bytes of a block that will be decoded soon.
     pub fn prefetch(&self, block: usize) {
         if let Form::Long(long) = &self.form
             && let Some(bytes) = long.block(block)
@@ -193,8 +195,8 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Writes the block's documents to the front of `out` and returns how many there are. They
-    /// ascend, lie above those of the block before, and exist in the segment.
+    /// Writes the block's documents to the front of `out` and returns their number. They ascend,
+    /// lie above those of the preceding block, and exist in the segment.
     pub fn decode_docs(&self, block: usize, out: &mut [u32; BLOCK]) -> Result<usize, ListError> {
         let n = self.block_len(block);
         let wrap = |source| ListError::Block { block, source };
@@ -223,7 +225,7 @@ impl<'a> List<'a> {
         Ok(n)
     }
 
-    /// Writes the block's frequencies to the front of `out` and returns how many there are.
+    /// Writes the block's frequencies to the front of `out` and returns their number.
     pub fn decode_freqs(&self, block: usize, out: &mut [u32; BLOCK]) -> Result<usize, ListError> {
         let coded = match &self.form {
             Form::One { freq, .. } => {
@@ -238,8 +240,9 @@ impl<'a> List<'a> {
         Ok(coded.freqs)
     }
 
-    /// Frequency of posting `i` of the block, which must be below [`block_len`](List::block_len), without decoding the
-    /// others where the codec can. Damage that only shows in the block as a whole is not noticed.
+    /// Returns the frequency of posting `i` of the block, which must be below
+    /// [`block_len`](List::block_len), without decoding the others if the codec permits. Damage
+    /// that affects only other parts of the block is not noticed.
     pub fn freq_at(&self, block: usize, i: usize) -> Result<u32, ListError> {
         let coded = match &self.form {
             Form::One { freq, .. } => return Ok(*freq),
@@ -249,7 +252,7 @@ impl<'a> List<'a> {
         self.codec.freq_at(coded, i).map_err(|source| ListError::Block { block, source })
     }
 
-    /// The block of a list of one, whose first document is kept elsewhere.
+    /// Returns the block of a list of one block, whose first document is stored separately.
     fn short<'b>(&'b self, bytes: &'b [u8]) -> Block<'b> {
         let freqs = self.df as usize;
         Block { bytes, list: &self.state, index: 0, docs: freqs - 1, freqs }
@@ -260,7 +263,9 @@ impl<'a> List<'a> {
         Ok(Block { bytes, list: &self.state, index: block, docs: n, freqs: n })
     }
 
-    /// The number of bytes at the start of the list that [`List::new`] and [`List::block_for`] read, which excludes the blocks and their bounds. `None` for a list of one block, of which they may read all.
+    /// Returns the number of bytes at the start of the list that [`List::new`] and
+    /// [`List::block_for`] read, which excludes the blocks and their bounds. Returns `None` for a
+    /// list of one block, all of which they may read.
     pub(crate) fn head_len(&self, list_len: usize) -> Option<usize> {
         match &self.form {
             Form::Long(long) => list_len.checked_sub(long.block_bounds.len() + long.payload.len()),
@@ -268,7 +273,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Offset and length of a block in the bytes of the list.
+    /// Returns offset and length of a block in the bytes of the list.
     pub(crate) fn block_range(
         &self,
         list_len: usize,
@@ -283,7 +288,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// The parts that hold its postings; blocks may be malformed.
+    /// Returns the encoded parts that hold the postings. Blocks may be malformed.
     pub fn parts(&self) -> ListParts<'a> {
         match self.form {
             Form::One { doc, freq } => ListParts::One { doc, freq },
@@ -294,7 +299,8 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Bounds of the whole list. A list of one posting has none, and one of few need not have any.
+    /// Returns the bounds of the whole list. A list of one posting has none, and a list of few
+    /// postings may have none.
     pub fn bounds(&self) -> Option<&Bounds> {
         match &self.form {
             Form::One { .. } => None,
@@ -303,7 +309,7 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Bounds of each block, in order; nothing for a list of one block.
+    /// Iterates over the bounds of all blocks in order. A list of one block yields none.
     pub fn block_bounds(&self) -> BlockBounds<'a> {
         let (left, bytes, compact) = match &self.form {
             Form::Long(long) => (long.lasts.len(), long.block_bounds, long.compact),
@@ -312,7 +318,7 @@ impl<'a> List<'a> {
         BlockBounds { left, cursor: Cursor::new(bytes), compact }
     }
 
-    /// The number of bytes that the documents and the frequencies of a block take.
+    /// Returns the number of bytes that the documents and the frequencies of a block take.
     pub fn block_bytes(&self, block: usize) -> Result<(usize, usize), ListError> {
         let coded = match &self.form {
             Form::One { doc, freq } => return Ok((varint::len(*doc), varint::len(*freq))),
@@ -324,12 +330,13 @@ impl<'a> List<'a> {
         Ok((docs, coded.bytes.len().saturating_sub(docs)))
     }
 
-    /// Bytes that documents and frequencies take outside of blocks, in what the codec keeps for the list as a whole.
+    /// Returns the number of bytes that documents and frequencies take outside of blocks, in the
+    /// codec's data for the whole list.
     pub fn shared_bytes(&self) -> (usize, usize) {
         self.state.bytes()
     }
 
-    /// Bytes of documents and frequencies, without skip array and bounds.
+    /// Returns the number of bytes of documents and frequencies, without skip array and bounds.
     pub fn payload_len(&self) -> usize {
         let (docs, freqs) = self.shared_bytes();
         let blocks = match &self.form {
@@ -342,7 +349,8 @@ impl<'a> List<'a> {
 }
 
 impl<'a> Long<'a> {
-    /// Also what the codec keeps for the list.
+    /// Reads the layout of a list of several blocks. Also returns the codec's data for the whole
+    /// list.
     fn new(
         mut cursor: Cursor<'a>,
         df: usize,
@@ -398,7 +406,7 @@ fn read_bounds(cursor: &mut Cursor<'_>, compact: bool) -> Result<Bounds, ListErr
     bounds.ok_or(ListError::Bounds)
 }
 
-/// Bounds of blocks, see [`List::block_bounds`].
+/// An iterator over the bounds of blocks; see [`List::block_bounds`].
 pub struct BlockBounds<'a> {
     left: usize,
     cursor: Cursor<'a>,
@@ -426,7 +434,7 @@ mod tests {
     use crate::files::container::{VERSION, VERSIONS};
     use proptest::prelude::*;
 
-    /// Lists around the block limits, with the documents' lengths.
+    /// Generates lists around the block limits, with the documents' lengths.
     fn lists() -> impl Strategy<Value = (Vec<u32>, Vec<u32>, Vec<u32>)> {
         let len = prop_oneof![1usize..4, 14usize..18, 126usize..131, 254usize..259, 1usize..3000];
         (len, 1u32..40, any::<u64>()).prop_map(|(n, spread, seed)| {
@@ -440,7 +448,7 @@ mod tests {
             let (mut docs, mut doc) = (Vec::new(), next(50));
             for _ in 0..n {
                 docs.push(doc);
-                // One in 30 is far off, so that codecs with exceptions have some.
+                // One gap in 30 is large, so that codecs with exceptions have some.
                 doc += 1 + if next(30) == 0 { next(20 * spread) } else { next(spread) };
             }
             let freqs = docs.iter().map(|_| 1 + if next(30) == 0 { next(900) } else { next(9) });
@@ -467,7 +475,8 @@ mod tests {
         let (mut bytes, lengths, norms) = (Vec::new(), [9; 200], [3.0; 200]);
         ListEncoder::new(CodecId::BitPack, &lengths, &norms).encode(&docs, &freqs, &mut bytes);
         let at = bytes.windows(4).position(|word| word == 127u32.to_le_bytes()).unwrap();
-        // "Before document 0" to the codec: block 1 would decode to documents from 0 on.
+        // For the codec, this means "before document 0": block 1 would decode to documents from 0
+        // on.
         bytes[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
         bytes[at + 4..at + 8].copy_from_slice(&71u32.to_le_bytes());
         let list = List::new(&bytes, 200, 200, CodecId::BitPack, VERSION).unwrap();
@@ -498,7 +507,7 @@ mod tests {
                     prop_assert!(list.bounds().is_none_or(|b| b.covers(freq, length, norm)));
                     prop_assert!(bounds.get(i / BLOCK).is_none_or(|b| b.covers(freq, length, norm)));
                 }
-                // Every byte of the payload is a document's or a frequency's.
+                // Every byte of the payload belongs to a document or to a frequency.
                 let (mut total, shared) = (0, list.shared_bytes());
                 for block in 0..list.blocks() {
                     let (docs, freqs) = list.block_bytes(block).unwrap();

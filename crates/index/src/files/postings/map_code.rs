@@ -1,16 +1,22 @@
-//! How the maps of a block are coded (docs/format/ngrams.md). A map has a head, whose width follows from the document's number of segments, and most heads say all: which one segment it is. Other heads say that a tail follows, and with it which two or
-//! three segments they are, or the map as it is. Heads come first, so that one is found by adding up widths that do not depend on maps.
+//! The coding of the maps of a block (docs/reference/formats/ngrams.md).
+//!
+//! A map has a head, whose width follows from the document's number of segments. Most heads are
+//! complete: they name the only segment of the map. Other heads announce a tail, and together
+//! with it name two or three segments, or are followed by the map verbatim. Heads come first, so
+//! that one is located by adding up widths that do not depend on maps.
 
 use warpseek_codec::CodecError;
 use warpseek_text::SEGMENTS;
 
-/// Entries of a block whose tails are found without reading those before them.
+/// Number of entries whose tails are located without reading those of earlier entries.
 pub(super) const GROUP_OF_MAPS: usize = 64;
 
-/// Bits of the longest head.
+/// Width of the longest head in bits.
 const LONGEST_HEAD: usize = 6;
 
-/// For documents of 1 to 32 segments: the bits of a head, and how many heads say "two segments" and "three segments". Chosen so that the maps of rfc passages and of Debian's descriptions take the fewest bits.
+/// Parameters for documents of 1 to 32 segments: the bits of a head, and the numbers of heads
+/// that mean "two segments" and "three segments". They minimize the size of the maps of RFC
+/// passages and of Debian's descriptions.
 const CHOSEN: [(u8, u8, u8); SEGMENTS as usize] = [
     (0, 0, 0),
     (2, 1, 0),
@@ -46,20 +52,24 @@ const CHOSEN: [(u8, u8, u8); SEGMENTS as usize] = [
     (6, 16, 10),
 ];
 
-/// How the maps of documents with a certain number of segments are coded. Heads below that number are segments.
+/// The coding of the maps of documents with a certain number of segments. Heads below that number
+/// name a segment.
 #[derive(Clone, Copy, Debug)]
 struct Code {
-    /// Bits of a head.
+    /// Width of a head in bits.
     head: u8,
-    /// The first heads that stand for three segments, and for maps as they are; those before stand for two.
+    /// First head that means three segments; those before, from the number of segments on, mean
+    /// two.
     triples_from: u8,
+    /// First head that means a verbatim map.
     rest_from: u8,
-    /// Bits of the tails of two and of three segments.
+    /// Width of the tails of two segments in bits.
     pair_tail: u8,
+    /// Width of the tails of three segments in bits.
     triple_tail: u8,
 }
 
-/// By number of segments. No document has none.
+/// Codings by number of segments. No document has 0 segments.
 const CODES: [Code; SEGMENTS as usize + 1] = {
     let mut codes =
         [Code { head: 0, triples_from: 0, rest_from: 0, pair_tail: 0, triple_tail: 0 }; 33];
@@ -79,7 +89,7 @@ const CODES: [Code; SEGMENTS as usize + 1] = {
     codes
 };
 
-/// The bits that tell as many things apart if some heads share them evenly.
+/// Returns the width of tails that distinguish this many cases if the heads share them evenly.
 const fn bits_for(things: u32, heads: u8) -> u8 {
     if heads == 0 || things == 0 {
         return 0;
@@ -87,7 +97,7 @@ const fn bits_for(things: u32, heads: u8) -> u8 {
     (32 - (things.div_ceil(heads as u32) - 1).leading_zeros()) as u8
 }
 
-/// Bits of tails, by number of segments and head: to look up what [`Code::tail`] says.
+/// Width of tails, by number of segments and head.
 const TAILS: [[u8; 1 << LONGEST_HEAD]; SEGMENTS as usize + 1] = {
     let mut tails = [[0; 1 << LONGEST_HEAD]; SEGMENTS as usize + 1];
     let mut n = 1;
@@ -106,7 +116,7 @@ const TAILS: [[u8; 1 << LONGEST_HEAD]; SEGMENTS as usize + 1] = {
     tails
 };
 
-/// All maps of two segments in the order of their numbers, which is that of the maps.
+/// All maps of two segments, numbered in ascending order.
 const PAIRS: [u32; 496] = {
     let (mut pairs, mut number, mut high) = ([0; 496], 0, 1);
     while high < SEGMENTS {
@@ -120,7 +130,7 @@ const PAIRS: [u32; 496] = {
     pairs
 };
 
-/// All maps of three segments, in the same order.
+/// All maps of three segments, numbered in ascending order.
 static TRIPLES: [u32; 4960] = {
     let (mut triples, mut number, mut high) = ([0; 4960], 0, 2);
     while high < SEGMENTS {
@@ -134,14 +144,17 @@ static TRIPLES: [u32; 4960] = {
     triples
 };
 
-/// The bits of the heads of a document with as many segments.
+/// Returns the width in bits of the heads of a document with this many segments.
 #[inline]
 pub(crate) fn head_bits(segments: u8) -> u8 {
     CODES[usize::from(segments)].head
 }
 
-/// How maps are coded, for engines that decode them themselves: by number of segments (0 to 32) the bits of a head, the first heads that stand for two segments, for three, and for maps as they are, and the bits of the tails of two and
-/// of three, in a byte each from the lowest on.
+/// Returns the coding of maps, for engines that decode them directly.
+///
+/// The result has an entry for each number of segments (0 to 32). Its bytes are, from the lowest
+/// on: the width of a head, the first heads that mean two segments, three segments and verbatim
+/// maps, and the widths of the tails of two and of three segments.
 pub fn map_codes() -> [u64; SEGMENTS as usize + 1] {
     std::array::from_fn(|n| {
         let Code { head, triples_from, rest_from, pair_tail, triple_tail } = CODES[n];
@@ -150,7 +163,7 @@ pub fn map_codes() -> [u64; SEGMENTS as usize + 1] {
     })
 }
 
-/// The head, the tail and the bits of the tail of a map, which is not 0.
+/// Splits a map, which is not 0, into its head, its tail and the width of the tail.
 fn split(map: u32, segments: u8) -> (u32, u32, u32) {
     let code = CODES[usize::from(segments)];
     let (low, high) = (map.trailing_zeros(), 31 - map.leading_zeros());
@@ -170,7 +183,7 @@ fn split(map: u32, segments: u8) -> (u32, u32, u32) {
     }
 }
 
-/// The map with this head and tail. If there is none, it is any.
+/// Returns the map with this head and tail, or an arbitrary map if there is none.
 #[inline]
 fn joined(segments: u8, head: u32, tail: u32) -> u32 {
     let code = &CODES[usize::from(segments)];
@@ -187,7 +200,7 @@ fn joined(segments: u8, head: u32, tail: u32) -> u32 {
     }
 }
 
-/// Writes numbers of a few bits.
+/// A writer of numbers of a few bits each.
 #[derive(Default)]
 struct BitWriter {
     bytes: Vec<u8>,
@@ -236,10 +249,10 @@ pub(super) fn encode_maps(
     out.extend(writer.finish());
 }
 
-/// The maps of a block.
+/// The encoded maps of a block.
 #[derive(Clone, Copy)]
 pub(super) struct Maps<'a> {
-    /// Where the tails of each group but the first begin, in bits behind the heads.
+    /// Start of the tails of each group except the first, in bits after the heads.
     starts: &'a [[u8; 2]],
     bits: &'a [u8],
 }
@@ -253,7 +266,7 @@ impl<'a> Maps<'a> {
         Ok(Maps { starts: starts.as_chunks().0, bits })
     }
 
-    /// Where the tails of a group begin.
+    /// Returns the start of the tails of a group.
     #[inline]
     fn start(&self, group: usize) -> usize {
         match group {
@@ -262,14 +275,17 @@ impl<'a> Maps<'a> {
         }
     }
 
-    /// The map of an entry if its head says all. `before` are the bits of the heads before its own, and `own` is the number of segments of its document.
+    /// Returns the map of an entry if its head is complete. `before` is the total width of the
+    /// heads before this one, and `own` the number of segments of the entry's document.
     #[inline]
     pub(super) fn single(&self, before: usize, own: u8) -> Option<u32> {
         let head = read_bits(self.bits, before, u32::from(head_bits(own)));
         (head < u32::from(own)).then(|| 1 << head)
     }
 
-    /// The map of entry `at`. `before` are the bits of the heads before its own, `all` those of all heads, and `segments` are those of its document and of the documents before it, from the last to the first.
+    /// Returns the map of entry `at`. `before` is the total width of the heads before its own,
+    /// and `all` returns that of all heads. `segments` are the numbers of segments of its
+    /// document and of earlier documents, from the last to the first.
     #[inline]
     pub(super) fn get(
         &self,
@@ -293,7 +309,7 @@ impl<'a> Maps<'a> {
         joined(own, head, read_bits(self.bits, tail, u32::from(bits)))
     }
 
-    /// Writes the maps of documents with these numbers of segments to `out`.
+    /// Decodes the maps of documents with these numbers of segments to `out`.
     pub(super) fn decode(
         &self,
         segments: impl Iterator<Item = u8> + Clone,
@@ -318,7 +334,7 @@ impl<'a> Maps<'a> {
     }
 }
 
-/// `len` bits, at most 32, from bit `at`; bits behind the end are 0.
+/// Reads `len` bits, at most 32, from bit `at`. Bits beyond the end are 0.
 #[inline]
 fn read_bits(bytes: &[u8], at: usize, len: u32) -> u32 {
     let rest = &bytes[(at / 8).min(bytes.len())..];
@@ -344,7 +360,7 @@ mod tests {
             encode_maps(&[map; 128], std::iter::repeat_n(segments, 128), &mut out);
             out.len()
         };
-        // One group begins behind another.
+        // The start of the second group.
         let starts = 2;
         assert_eq!(size(1, 1), starts);
         assert_eq!(size(0x80, 8), starts + 128 / 8 * 4);

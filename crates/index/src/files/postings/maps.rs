@@ -1,7 +1,10 @@
-//! Lists of an n-gram index: documents, or parts of documents, each with a map of the segments that contain the n-gram (docs/format/ngrams.md).
+//! Lists of an n-gram index (docs/reference/formats/ngrams.md): documents, or parts of documents,
+//! each with a map of the segments that contain the n-gram.
 //!
-//! A list that has at least one document in eight is dense: it stands in bins of 256 documents, each a bitmap with the maps of its documents. Others are sparse: blocks of up to 128 documents
-//! in the index's codec, behind their maps. Either way the map of a document can be read without decoding those before it.
+//! A list with at least one document in eight is dense. It consists of bins of 256 documents,
+//! each a bitmap with the maps of its documents. Other lists are sparse: they have blocks of up
+//! to 128 documents in the index's codec, preceded by their maps. In both cases the map of a
+//! document can be read without decoding those before it.
 
 use warpseek_codec::varint::{self, Cursor};
 use warpseek_codec::{Block, Codec, CodecError, CodecId, ListState};
@@ -11,21 +14,21 @@ use super::list::{GROUP, ListError};
 use super::map_code::{Maps, encode_maps};
 use crate::files::parts::{HeadWidths, Parts};
 
-/// Documents of a bin.
+/// Number of documents of a bin.
 pub const BIN: usize = 256;
 
-/// A list with at least one in this many documents is dense.
+/// Divisor of the number of documents that gives the minimum df of a dense list.
 const DENSE: u64 = 8;
 
-/// Bytes of a bin's bitmap.
+/// Size of a bin's bitmap in bytes.
 const BITMAP: usize = BIN / 8;
 
-/// Whether a list of `df` of `docs` documents stands in bins.
+/// Returns true if a list of `df` of `docs` documents consists of bins.
 fn is_dense(df: u32, docs: u32) -> bool {
     df > 1 && u64::from(df) * DENSE >= u64::from(docs)
 }
 
-/// Encodes lists of one segment; one per thread.
+/// An encoder of the lists of one segment. Each thread has one.
 pub(crate) struct MapListEncoder<'a> {
     codec: &'static dyn Codec,
     parts: &'a Parts,
@@ -38,7 +41,7 @@ pub(crate) struct MapListEncoder<'a> {
 }
 
 impl<'a> MapListEncoder<'a> {
-    /// For a segment with these parts.
+    /// Creates an encoder for a segment with these parts.
     pub(crate) fn new(codec: CodecId, parts: &'a Parts) -> Self {
         MapListEncoder {
             codec: codec.codec(),
@@ -125,7 +128,7 @@ impl<'a> MapListEncoder<'a> {
             self.ends.extend(((self.payload.len() - base) as u16).to_le_bytes());
         }
         if docs.len() <= BLOCK {
-            // There is nothing to skip.
+            // A single block needs no skip array.
             self.bases.clear();
             self.lasts.clear();
             self.ends.clear();
@@ -151,25 +154,25 @@ enum Form<'a> {
     Dense { bitmaps: &'a [[u8; BITMAP]], maps: Pieces<'a> },
 }
 
-/// The parts of a list that hold its entries, as they are on disk.
+/// The encoded parts of a list that hold its entries.
 #[derive(Clone, Copy, Debug)]
 pub enum MapListParts<'a> {
-    /// One entry.
+    /// A single entry.
     One {
-        /// Its document.
+        /// The document of the entry.
         doc: u32,
-        /// Its map.
+        /// The map of the entry.
         map: u32,
     },
-    /// One block.
+    /// A single block.
     Short(&'a [u8]),
     /// Several blocks.
     Sparse {
-        /// Where each 16th block begins in the payload.
+        /// Start of each 16th block in the payload.
         bases: &'a [[u8; 8]],
         /// The last document of each block.
         lasts: &'a [[u8; 4]],
-        /// Where each block ends, counted from the start of its group of 16.
+        /// End of each block, counted from the start of its group of 16.
         ends: &'a [[u8; 2]],
         /// The blocks.
         payload: &'a [u8],
@@ -178,16 +181,16 @@ pub enum MapListParts<'a> {
     Dense {
         /// The documents of each bin.
         bitmaps: &'a [[u8; BIN / 8]],
-        /// Where each 16th bin begins in the payload.
+        /// Start of each 16th bin in the payload.
         bases: &'a [[u8; 8]],
-        /// Where each bin ends, counted from the start of its group of 16.
+        /// End of each bin, counted from the start of its group of 16.
         ends: &'a [[u8; 2]],
         /// The maps of each bin.
         payload: &'a [u8],
     },
 }
 
-/// Blocks or bins behind each other.
+/// Consecutive blocks or bins.
 #[derive(Clone)]
 struct Pieces<'a> {
     bases: &'a [[u8; 8]],
@@ -207,15 +210,16 @@ impl<'a> Pieces<'a> {
 
 /// A block of a sparse list.
 struct SparseBlock<'a> {
-    /// The document before it.
+    /// The document before the block.
     prev: u32,
-    /// How many it has.
+    /// Number of documents in the block.
     n: usize,
     maps: &'a [u8],
     docs: &'a [u8],
 }
 
-/// The block of a sparse list that was decoded last to look a document up; one for each list.
+/// The state of lookups in a sparse list: the block that was decoded last. Each list needs a
+/// separate one.
 #[derive(Clone, Debug)]
 pub struct LookUp {
     block: Option<usize>,
@@ -229,14 +233,15 @@ impl Default for LookUp {
     }
 }
 
-/// What a list says of a document at little cost: most maps have one segment, and are known from their heads.
+/// The result of a cheap lookup. Most maps have one segment, which their head names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Glimpse {
-    /// The list does not have the document.
+    /// The list does not contain the document.
     Absent,
     /// The map of the document.
     Map(u32),
-    /// The document is there, most likely in several segments; [`MapList::map_of`] says which.
+    /// The list contains the document, most likely in several segments, which [`MapList::map_of`]
+    /// returns.
     Several,
 }
 
@@ -246,7 +251,7 @@ impl From<Option<u32>> for Glimpse {
     }
 }
 
-/// Whether a bitmap has a document, by its number in the bin.
+/// Returns true if a bitmap contains a document, given by its number in the bin.
 #[inline]
 fn is_set(bitmap: &[u8; BITMAP], doc: usize) -> bool {
     bitmap[doc / 8] >> (doc % 8) & 1 == 1
@@ -261,7 +266,7 @@ fn words(bitmap: &[u8; BITMAP]) -> [u64; 4] {
     words
 }
 
-/// The bits of the heads of the maps of these documents of a bin.
+/// Returns the total width of the heads of these documents of a bin.
 #[inline]
 fn bits_of_heads(docs: &[u64; 4], widths: &HeadWidths) -> usize {
     let of_word = |(word, planes): (&u64, &[u64; 3])| {
@@ -271,7 +276,7 @@ fn bits_of_heads(docs: &[u64; 4], widths: &HeadWidths) -> usize {
     docs.iter().zip(widths).map(of_word).sum::<u32>() as usize
 }
 
-/// Defines a function that counts bits by the CPU's instruction for it, if it has one.
+/// Defines a function that counts bits with the CPU's `popcnt` instruction, if it has one.
 macro_rules! by_popcnt {
     ($(#[$meta:meta])* fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $result:ty $body:block) => {
         $(#[$meta])*
@@ -287,7 +292,7 @@ macro_rules! by_popcnt {
                     anywhere($($arg),*)
                 }
                 if is_x86_feature_detected!("popcnt") {
-                    // SAFETY: the CPU supports it.
+                    // SAFETY: the check above ensures that the CPU supports `popcnt`.
                     #[allow(unsafe_code)]
                     return unsafe { by_popcnt($($arg),*) };
                 }
@@ -298,7 +303,8 @@ macro_rules! by_popcnt {
 }
 
 by_popcnt! {
-    /// What the head of a document that a bin has says, by its number there. `widths` are those of the documents of the bin, and `own` is the number of segments of this one.
+    /// Reads the head of a document in a bin, given by its number there. `widths` are the widths
+    /// of heads in the bin, and `own` is the document's number of segments.
     fn glimpse_in_bin(
         bitmap: &[u8; BITMAP],
         maps: &[u8],
@@ -313,7 +319,7 @@ by_popcnt! {
     }
 }
 
-/// The documents of a bin before one of them.
+/// Returns the documents of a bin before one of them.
 #[inline]
 fn before(words: &[u64; 4], doc: usize) -> [u64; 4] {
     let mut before = *words;
@@ -323,7 +329,8 @@ fn before(words: &[u64; 4], doc: usize) -> [u64; 4] {
 }
 
 by_popcnt! {
-    /// The map of a document that a bin has, by its number there. `widths` and `segments` are those of the documents of the bin.
+    /// Reads the map of a document in a bin, given by its number there. `widths` are the widths
+    /// of heads, and `segments` the numbers of segments, of the bin's documents.
     fn map_in_bin(
         bitmap: &[u8; BITMAP],
         maps: &[u8],
@@ -351,7 +358,7 @@ by_popcnt! {
 }
 
 impl<'a> MapList<'a> {
-    /// Reads the layout of a list of a segment with these parts.
+    /// Opens a list of a segment with these parts and reads its layout.
     pub fn new(
         bytes: &'a [u8],
         df: u32,
@@ -397,7 +404,7 @@ impl<'a> MapList<'a> {
         Ok(MapList { df, parts, codec, state, form })
     }
 
-    /// Its parts as they are on disk, for engines that decode lists themselves.
+    /// Returns the encoded parts of the list, for engines that decode lists directly.
     pub fn list_parts(&self) -> MapListParts<'a> {
         match &self.form {
             Form::One { doc, map } => MapListParts::One { doc: *doc, map: *map },
@@ -411,17 +418,17 @@ impl<'a> MapList<'a> {
         }
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     pub fn df(&self) -> u32 {
         self.df
     }
 
-    /// Whether the list stands in bins.
+    /// Returns true if the list consists of bins.
     pub fn is_dense(&self) -> bool {
         matches!(self.form, Form::Dense { .. })
     }
 
-    /// Number of blocks, or of bins of a dense list.
+    /// Returns the number of blocks, or of bins of a dense list.
     pub fn blocks(&self) -> usize {
         match &self.form {
             Form::Dense { bitmaps, .. } => bitmaps.len(),
@@ -429,7 +436,7 @@ impl<'a> MapList<'a> {
         }
     }
 
-    /// The first block of a list that may have a document at or after `doc`.
+    /// Returns the first block that may contain a document at or after `doc`.
     #[inline]
     pub fn block_for(&self, doc: u32) -> usize {
         match &self.form {
@@ -441,7 +448,7 @@ impl<'a> MapList<'a> {
         }
     }
 
-    /// An upper bound of the documents of a block.
+    /// Returns an upper bound of the documents of a block.
     #[inline]
     pub fn block_max_doc(&self, block: usize) -> u32 {
         match &self.form {
@@ -454,7 +461,8 @@ impl<'a> MapList<'a> {
         }
     }
 
-    /// The bitmaps of a dense list, one for each bin of 256 documents, from the lowest bit of the first byte on; none if it is sparse.
+    /// Returns the bitmaps of a dense list, one for each bin of 256 documents, from the lowest
+    /// bit of the first byte on. A sparse list has none.
     #[inline]
     pub fn bitmaps(&self) -> &'a [[u8; BIN / 8]] {
         match &self.form {
@@ -500,7 +508,7 @@ impl<'a> MapList<'a> {
         if last >= self.parts.count() || !expected { Err(ListError::Order(block)) } else { Ok(n) }
     }
 
-    /// A block of a sparse list.
+    /// Returns a block of a sparse list.
     #[inline]
     fn sparse(&self, block: usize) -> Result<SparseBlock<'a>, ListError> {
         let n = (self.df as usize - block * BLOCK).min(BLOCK);
@@ -551,7 +559,8 @@ impl<'a> MapList<'a> {
         Ok(n)
     }
 
-    /// Finds a document in a sparse list: its block and its number there. `docs` holds the documents of the block that was decoded last, and `at` says which.
+    /// Finds a document in a sparse list and returns its block and its number there. `look_up`
+    /// caches the block that was decoded last.
     #[inline]
     fn find(&self, doc: u32, look_up: &mut LookUp) -> Result<Option<(usize, usize)>, ListError> {
         let block = self.block_for(doc);
@@ -566,7 +575,7 @@ impl<'a> MapList<'a> {
         Ok(look_up.docs[..look_up.n].binary_search(&doc).ok().map(|i| (block, i)))
     }
 
-    /// Whether the list has a document, which must be one of the segment.
+    /// Returns true if the list contains a document, which must exist in the segment.
     #[inline]
     pub fn has(&self, doc: u32, look_up: &mut LookUp) -> Result<bool, ListError> {
         match &self.form {
@@ -578,7 +587,7 @@ impl<'a> MapList<'a> {
         }
     }
 
-    /// Whether the list has a document of the segment, and its map if that costs little.
+    /// Looks up a document of the segment, and returns its map if that costs little.
     #[inline]
     pub fn glimpse(&self, doc: u32, look_up: &mut LookUp) -> Result<Glimpse, ListError> {
         match &self.form {
@@ -611,7 +620,7 @@ impl<'a> MapList<'a> {
         }
     }
 
-    /// The map of a document of the segment, 0 if the list does not have it.
+    /// Returns the map of a document of the segment, or 0 if the list does not contain it.
     #[inline]
     pub fn map_of(&self, doc: u32, look_up: &mut LookUp) -> Result<u32, ListError> {
         match &self.form {
@@ -646,7 +655,7 @@ impl<'a> MapList<'a> {
         }
     }
 
-    /// The number of bytes for the documents and for the maps of a block.
+    /// Returns the number of bytes for the documents and for the maps of a block.
     pub(crate) fn block_bytes(&self, block: usize) -> Result<(usize, usize), ListError> {
         match &self.form {
             Form::One { doc, map } => Ok((varint::len(*doc), varint::len(*map))),
@@ -663,7 +672,8 @@ impl<'a> MapList<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    /// Reads the tables of `n` pieces, the second of which has `width` bytes for each (4 or 0), and takes the rest as payload.
+    /// Reads the tables of `n` pieces, of which the second has `width` bytes per piece (4 or 0).
+    /// The remaining bytes are the payload.
     fn new(cursor: &mut Cursor<'a>, n: usize, width: usize) -> Option<(&'a [[u8; 4]], Self)> {
         let bases = cursor.take(8 * n.div_ceil(GROUP))?.as_chunks().0;
         let lasts = cursor.take(width * n)?.as_chunks().0;
@@ -692,7 +702,8 @@ mod tests {
         Ok(all)
     }
 
-    /// A map of few segments or many for each of 2000 documents, and the number of its segments.
+    /// Generates a map of few or many segments for each of 2000 documents, with the number of the
+    /// document's segments.
     fn maps() -> impl Strategy<Value = Vec<(u32, u8)>> {
         let map = prop_oneof![
             8 => (0u32..32).prop_map(|bit| 1 << bit),

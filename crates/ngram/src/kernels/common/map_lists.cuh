@@ -1,4 +1,4 @@
-// Lists of an n-gram index as they are on disk in the codecs `rice` and `bitpack` (docs/format/ngrams.md), and a directory of their blocks, so that a block is found and decoded without a chain of look-ups. `ngram_directory` makes
+// Lists of an n-gram index as they are on disk in the codecs `rice` and `bitpack` (docs/reference/formats/ngrams.md), and a directory of their blocks, so that a block is found and decoded without a chain of look-ups. `ngram_directory` makes
 // the directory and checks that all blocks and bins lie within the file, whose checksums were verified before it was copied; values in them may still be anything.
 #pragma once
 

@@ -1,4 +1,4 @@
-//! Clauses without other clauses inside.
+//! Clauses that contain no other clauses.
 
 use std::ops::Bound;
 
@@ -13,19 +13,20 @@ use crate::elasticsearch::mapping::{Field, Layout};
 use crate::error::Failure;
 use crate::json::truth;
 
-/// Options that change how fuzzily words match, which they do not here.
+/// Options of fuzzy matching, which is not supported.
 const FUZZY: [&str; 5] =
     ["fuzziness", "prefix_length", "max_expansions", "fuzzy_transpositions", "fuzzy_rewrite"];
 
-/// Options that change no hits here.
+/// Options that have no influence on hits here.
 const HARMLESS: [&str; 3] = ["lenient", "auto_generate_synonyms_phrase_query", "cutoff_frequency"];
 
-/// The boost that stands beside the field of a clause.
+/// Returns the boost next to the field of a clause.
 fn beside(body: &Value) -> Result<f64, Failure> {
     body.as_object().map_or(Ok(1.0), |body| Parts(body).boost())
 }
 
-/// A range whose ends are `from` and `to`, as some clients still write it, with the ends of today; none if it has these already.
+/// Converts a range with the obsolete ends `from` and `to`, which some clients still send, to
+/// current ones. Returns `None` if no conversion is needed.
 fn with_new_ends(path: &str, given: &Value) -> Result<Option<Value>, Failure> {
     const ENDS: [(&str, &str, &str, &str); 2] =
         [("from", "include_lower", "gte", "gt"), ("to", "include_upper", "lte", "lt")];
@@ -44,7 +45,7 @@ fn with_new_ends(path: &str, given: &Value) -> Result<Option<Value>, Failure> {
         let has = |key: &str| parts.get(key).is_some_and(|value| !value.is_null());
         if (value.is_some() || !is_included) && (has(with) || has(without)) {
             return Err(Failure::parsing(format!(
-                "[range] of [{path}] has [{with}] or [{without}] beside [{end}] and [{included}]"
+                "[range] of [{path}] has [{with}] or [{without}] as well as [{end}] or [{included}]"
             )));
         }
         if let Some(value) = value {
@@ -56,7 +57,7 @@ fn with_new_ends(path: &str, given: &Value) -> Result<Option<Value>, Failure> {
 }
 
 impl Translator<'_> {
-    /// The condition that a field has this value.
+    /// Builds the condition that a field has this value.
     pub(super) fn equals(&mut self, path: &str, value: &Value) -> Result<Filter, Failure> {
         if path == "_id" {
             return Ok(Filter::Ids(vec![text(path, value)?]));
@@ -72,14 +73,14 @@ impl Translator<'_> {
         }
     }
 
-    /// How dates of a field are read. `now` is the same for all of a query.
+    /// Returns the reader for dates of a field. `now` is the same throughout a query.
     fn dates(&mut self, path: &str) -> Reader {
         let now = *self.now.get_or_insert_with(now);
         Reader { formats: self.mapping.date_formats(path), zone: 0, now }
     }
 
     fn ignore(&mut self, clause: &str, parts: Parts<'_>) {
-        // Without fuzziness the other options have no effect there either.
+        // Without fuzziness, the other options have no effect in Elasticsearch either.
         if parts.get("fuzziness").is_some_and(|f| !f.is_null() && f != 0 && f != "0") {
             self.warn(format!("[{clause}] [fuzziness] is ignored: words match exactly"));
         }
@@ -88,11 +89,12 @@ impl Translator<'_> {
         }
     }
 
-    /// Warns of `lenient`, which there lets a value of another type match nothing.
+    /// Warns about `lenient`, which in Elasticsearch makes a value of the wrong type match
+    /// nothing.
     fn ignore_lenient(&mut self, clause: &str, parts: Parts<'_>) {
         if parts.get("lenient").is_some_and(|lenient| *lenient == true || *lenient == "true") {
             self.warn(format!(
-                "[{clause}] [lenient] is ignored: a value that a field cannot have is an error"
+                "[{clause}] [lenient] is ignored: a value of the wrong type is an error"
             ));
         }
     }
@@ -123,7 +125,7 @@ impl Translator<'_> {
             self.ignore_lenient(clause, parts);
         }
         if parts.get("analyzer").is_some() {
-            return Err(Failure::unsupported("match with its own [analyzer]"));
+            return Err(Failure::unsupported("match with an [analyzer]"));
         }
         let text = self.text(clause, parts.get("query").unwrap_or(&Value::Null))?;
         let (operator, least) = (parts.operator("operator")?, parts.least("minimum_should_match")?);
@@ -157,14 +159,14 @@ impl Translator<'_> {
         let parts = self.parts(clause, body, &allowed)?;
         self.ignore(clause, parts);
         if parts.get("analyzer").is_some() {
-            return Err(Failure::unsupported("multi_match with its own [analyzer]"));
+            return Err(Failure::unsupported("multi_match with an [analyzer]"));
         }
         let text = self.text(clause, parts.get("query").unwrap_or(&Value::Null))?;
         let fields = self.fields(clause, parts.get("fields"))?;
         let tie_breaker = parts.number("tie_breaker")?;
         let across = match parts.get("type").map_or(Some("best_fields"), Value::as_str) {
             Some("best_fields") => Across::Best { tie_breaker: tie_breaker.unwrap_or(0.0) },
-            // The best field and all of the others are the sum.
+            // With a tie breaker of 1, the best field plus the others is the sum.
             Some("most_fields") => match tie_breaker {
                 None | Some(1.0) => Across::Most,
                 Some(tie_breaker) => Across::Best { tie_breaker },
@@ -174,9 +176,11 @@ impl Translator<'_> {
                 let slop = self.slop(clause, parts.get("slop"))?;
                 let tie_breaker = tie_breaker.unwrap_or(0.0);
                 let node = match parts.zero_terms_match_all()? {
-                    true => self.each_or_all(&fields, &text, tie_breaker, |of, field| {
-                        of.phrase(field, &text, slop, 0.0, scored)
-                    })?,
+                    true => {
+                        self.each_or_all(&fields, &text, tie_breaker, |translator, field| {
+                            translator.phrase(field, &text, slop, 0.0, scored)
+                        })?
+                    }
                     false => self.phrase(&fields, &text, slop, tie_breaker, scored)?,
                 };
                 return Ok(boosted(node, parts.boost()?));
@@ -191,19 +195,20 @@ impl Translator<'_> {
             Across::Most => 1.0,
         };
         let node = match parts.zero_terms_match_all()? {
-            // All fields are searched as one.
+            // The fields are searched as one field.
             true if matches!(across, Across::Cross { .. }) => {
                 or_all(self.words(&fields, &words, scored)?)
             }
-            true => self.each_or_all(&fields, &words.text, tie_breaker, |of, field| {
-                of.words(field, &words, scored)
+            true => self.each_or_all(&fields, &words.text, tie_breaker, |translator, field| {
+                translator.words(field, &words, scored)
             })?,
             false => self.words(&fields, &words, scored)?,
         };
         Ok(boosted(node, parts.boost()?))
     }
 
-    /// Fields one by one, each with its own query or, if its analyzer makes no terms of the text, all documents.
+    /// Builds a separate query for each field; a field whose analyzer makes no terms of the text
+    /// matches all documents.
     fn each_or_all(
         &mut self,
         fields: &[(String, f64)],
@@ -211,19 +216,19 @@ impl Translator<'_> {
         tie_breaker: f64,
         mut query: impl FnMut(&mut Self, &[(String, f64)]) -> Result<Node, Failure>,
     ) -> Result<Node, Failure> {
-        let mut of = Vec::with_capacity(fields.len());
+        let mut queries = Vec::with_capacity(fields.len());
         for (name, weight) in fields {
             let has_values = matches!(self.mapping.field(name), Some(Field::Attribute { .. }));
-            // Among several fields, those that cannot have the value do not match.
+            // Among several fields, those whose type cannot hold the value do not match.
             if has_values && fields.len() > 1 && self.equals(name, &Value::from(text)).is_err() {
                 continue;
             }
             match query(self, &[(name.clone(), 1.0)])? {
                 Node::Nothing => {}
-                node => of.push(boosted(or_all(node), *weight)),
+                node => queries.push(boosted(or_all(node), *weight)),
             }
         }
-        Ok(best(of, tie_breaker))
+        Ok(best(queries, tie_breaker))
     }
 
     pub(super) fn combined_fields(
@@ -238,7 +243,7 @@ impl Translator<'_> {
         if parts.get("fields").and_then(Value::as_array).is_some_and(Vec::is_empty) {
             return Err(Failure::parsing("[combined_fields] [fields] must name a field"));
         }
-        self.warn("[combined_fields] adds the scores of fields, as [multi_match] of type [cross_fields] with [tie_breaker] 1 does");
+        self.warn("[combined_fields] adds the scores of fields, like [multi_match] of type [cross_fields] with [tie_breaker] 1");
         let text = self.text(clause, parts.get("query").unwrap_or(&Value::Null))?;
         let fields = self.fields(clause, parts.get("fields"))?;
         let (operator, least) = (parts.operator("operator")?, parts.least("minimum_should_match")?);
@@ -255,7 +260,8 @@ impl Translator<'_> {
         Ok(boosted(node, parts.boost()?))
     }
 
-    /// Fields with weights, as `title^2`; patterns stand for the text fields that they match, and none for all.
+    /// Parses fields with weights, such as `title^2`. Patterns select the text fields that they
+    /// match; without any, all text fields are selected.
     pub(super) fn fields(
         &mut self,
         clause: &str,
@@ -264,12 +270,12 @@ impl Translator<'_> {
         let given: Vec<&str> = match fields {
             None | Some(Value::Null) => vec!["*"],
             Some(Value::String(one)) => vec![one],
-            // As there, an array that names none is as good as none.
+            // As in Elasticsearch, an empty array counts as no fields.
             Some(Value::Array(many)) if many.is_empty() => vec!["*"],
             Some(Value::Array(many)) => {
                 let names: Option<_> = many.iter().map(Value::as_str).collect();
                 names.ok_or_else(|| {
-                    Failure::parsing(format!("[{clause}] [fields] must be strings"))
+                    Failure::parsing(format!("[{clause}] [fields] must be an array of strings"))
                 })?
             }
             Some(_) => {
@@ -330,7 +336,8 @@ impl Translator<'_> {
         Ok(boosted(node, boost * beside(body)?))
     }
 
-    /// Documents that have this very value, or in a text field this very term.
+    /// Builds a query for documents with exactly this value or, in a text field, exactly this
+    /// term.
     pub(super) fn exactly(
         &mut self,
         field: &str,
@@ -341,7 +348,7 @@ impl Translator<'_> {
             Some(Field::Text { .. }) if self.mapping.layout == Layout::NoSchema => {
                 Err(unsearchable(
                     field,
-                    "the index has no schema, so it has no terms of single fields; use [match]",
+                    "the index has no schema and therefore no terms by field; use [match]",
                 ))
             }
             Some(Field::Text { name, factor, .. }) => {
@@ -437,21 +444,22 @@ impl Translator<'_> {
         let field =
             field.ok_or_else(|| Failure::parsing("[exists] must be provided with a [field]"))?;
         let boost = parts.boost()?;
-        let of = |name: &str| Node::Filter(Filter::Exists { field: name.to_owned() });
+        let exists = |name: &str| Node::Filter(Filter::Exists { field: name.to_owned() });
         let filter = match self.mapping.field(field) {
             _ if field == "_id" => Node::All,
             Some(Field::Text { .. }) if self.mapping.layout == Layout::NoSchema => {
                 return Err(unsearchable(field, "the index has no schema"));
             }
-            Some(Field::Attribute { name, .. }) => of(name),
+            Some(Field::Attribute { name, .. }) => exists(name),
             Some(Field::Text { name, .. }) => {
-                let mut having = vec![of(name)];
-                // A value without terms, such as an empty string, is still one: sub-fields have it.
+                let mut having = vec![exists(name)];
+                // A value without terms, such as an empty string, also counts: sub-fields have
+                // it.
                 for (path, inner) in self.mapping.matching(&format!("{field}.*")) {
                     if let Field::Attribute { name, .. } = inner
                         && self.mapping.path_of(path) == field
                     {
-                        having.push(of(name));
+                        having.push(exists(name));
                     }
                 }
                 any(having)
@@ -462,14 +470,14 @@ impl Translator<'_> {
                 for (name, inner) in self.mapping.matching(&format!("{field}.*")) {
                     match inner {
                         Field::Text { name, .. } | Field::Attribute { name, .. } => {
-                            inside.push(of(name));
+                            inside.push(exists(name));
                         }
                         Field::Stored(why) => stored = stored.or(Some((name, why))),
                         Field::Object => {}
                     }
                 }
                 match stored {
-                    // Documents that have this one alone would be missed.
+                    // Documents whose only value is in this field would be missed.
                     Some((name, why)) => return Err(unsearchable(name, why)),
                     None => any(inside),
                 }
@@ -495,8 +503,8 @@ impl Translator<'_> {
         )?;
         let boost = parts.boost()? * beside(body)?;
         for (one, other) in [("gte", "gt"), ("lte", "lt")] {
-            let stands = |key: &str| parts.get(key).is_some_and(|value| !value.is_null());
-            if stands(one) && stands(other) {
+            let is_set = |key: &str| parts.get(key).is_some_and(|value| !value.is_null());
+            if is_set(one) && is_set(other) {
                 let reason = format!("[range] of [{path}] has [{one}] and [{other}]; give one");
                 return Err(Failure::parsing(reason));
             }
@@ -507,7 +515,7 @@ impl Translator<'_> {
             Some(Field::Text { .. }) => {
                 return Err(unsearchable(
                     path,
-                    "it is a text field, which has no ranges; use its sub-field [keyword]",
+                    "text fields have no ranges; use the sub-field [keyword]",
                 ));
             }
             Some(Field::Object) | None => return Ok(Node::Nothing),
@@ -545,7 +553,7 @@ impl Translator<'_> {
         Ok(constant(range, boost, scored))
     }
 
-    /// Keywords that begin with something.
+    /// Translates `prefix`, which matches keywords by their beginning.
     pub(super) fn prefix(
         &mut self,
         clause: &str,
@@ -569,7 +577,7 @@ impl Translator<'_> {
             }
             None => Ok(Node::Nothing),
             Some(Field::Stored(why)) => Err(unsearchable(path, why)),
-            _ => Err(Failure::unsupported("prefix of a field that is no keyword")),
+            _ => Err(Failure::unsupported("prefix of a field that is not a keyword")),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Words that stand next to each other: `match_phrase`, `multi_match` of type `phrase`, and quotation marks in query strings.
+//! Phrases: `match_phrase`, `multi_match` of type `phrase`, and quotation marks in query strings.
 
 use serde_json::Value;
 use warpseek::query::{Node, Operator, Phrase, Words};
@@ -23,11 +23,11 @@ impl Translator<'_> {
         let parts =
             self.parts(clause, given, &["query", "slop", "analyzer", "boost", "zero_terms_query"])?;
         if let Some(analyzer) = parts.get("analyzer").filter(|analyzer| !analyzer.is_null()) {
-            // Phrases are made of terms by the analyzer of the field, as documents were.
+            // The analyzer of the field must make the terms of phrases, as it did for documents.
             let own = self.mapping.analyzer_of(field);
             if own.is_none() || analyzer.as_str() != own {
                 return Err(Failure::unsupported(&format!(
-                    "{clause} with another [analyzer] than that of the field"
+                    "{clause} with an [analyzer] that differs from the field's"
                 )));
             }
         }
@@ -49,13 +49,15 @@ impl Translator<'_> {
             None | Some(Value::Null) => Ok(0),
             Some(slop) => read(slop).ok_or_else(|| {
                 Failure::parsing(format!(
-                    "[{clause}] [slop] must be a whole number from 0 on, found {slop}"
+                    "[{clause}] [slop] must be a non-negative integer, found {slop}"
                 ))
             }),
         }
     }
 
-    /// A phrase in the best of several fields, each with its weight. Fields of values have it if it is their value. Where some fields have positions, it is not looked for in others, which is warned about.
+    /// Translates a phrase in the best of several fields, each with its weight. A field of values
+    /// matches if its value equals the phrase. If only some text fields have positions, the
+    /// others are ignored with a warning.
     pub(super) fn phrase(
         &mut self,
         fields: &[(String, f64)],
@@ -68,25 +70,25 @@ impl Translator<'_> {
             matches!(self.mapping.field(path), Some(Field::Text { positions: true, .. }))
         };
         let some_have = fields.iter().any(has_positions);
-        let mut of = Vec::new();
+        let mut queries = Vec::new();
         for (path, weight) in fields {
             match self.mapping.field(path) {
                 None | Some(Field::Object) if path != "_id" => {}
                 Some(Field::Stored(why)) => return Err(unsearchable(path, why)),
                 Some(Field::Text { factor, .. }) if self.mapping.layout == Layout::NoSchema => {
-                    // Title and text are one field, which has no name.
+                    // Without a schema, title and text form one field without a name.
                     let phrase = Phrase { fields: Vec::new(), text: text.to_owned(), slop };
-                    of.push(boosted(Node::Phrase(phrase), weight * factor));
+                    queries.push(boosted(Node::Phrase(phrase), weight * factor));
                     break;
                 }
                 Some(Field::Text { name, factor, positions: true }) => {
                     let fields = vec![(name.clone(), weight * factor)];
-                    of.push(Node::Phrase(Phrase { fields, text: text.to_owned(), slop }));
+                    queries.push(Node::Phrase(Phrase { fields, text: text.to_owned(), slop }));
                 }
-                // One word needs no positions.
+                // A single word needs no positions.
                 Some(Field::Text { .. }) if !text.trim().contains(char::is_whitespace) => {
                     let words = Words { operator: Operator::And, ..Words::any([], text) };
-                    of.push(self.words(&[(path.clone(), *weight)], &words, scored)?);
+                    queries.push(self.words(&[(path.clone(), *weight)], &words, scored)?);
                 }
                 Some(Field::Text { .. }) if some_have => self.warn(format!(
                     "field [{path}] was indexed without position data and is ignored by phrases"
@@ -97,13 +99,13 @@ impl Translator<'_> {
                     )));
                 }
                 _ => match self.equals(path, &Value::from(text)) {
-                    Ok(filter) => of.push(constant(Node::Filter(filter), *weight, scored)),
-                    // Among several fields, those that cannot have the value do not match.
+                    Ok(filter) => queries.push(constant(Node::Filter(filter), *weight, scored)),
+                    // Among several fields, those whose type cannot hold the value do not match.
                     Err(_) if fields.len() > 1 => {}
                     Err(failure) => return Err(failure),
                 },
             }
         }
-        Ok(best(of, tie_breaker))
+        Ok(best(queries, tie_breaker))
     }
 }

@@ -1,4 +1,5 @@
-//! `query_string`: queries in one line with AND, OR, NOT, `+`, `-`, `field:`, `^` and ranges, as Lucene's classic parser reads them. `simple` is the other syntax.
+//! `query_string`: queries in one line with AND, OR, NOT, `+`, `-`, `field:`, `^` and ranges,
+//! with the semantics of Lucene's classic parser. The submodule `simple` has the other syntax.
 
 mod simple;
 mod tokens;
@@ -12,10 +13,10 @@ use super::{Parts, Translator, best, boosted};
 use crate::elasticsearch::mapping::{Field, Layout};
 use crate::error::{Failure, brief};
 
-/// The most parentheses inside one another.
+/// Maximum nesting of parentheses.
 pub(super) const MAX_DEPTH: usize = 32;
 
-/// Whether a clause must match, may match or must not.
+/// The occurrence of a clause, which decides whether it must, should or must not match.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sign {
     Must,
@@ -23,31 +24,31 @@ enum Sign {
     MustNot,
 }
 
-/// How the words of a query string are looked for in several fields.
+/// The way in which the words of a query string are searched in several fields.
 #[derive(Clone, Copy)]
 enum Kind {
     Words(Across),
     Phrase { tie_breaker: f64 },
 }
 
-/// What holds for all clauses of a query string.
+/// Options that apply to all clauses of a query string.
 #[derive(Clone, Copy)]
 struct Options {
     kind: Kind,
     operator: Operator,
-    /// Of phrases that have none of their own.
+    /// Slop of phrases that specify none.
     slop: u32,
-    /// Of phrases in several fields.
+    /// Tie breaker of phrases in several fields.
     phrase_tie: f64,
-    /// Of values of several fields.
+    /// Tie breaker of other clauses in several fields.
     tie: f64,
 }
 
-/// The fields that words belong to.
+/// The fields that words are searched in.
 #[derive(Clone)]
 struct Scope {
     fields: Vec<(String, f64)>,
-    /// Whether the query string names them before a colon.
+    /// True if the query string names the fields before a colon.
     named: bool,
 }
 
@@ -110,7 +111,7 @@ impl Translator<'_> {
         Ok(boosted(with_least(node, parts)?, parts.boost()?))
     }
 
-    /// A text in fields, as `multi_match` looks for it.
+    /// Translates a text in several fields, as `multi_match` does.
     fn in_fields(
         &mut self,
         options: Options,
@@ -131,7 +132,7 @@ impl Translator<'_> {
     }
 }
 
-/// Refuses options that clients send with their defaults, if they have other values.
+/// Refuses unsupported options unless they have their default values, which some clients send.
 fn only_defaults(clause: &str, parts: Parts<'_>) -> Result<(), Failure> {
     for (key, default) in [
         ("escape", json!(false)),
@@ -151,7 +152,7 @@ fn only_defaults(clause: &str, parts: Parts<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The type of a `query_string`.
+/// Reads the type of a `query_string`.
 fn kind(clause: &str, parts: Parts<'_>, tie_breaker: Option<f64>) -> Result<Kind, Failure> {
     let name = match parts.get("type") {
         None | Some(Value::Null) => "best_fields",
@@ -168,12 +169,12 @@ fn kind(clause: &str, parts: Parts<'_>, tie_breaker: Option<f64>) -> Result<Kind
             Err(Failure::unsupported(&format!("{clause} of type {name}")))
         }
         other => Err(Failure::parsing(format!(
-            "[{clause}] [type] [{other}] is unknown; there are best_fields, most_fields, cross_fields and phrase"
+            "[{clause}] [type] [{other}] is unknown; use best_fields, most_fields, cross_fields or phrase"
         ))),
     }
 }
 
-/// A query string of which so many clauses must match, if it has several that may.
+/// Applies `minimum_should_match` to a query string with optional clauses.
 pub(super) fn with_least(mut node: Node, parts: Parts<'_>) -> Result<Node, Failure> {
     if let Some(least) = parts.least("minimum_should_match")?
         && let Node::Bool(Bool { should, least: wanted, skip_empty: true, .. }) = &mut node
@@ -201,17 +202,17 @@ impl Parser {
         token
     }
 
-    /// Clauses up to the end or a parenthesis.
+    /// Parses clauses up to the end or a closing parenthesis.
     fn any(
         &mut self,
-        of: &mut Translator<'_>,
+        translator: &mut Translator<'_>,
         scope: &Scope,
         scored: bool,
         depth: usize,
     ) -> Result<Node, Failure> {
         if depth > MAX_DEPTH {
             return Err(Failure::parsing(format!(
-                "at most {MAX_DEPTH} parentheses may be inside one another"
+                "parentheses may be nested at most {MAX_DEPTH} levels deep"
             )));
         }
         let mut clauses: Vec<(Sign, Node)> = Vec::new();
@@ -223,12 +224,12 @@ impl Parser {
                 Token::Close if depth > 0 => break,
                 Token::Close => {
                     return Err(Failure::parsing(
-                        "a parenthesis is closed that was not opened; write \\) to search for it",
+                        "a closing parenthesis was not opened; write \\) to search for it",
                     ));
                 }
                 Token::And => {
                     self.at += 1;
-                    // What stands before AND is wanted as well.
+                    // AND also makes the clause before it mandatory.
                     if let Some((before @ Sign::Should, _)) = clauses.last_mut() {
                         *before = Sign::Must;
                     }
@@ -253,12 +254,16 @@ impl Parser {
                 }
                 _ => {
                     let node = match sign {
-                        None if self.together(of, scope) => self.run(of, scope, scored)?,
+                        None if self.together(translator, scope) => {
+                            self.run(translator, scope, scored)?
+                        }
                         _ => None,
                     };
                     let sign = sign.take().unwrap_or(default);
                     let node = match node {
-                        None => self.clause(of, scope, scored && sign != Sign::MustNot, depth)?,
+                        None => {
+                            self.clause(translator, scope, scored && sign != Sign::MustNot, depth)?
+                        }
                         run => run,
                     };
                     clauses.extend(node.map(|node| (sign, node)));
@@ -280,35 +285,38 @@ impl Parser {
         }
     }
 
-    /// Whether plain words that follow each other are one text, of which each field makes what it does, and not a clause each. Terms of a single text field are clauses, and so are words that may be in any field.
-    fn together(&self, of: &Translator<'_>, scope: &Scope) -> bool {
+    /// Returns true if consecutive plain words form one text, which each field turns into a
+    /// query, rather than one clause each. In a single text field, and in cross-field search,
+    /// each word is a clause.
+    fn together(&self, translator: &Translator<'_>, scope: &Scope) -> bool {
         match (self.options.kind, scope.fields.as_slice()) {
             (Kind::Phrase { .. }, _) => true,
             (Kind::Words(_), [(name, _)]) => matches!(
-                of.mapping.field(name),
+                translator.mapping.field(name),
                 Some(Field::Attribute { kind: AttributeKind::Keyword, .. })
             ),
             (Kind::Words(Across::Cross { .. }), _) => false,
-            // There all fields are one.
-            (Kind::Words(_), _) => of.mapping.layout != Layout::NoSchema,
+            // Without a schema, all fields are one.
+            (Kind::Words(_), _) => translator.mapping.layout != Layout::NoSchema,
         }
     }
 
-    /// Two or more plain words one after the other. The last of them is followed by nothing that belongs to it alone.
+    /// Parses two or more consecutive plain words as one text. Stops before a word that an
+    /// operator or boost after it refers to.
     fn run(
         &mut self,
-        of: &mut Translator<'_>,
+        translator: &mut Translator<'_>,
         scope: &Scope,
         scored: bool,
     ) -> Result<Option<Node>, Failure> {
         let (start, mut text) = (self.at, String::new());
         while let Some(Token::Word(word)) = self.tokens.get(self.at) {
-            let own = self.at > start
+            let is_separate = self.at > start
                 && matches!(
                     self.tokens.get(self.at + 1),
                     Some(Token::Boost(_) | Token::Fuzzy | Token::And | Token::Or | Token::Star)
                 );
-            if own {
+            if is_separate {
                 break;
             }
             if self.at > start {
@@ -321,41 +329,43 @@ impl Parser {
             self.at = start;
             return Ok(None);
         }
-        of.in_fields(self.options, &scope.fields, &text, scored).map(Some)
+        translator.in_fields(self.options, &scope.fields, &text, scored).map(Some)
     }
 
     fn clause(
         &mut self,
-        of: &mut Translator<'_>,
+        translator: &mut Translator<'_>,
         scope: &Scope,
         scored: bool,
         depth: usize,
     ) -> Result<Option<Node>, Failure> {
         let (fields, tie) = (&scope.fields, self.options.tie);
         let node = match self.next() {
-            Some(Token::Compared(word)) if scope.named => compared(of, fields, &word, tie, scored)?,
+            Some(Token::Compared(word)) if scope.named => {
+                compared(translator, fields, &word, tie, scored)?
+            }
             Some(Token::Word(word) | Token::Compared(word)) => {
-                of.in_fields(self.options, fields, &word, scored)?
+                translator.in_fields(self.options, fields, &word, scored)?
             }
             Some(Token::Star) => match fields.as_slice() {
                 [] | [_, _, ..] if !scope.named => Node::All,
-                fields => {
-                    each(fields, tie, |name| of.node(&json!({"exists": {"field": name}}), scored))?
-                }
+                fields => each(fields, tie, |name| {
+                    translator.node(&json!({"exists": {"field": name}}), scored)
+                })?,
             },
-            Some(Token::Prefix(prefix)) => prefixes(of, fields, &prefix, tie, scored)?,
+            Some(Token::Prefix(prefix)) => prefixes(translator, fields, &prefix, tie, scored)?,
             Some(Token::Wildcard) => {
                 return Err(Failure::unsupported("wildcard in a query string"));
             }
             Some(Token::Phrase(words, slop)) => {
                 let Options { slop: usual, phrase_tie, .. } = self.options;
-                of.phrase(fields, &words, slop.unwrap_or(usual), phrase_tie, scored)?
+                translator.phrase(fields, &words, slop.unwrap_or(usual), phrase_tie, scored)?
             }
             Some(Token::Field(name)) if name == "_exists_" => {
                 let Some(Token::Word(field)) = self.next() else {
                     return Err(Failure::parsing("a field must follow [_exists_:]"));
                 };
-                of.node(&json!({"exists": {"field": field}}), scored)?
+                translator.node(&json!({"exists": {"field": field}}), scored)?
             }
             Some(Token::Field(name)) if name == "*" && self.peek() == Some(&Token::Star) => {
                 self.at += 1;
@@ -363,7 +373,7 @@ impl Parser {
             }
             Some(Token::Field(name)) => {
                 let fields = match name.contains('*') {
-                    true => of.fields("query_string", Some(&name.as_str().into()))?,
+                    true => translator.fields("query_string", Some(&name.as_str().into()))?,
                     false => vec![(name.clone(), 1.0)],
                 };
                 return match self.peek() {
@@ -376,25 +386,25 @@ impl Parser {
                         | Token::Range(_)
                         | Token::Phrase(..)
                         | Token::Open,
-                    ) => self.clause(of, &Scope { fields, named: true }, scored, depth),
+                    ) => self.clause(translator, &Scope { fields, named: true }, scored, depth),
                     _ => Err(Failure::parsing(format!("a value must follow [{name}:]"))),
                 };
             }
             Some(Token::Open) => {
-                let inner = self.any(of, scope, scored, depth + 1)?;
+                let inner = self.any(translator, scope, scored, depth + 1)?;
                 match self.next() {
                     Some(Token::Close) => inner,
                     _ => return Err(Failure::parsing("a parenthesis is not closed")),
                 }
             }
-            Some(Token::Range(range)) => range_of(of, fields, &range, tie, scored)?,
-            // A boost or tilde without a word.
+            Some(Token::Range(range)) => range_of(translator, fields, &range, tie, scored)?,
+            // A boost or tilde without a word before it.
             _ => return Ok(None),
         };
         Ok(Some(self.with_boost(node)?))
     }
 
-    /// A clause with the boost that follows it.
+    /// Applies the boost that follows a clause, if there is one.
     fn with_boost(&mut self, node: Node) -> Result<Node, Failure> {
         match self.peek() {
             Some(&Token::Boost(weight)) => {
@@ -407,30 +417,30 @@ impl Parser {
     }
 }
 
-/// Fields whose values begin with something.
+/// Builds a query for values of several fields that begin with a prefix.
 fn prefixes(
-    of: &mut Translator<'_>,
+    translator: &mut Translator<'_>,
     fields: &[(String, f64)],
     prefix: &str,
     tie: f64,
     scored: bool,
 ) -> Result<Node, Failure> {
-    each(fields, tie, |name| of.node(&json!({"prefix": {name: prefix}}), scored))
+    each(fields, tie, |name| translator.node(&json!({"prefix": {name: prefix}}), scored))
 }
 
-/// A query of each field by its name, with its weight, and the best of them.
+/// Combines a query for each field, multiplied by the field's weight, to the best of them.
 fn each(
     fields: &[(String, f64)],
     tie_breaker: f64,
-    mut of: impl FnMut(&str) -> Result<Node, Failure>,
+    mut query: impl FnMut(&str) -> Result<Node, Failure>,
 ) -> Result<Node, Failure> {
-    let nodes = fields.iter().map(|(name, weight)| Ok(boosted(of(name)?, *weight)));
+    let nodes = fields.iter().map(|(name, weight)| Ok(boosted(query(name)?, *weight)));
     Ok(best(nodes.collect::<Result<_, Failure>>()?, tie_breaker))
 }
 
-/// Fields whose values compare with one as `>=5` says.
+/// Builds a query for values of several fields that satisfy a comparison such as `>=5`.
 fn compared(
-    of: &mut Translator<'_>,
+    translator: &mut Translator<'_>,
     fields: &[(String, f64)],
     word: &str,
     tie: f64,
@@ -441,12 +451,12 @@ fn compared(
     let Some((key, value)) = found.filter(|(_, value)| !value.is_empty()) else {
         return Err(Failure::parsing(format!("a value must follow [{word}]")));
     };
-    each(fields, tie, |name| of.node(&json!({"range": {name: {*key: value}}}), scored))
+    each(fields, tie, |name| translator.node(&json!({"range": {name: {*key: value}}}), scored))
 }
 
-/// `[a TO b]`, with `{` or `}` for an end that does not belong to it.
+/// Builds a query for a range such as `[a TO b]`; `{` or `}` exclude an end.
 fn range_of(
-    of: &mut Translator<'_>,
+    translator: &mut Translator<'_>,
     fields: &[(String, f64)],
     range: &str,
     tie: f64,
@@ -454,7 +464,7 @@ fn range_of(
 ) -> Result<Node, Failure> {
     let inner = &range[1..range.len() - 1];
     let Some((from, to)) = inner.split_once(" TO ") else {
-        return Err(Failure::parsing(format!("the range [{range}] must be like [1 TO 5]")));
+        return Err(Failure::parsing(format!("the range [{range}] must have the form [1 TO 5]")));
     };
     let mut body = serde_json::Map::new();
     let (low, high) = (
@@ -467,7 +477,7 @@ fn range_of(
         }
     }
     each(fields, tie, |name| match body.is_empty() {
-        true => of.node(&json!({"exists": {"field": name}}), scored),
-        false => of.node(&json!({"range": {name: body}}), scored),
+        true => translator.node(&json!({"exists": {"field": name}}), scored),
+        false => translator.node(&json!({"range": {name: body}}), scored),
     })
 }

@@ -1,3 +1,5 @@
+//! Tests of the translation of clauses to query trees.
+
 use warpseek::query::{Filter, Phrase};
 use warpseek::{Index, IndexOptions};
 
@@ -110,7 +112,7 @@ fn several_fields() {
     assert_eq!(across("most_fields", json!(0.3)), best(0.3));
     assert_eq!(across("cross_fields", none), Across::Cross { tie_breaker: 0.0 });
     assert_eq!(across("cross_fields", json!(0.3)), Across::Cross { tie_breaker: 0.3 });
-    // Fields of values take part in the best field, or in the sum.
+    // Fields of values contribute to the best field or to the sum.
     let tag = |kind: &str| {
         node(
             json!({"multi_match": {"query": "a", "fields": ["title", "tag"], "type": kind, "tie_breaker": 0.3}}),
@@ -279,7 +281,7 @@ fn what_is_not_there_is_refused_by_name() {
         (json!({"query_string": {"query": "(a"}}), "parenthesis"),
         (json!({"query_string": {"query": "title:"}}), "title"),
         (json!({"query_string": {"query": "a*b"}}), "wildcard"),
-        (json!({"query_string": {"query": "title:a*"}}), "no keyword"),
+        (json!({"query_string": {"query": "title:a*"}}), "not a keyword"),
         (json!({"query_string": {"query": "/a b/"}}), "regexp"),
         (json!({"query_string": {"query": "a~1"}}), "[~]"),
         (json!({"query_string": {"query": "year:>"}}), "expected a number"),
@@ -293,7 +295,7 @@ fn what_is_not_there_is_refused_by_name() {
         (json!({"query_string": {"query": "a", "flags": "ALL"}}), "flags"),
         (json!({"query_string": {"query": "a", "minimum_should_match": "x"}}), "[minimum_should"),
         (json!({"simple_query_string": {"query": "a~1"}}), "[~]"),
-        (json!({"simple_query_string": {"query": "a*"}}), "no keyword"),
+        (json!({"simple_query_string": {"query": "a*"}}), "not a keyword"),
         (json!({"simple_query_string": {"query": "a", "flags": "AND|XOR"}}), "[XOR]"),
         (json!({"simple_query_string": {"query": "a", "flags": 1.5}}), "1.5"),
         (json!({"simple_query_string": {"query": "\"a b\"~99999999999"}}), "too large"),
@@ -338,13 +340,13 @@ fn dates() {
     let seconds = json!({"gte": 1_704_067_200, "lt": "1704067201", "format": "epoch_second"});
     assert_eq!(range("at", seconds), (included(start), excluded(start + 1000)));
     assert_eq!(range("at", json!({"gte": 2024, "format": "yyyy"})).0, included(start));
-    // Few milliseconds are no years.
+    // A small number of milliseconds is not read as a year.
     assert_eq!(range("at", json!({"gt": "1970-01-01T00:00:01Z"})).0, excluded(1999));
     assert_eq!(range("at", json!({"lt": 2, "format": "epoch_second"})).1, excluded(2000));
-    // A field's own formats are those of its queries.
+    // The formats of a field also apply to queries.
     assert_eq!(range("when", json!({"gte": start / 1000})).0, included(start));
     assert_eq!(range("when", json!({"gte": "2024", "format": "yyyy"})).0, included(start));
-    // All of a query is of one moment.
+    // All parts of a query use the same moment for `now`.
     let (from, to) = range("at", json!({"gt": "now-1h", "lt": "now"}));
     let number = |bound: Bound<String>| match bound {
         Bound::Excluded(text) => warpseek::parse_date(&text).unwrap(),
@@ -431,7 +433,7 @@ fn phrases_in_fields_without_positions() {
         let failure = read(refused).unwrap_err();
         assert!(failure.reason.contains("without position data"), "{}", failure.reason);
     }
-    // Beside others they are left out with a warning, and one word needs none.
+    // Next to other fields, they are ignored with a warning. A single word needs no positions.
     let (mixed, warnings) = read(json!({"query_string": {"query": "\"a b\""}})).unwrap();
     assert_eq!((mixed, warnings.len()), (phrase("title", "a b", 0), 1));
     let word = Words { operator: Operator::And, ..words(&["bare"], "a") };
@@ -439,7 +441,7 @@ fn phrases_in_fields_without_positions() {
     assert_eq!((one, warnings.len()), (Node::Words(word), 0));
 }
 
-/// An index without a schema, as the command line makes it, has one field without a name.
+/// An index without a schema, as the command line creates it, has one field without a name.
 #[test]
 fn phrases_have_the_factor_without_a_schema_too() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Values as filters want them.
+//! Conversion of values in queries to values of filters.
 
 use std::ops::Bound;
 
@@ -9,7 +9,7 @@ use warpseek::{AttributeKind, format_date};
 use crate::elasticsearch::dates::Reader;
 use crate::error::Failure;
 
-/// Which side of a range a value is on.
+/// The side of a range that a value bounds, and whether the value is included.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Gte,
@@ -18,7 +18,7 @@ pub(super) enum Side {
     Lt,
 }
 
-/// The documents of an attribute that have this value.
+/// Builds a filter for the documents whose attribute has this value.
 pub(super) fn equal(
     path: &str,
     name: &str,
@@ -46,14 +46,15 @@ pub(super) fn equal(
                 "Can't parse boolean value [{other}] for field [{path}], expected [true] or [false]"
             ))),
         },
-        // Dates come with a reader, to `equal_date`.
+        // Dates need a reader; see `equal_date`.
         AttributeKind::Keyword | AttributeKind::Date => {
             Ok(Filter::Terms { field, values: vec![text(path, value)?] })
         }
     }
 }
 
-/// The documents whose date is this one. A date without a time is the whole day, and so on.
+/// Builds a filter for the documents with this date. A date without a time denotes the whole day,
+/// and so on.
 pub(super) fn equal_date(
     path: &str,
     name: &str,
@@ -65,7 +66,7 @@ pub(super) fn equal_date(
     Ok(Filter::Range { field: name.to_owned(), from, to })
 }
 
-/// One end of a range.
+/// Converts one end of a range.
 pub(super) fn bound(
     path: &str,
     kind: AttributeKind,
@@ -73,25 +74,25 @@ pub(super) fn bound(
     value: &Value,
 ) -> Result<Bound<String>, Failure> {
     let inclusive = matches!(side, Side::Gte | Side::Lte);
-    let of = |text: String| if inclusive { Bound::Included(text) } else { Bound::Excluded(text) };
+    let end = |text: String| if inclusive { Bound::Included(text) } else { Bound::Excluded(text) };
     Ok(match kind {
         AttributeKind::Integer => {
             let number = number(path, value)?;
             match (number.fract() == 0.0, side) {
-                (true, _) => of(integer(value, number)),
+                (true, _) => end(integer(value, number)),
                 (false, Side::Gte | Side::Gt) => Bound::Included(clamp(number.ceil())),
                 (false, Side::Lte | Side::Lt) => Bound::Included(clamp(number.floor())),
             }
         }
-        AttributeKind::Float => of(number(path, value)?.to_string()),
-        // Dates come with a reader, to `bound_of_date`.
+        AttributeKind::Float => end(number(path, value)?.to_string()),
+        // Dates need a reader; see `bound_of_date`.
         AttributeKind::Boolean | AttributeKind::Keyword | AttributeKind::Date => {
-            of(text(path, value)?)
+            end(text(path, value)?)
         }
     })
 }
 
-/// The same of dates.
+/// Converts one end of a range of dates.
 pub(super) fn bound_of_date(
     path: &str,
     side: Side,
@@ -99,7 +100,7 @@ pub(super) fn bound_of_date(
     reader: &Reader,
 ) -> Result<Bound<String>, Failure> {
     let (first, last) = span(path, value, reader)?;
-    // After a day is after all of it; up to a day is up to its end.
+    // "After a day" excludes all of it; "up to a day" includes its last millisecond.
     Ok(match side {
         Side::Gte => Bound::Included(format_date(first)),
         Side::Lt => Bound::Excluded(format_date(first)),
@@ -112,7 +113,7 @@ fn clamp(number: f64) -> String {
     (number as i64).to_string()
 }
 
-/// An integer, from its own digits if it has any.
+/// Formats an integer, exactly if the value is one.
 fn integer(value: &Value, number: f64) -> String {
     match value {
         Value::Number(exact) if exact.is_i64() => exact.to_string(),
@@ -142,11 +143,11 @@ fn number(path: &str, value: &Value) -> Result<f64, Failure> {
     })
 }
 
-/// The first and last millisecond that a date stands for.
+/// Returns the first and last millisecond that a date denotes.
 fn span(path: &str, value: &Value, reader: &Reader) -> Result<(i64, i64), Failure> {
     reader.read(value).ok_or_else(|| {
         Failure::illegal(format!(
-            "failed to parse date field [{value}] of [{path}] with format [{}]; date math is like now-1d/d or 2020-01-31||+1M",
+            "failed to parse date field [{value}] of [{path}] with format [{}]; write date math as now-1d/d or 2020-01-31||+1M",
             reader.formats.text()
         ))
     })
@@ -161,11 +162,11 @@ mod tests {
     #[test]
     fn ends_of_ranges_of_dates() {
         let reader = Reader { formats: Formats::default(), zone: 0, now: 0 };
-        let of = |side| bound_of_date("d", side, &json!("1970-01-02"), &reader).unwrap();
-        assert_eq!(of(Side::Gte), Bound::Included("1970-01-02T00:00:00.000Z".into()));
-        assert_eq!(of(Side::Lt), Bound::Excluded("1970-01-02T00:00:00.000Z".into()));
-        assert_eq!(of(Side::Gt), Bound::Excluded("1970-01-02T23:59:59.999Z".into()));
-        assert_eq!(of(Side::Lte), Bound::Included("1970-01-02T23:59:59.999Z".into()));
+        let end = |side| bound_of_date("d", side, &json!("1970-01-02"), &reader).unwrap();
+        assert_eq!(end(Side::Gte), Bound::Included("1970-01-02T00:00:00.000Z".into()));
+        assert_eq!(end(Side::Lt), Bound::Excluded("1970-01-02T00:00:00.000Z".into()));
+        assert_eq!(end(Side::Gt), Bound::Excluded("1970-01-02T23:59:59.999Z".into()));
+        assert_eq!(end(Side::Lte), Bound::Included("1970-01-02T23:59:59.999Z".into()));
     }
 
     #[test]

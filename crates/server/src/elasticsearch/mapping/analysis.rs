@@ -1,4 +1,4 @@
-//! Analyzers by the names and definitions of Elasticsearch.
+//! Analyzers by Elasticsearch's names and definitions.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use warpseek::{Analyzer, Chain, Language, StopWords, Tokens};
 
 use crate::error::brief;
 
-/// The chain of an analyzer; the error says what is not there.
+/// Returns the chain of an analyzer; the error names what is unsupported.
 pub(super) fn chain(
     name: &str,
     settings: &Map<String, Value>,
@@ -20,7 +20,7 @@ pub(super) fn chain(
     }
 }
 
-/// Parts of filters by their type, and of which the values make no difference here.
+/// Supported token filters by type, with the options that have an effect.
 const FILTERS: [(&str, &[&str]); 8] = [
     ("lowercase", &[]),
     ("asciifolding", &[]),
@@ -32,7 +32,8 @@ const FILTERS: [(&str, &[&str]); 8] = [
     ("possessive_english", &[]),
 ];
 
-/// Refuses definitions that cannot be made, whether a field uses them or not: else they would fail when the first one does.
+/// Checks all definitions of analyzers and filters, used or not. Errors would otherwise surface
+/// only when the first field uses them.
 pub(super) fn check(settings: &Map<String, Value>) -> Result<(), String> {
     let Some(analysis) = settings.get("analysis") else { return Ok(()) };
     let Value::Object(parts) = analysis else { return Err("[analysis] must be an object".into()) };
@@ -47,7 +48,7 @@ pub(super) fn check(settings: &Map<String, Value>) -> Result<(), String> {
         let Some((_, options)) = FILTERS.iter().find(|(known, _)| *known == kind) else {
             return Err(no_filter(kind));
         };
-        // A filter that keeps the original as well adds terms, which ours does not.
+        // Filters that also keep the original term add terms; the engine's filters do not.
         let keeps = ["preserve_original", "ignore_case", "remove_trailing"];
         let has_effect = |key: &str, value: &Value| match key {
             "type" | "version" => false,
@@ -84,7 +85,8 @@ fn no_filter(name: &str) -> String {
     format!("the token filter [{}] is not supported by warpseek", brief(name))
 }
 
-/// What analyzers that mappings or settings name do otherwise than Elasticsearch's of the same names.
+/// Returns warnings about analyzers in mappings or settings that differ from Elasticsearch's of
+/// the same name.
 pub(crate) fn differences(
     mappings: &Map<String, Value>,
     settings: &Map<String, Value>,
@@ -119,23 +121,24 @@ pub(crate) fn differences(
         }
     }
     let join = |names: BTreeSet<&str>| names.into_iter().collect::<Vec<_>>().join(", ");
-    let mut said = Vec::new();
+    let mut warnings = Vec::new();
     if !names.is_empty() {
-        said.push(format!(
-            "[{}] stems by Porter's second algorithm here, which [porter2] names there too, and not by his first",
+        warnings.push(format!(
+            "[{}] stems by Porter's second algorithm, which Elasticsearch calls [porter2], not by his first",
             join(names)
         ));
     }
     if !languages.is_empty() {
-        said.push(format!(
-            "the analyzers [{}] stem by Snowball's algorithms here and have no stop words",
+        warnings.push(format!(
+            "the analyzers [{}] stem by Snowball's algorithms and have no stop words",
             join(languages)
         ));
     }
-    said
+    warnings
 }
 
-/// The names of all analyzers in mappings. A field of the name `analyzer` is an object.
+/// Collects the names of all analyzers in mappings. A field named `analyzer` has an object as its
+/// value and is not mistaken for one.
 fn named_analyzers<'a>(mapping: &'a Map<String, Value>, names: &mut Vec<&'a str>) {
     for (key, value) in mapping {
         match value {
@@ -150,7 +153,7 @@ fn named_analyzers<'a>(mapping: &'a Map<String, Value>, names: &mut Vec<&'a str>
     }
 }
 
-/// The analyzer of text fields that name none.
+/// Returns the name of the analyzer for text fields that name none.
 pub(super) fn default_name(settings: &Map<String, Value>) -> &'static str {
     let has_default = settings.get("analysis").is_some_and(|a| !a["analyzer"]["default"].is_null());
     if has_default { "default" } else { "standard" }
@@ -208,15 +211,15 @@ fn custom(
         && !lenient
     {
         return Err(format!(
-            "analyzer [{name}] has the stemmers [{}] and [{}], of which warpseek takes one",
+            "analyzer [{name}] has the stemmers [{}] and [{}], but warpseek supports only one",
             pair[0], pair[1]
         ));
     }
     chain.stem = stems.pop().or(chain.stem);
-    // Our stemmer for English does both.
+    // The engine's English stemmer also removes the possessive.
     if !lenient && takes_possessive && chain.stem != Some(Language::English) {
         return Err(format!(
-            "analyzer [{name}] has the stemmer [possessive_english] without [english], which warpseek does not support: its stemmer for English takes the possessive off as well"
+            "analyzer [{name}] has the stemmer [possessive_english] without [english], which warpseek does not support; its English stemmer also removes the possessive"
         ));
     }
     if definition.get("stopwords").is_some() {
@@ -226,10 +229,10 @@ fn custom(
     Ok(chain)
 }
 
-/// The stemmer of a name that Elasticsearch has for it.
+/// Returns the stemmer that Elasticsearch knows by this name.
 fn stemmer(name: &str) -> Result<Language, String> {
     let language = match name {
-        // Both are Porter's second stemmer here.
+        // Both names select Porter's second stemmer here.
         "porter" | "porter2" => Some(Language::English),
         name => Language::ALL.into_iter().find(|known| known.name() == name),
     };
@@ -259,7 +262,7 @@ fn stop_words(words: &Value) -> Result<StopWords, String> {
         Value::String(name) if name == "_none_" => Ok(StopWords::None),
         Value::Array(words) => {
             let word =
-                |word: &Value| word.as_str().map(str::to_owned).ok_or("a stop word is a string");
+                |word: &Value| word.as_str().map(str::to_owned).ok_or("stop words must be strings");
             Ok(StopWords::List(words.iter().map(word).collect::<Result<_, _>>()?))
         }
         other => Err(format!("the stop words {other} are not supported by warpseek")),
@@ -301,7 +304,7 @@ mod tests {
             (json!({"type": "snowball", "language": "Porter"}), true),
             (json!({"type": "stemmer", "language": "german"}), false),
         ] {
-            // An analyzer of the index comes before one that is always there.
+            // An analyzer of the index takes precedence over a built-in one.
             assert_eq!(
                 !said(field("english"), with(filter.clone())).is_empty(),
                 differs,
@@ -351,7 +354,7 @@ mod tests {
             match wanted {
                 Ok(()) => {
                     assert_eq!(alone.unwrap().stem, Some(Language::English), "{filter}");
-                    // Beside the stemmer for English, the possessive is taken off.
+                    // With the English stemmer, the possessive is removed.
                     let both = with(json!(["lowercase", "possessive", "f"])).unwrap();
                     assert_eq!(both.compile().unwrap().term("dog's").unwrap(), "dog");
                 }

@@ -1,4 +1,4 @@
-//! Fields that a document has and the mapping has not.
+//! Dynamic mapping: the fields that documents add to an index.
 
 use serde_json::{Map, Value, json};
 
@@ -6,19 +6,20 @@ use super::{Declared, Field, Layout, Mapping, fields};
 use crate::error::{Failure, Kind};
 use crate::indexes::names;
 
-/// The most fields that documents may add if the settings do not say, as Elasticsearch has it by default.
+/// Default of the maximum number of fields, the same as Elasticsearch's.
 pub(crate) const MAX_FIELDS: usize = 1000;
 
-/// What settings say of the most fields (`index.mapping.total_fields.limit`).
+/// Returns the setting for the maximum number of fields (`index.mapping.total_fields.limit`).
 pub(super) fn limit(settings: &Map<String, Value>) -> Option<&Value> {
     settings.get("mapping")?.get("total_fields")?.get("limit")
 }
 
-/// Strings with more characters are no values of the sub-field `keyword`.
+/// Maximum length in characters of values of an added sub-field `keyword`.
 const IGNORE_ABOVE: u32 = 256;
 
 impl Mapping {
-    /// What must be declared before this document can be written; `None` if nothing.
+    /// Returns the declaration with the new fields of a document, or `None` if it has no new
+    /// fields.
     pub(crate) fn grown(&self, source: &Map<String, Value>) -> Result<Option<Declared>, Failure> {
         if self.layout != Layout::Wrapped {
             return Ok(None);
@@ -48,7 +49,7 @@ impl Mapping {
     }
 }
 
-/// Names that say something of a document and are no fields of it.
+/// Names of metadata, which documents must not use for fields.
 const METADATA: [&str; 14] = [
     "_id",
     "_index",
@@ -66,7 +67,7 @@ const METADATA: [&str; 14] = [
     "_data_stream_timestamp",
 ];
 
-/// Whether this is the name of a part of the metadata.
+/// Returns true if this is the name of metadata.
 pub(super) fn is_metadata(path: &str) -> bool {
     path.starts_with('_') && METADATA.contains(&path)
 }
@@ -79,7 +80,7 @@ fn count(properties: Option<&Value>) -> usize {
         .sum()
 }
 
-/// What happens to unknown fields.
+/// The treatment of unknown fields.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Dynamic {
     Add,
@@ -101,12 +102,12 @@ fn dynamic_of(mapping: &Map<String, Value>, add: bool) -> Dynamic {
     }
 }
 
-/// Where in a document a value is.
+/// The context of a value in a document.
 #[derive(Clone, Copy)]
 struct Place {
-    /// What happens to unknown fields there.
+    /// Treatment of unknown fields in the enclosing object.
     dynamic: Dynamic,
-    /// Whether it is in an array, whose elements may all have a value of the same field.
+    /// True inside an array, where several elements may have a value of the same field.
     is_listed: bool,
 }
 
@@ -194,14 +195,14 @@ impl Growth<'_> {
         );
         fields::insert(properties, path, mapping);
         if is_listed && is_single {
-            let why = "it came as an array of numbers, booleans or dates, which is stored and cannot be searched yet";
+            let why = "its first value was an array of numbers, booleans or dates, which is stored but cannot be searched";
             declared.hidden.insert(path.to_owned(), why.to_owned());
         }
         Ok(())
     }
 }
 
-/// The mapping of a key, which may be a path, inside an object's mapping.
+/// Returns the mapping of a key, which may be a path, within an object's mapping.
 fn inner<'a>(mapping: &'a Map<String, Value>, key: &str) -> Option<&'a Map<String, Value>> {
     let mut now = mapping;
     for part in key.split('.') {
@@ -218,7 +219,8 @@ fn is_there(properties: &Map<String, Value>, path: &str) -> bool {
         (Some(_), None) => true,
         (Some(mapping), Some(rest)) => match mapping.get("properties") {
             Some(Value::Object(inner)) => is_there(inner, rest),
-            // A value is there already where an object would be needed; the document is refused when it is read.
+            // A value exists where an object would be needed; the document is refused later, when
+            // it is converted.
             _ => mapping.get("type").is_some(),
         },
     }
@@ -232,7 +234,7 @@ fn strict(path: &str) -> Failure {
     Failure::new(Kind::Strict, reason)
 }
 
-/// The type that a value suggests.
+/// Returns the type that a value suggests.
 fn kind_of(value: &Value, mappings: &Map<String, Value>) -> &'static str {
     match value {
         Value::Bool(_) => "boolean",
@@ -240,7 +242,7 @@ fn kind_of(value: &Value, mappings: &Map<String, Value>) -> &'static str {
         Value::Number(_) => "double",
         Value::String(text) => {
             let detects = !fields::is_off(mappings.get("date_detection"));
-            // Pure numbers are too often no dates.
+            // Strings that are plain numbers are rarely dates.
             let is_date =
                 detects && text.parse::<f64>().is_err() && warpseek::parse_date(text).is_some();
             if is_date { "date" } else { "string" }
@@ -259,7 +261,7 @@ fn default_mapping(kind: &str) -> Value {
     }
 }
 
-/// What the first dynamic template that fits says.
+/// Returns the mapping of the first dynamic template that matches.
 fn template(mappings: &Map<String, Value>, path: &str, kind: &str) -> Option<Value> {
     let name = path.rsplit('.').next().unwrap_or(path);
     let templates = mappings.get("dynamic_templates")?.as_array()?;
@@ -270,11 +272,13 @@ fn template(mappings: &Map<String, Value>, path: &str, kind: &str) -> Option<Val
             Some(Value::Array(many)) => many.iter().filter_map(Value::as_str).collect(),
             _ => Vec::new(),
         };
-        let any =
-            |key: &str, of: &str| patterns(key).iter().any(|pattern| names::matches(pattern, of));
+        let any = |key: &str, text: &str| {
+            patterns(key).iter().any(|pattern| names::matches(pattern, text))
+        };
         let is_given = |key: &str| template.get(key).is_some();
         let types = patterns("match_mapping_type");
-        let fits = (types.is_empty() || types.iter().any(|of| *of == kind || *of == "*"))
+        let fits = (types.is_empty()
+            || types.iter().any(|accepted| *accepted == kind || *accepted == "*"))
             && (!is_given("match") || any("match", name))
             && (!is_given("path_match") || any("path_match", path))
             && !any("unmatch", name)

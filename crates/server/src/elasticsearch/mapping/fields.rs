@@ -1,4 +1,4 @@
-//! From mappings to fields.
+//! Compilation of mappings to fields.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,7 +13,7 @@ use super::{
 use crate::elasticsearch::dates::Formats;
 use crate::error::Failure;
 
-/// Types whose values are kept and echoed, and cannot be searched.
+/// Types whose values are stored and returned, but not searchable.
 const STORED_TYPES: [&str; 22] = [
     "dense_vector",
     "knn_vector",
@@ -39,21 +39,21 @@ const STORED_TYPES: [&str; 22] = [
     "histogram",
 ];
 
-/// Parts of a mapping that change what is found and are not there.
+/// Parameters that would change search results and are not supported.
 const REFUSED_PARAMETERS: [&str; 6] =
     ["copy_to", "search_analyzer", "search_quote_analyzer", "normalizer", "null_value", "script"];
 
-/// Whether values of this type are kept and cannot be searched.
+/// Returns true if values of this type are stored but not searchable.
 pub(super) fn is_stored(kind: &str) -> bool {
     STORED_TYPES.contains(&kind)
 }
 
-/// Whether an option is false, which clients write as `false` or as `"false"`.
+/// Returns true if an option is false, which clients write as `false` or as `"false"`.
 pub(super) fn is_off(value: Option<&Value>) -> bool {
     value.is_some_and(|value| *value == false || *value == "false")
 }
 
-/// A whole number, which clients write as `256` or as `"256"`.
+/// Reads an unsigned integer, which clients write as `256` or as `"256"`.
 pub(super) fn whole_number(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }
@@ -84,7 +84,7 @@ pub(super) fn compile(declared: Declared) -> Result<Mapping, Failure> {
     let mapping =
         Mapping { layout, fields, formats, narrow, definitions, analyzers, static_field, declared };
     mapping.check_static_field()?;
-    // The engine's own limits on fields.
+    // Compiling the schema checks the engine's limits on fields.
     warpseek::Schema::new(mapping.schema(None))
         .map_err(|error| Failure::from(warpseek::Error::from(error)))?;
     Ok(mapping)
@@ -109,7 +109,7 @@ impl Compiler<'_> {
         if depth >= MAX_SOURCE_PARTS {
             return Err(refused(
                 path,
-                format!("more than {MAX_SOURCE_PARTS} objects inside one another"),
+                format!("objects are nested more than {MAX_SOURCE_PARTS} levels deep"),
             ));
         }
         match mapping.get("properties") {
@@ -161,7 +161,7 @@ impl Compiler<'_> {
         if let Some(Value::Object(inner)) = mapping.get("fields") {
             for (key, mapping) in inner {
                 let Value::Object(mapping) = mapping else {
-                    return Err(refused(path, "[fields] must have objects"));
+                    return Err(refused(path, "[fields] must contain objects"));
                 };
                 let kind = mapping.get("type").and_then(Value::as_str).unwrap_or("object");
                 if kind == "object" {
@@ -173,7 +173,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// A field with values from `source`.
+    /// Compiles a field whose values come from `source`.
     fn leaf(
         &mut self,
         path: &str,
@@ -183,7 +183,7 @@ impl Compiler<'_> {
     ) -> Result<(), Failure> {
         if STORED_TYPES.contains(&kind) || kind == "object" {
             let why = format!(
-                "[{path}] is of type [{kind}], whose values are stored and cannot be searched"
+                "[{path}] is of type [{kind}], whose values are stored but cannot be searched"
             );
             self.fields.insert(path.to_owned(), Field::Stored(why));
             return Ok(());
@@ -208,13 +208,14 @@ impl Compiler<'_> {
             let format = format.as_str().ok_or("[format] must be a string".to_owned());
             match format.and_then(Formats::parse) {
                 Ok(formats) if formats.is_default() => {}
-                // Values are converted where they stand, which is there for all fields that have them.
+                // Conversion replaces the value in the source, which all fields with this source
+                // share.
                 Ok(formats) if path == source => {
                     self.formats.insert(path.to_owned(), formats);
                 }
                 _ if self.declared.lenient => {}
                 Ok(_) => {
-                    return Err(refused(path, "a sub-field cannot have a date format of its own"));
+                    return Err(refused(path, "a sub-field cannot have a date format"));
                 }
                 Err(why) => return Err(refused(path, why)),
             }
@@ -269,7 +270,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// k1 and b.
+    /// Returns k1 and b of a similarity.
     fn similarity(&self, path: &str, name: Option<&Value>) -> Result<(f64, f64), Failure> {
         let name = match name {
             None => "default",
@@ -286,7 +287,7 @@ impl Compiler<'_> {
                     return Err(refused(
                         path,
                         format!(
-                            "similarity [{name}] is not of type BM25, which is all that warpseek has"
+                            "similarity [{name}] is not of type BM25, the only type that warpseek supports"
                         ),
                     ));
                 }
@@ -302,7 +303,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// The engine's name of an analyzer.
+    /// Returns the engine's name of an analyzer, after registering its chain.
     fn analyzer(&mut self, path: &str, name: Option<&Value>) -> Result<String, Failure> {
         let settings = &self.declared.settings;
         let name = match name {
@@ -312,7 +313,7 @@ impl Compiler<'_> {
         };
         let chain = analysis::chain(name, settings, self.declared.lenient)
             .map_err(|why| refused(path, why))?;
-        // The short names, so that equal chains are the same analyzer.
+        // Short names, so that equal chains have the same name.
         if let Some(known) = ["plain", "english", "raw", name]
             .into_iter()
             .find(|known| Chain::predefined(known).as_ref() == Some(&chain))
@@ -325,7 +326,7 @@ impl Compiler<'_> {
     }
 }
 
-/// Whether a text field keeps positions; by default it does, as there.
+/// Returns true if a text field stores positions, which is the default as in Elasticsearch.
 fn positions(path: &str, options: Option<&Value>) -> Result<bool, Failure> {
     match options.map_or(Some("positions"), Value::as_str) {
         Some("positions" | "offsets") => Ok(true),
@@ -337,7 +338,7 @@ fn positions(path: &str, options: Option<&Value>) -> Result<bool, Failure> {
     }
 }
 
-/// Puts the mapping of a path into properties, with objects on the way.
+/// Inserts the mapping of a path into properties, creating objects along the path.
 pub(super) fn insert(properties: &mut Map<String, Value>, path: &str, mapping: Value) {
     match path.split_once('.') {
         Some((first, rest)) => {
@@ -356,7 +357,7 @@ pub(super) fn insert(properties: &mut Map<String, Value>, path: &str, mapping: V
     }
 }
 
-/// Adds what `new` has to mappings. What is there may be given again, but not changed.
+/// Adds the mappings `new`. Existing fields may be repeated, but not changed.
 pub(crate) fn merge(old: &mut Map<String, Value>, new: &Map<String, Value>) -> Result<(), Failure> {
     for (key, value) in new {
         match (key.as_str(), old.get_mut(key), value) {
@@ -425,17 +426,18 @@ fn properties(
     Ok(())
 }
 
-/// Whether two values are the same, or differ only in that one is written as a text, as `"256"` for 256.
+/// Returns true if two values are equal, or would be if both were written as strings, such as
+/// `"256"` and 256.
 fn are_alike(a: &Value, b: &Value) -> bool {
-    let text = |of: &Value| of.as_str().map_or_else(|| of.to_string(), str::to_owned);
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     a == b || text(a) == text(b)
 }
 
-/// Whether two formats of dates mean the same; null is the default.
+/// Returns true if two date formats are equivalent; null is the default.
 fn is_same_format(key: &str, was: &Value, is: &Value) -> bool {
-    let read = |of: &Value| match of {
+    let read = |format: &Value| match format {
         Value::Null => Some(Formats::default()),
-        of => Formats::parse(of.as_str()?).ok(),
+        format => Formats::parse(format.as_str()?).ok(),
     };
     key == "format" && matches!((read(was), read(is)), (Some(was), Some(is)) if was.are_same(&is))
 }
@@ -447,8 +449,8 @@ mod tests {
     #[test]
     fn a_format_may_be_said_again_in_other_words_and_not_be_changed() {
         let merged = |was: Value, is: Value| {
-            let of = |field: Value| json!({"properties": {"at": field}});
-            let (mut was, is) = (of(was), of(is));
+            let mappings = |field: Value| json!({"properties": {"at": field}});
+            let (mut was, is) = (mappings(was), mappings(is));
             merge(was.as_object_mut().unwrap(), is.as_object().unwrap()).is_ok()
         };
         let date = |format: &str| json!({"type": "date", "format": format});

@@ -1,4 +1,6 @@
-//! What Elasticsearch knows of mappings and settings. Anything else is a mistake that would be without effect, and is refused; what is known there and has no effect here is said by `unused`.
+//! The keys of mappings and settings that Elasticsearch knows. Any other key is a mistake and is
+//! refused, since it would have no effect. The module `unused` warns about known keys that have
+//! no effect here.
 
 use serde_json::{Map, Value};
 
@@ -6,7 +8,7 @@ use super::{STATIC_FIELD_SETTING, analysis, dynamic, fields, refused};
 use crate::error::{Failure, Kind, brief};
 use crate::json::truth;
 
-/// Parts of a field, of any type.
+/// Parameters of fields of any type.
 const OF_FIELDS: [&str; 50] = [
     "type",
     "properties",
@@ -60,7 +62,7 @@ const OF_FIELDS: [&str; 50] = [
     "use_doc_values_skipper",
 ];
 
-/// Parts of the whole.
+/// Keys of whole mappings.
 const OF_MAPPINGS: [&str; 16] = [
     "properties",
     "dynamic",
@@ -80,10 +82,10 @@ const OF_MAPPINGS: [&str; 16] = [
     "_data_stream_timestamp",
 ];
 
-/// Parts of mappings and of fields that are true or false.
+/// Boolean keys of mappings and fields.
 const TRUTHS: [&str; 4] = ["index", "enabled", "date_detection", "numeric_detection"];
 
-/// What may happen to unknown fields.
+/// The values of `dynamic`.
 const DYNAMIC: [&str; 4] = ["true", "false", "strict", "runtime"];
 
 const OF_TEMPLATES: [&str; 9] = [
@@ -98,7 +100,7 @@ const OF_TEMPLATES: [&str; 9] = [
     "runtime",
 ];
 
-/// The first parts of settings, behind `index`.
+/// First keys of settings, below `index`.
 const OF_SETTINGS: [&str; 73] = [
     "allocation",
     "analysis",
@@ -175,16 +177,17 @@ const OF_SETTINGS: [&str; 73] = [
     "write",
 ];
 
-/// Settings that an index has from the server: those who copy them from another index give them back.
+/// Settings that the server assigns to an index. Clients that copy the settings of an index send
+/// them back.
 const OF_INDEXES: [&str; 3] = ["uuid", "version", "resize"];
 
-/// Refuses mappings with parts that Elasticsearch does not know.
+/// Refuses mappings with keys that Elasticsearch does not know.
 pub(crate) fn check_mappings(mappings: &Map<String, Value>) -> Result<(), Failure> {
     if let Some(key) = mappings.keys().find(|key| !OF_MAPPINGS.contains(&key.as_str())) {
         return Err(Failure::new(
             Kind::Mapper,
             format!(
-                "Root mapping definition has unsupported parameters: [{}]; fields stand in [properties]",
+                "Root mapping definition has unsupported parameters: [{}]; fields belong in [properties]",
                 brief(key)
             ),
         ));
@@ -222,7 +225,7 @@ pub(crate) fn check_mappings(mappings: &Map<String, Value>) -> Result<(), Failur
 fn check_fields(properties: Option<&Value>, path: &str) -> Result<(), Failure> {
     for (key, mapping) in properties.and_then(Value::as_object).into_iter().flatten() {
         let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-        // What is no object is refused where fields are made.
+        // Mappings that are not objects are refused during compilation.
         if let Value::Object(mapping) = mapping {
             field(&path, mapping)?;
         }
@@ -232,7 +235,7 @@ fn check_fields(properties: Option<&Value>, path: &str) -> Result<(), Failure> {
 
 fn field(path: &str, mapping: &Map<String, Value>) -> Result<(), Failure> {
     let kind = mapping.get("type").and_then(Value::as_str).unwrap_or("object");
-    // What is stored alone has options that nothing asks for, and other programs others.
+    // Fields that are only stored have options that nothing reads, some from other programs.
     let unknown = |key: &&String| !OF_FIELDS.contains(&key.as_str());
     if !fields::is_stored(kind)
         && let Some(key) = mapping.keys().find(unknown)
@@ -247,7 +250,7 @@ fn field(path: &str, mapping: &Map<String, Value>) -> Result<(), Failure> {
     check_fields(mapping.get("fields"), path)
 }
 
-/// Refuses values that would be taken for others.
+/// Refuses values that would be misread.
 fn check_values(path: &str, mapping: &Map<String, Value>) -> Result<(), Failure> {
     let given = |key: &str| mapping.get(key).filter(|value| !value.is_null());
     for key in TRUTHS {
@@ -257,7 +260,8 @@ fn check_values(path: &str, mapping: &Map<String, Value>) -> Result<(), Failure>
     }
     if let Some(most) = given("ignore_above").filter(|most| fields::whole_number(most).is_none()) {
         let most = most.to_string();
-        let reason = format!("[ignore_above] must be a number from 0 on, found {}", brief(&most));
+        let reason =
+            format!("[ignore_above] must be a non-negative integer, found {}", brief(&most));
         return Err(refused(path, reason));
     }
     match given("dynamic") {
@@ -271,7 +275,7 @@ fn check_values(path: &str, mapping: &Map<String, Value>) -> Result<(), Failure>
     }
 }
 
-/// Refuses settings, as they are kept, that Elasticsearch does not know, and analyzers that cannot be made.
+/// Refuses normalized settings that Elasticsearch does not know, and invalid analyzers.
 pub(crate) fn check_settings(settings: &Map<String, Value>) -> Result<(), Failure> {
     let is_known = |key: &str| {
         OF_SETTINGS.contains(&key) || OF_INDEXES.contains(&key) || key == STATIC_FIELD_SETTING
@@ -286,7 +290,7 @@ pub(crate) fn check_settings(settings: &Map<String, Value>) -> Result<(), Failur
     if let Some(most) = dynamic::limit(settings).filter(|most| !most.is_null() && !is_limit(most)) {
         let most = most.to_string();
         return Err(Failure::illegal(format!(
-            "[index.mapping.total_fields.limit] must be a number from 0 on, found {}",
+            "[index.mapping.total_fields.limit] must be a non-negative integer, found {}",
             brief(&most)
         )));
     }
@@ -345,7 +349,7 @@ mod tests {
         let check = |settings: Value| check_settings(settings.as_object().unwrap());
         let known = json!({"number_of_shards": 1, "refresh_interval": "1s", "knn": true});
         assert!(check(known).is_ok());
-        let of = |analysis: Value| check(json!({"analysis": analysis}));
+        let check_analysis = |analysis: Value| check(json!({"analysis": analysis}));
         for (analysis, wanted) in [
             (json!({"analyzer": {"a": {"tokenizer": "standard", "filter": ["nope"]}}}), "[nope]"),
             (json!({"analyzer": {"a": {"tokenizer": "nope"}}}), "[nope]"),
@@ -361,7 +365,7 @@ mod tests {
             ),
             (json!({"analysers": {}}), "analysis.analysers"),
         ] {
-            let failure = of(analysis.clone()).unwrap_err();
+            let failure = check_analysis(analysis.clone()).unwrap_err();
             assert!(failure.reason.contains(wanted), "{analysis}: {}", failure.reason);
             assert_eq!(failure.kind, Kind::IllegalArgument);
         }

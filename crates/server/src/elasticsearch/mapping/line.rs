@@ -1,4 +1,4 @@
-//! From a source to the line that the engine keeps.
+//! Conversion of a document to the line that the engine stores.
 
 use std::collections::HashSet;
 
@@ -9,14 +9,12 @@ use super::{Field, Layout, Mapping};
 use crate::error::{Failure, Kind, brief};
 
 impl Mapping {
-    /// The line of a document, with values converted to what their fields want.
+    /// Returns the line of a document, with values converted to the types of their fields.
     pub(crate) fn line(&self, id: &str, source: &Map<String, Value>) -> Result<String, Failure> {
         let mut line = Map::from_iter([("id".to_owned(), json!(id))]);
         if self.layout != Layout::Wrapped {
             if source.get("id").is_some_and(|own| own != &json!(id)) {
-                let reason = format!(
-                    "the document has another `id` than [{id}], which is its id in this index"
-                );
+                let reason = format!("the document's `id` must be [{id}], its id in this index");
                 return Err(Failure::new(Kind::Document, reason));
             }
             line.extend(source.clone());
@@ -43,18 +41,19 @@ impl Mapping {
     }
 }
 
-/// What fields with one value a document say to several.
-const SEVERAL: &str = "several values in a field of this type are not supported; map the field as [keyword], or with [index: false] if it need not be searched";
+/// Error for several values in a field that can have only one per document.
+const SEVERAL: &str = "several values in a field of this type are not supported; map the field as [keyword], or with [index: false] if it does not need to be searched";
 
-/// A document on its way to the line.
+/// The conversion of one document.
 struct Conversion<'a> {
     mapping: &'a Mapping,
-    /// The fields with one value a document that have it. Objects in an array may all have a value of the same field.
+    /// Single-valued fields that already have a value. Several objects in an array may have
+    /// values of the same field.
     single: HashSet<&'a str>,
 }
 
 impl<'a> Conversion<'a> {
-    /// The object with converted values; `None` if all are as they must be.
+    /// Converts the values of an object; returns `None` if nothing changes.
     fn object(
         &mut self,
         path: &str,
@@ -70,7 +69,7 @@ impl<'a> Conversion<'a> {
         Ok(changed)
     }
 
-    /// A date of a field that says how they are written, in milliseconds.
+    /// Converts a date to milliseconds according to the field's formats.
     fn date(&self, path: &str, value: &Value) -> Result<Option<Value>, Failure> {
         let formats = self.mapping.date_formats(path);
         match formats.read(value, 0) {
@@ -78,14 +77,14 @@ impl<'a> Conversion<'a> {
             None => Err(Failure::new(
                 Kind::Document,
                 format!(
-                    "failed to parse field [{path}] of type [date]: {value} is not of the format [{}]",
+                    "failed to parse field [{path}] of type [date]: {value} does not match the format [{}]",
                     formats.text()
                 ),
             )),
         }
     }
 
-    /// The value that an array has, which stands for it: null if it has none.
+    /// Returns the only value of an array, or null if it has none.
     fn only(
         &mut self,
         path: &str,
@@ -149,7 +148,7 @@ impl<'a> Conversion<'a> {
                 let narrow = mapping.narrow.get(path).map_or("", String::as_str);
                 if is_out_of_range(narrow, converted.as_ref().unwrap_or(value)) {
                     let value = value.to_string();
-                    let why = format!("the value {} is out of its range", brief(&value));
+                    let why = format!("the value {} is out of range", brief(&value));
                     return Err(mapping.failed(path, field, &why));
                 }
                 Ok(converted)
@@ -158,17 +157,17 @@ impl<'a> Conversion<'a> {
     }
 }
 
-/// Whether a document has at most one value of a field.
+/// Returns true if a document can have at most one value of a field.
 fn is_single(field: Option<&Field>) -> bool {
     matches!(field, Some(Field::Attribute { kind, .. }) if *kind != AttributeKind::Keyword)
 }
 
-/// The value as the engine wants it; `None` if it is.
+/// Converts a value to the type of a field; returns `None` if nothing changes.
 fn scalar(kind: AttributeKind, value: &Value) -> Result<Option<Value>, &'static str> {
     match (kind, value) {
-        (AttributeKind::Keyword, Value::String(text)) if text.len() > MAX_KEYWORD_BYTES => {
-            Err("a keyword has at most 32766 bytes; map the field as text, or with ignore_above")
-        }
+        (AttributeKind::Keyword, Value::String(text)) if text.len() > MAX_KEYWORD_BYTES => Err(
+            "a keyword may have at most 32766 bytes; map the field as text, or with ignore_above",
+        ),
         (AttributeKind::Keyword, Value::Number(number)) if number.is_f64() => {
             Ok(Some(json!(number.to_string())))
         }
@@ -176,7 +175,7 @@ fn scalar(kind: AttributeKind, value: &Value) -> Result<Option<Value>, &'static 
             integer(number.as_f64())
         }
         (AttributeKind::Integer, Value::Number(number)) if !number.is_i64() => {
-            Err("the integer does not fit 64 bits with a sign")
+            Err("the integer does not fit into 64 bits with a sign")
         }
         (AttributeKind::Integer, Value::String(text)) => match text.trim().parse::<i64>() {
             Ok(number) => Ok(Some(json!(number))),
@@ -208,15 +207,15 @@ fn scalar(kind: AttributeKind, value: &Value) -> Result<Option<Value>, &'static 
     }
 }
 
-/// Without its fraction, as Elasticsearch does it.
+/// Truncates the fraction, as Elasticsearch does.
 fn integer(number: Option<f64>) -> Result<Option<Value>, &'static str> {
     match number {
         Some(number) if number.abs() < 9e18 => Ok(Some(json!(number as i64))),
-        _ => Err("expected an integer of 64 bits"),
+        _ => Err("expected a 64-bit integer"),
     }
 }
 
-/// Whether a number is none of a type that is narrower than what the engine has for it.
+/// Returns true if a value is out of range for a type that is narrower than the engine's.
 fn is_out_of_range(kind: &str, value: &Value) -> bool {
     let whole = |range: std::ops::RangeInclusive<i64>| {
         value.as_i64().is_some_and(|number| !range.contains(&number))
@@ -227,7 +226,7 @@ fn is_out_of_range(kind: &str, value: &Value) -> bool {
         "byte" => whole(i64::from(i8::MIN)..=i64::from(i8::MAX)),
         "unsigned_long" => whole(0..=i64::MAX),
         "float" => value.as_f64().is_some_and(|number| !(number as f32).is_finite()),
-        // The largest number of 16 bits, and half of a step above it, which is rounded down.
+        // The largest 16-bit float plus half a step; smaller values round to a finite number.
         "half_float" => value.as_f64().is_some_and(|number| number.abs() >= 65_520.0),
         _ => false,
     }
@@ -265,7 +264,8 @@ mod tests {
             (json!({"o": {"n": 7.9}}), Some(json!({"o": {"n": 7}}))),
             (json!({"b": "false"}), Some(json!({"b": false}))),
             (json!({"t": ["a", 1]}), Some(json!({"t": ["a", "1"]}))),
-            // An array of one value is that value, and one of none is nothing, as there.
+            // As in Elasticsearch, an array of one value is that value, and an empty array is
+            // nothing.
             (
                 json!({"n": [5], "x": [null, "1.5"], "b": [[true]], "d": []}),
                 Some(json!({"n": 5, "x": 1.5, "b": true, "d": null})),

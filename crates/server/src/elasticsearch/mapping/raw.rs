@@ -1,4 +1,4 @@
-//! The source of a stored document, without taking the document apart.
+//! Location of the source within a stored document without parsing the document into values.
 
 use std::ops::Range;
 
@@ -7,7 +7,8 @@ use serde::de::IgnoredAny;
 use super::{Layout, Mapping};
 
 impl Mapping {
-    /// Where the source is in a stored document; `None` if that has to be taken apart to know.
+    /// Returns the range of the source in a stored document, or `None` if the document must be
+    /// parsed to find it.
     pub(crate) fn raw_source(&self, stored: &[u8]) -> Option<Range<usize>> {
         match self.layout {
             Layout::Wrapped => wrapped(stored),
@@ -19,7 +20,8 @@ impl Mapping {
     }
 }
 
-/// Where the source is in a line as [`Mapping::line`] writes it. All of the line is looked at, so that what is shown is one value of JSON.
+/// Returns the range of the source in a line written by [`Mapping::line`]. The whole line is
+/// checked, so that the result is a single JSON value.
 fn wrapped(stored: &[u8]) -> Option<Range<usize>> {
     let after_id = value(stored, expect(stored, 0, b"{\"id\":")?)?;
     let original = match expect(stored, after_id, b",\"original\":") {
@@ -36,7 +38,7 @@ fn expect(json: &[u8], at: usize, text: &[u8]) -> Option<usize> {
     json.get(at..)?.starts_with(text).then_some(at + text.len())
 }
 
-/// Where the value that begins here ends.
+/// Returns the end of the value that starts at `at`.
 fn value(json: &[u8], at: usize) -> Option<usize> {
     let rest = json.get(at..)?;
     let mut values = serde_json::Deserializer::from_slice(rest).into_iter::<IgnoredAny>();
@@ -67,7 +69,7 @@ mod tests {
             let raw: Value = serde_json::from_str(&line[raw]).unwrap();
             assert_eq!(raw, Value::Object(source), "{line}");
             assert_eq!(raw, mapping.source_of(serde_json::from_str(&line).unwrap()));
-            // What is cut off, or has more behind it, is no line.
+            // Truncated lines and lines with trailing text are rejected.
             for end in 0..line.len() {
                 assert_eq!(mapping.raw_source(&line.as_bytes()[..end]), None, "{line} {end}");
             }

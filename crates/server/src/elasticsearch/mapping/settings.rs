@@ -1,8 +1,9 @@
-//! Settings of an index, which clients write in several ways.
+//! Normalization of index settings, which clients write in several forms.
 
 use serde_json::{Map, Value};
 
-/// Settings as nested objects without the leading `index`: `{"index.knn": true}`, `{"index": {"knn": true}}` and `{"knn": true}` are the same.
+/// Converts settings to nested objects without the leading `index`. `{"index.knn": true}`,
+/// `{"index": {"knn": true}}` and `{"knn": true}` are equivalent.
 pub(crate) fn normalize(settings: &Value) -> Map<String, Value> {
     let mut nested = Map::new();
     if let Value::Object(settings) = settings {
@@ -18,7 +19,7 @@ pub(crate) fn normalize(settings: &Value) -> Map<String, Value> {
     nested
 }
 
-/// Adds a setting to those that there are. Objects are put together.
+/// Adds a setting to existing ones, merging objects.
 pub(crate) fn add(into: &mut Map<String, Value>, key: &str, value: &Value) {
     match key.split_once('.') {
         Some((first, rest)) if !first.is_empty() => {

@@ -1,6 +1,7 @@
-//! Static scores: a number of each document that searches can add to its score.
+//! Static scores: a number in each document that searches can add to its score.
 //!
-//! The setting `static_field` names the field of the source that has it. The engine finds it beside the source, so that the field may be inside an object.
+//! The setting `static_field` names the field of the source with the score. A copy next to the
+//! source makes it available to the engine even if the field is inside an object.
 
 use serde_json::{Map, Value};
 use warpseek::{AttributeKind, STATIC_FIELD};
@@ -8,7 +9,7 @@ use warpseek::{AttributeKind, STATIC_FIELD};
 use super::{Field, Mapping, refused};
 use crate::error::{Failure, Kind};
 
-/// The setting of an index.
+/// Name of the index setting.
 pub(crate) const SETTING: &str = "static_field";
 
 /// Reads the setting.
@@ -23,7 +24,7 @@ pub(super) fn setting(settings: &Map<String, Value>) -> Result<Option<String>, F
 }
 
 impl Mapping {
-    /// Refuses a field of static scores that has values of another kind than numbers.
+    /// Refuses a field of static scores whose values are not numbers.
     pub(super) fn check_static_field(&self) -> Result<(), Failure> {
         let Some(path) = &self.static_field else { return Ok(()) };
         match self.fields.get(path) {
@@ -36,14 +37,15 @@ impl Mapping {
                 Err(refused(
                     path,
                     format!(
-                        "[index.{SETTING}] names it for static scores, which are numbers, and its type is [{kind}]"
+                        "[index.{SETTING}] requires a field of numbers, but its type is [{kind}]"
                     ),
                 ))
             }
         }
     }
 
-    /// Puts the static score of a document into its line. `converted` is the source with the values that fields want, if it is another.
+    /// Adds the static score of a document to its line. `converted` is the source with converted
+    /// values, if it differs from `source`.
     pub(super) fn put_static_score(
         &self,
         line: &mut Map<String, Value>,
@@ -51,7 +53,7 @@ impl Mapping {
         converted: Option<&Map<String, Value>>,
     ) -> Result<(), Failure> {
         let Some(path) = &self.static_field else { return Ok(()) };
-        // A field of integers has lost the fraction.
+        // The converted value of an integer field has lost its fraction.
         let value = match find(source, path) {
             Some(value @ Value::Number(_)) => Some(value),
             other => converted.map_or(other, |converted| find(converted, path)),
@@ -59,7 +61,7 @@ impl Mapping {
         let score = match value {
             None | Some(Value::Null) => return Ok(()),
             Some(value) => value.as_f64().filter(|score| {
-                // As the engine keeps it.
+                // The engine stores 32-bit floats.
                 *score >= 0.0 && (*score as f32).is_finite()
             }),
         };
@@ -68,7 +70,7 @@ impl Mapping {
             return Err(Failure::new(
                 Kind::Document,
                 format!(
-                    "failed to parse field [{path}], which has the static scores (index.{SETTING}): they are finite numbers, zero or more, found {found}"
+                    "failed to parse field [{path}], which has the static scores (index.{SETTING}): expected a finite number of at least 0, found {found}"
                 ),
             ));
         };
@@ -77,7 +79,7 @@ impl Mapping {
     }
 }
 
-/// The value at a path, whose dots lead into objects or are part of a key.
+/// Returns the value at a path, whose dots separate keys or are part of a key.
 fn find<'a>(object: &'a Map<String, Value>, path: &str) -> Option<&'a Value> {
     if let Some(value) = object.get(path) {
         return Some(value);
@@ -114,7 +116,7 @@ mod tests {
         for (source, wanted) in [
             (json!({"about": {"rank": 3}}), Some(json!(3.0))),
             (json!({"about.rank": 3}), Some(json!(3.0))),
-            // The field of integers keeps no fraction, and the score does.
+            // The integer field drops the fraction, but the score keeps it.
             (json!({"about": {"rank": 2.5}}), Some(json!(2.5))),
             (json!({"about": {"rank": "7"}}), Some(json!(7.0))),
             (json!({"about": {"rank": [4]}}), Some(json!(4.0))),

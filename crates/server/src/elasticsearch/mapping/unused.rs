@@ -1,10 +1,11 @@
-//! What of mappings and settings has no effect here, so that clients hear of it. What changes no answer (copies, caches, how values are kept) is passed over.
+//! Warnings about parts of mappings and settings that have no effect here. Parts that change no
+//! result (copies, caches, storage formats) cause no warning.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// Parts of a field that act, or whose absence changes no answer.
+/// Parameters of fields that have an effect, or whose absence changes no result.
 const OF_FIELDS: [&str; 26] = [
     "type",
     "properties",
@@ -34,11 +35,11 @@ const OF_FIELDS: [&str; 26] = [
     "locale",
 ];
 
-/// The same of the whole.
+/// Keys of whole mappings that have an effect, or whose absence changes no result.
 const OF_MAPPINGS: [&str; 6] =
     ["properties", "dynamic", "dynamic_templates", "date_detection", "_meta", "_field_names"];
 
-/// Options that have no effect with these values, which are their defaults.
+/// Returns true if the option has its default value and therefore needs no warning.
 fn is_default(key: &str, value: &Value) -> bool {
     let expected = match key {
         "norms" | "coerce" | "_source.enabled" | "subobjects" | "index.mapping.coerce" => true,
@@ -54,10 +55,12 @@ fn is_default(key: &str, value: &Value) -> bool {
     *value == expected || *value == expected.to_string().as_str()
 }
 
-/// Options that are named one by one, at most.
+/// Maximum number of options that are listed individually.
 const NAMED: usize = 20;
 
-/// By option: the first field that has it, if it is of fields, and how many have it. Clients refuse answers with many headers, so what many fields have is said once.
+/// Ignored options, each with the first field that has it, if it is an option of fields, and the
+/// number of such fields. An option of many fields causes one warning, because clients refuse
+/// responses with many headers.
 #[derive(Default)]
 struct Unused(BTreeMap<String, (Option<String>, usize)>);
 
@@ -76,11 +79,11 @@ impl Unused {
                 format!("[{key}] is ignored in {many} fields, such as [{field}]")
             }
         };
-        let mut said: Vec<String> = self.0.into_iter().take(NAMED).map(one).collect();
+        let mut warnings: Vec<String> = self.0.into_iter().take(NAMED).map(one).collect();
         if more > 0 {
-            said.push(format!("{more} more options are ignored"));
+            warnings.push(format!("{more} more options are ignored"));
         }
-        said
+        warnings
     }
 
     fn fields(&mut self, properties: Option<&Value>, path: &str) {
@@ -92,7 +95,7 @@ impl Unused {
 
     fn field(&mut self, mapping: &Value, path: &str) {
         let Value::Object(mapping) = mapping else { return };
-        // What is stored alone has options that nothing asks for.
+        // Fields that are only stored have options that nothing reads.
         let kind = mapping.get("type").and_then(Value::as_str).unwrap_or("object");
         if !super::fields::is_stored(kind) {
             for (key, value) in mapping {
@@ -113,7 +116,7 @@ impl Unused {
     }
 }
 
-/// What of mappings has no effect.
+/// Returns warnings about parts of mappings that have no effect.
 pub(crate) fn unused_mappings(mappings: &Map<String, Value>) -> Vec<String> {
     let mut unused = Unused::default();
     for (key, value) in mappings {
@@ -147,7 +150,8 @@ pub(crate) fn unused_mappings(mappings: &Map<String, Value>) -> Vec<String> {
     unused.said()
 }
 
-/// What of settings, as they are kept, has no effect and would change answers.
+/// Returns warnings about normalized settings that have no effect although they would change
+/// results.
 pub(crate) fn unused_settings(settings: &Map<String, Value>) -> Vec<String> {
     let mut unused = Unused::default();
     let at = |path: &str| {
@@ -244,7 +248,7 @@ mod tests {
         assert_eq!(warnings[NAMED], "3 more options are ignored");
     }
 
-    /// What frameworks send as a matter of course is no reason for noise.
+    /// Options that frameworks send routinely must not cause warnings.
     #[test]
     fn what_changes_nothing_is_not_said() {
         let mappings = json!({

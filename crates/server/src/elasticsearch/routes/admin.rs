@@ -1,4 +1,5 @@
-//! Refreshing, and what is asked about the server and its indexes.
+//! Maintenance calls (refresh, flush, merge), information about the server and its indexes, and
+//! `_analyze`.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ async fn each(
 ) -> Reply {
     let count = write(&app, move |app| {
         let selected = Naming::of(&params).select(app, &index)?;
-        selected.iter().try_for_each(|of| act(of))?;
+        selected.iter().try_for_each(|index| act(index))?;
         Ok(selected.len())
     })
     .await?;
@@ -70,7 +71,8 @@ pub(super) async fn force_merge(
     force_merged(app, index, call).await
 }
 
-/// Merges segments until there are at most `max_num_segments`; without that, what is worth merging is merged in the background anyway.
+/// Merges segments until there are at most `max_num_segments`. Without that option, it only
+/// flushes, because worthwhile merges happen in the background anyway.
 async fn force_merged(app: Arc<App>, index: String, call: Call) -> Reply {
     let most = match call.params.get("max_num_segments") {
         None => None,
@@ -85,10 +87,10 @@ async fn force_merged(app: Arc<App>, index: String, call: Call) -> Reply {
     let action = ("indices:admin/forcemerge", format!("Force-merge [{index}]"));
     tasks::run(&app, action, wait, move |app| {
         let selected = Naming::of(&call.params).select(app, &index)?;
-        for of in &selected {
+        for index in &selected {
             match most {
-                Some(most) => of.merge(most)?,
-                None => of.flush()?,
+                Some(most) => index.merge(most)?,
+                None => index.flush()?,
             }
         }
         Ok(Answer::json(json!({"_shards": shards(selected.len())})))
@@ -104,9 +106,9 @@ pub(super) async fn health_of(State(app): State<Arc<App>>, Path(index): Path<Str
     Ok(Answer::json(health_body(&app.catalogue().select_listed(&index, false)?)))
 }
 
-/// An index is a shard, and one that is damaged is not active.
+/// Reports each index as one shard, which is inactive if the index is damaged.
 fn health_body(indexes: &[Listed]) -> Value {
-    let damaged = indexes.iter().filter(|of| of.snapshot().damage().is_some()).count();
+    let damaged = indexes.iter().filter(|listed| listed.snapshot().damage().is_some()).count();
     let indexes = indexes.len();
     let (status, active) = (if damaged == 0 { "green" } else { "red" }, indexes - damaged);
     let percent = if indexes == 0 { 100.0 } else { 100.0 * active as f64 / indexes as f64 };
@@ -143,18 +145,19 @@ pub(super) async fn cat_health(
         ("max_task_wait_time", "-".to_owned()),
         ("active_shards_percent", format!("{percent:.1}%")),
     ];
-    // `ts=false` leaves the time out.
+    // `ts=false` omits the time.
     let from = if call.params.get("ts") == Some("false") { 2 } else { 0 };
     let (columns, cells): (Vec<&str>, Vec<String>) = row.into_iter().skip(from).unzip();
     table(&columns, vec![cells], &call.params, &headers)
 }
 
-/// Settings of a cluster can be neither made nor changed here, so that there are none.
+/// Returns the settings of the cluster. There are none, since they can be neither created nor
+/// changed.
 pub(super) async fn cluster_settings() -> Reply {
     Ok(Answer::json(json!({"persistent": {}, "transient": {}})))
 }
 
-/// Seconds since 1970, and the time of day.
+/// Returns the seconds since 1970 and the time of day.
 fn clock() -> (u64, String) {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let since = since.unwrap_or_default().as_secs();
@@ -194,20 +197,20 @@ fn indices(app: &App, index: &str, params: &Params, headers: &HeaderMap) -> Repl
     ];
     let unit = params.get("bytes").map(bytes_of).transpose()?;
     let mut rows = Vec::new();
-    for of in app.catalogue().select_listed(index, params.flag("ignore_unavailable"))? {
-        let snapshot = of.snapshot();
+    for listed in app.catalogue().select_listed(index, params.flag("ignore_unavailable"))? {
+        let snapshot = listed.snapshot();
         let (documents, deleted) = counts(&snapshot);
-        let bytes = of.bytes();
+        let bytes = listed.bytes();
         let size = unit.map_or_else(|| readable(bytes), |unit| (bytes / unit).to_string());
-        let uuid = match &of {
-            Listed::Words(of) => of.view().mapping.declared.uuid.clone(),
+        let uuid = match &listed {
+            Listed::Words(index) => index.view().mapping.declared.uuid.clone(),
             Listed::Ngrams(_) => String::new(),
         };
         rows.push(vec![
             if snapshot.damage().is_some() { "red".into() } else { "green".into() },
             "open".into(),
-            of.name().to_owned(),
-            // As there, so that every row has as many columns.
+            listed.name().to_owned(),
+            // As in Elasticsearch, so that all rows have the same number of columns.
             if uuid.is_empty() { "_na_".into() } else { uuid },
             "1".into(),
             "0".into(),
@@ -220,7 +223,7 @@ fn indices(app: &App, index: &str, params: &Params, headers: &HeaderMap) -> Repl
     table(&columns, rows, params, headers)
 }
 
-/// The bytes of a unit in which sizes are shown as whole numbers.
+/// Returns the bytes of a unit in which sizes are shown as integers.
 fn bytes_of(unit: &str) -> Result<u64, Failure> {
     match unit {
         "b" => Ok(1),
@@ -266,7 +269,7 @@ pub(super) async fn cat_count_of(
 
 fn documents(app: &App, index: &str, params: &Params, headers: &HeaderMap) -> Reply {
     let selected = Naming::of(params).select(app, index)?;
-    let count: u64 = selected.iter().map(|of| of.documents()).sum();
+    let count: u64 = selected.iter().map(|index| index.documents()).sum();
     let (since, time) = clock();
     table(
         &["epoch", "timestamp", "count"],
@@ -276,7 +279,8 @@ fn documents(app: &App, index: &str, params: &Params, headers: &HeaderMap) -> Re
     )
 }
 
-/// Rows as text, or as JSON if it was asked for; `h` names columns, `v` shows their names, `s` sorts by columns.
+/// Formats rows as text, or as JSON on request. `h` selects columns, `v` shows their names, and
+/// `s` sorts by columns.
 pub(super) fn table(
     columns: &[&str],
     mut rows: Vec<Vec<String>>,
@@ -304,7 +308,7 @@ pub(super) fn table(
         })?;
         match order {
             "asc" | "desc" => {
-                // Numbers and sizes by what they are, if all of the column are; else as text.
+                // Columns of numbers or sizes are sorted by value, all others as text.
                 let numbers = rows.iter().all(|row| number_in(&row[column]).is_some());
                 Ok((column, numbers, order == "desc"))
             }
@@ -340,7 +344,8 @@ pub(super) fn table(
     Ok(Answer::text(shown.iter().map(line).collect::<String>()))
 }
 
-/// Whether rows are to be JSON. Clients that take text as well get text, as there.
+/// Returns true if rows are to be JSON. As in Elasticsearch, clients that also accept text get
+/// text.
 fn wants_json(params: &Params, headers: &HeaderMap) -> bool {
     if let Some(format) = params.get("format") {
         return format == "json";
@@ -393,9 +398,9 @@ pub(super) async fn stats_of(
 fn statistics(app: &App, index: &str, params: &Params) -> Reply {
     let mut indices = Map::new();
     let (mut documents, mut gone, mut size) = (0, 0, 0);
-    let of = |documents: u64, deleted: u64, bytes: u64| {
-        let part = json!({"docs": {"count": documents, "deleted": deleted}, "store": {"size_in_bytes": bytes}});
-        json!({"primaries": part, "total": part})
+    let part_of = |documents: u64, deleted: u64, bytes: u64| {
+        let sizes = json!({"docs": {"count": documents, "deleted": deleted}, "store": {"size_in_bytes": bytes}});
+        json!({"primaries": sizes, "total": sizes})
     };
     for one in app.catalogue().select_listed(index, params.flag("ignore_unavailable"))? {
         let (live, deleted) = counts(&one.snapshot());
@@ -403,11 +408,11 @@ fn statistics(app: &App, index: &str, params: &Params) -> Reply {
         documents += live;
         gone += deleted;
         size += bytes;
-        indices.insert(one.name().to_owned(), of(live, deleted, bytes));
+        indices.insert(one.name().to_owned(), part_of(live, deleted, bytes));
     }
     let count = indices.len();
     Ok(Answer::json(
-        json!({"_shards": shards(count), "_all": of(documents, gone, size), "indices": indices}),
+        json!({"_shards": shards(count), "_all": part_of(documents, gone, size), "indices": indices}),
     ))
 }
 
@@ -437,7 +442,7 @@ async fn analyzed(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
             }
         }
         if !body["field"].is_null() && !body["analyzer"].is_null() {
-            return Err(Failure::illegal("give [field] or [analyzer], not both"));
+            return Err(Failure::illegal("[field] and [analyzer] cannot be combined"));
         }
         let wrong = || Failure::parsing("[text] must be a string or an array of strings");
         let texts: Vec<&str> = match &body["text"] {
@@ -449,22 +454,22 @@ async fn analyzed(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
         };
         let collection = index.map(|index| app.catalogue().get(&index)).transpose()?;
         let analyzer: FieldAnalyzer = match (body["field"].as_str(), body["analyzer"].as_str(), &collection) {
-            (Some(field), _, Some(of)) => {
-                let view = of.view();
+            (Some(field), _, Some(index)) => {
+                let view = index.view();
                 let snapshot = view.searcher.snapshot();
                 let schema = snapshot.manifest().schema.clone();
                 let name = match view.mapping.field(field) {
                     Some(Field::Text { name, .. }) => name.clone(),
-                    _ => return Err(Failure::illegal(format!("[{field}] is no text field of the index"))),
+                    _ => return Err(Failure::illegal(format!("[{field}] is not a text field of the index"))),
                 };
                 match schema.as_ref().and_then(|schema| Some((schema, schema.find(&name)?))) {
                     Some((schema, FieldId::Text(number))) => schema.analyzer(number).clone(),
                     _ => snapshot.manifest().analyzer.into(),
                 }
             }
-            // Those that the settings define, and the default, are of the index.
-            (None, name, Some(of)) if of.is_wrapped() => {
-                let chain = of.view().mapping.chain(name)?;
+            // The index defines its analyzers and the default.
+            (None, name, Some(index)) if index.is_wrapped() => {
+                let chain = index.view().mapping.chain(name)?;
                 chain.compile().map_err(|e| Failure::illegal(e.to_string()))?
             }
             (None, Some("standard") | None, _) => Analyzer::Plain.into(),
@@ -480,7 +485,7 @@ async fn analyzed(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
         for text in texts {
             let next = analyzer.for_each_word(&mut Scratch::default(), text, |word, range, position| {
                 if let Some(term) = analyzer.term(word) {
-                    // Offsets are in UTF-16 units there.
+                    // Elasticsearch counts offsets in UTF-16 code units.
                     let units = |at: usize| text[..at].encode_utf16().count();
                     let (start, end) = (units(range.start), units(range.end));
                     tokens.push(json!({"token": term, "start_offset": start, "end_offset": end, "type": "<ALPHANUM>", "position": base + position}));

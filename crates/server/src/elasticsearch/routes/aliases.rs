@@ -1,4 +1,4 @@
-//! Giving indexes other names.
+//! The routes that change and show aliases.
 
 use std::sync::Arc;
 
@@ -21,13 +21,13 @@ async fn changed(
     Ok(Answer::json(json!({"acknowledged": true})))
 }
 
-/// Options of aliases that Elasticsearch has, and that are refused where their values are read.
+/// Options of aliases that Elasticsearch supports; they are refused where their values are read.
 const OF_ALIASES: [&str; 4] = ["filter", "routing", "index_routing", "search_routing"];
 
-/// What an action says beside the options of its aliases.
+/// Keys of an action besides the options of its aliases.
 const OF_ACTIONS: [&str; 5] = ["index", "indices", "alias", "aliases", "must_exist"];
 
-/// The options of the aliases of an action.
+/// Returns the options of the aliases of an action.
 fn options_of(action: &Value) -> Value {
     let mut options = action.clone();
     if let Value::Object(options) = &mut options {
@@ -36,7 +36,7 @@ fn options_of(action: &Value) -> Value {
     options
 }
 
-/// A name, or several with commas between them or in an array.
+/// Reads a name or several names, separated by commas or in an array.
 fn named(body: &Value, one: &str, many: &str) -> Result<Vec<String>, Failure> {
     let mut names = Vec::new();
     for key in [one, many] {
@@ -44,12 +44,12 @@ fn named(body: &Value, one: &str, many: &str) -> Result<Vec<String>, Failure> {
         match &body[key] {
             Value::Null => {}
             _ if !names.is_empty() => {
-                return Err(Failure::parsing(format!("give [{one}] or [{many}], not both")));
+                return Err(Failure::parsing(format!("[{one}] and [{many}] cannot be combined")));
             }
-            Value::String(of) => names = of.split(',').map(str::to_owned).collect(),
-            Value::Array(of) => {
+            Value::String(list) => names = list.split(',').map(str::to_owned).collect(),
+            Value::Array(list) => {
                 let name = |name: &Value| name.as_str().map(str::to_owned).ok_or_else(wrong);
-                names = of.iter().map(name).collect::<Result<_, _>>()?;
+                names = list.iter().map(name).collect::<Result<_, _>>()?;
             }
             _ => return Err(wrong()),
         }
@@ -64,12 +64,14 @@ pub(super) async fn put(
 ) -> Reply {
     let body = call.json()?;
     if let Some(key) = OF_ACTIONS.into_iter().find(|key| body.get(key).is_some()) {
-        return Err(Failure::parsing(format!("an alias has no [{key}]; it stands in the path")));
+        return Err(Failure::parsing(format!(
+            "the body must not have [{key}], which is given in the path"
+        )));
     }
-    let of = Alias::parse(&body)?;
+    let options = Alias::parse(&body)?;
     changed(&app, move |app| {
         let indexes = app.catalogue().select_indexes(&index)?;
-        let add = |index: String| Change::Add { alias: alias.clone(), index, of };
+        let add = |index: String| Change::Add { alias: alias.clone(), index, of: options };
         Ok(indexes.into_iter().map(add).collect())
     })
     .await
@@ -94,7 +96,7 @@ pub(super) async fn delete(
     .await
 }
 
-/// `POST /_aliases`: all changes or none.
+/// Changes aliases with `POST /_aliases`: all actions or none.
 pub(super) async fn change(State(app): State<Arc<App>>, call: Call) -> Reply {
     let body = call.json()?;
     changed(&app, move |app| {
@@ -105,16 +107,16 @@ pub(super) async fn change(State(app): State<Arc<App>>, call: Call) -> Reply {
         let mut changes = Vec::new();
         for action in actions {
             let mut entries = action.as_object().into_iter().flatten();
-            let (Some((name, of)), None) = (entries.next(), entries.next()) else {
+            let (Some((name, body)), None) = (entries.next(), entries.next()) else {
                 return Err(Failure::parsing(
-                    "each of [actions] must be an object with one action",
+                    "each element of [actions] must be an object with one action",
                 ));
             };
             let known: &[&str] = match name.as_str() {
                 "add" => &["index", "indices", "alias", "aliases", "is_write_index", "is_hidden"],
                 _ => &["index", "indices", "alias", "aliases", "must_exist"],
             };
-            let options = of.as_object().into_iter().flat_map(Map::keys);
+            let options = body.as_object().into_iter().flat_map(Map::keys);
             if let Some(key) = options.into_iter().find(|key| !known.contains(&key.as_str()))
                 && !OF_ALIASES.contains(&key.as_str())
             {
@@ -122,7 +124,7 @@ pub(super) async fn change(State(app): State<Arc<App>>, call: Call) -> Reply {
                 return Err(Failure::parsing(reason));
             }
             let (indexes, aliases) =
-                (named(of, "index", "indices")?, named(of, "alias", "aliases")?);
+                (named(body, "index", "indices")?, named(body, "alias", "aliases")?);
             if !matches!(name.as_str(), "add" | "remove") {
                 return Err(Failure::unsupported(&format!("{name} of aliases")));
             }
@@ -131,14 +133,14 @@ pub(super) async fn change(State(app): State<Arc<App>>, call: Call) -> Reply {
                     format!("Validation Failed: 1: [{name}] requires an [index] and an [alias];");
                 return Err(Failure::new(Kind::Action, reason));
             }
-            let options = Alias::parse(&options_of(of))?;
+            let options = Alias::parse(&options_of(body))?;
             for index in app.catalogue().select_indexes(&indexes.join(","))? {
                 for alias in aliases.iter().cloned() {
                     let index = index.clone();
                     changes.push(match name.as_str() {
                         "add" => Change::Add { alias, index, of: options },
                         _ => {
-                            let must_exist = match of.get("must_exist") {
+                            let must_exist = match body.get("must_exist") {
                                 None | Some(Value::Null) => true,
                                 Some(value) => truth("must_exist", value)?,
                             };
@@ -153,13 +155,14 @@ pub(super) async fn change(State(app): State<Arc<App>>, call: Call) -> Reply {
     .await
 }
 
-/// The aliases of indexes, of which those with one that matches are shown; all if none is named.
+/// Shows the aliases of indexes. If `aliases` is given, only matching ones and their indexes are
+/// shown.
 fn shown(app: &App, index: &str, aliases: Option<&str>, call: &Call) -> Reply {
     let mut found = Map::new();
-    for of in Naming::of(&call.params).select(app, index)? {
-        let of_index = app.catalogue().aliases().of_index(&of.name, aliases);
+    for index in Naming::of(&call.params).select(app, index)? {
+        let of_index = app.catalogue().aliases().of_index(&index.name, aliases);
         if aliases.is_none() || !of_index.is_empty() {
-            found.insert(of.name.clone(), json!({"aliases": of_index}));
+            found.insert(index.name.clone(), json!({"aliases": of_index}));
         }
     }
     let named = aliases.filter(|aliases| !aliases.contains('*') && *aliases != "_all");

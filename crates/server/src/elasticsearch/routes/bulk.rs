@@ -1,4 +1,5 @@
-//! Many writes in one request: an action line, and a line with the document for all but deletes.
+//! Many writes in one request: an action line for each, followed by a line with the document
+//! except for deletes.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -48,19 +49,19 @@ impl Operation {
     }
 }
 
-/// One action.
+/// An action of a bulk request.
 #[derive(Debug)]
 pub(crate) struct Action {
     operation: Operation,
     index: String,
     id: Option<String>,
-    /// The number that the document must have.
+    /// The `_seq_no` that the document must have.
     number: Option<u64>,
-    /// The document, or why it is none.
+    /// The document, or the error in its line.
     source: Result<Map<String, Value>, Failure>,
 }
 
-/// An id as a string, whatever clients send.
+/// Returns an id as a string. Clients may send strings or numbers.
 pub(crate) fn id_of(value: &Value) -> Option<String> {
     match value {
         Value::String(id) => Some(id.clone()),
@@ -69,10 +70,10 @@ pub(crate) fn id_of(value: &Value) -> Option<String> {
     }
 }
 
-/// Options of an action that are not here, and would change what it does.
+/// Options that would change the effect of an action and are not supported.
 const REFUSED: [&str; 4] = ["version", "version_type", "pipeline", "dynamic_templates"];
 
-/// Parts of an action that Elasticsearch knows. `_type` is what clients of older versions send.
+/// Keys of an action that Elasticsearch knows. `_type` comes from clients of older versions.
 const KNOWN: [&str; 18] = [
     "_index",
     "_id",
@@ -94,7 +95,7 @@ const KNOWN: [&str; 18] = [
     "list_executed_pipelines",
 ];
 
-/// The actions of a body, and what of them is ignored.
+/// Parses the actions of a body, and returns warnings about ignored options.
 pub(crate) fn parse(
     call: &Call,
     index: Option<&str>,
@@ -111,7 +112,9 @@ pub(crate) fn parse(
             return Err(wrong("expected an object with one action".into()));
         };
         let operation = match name.as_str() {
-            "index" if about.get("op_type").is_some_and(|of| of == "create") => Operation::Create,
+            "index" if about.get("op_type").is_some_and(|kind| kind == "create") => {
+                Operation::Create
+            }
             "index" => Operation::Index,
             "create" => Operation::Create,
             "update" => Operation::Update,
@@ -129,7 +132,7 @@ pub(crate) fn parse(
         if let Some(key) = options.keys().find(|key| !KNOWN.contains(&key.as_str())) {
             return Err(wrong(format!("it contains an unknown parameter [{}]", brief(key))));
         }
-        if about.get("op_type").is_some_and(|of| of != "index" && of != "create") {
+        if about.get("op_type").is_some_and(|kind| kind != "index" && kind != "create") {
             return Err(wrong("[op_type] must be index or create".into()));
         }
         if let Some(key) = REFUSED.into_iter().find(|key| about.get(key).is_some()) {
@@ -172,7 +175,7 @@ pub(crate) fn parse(
         let source = match operation {
             Operation::Delete => Ok(Map::new()),
             _ => {
-                let (number, line) = lines.next().ok_or_else(|| Failure::illegal("The bulk request must be terminated by a newline, and every action but [delete] has a document after it"))?;
+                let (number, line) = lines.next().ok_or_else(|| Failure::illegal("The bulk request must be terminated by a newline, and every action except [delete] must be followed by a document"))?;
                 match warpseek_front::json(line) {
                     Ok(Value::Object(source)) => Ok(source),
                     Ok(_) => Err(Failure::new(
@@ -213,7 +216,7 @@ async fn bulk(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
     let refresh = refreshes(&call.params);
     write(&app, move |app| {
         let start = Instant::now();
-        // Parsing a large body takes a while, so it is done here as well.
+        // Parsing a large body takes a while, so it runs on the blocking thread too.
         let (actions, warnings) = parse(&call, index.as_deref())?;
         let mut batch = Batch { app, collections: BTreeMap::new(), last: BTreeMap::new() };
         batch.prepare(&actions);
@@ -221,13 +224,13 @@ async fn bulk(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
         for action in actions {
             items.push(batch.item(action));
         }
-        // Writes of an index become durable in their order.
+        // Writes of an index become durable in order, so waiting for the last one is enough.
         for ticket in std::mem::take(&mut batch.last).into_values() {
             ticket.wait()?;
         }
         if refresh {
-            for of in batch.collections.values().flatten() {
-                of.refresh()?;
+            for index in batch.collections.values().flatten() {
+                index.refresh()?;
             }
         }
         let errors = items.iter().any(|item: &Value| {
@@ -242,9 +245,9 @@ async fn bulk(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
 
 struct Batch<'a> {
     app: &'a App,
-    /// The indexes, as far as they could be opened.
+    /// The indexes of the actions, or the errors from opening them.
     collections: BTreeMap<String, Result<Arc<Collection>, Failure>>,
-    /// The last write to each.
+    /// The last write to each index.
     last: BTreeMap<String, WriteTicket>,
 }
 
@@ -259,7 +262,9 @@ impl Batch<'_> {
         known.clone()
     }
 
-    /// Declares new fields at once, those of documents that are written whatever becomes of the actions before them. The others declare theirs when it is their turn, and where that fails, each document is told on its own.
+    /// Declares new fields of several documents in one step, if those are written regardless of
+    /// earlier actions. The other documents declare theirs when it is their turn. If a
+    /// declaration fails, each document reports its error separately.
     fn prepare(&mut self, actions: &[Action]) {
         let mut by_index: BTreeMap<&str, Vec<&Action>> = BTreeMap::new();
         for action in actions {
@@ -268,8 +273,8 @@ impl Batch<'_> {
             }
         }
         for (index, of_index) in by_index {
-            let Ok(of) = self.collection(index, true) else { continue };
-            let is_free = |id: &String| of.contains(id).is_ok_and(|is_there| !is_there);
+            let Ok(collection) = self.collection(index, true) else { continue };
+            let is_free = |id: &String| collection.contains(id).is_ok_and(|is_there| !is_there);
             let mut written: HashSet<&str> = HashSet::new();
             let mut documents = Vec::with_capacity(of_index.len());
             for Action { operation, id, number, source, .. } in of_index {
@@ -282,7 +287,7 @@ impl Batch<'_> {
                     documents.push((id.as_deref().unwrap_or("new"), source));
                 }
             }
-            let _ = of.prepare(documents.iter().copied());
+            let _ = collection.prepare(documents.iter().copied());
         }
     }
 
@@ -301,20 +306,20 @@ impl Batch<'_> {
 
     fn write(&mut self, action: Action) -> Result<Value, Failure> {
         let source = action.source?;
-        let of = self.collection(&action.index, action.operation != Operation::Delete)?;
+        let collection = self.collection(&action.index, action.operation != Operation::Delete)?;
         let id = action.id.unwrap_or_else(new_id);
         let written = match action.operation {
             Operation::Delete => match action.number {
-                Some(number) => of.delete_if(&id, number)?,
-                None => of.delete(&id)?,
+                Some(number) => collection.delete_if(&id, number)?,
+                None => collection.delete(&id)?,
             },
-            Operation::Update => change(&of, &id, &source, action.number)?,
-            Operation::Index => put_as(&of, &id, &source, false, action.number)?,
-            Operation::Create => put_as(&of, &id, &source, true, action.number)?,
+            Operation::Update => change(&collection, &id, &source, action.number)?,
+            Operation::Index => put_as(&collection, &id, &source, false, action.number)?,
+            Operation::Create => put_as(&collection, &id, &source, true, action.number)?,
         };
-        let mut item = shown(&of, &id, &written);
+        let mut item = shown(&collection, &id, &written);
         if let Some(ticket) = written.ticket {
-            self.last.insert(of.name.clone(), ticket);
+            self.last.insert(collection.name.clone(), ticket);
         }
         let status = match written.result {
             "created" => 201,

@@ -1,4 +1,4 @@
-//! Deleting what a search finds.
+//! `_delete_by_query`: deletion of the documents that a search finds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,16 +27,17 @@ pub(super) async fn delete_by_query(
 ) -> Reply {
     let action = ("indices:data/write/delete/byquery", format!("delete-by-query [{index}]"));
     let wait = call.params.get("wait_for_completion") != Some("false");
-    // Before a task begins, so that whoever asks hears what is wrong.
+    // The request is checked before a task begins, so that errors reach the client.
     let deletion = Deletion::parse(&app, call)?;
     tasks::run(&app, action, wait, move |app| deletion.perform(app, &index)).await
 }
 
-/// What a request asks to be deleted.
+/// The parameters of a deletion.
 struct Deletion {
     ask: Ask,
     most: usize,
-    /// Whether documents that were written since they were found are passed over; otherwise the first ends the deletion.
+    /// True to skip documents that were changed after the search found them; otherwise, the first
+    /// one ends the deletion.
     passes_conflicts: bool,
     refresh: bool,
     naming: Naming,
@@ -47,12 +48,12 @@ impl Deletion {
     fn parse(app: &App, call: Call) -> Result<Self, Failure> {
         let body = call.json()?;
         let params = &call.params;
-        // What is passed over here might delete more than was meant.
+        // Ignoring these keys could delete more than intended.
         if let Some(key) =
             ["size", "from", "sort", "slice"].into_iter().find(|key| body.get(key).is_some())
         {
             let reason = format!(
-                "[{key}] is not supported in _delete_by_query; [max_docs] is the most documents that are deleted"
+                "[{key}] is not supported in _delete_by_query; use [max_docs] to limit the number of deleted documents"
             );
             return Err(Failure::parsing(reason));
         }
@@ -84,10 +85,11 @@ impl Deletion {
         }
         let ask =
             Ask::parse(json!({"query": query, "_source": false}), params, &app.config.limits)?;
-        // `timeout` is about shards there.
+        // `timeout` concerns shards in Elasticsearch.
         let timeout = params.get("search_timeout").map(Value::from);
         let timeout = timeout.map(|time| duration("search_timeout", &time)).transpose()?.flatten();
-        // All that match are deleted, or the search fails before the first is.
+        // The search must be complete, so that it either finds all matches or fails before the
+        // first deletion.
         let ask = Ask { allow_partial: false, timeout, ..ask };
         let naming = Naming::of(params);
         Ok(Deletion { ask, most, passes_conflicts, refresh, naming, caller: call.caller })
@@ -100,13 +102,13 @@ impl Deletion {
         let (mut total, mut deleted, mut last) = (0u64, 0u64, BTreeMap::new());
         let mut conflicts = Vec::new();
         for &(part, rank) in found.hits.iter().take(self.most) {
-            let (of, response) = (&found.parts[part].collection, &found.parts[part].response);
+            let (index, response) = (&found.parts[part].collection, &found.parts[part].response);
             let id = response.id(rank)?;
             total += 1;
-            // A document that was written since may not match any more.
+            // A document that was changed since the search may no longer match.
             let written = match response.snapshot().document(response.hits()[rank].doc)? {
-                Some(stored) => of.delete_unchanged(&id, &stored),
-                None => of.delete(&id),
+                Some(stored) => index.delete_unchanged(&id, &stored),
+                None => index.delete(&id),
             };
             match written {
                 Ok(Written { ticket, .. }) => {
@@ -114,7 +116,7 @@ impl Deletion {
                     last.extend(ticket.map(|ticket| (part, ticket)));
                 }
                 Err(failure) if failure.kind == Kind::Conflict => {
-                    conflicts.push(json!({"index": of.name, "id": id, "cause": failure.cause(), "status": 409}));
+                    conflicts.push(json!({"index": index.name, "id": id, "cause": failure.cause(), "status": 409}));
                     if !self.passes_conflicts {
                         break;
                     }
@@ -141,7 +143,8 @@ impl Deletion {
     }
 }
 
-/// The part of a `bool` that is an object without a clause, wherever it is in a query: a search takes it for all documents.
+/// Returns the key of a `bool`, anywhere in a query, whose value is an empty object. A search
+/// would treat it as matching all documents.
 fn empty_clause(query: &Value) -> Option<&str> {
     match query {
         Value::Array(values) => values.iter().find_map(empty_clause),
@@ -157,23 +160,24 @@ fn empty_clause(query: &Value) -> Option<&str> {
     }
 }
 
-/// The most documents that are deleted: `max_docs` of the body or of the query string. Without it, all.
+/// Returns the maximum number of documents to delete: `max_docs` of the body or the query string,
+/// or no limit.
 fn most_documents(body: &Value, params: &Params) -> Result<usize, Failure> {
     let read = |value: &Value| {
         let number = value.as_i64().or_else(|| value.as_str()?.parse().ok());
         match number {
             Some(most @ 1..) => Ok(usize::try_from(most).unwrap_or(usize::MAX)),
             _ => Err(Failure::illegal(format!(
-                "[max_docs] must be a number from 1 on, found {}",
+                "[max_docs] must be an integer of at least 1, found {}",
                 brief(&value.to_string())
             ))),
         }
     };
-    let said = [body.get("max_docs").cloned(), params.get("max_docs").map(Value::from)];
-    let said = said.iter().flatten().map(read).collect::<Result<Vec<_>, _>>()?;
-    match said[..] {
+    let given = [body.get("max_docs").cloned(), params.get("max_docs").map(Value::from)];
+    let given = given.iter().flatten().map(read).collect::<Result<Vec<_>, _>>()?;
+    match given[..] {
         [a, b] if a != b => Err(Failure::illegal(
-            "[max_docs] is given twice, in the body and in the query string, and they differ",
+            "[max_docs] has different values in the body and the query string",
         )),
         [] => Ok(usize::MAX),
         [most, ..] => Ok(most),

@@ -1,4 +1,4 @@
-//! Single documents.
+//! The routes for single documents, and `_mget`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,13 +15,14 @@ use crate::http::params::Params;
 use crate::indexes::open_index::{Collection, Numbered, Written};
 use crate::json::{only, truth};
 
-/// The only term of all documents: there is one copy of an index, and it never changes hands.
+/// The primary term of all documents. Each index has only one copy, so the term never changes.
 const TERM: u64 = 1;
 
-/// Options of writes that would change what they do, and are not here. Whoever writes cannot choose versions.
+/// Options of writes that would change their effect and are not supported. Clients cannot choose
+/// versions.
 const REFUSED: [&str; 3] = ["version", "version_type", "pipeline"];
 
-/// Refuses options of writes that would change what they do.
+/// Refuses unsupported options of writes.
 pub(super) fn check(params: &Params) -> Result<(), Failure> {
     let found = REFUSED.iter().find(|key| params.get(key).is_some_and(|value| value != "_none"));
     if let Some(key) = found {
@@ -36,7 +37,7 @@ pub(super) fn check(params: &Params) -> Result<(), Failure> {
     }
 }
 
-/// Refuses options of reads that would change what is read.
+/// Refuses options of reads that would change their result.
 fn check_read(params: &Params) -> Result<(), Failure> {
     match ["version", "version_type"].into_iter().find(|key| params.get(key).is_some()) {
         Some(key) => Err(Failure::unsupported(key)),
@@ -44,7 +45,8 @@ fn check_read(params: &Params) -> Result<(), Failure> {
     }
 }
 
-/// The number that a document must have for a write to be done: `if_seq_no`, which stands beside `if_primary_term`.
+/// Reads the `_seq_no` that a document must have to be written: `if_seq_no`, which requires
+/// `if_primary_term`.
 pub(super) fn expected<'a>(
     option: impl Fn(&str) -> Option<&'a Value>,
 ) -> Result<Option<u64>, Failure> {
@@ -53,7 +55,7 @@ pub(super) fn expected<'a>(
         Some(value) => {
             let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());
             let wrong = || {
-                Failure::illegal(format!("[{key}] must be a whole number from 0 on, found {value}"))
+                Failure::illegal(format!("[{key}] must be a non-negative integer, found {value}"))
             };
             number.map(Some).ok_or_else(wrong)
         }
@@ -61,11 +63,12 @@ pub(super) fn expected<'a>(
     match (number("if_seq_no")?, number("if_primary_term")?) {
         (None, None) => Ok(None),
         (Some(number), Some(TERM)) => Ok(Some(number)),
-        // No document has had another term, and none has this number.
+        // Documents never have another term, so the write must conflict. No document has this
+        // number.
         (Some(_), Some(_)) => Ok(Some(u64::MAX)),
         _ => Err(Failure::new(
             Kind::Action,
-            "Validation Failed: 1: [if_seq_no] and [if_primary_term] must stand together;",
+            "Validation Failed: 1: [if_seq_no] and [if_primary_term] must be used together;",
         )),
     }
 }
@@ -75,12 +78,12 @@ fn expected_of(params: &Params) -> Result<Option<u64>, Failure> {
     expected(|key| given[usize::from(key != "if_seq_no")].as_ref())
 }
 
-/// Whether writes are to be searched before they are acknowledged.
+/// Returns true if writes must be visible to searches before they are acknowledged.
 pub(super) fn refreshes(params: &Params) -> bool {
     matches!(params.get("refresh"), Some("" | "true" | "wait_for"))
 }
 
-/// An id for a document without one: time, then a number.
+/// Generates an id for a document without one: the time followed by a counter.
 pub(crate) fn new_id() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let since =
@@ -96,26 +99,26 @@ pub(super) fn source_of(call: &Call) -> Result<Map<String, Value>, Failure> {
     }
 }
 
-/// How a write is answered, once it is durable, and can be searched if it is to `refresh`.
+/// Waits until a write is durable, refreshes if requested, and returns the body of the response.
 fn acknowledged(
-    of: &Collection,
+    index: &Collection,
     id: &str,
     written: Written,
     refresh: bool,
 ) -> Result<Value, Failure> {
-    let shown = shown(of, id, &written);
+    let shown = shown(index, id, &written);
     if let Some(ticket) = written.ticket {
         ticket.wait()?;
     }
     if refresh {
-        of.refresh()?;
+        index.refresh()?;
     }
     Ok(shown)
 }
 
-pub(super) fn shown(of: &Collection, id: &str, written: &Written) -> Value {
+pub(super) fn shown(index: &Collection, id: &str, written: &Written) -> Value {
     json!({
-        "_index": of.name, "_id": id, "_version": written.version(), "result": written.result,
+        "_index": index.name, "_id": id, "_version": written.version(), "result": written.result,
         "_shards": shards(1), "_seq_no": written.number, "_primary_term": TERM,
     })
 }
@@ -141,28 +144,29 @@ async fn store(
     };
     let (refresh, number) = (refreshes(&call.params), expected_of(&call.params)?);
     let answer = write(app, move |app| {
-        let of = app.catalogue().get_or_create(&index)?;
+        let collection = app.catalogue().get_or_create(&index)?;
         let id = id.unwrap_or_else(new_id);
-        let written = put_as(&of, &id, &source, create, number)?;
-        acknowledged(&of, &id, written, refresh)
+        let written = put_as(&collection, &id, &source, create, number)?;
+        acknowledged(&collection, &id, written, refresh)
     })
     .await?;
     let status = if answer["result"] == "created" { 201 } else { 200 };
     Ok(Answer::json(answer).status(status))
 }
 
-/// Adds or replaces a document. If it is to `create` one there must be none; with a `number`, there must be one that has it.
+/// Adds or replaces a document. With `create`, it must not exist; with a `number`, it must exist
+/// and have that `_seq_no`.
 pub(super) fn put_as(
-    of: &Collection,
+    index: &Collection,
     id: &str,
     source: &Map<String, Value>,
     create: bool,
     number: Option<u64>,
 ) -> Result<Written, Failure> {
     match (create, number) {
-        (true, None) => of.create_document(id, source),
-        (false, None) => of.put(id, source),
-        (false, Some(number)) => of.put_if(id, source, number),
+        (true, None) => index.create_document(id, source),
+        (false, None) => index.put(id, source),
+        (false, Some(number)) => index.put_if(id, source, number),
         (true, Some(_)) => Err(Failure::new(
             Kind::Action,
             "Validation Failed: 1: create operations do not support [if_seq_no]: there is no document yet;",
@@ -203,22 +207,22 @@ pub(super) async fn get(
     let filter = SourceFilter::parse(None, &call.params)?;
     let refresh = refreshes(&call.params);
     search(&app, move |app| {
-        let of = app.catalogue().get(&index)?;
-        // It need not for this, and later searches see it.
+        let collection = app.catalogue().get(&index)?;
+        // The read itself needs no refresh, but later searches see it.
         if refresh {
-            of.refresh()?;
+            collection.refresh()?;
         }
-        Ok(match of.get_numbered(&id)? {
-            Some(document) => Answer::json(found(&of, &id, document, &filter)),
+        Ok(match collection.get_numbered(&id)? {
+            Some(document) => Answer::json(found(&collection, &id, document, &filter)),
             None => Answer::json(json!({"_index": index, "_id": id, "found": false})).status(404),
         })
     })
     .await
 }
 
-fn found(of: &Collection, id: &str, document: Numbered, filter: &SourceFilter) -> Value {
+fn found(index: &Collection, id: &str, document: Numbered, filter: &SourceFilter) -> Value {
     let mut shown = json!({
-        "_index": of.name, "_id": id, "_seq_no": document.number, "_primary_term": TERM, "found": true,
+        "_index": index.name, "_id": id, "_seq_no": document.number, "_primary_term": TERM, "found": true,
     });
     if !filter.hidden {
         shown["_source"] = filter.apply(document.source);
@@ -251,12 +255,12 @@ pub(super) async fn delete(
     check(&call.params)?;
     let (refresh, number) = (refreshes(&call.params), expected_of(&call.params)?);
     let answer = write(&app, move |app| {
-        let of = app.catalogue().get(&index)?;
+        let collection = app.catalogue().get(&index)?;
         let written = match number {
-            Some(number) => of.delete_if(&id, number)?,
-            None => of.delete(&id)?,
+            Some(number) => collection.delete_if(&id, number)?,
+            None => collection.delete(&id)?,
         };
-        acknowledged(&of, &id, written, refresh)
+        acknowledged(&collection, &id, written, refresh)
     })
     .await?;
     let status = if answer["result"] == "deleted" { 200 } else { 404 };
@@ -273,27 +277,27 @@ pub(super) async fn update(
     let warnings = ignored_of_update(&body);
     let (refresh, number) = (refreshes(&call.params), expected_of(&call.params)?);
     let answer = write(&app, move |app| {
-        let of = match body.get("doc_as_upsert").is_some() || body.get("upsert").is_some() {
+        let collection = match body.get("doc_as_upsert").is_some() || body.get("upsert").is_some() {
             true => app.catalogue().get_or_create(&index)?,
             false => app.catalogue().get(&index)?,
         };
-        let written = change(&of, &id, &body, number)?;
-        acknowledged(&of, &id, written, refresh)
+        let written = change(&collection, &id, &body, number)?;
+        acknowledged(&collection, &id, written, refresh)
     })
     .await?;
     let status = if answer["result"] == "created" { 201 } else { 200 };
     Ok(Answer::json(answer).status(status).warnings(warnings))
 }
 
-/// What of the body of an update has no effect.
+/// Returns warnings about ignored keys in the body of an update.
 pub(super) fn ignored_of_update(body: &Map<String, Value>) -> Vec<String> {
     let shows = body.get("_source").is_some_and(|shown| !shown.is_null() && *shown != false);
     if shows { vec!["[_source] of an update is ignored".to_owned()] } else { Vec::new() }
 }
 
-/// Changes fields of a document: those of `doc` replace fields, and objects are changed in turn.
+/// Updates a document: the keys of `doc` replace fields, and objects are merged recursively.
 pub(super) fn change(
-    of: &Collection,
+    index: &Collection,
     id: &str,
     body: &Map<String, Value>,
     number: Option<u64>,
@@ -332,7 +336,7 @@ pub(super) fn change(
             "Validation Failed: 1: upsert requests don't support `if_seq_no` and `if_primary_term`;",
         ));
     }
-    of.change(id, number, |before| match (before, body.get("upsert")) {
+    index.change(id, number, |before| match (before, body.get("upsert")) {
         (Some(before), _) => {
             let mut after = before.clone();
             patch(&mut after, doc.clone());
@@ -342,7 +346,7 @@ pub(super) fn change(
         (None, Some(Value::Object(upsert))) => Ok(Some(upsert.clone())),
         (None, _) => {
             let reason = format!("[{id}]: document missing");
-            Err(Failure::new(Kind::DocumentMissing, reason).of_index(&of.name))
+            Err(Failure::new(Kind::DocumentMissing, reason).of_index(&index.name))
         }
     })
 }
@@ -380,7 +384,7 @@ async fn mget_of(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
     };
     if wanted.len() > app.config.limits.batch {
         return Err(Failure::illegal(format!(
-            "{} documents are asked for, the limit is {} (limits.batch)",
+            "the request asks for {} documents, the limit is {} (limits.batch)",
             wanted.len(),
             app.config.limits.batch
         )));
@@ -389,20 +393,20 @@ async fn mget_of(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
     search(&app, move |app| {
         let mut docs = Vec::with_capacity(wanted.len());
         let mut warnings: Vec<String> = Vec::new();
-        for of in &wanted {
-            check_wanted(of, &mut warnings)?;
-            let name = of["_index"].as_str().map(str::to_owned).or_else(|| index.clone());
+        for item in &wanted {
+            check_wanted(item, &mut warnings)?;
+            let name = item["_index"].as_str().map(str::to_owned).or_else(|| index.clone());
             let name = name.ok_or_else(|| {
                 Failure::new(Kind::Action, "Validation Failed: 1: index is missing for doc 0;")
             })?;
-            let id = crate::elasticsearch::routes::bulk::id_of(&of["_id"]).ok_or_else(|| {
+            let id = crate::elasticsearch::routes::bulk::id_of(&item["_id"]).ok_or_else(|| {
                 Failure::new(Kind::Action, "Validation Failed: 1: id is missing for doc 0;")
             })?;
-            let filter = SourceFilter::parse(of.get("_source"), &params)?;
+            let filter = SourceFilter::parse(item.get("_source"), &params)?;
             docs.push(match app.catalogue().get(&name) {
                 Err(failure) => json!({"_index": name, "_id": id, "error": failure.cause()}),
-                Ok(of) => match of.get_numbered(&id)? {
-                    Some(document) => found(&of, &id, document, &filter),
+                Ok(collection) => match collection.get_numbered(&id)? {
+                    Some(document) => found(&collection, &id, document, &filter),
                     None => json!({"_index": name, "_id": id, "found": false}),
                 },
             });
@@ -412,9 +416,9 @@ async fn mget_of(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
     .await
 }
 
-/// Refuses what a document of an `_mget` cannot be asked for with.
-fn check_wanted(of: &Value, warnings: &mut Vec<String>) -> Result<(), Failure> {
-    let Value::Object(options) = of else {
+/// Checks the options of one document of an `_mget`.
+fn check_wanted(item: &Value, warnings: &mut Vec<String>) -> Result<(), Failure> {
+    let Value::Object(options) = item else {
         return Err(Failure::parsing("[docs] must be objects with [_id]"));
     };
     for (key, value) in options {

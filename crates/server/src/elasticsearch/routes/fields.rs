@@ -1,4 +1,4 @@
-//! What fields can do, and whether a query is one.
+//! `_field_caps`, the capabilities of fields, and `_validate/query`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,20 +41,22 @@ fn capabilities(app: &App, index: &str, call: &Call) -> Reply {
         (None, Value::Array(fields)) => {
             let name = |field: &Value| field.as_str().map(str::to_owned);
             let names: Option<Vec<String>> = fields.iter().map(name).collect();
-            names.ok_or_else(|| Failure::parsing("[fields] must be strings"))?
+            names.ok_or_else(|| Failure::parsing("[fields] must be an array of strings"))?
         }
         _ => return Err(Failure::new(Kind::Action, "Validation Failed: 1: no fields specified;")),
     };
     let selected = Naming::of(&call.params).select(app, index)?;
-    // By field, then by type: the indexes that have it, and whether it is searched and counted.
+    // By field, then by type: the indexes with such a field, and whether it is searchable and
+    // aggregatable.
     type Types = BTreeMap<String, (Vec<String>, bool, bool)>;
     let mut fields: BTreeMap<String, Types> = BTreeMap::new();
-    for of in &selected {
-        let view = of.view();
+    for index in &selected {
+        let view = index.view();
         for pattern in &patterns {
             for (name, field) in view.mapping.matching(pattern) {
                 let (searched, counted) = capability(field);
-                // Of the kinds of words and values as they are mapped; what is stored alone has a kind of its own.
+                // Types are as declared, except that fields which are only stored count as
+                // unsupported.
                 let kind = match field {
                     Field::Stored(_) => "unsupported",
                     field => view.mapping.type_of(name, field),
@@ -62,8 +64,8 @@ fn capabilities(app: &App, index: &str, call: &Call) -> Reply {
                 let kind = kind.to_owned();
                 let of_type = fields.entry(name.to_owned()).or_default().entry(kind);
                 let (indexes, ..) = of_type.or_insert((Vec::new(), searched, counted));
-                if !indexes.contains(&of.name) {
-                    indexes.push(of.name.clone());
+                if !indexes.contains(&index.name) {
+                    indexes.push(index.name.clone());
                 }
             }
         }
@@ -79,12 +81,12 @@ fn capabilities(app: &App, index: &str, call: &Call) -> Reply {
         });
         (name, Value::Object(types.collect::<Map<_, _>>()))
     });
-    let names: Vec<&String> = selected.iter().map(|of| &of.name).collect();
+    let names: Vec<&String> = selected.iter().map(|index| &index.name).collect();
     let fields: Map<String, Value> = shown.collect();
     Ok(Answer::json(json!({"indices": names, "fields": fields})))
 }
 
-/// Whether a field can be searched, and whether its values can be counted.
+/// Returns whether a field is searchable, and whether it is aggregatable.
 fn capability(field: &Field) -> (bool, bool) {
     match field {
         Field::Text { .. } => (true, false),
@@ -105,14 +107,14 @@ pub(super) async fn validate(
     validated(app, index, call).await
 }
 
-/// Plans a query for every index, without answering it.
+/// Plans a query for every index without running it.
 async fn validated(app: Arc<App>, index: String, call: Call) -> Reply {
     searching(&app, move |app| {
         let selected = Naming::of(&call.params).select(app, &index)?;
         let (count, mut explanations, mut valid) = (selected.len(), Vec::new(), true);
         let mut warnings: Vec<String> = Vec::new();
-        for of in selected {
-            let name = of.name.clone();
+        for target in selected {
+            let name = target.name.clone();
             let body = call.json()?;
             let planned = only(&body, &["query"])
                 .and_then(|()| Ask::parse(body, &call.params, &app.config.limits))
@@ -122,10 +124,10 @@ async fn validated(app: Arc<App>, index: String, call: Call) -> Reply {
                             warnings.push(warning.clone());
                         }
                     }
-                    plan(app, of.into(), &ask, false, &call.caller, &mut warnings)
+                    plan(app, target.into(), &ask, false, &call.caller, &mut warnings)
                 })
                 .and_then(|planned| Ok(planned.view.searcher.plan(&planned.request)?));
-            // Whether it is valid is not known then.
+            // In this case, it is unknown whether the query is valid.
             if let Err(failure) = &planned
                 && failure.kind == Kind::Timeout
             {

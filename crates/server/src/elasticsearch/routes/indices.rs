@@ -1,4 +1,4 @@
-//! Making, describing and deleting indexes.
+//! The routes that create, describe, configure and delete indexes.
 
 use std::sync::Arc;
 
@@ -26,11 +26,11 @@ pub(super) async fn create(
     let body = call.json()?;
     let (declared, warnings) = declared(&body)?;
     if !matches!(body["aliases"], Value::Null | Value::Object(_)) {
-        return Err(Failure::parsing("[aliases] must be an object of options by name"));
+        return Err(Failure::parsing("[aliases] must be an object that maps names to options"));
     }
     let aliases = body["aliases"].as_object().into_iter().flatten().map(|(alias, options)| {
-        let of = Alias::parse(options)?;
-        Ok(Change::Add { alias: alias.clone(), index: index.clone(), of })
+        let options = Alias::parse(options)?;
+        Ok(Change::Add { alias: alias.clone(), index: index.clone(), of: options })
     });
     let aliases = aliases.collect::<Result<Vec<_>, Failure>>()?;
     let name = index.clone();
@@ -39,7 +39,7 @@ pub(super) async fn create(
     Ok(Answer::json(made).warnings(warnings))
 }
 
-/// Reads `mappings` and `settings`, and what of them is ignored.
+/// Reads `mappings` and `settings`, and returns warnings about ignored parts.
 pub(crate) fn declared(body: &Value) -> Result<(Declared, Vec<String>), Failure> {
     let empty = Map::new();
     let body = match body {
@@ -96,33 +96,38 @@ pub(super) async fn delete(
     Ok(Answer::json(json!({"acknowledged": true})))
 }
 
-/// Something of every index that an expression names, by name.
-fn each(app: &App, expression: &str, call: &Call, of: impl Fn(&Collection) -> Value) -> Reply {
+/// Answers with a value for each of the indexes that an expression selects, by name.
+fn each(
+    app: &App,
+    expression: &str,
+    call: &Call,
+    value_of: impl Fn(&Collection) -> Value,
+) -> Reply {
     let selected = Naming::of(&call.params).select(app, expression)?;
-    let all: Map<String, Value> = selected.iter().map(|c| (c.name.clone(), of(c))).collect();
+    let all: Map<String, Value> = selected.iter().map(|c| (c.name.clone(), value_of(c))).collect();
     Ok(Answer::json(Value::Object(all)))
 }
 
-fn mappings_of(of: &Collection) -> Value {
-    Value::Object(of.view().mapping.declared.mappings.clone())
+fn mappings_of(index: &Collection) -> Value {
+    Value::Object(index.view().mapping.declared.mappings.clone())
 }
 
-fn settings_of(of: &Collection) -> Value {
-    let declared = &of.view().mapping.declared;
+fn settings_of(index: &Collection) -> Value {
+    let declared = &index.view().mapping.declared;
     let mut settings = as_strings(&Value::Object(declared.settings.clone()));
     for (key, value) in [("number_of_shards", "1"), ("number_of_replicas", "0")] {
         if settings.get(key).is_none() {
             settings[key] = json!(value);
         }
     }
-    settings["provided_name"] = json!(of.name);
+    settings["provided_name"] = json!(index.name);
     settings["uuid"] = json!(declared.uuid);
     settings["creation_date"] = json!(declared.created.to_string());
     settings["version"] = json!({"created": "8190399"});
     json!({"index": settings})
 }
 
-/// Settings are strings there.
+/// Converts settings to strings, as Elasticsearch returns them.
 fn as_strings(value: &Value) -> Value {
     match value {
         Value::Object(map) => map
@@ -141,9 +146,9 @@ pub(super) async fn get(
     Path(index): Path<String>,
     call: Call,
 ) -> Reply {
-    each(&app, &index, &call, |of| {
-        let aliases = app.catalogue().aliases().of_index(&of.name, None);
-        json!({"aliases": aliases, "mappings": mappings_of(of), "settings": settings_of(of)})
+    each(&app, &index, &call, |index| {
+        let aliases = app.catalogue().aliases().of_index(&index.name, None);
+        json!({"aliases": aliases, "mappings": mappings_of(index), "settings": settings_of(index)})
     })
 }
 
@@ -152,15 +157,15 @@ pub(super) async fn mapping(
     Path(index): Path<String>,
     call: Call,
 ) -> Reply {
-    each(&app, &index, &call, |of| json!({"mappings": mappings_of(of)}))
+    each(&app, &index, &call, |index| json!({"mappings": mappings_of(index)}))
 }
 
 pub(super) async fn mapping_of_all(State(app): State<Arc<App>>, call: Call) -> Reply {
-    each(&app, "_all", &call, |of| json!({"mappings": mappings_of(of)}))
+    each(&app, "_all", &call, |index| json!({"mappings": mappings_of(index)}))
 }
 
 pub(super) async fn settings_of_all(State(app): State<Arc<App>>, call: Call) -> Reply {
-    each(&app, "_all", &call, |of| json!({"settings": settings_of(of)}))
+    each(&app, "_all", &call, |index| json!({"settings": settings_of(index)}))
 }
 
 pub(super) async fn settings(
@@ -168,10 +173,10 @@ pub(super) async fn settings(
     Path(index): Path<String>,
     call: Call,
 ) -> Reply {
-    each(&app, &index, &call, |of| json!({"settings": settings_of(of)}))
+    each(&app, &index, &call, |index| json!({"settings": settings_of(index)}))
 }
 
-/// Those settings whose names match a pattern, such as `index.number_of_shards`.
+/// Shows the settings whose names match a pattern, such as `index.number_of_shards`.
 pub(super) async fn settings_named(
     State(app): State<Arc<App>>,
     Path((index, names)): Path<(String, String)>,
@@ -179,14 +184,14 @@ pub(super) async fn settings_named(
 ) -> Reply {
     let patterns: Vec<&str> =
         names.split(',').map(|name| if name == "_all" { "*" } else { name }).collect();
-    each(&app, &index, &call, |of| {
-        let mut settings = settings_of(of);
+    each(&app, &index, &call, |index| {
+        let mut settings = settings_of(index);
         retain(&mut settings, "", &patterns);
         json!({"settings": settings})
     })
 }
 
-/// Keeps the values whose paths match one of the patterns; false if none does.
+/// Keeps the values whose paths match one of the patterns; returns false if there are none.
 fn retain(value: &mut Value, path: &str, patterns: &[&str]) -> bool {
     match value {
         Value::Object(map) => {
@@ -200,16 +205,16 @@ fn retain(value: &mut Value, path: &str, patterns: &[&str]) -> bool {
     }
 }
 
-/// The mappings of the fields whose names match a pattern.
+/// Shows the mappings of the fields whose names match a pattern.
 pub(super) async fn mapping_of_fields(
     State(app): State<Arc<App>>,
     Path((index, fields)): Path<(String, String)>,
     call: Call,
 ) -> Reply {
     let patterns: Vec<&str> = fields.split(',').collect();
-    each(&app, &index, &call, |of| {
+    each(&app, &index, &call, |index| {
         let mut found = Map::new();
-        let view = of.view();
+        let view = index.view();
         if let Some(Value::Object(properties)) = view.mapping.declared.mappings.get("properties") {
             find_fields(properties, "", &patterns, &mut found);
         }
@@ -250,9 +255,9 @@ pub(super) async fn put_mapping(
     warnings.extend(differences(&mappings, &Map::new()));
     let naming = Naming::of(&call.params);
     write(&app, move |app| {
-        for of in naming.select(app, &index)? {
-            of.view().mapping.check_new(&mappings)?;
-            of.redeclare(|declared| merge(&mut declared.mappings, &mappings))?;
+        for index in naming.select(app, &index)? {
+            index.view().mapping.check_new(&mappings)?;
+            index.redeclare(|declared| merge(&mut declared.mappings, &mappings))?;
         }
         Ok(())
     })
@@ -288,8 +293,8 @@ pub(super) async fn put_settings(
     }
     let naming = Naming::of(&call.params);
     write(&app, move |app| {
-        for of in naming.select(app, &index)? {
-            of.redeclare(|declared| {
+        for index in naming.select(app, &index)? {
+            index.redeclare(|declared| {
                 for (key, value) in &settings {
                     add_setting(&mut declared.settings, key, value);
                 }
@@ -300,7 +305,7 @@ pub(super) async fn put_settings(
     })
     .await?;
     let warnings = vec![
-        "index settings are stored and have no effect, but for index.mapping.total_fields.limit"
+        "index settings are stored but have no effect, except for index.mapping.total_fields.limit"
             .to_owned(),
     ];
     Ok(Answer::json(json!({"acknowledged": true})).warnings(warnings))

@@ -1,4 +1,4 @@
-//! How a request understands the expression that names its indexes.
+//! Options for the expression that selects a request's indexes.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::indexes::open_index::Collection;
 /// The options `ignore_unavailable`, `allow_no_indices` and `expand_wildcards`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Naming {
-    /// Whether names without an index are passed over.
+    /// True if unknown names are skipped.
     pub(super) is_lenient: bool,
-    /// Whether every pattern must match an index.
+    /// True if every pattern must match an index.
     pub(super) needs_some: bool,
-    /// Whether patterns stand for nothing.
+    /// True if patterns match nothing.
     pub(super) is_literal: bool,
 }
 
@@ -27,7 +27,7 @@ impl Naming {
         }
     }
 
-    /// The indexes that an expression names.
+    /// Returns the indexes that an expression selects.
     pub(super) fn select(
         self,
         app: &App,
@@ -38,7 +38,7 @@ impl Naming {
         }
         let mut selected: Vec<Arc<Collection>> = Vec::new();
         for part in expression.split(',') {
-            // Nothing at all stands for everything; nothing between commas does not.
+            // An empty expression selects everything; an empty part between commas is an error.
             if part.is_empty() && !expression.is_empty() {
                 return Err(Failure::no_index(part));
             }
@@ -50,9 +50,9 @@ impl Naming {
             if is_pattern && self.needs_some && found.is_empty() {
                 return Err(Failure::no_index(if part.is_empty() { "_all" } else { part }));
             }
-            for of in found {
-                if selected.iter().all(|known| known.name != of.name) {
-                    selected.push(of);
+            for index in found {
+                if selected.iter().all(|known| known.name != index.name) {
+                    selected.push(index);
                 }
             }
         }

@@ -1,4 +1,6 @@
-//! Which options of the query string each route has, and whether it has a body. What Elasticsearch does not know there is an error, as it is there; what it knows and nobody here asks for is a warning (`Params::ignored`).
+//! The query-string options of each route, and whether the route takes a body. As in
+//! Elasticsearch, unknown options are errors; known ones that have no effect here lead to a
+//! warning (`Params::ignored`).
 
 use axum::extract::{MatchedPath, Request};
 use axum::http::{Method, header};
@@ -9,18 +11,18 @@ use crate::error::{Failure, brief};
 use crate::http::exchange::params_of;
 use crate::http::params::Params;
 
-/// Options that every route has.
+/// Options of every route.
 const EVERYWHERE: &[&str] = &["pretty", "human", "error_trace", "filter_path", "format"];
-/// A body in the query string.
+/// The body in the query string.
 const SOURCE: &[&str] = &["source", "source_content_type"];
-/// How names of indexes are understood.
+/// Options for expressions that select indexes.
 const INDICES: &[&str] =
     &["ignore_unavailable", "allow_no_indices", "expand_wildcards", "ignore_throttled"];
-/// How long one waits for a cluster.
+/// Time limits for waiting on a cluster.
 const TIMES: &[&str] = &["timeout", "master_timeout", "cluster_manager_timeout"];
-/// The query of `?q=`.
+/// Options of the query `?q=`.
 const LINE: &[&str] = &["q", "df", "analyzer", "analyze_wildcard", "lenient", "default_operator"];
-/// Parts of a source.
+/// Options that select parts of a source.
 const PARTS: &[&str] = &[
     "_source",
     "_source_includes",
@@ -92,7 +94,7 @@ const DELETE_BY_QUERY: &[&str] = &[
 ];
 const WRITE: &[&str] =
     &["refresh", "routing", "timeout", "wait_for_active_shards", "if_seq_no", "if_primary_term"];
-/// How a document comes in.
+/// Options for the version of a document.
 const VERSIONS: &[&str] = &["version", "version_type"];
 const PIPELINE: &[&str] = &[
     "op_type",
@@ -131,7 +133,7 @@ const HEALTH: &[&str] = &[
     "wait_for_status",
 ];
 
-/// Options of searches that would change answers, and are not here.
+/// Options of searches that would change results and are not supported.
 const UNSUPPORTED: [&str; 6] = [
     "docvalue_fields",
     "search_pipeline",
@@ -141,7 +143,7 @@ const UNSUPPORTED: [&str; 6] = [
     "suggest_text",
 ];
 
-/// Options that are `true`, `false`, or given without a value.
+/// Boolean options: `true`, `false`, or without a value.
 const TRUTHS: [&str; 40] = [
     "_source_exclude_vectors",
     "primary_only",
@@ -185,7 +187,7 @@ const TRUTHS: [&str; 40] = [
     "include_unmapped",
 ];
 
-/// What a route has.
+/// The options and the body of a route.
 struct Known {
     options: &'static [&'static [&'static str]],
     body: Body,
@@ -194,13 +196,14 @@ struct Known {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Body {
     None,
-    /// One of its own.
+    /// A body in the request only.
     Own,
-    /// One that may stand in `source`.
+    /// A body in the request or in `source`.
     Source,
 }
 
-/// What a route has, by its path behind the index; `None` for a route that is not here.
+/// Returns the options of a route, which is identified by its path after the index; `None` if the
+/// route does not exist.
 fn known(method: &Method, route: &str) -> Option<Known> {
     let call = match route.strip_prefix("/{index}") {
         Some(call) if call.is_empty() || call.starts_with('/') => call,
@@ -332,13 +335,13 @@ fn known(method: &Method, route: &str) -> Option<Known> {
     Some(Known { options, body })
 }
 
-/// Refuses options that a route does not have, and values that they cannot have.
+/// Refuses options that a route does not have, and invalid values.
 pub(crate) fn check(method: &Method, route: &str, params: &Params) -> Result<(), Failure> {
     let Some(Known { options, body }) = known(method, route) else { return Ok(()) };
     let mut seen: Vec<&str> = Vec::new();
     for (name, value) in params.iter() {
         let is_known = EVERYWHERE.contains(&name)
-            || options.iter().any(|of| of.contains(&name))
+            || options.iter().any(|list| list.contains(&name))
             || (body == Body::Source && SOURCE.contains(&name));
         let is_search = route.ends_with("/_search") || route.ends_with("/_msearch");
         if is_search && UNSUPPORTED.contains(&name) {
@@ -347,7 +350,7 @@ pub(crate) fn check(method: &Method, route: &str, params: &Params) -> Result<(),
         if !is_known {
             let instead = match (route, name) {
                 ("/{index}/_delete_by_query", "size" | "from" | "max_doc" | "terminate_after") => {
-                    "; [max_docs] is the most documents that are deleted"
+                    "; use [max_docs] to limit the number of deleted documents"
                 }
                 _ => "",
             };
@@ -360,7 +363,7 @@ pub(crate) fn check(method: &Method, route: &str, params: &Params) -> Result<(),
             return Err(Failure::illegal(format!("the parameter [{name}] is given twice")));
         }
         seen.push(name);
-        // Where it is that of a document, it is a number.
+        // On the routes of documents, `version` is a number.
         let is_number = name == "version" && options.contains(&VERSIONS);
         if TRUTHS.contains(&name) && !is_number && !matches!(value, "" | "true" | "false") {
             let value = brief(value);
@@ -377,7 +380,7 @@ pub(crate) fn check(method: &Method, route: &str, params: &Params) -> Result<(),
     Ok(())
 }
 
-/// Stands around every route of the facade.
+/// Wraps every route of the facade to check options and bodies.
 pub(super) async fn checked(request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned();
     let route = route.as_ref().map_or("", MatchedPath::as_str);

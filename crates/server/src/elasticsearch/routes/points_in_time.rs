@@ -1,4 +1,4 @@
-//! Points in time: indexes as they are when one is opened, for searches that go on over several requests.
+//! Points in time: snapshots of indexes for searches that span several requests.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -16,7 +16,7 @@ use crate::http::exchange::{Answer, Call, Reply};
 use crate::http::params::Params;
 use crate::json::only;
 
-/// How long one is kept, which must be said.
+/// Reads the required time for which a point in time is kept.
 fn keep_alive(params: &Params) -> Result<Duration, Failure> {
     let missing =
         || Failure::new(Kind::Action, "Validation Failed: 1: [keep_alive] is missing, such as 1m;");
@@ -39,7 +39,7 @@ async fn opened(app: &Arc<App>, index: String, call: Call) -> Result<(String, us
     .await
 }
 
-/// Elasticsearch's form.
+/// Opens a point in time with Elasticsearch's response.
 pub(super) async fn open(
     State(app): State<Arc<App>>,
     Path(index): Path<String>,
@@ -49,7 +49,7 @@ pub(super) async fn open(
     Ok(Answer::json(json!({"id": id, "_shards": shards(count)})))
 }
 
-/// OpenSearch's form.
+/// Opens a point in time with OpenSearch's response.
 pub(super) async fn open_in_opensearch(
     State(app): State<Arc<App>>,
     Path(index): Path<String>,
@@ -78,7 +78,7 @@ pub(super) async fn close_in_opensearch(State(app): State<Arc<App>>, call: Call)
     let ids: Vec<&str> = match &body["pit_id"] {
         Value::Array(ids) => {
             let ids: Option<_> = ids.iter().map(Value::as_str).collect();
-            ids.ok_or_else(|| Failure::parsing("[pit_id] must be strings"))?
+            ids.ok_or_else(|| Failure::parsing("[pit_id] must be a string or an array of strings"))?
         }
         Value::String(id) => vec![id],
         _ => {

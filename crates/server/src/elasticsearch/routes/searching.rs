@@ -1,4 +1,4 @@
-//! Searching, counting and explaining.
+//! The routes that search, count and explain.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(crate) async fn search(
     run(app, Some(index), call).await
 }
 
-/// The indexes that an expression names, as they are now.
+/// Returns the indexes that an expression selects, with their current views.
 pub(super) fn targets(app: &App, index: &str, naming: Naming) -> Result<Vec<Target>, Failure> {
     Ok(naming.select(app, index)?.into_iter().map(Target::from).collect())
 }
@@ -156,7 +156,7 @@ fn ended(app: &App, ids: &[String]) -> Reply {
     freed(ids.iter().filter(|id| app.scrolls.end(id)).count())
 }
 
-/// Those of everybody, which has a route of its own since it needs another key.
+/// Ends the scrolls of all clients. This has a separate route because it requires an admin key.
 pub(super) async fn end_all_scrolls(State(app): State<Arc<App>>, call: Call) -> Reply {
     only(&call.json()?, &[])?;
     freed(app.scrolls.end_all().len())
@@ -179,7 +179,7 @@ pub(super) async fn msearch(
     multi(app, index, call).await
 }
 
-/// Many searches at once. Those of the same index are one batch to the engine.
+/// Answers a multi-search. Searches of the same index form one batch for the engine.
 async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
     searching(&app, move |app| {
         let start = Instant::now();
@@ -187,20 +187,21 @@ async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
         let wanted = |asked: &Asked| asked.as_ref().map_or(0, |(_, ask)| ask.from + ask.size);
         app.config.limits.check_hits(asked.iter().map(wanted))?;
         let mut answers: Vec<Option<Result<Found, Failure>>> = Vec::new();
-        // By index, with the number of the search.
+        // Planned searches by index, each with its number.
         let mut batches: BTreeMap<String, Vec<Numbered>> = BTreeMap::new();
         for (i, asked) in asked.into_iter().enumerate() {
             answers.push(None);
             let prepare = || {
                 let (collections, ask) = asked?;
-                // A search that needs more than one answer of the engine is made on its own.
+                // A search that needs several answers of the engine runs separately.
                 let [one] = collections.as_slice() else {
                     return find(app, collections, ask, false, &call.caller).map(Err);
                 };
                 if !ask.aggregations.is_empty() {
                     return find(app, collections, ask, false, &call.caller).map(Err);
                 }
-                // So is one that needs all hits, since it must see one snapshot from its beginning on.
+                // A search that needs all hits also runs separately, since it must see one
+                // snapshot throughout.
                 if wants_all(&ask, &collections) {
                     return find(app, collections, ask, false, &call.caller).map(Err);
                 }
@@ -235,7 +236,8 @@ async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
         let took = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
         let mut body = format!("{{\"took\":{took},\"responses\":[").into_bytes();
         for (i, answer) in answers.into_iter().enumerate() {
-            let answer = answer.unwrap_or_else(|| Err(Failure::broken("a search got no answer")));
+            let answer =
+                answer.unwrap_or_else(|| Err(Failure::broken("a search was not answered")));
             let shown = answer.and_then(|found| {
                 for warning in &found.warnings {
                     if !warnings.contains(warning) {
@@ -262,19 +264,20 @@ async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
     .await
 }
 
-/// A search with its number, and what was said about it.
+/// A planned search: its number in the request, its plan, its parameters, and its warnings.
 type Numbered = (usize, Planned, Ask, Vec<String>);
 
 type Asked = Result<(Vec<Target>, Ask), Failure>;
 
-/// The searches of a body of header and body lines. One that is wrong fails alone; a line that is no JSON fails all.
+/// Reads the searches of a multi-search. An invalid search fails alone; a line that is not JSON
+/// fails the whole request.
 fn pairs(app: &App, index: &str, call: &Call) -> Result<Vec<Asked>, Failure> {
     let pairs = read_pairs(&call.body, app.config.limits.batch)?;
     let asked = pairs.into_iter().map(|(header, body)| {
         let flag = |key: &str| header.get(key).map(|value| truth(key, value)).transpose();
         let wrong =
             || Failure::parsing("[index] of a header must be a string or an array of strings");
-        let of = match &header["index"] {
+        let expression = match &header["index"] {
             Value::Null => index.to_owned(),
             Value::String(name) => name.clone(),
             Value::Array(names) => {
@@ -283,7 +286,7 @@ fn pairs(app: &App, index: &str, call: &Call) -> Result<Vec<Asked>, Failure> {
             }
             _ => return Err(wrong()),
         };
-        let of = targets(app, &of, naming_of(&header, &call.params)?)?;
+        let selected = targets(app, &expression, naming_of(&header, &call.params)?)?;
         let mut ask = Ask::parse(body, &call.params, &app.config.limits)?;
         if let Some(allow_partial) = flag("allow_partial_search_results")? {
             ask.allow_partial = allow_partial;
@@ -295,13 +298,14 @@ fn pairs(app: &App, index: &str, call: &Call) -> Result<Vec<Asked>, Failure> {
         }
         match ask.pit {
             Some(_) => Err(Failure::unsupported("pit in a multi-search")),
-            None => Ok((of, ask)),
+            None => Ok((selected, ask)),
         }
     });
     Ok(asked.collect())
 }
 
-/// How a search of a multi-search understands names: as its header says, else as the request does.
+/// Reads the options for index names from the header of a search; the request's options are the
+/// defaults.
 fn naming_of(header: &Value, params: &Params) -> Result<Naming, Failure> {
     let flag = |key: &str| match header.get(key) {
         None | Some(Value::Null) => Ok(None),
@@ -316,7 +320,7 @@ fn naming_of(header: &Value, params: &Params) -> Result<Naming, Failure> {
     })
 }
 
-/// Parts of the header of a search in a multi-search.
+/// Keys of the header of a search in a multi-search.
 const HEADER: [&str; 12] = [
     "index",
     "search_type",
@@ -332,12 +336,12 @@ const HEADER: [&str; 12] = [
     "max_concurrent_shard_requests",
 ];
 
-/// The header and the body of each search, of which there may be so many.
+/// Splits a body into the header and body of each search, of which there may be at most `most`.
 pub(crate) fn read_pairs(body: &[u8], most: usize) -> Result<Vec<(Value, Value)>, Failure> {
     let mut pairs = Vec::new();
     let body = body.trim_ascii_end();
     let read = |i: usize, line: &[u8]| match line.trim_ascii() {
-        // An empty header is one without options.
+        // An empty line is a header without options.
         [] => Ok(json!({})),
         line => {
             warpseek_front::json(line).map_err(|e| Failure::parsing(format!("line {}: {e}", i + 1)))
@@ -356,11 +360,16 @@ pub(crate) fn read_pairs(body: &[u8], most: usize) -> Result<Vec<(Value, Value)>
                     brief(key)
                 )));
             }
-            None => return Err(Failure::illegal(format!("line {}: a header is an object", i + 1))),
+            None => {
+                return Err(Failure::illegal(format!(
+                    "line {}: a header must be an object",
+                    i + 1
+                )));
+            }
         }
         let Some((i, body)) = lines.next() else {
             return Err(Failure::illegal(
-                "The msearch request must be terminated by a newline, and every header has a search after it",
+                "The msearch request must be terminated by a newline, and every header must be followed by a search",
             ));
         };
         if pairs.len() >= most {
@@ -404,12 +413,12 @@ fn number_of(app: &App, index: &str, call: &Call) -> Result<(u64, Vec<String>), 
     let ask = Ask { size: 0, from: 0, total: Total::All, scroll: None, ..ask };
     let collections = targets(app, index, Naming::of(&call.params))?;
     let found = find(app, collections, ask, false, &call.caller)?;
-    // A number has no room for a word that it is too small.
+    // A count that is too low cannot be marked as such in the response.
     match found.is_complete() {
         true => Ok((found.total(), found.warnings)),
         false => Err(Failure::new(
             Kind::Timeout,
-            "the time was up before all documents were counted; ask for more with [timeout], or set deadline_ms",
+            "the time limit was reached before all documents were counted; increase [timeout] or deadline_ms",
         )),
     }
 }
@@ -423,15 +432,15 @@ pub(super) async fn explain(
         let body = call.json()?;
         only(&body, &["query"])?;
         let ask = Ask::parse(body, &call.params, &app.config.limits)?;
-        let of = app.catalogue().get(&index)?;
+        let target = app.catalogue().get(&index)?;
         let mut warnings = ask.warnings.clone();
         if ask.source != SourceFilter::default() {
             warnings.push("[_source] of an explanation is ignored".to_owned());
         }
         let Planned { view, request, limit, .. } =
-            plan(app, of.into(), &ask, false, &call.caller, &mut warnings)?;
+            plan(app, target.into(), &ask, false, &call.caller, &mut warnings)?;
         let warpseek::QueryInput::Tree(node) = request.query else {
-            return Err(Failure::broken("the query is no tree"));
+            return Err(Failure::broken("the query is not a tree"));
         };
         let only = Node::Bool(Bool {
             must: vec![node],
@@ -443,7 +452,8 @@ pub(super) async fn explain(
         call.caller.check(&limit)?;
         if response.hits().is_empty() {
             if !response.coverage().is_complete() {
-                let reason = "the time was up before it was known whether the document matches";
+                let reason =
+                    "the time limit was reached before it was known whether the document matches";
                 return Err(Failure::new(Kind::Timeout, reason));
             }
             let there = response.snapshot().find_id(&id).map_err(Failure::from)?.is_some();

@@ -1,4 +1,4 @@
-//! Work that is waited for, or not: `wait_for_completion=false`.
+//! Tasks: actions that run in the background with `wait_for_completion=false`.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use crate::error::Failure;
 use crate::http::exchange::{Answer, Content, Reply};
 use crate::indexes::tasks::Tasks;
 
-/// Does work of an action, which has a name and a description. If nobody waits for it, the answer is the id of its task.
+/// Runs an action, given by its name and description. Without `wait`, it runs in the background,
+/// and the answer is the id of its task.
 pub(super) async fn run(
     app: &Arc<App>,
     (action, description): (&'static str, String),

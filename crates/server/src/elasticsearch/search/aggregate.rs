@@ -1,4 +1,5 @@
-//! Aggregations that exact counts of values answer: `terms`, `cardinality`, `value_count`, `range`, `min`, `max`, `stats`, and `composite` of one field.
+//! Aggregations that exact counts of values can answer: `terms`, `cardinality`, `value_count`,
+//! `range`, `min`, `max`, `stats`, and `composite` with one source.
 
 mod shown;
 
@@ -17,10 +18,10 @@ use crate::indexes::open_index::View;
 use crate::json::truth;
 pub(super) use shown::shown;
 
-/// Values of a `terms` or `composite` aggregation that does not say how many.
+/// Default number of values of a `terms` or `composite` aggregation.
 const SIZE: usize = 10;
 
-/// What is asked about all matches.
+/// An aggregation over all matches of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Aggregation {
     name: String,
@@ -42,7 +43,7 @@ enum Kind {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum TermsOrder {
-    /// Those with equal counts are in the order of their keys.
+    /// Order by count; values with equal counts are sorted by key.
     Count {
         descending: bool,
         keys_descend: bool,
@@ -62,14 +63,16 @@ struct Range {
 /// The smallest and the largest value in one index.
 pub(crate) type Extremes = (Option<AttributeValue<'static>>, Option<AttributeValue<'static>>);
 
-/// Reads `aggs`.
+/// Parses `aggs`.
 pub(super) fn parse(aggs: Option<&Value>) -> Result<Vec<Aggregation>, Failure> {
     let Some(aggs) = aggs.filter(|aggs| !aggs.is_null()) else { return Ok(Vec::new()) };
     let Value::Object(aggs) = aggs else {
-        return Err(Failure::parsing("[aggs] must be an object of aggregations by name"));
+        return Err(Failure::parsing("[aggs] must be an object that maps names to aggregations"));
     };
     if aggs.len() > MAX_FACETS {
-        return Err(Failure::illegal(format!("a search has at most {MAX_FACETS} aggregations")));
+        return Err(Failure::illegal(format!(
+            "a search may have at most {MAX_FACETS} aggregations"
+        )));
     }
     aggs.iter().map(|(name, body)| Aggregation::parse(name, body)).collect()
 }
@@ -84,10 +87,10 @@ impl Aggregation {
             return Err(Failure::unsupported("aggregations inside aggregations"));
         }
         let mut types = body.iter().filter(|(key, _)| *key != "meta");
-        let (Some((kind, of)), None) = (types.next(), types.next()) else {
+        let (Some((kind, options)), None) = (types.next(), types.next()) else {
             return Err(wrong("expected exactly one type".into()));
         };
-        let Value::Object(of) = of else {
+        let Value::Object(options) = options else {
             return Err(wrong(format!("[{kind}] must be an object")));
         };
         let known: &[&str] = match kind.as_str() {
@@ -107,10 +110,10 @@ impl Aggregation {
             "composite" => &["size", "sources", "after"],
             other => return Err(Failure::unsupported(&format!("aggregation of type {other}"))),
         };
-        if let Some(key) = of.keys().find(|key| !known.contains(&key.as_str())) {
+        if let Some(key) = options.keys().find(|key| !known.contains(&key.as_str())) {
             return Err(Failure::unsupported(&format!("{key} of an aggregation {kind}")));
         }
-        let size = match of.get("size") {
+        let size = match options.get("size") {
             None => SIZE,
             Some(size) => size
                 .as_u64()
@@ -119,22 +122,26 @@ impl Aggregation {
                 .ok_or_else(|| wrong(format!("[size] must be from 1 to {MAX_FACET_VALUES}")))?,
         };
         let (source, of_source) = match kind.as_str() {
-            "composite" => composite_source(of).map_err(wrong)?,
-            _ => (String::new(), of),
+            "composite" => composite_source(options).map_err(wrong)?,
+            _ => (String::new(), options),
         };
         let field = of_source.get("field").and_then(Value::as_str);
         let field = field.ok_or_else(|| wrong(format!("[{kind}] requires a [field]")))?.to_owned();
         let kind = match kind.as_str() {
             "terms" => {
-                let least = of.get("min_doc_count").map_or(Some(1), Value::as_u64);
+                let least = options.get("min_doc_count").map_or(Some(1), Value::as_u64);
                 let least = least.filter(|least| *least > 0);
                 let least = least.ok_or_else(|| {
                     wrong(
-                        "[min_doc_count] must be 1 or more; values without documents are not known"
+                        "[min_doc_count] must be at least 1; values without documents are unknown"
                             .into(),
                     )
                 })?;
-                Kind::Terms { size, order: terms_order(of.get("order")).map_err(wrong)?, least }
+                Kind::Terms {
+                    size,
+                    order: terms_order(options.get("order")).map_err(wrong)?,
+                    least,
+                }
             }
             "cardinality" => Kind::Cardinality,
             "value_count" => Kind::ValueCount,
@@ -142,22 +149,23 @@ impl Aggregation {
             "max" => Kind::Max,
             "stats" => Kind::Stats,
             "range" => {
-                let ranges = ranges(of.get("ranges")).map_err(wrong)?;
-                let keyed = of.get("keyed").filter(|keyed| !keyed.is_null());
+                let ranges = ranges(options.get("ranges")).map_err(wrong)?;
+                let keyed = options.get("keyed").filter(|keyed| !keyed.is_null());
                 let keyed = keyed.map_or(Ok(false), |keyed| truth("keyed", keyed))?;
                 Kind::Ranges { ranges, keyed }
             }
             _ => {
                 let order = of_source.get("order").filter(|order| !order.is_null());
                 let descending = order.map_or(Ok(false), is_descending).map_err(wrong)?;
-                let after = place_after(of.get("after"), &source).map_err(wrong)?;
+                let after = place_after(options.get("after"), &source).map_err(wrong)?;
                 Kind::Composite { source, size, descending, after }
             }
         };
         Ok(Aggregation { name: name.to_owned(), field, kind })
     }
 
-    /// The attribute of an index; `None` if it has no such field.
+    /// Returns the attribute of an index that has the values, or `None` if the index lacks the
+    /// field.
     fn attribute<'a>(&self, view: &'a View) -> Result<Option<(&'a str, AttributeKind)>, Failure> {
         let path = &self.field;
         match view.mapping.field(path) {
@@ -201,7 +209,8 @@ impl Aggregation {
     }
 }
 
-/// A number as the engine reads one of this type. Between whole numbers, bounds move up to the next one, which admits the same values.
+/// Formats a number for the engine's type. For integers, a bound with a fraction moves up to the
+/// next integer, which admits the same values.
 fn number_text(value: f64, kind: AttributeKind) -> String {
     match kind {
         AttributeKind::Integer => format!("{:.0}", value.ceil()),
@@ -209,8 +218,8 @@ fn number_text(value: f64, kind: AttributeKind) -> String {
     }
 }
 
-fn composite_source(of: &Map<String, Value>) -> Result<(String, &Map<String, Value>), String> {
-    let one = match of.get("sources") {
+fn composite_source(options: &Map<String, Value>) -> Result<(String, &Map<String, Value>), String> {
+    let one = match options.get("sources") {
         Some(Value::Array(sources)) if sources.len() == 1 => sources[0].as_object(),
         _ => None,
     };
@@ -224,14 +233,14 @@ fn composite_source(of: &Map<String, Value>) -> Result<(String, &Map<String, Val
     }
 }
 
-/// The value of the source of a `composite` aggregation to continue after.
+/// Reads the value that a `composite` aggregation continues after.
 fn place_after(after: Option<&Value>, source: &str) -> Result<Option<Value>, String> {
     let Some(after) = after.filter(|after| !after.is_null()) else { return Ok(None) };
     let Value::Object(values) = after else {
         return Err("[after] must be an object with a value of the source".into());
     };
     if let Some(key) = values.keys().find(|key| key.as_str() != source) {
-        return Err(format!("[after] has [{}], which is no source", brief(key)));
+        return Err(format!("[after] has [{}], which is not a source", brief(key)));
     }
     match values.get(source) {
         None | Some(Value::Null) => Err(format!("[after] requires a value of [{source}]")),
@@ -247,7 +256,8 @@ fn is_descending(direction: &Value) -> Result<bool, String> {
     }
 }
 
-/// One order, or several of which each is for those that are equal before. No two keys are equal, so that after an order by key no other has an effect.
+/// Reads one order or several, each of which breaks ties of those before it. Keys are distinct,
+/// so orders after one by key have no effect.
 fn terms_order(order: Option<&Value>) -> Result<TermsOrder, String> {
     let orders = match order {
         None => return Ok(TermsOrder::Count { descending: true, keys_descend: false }),
@@ -269,7 +279,7 @@ fn terms_order(order: Option<&Value>) -> Result<TermsOrder, String> {
 }
 
 fn one_order(order: &Value) -> Result<TermsOrder, String> {
-    let one = order.as_object().filter(|of| of.len() == 1).and_then(|of| of.iter().next());
+    let one = order.as_object().filter(|map| map.len() == 1).and_then(|map| map.iter().next());
     match one {
         Some((key, direction)) if key == "_count" => {
             Ok(TermsOrder::Count { descending: is_descending(direction)?, keys_descend: false })
@@ -293,10 +303,13 @@ fn ranges(ranges: Option<&Value>) -> Result<Vec<Range>, String> {
 
 fn range(range: &Value) -> Result<Range, String> {
     let Value::Object(range) = range else {
-        return Err("[ranges] must have objects with [from] and [to]".into());
+        return Err("[ranges] must contain objects with [from] and [to]".into());
     };
     if let Some(key) = range.keys().find(|key| !matches!(key.as_str(), "key" | "from" | "to")) {
-        return Err(format!("a range has no [{}]; there are key, from and to", brief(key)));
+        return Err(format!(
+            "a range has no option [{}]; supported are key, from and to",
+            brief(key)
+        ));
     }
     let number = |key: &str| match range.get(key) {
         None | Some(Value::Null) => Ok(None),
@@ -313,40 +326,41 @@ fn range(range: &Value) -> Result<Range, String> {
     Ok(Range { key, from: number("from")?, to: number("to")? })
 }
 
-/// What the engine is to count in an index, for those aggregations whose field it has.
+/// Returns the facets for the engine, for those aggregations whose field the index has.
 pub(super) fn facets(aggregations: &[Aggregation], view: &View) -> Result<Vec<Facet>, Failure> {
     let mut facets = Vec::new();
-    for of in aggregations {
-        if let Some((name, kind)) = of.attribute(view)? {
-            facets.push(of.facet(name, kind)?);
+    for aggregation in aggregations {
+        if let Some((name, kind)) = aggregation.attribute(view)? {
+            facets.push(aggregation.facet(name, kind)?);
         }
     }
     Ok(facets)
 }
 
-/// Whether there are aggregations whose answers take further searches.
+/// Returns true if an aggregation requires further searches.
 pub(super) fn want_extremes(aggregations: &[Aggregation]) -> bool {
     aggregations.iter().any(Aggregation::wants_extremes)
 }
 
-/// The smallest and largest values among the matches of a search, for aggregations that want them; and whether there was time to find them all.
+/// Finds the smallest and largest values among the matches of a search, for the aggregations that
+/// need them. Also returns whether there was enough time.
 pub(super) fn extremes(
     aggregations: &[Aggregation],
     planned: &Planned,
 ) -> Result<(Vec<Extremes>, bool), Failure> {
     let (mut extremes, mut complete) = (Vec::new(), true);
-    for of in aggregations.iter().filter(|of| of.wants_extremes()) {
-        let Some((name, _)) = of.attribute(&planned.view)? else {
+    for aggregation in aggregations.iter().filter(|aggregation| aggregation.wants_extremes()) {
+        let Some((name, _)) = aggregation.attribute(&planned.view)? else {
             extremes.push((None, None));
             continue;
         };
         let mut first = |key: SortKey| -> Result<Option<AttributeValue<'static>>, Failure> {
             let mut request = planned.request.clone().k(1).count(false).sort([key]);
             (request.facets, request.after) = (Vec::new(), None);
-            // Its time is that of the whole search.
+            // All searches share the time limit.
             let request = under(request, &planned.limit, planned.limit.left());
             let response = planned.view.searcher.search(&request)?;
-            // The smallest of a part is not the smallest.
+            // The smallest value of a part may not be the smallest of all.
             complete &= response.coverage().is_complete();
             if !complete || response.hits().is_empty() {
                 return Ok(None);

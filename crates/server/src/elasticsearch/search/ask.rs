@@ -1,4 +1,4 @@
-//! What a search asks for, in its body or in the query string.
+//! The parameters of a search, from its body and the query string.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use crate::http::params::Params;
 use crate::json::truth;
 use crate::operations::config::Limits;
 
-/// Hits if the request does not say how many.
+/// Default number of hits.
 const SIZE: usize = 10;
-/// Matches up to which totals are exact if the request does not say.
+/// Default number of matches up to which totals are exact.
 const EXACT_TO: u64 = 10_000;
 
 #[derive(Clone, Debug)]
@@ -29,35 +29,35 @@ pub(crate) struct Ask {
     pub(crate) source: SourceFilter,
     pub(crate) total: Total,
     pub(crate) order: Order,
-    /// The values of the hit to continue after.
+    /// The sort values of the hit to continue after.
     pub(crate) after: Option<Vec<Value>>,
-    /// Whether hits show their scores whatever the order.
+    /// True to show the scores of hits in any order.
     pub(crate) track_scores: bool,
     pub(crate) min_score: Option<f64>,
-    /// Counts from when the request came.
+    /// Time limit, counted from the arrival of the request.
     pub(crate) timeout: Option<Duration>,
     pub(crate) explain: bool,
     pub(crate) highlight: Option<Highlight>,
-    /// Whether a part of the documents will do when the time is up.
+    /// True to accept a partial result when the time limit is reached.
     pub(crate) allow_partial: bool,
-    /// Whether the total is a plain number (`rest_total_hits_as_int`).
+    /// True to show the total as a plain number (`rest_total_hits_as_int`).
     pub(crate) plain_total: bool,
     pub(crate) scroll: Option<Duration>,
     pub(crate) pit: Option<Pit>,
     pub(crate) aggregations: Vec<Aggregation>,
-    /// Whether hits show `_seq_no` and `_primary_term`.
+    /// True to show `_seq_no` and `_primary_term` of hits.
     pub(crate) numbers: bool,
-    /// Whether it may end after some matches (`terminate_after`), which it never does.
+    /// True if the request has `terminate_after`, which has no effect here.
     pub(crate) terminates: bool,
-    /// What of it is ignored.
+    /// Warnings about ignored parts.
     pub(crate) warnings: Vec<String>,
 }
 
-/// The point in time that is searched.
+/// The point in time to search.
 #[derive(Clone, Debug)]
 pub(crate) struct Pit {
     pub(crate) id: String,
-    /// How long it is to be kept from now on, if not as long as before.
+    /// New duration for which it is kept from now on, or `None` to keep the previous one.
     pub(crate) keep: Option<Duration>,
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct Line {
     pub(crate) operator: Operator,
 }
 
-/// How far matches are counted.
+/// The number of matches that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Total {
     All,
@@ -92,20 +92,20 @@ pub(crate) enum Total {
     None,
 }
 
-/// Parts of a body that change nothing here.
+/// Keys of a body that change no result here.
 const HARMLESS: [&str; 2] = ["stats", "batched_reduce_size"];
 
-/// Parts of a body that are ignored, and why nothing is missing but what they would add.
+/// Keys of a body that are ignored, with the reason shown in the warning.
 const IGNORED: [(&str, &str); 6] = [
     ("version", "hits have no version"),
-    ("profile", "/v1 says how long each step took"),
+    ("profile", "/v1 reports the time of each step"),
     ("ext", "there are no extensions"),
     ("preference", "there is one copy of each index"),
     ("stored_fields", "fields are shown in _source"),
     ("terminate_after", "all documents are searched"),
 ];
 
-/// Parts of a body that count.
+/// Keys of a body that have an effect.
 const KNOWN: [&str; 20] = [
     "query",
     "post_filter",
@@ -130,7 +130,8 @@ const KNOWN: [&str; 20] = [
 ];
 
 impl Ask {
-    /// Reads a search. Options stand in the body or in the query string; the body counts first.
+    /// Parses a search. Options may be in the body or in the query string; the body takes
+    /// precedence.
     pub(crate) fn parse(body: Value, params: &Params, limits: &Limits) -> Result<Self, Failure> {
         let mut body = match body {
             Value::Null => Map::new(),
@@ -139,8 +140,8 @@ impl Ask {
         };
         let mut warnings = Vec::new();
         for (key, why) in IGNORED {
-            let stands = body.get(key).is_some_and(|value| *value != Value::Bool(false));
-            if stands || params.get(key).is_some_and(|value| value != "false") {
+            let is_set = body.get(key).is_some_and(|value| *value != Value::Bool(false));
+            if is_set || params.get(key).is_some_and(|value| value != "false") {
                 warnings.push(format!("[{key}] is ignored: {why}"));
             }
         }
@@ -182,7 +183,9 @@ impl Ask {
             Some(value) => {
                 let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());
                 let wrong = || {
-                    Failure::illegal(format!("[{key}] must be a number from 0 on, found {value}"))
+                    Failure::illegal(format!(
+                        "[{key}] must be a non-negative integer, found {value}"
+                    ))
                 };
                 number.and_then(|number| usize::try_from(number).ok()).ok_or_else(wrong)
             }
@@ -200,7 +203,8 @@ impl Ask {
             Some(value) => duration("timeout", &value)?,
         };
         let highlight = body.get("highlight").filter(|highlight| !highlight.is_null());
-        let highlight = highlight.map(|of| Highlight::parse(of, &mut warnings)).transpose()?;
+        let highlight =
+            highlight.map(|value| Highlight::parse(value, &mut warnings)).transpose()?;
         let min_score = match option("min_score") {
             None | Some(Value::Null) => None,
             Some(value) => Some(
@@ -228,7 +232,7 @@ impl Ask {
             Ok(Line { text: text.to_owned(), field: params.get("df").map(str::to_owned), operator })
         });
         if q.is_some() && body.get("query").is_some_and(|query| !query.is_null()) {
-            let reason = "give [q] in the query string or [query] in the body, not both";
+            let reason = "[q] in the query string and [query] in the body cannot be combined";
             return Err(Failure::illegal(reason));
         }
         let flag = |key: &str| match option(key) {
@@ -236,7 +240,7 @@ impl Ask {
             Some(value) => truth(key, &value),
         };
         let (explain, numbers) = (flag("explain")?, flag("seq_no_primary_term")?);
-        // They are ignored, but only what they can be.
+        // These options are ignored, but their values must be valid.
         for key in ["version", "profile"] {
             flag(key)?;
         }
@@ -263,21 +267,24 @@ impl Ask {
         let order = Order::parse(sort.as_ref(), after.as_deref(), pit.is_some(), &mut warnings)?;
         let aggregations = aggregate::parse(body.get("aggs").or(body.get("aggregations")))?;
         if !aggregations.is_empty() && (body.contains_key("post_filter") || min_score.is_some()) {
-            return Err(Failure::unsupported("aggregations beside post_filter or min_score"));
+            return Err(Failure::unsupported(
+                "aggregations combined with post_filter or min_score",
+            ));
         }
         let source = SourceFilter::parse(body.get("_source"), params)?.beside(&body, params)?;
         warnings.extend(SourceFilter::ignored(body.get("_source")));
         let total = total(option("track_total_hits").as_ref(), params)?;
         let track_scores = flag("track_scores")?;
         let terminates = option("terminate_after").is_some();
-        // What is no clause is blamed on its own name.
-        if let Some(filter) = body.get("post_filter").filter(|of| !of.is_null() && !of.is_object())
+        // An invalid filter is reported under its own key.
+        if let Some(filter) =
+            body.get("post_filter").filter(|filter| !filter.is_null() && !filter.is_object())
         {
             return Err(Failure::parsing(format!(
                 "[post_filter] must be an object with one clause, found {filter}"
             )));
         }
-        // Queries may be long, and are not copied.
+        // Queries may be long, so they are moved rather than copied.
         let mut taken = |key: &str| body.remove(key).filter(|value| !value.is_null());
         Ok(Ask {
             query: taken("query"),
@@ -330,7 +337,8 @@ fn total(value: Option<&Value>, params: &Params) -> Result<Total, Failure> {
     }
 }
 
-/// A time as `5m`, `10s`, `500ms`; without a unit, milliseconds. `None` for -1, which is no limit.
+/// Parses a duration such as `5m`, `10s` or `500ms`; without a unit, it is in milliseconds.
+/// Returns `None` for -1, which means no limit.
 pub(crate) fn duration(what: &str, value: &Value) -> Result<Option<Duration>, Failure> {
     let text = match value {
         Value::String(text) => text.trim().to_owned(),
@@ -379,12 +387,12 @@ mod tests {
         assert_eq!(said(Value::Null, "preference=_local").len(), 1);
         let quiet = json!({"stats": ["a"], "profile": false, "version": false, "size": 3});
         assert!(said(quiet, "size=3&pretty").is_empty());
-        let highlight = |of: Value| said(json!({"highlight": {"fields": {"t": of}}}), "");
+        let highlight = |options: Value| said(json!({"highlight": {"fields": {"t": options}}}), "");
         assert!(highlight(json!({"number_of_fragments": 3, "no_match_size": 9})).is_empty());
         assert!(highlight(json!({"type": "fvh"}))[0].contains("type"));
         assert!(highlight(json!({"number_of_fragments": 1, "fragment_size": 30})).is_empty());
         assert!(said(json!({"sort": [{"day": {"format": "yyyy"}}]}), "")[0].contains("format"));
-        // In the body or in the query string.
+        // Options may be in the body or in the query string.
         let body = json!({"scroll": "1m", "_source_includes": "a", "_source_excludes": ["b"]});
         let ask = parse(body, "").unwrap();
         assert_eq!(ask.scroll, Some(Duration::from_secs(60)));

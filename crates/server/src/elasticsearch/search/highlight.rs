@@ -1,4 +1,4 @@
-//! Parts of texts that show why they matched.
+//! Highlights: the parts of texts that show why they matched.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::elasticsearch::mapping::Field;
 use crate::error::Failure;
 use crate::indexes::open_index::View;
 
-/// The longest fragment that can be asked for, in characters.
+/// Maximum length of a fragment in characters.
 const MAX_FRAGMENT: usize = 1 << 20;
 
 #[derive(Clone, Debug)]
@@ -22,20 +22,20 @@ pub(crate) struct Highlight {
 struct Options {
     before: String,
     after: String,
-    /// Characters of a fragment.
+    /// Length of a fragment in characters.
     width: usize,
-    /// The most fragments of a field.
+    /// Maximum number of fragments of a field.
     fragments: usize,
-    /// Characters of the beginning that a field without a match shows.
+    /// Length in characters of the beginning that is shown of a field without a match.
     no_match: usize,
-    /// Whether the text is written as HTML, so that only the tags are markup.
+    /// True to escape the text as HTML, so that only the tags are markup.
     escapes: bool,
 }
 
-/// Fragments of a field if nobody says how many.
+/// Default number of fragments of a field.
 const FRAGMENTS: usize = 5;
 
-/// Parts of `highlight` that count.
+/// Keys of `highlight` that have an effect.
 const KNOWN: [&str; 7] = [
     "fields",
     "pre_tags",
@@ -46,7 +46,7 @@ const KNOWN: [&str; 7] = [
     "encoder",
 ];
 
-/// Parts that choose among ways to find fragments, of which there is one here.
+/// Keys that choose among methods of finding fragments; there is only one method here.
 const IGNORED: [&str; 14] = [
     "type",
     "order",
@@ -65,7 +65,7 @@ const IGNORED: [&str; 14] = [
 ];
 
 impl Highlight {
-    /// Reads `highlight`. What of it is ignored is said in `warnings`.
+    /// Parses `highlight`. Ignored options are reported in `warnings`.
     pub(super) fn parse(value: &Value, warnings: &mut Vec<String>) -> Result<Self, Failure> {
         let usual = Options {
             before: "<em>".into(),
@@ -80,7 +80,11 @@ impl Highlight {
             Value::Object(fields) => fields.iter().collect(),
             Value::Array(fields) => {
                 let fields: Option<Vec<_>> = fields.iter().map(Value::as_object).collect();
-                let wrong = || Failure::parsing("[fields] of [highlight] must be objects");
+                let wrong = || {
+                    Failure::parsing(
+                        "[fields] of [highlight] must be an object or an array of objects",
+                    )
+                };
                 fields.ok_or_else(wrong)?.into_iter().flatten().collect()
             }
             _ => return Err(Failure::parsing("[highlight] requires [fields]")),
@@ -91,11 +95,12 @@ impl Highlight {
         Ok(Highlight { fields: fields.collect::<Result<_, Failure>>()? })
     }
 
-    /// The highlights of a hit; fields without a match are left out, unless they are to show their beginning.
+    /// Returns the highlights of a hit. Fields without a match are omitted unless their beginning
+    /// is to be shown.
     pub(super) fn of(&self, part: &Part, source: &Value) -> Map<String, Value> {
         let mut shown = Map::new();
         for (pattern, options) in &self.fields {
-            // Several fragments are cut out of the whole text, in which every match is marked.
+            // Several fragments are cut from the whole text with all of its matches marked.
             let width = if options.fragments == 1 { options.width } else { MAX_FRAGMENT };
             let cut = |width| snippets(&part.view, &part.response, pattern, source, width);
             for (name, snippet) in cut(width) {
@@ -117,7 +122,8 @@ impl Highlight {
     }
 }
 
-/// The parts of the text fields whose names match a pattern, by name; fields that the source does not have are left out.
+/// Returns the matching parts of the text fields whose names match a pattern, sorted by name.
+/// Fields that are missing from the source are omitted.
 pub(crate) fn snippets(
     view: &View,
     response: &Response,
@@ -164,7 +170,7 @@ fn options(value: &Value, outer: &Options, warnings: &mut Vec<String>) -> Result
         Some(_) => return Err(Failure::parsing("[encoder] must be default or html")),
     };
     let tag = |key: &str, default: &str| {
-        let wrong = || Failure::parsing(format!("[{key}] must be strings"));
+        let wrong = || Failure::parsing(format!("[{key}] must be a string or an array of strings"));
         match &value[key] {
             Value::Null => Ok(default.to_owned()),
             Value::String(tag) => Ok(tag.clone()),
@@ -179,11 +185,11 @@ fn options(value: &Value, outer: &Options, warnings: &mut Vec<String>) -> Result
         Some(number) => number
             .as_u64()
             .and_then(|number| usize::try_from(number).ok())
-            .ok_or_else(|| Failure::parsing(format!("[{key}] must be a whole number from 0 on"))),
+            .ok_or_else(|| Failure::parsing(format!("[{key}] must be a non-negative integer"))),
     };
     let (mut width, mut fragments) =
         (number("fragment_size", outer.width)?, number("number_of_fragments", outer.fragments)?);
-    // The whole field.
+    // 0 fragments means the whole field.
     if fragments == 0 {
         (width, fragments) = (MAX_FRAGMENT, 1);
     }
@@ -197,13 +203,14 @@ fn options(value: &Value, outer: &Options, warnings: &mut Vec<String>) -> Result
     })
 }
 
-/// The parts of a text that have its matches, in their order. Of more than there may be, those with the most matches are kept.
+/// Cuts a text into the fragments that contain its matches, in order. If there are too many,
+/// those with the most matches are kept.
 fn fragments(whole: &Snippet, options: &Options) -> impl Iterator<Item = Value> {
-    // Each with the matches in it.
+    // Fragments, each with its matches.
     let mut cuts: Vec<(Range<usize>, &[Range<usize>])> = Vec::new();
     let mut rest = &whole.highlights[..];
     let mut from = 0;
-    // The number of characters is looked at only as far as it matters.
+    // Characters are counted only as far as necessary.
     let fits = |range: Range<usize>| whole.text[range].chars().nth(options.width).is_none();
     while !rest.is_empty() {
         let is_whole = options.fragments == 1 || (cuts.is_empty() && fits(0..whole.text.len()));
@@ -218,7 +225,7 @@ fn fragments(whole: &Snippet, options: &Options) -> impl Iterator<Item = Value> 
         let mut matches: Vec<usize> = cuts.iter().map(|(_, matches)| matches.len()).collect();
         matches.sort_unstable_by(|a, b| b.cmp(a));
         let least = matches[options.fragments - 1];
-        // Of those with as many as the last that is kept, the first ones stay.
+        // Among fragments with as many matches as the last one kept, the first ones stay.
         let above = matches.iter().filter(|matches| **matches > least).count();
         let mut room = options.fragments - above;
         cuts.retain(|(_, matches)| {
@@ -232,7 +239,8 @@ fn fragments(whole: &Snippet, options: &Options) -> impl Iterator<Item = Value> 
         .map(|(cut, inside)| Value::from(marked(&part_of(&whole.text, cut, inside), options)))
 }
 
-/// A part of the text that begins a little before the first of the matches that are left, and not before `from`, and ends with a word.
+/// Returns the range of a fragment. It begins shortly before the first remaining match, but not
+/// before `from`, and ends with a word.
 fn around(text: &str, rest: &[Range<usize>], from: usize, options: &Options) -> Range<usize> {
     let first = &rest[0];
     let matched = text[first.clone()].chars().count();
@@ -242,7 +250,7 @@ fn around(text: &str, rest: &[Range<usize>], from: usize, options: &Options) -> 
         0 => first.start,
         before => chars.nth(before - 1).map_or(from, |(at, _)| from + at),
     };
-    // Not in the middle of a word, where words are apart.
+    // The fragment does not begin in the middle of a word, in languages that separate words.
     let start = match start == from || text[..start].ends_with(' ') {
         true => start,
         false => text[start..first.start].find(' ').map_or(start, |at| start + at + 1),
@@ -254,7 +262,7 @@ fn around(text: &str, rest: &[Range<usize>], from: usize, options: &Options) -> 
         true => end,
         false => text[first.end..end].rfind(' ').map_or(end, |at| first.end + at),
     };
-    // A match that would be cut belongs to the next part.
+    // A match that would be cut belongs to the next fragment.
     let cut = rest.iter().find(|range| range.end > end).filter(|range| range.start < end);
     start..cut.map_or(end, |range| range.start.max(first.end))
 }
@@ -301,7 +309,7 @@ fn marked(snippet: &Snippet, options: &Options) -> String {
     out
 }
 
-/// The strings at a path of a source, each on a line of its own.
+/// Joins the strings at a path of a source with line feeds.
 fn text_at(source: &Value, path: &str) -> Option<String> {
     let mut out = Vec::new();
     collect(source, path, &mut out);
@@ -339,7 +347,7 @@ mod tests {
         Options { before, after, width, fragments, no_match: 0, escapes: false }
     }
 
-    /// Every `x` of a text is a match.
+    /// Highlights every `x` of a text.
     fn shown(text: &str, fragments: usize, width: usize) -> Vec<String> {
         let highlights = text.match_indices('x').map(|(at, x)| at..at + x.len()).collect();
         let whole = Snippet { text: text.to_owned(), highlights };
@@ -353,10 +361,10 @@ mod tests {
         assert_eq!(shown("a x b", 5, 10), ["a [x] b"]);
         let text = "aa bb x cc dd ee ff gg x x hh ii jj x kk";
         assert_eq!(shown(text, 5, 8), ["…[x] cc dd…", "…[x] [x] hh…", "…[x] kk"]);
-        // Those with the most matches, and of equal ones the first.
+        // The fragments with the most matches are kept; among equal ones, the first.
         assert_eq!(shown(text, 2, 8), ["…[x] cc dd…", "…[x] [x] hh…"]);
         assert_eq!(shown(text, 1, 100).len(), 1);
-        // Where words are not apart, a part may begin and end anywhere.
+        // In languages that do not separate words, a fragment may begin and end anywhere.
         let text = format!("{0}x{0}xx{0}", "東".repeat(20));
         assert_eq!(shown(&text, 5, 8), ["…東[x]東東東東東東…", "…東[x][x]東東東東東…"]);
         assert_eq!(shown("ü".repeat(50).as_str(), 5, 10), [""; 0]);

@@ -1,4 +1,5 @@
-//! Hits as clients read them. Answers are written down at once, so that sources pass through as they are stored.
+//! Serialization of hits for clients. Responses are written directly, so that sources can be
+//! copied as stored.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -10,26 +11,26 @@ use crate::error::Failure;
 use crate::http::caller::Caller;
 use crate::indexes::open_index::number_of;
 
-/// A score as Elasticsearch shows it, in single precision and with no more digits than that has.
+/// Rounds a score to single precision, with no more digits than that has.
 pub(crate) fn score(score: f64) -> Value {
     let shown = (score as f32).to_string();
     json!(shown.parse::<f64>().unwrap_or(score))
 }
 
-/// Appends a value.
+/// Appends a value as JSON.
 fn put(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) -> Result<(), Failure> {
     serde_json::to_writer(out, value).map_err(|e| Failure::broken(e.to_string()))
 }
 
-/// Appends what stands before a value.
+/// Appends literal JSON, such as the key before a value.
 fn put_key(out: &mut Vec<u8>, key: &str) {
     out.extend_from_slice(key.as_bytes());
 }
 
-/// Adds a member to an object that is written down.
+/// Adds a member to a serialized object.
 pub(crate) fn add(object: &mut Vec<u8>, name: &str, value: &Value) -> Result<(), Failure> {
     if object.pop() != Some(b'}') {
-        return Err(Failure::broken("an answer is no object"));
+        return Err(Failure::broken("an answer is not an object"));
     }
     if object.len() > 1 {
         object.push(b',');
@@ -41,30 +42,32 @@ pub(crate) fn add(object: &mut Vec<u8>, name: &str, value: &Value) -> Result<(),
     Ok(())
 }
 
-/// For whom hits are shown, and how long that may take.
+/// The caller and the time limit for showing hits.
 pub(crate) struct Showing<'a> {
     caller: &'a Caller,
     limit: Limit,
-    /// Whether highlights or explanations were left out, as the time was up.
+    /// True once highlights or explanations were omitted for lack of time.
     is_cut: bool,
 }
 
 impl<'a> Showing<'a> {
-    /// What is shown of hits beside their sources takes as long again as the search may take, at the most.
+    /// Creates the limit for highlights and explanations, which may take as long again as the
+    /// search.
     pub(crate) fn new(app: &App, caller: &'a Caller, ask: &Ask) -> Self {
         let time = time_of(app, ask).map(|time| time.saturating_mul(2));
         Showing { caller, limit: caller.limit(time), is_cut: false }
     }
 
-    /// Whether there is time for something that is left out otherwise.
+    /// Returns true if there is time for an optional part of a hit.
     fn has_time(&mut self) -> bool {
         self.is_cut |= self.limit.is_over();
         !self.is_cut
     }
 
-    /// What is to be said about what was left out.
+    /// Adds a warning if parts were omitted.
     pub(crate) fn warn(&self, warnings: &mut Vec<String>) {
-        let cut = "the time was up before [highlight] and [explain] were done for all hits";
+        let cut =
+            "the time limit was reached before [highlight] and [explain] were done for all hits";
         if self.is_cut && !warnings.iter().any(|warning| warning == cut) {
             warnings.push(cut.to_owned());
         }
@@ -72,7 +75,7 @@ impl<'a> Showing<'a> {
 }
 
 impl Found {
-    /// The body of a search's response with the hits of a page.
+    /// Writes the body of a search's response with the hits of a page.
     pub(crate) fn body(
         &self,
         from: usize,
@@ -122,7 +125,7 @@ impl Found {
         Ok(std::mem::take(out))
     }
 
-    /// How many documents match, as it was asked for.
+    /// Returns the number of matches in the requested form.
     fn shown_total(&self) -> Option<Value> {
         let total = self.total();
         match (self.ask.total, self.ask.plain_total) {
@@ -131,7 +134,7 @@ impl Found {
             (Total::UpTo(most), _) if total > most => {
                 Some(json!({"value": most, "relation": "gte"}))
             }
-            // Of a part of the documents it is a lower bound.
+            // After an incomplete search, the total is a lower bound.
             _ if !self.is_complete() => Some(json!({"value": total, "relation": "gte"})),
             _ => Some(json!({"value": total, "relation": "eq"})),
         }
@@ -155,7 +158,7 @@ impl Found {
             self.put_numbers(out, part, rank)?;
         }
         let asked = &self.ask.source;
-        // What is needed of it is all of it, or has to be looked for.
+        // If the whole source is shown, it need not be parsed.
         if self.ask.highlight.is_none() && asked.is_whole() {
             put_key(out, ",\"_source\":");
             put_source(out, part, rank)?;
@@ -196,7 +199,7 @@ impl Found {
 }
 
 impl Found {
-    /// What reads and writes say of the document; nothing if the index keeps ids alone.
+    /// Appends the `_seq_no` and `_primary_term` of a hit, unless the index stores ids only.
     fn put_numbers(&self, out: &mut Vec<u8>, part: &Part, rank: usize) -> Result<(), Failure> {
         let doc = part.response.hits()[rank].doc;
         let Some(stored) = part.response.snapshot().document(doc)? else { return Ok(()) };
@@ -207,7 +210,7 @@ impl Found {
     }
 }
 
-/// Appends the source of a hit, as it is stored if that can be.
+/// Appends the source of a hit, copying the stored bytes if possible.
 fn put_source(out: &mut Vec<u8>, part: &Part, rank: usize) -> Result<(), Failure> {
     let doc = part.response.hits()[rank].doc;
     let stored = part.response.snapshot().document(doc)?;
@@ -220,13 +223,13 @@ fn put_source(out: &mut Vec<u8>, part: &Part, rank: usize) -> Result<(), Failure
     }
 }
 
-/// The source of a hit.
+/// Returns the source of a hit.
 fn source(part: &Part, rank: usize) -> Result<Value, Failure> {
     let stored = part.response.document(rank)?;
     Ok(stored.map_or_else(|| json!({}), |stored| part.view.mapping.source_of(stored)))
 }
 
-/// How a score came about.
+/// Returns the explanation of a score in Elasticsearch's format.
 pub(crate) fn explained(response: &Response, explanation: &Explanation) -> Value {
     match &explanation.made_of {
         Some(part) => explained_part(response.plan(), explanation, part),
@@ -246,19 +249,19 @@ fn explained_part(plan: &Plan, explanation: &Explanation, part: &ScorePart) -> V
     json!({"value": score(plan.real(part.score)), "description": description, "details": details})
 }
 
-/// What the weight of a term is the product of.
+/// Returns the factors of a term's weight.
 fn of_term(explanation: &Explanation, term: &TermExplanation) -> Vec<Value> {
     let field = &explanation.fields[usize::from(term.field)];
-    let of = |value: Value, description: &str, details: Vec<Value>| json!({"value": value, "description": description, "details": details});
+    let factor = |value: Value, description: &str, details: Vec<Value>| json!({"value": value, "description": description, "details": details});
     let in_document = vec![
-        of(json!(term.freq), "freq, occurrences of term within document", Vec::new()),
-        of(json!(field.length), "dl, length of field", Vec::new()),
-        of(json!(field.mean_length), "avgdl, average length of field", Vec::new()),
+        factor(json!(term.freq), "freq, occurrences of term within document", Vec::new()),
+        factor(json!(field.length), "dl, length of field", Vec::new()),
+        factor(json!(field.mean_length), "avgdl, average length of field", Vec::new()),
     ];
     vec![
-        of(json!(term.query_weight), "boost, with the factor k1 + 1", Vec::new()),
-        of(json!(term.idf), &format!("idf of a term in {} documents", term.df), Vec::new()),
-        of(
+        factor(json!(term.query_weight), "boost, with the factor k1 + 1", Vec::new()),
+        factor(json!(term.idf), &format!("idf of a term in {} documents", term.df), Vec::new()),
+        factor(
             score(f64::from(term.value)),
             "tf, computed as freq / (freq + k1 * (1 - b + b * dl / avgdl)) from:",
             in_document,

@@ -10,7 +10,7 @@ use crate::elasticsearch::mapping::Field;
 use crate::error::{Failure, Kind};
 use crate::indexes::open_index::View;
 
-/// The last key of an order at a point in time.
+/// Name of the last sort key in a point in time.
 const TIE_BREAKER: &str = "_shard_doc";
 
 /// The order of hits.
@@ -18,22 +18,23 @@ const TIE_BREAKER: &str = "_shard_doc";
 pub(crate) enum Order {
     Score,
     Document,
-    /// By fields, or behind a place in an order.
+    /// Order by sort keys, optionally continuing after a position.
     Keys(Vec<Key>),
 }
 
-/// A key that hits are sorted by.
+/// A sort key.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Key {
     path: String,
     descending: bool,
     missing: Missing,
-    /// Whether an index need not have the field.
+    /// True if indexes may lack the field.
     may_be_unmapped: bool,
 }
 
 impl Order {
-    /// Reads `sort`. An order that has to continue after some values, or at a point in time, has its keys spelled out.
+    /// Parses `sort`. If a search continues after some values, or in a point in time, default
+    /// orders are expressed as keys too.
     pub(super) fn parse(
         sort: Option<&Value>,
         after: Option<&[Value]>,
@@ -51,7 +52,7 @@ impl Order {
         };
         if after.is_some() && keys.is_empty() {
             return Err(Failure::illegal(
-                "Sort must contain at least one field when using [search_after]; use \"sort\": [\"_score\"] for the usual order",
+                "Sort must contain at least one field when using [search_after]; use \"sort\": [\"_score\"] for the default order",
             ));
         }
         if !in_pit && keys.iter().any(|key| key.path == TIE_BREAKER) {
@@ -60,7 +61,8 @@ impl Order {
             );
             return Err(Failure::new(Kind::Action, reason));
         }
-        // At a point in time no two hits are at the same place, unless whoever continues leaves that value out.
+        // In a point in time, no two hits have equal sort values, unless the client omits the
+        // last one when it continues.
         let has_last = after.is_none_or(|values| values.len() == keys.len() + 1);
         if in_pit && has_last && keys.last().is_some_and(|last| last.path != TIE_BREAKER) {
             keys.push(Key::tie_breaker());
@@ -74,7 +76,7 @@ impl Order {
         Ok(usual.filter(|_| after.is_none()).unwrap_or(Order::Keys(keys)))
     }
 
-    /// Whether the best hit comes first.
+    /// Returns true if the best hit comes first.
     pub(super) fn is_best_first(&self) -> bool {
         match self {
             Order::Score => true,
@@ -83,7 +85,7 @@ impl Order {
         }
     }
 
-    /// Whether hits show their scores.
+    /// Returns true if hits show their scores.
     pub(super) fn has_scores(&self) -> bool {
         match self {
             Order::Score => true,
@@ -102,9 +104,13 @@ impl Key {
             },
             Value::Object(map) if map.len() == 1 => match map.iter().next() {
                 Some((name, options)) => (name.as_str(), options.clone()),
-                None => return Err(Failure::parsing("[sort] has a key without a field")),
+                None => return Err(Failure::parsing("[sort] contains an object without a field")),
             },
-            other => return Err(Failure::parsing(format!("[sort] cannot be {other}"))),
+            other => {
+                return Err(Failure::parsing(format!(
+                    "[sort] must be a field, an object or an array of these, found {other}"
+                )));
+            }
         };
         if let Some(other) =
             options.as_object().into_iter().flatten().map(|(key, _)| key).find(|key| {
@@ -123,7 +129,7 @@ impl Key {
         }
         if path == "_id" {
             return Err(Failure::illegal(
-                "[_id] cannot be sorted by; as the last key use [_doc], or [_shard_doc] with a point in time, and else a keyword field that has the id",
+                "[_id] cannot be sorted by; use [_doc] as the last key, [_shard_doc] with a point in time, or a keyword field that contains the id",
             ));
         }
         let direction = match &options {
@@ -153,7 +159,8 @@ impl Key {
             Some("_first") => Missing::First,
             Some(_) => return Err(Failure::unsupported("a value for missing in a sort")),
         };
-        // The smallest of several values counts in ascending order, the largest in descending order.
+        // In ascending order, the smallest of several values counts; in descending order, the
+        // largest.
         match (options.get("mode").and_then(Value::as_str), descending) {
             (None | Some("min"), false) | (None | Some("max"), true) => {}
             (Some(mode), _) => return Err(Failure::unsupported(&format!("mode {mode} of a sort"))),
@@ -162,7 +169,7 @@ impl Key {
         Ok(Key { path: path.to_owned(), descending, missing, may_be_unmapped })
     }
 
-    /// The number of the document, which no two hits share.
+    /// Returns the key for the number of the document, which is unique among hits.
     fn tie_breaker() -> Self {
         let (path, missing) = (TIE_BREAKER.to_owned(), Missing::Last);
         Key { path, descending: false, missing, may_be_unmapped: false }
@@ -176,13 +183,14 @@ impl Key {
         matches!(self.path.as_str(), "_doc" | TIE_BREAKER)
     }
 
-    /// Whether the index has it, if it can be sorted by it at all.
+    /// Returns true if the index can be sorted by this key.
     fn is_in(&self, view: &View) -> bool {
         let field = view.mapping.field(&self.path);
         self.is_score() || self.is_document() || matches!(field, Some(Field::Attribute { .. }))
     }
 
-    /// The key as the library has it; `None` if the index lacks the field, as no document has a value then.
+    /// Returns the key for the library, or `None` if the index lacks the field, in which case no
+    /// document has a value.
     fn of(&self, view: &View) -> Result<Option<SortKey>, Failure> {
         let path = &self.path;
         let by = match view.mapping.field(path) {
@@ -208,31 +216,34 @@ impl Key {
     }
 }
 
-/// Whether an index has the fields of all keys. Otherwise its engine cannot tell where a place is in their order.
+/// Returns true if an index has the fields of all keys. Otherwise, its engine cannot locate a
+/// position in their order.
 pub(super) fn are_in(keys: &[Key], view: &View) -> bool {
     keys.iter().all(|key| key.is_in(view))
 }
 
-/// Whether the engine compares a key. It puts documents that are equal by all keys in the order of their numbers by itself, and no two have the same number.
+/// Returns true if the engine has to compare this key. The engine itself orders documents that
+/// are equal by all keys by their numbers, which are unique.
 fn is_compared(keys: &[Key], at: usize) -> bool {
     let is_first = keys[..at].iter().all(|key| !key.is_document());
     let is_usual = at > 0 && !keys[at].descending && keys[at..].iter().all(Key::is_document);
     !keys[at].is_document() || is_first && !is_usual
 }
 
-/// Gives a request its order, and the place to continue after. The index must have all fields then.
+/// Sets the order of a request and the position to continue after, for which the index must have
+/// all fields.
 pub(super) fn sorted(
     request: Request,
     keys: &[Key],
     after: Option<&[Value]>,
     view: &View,
 ) -> Result<Request, Failure> {
-    let of = keys.iter().map(|key| key.of(view)).collect::<Result<Vec<_>, _>>()?;
+    let by_index = keys.iter().map(|key| key.of(view)).collect::<Result<Vec<_>, _>>()?;
     let compared = |at: &usize| is_compared(keys, *at);
     let mut sort: Vec<SortKey> =
-        (0..keys.len()).filter(compared).filter_map(|at| of[at].clone()).collect();
+        (0..keys.len()).filter(compared).filter_map(|at| by_index[at].clone()).collect();
     if sort.is_empty() {
-        // No document has a value, so that their order is the usual one.
+        // No document has a value for any key, so the order is the default one.
         sort.push(SortKey::document());
     }
     let Some(after) = after else { return Ok(request.sort(sort)) };
@@ -241,7 +252,7 @@ pub(super) fn sorted(
     for (at, (key, value)) in keys.iter().zip(after).enumerate() {
         let mut value = value.clone();
         if key.is_document() {
-            // Documents of further indexes have larger numbers than any here.
+            // Documents of later indexes have larger numbers than any in this one.
             let number = DocId::try_from(document(key, &value)?).unwrap_or(DocId::MAX);
             doc = doc.or(Some(number));
             value = number.into();
@@ -254,23 +265,24 @@ pub(super) fn sorted(
     Ok(request.sort(sort).after(place))
 }
 
-/// The number of a document among those of several indexes, of which its own is the `part`th.
+/// Returns the number of a document across several indexes; its own index is the `part`th.
 pub(super) fn number(part: usize, doc: DocId) -> u64 {
     ((part as u64) << 32) | u64::from(doc)
 }
 
-/// The number of the document to continue after.
+/// Reads the number of the document to continue after.
 fn document(key: &Key, value: &Value) -> Result<u64, Failure> {
     let wrong = || {
         let path = &key.path;
         Failure::illegal(format!(
-            "Failed to parse search_after value for field [{path}]: {value} is no number of a document; give the value that a hit has in [sort]"
+            "Failed to parse search_after value for field [{path}]: {value} is not a document number; use the value from [sort] of a hit"
         ))
     };
     value.as_u64().ok_or_else(wrong)
 }
 
-/// The values of a hit by its keys, for `sort`: those of the library, and null for fields that the index lacks.
+/// Returns the sort values of a hit for `sort`: those of the library, and null for fields that
+/// the index lacks.
 pub(super) fn values(keys: &[Key], hit: (usize, usize), part: &Part) -> Vec<Value> {
     let mut found = part.response.sort_values(hit.1).to_json().into_iter();
     let value = |(at, key): (usize, &Key)| {
@@ -284,7 +296,8 @@ pub(super) fn values(keys: &[Key], hit: (usize, usize), part: &Part) -> Vec<Valu
     keys.iter().enumerate().map(value).collect()
 }
 
-/// Puts hits of several indexes in order, and leaves out those up to the place to continue after.
+/// Merges the hits of several indexes into one order, and removes those up to the position to
+/// continue after.
 pub(super) fn merge(
     hits: &mut Vec<(usize, usize)>,
     keys: &[Key],
@@ -293,7 +306,7 @@ pub(super) fn merge(
 ) -> Result<(), Failure> {
     let mut placed: Vec<(Vec<Value>, (usize, usize))> =
         hits.iter().map(|&hit| (values(keys, hit, &parts[hit.0]), hit)).collect();
-    // Stable, so that ties stay in the order of indexes and documents.
+    // The sort is stable, so ties stay in the order of indexes and documents.
     placed.sort_by(|(a, _), (b, _)| compare(keys, a, b));
     if let Some(after) = after {
         let after = as_shown(keys, after, parts)?;
@@ -303,7 +316,8 @@ pub(super) fn merge(
     Ok(())
 }
 
-/// The place to continue after, with values as hits show them: a date may have come as a text.
+/// Converts the position to continue after to the form in which hits show values; a date may be
+/// given as text.
 fn as_shown(keys: &[Key], after: &[Value], parts: &[Part]) -> Result<Vec<Value>, Failure> {
     check_length(keys, after)?;
     let shown = |(key, value): (&Key, &Value)| {
@@ -312,14 +326,14 @@ fn as_shown(keys: &[Key], after: &[Value], parts: &[Part]) -> Result<Vec<Value>,
         }
         let view = parts.iter().map(|part| &part.view).find(|view| key.is_in(view));
         let Some(view) = view else { return Ok(value.clone()) };
-        let Some(of) = key.of(view)? else { return Ok(value.clone()) };
-        let read = view.searcher.sort_values(&[of], std::slice::from_ref(value))?;
+        let Some(sort_key) = key.of(view)? else { return Ok(value.clone()) };
+        let read = view.searcher.sort_values(&[sort_key], std::slice::from_ref(value))?;
         Ok(read.to_json().into_iter().next().unwrap_or_default())
     };
     keys.iter().zip(after).map(shown).collect()
 }
 
-/// Compares values of two hits, which may be of different indexes.
+/// Compares the sort values of two hits, which may be in different indexes.
 fn compare(keys: &[Key], a: &[Value], b: &[Value]) -> Ordering {
     let one = |(key, (a, b)): (&Key, (&Value, &Value))| {
         let missing = match key.missing {
@@ -330,14 +344,16 @@ fn compare(keys: &[Key], a: &[Value], b: &[Value]) -> Ordering {
             (Value::Null, Value::Null) => return Ordering::Equal,
             (Value::Null, _) => return missing,
             (_, Value::Null) => return missing.reverse(),
-            // By their approximate values first, whatever their types, so that the order is total.
+            // Approximate values are compared first, regardless of the types, so that the order
+            // is total.
             (Value::Number(a), Value::Number(b)) => {
                 let about = |number: &Number| number.as_f64().unwrap_or(0.0) + 0.0;
                 about(a).total_cmp(&about(b)).then(a.as_i64().cmp(&b.as_i64()))
             }
             (Value::String(a), Value::String(b)) => a.cmp(b),
             (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
-            // Indexes that differ in the type of a field: numbers, then booleans, then texts.
+            // If indexes disagree on the type of a field, numbers come before booleans, and these
+            // before texts.
             (a, b) => rank(a).cmp(&rank(b)),
         };
         if key.descending { order.reverse() } else { order }
@@ -413,7 +429,7 @@ mod tests {
             (json!("_shard_doc"), None, vec!["Document"]),
             (json!([]), None, vec!["Score"]),
             (json!("year"), Some(&after[..]), vec!["year", "_shard_doc"]),
-            // Whoever leaves its value out does without, as there.
+            // As in Elasticsearch, a client may omit the value of the tie breaker.
             (json!("year"), Some(&after[..1]), vec!["year"]),
             (json!(["year", "_shard_doc"]), Some(&after[..]), vec!["year", "_shard_doc"]),
         ] {

@@ -1,4 +1,4 @@
-//! Which parts of a source are shown.
+//! Selection of the parts of a source to show.
 
 use serde_json::{Map, Value};
 
@@ -6,7 +6,8 @@ use crate::error::Failure;
 use crate::http::params::Params;
 use crate::indexes::names;
 
-/// Which parts of a source are shown. Patterns may have `*`; one that names an object stands for all in it.
+/// The parts of a source to show. Patterns may contain `*`; a pattern that names an object
+/// selects everything in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SourceFilter {
     pub(crate) hidden: bool,
@@ -15,7 +16,8 @@ pub(crate) struct SourceFilter {
 }
 
 impl SourceFilter {
-    /// From a body and a query string; what the query string says comes first, as there.
+    /// Reads the filter from a body and a query string. As in Elasticsearch, the query string
+    /// takes precedence.
     pub(crate) fn parse(body: Option<&Value>, params: &Params) -> Result<Self, Failure> {
         let mut filter = match body {
             None | Some(Value::Null) => SourceFilter::default(),
@@ -31,7 +33,9 @@ impl SourceFilter {
                         "excludes" | "exclude" => filter.excludes = list(value)?,
                         "exclude_vectors" => {}
                         other => {
-                            return Err(Failure::parsing(format!("[_source] has no [{other}]")));
+                            return Err(Failure::parsing(format!(
+                                "[_source] has no option [{other}]"
+                            )));
                         }
                     }
                 }
@@ -61,35 +65,36 @@ impl SourceFilter {
         Ok(filter)
     }
 
-    /// Takes what a body says beside `_source`, as some clients do: `stored_fields`, which leave the source out, and the parts to show or not.
+    /// Applies options that some clients put next to `_source` in the body: `stored_fields`,
+    /// which hides the source, and the included and excluded parts.
     pub(crate) fn beside(
         mut self,
         body: &Map<String, Value>,
         params: &Params,
     ) -> Result<Self, Failure> {
         self.hidden |= body.contains_key("stored_fields") && !body.contains_key("_source");
-        let said = |key: &str| body.get(key).filter(|_| params.get(key).is_none());
-        if let Some(includes) = said("_source_includes") {
+        let given = |key: &str| body.get(key).filter(|_| params.get(key).is_none());
+        if let Some(includes) = given("_source_includes") {
             self.includes = list(includes)?;
         }
-        if let Some(excludes) = said("_source_excludes") {
+        if let Some(excludes) = given("_source_excludes") {
             self.excludes = list(excludes)?;
         }
         Ok(self)
     }
 
-    /// What of `_source` in a body has no effect.
+    /// Returns a warning if an option of `_source` in a body has no effect.
     pub(crate) fn ignored(body: Option<&Value>) -> Option<String> {
         let vectors = body?.get("exclude_vectors")?;
         (!vectors.is_null()).then(|| "[_source] [exclude_vectors] is ignored".to_owned())
     }
 
-    /// Whether all of a source is shown.
+    /// Returns true if the whole source is shown.
     pub(crate) fn is_whole(&self) -> bool {
         !self.hidden && self.includes.is_empty() && self.excludes.is_empty()
     }
 
-    /// What is shown of a source.
+    /// Returns the parts of a source that are shown.
     pub(crate) fn apply(&self, source: Value) -> Value {
         match source {
             Value::Object(map) if !self.includes.is_empty() || !self.excludes.is_empty() => {
@@ -133,13 +138,13 @@ impl SourceFilter {
     }
 }
 
-/// Whether a pattern names a path or an object around it.
+/// Returns true if a pattern matches a path or an object that contains it.
 fn names_it(pattern: &str, path: &str) -> bool {
     let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
     ends.into_iter().any(|at| names::matches(pattern, &path[..at]))
 }
 
-/// Whether a pattern names something inside an object.
+/// Returns true if a pattern may match something within an object.
 fn leads_to(pattern: &str, path: &str) -> bool {
     let parts = path.split('.').count();
     match pattern.match_indices('.').nth(parts - 1) {
@@ -161,11 +166,12 @@ fn list(value: &Value) -> Result<Vec<String>, Failure> {
             let name = |value: &Value| value.as_str().map(str::to_owned);
             many.iter()
                 .map(|value| {
-                    name(value).ok_or_else(|| Failure::parsing("[_source] has strings alone"))
+                    name(value)
+                        .ok_or_else(|| Failure::parsing("[_source] must contain only strings"))
                 })
                 .collect()
         }
-        _ => Err(Failure::parsing("[_source] has strings alone")),
+        _ => Err(Failure::parsing("[_source] must contain only strings")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Indexes as lists show them: those of words, and those of n-grams, which are searched in another way.
+//! Both kinds of indexes in one list: word indexes and n-gram indexes.
 
 use std::sync::Arc;
 
@@ -11,17 +11,18 @@ use crate::indexes::names;
 use crate::indexes::ngrams::Ngrams;
 use crate::indexes::open_index::{Collection, bytes_of};
 
-/// What an index has, and so where it is searched.
+/// The kind of an index, which decides the routes that search it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum IndexKind {
-    /// Everything but `/v1/indexes/{index}/ngram` is for these.
+    /// An index of words, searched by every route except `/v1/indexes/{index}/ngram`.
     Words,
-    /// Only `/v1/indexes/{index}/ngram` searches these, and nothing here writes to them.
+    /// An index of n-grams, searched by `/v1/indexes/{index}/ngram` alone. The server never
+    /// writes to it.
     Ngrams,
 }
 
-/// An index in a list.
+/// An index of either kind.
 pub(crate) enum Listed {
     Words(Arc<Collection>),
     Ngrams(Arc<Ngrams>),
@@ -30,8 +31,8 @@ pub(crate) enum Listed {
 impl Listed {
     pub(crate) fn name(&self) -> &str {
         match self {
-            Listed::Words(of) => &of.name,
-            Listed::Ngrams(of) => &of.name,
+            Listed::Words(index) => &index.name,
+            Listed::Ngrams(index) => &index.name,
         }
     }
 
@@ -42,37 +43,39 @@ impl Listed {
         }
     }
 
-    /// What searches see of it now.
+    /// Returns the snapshot that searches currently use.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         match self {
-            Listed::Words(of) => of.view().searcher.snapshot(),
-            Listed::Ngrams(of) => of.searcher.snapshot(),
+            Listed::Words(index) => index.view().searcher.snapshot(),
+            Listed::Ngrams(index) => index.searcher.snapshot(),
         }
     }
 
-    /// Bytes on disk.
+    /// Returns the number of bytes on disk.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
-            Listed::Words(of) => of.bytes(),
-            Listed::Ngrams(of) => bytes_of(&of.dir),
+            Listed::Words(index) => index.bytes(),
+            Listed::Ngrams(index) => bytes_of(&index.dir),
         }
     }
 }
 
-/// Live documents of a snapshot, and deleted or replaced ones that still take room.
+/// Returns the number of live documents of a snapshot, and of deleted or replaced ones that still
+/// occupy space.
 pub(crate) fn counts(snapshot: &Snapshot) -> (u64, u64) {
     let live = snapshot.statistics().documents;
     (live, u64::from(snapshot.doc_limit()).saturating_sub(live))
 }
 
 impl Catalogue {
-    /// All indexes of both kinds, by name.
+    /// Returns all indexes of both kinds, sorted by name.
     pub(crate) fn listed(&self) -> Vec<Listed> {
         let words = self.all().into_iter().map(Listed::Words);
         by_name(words.chain(self.all_ngrams().into_iter().map(Listed::Ngrams)).collect())
     }
 
-    /// Those of both kinds that an expression names, as [`Self::select`] reads it, by name.
+    /// Returns the indexes of both kinds that an expression selects, as in [`Self::select`],
+    /// sorted by name.
     pub(crate) fn select_listed(
         &self,
         expression: &str,
@@ -85,14 +88,14 @@ impl Catalogue {
             part => part == name || expression.is_empty(),
         };
         let ngrams = self.all_ngrams();
-        let is_ngrams = |part: &&str| ngrams.iter().any(|of| of.name == **part);
+        let is_ngrams = |part: &&str| ngrams.iter().any(|index| index.name == **part);
         let words: Vec<&str> = parts.iter().copied().filter(|part| !is_ngrams(part)).collect();
         let mut all = Vec::new();
         if !words.is_empty() {
             all.extend(self.select(&words.join(","), lenient)?.into_iter().map(Listed::Words));
         }
-        let named = |of: &Arc<Ngrams>| parts.iter().any(|part| names(part, &of.name));
-        all.extend(ngrams.iter().filter(|of| named(of)).cloned().map(Listed::Ngrams));
+        let named = |index: &Arc<Ngrams>| parts.iter().any(|part| names(part, &index.name));
+        all.extend(ngrams.iter().filter(|index| named(index)).cloned().map(Listed::Ngrams));
         Ok(by_name(all))
     }
 }

@@ -1,6 +1,9 @@
-//! Indexes that others put into the folder, replace or remove while the server runs.
+//! Detection of indexes that other programs add to the folder, replace or remove while the server
+//! runs.
 //!
-//! The server has the lock of every index that it serves, so nobody else can write to one. But a folder can be renamed, and another put in its place: then the one that was opened is not the one that is there.
+//! The server holds the lock of every index that it serves, so nothing else can write to one. But
+//! a folder can be renamed and another put in its place. The identity of a folder, taken when it
+//! was opened, reveals this.
 
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
@@ -15,13 +18,13 @@ use crate::indexes::names;
 use crate::indexes::ngrams::Ngrams;
 use crate::indexes::snapshots::verify;
 
-/// A folder that comes back within this time was replaced, and one that does not was removed.
+/// Time within which a missing folder counts as being replaced; after that, it counts as removed.
 const REPLACING: Duration = Duration::from_secs(2);
 
-/// What tells a folder from one that has its name later.
+/// The identity of a folder, which differs from that of a later folder of the same name.
 pub(crate) type Identity = (u64, u64);
 
-/// The identity of a folder; `None` if there is no folder.
+/// Returns the identity of a folder, or `None` if it does not exist.
 #[cfg(unix)]
 pub(crate) fn identity(dir: &Path) -> Option<Identity> {
     use std::os::unix::fs::MetadataExt;
@@ -29,39 +32,40 @@ pub(crate) fn identity(dir: &Path) -> Option<Identity> {
     Some((metadata.dev(), metadata.ino()))
 }
 
-/// Folders cannot be renamed while they are open here, so that they stay the same.
+/// Returns a constant: an open folder cannot be renamed on this system.
 #[cfg(not(unix))]
 pub(crate) fn identity(dir: &Path) -> Option<Identity> {
     dir.is_dir().then_some((0, 0))
 }
 
-/// What a look at the folder of an index has shown.
+/// The result of checking the folder of an index.
 pub(crate) enum Look {
-    /// It is another one than before, or gone, and that is how it is served now.
+    /// The folder was replaced or removed, and the server has followed.
     Changed,
-    /// Nothing has changed, for this reason.
+    /// Nothing was done, for this reason.
     Same(&'static str),
-    /// What is there cannot be served, which was said before.
+    /// The new contents cannot be served, as was reported before.
     Refused(Failure),
 }
 
 impl Catalogue {
-    /// Looks for indexes that came, went, or are others than before, and serves what is there now. What cannot be served is logged once.
+    /// Checks for indexes that were added, removed or replaced, and serves the current contents
+    /// of the folder. Contents that cannot be served are logged once.
     pub(crate) fn look_around(&self) {
-        for of in self.all() {
-            match self.look_at(&of.name) {
-                // A request has deleted it, or somebody else writes to it still.
+        for index in self.all() {
+            match self.look_at(&index.name) {
+                // A request has deleted the index, or another program still writes to it.
                 Err(failure) if matches!(failure.kind, Kind::IndexMissing | Kind::NotReady) => {}
                 Err(failure) => {
-                    tracing::error!(index = of.name, reason = failure.reason, "not loaded");
+                    tracing::error!(index = index.name, reason = failure.reason, "not loaded");
                 }
                 Ok(_) => {}
             }
         }
-        for of in self.all_ngrams() {
-            match self.look_at_ngrams(&of) {
+        for index in self.all_ngrams() {
+            match self.look_at_ngrams(&index) {
                 Err(failure) if failure.kind != Kind::NotReady => {
-                    tracing::error!(index = of.name, reason = failure.reason, "not loaded");
+                    tracing::error!(index = index.name, reason = failure.reason, "not loaded");
                 }
                 _ => {}
             }
@@ -79,14 +83,15 @@ impl Catalogue {
         }
     }
 
-    /// The same for one index, at once. What cannot be served is an error, however often it was said before.
+    /// Checks one index at once. Contents that cannot be served are an error, even if it was
+    /// reported before.
     pub(crate) fn reload(&self, name: &str) -> Result<Look, Failure> {
         let look = match self.ngrams(name) {
-            Some(of) => self.look_at_ngrams(&of),
+            Some(index) => self.look_at_ngrams(&index),
             None => self.look_at(name),
         };
         let look = match look {
-            // It may be in the folder, and not served for a reason.
+            // The index may be in the folder but refused for some reason.
             Err(failure) if failure.kind == Kind::IndexMissing && names::check(name).is_ok() => {
                 self.take_in(name)?;
                 match self.refusal(name, identity(&self.folder.join(name))) {
@@ -103,43 +108,44 @@ impl Catalogue {
         }
     }
 
-    /// Serves what is in the folder of an index now.
+    /// Serves the current contents of the folder of an index.
     fn look_at(&self, name: &str) -> Result<Look, Failure> {
-        let of = self.get(name)?;
-        // Not that of an alias.
-        let name = of.name.as_str();
+        let index = self.get(name)?;
+        // The name may be that of an alias.
+        let name = index.name.as_str();
         let dir = self.folder.join(name);
         let now = identity(&dir);
-        if now == of.identity() && of.takes_writes() {
-            return Ok(Look::Same("its folder is the one that is served"));
+        if now == index.identity() && index.takes_writes() {
+            return Ok(Look::Same("its folder is unchanged"));
         }
         if let Some(failure) = self.refusal(name, now) {
             return Ok(Look::Refused(failure));
         }
-        // A folder that is about to be replaced may be away for a moment, and one that is being copied has no manifest yet.
+        // A folder that is being replaced may be missing for a moment, and one that is being
+        // copied has no manifest yet.
         let is_index = dir.join(MANIFEST).exists();
-        // No write may be acknowledged that nobody will find.
-        of.abandon();
+        // No write may be acknowledged that the next server will not find.
+        index.abandon();
         if now.is_some() && !is_index {
-            return Ok(Look::Same("there is a new folder, which has no manifest yet"));
+            return Ok(Look::Same("its folder is new and has no manifest yet"));
         }
         if now.is_none() && !self.is_missing_long(name) {
-            return Ok(Look::Same("its folder is not there, and may come back"));
+            return Ok(Look::Same("its folder is missing, but may come back"));
         }
         if is_index && let Err(failure) = verify(&dir, name) {
             self.refuse(name, now, &failure);
             return Err(failure);
         }
         let _changing = self.changing();
-        // Requests may have deleted or made one in the meantime.
-        let unchanged = self.get(name).is_ok_and(|there| Arc::ptr_eq(&there, &of));
+        // Requests may have deleted or created an index of this name in the meantime.
+        let unchanged = self.get(name).is_ok_and(|there| Arc::ptr_eq(&there, &index));
         if !unchanged || identity(&dir) != now {
-            return Ok(Look::Same("it changes now; try again"));
+            return Ok(Look::Same("it is being changed; try again"));
         }
         if now.is_none() {
             let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
             all.remove(name);
-            tracing::warn!(index = name, "its folder is gone, so it is not served any more");
+            tracing::warn!(index = name, "the folder was removed; the index is no longer served");
             return Ok(Look::Changed);
         }
         let opened = self.forget_declaration(name).and_then(|()| self.open_found(name));
@@ -148,36 +154,37 @@ impl Catalogue {
                 self.refuse(name, now, failure);
             }
         })?;
-        tracing::info!(index = name, "its folder was replaced, and the new one is served");
+        tracing::info!(index = name, "the folder was replaced; the new index is served");
         Ok(Look::Changed)
     }
 
-    /// The same for an index of n-grams, to which others may have added documents.
-    fn look_at_ngrams(&self, of: &Arc<Ngrams>) -> Result<Look, Failure> {
-        let (name, now) = (of.name.as_str(), identity(&of.dir));
-        if now.is_some() && now == of.identity {
-            return Ok(match of.searcher.refresh()? {
+    /// Serves the current contents of the folder of an n-gram index, to which other programs may
+    /// have added documents.
+    fn look_at_ngrams(&self, index: &Arc<Ngrams>) -> Result<Look, Failure> {
+        let (name, now) = (index.name.as_str(), identity(&index.dir));
+        if now.is_some() && now == index.identity {
+            return Ok(match index.searcher.refresh()? {
                 true => Look::Changed,
-                false => Look::Same("its folder is the one that is served, and has no new commit"),
+                false => Look::Same("its folder is unchanged and has no new commit"),
             });
         }
         if let Some(failure) = self.refusal(name, now) {
             return Ok(Look::Refused(failure));
         }
-        let is_index = of.dir.join(MANIFEST).exists();
+        let is_index = index.dir.join(MANIFEST).exists();
         if (now.is_some() && !is_index) || (now.is_none() && !self.is_missing_long(name)) {
             return Ok(Look::Same("its folder is being replaced"));
         }
         if now.is_some() {
-            if let Err(failure) = verify(&of.dir, name) {
+            if let Err(failure) = verify(&index.dir, name) {
                 self.refuse(name, now, &failure);
                 return Err(failure);
             }
             let _changing = self.changing();
-            // A request and the regular look may both have seen the new folder; the first serves it.
-            let unchanged = self.ngrams(name).is_some_and(|there| Arc::ptr_eq(&there, of));
-            if !unchanged || identity(&of.dir) != now {
-                return Ok(Look::Same("it changes now; try again"));
+            // A request and the regular check may both see the new folder; the first one serves it.
+            let unchanged = self.ngrams(name).is_some_and(|there| Arc::ptr_eq(&there, index));
+            if !unchanged || identity(&index.dir) != now {
+                return Ok(Look::Same("its folder is being replaced"));
             }
             let opened = self.forget_declaration(name).and_then(|()| self.open_found(name));
             opened.inspect_err(|failure| {
@@ -185,10 +192,10 @@ impl Catalogue {
                     self.refuse(name, now, failure);
                 }
             })?;
-            tracing::info!(index = name, "its folder was replaced, and the new one is served");
+            tracing::info!(index = name, "the folder was replaced; the new index is served");
         } else {
             self.ngrams.write().unwrap_or_else(PoisonError::into_inner).remove(name);
-            tracing::warn!(index = name, "its folder is gone, so it is not served any more");
+            tracing::warn!(index = name, "the folder was removed; the index is no longer served");
         }
         Ok(Look::Changed)
     }
@@ -201,7 +208,9 @@ impl Catalogue {
             return Ok(());
         }
         if self.count() >= MAX_INDEXES {
-            let failure = Failure::illegal(format!("there are {MAX_INDEXES} indexes already"));
+            let failure = Failure::illegal(format!(
+                "there are already {MAX_INDEXES} indexes, which is the limit"
+            ));
             self.refuse(name, now, &failure);
             return Err(failure);
         }
@@ -215,10 +224,10 @@ impl Catalogue {
         }
         match self.forget_declaration(name).and_then(|()| self.open_found(name)) {
             Ok(()) => {
-                tracing::info!(index = name, "found in the folder, and served from now on");
+                tracing::info!(index = name, "found in the folder; the index is served");
                 Ok(())
             }
-            // Whoever makes it has not finished.
+            // The program that creates the index has not finished.
             Err(failure) if failure.kind == Kind::NotReady => Ok(()),
             Err(failure) => {
                 self.refuse(name, now, &failure);
@@ -227,7 +236,8 @@ impl Catalogue {
         }
     }
 
-    /// Removes what was declared of an index before, if the one that is there now was not made by a server.
+    /// Removes the declaration of an earlier index of this name, unless a server created the
+    /// current index.
     fn forget_declaration(&self, name: &str) -> Result<(), Failure> {
         let manifest = Index::at(self.folder.join(name)).manifest()?;
         if manifest.schema.as_deref().is_some_and(|schema| Mapping::is_of_server(schema.config())) {
@@ -242,18 +252,18 @@ impl Catalogue {
         }
     }
 
-    /// Whether a folder has been away for longer than it takes to replace it.
+    /// Returns true if a folder has been missing for longer than it takes to replace it.
     fn is_missing_long(&self, name: &str) -> bool {
         let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
         missing.retain(|name, _| !self.folder.join(name).exists());
         missing.entry(name.to_owned()).or_insert_with(Instant::now).elapsed() >= REPLACING
     }
 
-    /// Why a folder is not served, if that was found out before.
+    /// Returns the known reason why this folder is not served.
     fn refusal(&self, name: &str, now: Option<Identity>) -> Option<Failure> {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        let (of, failure) = refused.get(name)?;
-        (Some(*of) == now).then(|| failure.clone())
+        let (identity, failure) = refused.get(name)?;
+        (Some(*identity) == now).then(|| failure.clone())
     }
 
     fn refuse(&self, name: &str, now: Option<Identity>, failure: &Failure) {

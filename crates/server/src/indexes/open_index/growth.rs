@@ -1,4 +1,4 @@
-//! New fields of an index: those that documents bring, and those that mappings declare.
+//! Addition of fields to an index: fields of new documents, and fields that mappings declare.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -10,31 +10,32 @@ use super::{Collection, View, live_options, rename_durably};
 use crate::elasticsearch::mapping::{Declared, Mapping};
 use crate::error::Failure;
 
-/// A declaration that grows, document by document, before the index goes over to it.
+/// A declaration that grows document by document before the index adopts it.
 struct Growth<'a> {
     of: &'a Collection,
     mapping: Mapping,
-    /// The engine's schema as it is on disk, and as it is to be; none as long as nothing was added.
+    /// The engine's schema on disk.
     old: Option<SchemaConfig>,
+    /// The extended schema, or `None` if nothing was added yet.
     schema: Option<Arc<Schema>>,
 }
 
 impl<'a> Growth<'a> {
-    /// For those who hold `growing`.
-    fn new(of: &'a Collection) -> Result<Self, Failure> {
-        let manifest = Index::at(&of.dir).manifest()?;
+    /// Starts from the current declaration. The caller holds `growing`.
+    fn new(collection: &'a Collection) -> Result<Self, Failure> {
+        let manifest = Index::at(&collection.dir).manifest()?;
         let old = manifest.schema.as_deref().map(|schema| schema.config().clone());
-        Ok(Growth { of, mapping: of.view().mapping.clone(), old, schema: None })
+        Ok(Growth { of: collection, mapping: collection.view().mapping.clone(), old, schema: None })
     }
 
-    /// Takes a declaration for the next, if the engine can have it.
+    /// Replaces the declaration, if the engine can support it.
     fn declare(&mut self, declared: Declared) -> Result<(), Failure> {
         let (mapping, schema) = self.compiled(declared)?;
         (self.mapping, self.schema) = (mapping, Some(schema));
         Ok(())
     }
 
-    /// The mapping and the schema of a declaration. Everything that can be wrong with it is found here.
+    /// Compiles a declaration to a mapping and a schema, which detects every error in it.
     fn compiled(&self, declared: Declared) -> Result<(Mapping, Arc<Schema>), Failure> {
         let mapping = Mapping::new(declared)?;
         let schema = Schema::new(mapping.schema(self.old.as_ref()));
@@ -43,7 +44,8 @@ impl<'a> Growth<'a> {
         Ok((mapping, Arc::new(schema)))
     }
 
-    /// Adds the fields of a document, and returns its line; `None` if it has no new ones. One that would be refused with them adds none.
+    /// Adds the fields of a document and returns its line, or `None` if it has no new fields. A
+    /// document that would be refused adds no fields.
     fn add(&mut self, id: &str, source: &Map<String, Value>) -> Result<Option<String>, Failure> {
         let Some(declared) = self.mapping.grown(source)? else { return Ok(None) };
         let (mapping, schema) = self.compiled(declared)?;
@@ -53,7 +55,7 @@ impl<'a> Growth<'a> {
         Ok(Some(line))
     }
 
-    /// Lets the index have what was added, if anything was.
+    /// Applies the additions to the index, if there are any.
     fn finish(self) -> Result<(), Failure> {
         let Some(schema) = self.schema else { return Ok(()) };
         let path = self.of.declared_at()?;
@@ -66,7 +68,8 @@ impl Collection {
         self.growing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Declares the fields that documents have and the index has not, of all of them at once. A document that would be refused adds none; it is told why when it is written.
+    /// Declares the new fields of several documents in one step. A document that would be refused
+    /// adds none; its error is reported when it is written.
     pub(crate) fn prepare<'a>(
         &self,
         documents: impl IntoIterator<Item = (&'a str, &'a Map<String, Value>)> + Clone,
@@ -84,9 +87,10 @@ impl Collection {
         growth.finish()
     }
 
-    /// The line of a document that is to be written, after the fields that it has and the index has not were declared. A document that is refused changes no declaration; whatever else may be wrong with it, `check` says before.
+    /// Returns the line of a document to be written, after declaring its new fields. A refused
+    /// document changes no declaration; `check` reports other errors before that.
     ///
-    /// New fields close and open the index, so that nobody who asks this may hold it.
+    /// New fields close and reopen the index, so the caller must not hold it open.
     pub(super) fn line(
         &self,
         id: &str,
@@ -102,12 +106,12 @@ impl Collection {
         let mut growth = Growth::new(self)?;
         match growth.add(id, source)? {
             Some(line) => growth.finish().map(|()| line),
-            // Somebody else has added them in the meantime.
+            // Another thread has added the fields in the meantime.
             None => growth.mapping.line(id, source),
         }
     }
 
-    /// Changes the declaration. `change` gets what there is.
+    /// Changes the declaration; `change` modifies the current one.
     pub(crate) fn redeclare(
         &self,
         change: impl FnOnce(&mut Declared) -> Result<(), Failure>,
@@ -121,17 +125,18 @@ impl Collection {
         growth.finish()
     }
 
-    /// Where the declaration is kept.
+    /// Returns the path of the declaration, which only indexes created by a server have.
     fn declared_at(&self) -> Result<&PathBuf, Failure> {
         self.declaration.as_ref().ok_or_else(|| {
             Failure::illegal(format!(
-                "index [{}] was not made by the server, so its mapping is fixed",
+                "index [{}] was not created by the server, so its mapping cannot be changed",
                 self.name
             ))
         })
     }
 
-    /// Goes over to a mapping with further fields. Its declaration is written first: if the server ends before the index has them, they are added when it is opened again.
+    /// Switches the index to a mapping with further fields. The declaration is written first: if
+    /// the server ends before the index has the fields, they are added when it is reopened.
     fn go_over(
         &self,
         path: &Path,
@@ -149,7 +154,7 @@ impl Collection {
         let before = self.view().mapping.clone();
         let extended = live.take().map_or(Ok(()), LiveIndex::close).map_err(Failure::from);
         let extended = extended.and_then(|()| self.extend(&index, &mapping, schema));
-        // Whatever happened, the index goes on, with its new fields or without.
+        // Whatever happened, the index is reopened, with its new fields or without them.
         let opened = index.live(live_options(&self.opening))?;
         let searcher = opened.searcher(self.opening.searcher.clone())?;
         *live = Some(opened);
@@ -157,12 +162,12 @@ impl Collection {
         extended
     }
 
-    /// Gives the index, which is closed, the fields of a mapping.
+    /// Adds the fields of a mapping to the index, which must be closed.
     fn extend(&self, index: &Index, mapping: &Mapping, schema: Arc<Schema>) -> Result<(), Failure> {
         let snapshot = index.snapshot()?;
         let old = snapshot.manifest().schema.as_deref().map(Schema::config);
         if snapshot.doc_limit() == 0 && old.is_some_and(Mapping::has_placeholder) {
-            // It need not keep a field that stands for none.
+            // An empty index can drop the placeholder field.
             let schema = Schema::new(mapping.schema(None)).map_err(Error::from)?;
             let mut options = IndexOptions::new().schema(schema).overwrite(true);
             if let Some(field) = &snapshot.manifest().static_field {
@@ -176,7 +181,7 @@ impl Collection {
     }
 }
 
-/// Gives the index the fields that its mapping has and it has not. Returns all that it has then.
+/// Adds the fields that the index lacks, and returns its resulting schema.
 pub(super) fn extend(index: &Index, mapping: &Mapping) -> Result<SchemaConfig, Failure> {
     let manifest = index.manifest()?;
     let old = manifest.schema.as_deref().map(Schema::config);
@@ -187,7 +192,7 @@ pub(super) fn extend(index: &Index, mapping: &Mapping) -> Result<SchemaConfig, F
     Ok(schema)
 }
 
-/// Writes a file of JSON beside and renames it, so that there is always a whole one.
+/// Writes a JSON file under a temporary name and renames it, so that the file is always complete.
 pub(crate) fn write_whole(path: &Path, value: &impl serde::Serialize) -> Result<(), Failure> {
     let broken = |e: std::io::Error| Failure::broken(format!("{}: {e}", path.display()));
     let bytes = serde_json::to_vec_pretty(value).map_err(|e| Failure::broken(e.to_string()))?;

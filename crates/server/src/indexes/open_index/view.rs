@@ -1,4 +1,4 @@
-//! An index as searches see it.
+//! The view of an index that searches use: its searcher and mapping.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -14,13 +14,13 @@ use crate::error::Failure;
 use crate::http::caller::under;
 use crate::operations::telemetry::search_times;
 
-/// What searches see.
+/// A searcher and the mapping that belongs to it.
 pub(crate) struct View {
     pub(crate) searcher: Searcher,
     pub(crate) mapping: Mapping,
-    /// None without a GPU.
+    /// Set on first use; `None` without a GPU.
     cohorts: OnceLock<Option<Arc<Cohorts>>>,
-    /// Where times of searches go, on the CPU and on a GPU.
+    /// Histograms of search times on the CPU and on a GPU.
     times: [OnceLock<Histogram>; 2],
 }
 
@@ -29,18 +29,19 @@ impl View {
         View { searcher, mapping, cohorts: OnceLock::new(), times: Default::default() }
     }
 
-    /// One whose searches are not put together, as there are few.
+    /// Creates a view whose searches are not batched, because there are few of them.
     pub(crate) fn alone(searcher: Searcher, mapping: Mapping) -> Self {
         View { searcher, mapping, cohorts: OnceLock::from(None), times: Default::default() }
     }
 
-    /// The same index, whose mapping has changed and whose searcher has not.
+    /// Creates a view with another mapping and the same searcher.
     pub(super) fn with_mapping(&self, mapping: Mapping) -> Self {
         let (searcher, cohorts) = (self.searcher.clone(), self.cohorts.clone());
         View { searcher, mapping, cohorts, times: Default::default() }
     }
 
-    /// Where times of its searches go. Whether a GPU answers is asked if there `may_be` one.
+    /// Returns the histogram for the times of searches. The GPU's state is queried only if there
+    /// `may_be` one.
     pub(crate) fn times(&self, index: &str, may_be: bool) -> &Histogram {
         match may_be && self.searcher.gpu_status().name.is_some() {
             false => self.times[0].get_or_init(|| search_times(index, "cpu")),
@@ -48,7 +49,7 @@ impl View {
         }
     }
 
-    /// Does what the first search would have to wait for.
+    /// Prepares the searcher, so that the first search need not wait.
     pub(crate) fn prepare(&self) -> Result<(), Error> {
         self.searcher.prepare()?;
         if self.cohorts.get().is_none() {
@@ -63,11 +64,12 @@ impl View {
     }
 
     fn cohorts(&self) -> Option<&Cohorts> {
-        // What queries cost is not measured now, as somebody waits; the service learns it from its answers.
+        // A search is waiting, so costs are not calibrated now; the service learns them from its
+        // searches.
         let quick = || self.start(ServiceOptions::new().calibration(Duration::ZERO));
         let cohorts = self.cohorts.get_or_init(|| {
             quick().unwrap_or_else(|error| {
-                tracing::warn!(%error, "searches are answered one by one");
+                tracing::warn!(%error, "searches are not batched");
                 None
             })
         });
@@ -80,7 +82,7 @@ impl View {
             Some(cohorts) => {
                 let limit = request.limit(Instant::now());
                 match cohorts.service.submit(request) {
-                    // What cannot be begun in time gets the part that can be answered, as without a GPU.
+                    // A search that cannot start in time gets a partial answer, as without a GPU.
                     Err(ServiceError::Refused { .. }) => {
                         Ok(self.searcher.search(&under(request.clone(), &limit, limit.left()))?)
                     }
@@ -91,7 +93,7 @@ impl View {
         }
     }
 
-    /// Answers a search, and says how.
+    /// Answers a search and reports how it was executed.
     pub(crate) fn search_traced(&self, request: &Request) -> Result<Traced, Failure> {
         match self.cohorts() {
             Some(cohorts) => {
@@ -109,7 +111,7 @@ impl View {
     }
 }
 
-/// Searches of different requests as batches of a GPU.
+/// A service that combines searches of different requests into batches for a GPU.
 struct Cohorts {
     service: Service,
     gpu: String,
@@ -123,8 +125,10 @@ impl Cohorts {
             device: if on_gpu { self.gpu.clone() } else { "CPU".to_owned() },
             algorithm: Algorithm::Auto.to_string(),
             why: match (served.shared, served.batch) {
-                (true, _) => "an equal request was answered at the same time".to_owned(),
-                (false, batch) => format!("it was free first, and answered {batch} at once"),
+                (true, _) => "the answer of an identical concurrent request was used".to_owned(),
+                (false, batch) => {
+                    format!("it was the first idle device and answered a batch of {batch}")
+                }
             },
         };
         let answering = served.took.saturating_sub(planning);

@@ -1,4 +1,4 @@
-//! Where snapshots are kept: a folder, or a bucket of S3 and what speaks its protocol.
+//! The store of snapshots: a folder, or a bucket in S3 or a compatible service.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -18,29 +18,30 @@ use xxhash_rust::xxh3::Xxh3;
 use super::Contents;
 use crate::error::{Failure, Kind};
 
-/// Bytes that are read or sent at once.
+/// Number of bytes that are read or sent at once.
 const CHUNK: usize = 8 << 20;
-/// The largest `snapshot.json` that is read.
+/// Maximum size of a `snapshot.json` that is read, in bytes.
 const MAX_CONTENTS: u64 = 256 << 20;
-/// Parts of a file that are on their way at once.
+/// Maximum number of parts of a file in transfer at once.
 const AT_ONCE: usize = 4;
 
-/// Where snapshots are kept.
+/// A store of snapshots.
 pub(crate) struct Store {
     store: Box<dyn ObjectStore>,
     prefix: Path,
-    /// Held while something changes.
+    /// Held while a snapshot is taken, restored or deleted.
     busy: Mutex<()>,
 }
 
-/// A file that was sent or fetched.
+/// The size and checksum of a file that was sent or fetched.
 pub(crate) struct Moved {
     pub(crate) bytes: u64,
     pub(crate) checksum: String,
 }
 
 impl Store {
-    /// What a URL names. Keys for clouds come from the environment, under the names that other programs use (`AWS_ACCESS_KEY_ID` and so on).
+    /// Opens the store that a URL names. Credentials for cloud stores come from the usual
+    /// environment variables (`AWS_ACCESS_KEY_ID` and so on).
     pub(crate) fn open(url: &str, data: &std::path::Path) -> Result<Self, String> {
         let wrong = |e: &dyn std::fmt::Display| {
             format!(
@@ -56,7 +57,7 @@ impl Store {
                     && folder.starts_with(data)
                 {
                     return Err(wrong(
-                        &"it is in the folder of the indexes, and could be taken for one",
+                        &"it is in the folder of the indexes and could be mistaken for one",
                     ));
                 }
                 let local = LocalFileSystem::new_with_prefix(&folder).map_err(|e| wrong(&e))?;
@@ -74,7 +75,7 @@ impl Store {
         Ok(Store { store, prefix, busy: Mutex::default() })
     }
 
-    /// One change at a time.
+    /// Starts a change; fails if another is in progress.
     pub(crate) fn begin(&self) -> Result<MutexGuard<'_, ()>, Failure> {
         match self.busy.try_lock() {
             Ok(guard) => Ok(guard),
@@ -94,7 +95,7 @@ impl Store {
         self.at(&format!("{name}/snapshot.json"))
     }
 
-    /// What a snapshot has; `None` if there is none.
+    /// Returns the contents of a snapshot, or `None` if it does not exist.
     pub(crate) async fn contents(&self, name: &str) -> Result<Option<Contents>, Failure> {
         let path = self.document(name);
         let found = match self.store.get(&path).await {
@@ -102,7 +103,10 @@ impl Store {
             found => found.map_err(broken)?,
         };
         if found.meta.size > MAX_CONTENTS {
-            let reason = format!("snapshot [{name}]: {path} has {} bytes", found.meta.size);
+            let reason = format!(
+                "snapshot [{name}]: {path} has {} bytes, which is too large",
+                found.meta.size
+            );
             return Err(Failure::damaged(reason));
         }
         let bytes = found.bytes().await.map_err(broken)?;
@@ -112,7 +116,7 @@ impl Store {
         Ok(Some(contents))
     }
 
-    /// All snapshots, by name. One that cannot be read is left out with a warning.
+    /// Returns all snapshots, sorted by name. Unreadable ones are skipped with a warning.
     pub(crate) async fn all(&self) -> Result<Vec<Contents>, Failure> {
         let prefix = (!self.prefix.as_ref().is_empty()).then_some(&self.prefix);
         let listed = self.store.list_with_delimiter(prefix).await.map_err(broken)?;
@@ -121,14 +125,14 @@ impl Store {
             let Some(name) = folder.filename().map(str::to_owned) else { continue };
             match self.contents(&name).await {
                 Ok(contents) => all.extend(contents),
-                Err(failure) => tracing::warn!(reason = failure.reason, "snapshot left out"),
+                Err(failure) => tracing::warn!(reason = failure.reason, "snapshot skipped"),
             }
         }
         all.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(all)
     }
 
-    /// Sends a file.
+    /// Uploads a file.
     pub(crate) async fn upload(&self, file: &FilePath, path: &str) -> Result<Moved, Failure> {
         let named = |e: std::io::Error| Failure::broken(format!("{}: {e}", file.display()));
         let mut from = File::open(file).map_err(named)?;
@@ -165,7 +169,7 @@ impl Store {
         Ok(Moved { bytes, checksum: text(&checksum) })
     }
 
-    /// Fetches a file, which must have as many bytes as the snapshot says.
+    /// Downloads a file, which must have the size recorded in the snapshot.
     pub(crate) async fn download(
         &self,
         path: &str,
@@ -184,7 +188,7 @@ impl Store {
         };
         if there != bytes {
             return Err(Failure::damaged(format!(
-                "the snapshot is damaged: {path} has {there} bytes, it must have {bytes}"
+                "the snapshot is damaged: {path} has {there} bytes, but must have {bytes}"
             )));
         }
         let mut to = File::create(file).map_err(named)?;
@@ -200,14 +204,14 @@ impl Store {
         Ok(Moved { bytes, checksum: text(&checksum) })
     }
 
-    /// Lets a snapshot appear, whose files are all there.
+    /// Publishes a snapshot once all of its files are stored.
     pub(crate) async fn publish(&self, contents: &Contents) -> Result<(), Failure> {
         let bytes =
             serde_json::to_vec_pretty(contents).map_err(|e| Failure::broken(e.to_string()))?;
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
         let put = self.store.put_opts(&self.document(&contents.name), bytes.into(), options).await;
         match put {
-            // Another server was faster.
+            // Another server has created the snapshot first.
             Err(Error::AlreadyExists { .. }) => {
                 let reason = format!("snapshot [{}] already exists", contents.name);
                 Err(Failure::new(Kind::SnapshotExists, reason))
@@ -216,7 +220,7 @@ impl Store {
         }
     }
 
-    /// Removes a snapshot, finished or not; false if there is nothing of it.
+    /// Removes a snapshot, finished or not; returns false if nothing of it exists.
     pub(crate) async fn remove(&self, name: &str) -> Result<bool, Failure> {
         let document = self.document(name);
         let mut found = match self.store.head(&document).await {
@@ -236,24 +240,27 @@ impl Store {
     }
 }
 
-/// The variables that are meant for a store. Its library would also take names as common as TOKEN and ENDPOINT, which are set for other programs.
+/// Selects the environment variables meant for a store. The library would also accept names as
+/// common as TOKEN and ENDPOINT, which are set for other programs.
 fn settings(
     variables: impl Iterator<Item = (OsString, OsString)>,
 ) -> impl Iterator<Item = (String, String)> {
     let text = variables
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    text.filter(|(name, _)| ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|of| name.starts_with(of)))
+    text.filter(|(name, _)| {
+        ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|prefix| name.starts_with(prefix))
+    })
 }
 
 fn broken(error: Error) -> Failure {
-    Failure::broken(format!("the store of snapshots: {error}"))
+    Failure::broken(format!("snapshot store: {error}"))
 }
 
 fn text(checksum: &Xxh3) -> String {
     format!("{:032x}", checksum.digest128())
 }
 
-/// Fills the buffer unless the file ends before.
+/// Fills the buffer, unless the file ends earlier.
 fn read_full(file: &mut File, buffer: &mut [u8]) -> std::io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {

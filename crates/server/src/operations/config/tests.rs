@@ -1,3 +1,5 @@
+//! Tests of the settings: precedence of the sources, and errors.
+
 use super::*;
 
 fn load(
@@ -39,7 +41,7 @@ fn mistakes_are_named() {
         ("[cors]\norigins = ['*', 'https://a']", "cors.origins"),
         ("[cors]\norigins = ['https://a/b']", "https://a/b"),
         ("allowed_hosts = ['http://a.example']", "allowed_hosts"),
-        ("allowed_hosts = ['*', 'a.example']", "stands alone"),
+        ("allowed_hosts = ['*', 'a.example']", "remove the others"),
         ("restore = 'a'", "snapshots.url"),
         ("[timeouts]\nhead_s = 0", "timeouts.head_s"),
         ("[scrub]\nperiod_s = 0", "scrub.period_s"),

@@ -1,17 +1,19 @@
-//! Settings as they are printed, with those that have no value.
+//! Output of the settings as TOML, with comments for unset ones.
 
 use super::Config;
 
 impl Config {
-    /// All settings as TOML. Those without a value are comments that say how they would be written.
+    /// Renders all settings as TOML. Unset ones are comments that show the syntax.
     pub fn to_toml(&self) -> String {
         let written = toml::to_string_pretty(self).unwrap_or_default();
-        let unset: Vec<&Unset> = UNSET.iter().filter(|of| (of.is_unset)(self)).collect();
+        let unset: Vec<&Unset> = UNSET.iter().filter(|setting| (setting.is_unset)(self)).collect();
         let comments = |part: &str| {
-            let of = unset.iter().filter(|of| of.part == part);
-            of.map(|of| format!("# {} = {}\n", of.name, of.example)).collect::<String>()
+            let settings = unset.iter().filter(|setting| setting.part == part);
+            settings
+                .map(|setting| format!("# {} = {}\n", setting.name, setting.example))
+                .collect::<String>()
         };
-        // What belongs to no part stands before the first one.
+        // Settings outside of tables precede the first table.
         let mut out = comments("");
         for line in written.lines() {
             out.push_str(line);
@@ -24,16 +26,16 @@ impl Config {
     }
 }
 
-/// A setting that may have no value.
+/// A setting that may be unset.
 struct Unset {
     part: &'static str,
     name: &'static str,
-    /// A value in TOML.
+    /// An example value in TOML.
     example: &'static str,
     is_unset: fn(&Config) -> bool,
 }
 
-/// Settings that may have no value.
+/// Settings that may be unset.
 const UNSET: [Unset; 11] = [
     Unset {
         part: "",
@@ -110,11 +112,12 @@ mod tests {
     #[test]
     fn settings_without_a_value_are_comments() {
         let text = Config::default().to_toml();
-        // With all comments made settings, every field has its value, and they are where they belong.
+        // With the comments turned into settings, every field has a value, and each is in its
+        // table.
         let all: String =
             text.lines().map(|line| format!("{}\n", line.trim_start_matches("# "))).collect();
         let all: Config = toml::from_str(&all).unwrap();
-        assert!(UNSET.iter().all(|of| !(of.is_unset)(&all)), "{all:?}");
+        assert!(UNSET.iter().all(|setting| !(setting.is_unset)(&all)), "{all:?}");
         assert_eq!(all.to_toml().matches('#').count(), 0);
         assert_eq!(text.matches("# ").count(), UNSET.len(), "{text}");
         assert_eq!(toml::from_str::<Config>(&text).unwrap(), Config::default());

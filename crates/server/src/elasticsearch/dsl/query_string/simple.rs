@@ -1,6 +1,9 @@
-//! `simple_query_string`, as Lucene's simple parser reads it: no text is an error. Operators are taken from left to right: where another one comes, all before it is one operand, so `a + b | c` is `(a + b) | c`.
+//! `simple_query_string`, with the semantics of Lucene's simple parser: no text is an error.
+//! Operators apply from left to right. When the operator changes, everything before it becomes
+//! one operand, so `a + b | c` is `(a + b) | c`.
 //!
-//! A `-` before a clause stands for all documents but its own, whatever joins it to the others.
+//! A `-` before a clause turns it into the set of all other documents, whatever operator joins it
+//! to the rest.
 
 use serde_json::Value;
 use warpseek::query::{Across, Bool, MAX_TREE_DEPTH, Node, Operator, Words};
@@ -9,7 +12,8 @@ use super::{MAX_DEPTH, Translator, prefixes, with_least};
 use crate::elasticsearch::dsl::{boosted, constant};
 use crate::error::Failure;
 
-/// Operators that are not taken for text. The numbers are those that clients may give in place of names.
+/// The enabled operators; disabled ones are read as text. The numbers are those that clients may
+/// send instead of names.
 #[derive(Clone, Copy)]
 struct Flags(u32);
 
@@ -28,7 +32,7 @@ impl Flags {
     fn parse(given: Option<&Value>) -> Result<Self, Failure> {
         let wrong = |what: &str| {
             Failure::parsing(format!(
-                "[simple_query_string] [flags]: {what} is not known; there are ALL, NONE, AND, OR, NOT, PREFIX, PHRASE, PRECEDENCE, ESCAPE, WHITESPACE, FUZZY, NEAR and SLOP, with | between them"
+                "[simple_query_string] [flags]: {what} is unknown; use ALL, NONE, AND, OR, NOT, PREFIX, PHRASE, PRECEDENCE, ESCAPE, WHITESPACE, FUZZY, NEAR or SLOP, separated by |"
             ))
         };
         let names = match given {
@@ -36,7 +40,7 @@ impl Flags {
             Some(Value::String(names)) => names,
             Some(number) => {
                 let number = number.as_i64().ok_or_else(|| wrong(&number.to_string()))?;
-                // As there, a negative number is all of them.
+                // As in Elasticsearch, a negative number enables all.
                 return Ok(Flags(u32::try_from(number).unwrap_or(u32::MAX)));
             }
         };
@@ -111,7 +115,7 @@ impl Translator<'_> {
 struct Simple<'a, 'b> {
     of: &'a mut Translator<'b>,
     text: &'a [char],
-    /// Where each parenthesis that is opened is closed.
+    /// Position of the closing parenthesis of each opening one.
     closed: Vec<Option<usize>>,
     flags: Flags,
     operator: Operator,
@@ -120,29 +124,29 @@ struct Simple<'a, 'b> {
     at: usize,
 }
 
-/// What was read so far between two parentheses.
+/// The parser's state within one pair of parentheses.
 #[derive(Default)]
 struct Read {
-    /// All clauses, and what joins them.
+    /// The clauses so far as one query, and the operator that joins them.
     top: Option<(Node, Option<Operator>)>,
-    /// The operator that stands before the next clause.
+    /// The operator before the next clause, if it was given.
     operator: Option<Operator>,
-    /// Whether the next clause is negated.
+    /// True if the next clause is negated.
     not: bool,
-    /// How often the operator changed.
+    /// Number of changes of the operator.
     changes: usize,
 }
 
 impl<'a, 'b> Simple<'a, 'b> {
     fn new(
-        of: &'a mut Translator<'b>,
+        translator: &'a mut Translator<'b>,
         text: &'a [char],
         flags: Flags,
         operator: Operator,
         fields: Vec<(String, f64)>,
         scored: bool,
     ) -> Self {
-        // Quotation marks do not matter to parentheses, as there.
+        // As in Lucene, quotation marks do not hide parentheses.
         let (mut closed, mut open) = (vec![None; text.len()], Vec::new());
         let mut at = 0;
         while at < text.len() {
@@ -158,14 +162,14 @@ impl<'a, 'b> Simple<'a, 'b> {
             }
             at += 1;
         }
-        Simple { of, text, closed, flags, operator, fields, scored, at: 0 }
+        Simple { of: translator, text, closed, flags, operator, fields, scored, at: 0 }
     }
 
-    /// The query between two places.
+    /// Parses the query between two positions.
     fn query(&mut self, start: usize, end: usize, depth: usize) -> Result<Option<Node>, Failure> {
         if depth > MAX_DEPTH {
             return Err(Failure::parsing(format!(
-                "at most {MAX_DEPTH} parentheses may be inside one another"
+                "parentheses may be nested at most {MAX_DEPTH} levels deep"
             )));
         }
         let mut read = Read::default();
@@ -183,7 +187,7 @@ impl<'a, 'b> Simple<'a, 'b> {
                         self.add(&mut read, inner)?;
                         self.at = close + 1;
                     }
-                    // One that closes nothing, or is not closed, is not there.
+                    // An unmatched parenthesis is ignored.
                     _ => self.at += 1,
                 },
                 ')' if self.flags.has(Flags::PRECEDENCE) => self.at += 1,
@@ -203,7 +207,7 @@ impl<'a, 'b> Simple<'a, 'b> {
                 '-' if self.flags.has(Flags::NOT) => {
                     self.at += 1;
                     read.not = !read.not;
-                    // It belongs to what follows at once.
+                    // The sign applies only to what follows immediately.
                     continue;
                 }
                 c if c.is_whitespace() && self.flags.has(Flags::WHITESPACE) => self.at += 1,
@@ -214,7 +218,7 @@ impl<'a, 'b> Simple<'a, 'b> {
         Ok(read.top.map(|(node, _)| node))
     }
 
-    /// Whether a word ends before this character.
+    /// Returns true if this character ends a word.
     fn ends_word(&self, c: char) -> bool {
         match c {
             '"' => self.flags.has(Flags::PHRASE),
@@ -235,7 +239,7 @@ impl<'a, 'b> Simple<'a, 'b> {
             at += 1;
         }
         if at >= end {
-            // A quotation mark that is not closed is not there.
+            // An unclosed quotation mark is ignored.
             self.at = start;
             return Ok(());
         }
@@ -247,7 +251,7 @@ impl<'a, 'b> Simple<'a, 'b> {
         let is_near = self.flags.has(Flags::NEAR) && self.text[..end].get(self.at) == Some(&'~');
         let slop = match is_near {
             true if self.at + 1 < end => self.number(end)?,
-            // As there, the last character of all says nothing.
+            // As in Lucene, a tilde at the very end is ignored.
             true => {
                 self.at += 1;
                 0
@@ -258,7 +262,7 @@ impl<'a, 'b> Simple<'a, 'b> {
         self.add(read, Some(node))
     }
 
-    /// A number behind `~`; 2 if there is none, and 0 if it is something else.
+    /// Reads the number after `~`: 2 if it is missing, and 0 if it is something else.
     fn number(&mut self, end: usize) -> Result<u32, Failure> {
         let start = self.at + 1;
         self.at = start;
@@ -333,7 +337,7 @@ impl<'a, 'b> Simple<'a, 'b> {
                 read.changes += 1;
                 if read.changes > MAX_TREE_DEPTH {
                     return Err(Failure::parsing(format!(
-                        "[+] and [|] take turns more than {MAX_TREE_DEPTH} times; use parentheses"
+                        "[+] and [|] alternate more than {MAX_TREE_DEPTH} times; use parentheses"
                     )));
                 }
                 let mut all = Bool { skip_empty: true, ..Bool::default() };
@@ -345,7 +349,7 @@ impl<'a, 'b> Simple<'a, 'b> {
     }
 }
 
-/// The clauses of a query that an operator joins.
+/// Returns the list of clauses that an operator joins.
 fn of_operator(all: &mut Bool, operator: Operator) -> &mut Vec<Node> {
     match operator {
         Operator::And => &mut all.must,

@@ -1,20 +1,20 @@
-//! The parts of a `query_string`.
+//! The tokens of a `query_string`.
 
 use crate::error::Failure;
 
-/// A part of a query string.
+/// A token of a query string.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
     Word(String),
-    /// A word that begins with `<` or `>`, which compares the values of a field if one is named.
+    /// A word that begins with `<` or `>`. After the name of a field, it is a comparison.
     Compared(String),
-    /// The beginning of a word, before a `*` at its end.
+    /// A word with a `*` at its end, without the `*`.
     Prefix(String),
-    /// A `*` alone.
+    /// A single `*`.
     Star,
     /// Any other word with `*` or `?`.
     Wildcard,
-    /// Words between quotation marks, and their slop if it is given.
+    /// The text between quotation marks, and the slop if it is given.
     Phrase(String, Option<u32>),
     Field(String),
     Open,
@@ -25,17 +25,17 @@ pub(super) enum Token {
     Or,
     Not,
     Boost(f64),
-    /// `[a TO b]` as it is written.
+    /// A range `[a TO b]` as written.
     Range(String),
     Fuzzy,
 }
 
-/// Characters that end a word unless `\` is before them.
+/// Returns true for characters that end a word unless they follow a `\`.
 fn ends_word(c: char) -> bool {
     c.is_whitespace() || matches!(c, '"' | '(' | ')' | '^' | '~' | ':' | '[' | '{')
 }
 
-/// Divides a text into its parts.
+/// Splits a text into tokens.
 pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Failure> {
     let mut tokens = Vec::new();
     let mut rest = text.chars().peekable();
@@ -113,10 +113,10 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Failure> {
                 while rest.next_if(char::is_ascii_digit).is_some() {}
                 tokens.push(Token::Fuzzy);
             }
-            ':' => return Err(bad("a field must stand before [:]")),
+            ':' => return Err(bad("a field must precede [:]")),
             '/' if slashes > 1 => {
                 return Err(Failure::unsupported(
-                    "regexp in a query string (write \\/ for a slash that belongs to a word)",
+                    "regexp in a query string (write \\/ for a slash within a word)",
                 ));
             }
             _ => {

@@ -1,32 +1,32 @@
-//! Texts without terms: which trees say what becomes of them.
+//! Texts without terms: the trees that decide what they match.
 
 use super::*;
 
 #[test]
 fn zero_terms_query_says_what_a_text_without_terms_matches() {
     let title = || Node::Words(words(&["title"], "a"));
-    let or_all = |of: Node| Node::IfEmpty { of: Box::new(of), then: Box::new(Node::All) };
+    let or_all = |node: Node| Node::IfEmpty { of: Box::new(node), then: Box::new(Node::All) };
     let matching = |zero: &str| json!({"match": {"title": {"query": "a", "zero_terms_query": zero, "boost": 3}}});
     assert_eq!(node(matching("none")), Node::Boost(Box::new(title()), 3.0));
     assert_eq!(node(matching("ALL")), Node::Boost(Box::new(or_all(title())), 3.0));
     let phrases = json!({"match_phrase": {"title": {"query": "a b", "zero_terms_query": "all"}}});
     assert_eq!(node(phrases), or_all(phrase("title", "a b", 0)));
-    // Each field has its own analyzer, and with it its own answer.
+    // Each field has its analyzer, and so decides separately.
     let several = |kind: &str| json!({"multi_match": {"query": "a", "fields": ["title", "body^2", "nothing"], "type": kind, "zero_terms_query": "all"}});
-    let of = |best: bool| {
-        let across = |of: Words| match best {
-            true => Words { across: Across::Best { tie_breaker: 0.0 }, ..of },
-            false => of,
+    let queries = |best: bool| {
+        let across = |query: Words| match best {
+            true => Words { across: Across::Best { tie_breaker: 0.0 }, ..query },
+            false => query,
         };
         let field = |name: &str| or_all(Node::Words(across(words(&[name], "a"))));
         vec![field("title"), Node::Boost(Box::new(field("body")), 2.0)]
     };
-    assert_eq!(node(several("best_fields")), Node::Best { of: of(true), tie_breaker: 0.0 });
-    assert_eq!(node(several("most_fields")), Node::Best { of: of(false), tie_breaker: 1.0 });
+    assert_eq!(node(several("best_fields")), Node::Best { of: queries(true), tie_breaker: 0.0 });
+    assert_eq!(node(several("most_fields")), Node::Best { of: queries(false), tie_breaker: 1.0 });
     let phrases = ["title", "body"].map(|name| or_all(phrase(name, "a", 0)));
     let [title, body] = phrases;
-    let of = vec![title, Node::Boost(Box::new(body), 2.0)];
-    assert_eq!(node(several("phrase")), Node::Best { of, tie_breaker: 0.0 });
+    let queries = vec![title, Node::Boost(Box::new(body), 2.0)];
+    assert_eq!(node(several("phrase")), Node::Best { of: queries, tie_breaker: 0.0 });
     let Node::IfEmpty { of, then } = node(several("cross_fields")) else {
         panic!("{:?}", node(several("cross_fields")));
     };
@@ -34,11 +34,11 @@ fn zero_terms_query_says_what_a_text_without_terms_matches() {
     assert_eq!(*then, Node::All);
 }
 
-/// Query strings alone leave out what has no terms.
+/// Only query strings leave out clauses without terms.
 #[test]
 fn clauses_are_not_left_out() {
     let skips = |query: Value| match read(query).unwrap().0 {
-        Node::Bool(of) => of.skip_empty,
+        Node::Bool(parts) => parts.skip_empty,
         other => panic!("{other:?}"),
     };
     let matching = || json!({"match": {"title": "a"}});
@@ -52,10 +52,10 @@ fn clauses_are_not_left_out() {
 #[test]
 fn values_without_terms_exist_in_sub_fields() {
     let exists = |field: &str| Node::Filter(Filter::Exists { field: field.into() });
-    let of = |field: &str| node(json!({"exists": {"field": field}}));
-    assert_eq!(of("title"), one(exists("title")));
+    let read_exists = |field: &str| node(json!({"exists": {"field": field}}));
+    assert_eq!(read_exists("title"), one(exists("title")));
     let should = vec![exists("body"), exists("body.keyword")];
-    assert_eq!(of("body"), one(Node::Bool(Bool { should, ..Bool::default() })));
-    assert_eq!(of("body.keyword"), one(exists("body.keyword")));
-    assert_eq!(of("meta"), one(exists("meta.lang")));
+    assert_eq!(read_exists("body"), one(Node::Bool(Bool { should, ..Bool::default() })));
+    assert_eq!(read_exists("body.keyword"), one(exists("body.keyword")));
+    assert_eq!(read_exists("meta"), one(exists("meta.lang")));
 }

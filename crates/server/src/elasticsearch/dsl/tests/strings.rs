@@ -1,4 +1,4 @@
-//! Queries in one line.
+//! Queries in one line: `query_string` and `simple_query_string`.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn title(text: &str) -> Node {
     Node::Words(words(&["title"], text))
 }
 
-/// Clauses of the field `title` that a query string joins.
+/// Builds the clauses of the field `title` that a query string joins.
 fn of(must: &[&str], should: &[&str], must_not: &[&str]) -> Node {
     let nodes = |list: &[&str]| list.iter().map(|text| title(text)).collect::<Vec<_>>();
     let (must, should, must_not) = (nodes(must), nodes(should), nodes(must_not));
@@ -42,7 +42,7 @@ fn query_strings() {
     assert_eq!(line("a AND NOT b"), of(&["a"], &[], &["b"]));
     assert_eq!(line("a^2"), Node::Boost(Box::new(title("a")), 2.0));
     assert_eq!(line("(a)"), title("a"));
-    // A phrase of one word, which is that word to the engine; `a-b` would be two.
+    // A phrase of one word, which the engine searches as a word; `a-b` would be two words.
     assert_eq!(line("\"a\""), phrase("title", "a", 0));
     assert_eq!(line("a\\:b"), title("a:b"));
     assert_eq!(line("a\\*"), title("a*"));
@@ -56,7 +56,7 @@ fn query_strings() {
     assert_eq!(line("tag:*"), exists("tag"));
     assert_eq!(line("*:*"), Node::All);
     assert_eq!(line("*"), exists("title"));
-    // A pattern stands for the text fields that it matches.
+    // A pattern selects the text fields that it matches.
     assert_eq!(line("t*:*"), exists("title"));
     assert_eq!(line("t*:[* TO *]"), exists("title"));
     assert_eq!(line("year:[1 TO 5}"), year(Included("1"), Excluded("5")));
@@ -77,7 +77,7 @@ fn query_strings() {
     );
     let boosted = Node::Boost(Box::new(year(Excluded("1"), Unbounded)), 2.0);
     assert_eq!(line("year:>1^2"), boosted);
-    // Without a field before it, it is a word as any other.
+    // Without a field before it, a comparison is an ordinary word.
     assert_eq!(line(">2001"), title(">2001"));
     let of_year = json!({"query_string": {"query": "[1 TO 5]", "default_field": "year"}});
     assert_eq!(node(of_year), year(Included("1"), Included("5")));
@@ -85,7 +85,7 @@ fn query_strings() {
     assert_eq!(dates, node(json!({"range": {"at": {"gte": "2024-01-01"}}})));
 }
 
-/// Words that follow each other are one text, of which each field makes its own query.
+/// Consecutive words are one text, which each field turns into a query.
 #[test]
 fn words_in_several_fields() {
     let best = |text: &str, operator| {
@@ -100,10 +100,10 @@ fn words_in_several_fields() {
     use Operator::{And, Or};
     assert_eq!(read("a b", "and"), best("a b", And));
     assert_eq!(read("a b c", "or"), best("a b c", Or));
-    let all = |of: &[&str]| of.iter().map(|text| best(text, And)).collect::<Vec<_>>();
-    let any = |of: &[&str]| of.iter().map(|text| best(text, Or)).collect::<Vec<_>>();
+    let all = |texts: &[&str]| texts.iter().map(|text| best(text, And)).collect::<Vec<_>>();
+    let any = |texts: &[&str]| texts.iter().map(|text| best(text, Or)).collect::<Vec<_>>();
     assert_eq!(read("a AND b", "or"), joined(any(&["a", "b"]), vec![], vec![]));
-    // What an operator, a boost or a sign belongs to is a clause of its own.
+    // A word with an operator, a boost or a sign is a separate clause.
     assert_eq!(read("a b c AND d", "or"), joined(any(&["c", "d"]), any(&["a b"]), vec![]));
     assert_eq!(read("a b OR c", "and"), joined(all(&["a"]), all(&["b", "c"]), vec![]));
     assert_eq!(read("+a b c", "or"), joined(any(&["a"]), any(&["b c"]), vec![]));
@@ -111,7 +111,7 @@ fn words_in_several_fields() {
     let boosted = Node::Boost(Box::new(best("b", And)), 2.0);
     assert_eq!(read("a b^2", "and"), joined(vec![best("a", And), boosted], vec![], vec![]));
     assert_eq!(read("a (b c) d", "and"), joined(all(&["a", "b c", "d"]), vec![], vec![]));
-    // A keyword is the text as it stands.
+    // A keyword is the whole text.
     assert_eq!(line("tag:(a b)"), one(terms("tag", &["a b"])));
     let of_type = |kind: &str, tie: Value| {
         let mut body = json!({"query": "a b", "fields": ["title", "body"], "type": kind});
@@ -128,8 +128,8 @@ fn words_in_several_fields() {
     assert_eq!(of_type("best_fields", json!(0.3)), across(0.3));
     assert_eq!(of_type("most_fields", Value::Null), across(1.0));
     let phrases = |tie_breaker| {
-        let of = ["title", "body"].map(|field| phrase(field, "a b", 0)).to_vec();
-        Node::Best { of, tie_breaker }
+        let queries = ["title", "body"].map(|field| phrase(field, "a b", 0)).to_vec();
+        Node::Best { of: queries, tie_breaker }
     };
     assert_eq!(of_type("phrase", Value::Null), phrases(0.0));
     assert_eq!(of_type("phrase", json!(0.5)), phrases(0.5));
@@ -145,7 +145,7 @@ fn minimum_should_match_counts_clauses() {
     let least = |clause: &str, text: &str, fields: Value| match node(
         json!({clause: {"query": text, "fields": fields, "minimum_should_match": 2}}),
     ) {
-        Node::Bool(of) => (of.should.len(), of.least),
+        Node::Bool(parts) => (parts.should.len(), parts.least),
         _ => (0, None),
     };
     let two = Some(Least::count(2));
@@ -154,7 +154,7 @@ fn minimum_should_match_counts_clauses() {
         assert_eq!(least(clause, "(a b c)", json!(["title"])), (3, two.clone()));
         assert_eq!(least(clause, "a", json!(["title"])), (0, None));
     }
-    // All of it is one clause, whose words the fields count.
+    // The text is one clause, whose words the fields count.
     assert_eq!(least("query_string", "a b", json!(["title", "body"])), (0, None));
     assert_eq!(least("query_string", "a OR b", json!(["title", "body"])), (2, two.clone()));
     assert_eq!(least("simple_query_string", "a b", json!(["title", "body"])), (2, two));
@@ -171,20 +171,20 @@ fn simple_with(text: &str, options: Value) -> Node {
     node(json!({"simple_query_string": body}))
 }
 
-/// All documents but those of a clause.
+/// Builds a query for all documents except those of a clause.
 fn not(clause: Node) -> Node {
     one(joined(vec![], vec![], vec![clause]))
 }
 
 #[test]
 fn simple_query_strings() {
-    let and = |of: Vec<Node>| joined(of, vec![], vec![]);
-    let or = |of: Vec<Node>| joined(vec![], of, vec![]);
+    let and = |clauses: Vec<Node>| joined(clauses, vec![], vec![]);
+    let or = |clauses: Vec<Node>| joined(vec![], clauses, vec![]);
     let [a, b, c, d] = ["a", "b", "c", "d"].map(title);
     assert_eq!(simple("a + b"), of(&["a", "b"], &[], &[]));
     assert_eq!(simple("a+b"), of(&["a", "b"], &[], &[]));
     assert_eq!(simple("a | b"), of(&[], &["a", "b"], &[]));
-    // From left to right.
+    // Operators apply from left to right.
     let ab = || and(vec![a.clone(), b.clone()]);
     assert_eq!(simple("a + b | c"), or(vec![ab(), c.clone()]));
     assert_eq!(simple("a + b | c | d"), or(vec![ab(), c.clone(), d.clone()]));
@@ -194,10 +194,10 @@ fn simple_query_strings() {
     let and_by_default = json!({"default_operator": "and"});
     assert_eq!(simple_with("a b | c", and_by_default.clone()), or(vec![ab(), c.clone()]));
     assert_eq!(simple_with("a b", and_by_default.clone()), ab());
-    // The first of several operators counts, and those before all clauses are nothing.
+    // The first of several operators counts, and operators before all clauses are ignored.
     assert_eq!(simple("a + | b"), ab());
     assert_eq!(simple("+a b"), of(&[], &["a", "b"], &[]));
-    // All but some.
+    // Negated clauses.
     assert_eq!(simple("a -b"), or(vec![a.clone(), not(b.clone())]));
     assert_eq!(simple("a +-b"), and(vec![a.clone(), not(b.clone())]));
     assert_eq!(simple_with("a -b", and_by_default), and(vec![a.clone(), not(b.clone())]));
@@ -211,7 +211,7 @@ fn simple_query_strings() {
     assert_eq!(simple("*"), Node::All);
     assert_eq!(simple(" * "), Node::All);
     assert_eq!(simple(""), Node::Nothing);
-    // Parentheses and quotation marks that open or close nothing are no reason to forget the rest.
+    // Unmatched parentheses and quotation marks do not affect the rest.
     assert_eq!(simple("1) apples 2) pears"), of(&[], &["1", "apples", "2", "pears"], &[]));
     assert_eq!(simple(")a"), a);
     assert_eq!(simple("a (b"), of(&[], &["a", "b"], &[]));
@@ -221,7 +221,7 @@ fn simple_query_strings() {
     assert_eq!(simple("a + () b"), of(&[], &["a", "b"], &[]));
     assert_eq!(simple("a \"b"), of(&[], &["a", "b"], &[]));
     assert_eq!(simple("a \"\" b"), of(&[], &["a", "b"], &[]));
-    // Phrases with a slop, and characters that lose their meaning.
+    // Phrases with a slop, and escaped characters.
     assert_eq!(simple("\"a b\"~3"), phrase("title", "a b", 3));
     assert_eq!(simple("\"a b\"~3+c"), and(vec![phrase("title", "a b", 3), c.clone()]));
     assert_eq!(simple("\"a b\"~ c"), or(vec![phrase("title", "a b", 2), c.clone()]));
@@ -243,7 +243,7 @@ fn simple_query_strings() {
     );
     assert_eq!(simple_with("-a|b", json!({"flags": 132})), of(&[], &["-a", "b"], &[]));
     assert_eq!(simple_with("a + b", json!({"flags": -1})), ab());
-    // Scores of fields are added, word by word.
+    // Scores of fields are added word by word.
     let sum = |text: &str| {
         let across = Across::Best { tie_breaker: 1.0 };
         Node::Words(Words { across, ..words(&["title", "body"], text) })
@@ -256,13 +256,13 @@ fn simple_query_strings() {
 fn operators_that_take_turns_for_ever_are_refused() {
     let text = "a + b | ".repeat(100);
     let failure = read(json!({"simple_query_string": {"query": text}})).unwrap_err();
-    assert!(failure.reason.contains("take turns"), "{}", failure.reason);
+    assert!(failure.reason.contains("alternate"), "{}", failure.reason);
     let text = format!("{}a{}", "(".repeat(40), ")".repeat(40));
     for clause in ["simple_query_string", "query_string"] {
         let failure = read(json!({clause: {"query": text}})).unwrap_err();
         assert!(failure.reason.contains("parentheses"), "{}", failure.reason);
     }
-    // Parentheses that are never closed are looked at once.
+    // The scan for unclosed parentheses takes linear time.
     let text = "(".repeat(990);
     assert_eq!(simple(&text), Node::Nothing);
 }
@@ -288,7 +288,7 @@ fn every_kind_of_clause_has_its_boost() {
         let plain = line(clause);
         assert_eq!(line(&format!("{clause}^2.5")), Node::Boost(Box::new(plain), 2.5), "{clause}");
     }
-    // That of a field counts for all that is looked for in it.
+    // The boost of a field applies to every query in it.
     let field = |text: &str| node(json!({"query_string": {"query": text, "fields": ["tag^3"]}}));
     for clause in ["*", "x*"] {
         assert!(matches!(field(clause), Node::Boost(_, 3.0)), "{clause}");

@@ -1,4 +1,4 @@
-//! The answers to aggregations, from the counts of all indexes.
+//! The responses to aggregations, combined from the counts of all indexes.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,19 @@ use super::super::Part;
 use super::{Aggregation, Kind, Range, TermsOrder};
 use crate::error::Failure;
 
-/// The counts of one aggregation in all indexes.
+/// The combined counts of one aggregation.
 #[derive(Default)]
 struct Counts {
     values: BTreeMap<Ordered, u64>,
-    /// Of values that are not among them, and how many these are at least.
+    /// Sum of the counts of values that are not listed, and a lower bound on the number of such
+    /// values.
     other: (u64, u64),
     ranges: Vec<u64>,
     smallest: Option<Ordered>,
     largest: Option<Ordered>,
 }
 
-/// A value with the order of its kind.
+/// A value, ordered according to its type.
 #[derive(Clone, PartialEq)]
 struct Ordered(AttributeValue<'static>);
 
@@ -55,7 +56,7 @@ fn number(value: &AttributeValue<'_>) -> f64 {
     }
 }
 
-/// `aggregations` of a response.
+/// Returns the `aggregations` of a response.
 pub(in crate::elasticsearch::search) fn shown(
     aggregations: &[Aggregation],
     parts: &[Part],
@@ -63,8 +64,8 @@ pub(in crate::elasticsearch::search) fn shown(
     let mut counts: Vec<Counts> = aggregations.iter().map(|_| Counts::default()).collect();
     for part in parts {
         let (mut facets, mut extremes) = (part.response.facets().iter(), part.extremes.iter());
-        for (of, counts) in aggregations.iter().zip(&mut counts) {
-            if of.wants_extremes()
+        for (aggregation, counts) in aggregations.iter().zip(&mut counts) {
+            if aggregation.wants_extremes()
                 && let Some((smallest, largest)) = extremes.next()
             {
                 let (smallest, largest) =
@@ -72,7 +73,7 @@ pub(in crate::elasticsearch::search) fn shown(
                 counts.smallest = [counts.smallest.take(), smallest].into_iter().flatten().min();
                 counts.largest = counts.largest.take().max(largest);
             }
-            if of.attribute(&part.view)?.is_some()
+            if aggregation.attribute(&part.view)?.is_some()
                 && let Some(facet) = facets.next()
             {
                 counts.add(facet);
@@ -80,8 +81,8 @@ pub(in crate::elasticsearch::search) fn shown(
         }
     }
     let mut shown = Map::new();
-    for (of, counts) in aggregations.iter().zip(counts) {
-        shown.insert(of.name.clone(), of.show(counts, parts.len())?);
+    for (aggregation, counts) in aggregations.iter().zip(counts) {
+        shown.insert(aggregation.name.clone(), aggregation.show(counts, parts.len())?);
     }
     Ok(Value::Object(shown))
 }
@@ -153,7 +154,7 @@ impl Aggregation {
         }
         if let Some(after) = after {
             let place = values.iter().map(|(value, _)| value).find_map(|value| like(value, after));
-            // Without any values there is nothing to continue with.
+            // If no values remain, there is nothing to continue with.
             if let Some(place) = place {
                 let place = place.ok_or_else(|| {
                     Failure::illegal(format!(
@@ -179,9 +180,10 @@ impl Aggregation {
     }
 }
 
-/// A JSON value of the type of another value, if it is one: `Some(None)` if it is not.
-fn like(of: &Ordered, value: &Value) -> Option<Option<Ordered>> {
-    let read = match &of.0 {
+/// Converts a JSON value to the type of another value; returns `Some(None)` if that is
+/// impossible.
+fn like(model: &Ordered, value: &Value) -> Option<Option<Ordered>> {
+    let read = match &model.0 {
         AttributeValue::Keyword(_) => {
             value.as_str().map(|text| AttributeValue::Keyword(text.to_owned().into()))
         }
@@ -193,7 +195,7 @@ fn like(of: &Ordered, value: &Value) -> Option<Option<Ordered>> {
     Some(read.map(Ordered))
 }
 
-/// A value as a key, and as a text if the key is a number that stands for something else.
+/// Returns the key of a value, and a text if the key alone is not readable.
 fn key_of(value: &AttributeValue<'_>) -> (Value, Option<String>) {
     match value {
         AttributeValue::Keyword(text) => (json!(text), None),
@@ -206,7 +208,7 @@ fn key_of(value: &AttributeValue<'_>) -> (Value, Option<String>) {
 
 fn terms(counts: Counts, size: usize, order: TermsOrder, least: u64) -> Value {
     let documents = counts.documents();
-    // By key so far, which stays where counts are equal.
+    // Sorted by key here; the sort by count is stable.
     let mut values: Vec<(Ordered, u64)> = counts.values.into_iter().collect();
     let keys_descend = match order {
         TermsOrder::Count { keys_descend, .. } => keys_descend,
@@ -276,8 +278,8 @@ fn stats(counts: &Counts) -> Value {
     let documents = counts.documents();
     let sum: f64 =
         counts.values.iter().map(|(value, n)| number(&value.0) * *n as f64).fold(0.0, |a, b| a + b);
-    let of = |value: &Option<Ordered>| value.as_ref().map(|value| number(&value.0));
+    let shown = |value: &Option<Ordered>| value.as_ref().map(|value| number(&value.0));
     let average = (documents > 0).then(|| sum / documents as f64);
-    let (min, max) = (of(&counts.smallest), of(&counts.largest));
+    let (min, max) = (shown(&counts.smallest), shown(&counts.largest));
     json!({"count": documents, "min": min, "max": max, "avg": average, "sum": sum})
 }
