@@ -11,8 +11,6 @@ mod tools;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use text::Passage;
-
 /// Maximum number of columns of a line that is a comment, and of a line of a page.
 const MAX_COLUMNS: usize = 100;
 

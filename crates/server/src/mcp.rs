@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::app::{App, search as searching};
 use crate::elasticsearch::search::{Ask, Showing, Target, search as find};
-use crate::error::{Failure, Kind};
+use crate::error::{Failure, Kind, brief};
 use crate::http::caller::Caller;
 use crate::http::exchange::{Answer, Call, Reply};
 use crate::http::params::Params;
@@ -71,7 +71,7 @@ async fn message(State(app): State<Arc<App>>, headers: HeaderMap, call: Call) ->
         "tools/call" => {
             let name = params["name"].as_str().unwrap_or("").to_owned();
             if !tools().as_array().into_iter().flatten().any(|tool| tool["name"] == *name) {
-                return Ok(error(id, INVALID_PARAMS, &format!("unknown tool: {name}")));
+                return Ok(error(id, INVALID_PARAMS, &format!("unknown tool: {}", brief(&name))));
             }
             let arguments = params["arguments"].clone();
             let done = searching(&app, move |app| tool(app, &name, &arguments, &call.caller)).await;

@@ -88,7 +88,7 @@ impl<'a> Tree<'a> {
     fn definer(&self, path: &[String], depth: usize) -> Option<usize> {
         let longest = (0..=path.len()).rev().find(|&n| self.modules.contains_key(&path[..n]))?;
         let number = self.modules[&path[..longest]];
-        let Some(name) = path.get(longest) else { return None };
+        let name = path.get(longest)?;
         let source = &self.sources[number];
         match source.imports.get(name) {
             Some(import) if depth < 16 => {

@@ -19,7 +19,7 @@ use crate::error::{Failure, Kind, brief};
 use crate::http::admission::PANICKED;
 use crate::http::caller::{Caller, Presence};
 use crate::http::keys;
-use crate::http::params::Params;
+use crate::http::params::{self, Params};
 use crate::indexes::names;
 use crate::operations::openapi;
 use crate::retrieve;

@@ -121,7 +121,9 @@ fn decoded(text: &str) -> Vec<u8> {
     while at < bytes.len() {
         let code = || {
             let digits = std::str::from_utf8(bytes.get(at + 1..at + 3)?).ok()?;
-            u8::from_str_radix(digits, 16).ok()
+            // A number may have a sign, a code has none.
+            let code = u8::from_str_radix(digits, 16).ok()?;
+            (!digits.starts_with('+')).then_some(code)
         };
         match (bytes[at], code) {
             (b'+', _) => out.push(b' '),
@@ -142,10 +144,10 @@ mod tests {
 
     #[test]
     fn query_strings() {
-        let params = Params::parse(Some("q=a+b%20c%2Fd&pretty&x=%zz&size=3&="));
+        let params = Params::parse(Some("q=a+b%20c%2Fd&pretty&x=%zz&y=%+1&size=3&="));
         assert_eq!(
-            (params.get("q"), params.get("size"), params.get("x")),
-            (Some("a b c/d"), Some("3"), Some("%zz"))
+            (params.get("q"), params.get("size"), params.get("x"), params.get("y")),
+            (Some("a b c/d"), Some("3"), Some("%zz"), Some("% 1"))
         );
         assert!(params.flag("pretty") && !params.flag("size") && !params.flag("none"));
         assert!(Params::parse(None).get("a").is_none());

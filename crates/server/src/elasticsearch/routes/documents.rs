@@ -393,15 +393,16 @@ async fn mget_of(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
     search(&app, move |app| {
         let mut docs = Vec::with_capacity(wanted.len());
         let mut warnings: Vec<String> = Vec::new();
-        for item in &wanted {
+        for (number, item) in wanted.iter().enumerate() {
             check_wanted(item, &mut warnings)?;
             let name = item["_index"].as_str().map(str::to_owned).or_else(|| index.clone());
-            let name = name.ok_or_else(|| {
-                Failure::new(Kind::Action, "Validation Failed: 1: index is missing for doc 0;")
-            })?;
-            let id = crate::elasticsearch::routes::bulk::id_of(&item["_id"]).ok_or_else(|| {
-                Failure::new(Kind::Action, "Validation Failed: 1: id is missing for doc 0;")
-            })?;
+            let missing = |what: &str| {
+                let reason = format!("Validation Failed: 1: {what} is missing for doc {number};");
+                Failure::new(Kind::Action, reason)
+            };
+            let name = name.ok_or_else(|| missing("index"))?;
+            let id = crate::elasticsearch::routes::bulk::id_of(&item["_id"])
+                .ok_or_else(|| missing("id"))?;
             let filter = SourceFilter::parse(item.get("_source"), &params)?;
             docs.push(match app.catalogue().get(&name) {
                 Err(failure) => json!({"_index": name, "_id": id, "error": failure.cause()}),

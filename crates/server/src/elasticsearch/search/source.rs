@@ -149,13 +149,7 @@ fn leads_to(pattern: &str, path: &str) -> bool {
     let parts = path.split('.').count();
     match pattern.match_indices('.').nth(parts - 1) {
         Some((at, _)) => names::matches(&pattern[..at], path),
-        None => {
-            pattern.contains('*')
-                && names::matches(
-                    pattern.split('*').next().unwrap_or(""),
-                    &path[..path.len().min(pattern.find('*').unwrap_or(0))],
-                )
-        }
+        None => pattern.split_once('*').is_some_and(|(start, _)| path.starts_with(start)),
     }
 }
 
@@ -205,6 +199,11 @@ mod tests {
             json!({"meta": {"lang": "en"}})
         );
         assert_eq!(apply(json!("t*")), json!({"title": "t"}));
+        assert_eq!(apply(json!("m*.d*")), json!({"meta": {"deep": {"x": 1}}}));
+        // Keys are cut nowhere inside a letter.
+        let accented = json!({"ü": {"a": 1}, "a": 2});
+        let filter = SourceFilter::parse(Some(&json!(["a*"])), &Params::default()).unwrap();
+        assert_eq!(filter.apply(accented), json!({"a": 2}));
         assert!(SourceFilter::parse(Some(&json!(false)), &Params::default()).unwrap().hidden);
         let params = Params::parse(Some("_source_includes=title,list"));
         let both = SourceFilter::parse(Some(&json!(true)), &params).unwrap().apply(source.clone());
