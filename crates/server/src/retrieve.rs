@@ -60,7 +60,7 @@ fn run(app: &App, call: &Call) -> Reply {
     }
     let given =
         ["topk", "top_k", "k"].iter().map(|key| &body[*key]).filter(|value| !value.is_null());
-    let said: Vec<&Value> = given.collect();
+    let given: Vec<&Value> = given.collect();
     if given.windows(2).any(|pair| pair[0] != pair[1]) {
         return Err(Failure::illegal(
             "[topk], [top_k] and [k] are the same option, but have different values",
