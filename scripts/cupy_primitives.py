@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Times CuPy's counterparts of our primitives, on the same numbers of random values. `warpseek bench gpu --primitives` runs it.
+"""Measures CuPy's counterparts of our primitives on the same numbers of random values.
+
+`warpseek bench gpu --primitives` runs this script.
 
   cupy_primitives.py VALUES ROUNDS
 
-Prints a line of JSON for each primitive: its name, and the median of the rounds in seconds. Without CuPy, or without a GPU, it says so on standard error and exits with 3.
+Prints a line of JSON for each primitive: its name, and the median of the rounds in seconds. Without
+CuPy or a GPU, the script prints an error and exits with 3.
 """
 import json
 import statistics
@@ -13,7 +16,7 @@ import time
 try:
     import cupy
     cupy.cuda.runtime.getDeviceCount()
-except Exception as error:  # CuPy has many ways to say that there is no GPU
+except Exception as error:  # CuPy raises many kinds of exceptions if there is no GPU
     print(f"CuPy cannot be used: {error}", file=sys.stderr)
     sys.exit(3)
 

@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
-"""Times cuSPARSE on the matrices of a query cohort, including the selection of the top k of the product.
+"""Measures cuSPARSE on the matrices of a query cohort, including the selection of the top k.
 
   warpseek bench gpu --cohorts --index idx --queries log.txt -k 32 --cohort 256 --tile 262144 --matrices m
   cusparse.py m [--tile DOCS] [--rounds N] [--backend cupy|torch|scipy]
 
-Needs NumPy, and CuPy or PyTorch with a GPU; both call cuSPARSE. If they are missing, the script says so and exits with 0. `--backend scipy` runs the same steps on the CPU
-to try out the script; it is not cuSPARSE, and the output says so.
+Needs NumPy, and CuPy or PyTorch with a GPU; both call cuSPARSE. If they are missing, the script
+prints a message and exits with 0. `--backend scipy` runs the same steps on the CPU to try out the
+script; the output states that this is not cuSPARSE.
 
-The product of documents and queries is computed in tiles of documents (500,000 as in Agrawal 2016, figure 2), as a sparse matrix times a dense one, and with CuPy also times a
-sparse one. Then the top k of each query are selected in each tile, and from all tiles. Matrices are on the device before the clock starts. The results are compared with the hits
-that were written with the matrices. Other programs add single-precision numbers in any order, so a query counts as equal if each of its k scores is within 10^-3 of ours, which
-are exact.
+The script computes the product of documents and queries in tiles of documents (500,000 as in
+Agrawal 2016, figure 2), as a sparse matrix times a dense one, and with CuPy also times a sparse
+one. Then it selects the top k of each query in each tile, and from all tiles. The matrices are on
+the device before the clock starts. The results are compared with the hits that were written with
+the matrices. Other programs add single-precision numbers in any order, so a query counts as equal
+if each of its k scores is within 10^-3 of ours, which are exact.
 
 Prints a table and, as the last line, JSON.
 """
@@ -38,8 +41,8 @@ def main():
         try:
             backend = BACKENDS[name]()
             break
-        except Exception as error:  # a missing package and a missing GPU raise many kinds of exceptions
-            print(f"skipped: no {name} ({type(error).__name__}: {error})")
+        except Exception as error:  # a missing package or GPU raises many kinds of exceptions
+            print(f"skipped: {name} is not available ({type(error).__name__}: {error})")
     if backend is None:
         print("skipped: no package that calls cuSPARSE is available; pip install cupy-cuda12x")
         return 0
@@ -85,7 +88,10 @@ def timed(backend, way):
 
 
 def cut(numpy, rows, columns, values, n, size):
-    """The matrix of documents and lists in CSR format, in tiles: (first document, number of documents, rows, columns, values)."""
+    """Yields the matrix of documents and lists in CSR format, in tiles.
+
+    A tile is (first document, number of documents, rows, columns, values).
+    """
     lists = numpy.repeat(numpy.arange(len(rows) - 1, dtype=numpy.int32), numpy.diff(rows))
     order = numpy.argsort(columns, kind="stable")
     columns, values, lists = columns[order], values[order], lists[order]
@@ -187,7 +193,7 @@ class Scipy:
 
 
 def padded(found, k):
-    """Pads to k columns with zeros, for fewer than k documents."""
+    """Pads the scores to k columns with zeros, for fewer than k documents."""
     import numpy
 
     return numpy.pad(found, ((0, 0), (0, k - found.shape[1])))

@@ -34,7 +34,7 @@ GOLDEN = ROOT / "crates" / "eval" / "tests" / "golden"
 COLLECTIONS = ROOT.parent / "shared" / "data" / "collections"
 
 CUTOFFS = (1, 3, 10, 100)
-# Our name -> the name in trec_eval's requests and results.
+# Maps our names to the names in trec_eval's requests and results.
 PLAIN = {
     "ndcg": "ndcg",
     "map": "map",
@@ -49,12 +49,12 @@ SUMMED = ("num_ret", "num_rel", "num_rel_ret")
 
 
 def as_f32(score):
-    """The score as trec_eval 9 stores it."""
+    """Returns the score as trec_eval 9 stores it."""
     return struct.unpack("f", struct.pack("f", score))[0]
 
 
 def truncated(run, k):
-    """The first k hits of each query in trec_eval's order."""
+    """Returns the first k hits of each query in trec_eval's order."""
     out = {}
     for qid, hits in run.items():
         order = sorted(hits.items(), key=lambda hit: (as_f32(hit[1]), hit[0].encode()), reverse=True)
@@ -63,7 +63,7 @@ def truncated(run, k):
 
 
 def per_query(qrels, run):
-    """Figures by our measure names, for each query that is in both the judgements and the run."""
+    """Returns figures by our measure names, for each query in both the judgements and the run."""
     cuts = ",".join(map(str, CUTOFFS))
     requests = set(PLAIN.values()) | {f"{name}.{cuts}" for name in CUT.values()}
     answer = pytrec_eval.RelevanceEvaluator(qrels, requests).evaluate(run)
@@ -82,7 +82,7 @@ def per_query(qrels, run):
 
 
 def means(figures, queries):
-    """Sums over the queries, divided by their number for the measures where trec_eval does so."""
+    """Returns sums over the queries, divided by their number where trec_eval does so."""
     names = sorted(next(iter(figures.values())))
     sums = {name: sum(figures[qid][name] for qid in sorted(figures)) for name in names}
     return {name: value if name in SUMMED else value / queries for name, value in sums.items()}
@@ -122,7 +122,7 @@ def read_run(path):
 
 
 def fnv1a(text):
-    """64-bit FNV-1a."""
+    """Returns the 64-bit FNV-1a hash."""
     state = 0xCBF29CE484222325
     for byte in text.encode():
         state = (state ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
@@ -130,7 +130,7 @@ def fnv1a(text):
 
 
 def pseudo_run(qrels):
-    """A run computed only from judgements. tests/golden.rs implements the same rule.
+    """Computes a run only from judgements. tests/golden.rs implements the same rule.
 
     About one query in eleven is missing. A query finds four in five of its judged documents and
     one in sixteen of all other documents in the file; with only a hundred different scores there
@@ -153,8 +153,12 @@ def pseudo_run(qrels):
 
 
 def synthetic_case(rng):
-    """Graded and negative judgements, ties (some only in single precision), unjudged hits, ids
-    whose byte order differs from their numeric order, and queries with only judgements or only hits."""
+    """Generates judgements and a run that cover the edge cases.
+
+    There are graded and negative judgements, ties (some only in single precision), unjudged hits,
+    ids whose byte order differs from their numeric order, and queries with only judgements or only
+    hits.
+    """
     documents = [f"d{n}" for n in range(60)] + ["é1", "é2", "Z", "a-b", "a.b", "日本"]
     qrels, run = {}, {}
     for number in range(1, 41):

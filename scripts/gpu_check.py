@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
-"""Checks for a machine with a GPU. Needs only Python 3.
+"""Checks the GPU code on a machine with a GPU. Needs only Python 3.
 
-  gpu_check.py equal --warpseek PATH --data FOLDER [--work FOLDER] [--random N] [--big N] [--algorithm NAME]
-      Builds indexes of every collection in FOLDER/collections and of generated ones, some with several segments, deletions, another document order or quantized impacts. The
-      queries are those of the collections, the logs in FOLDER/queries and N random ones per index, in the modes or, and, and-or, with k from 1 to 1000. Runs on the GPU and on
-      the CPU are compared byte by byte.
+  gpu_check.py equal --warpseek PATH --data FOLDER [--work FOLDER] [--random N] [--big N]
+                     [--algorithm NAME]
+      Builds indexes of every collection in FOLDER/collections and of generated ones, some with
+      several segments, deletions, another document order or quantized impacts. The queries are
+      those of the collections, the logs in FOLDER/queries and N random ones per index, in the modes
+      or, and, and-or, with k from 1 to 1000. Runs on the GPU and on the CPU are compared byte by
+      byte.
 
   gpu_check.py sanitize --tests PATH [--sanitizer PATH] [--tools memcheck,racecheck] [--parts N]
-      Runs the conformance suite (PATH: target/gpu-tests/conformance from `cargo xtask gpu-tests`) under compute-sanitizer, in parts that must each finish within 60 seconds.
+      Runs the conformance suite (PATH: target/gpu-tests/conformance from `cargo xtask gpu-tests`)
+      under compute-sanitizer, in parts that must each finish within 60 seconds.
 
-Both print a table and, as the last line, JSON. The exit code is 1 if runs differ, if the sanitizer reports an error, or if a part does not finish.
+Both commands print a table and, as the last line, JSON. The exit code is 1 if runs differ, if the
+sanitizer reports an error, or if a part does not finish.
 """
 import argparse
 import collections
@@ -25,7 +30,7 @@ import time
 from pathlib import Path
 
 CELLS = [("or", 1), ("or", 10), ("or", 100), ("or", 1000), ("and", 10), ("and", 1000), ("and-or", 10), ("and-or", 100)]
-# With a thousand hits per query, files are large.
+# With a thousand hits per query, run files are large.
 MANY_HITS_QUERIES = 1500
 LIMIT = 60
 
@@ -84,7 +89,7 @@ def check_equal(options):
 
 
 def indexes(options):
-    """Yields name, index, queries."""
+    """Yields the name, directory and file of queries of each index."""
     logs = [line.split("\t")[-1] for log in sorted((options.data / "queries").glob("*.txt")) for line in read_lines(log)]
     corpora = sorted((options.data / "collections").iterdir())
     for folder in corpora:
@@ -136,7 +141,11 @@ def write_queries(options, texts):
 
 
 def random_queries(corpus, count):
-    """Queries of one to eight words, rarely forty. Half of the words are drawn from the text and therefore frequent, half from the vocabulary and therefore rare; some have weights."""
+    """Returns queries of one to eight words, rarely forty.
+
+    Half of the words are drawn from the text and therefore frequent, half from the vocabulary and
+    therefore rare. Some words have weights.
+    """
     draw = random.Random(7)
     words = collections.Counter()
     for line in read_lines(corpus):
@@ -179,7 +188,7 @@ def check_sanitize(options):
     print(f"{'tool':<10} {'cases':<14} {'part':<6} {'s':>5}  outcome", flush=True)
     for tool in options.tools.split(","):
         for case, part in pieces:
-            # API errors are not reported, since tests of failures provoke them.
+            # API errors are not reported, because tests of failures provoke them.
             command = [options.sanitizer, "--tool", tool, "--report-api-errors", "no", "--error-exitcode", "99", options.tests, case]
             environment = dict(os.environ, WARPSEEK_TEST_DEVICE="cuda", WARPSEEK_TEST_PART=part)
             start = time.time()

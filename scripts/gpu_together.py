@@ -1,13 +1,20 @@
 #!/usr/bin/env python3
 """Measures the CPU and a GPU separately and together, on a machine with a GPU. Needs only Python 3.
 
-  gpu_together.py --warpseek PATH --index DIR --queries FILE [-k 10] [--mode or] [--repeat 10] [--rounds 3] [--host-queries 2000] [--host-threads 4,8] [--gpus 0,0]
+  gpu_together.py --warpseek PATH --index DIR --queries FILE [-k 10] [--mode or] [--repeat 10]
+                  [--rounds 3] [--host-queries 2000] [--host-threads 4,8] [--gpus 0,0]
 
-Every configuration writes a run. All runs must be equal byte by byte, up to the length of the shorter one, or the exit code is 1. The time is that of `run` from reading the first
-query to writing the last hit, without loading; it is the best of several rounds, in which the configurations take turns. The queries are answered --repeat times, so that a run
-takes long enough; the CPU alone answers the first --host-queries of them, once. With --host-threads, both devices are also measured split by queries with these numbers of threads.
-With --gpus, two GPUs, or one GPU twice, are also measured.
-Prints a table with the share of the sum of the CPU's and the GPU's throughput, the output of `run`, and, as the last line, JSON. On gov2 and an H200 it takes about a minute.
+Every configuration writes a run. All runs must be equal byte by byte, up to the length of the
+shorter one, or the exit code is 1. The measured time is that of `run` from reading the first query
+to writing the last hit, without loading; it is the best of several rounds, in which the
+configurations take turns. The queries are answered --repeat times, so that a run takes long enough;
+the CPU alone answers the first --host-queries of them, once. With --host-threads, both devices are
+also measured with the queries divided between them and these numbers of host threads. With --gpus,
+two GPUs, or one GPU twice, are also measured.
+
+Prints a table with the throughput of each configuration and its share of the sum of the CPU's and
+the GPU's throughput, the output of `run`, and, as the last line, JSON. On gov2 and an H200, the
+script takes about a minute.
 """
 import argparse
 import json
@@ -49,7 +56,8 @@ def main():
 
 
 def measure(options, ways, folder):
-    # Without ids, since an id must be unique; `run` then uses line numbers.
+    # The queries have no ids, because repeated ids would not be unique; `run` then uses line
+    # numbers.
     texts = [line.split("\t")[-1] for line in options.queries.read_text().splitlines() if line.strip()]
     few, many = folder / "few.txt", folder / "many.txt"
     few.write_text("".join(text + "\n" for text in texts[: options.host_queries]))

@@ -1,4 +1,4 @@
-"""A plugin of pytest: tests that are skipped are named in the file that `cargo xtask` collects, beside those of Rust."""
+"""A pytest plugin that appends skipped tests to the file in which `cargo xtask` collects skips."""
 
 import os
 
@@ -13,7 +13,7 @@ def pytest_collectreport(report):
 
 def _note(report):
     file = os.environ.get("WARPSEEK_SKIPS")
-    # A test that is expected to fail is no test that is missing.
+    # An expected failure is not a skipped test.
     if not file or not report.skipped or hasattr(report, "wasxfail"):
         return
     why = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)

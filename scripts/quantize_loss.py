@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""Measures what `index --quantize` loses and saves; prints the table of docs/measurements/quantize.md.
+"""Measures the loss and the savings of `index --quantize`.
+
+Prints the table of docs/measurements/quantize.md:
 
     cargo build --profile dist
     scripts/quantize_loss.py [target/dist/warpseek] [COLLECTION...]
 
-A collection is a directory with corpus.jsonl, queries.tsv and qrels.tsv; the default is all collections in ../shared/data/collections
-next to the repository. For each collection, the table shows nDCG@10 and MAP of the exact and the quantized index according to
-`warpseek eval` (1000 hits per query), the mean share of the exact top ten that is also in the quantized top ten, the number of queries
-with the same top ten in the same order, and the size of the lists in bytes (documents, frequencies or impacts, skips and bounds).
+A collection is a directory with corpus.jsonl, queries.tsv and qrels.tsv; the default is all
+collections in ../shared/data/collections next to the repository. For each collection, the table
+shows nDCG@10 and MAP of the exact and the quantized index according to `warpseek eval` (1000 hits
+per query), the mean share of the exact top ten that is also in the quantized top ten, the number of
+queries with the same top ten in the same order, and the size of the lists in KB (documents,
+frequencies or impacts, skips and bounds).
 """
 
 import json
@@ -32,7 +36,7 @@ def measure(collection, index, run, *options):
 
 
 def top_ten(run):
-    """The first ten documents of each query, in order."""
+    """Returns the first ten documents of each query, in order."""
     tops = {}
     for line in run.read_text().splitlines():
         query, _, document, rank, *_ = line.split()
@@ -56,7 +60,7 @@ def main():
             others = quantized[2].get(query, [])
             shares.append(len(set(documents) & set(others)) / len(documents))
             same += documents == others
-        # Means are in the order in which the measures were requested.
+        # The means are in the order of the requested measures.
         figures = [f"{report['mean'][measure]:.4f}" for measure in (0, 1) for report in (exact[0], quantized[0])]
         sizes = [f"{size / 1000:,.0f}" for size in (exact[1], quantized[1])]
         overlap = f"{sum(shares) / len(shares):.4f}"

@@ -1,4 +1,4 @@
-//! Compiles the protocol, without a `protoc` on the machine.
+//! Compiles the protocol without requiring `protoc`.
 
 use std::error::Error;
 

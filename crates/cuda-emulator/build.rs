@@ -99,7 +99,7 @@ fn compiler(kernels: &[PathBuf]) -> cc::Build {
     build
 }
 
-/// Every `*/kernel.cu` in a folder.
+/// Returns every `*/kernel.cu` in a folder.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     let mut found: Vec<PathBuf> = entries
@@ -115,8 +115,8 @@ fn write_file(path: &Path, text: &str) {
     fs::write(path, text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
 }
 
-/// The names of the kernels in a preprocessed source, each with the largest number of threads in a
-/// block.
+/// Returns the names of the kernels in a preprocessed source, each with the largest number of
+/// threads in a block.
 fn kernels_in(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut parts = text.split("__global__");
     let mut before = parts.next().unwrap_or_default();
@@ -136,7 +136,7 @@ fn kernels_in(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// A declaration up to its body.
+/// Returns a declaration up to its body.
 fn head(text: &str) -> &str {
     text.split('{').next().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Writes seeds for all targets to `corpus/`: it builds small indexes and extracts the bodies of
+//! Writes seeds for all targets to `corpus/`. It builds small indexes and extracts the bodies of
 //! their files.
 
 use std::fs;
@@ -21,7 +21,7 @@ use warpseek_index::{
 };
 use warpseek_text::{GramConfig, ReaderConfig, Schema};
 
-/// libFuzzer would truncate longer seeds.
+/// Maximum length of a seed. libFuzzer would truncate longer seeds.
 const MAX_LEN: usize = 65_536;
 
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -77,7 +77,7 @@ fn main() -> Result {
     texts(corpus, "map", r###"{"##s": 0.5, "Big": 2, "x": 0}"###.as_bytes())
 }
 
-/// Queries with every part of the syntax.
+/// Writes queries with every part of the syntax.
 fn syntax(corpus: &Path) -> Result {
     let queries = [
         "t:rust^2 +memory -unsafe i:>=2020 k:(a \"b c\")",
@@ -90,7 +90,7 @@ fn syntax(corpus: &Path) -> Result {
     Ok(())
 }
 
-/// Requests to the server.
+/// Writes requests to the server.
 fn requests(corpus: &Path) -> Result {
     let bodies = [
         r#"{"query":{"bool":{"must":[{"match":{"t":"a b"}}],"filter":{"range":{"n":{"gte":1}}},"must_not":{"term":{"k":"x"}}}},"size":3,"sort":[{"n":"desc"}],"aggs":{"a":{"terms":{"field":"k"}}}}"#,
@@ -110,7 +110,7 @@ fn requests(corpus: &Path) -> Result {
     seed(corpus, "request_options", "options", options.as_bytes())
 }
 
-/// Hosts and origins.
+/// Writes hosts and origins.
 fn hosts(corpus: &Path) -> Result {
     let texts = [
         "LocalHost.:80",
@@ -127,7 +127,7 @@ fn hosts(corpus: &Path) -> Result {
     Ok(())
 }
 
-/// Files of Parquet: two documents, the second without a text and a number in a group.
+/// Writes Parquet files with two documents. The second lacks a text and a number in a group.
 fn parquet_files(corpus: &Path) -> Result {
     let message = "message documents {
         required binary id (UTF8);
@@ -171,7 +171,7 @@ fn parquet_files(corpus: &Path) -> Result {
     Ok(())
 }
 
-/// Chains with a text, and schemas.
+/// Writes chains with a text, and schemas.
 fn chains_and_schemas(corpus: &Path) -> Result {
     let text = "It's the cats' naïve Straße 3.14 İstanbul 東京タワー ｶﾞｲﾄﾞ 한국어 e\u{301}a ﬁre";
     for (name, chain) in [
@@ -191,7 +191,7 @@ fn chains_and_schemas(corpus: &Path) -> Result {
     Ok(())
 }
 
-/// An index with a schema.
+/// Writes the files of an index with a schema.
 fn index_with_schema(corpus: &Path) -> Result {
     let home = tempfile::tempdir()?;
     let (input, dir) = (home.path().join("input.jsonl"), home.path().join("index"));
@@ -209,7 +209,7 @@ fn index_with_schema(corpus: &Path) -> Result {
     files(corpus, "fields", &dir)
 }
 
-/// Dictionaries of words, with small buckets so that there are nodes.
+/// Writes dictionaries of words. Their buckets are small, so that there are nodes.
 fn dictionaries(corpus: &Path) -> Result {
     let words: Vec<String> = (0..900u32).map(|i| format!("{:x}", i * i)).collect();
     for (name, words, bucket_words) in
@@ -221,7 +221,7 @@ fn dictionaries(corpus: &Path) -> Result {
     Ok(())
 }
 
-/// Columns of every kind, one with values of all documents and one with gaps.
+/// Writes columns of every kind: some with values for all documents, some with gaps.
 fn columns(corpus: &Path) -> Result {
     let home = tempfile::tempdir()?;
     for documents in [0u16, 1, 70, 5000] {
@@ -245,7 +245,7 @@ fn columns(corpus: &Path) -> Result {
     Ok(())
 }
 
-/// A log of two sittings, to be cut off, and to be changed in one byte.
+/// Writes the records of a log, with parameters that truncate the log or change one byte of it.
 fn logs(corpus: &Path) -> Result {
     let home = tempfile::tempdir()?;
     let path = home.path().join("000001.log");
@@ -273,7 +273,7 @@ fn logs(corpus: &Path) -> Result {
     Ok(())
 }
 
-/// One document as a line of JSON.
+/// Returns one document as a line of JSON.
 fn line(i: usize, vectors: bool) -> String {
     let word = |n: usize| format!("w{}", (i * 7919 + n * n * 31) % (13 + n * n));
     if vectors {
@@ -290,7 +290,7 @@ fn line(i: usize, vectors: bool) -> String {
     )
 }
 
-/// The files of an index of these lines, before and after deletions.
+/// Writes the files of an index of these lines, before and after deletions.
 fn index(corpus: &Path, name: &str, lines: &str, documents: usize) -> Result {
     let home = tempfile::tempdir()?;
     let (input, dir) = (home.path().join("input.jsonl"), home.path().join("index"));
@@ -312,7 +312,7 @@ fn index(corpus: &Path, name: &str, lines: &str, documents: usize) -> Result {
     files(corpus, &format!("{name}-ids"), &dir)
 }
 
-/// Lists in every codec.
+/// Writes lists in every codec.
 fn lists(corpus: &Path, lines: &str) -> Result {
     for (number, codec) in CodecId::ALL.into_iter().enumerate() {
         let home = tempfile::tempdir()?;
@@ -341,7 +341,7 @@ fn lists(corpus: &Path, lines: &str) -> Result {
     Ok(())
 }
 
-/// Lists with maps in every codec.
+/// Writes lists with maps in every codec.
 fn map_lists(corpus: &Path, lines: &str) -> Result {
     for (number, codec) in CodecId::ALL.into_iter().enumerate() {
         let home = tempfile::tempdir()?;
@@ -419,7 +419,7 @@ fn files(corpus: &Path, name: &str, dir: &Path) -> Result {
     Ok(())
 }
 
-/// Copies of the text, in each of which one number is replaced by a limit.
+/// Returns copies of the text, in each of which one number is replaced by a limit.
 fn with_limits(text: &str) -> Vec<String> {
     let (mut forged, mut end) = (Vec::new(), 0);
     while let Some(start) = text[end..].find(|c: char| c.is_ascii_digit()).map(|at| end + at) {
@@ -434,7 +434,7 @@ fn with_limits(text: &str) -> Vec<String> {
     forged
 }
 
-/// Plain and compressed text, for all targets that read text.
+/// Writes plain and compressed text for all targets that read text.
 fn texts(corpus: &Path, name: &str, text: &[u8]) -> Result {
     seed(corpus, "query", name, text)?;
     seed(corpus, "query_syntax", name, text)?;

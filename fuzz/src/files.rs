@@ -14,7 +14,7 @@ use warpseek_index::{
 
 use crate::split;
 
-/// All kinds of files.
+/// Returns all kinds of files.
 fn kinds() -> impl Iterator<Item = Kind> {
     [Kind::Manifest].into_iter().chain(Kind::SEGMENT).chain([Kind::Deletes])
 }
@@ -28,7 +28,7 @@ fn sealed_as(kind: Kind, version: u32, body: &[u8]) -> SealedFile {
     SealedFile::from_bytes("fuzz", kind, bytes).expect("a sealed file opens")
 }
 
-/// The versions whose tables of documents, ids, dictionaries and lists differ.
+/// Versions whose tables of documents, ids, dictionaries and lists differ.
 const FORMS: [u32; 2] = [1, VERSION];
 
 fn read_all(kind: Kind, bytes: Vec<u8>) -> Option<Vec<u8>> {
@@ -38,8 +38,8 @@ fn read_all(kind: Kind, bytes: Vec<u8>) -> Option<Vec<u8>> {
     file.all().ok().map(<[u8]>::to_vec)
 }
 
-/// Any bytes are either read as a file or refused. A sealed file is read back unchanged, and it is
-/// refused if a byte was changed or its end was cut off.
+/// Checks that any bytes are either read as a file or refused. A sealed file must be read back
+/// unchanged, and refused if a byte was changed or its end was cut off.
 pub fn container(data: &[u8]) {
     for kind in kinds() {
         if let Some(body) = read_all(kind, data.to_vec()) {
@@ -59,8 +59,8 @@ pub fn container(data: &[u8]) {
     assert_eq!(read_all(Kind::Post, bytes), None);
 }
 
-/// A manifest that is accepted can be written and read back, and the sums of its counts do not
-/// overflow.
+/// Checks that an accepted manifest can be written and read back, and that the sums of its counts
+/// do not overflow.
 pub fn manifest(data: &[u8]) {
     let read = |version: u32, body: &[u8]| {
         let bytes = seal_bytes_as(Kind::Manifest, version, body);
@@ -82,8 +82,8 @@ pub fn manifest(data: &[u8]) {
     }
     assert!(manifest.generation.checked_add(1).is_some());
     assert!(manifest.next_segment.checked_add(1).is_some());
-    let sum = |of: fn(&warpseek_index::SegmentEntry) -> u64| {
-        manifest.segments.iter().map(of).try_fold(0u64, u64::checked_add).expect("sums fit")
+    let sum = |count: fn(&warpseek_index::SegmentEntry) -> u64| {
+        manifest.segments.iter().map(count).try_fold(0u64, u64::checked_add).expect("sums fit")
     };
     let (documents, tokens) = (sum(|s| s.live_documents()), sum(|s| s.live_tokens()));
     assert!(documents > 0 || tokens == 0);
@@ -95,8 +95,8 @@ pub fn manifest(data: &[u8]) {
     }
 }
 
-/// Terms ascend, their lists are inside `post`, and look-ups agree with iteration; if the iteration
-/// reaches the end, look-ups find all terms.
+/// Checks that terms ascend, that their lists are inside `post`, and that lookups agree with the
+/// iteration. If the iteration reaches the end, lookups must find all terms.
 pub fn dictionary(data: &[u8]) {
     FORMS.into_iter().for_each(|version| dictionary_of(version, data));
 }
@@ -137,8 +137,8 @@ fn dictionary_of(version: u32, data: &[u8]) {
     }
 }
 
-/// The bytes are codec, df, number of documents and a list. Documents that are decoded ascend and
-/// exist in the segment, and frequencies are positive.
+/// Checks a list; the bytes are codec, df, number of documents and the list. Decoded documents
+/// must ascend and exist in the segment, and frequencies must be positive.
 pub fn postings(data: &[u8]) {
     let Some(([codec, numbers @ ..], bytes)) = split::<9>(data) else { return };
     let numbers = u64::from_le_bytes(numbers);
@@ -182,9 +182,9 @@ fn check_bounds(bounds: &Bounds) {
     assert_eq!(bounds.max_freq(), pairs[pairs.len() - 1].0);
 }
 
-/// The bytes are codec, df, number of documents, the number of segments of each, and a list with
-/// maps. Documents that are decoded ascend and exist in the segment, and no map is empty; if the
-/// whole list is decoded, look-ups agree with it.
+/// Checks a list with maps; the bytes are codec, df, number of documents, the number of segments
+/// of each, and the list. Decoded documents must ascend and exist in the segment, and no map may
+/// be empty. If the whole list can be decoded, lookups must agree with it.
 pub fn map_list(data: &[u8]) {
     let Some(([codec, df @ .., low, high], data)) = split::<7>(data) else { return };
     let documents = usize::from(u16::from_le_bytes([low, high]));
@@ -225,7 +225,8 @@ pub fn map_list(data: &[u8]) {
     }
 }
 
-/// Every document of a table that is accepted has its numbers, and ordinals are a permutation.
+/// Checks that every document of an accepted table has its numbers, and that ordinals are a
+/// permutation.
 pub fn documents(data: &[u8]) {
     FORMS.into_iter().for_each(|version| documents_of(version, data));
 }
@@ -246,7 +247,7 @@ fn documents_of(version: u32, data: &[u8]) {
     }
 }
 
-/// Tables of lengths that are accepted have the length of every document.
+/// Checks that accepted tables of lengths contain the length of every document.
 pub fn lengths(data: &[u8]) {
     let Some(([low, high, fields], body)) = split::<3>(data) else { return };
     let documents = u32::from(u16::from_le_bytes([low, high]));
@@ -266,7 +267,8 @@ fn lengths_of(version: u32, documents: u32, fields: u8, body: &[u8]) {
     assert!(lengths.get(0).unwrap().is_none());
 }
 
-/// Every list of positions is read or refused; a posting has as many positions as its frequency, and they ascend.
+/// Checks that every list of positions is read or refused. A posting must have as many positions
+/// as its frequency, in ascending order.
 pub fn positions(data: &[u8]) {
     let Some((numbers, body)) = split::<6>(data) else { return };
     let number = |i: usize| u32::from(u16::from_le_bytes([numbers[2 * i], numbers[2 * i + 1]]));
@@ -290,7 +292,8 @@ pub fn positions(data: &[u8]) {
     assert!(positions.list(terms, 1).is_err());
 }
 
-/// Ids have 1 to 1024 bytes, and a look-up finds only documents with the given id.
+/// Checks that ids have 1 to 1024 bytes, and that a lookup finds only documents with the given
+/// id.
 pub fn ids(data: &[u8]) {
     FORMS.into_iter().for_each(|version| ids_of(version, data));
 }
@@ -301,7 +304,7 @@ fn ids_of(version: u32, data: &[u8]) {
     for doc in (0..ids.count()).step_by(step) {
         let Ok(id) = ids.get(doc) else { continue };
         assert!((1..=1024).contains(&id.len()));
-        // With a forged order, a look-up may scan all ids.
+        // With a forged order, a lookup may scan all ids.
         if doc as usize / step < 8 {
             check_find(&ids, &id);
         }
@@ -317,8 +320,8 @@ fn check_find(ids: &Ids, id: &str) {
     }
 }
 
-/// Blocks cover the documents, and a document read from its block equals the document read on its
-/// own.
+/// Checks that blocks cover the documents, and that a document read from its block equals the
+/// same document read alone.
 pub fn store(data: &[u8]) {
     let Ok(store) = Store::new(sealed(Kind::Store, data)) else { return };
     assert!(store.blocks() <= u64::from(store.count()));
@@ -343,8 +346,8 @@ pub fn store(data: &[u8]) {
     }
 }
 
-/// The bytes are the numbers of documents and terms of the segment, and a body. Deleted documents
-/// exist; terms ascend and exist.
+/// Checks deletions; the bytes are the numbers of documents and terms of the segment, and a body.
+/// Deleted documents must exist; terms must exist and ascend.
 pub fn deletes(data: &[u8]) {
     let Some((numbers, body)) = split::<8>(data) else { return };
     let numbers = u64::from_le_bytes(numbers);
@@ -362,11 +365,12 @@ pub fn deletes(data: &[u8]) {
     }
 }
 
-/// The bytes are the number of documents and a body. Whatever is read exists in the segment; in a file that is verified, all
-/// tables of a column agree.
+/// Checks attributes; the bytes are the number of documents and a body. All values must exist in
+/// the segment; in a verified file, all tables of a column must agree.
 pub fn attributes(data: &[u8]) {
     let Some((documents, body)) = split::<2>(data) else { return };
-    // Two zones and a bit; columns of a single value take no space, whatever the number of documents.
+    // The limit covers two zones and a bit. Columns of a single value take no space for any
+    // number of documents.
     let documents = u32::from(u16::from_le_bytes(documents)) % 10_000;
     let Ok(attributes) = Attributes::new(sealed(Kind::Attributes, body), documents) else { return };
     let sound = attributes.verify().is_ok();
@@ -442,8 +446,10 @@ fn check_keywords(column: &Keywords<'_>, documents: u32, present: &DocSet, sound
     assert!(column.value(values).is_err());
 }
 
-/// The bytes are where to change a log (3 bytes), by how much (1 byte; 0 cuts it off there), and its records without checksums, each after its length (2 bytes). Any log is replayed or refused.
-/// Records have consecutive sequences and keep the limits; those that are replayed after the change are the first of those before it.
+/// Checks a log. The bytes are the position of a change (3 bytes), the change (1 byte; 0
+/// truncates the log there), and the records without checksums, each after its length (2 bytes).
+/// Any log must be replayed or refused. Records must have consecutive sequence numbers and
+/// respect the limits; the records replayed after the change must be a prefix of those before it.
 pub fn log(data: &[u8]) {
     let _ = replay(data);
     let Some(([at @ .., change], mut left)) = split::<4>(data) else { return };
@@ -464,7 +470,8 @@ pub fn log(data: &[u8]) {
     assert!(replay(&file).is_none_or(|found| records.starts_with(&found)));
 }
 
-/// The records of a log that begins with sequence 0: id, and document if it is a put.
+/// Returns the records of a log that begins with sequence number 0: the id, and the document of a
+/// put.
 fn replay(file: &[u8]) -> Option<Vec<(String, Option<Vec<u8>>)>> {
     let mut records = Vec::new();
     let replayed = replay_bytes("fuzz".as_ref(), file, 0, |record| {
@@ -484,8 +491,9 @@ fn replay(file: &[u8]) -> Option<Vec<(String, Option<Vec<u8>>)>> {
     Some(records)
 }
 
-/// Any file of a dictionary of words is refused, or is a dictionary: its words are in order, each is found under its id and within the range of its prefixes, and it
-/// can be written and read back.
+/// Checks that any file of a dictionary of words is refused or is a dictionary: its words are in
+/// order, each is found under its id and within the range of its prefixes, and the dictionary can
+/// be written and read back.
 pub fn words(data: &[u8]) {
     const SUM: std::ops::Range<usize> = 40..48;
     let mut file = data.to_vec();

@@ -1,7 +1,8 @@
-//! The code of the fuzz targets. Each function takes any bytes and panics if a guarantee is broken.
+//! The code of the fuzz targets. Each function takes any bytes and panics if a guarantee is
+//! broken.
 //!
-//! Parsers of checksummed files get the bytes as the body of a sealed file, so that the fuzzer can
-//! reach them.
+//! Parsers of checksummed files get the bytes as the body of a sealed file, so that the fuzzer
+//! can reach them.
 
 mod files;
 mod readers;

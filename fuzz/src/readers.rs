@@ -1,5 +1,5 @@
-//! Targets for the readers of documents and queries. They read files, so the bytes are written to one: set `TMPDIR`
-//! to a directory in memory.
+//! Targets for the readers of documents and queries. They read files, so the bytes are written to
+//! one: set `TMPDIR` to a directory in memory.
 
 use std::fs;
 use std::panic;
@@ -15,7 +15,7 @@ use warpseek_text::{
 
 use crate::split;
 
-/// A schema with every kind of field, less its closing brace.
+/// A schema with every kind of field, without its closing brace.
 const SCHEMA: &str = r#"{"analyzers": {"own": {"fold": true}},
     "text": [{"name": "title", "analyzer": "own"}, {"name": "text"}, {"name": "inner", "source": "meta.text"}],
     "attributes": [{"name": "tags", "type": "keyword", "many": true}, {"name": "title.keyword", "source": "title", "type": "keyword"},
@@ -24,30 +24,32 @@ const SCHEMA: &str = r#"{"analyzers": {"own": {"fold": true}},
 
 static HOME: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a directory"));
 
-/// JSON lines, with vectors and static scores.
+/// Checks JSON lines, with vectors and static scores.
 pub fn reader_jsonl(data: &[u8]) {
     check(Format::Jsonl, data);
 }
 
-/// Tab-separated columns.
+/// Checks tab-separated columns.
 pub fn reader_tsv(data: &[u8]) {
     check(Format::Tsv, data);
 }
 
-/// Rows of cells, the first of which names the columns.
+/// Checks rows of cells, the first of which names the columns.
 pub fn reader_csv(data: &[u8]) {
     check(Format::Csv, data);
 }
 
-/// What was last said of a panic.
+/// Message of the last panic.
 static SAID: Mutex<String> = Mutex::new(String::new());
 
 fn said() -> MutexGuard<'static, String> {
     SAID.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A file of Parquet. The reader catches panics of the Parquet crate, which libFuzzer would end the process for, so this target shows panics itself and passes on
-/// those alone that nobody has caught. What the crate allocates is its own affair: it may be more than the size of the input justifies.
+/// Checks Parquet files. The reader catches panics of the Parquet crate, but libFuzzer's panic
+/// hook would end the process. So this target replaces the hook, and shows and passes on only
+/// those panics that the reader did not catch. The crate may allocate more than the size of the
+/// input justifies.
 pub fn reader_parquet(data: &[u8]) {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| panic::set_hook(Box::new(|info| *said() = info.to_string())));
@@ -57,23 +59,24 @@ pub fn reader_parquet(data: &[u8]) {
     }
 }
 
-/// TREC SGML.
+/// Checks TREC SGML.
 pub fn reader_trec(data: &[u8]) {
     check(Format::Trec, data);
 }
 
-/// One word per line.
+/// Checks files with one word per line.
 pub fn reader_words(data: &[u8]) {
     check(Format::Words, data);
 }
 
-/// One document per file.
+/// Checks files with one document each.
 pub fn reader_tree(data: &[u8]) {
     check(Format::Tree, data);
 }
 
-/// A file of queries: lines of text or JSON, or topics. Every query and every fault has a line, in ascending order, and the end is the end. Bits 0 and 1 of the first byte select the file's name,
-/// bits 2 to 4 the parts of topics.
+/// Checks files of queries: lines of text or JSON, or topics. Every query and every error must
+/// have a line, in ascending order, and nothing may follow the end. Bits 0 and 1 of the first
+/// byte select the file's name, bits 2 to 4 the parts of topics.
 pub fn queries(data: &[u8]) {
     let Some(([flags], bytes)) = split::<1>(data) else { return };
     let names = ["queries", "queries.tsv", "queries.jsonl", "topics.txt"];
@@ -101,9 +104,10 @@ pub fn queries(data: &[u8]) {
     assert!(reader.take_notice().is_none());
 }
 
-/// Each record either becomes a document that the index can store or is refused on its own, however
-/// the input is divided into batches. A record over the limit is never kept in memory. Bit 0 of the
-/// first byte selects a small limit, bits 1 and 2 a schema and what it does to unknown fields.
+/// Checks that each record becomes a document that the index can store or is refused
+/// individually, however the input is divided into batches, and that a record over the limit is
+/// never kept in memory. Bit 0 of the first byte selects a small limit, bits 1 and 2 a schema and
+/// its treatment of unknown fields.
 fn check(format: Format, data: &[u8]) {
     let Some(([flags], bytes)) = split::<1>(data) else { return };
     let path = HOME.path().join("input.ext");
@@ -131,7 +135,7 @@ fn check(format: Format, data: &[u8]) {
     assert!(single.starts_with(&batches) && (ended.is_some() || single.len() == batches.len()));
 }
 
-/// A line for each record, and the error that ended reading.
+/// Returns a line for each record, and the error that ended the read.
 fn read(path: &PathBuf, config: ReaderConfig) -> (Vec<String>, Option<String>) {
     let (mut found, limit, again) = (Vec::new(), config.max_record, config.clone());
     let mut reader = Reader::open(std::slice::from_ref(path), config).expect("the file opens");
@@ -178,7 +182,8 @@ fn check_document(document: &Document<'_>, limit: usize) {
     }
 }
 
-/// With a schema: fields are sorted by number, values are in range, and what is stored has the same fields.
+/// Checks that, with a schema, fields are sorted by number, values are in range, and the stored
+/// document has the same fields.
 fn check_fields(document: &Document<'_>, config: &ReaderConfig) {
     let Some(schema) = &config.schema else {
         assert!(document.fields.is_empty() && document.attributes.is_empty());
@@ -202,6 +207,6 @@ fn check_fields(document: &Document<'_>, config: &ReaderConfig) {
     let mut json = Vec::new();
     document.write_json(&mut json);
     let json = String::from_utf8(json).expect("what is stored is UTF-8");
-    let again = Document::parse(&json, config).expect("what is stored is taken");
+    let again = Document::parse(&json, config).expect("what is stored is accepted");
     assert_eq!((&again.fields, &again.attributes), (&document.fields, &document.attributes));
 }

@@ -1,24 +1,27 @@
-//! Requests to the server.
+//! Targets for requests to the server.
 
 use warpseek_front::Host;
 use warpseek_server::fuzzing;
 
-/// The body of a search, in the query language of Elasticsearch; the same JSON is also a query alone, a mapping, and a document, whose source must come back as it was.
+/// Checks JSON as the body of a search in the query language of Elasticsearch, and also as a
+/// single query, a mapping, and a document, whose source must be returned unchanged.
 pub fn request_body(data: &[u8]) {
     fuzzing::body(data);
 }
 
-/// Lines of a bulk request, and of a multi-search.
+/// Checks the lines of a bulk request and of a multi-search.
 pub fn request_lines(data: &[u8]) {
     fuzzing::lines(data);
 }
 
-/// The query string of a search.
+/// Checks the query string of a search.
 pub fn request_options(data: &[u8]) {
     fuzzing::options(data);
 }
 
-/// A name or address with a port, as `Host` has it, or an origin. A host has no other characters than names and addresses have, is the same in capitals, and is the host of its own origin.
+/// Checks a name or address with a port, as in a `Host` header, or an origin. A host must have
+/// only the characters of names and addresses, be the same in capitals, and be the host of its
+/// own origin.
 pub fn host(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let read = Host::parse(&text);

@@ -13,8 +13,8 @@ use crate::split;
 
 const ANALYZERS: [Analyzer; 3] = [Analyzer::English, Analyzer::Plain, Analyzer::Raw];
 
-/// Words are ranges of the text in ascending order, terms have 1 to 255 bytes, and a snippet
-/// respects its limit.
+/// Checks that words are ranges of the text in ascending order, that terms have 1 to 255 bytes,
+/// and that a snippet respects its limit.
 pub fn analysis(data: &[u8]) {
     let Some(([max_chars], data)) = split::<1>(data) else { return };
     let text = String::from_utf8_lossy(data);
@@ -38,7 +38,8 @@ pub fn analysis(data: &[u8]) {
     }
 }
 
-/// The first line is a chain in JSON, the rest is text. A chain is refused, or gives words in ascending order and terms of 1 to 254 bytes.
+/// Checks a chain: the first line is the chain in JSON, the rest is text. A chain must be
+/// refused, or give words in ascending order and terms of 1 to 254 bytes.
 pub fn chain(data: &[u8]) {
     let data = String::from_utf8_lossy(data);
     let (json, text) = data.split_once('\n').unwrap_or((&data, ""));
@@ -61,7 +62,7 @@ pub fn chain(data: &[u8]) {
     assert_eq!(analyzer.terms(text), terms);
 }
 
-/// A schema is refused, or is the same after writing and reading it.
+/// Checks that a schema is refused, or is unchanged after writing and reading it.
 pub fn schema(data: &[u8]) {
     let Ok(schema) = Schema::parse(&String::from_utf8_lossy(data)) else { return };
     let json = serde_json::to_string(&schema).expect("a schema has a JSON form");
@@ -83,7 +84,8 @@ fn check_snippet(text: &str, analyzer: Analyzer, terms: &[&str], max_chars: usiz
     }
 }
 
-/// Queries are parsed or refused, and terms of text queries are valid index terms.
+/// Checks that queries are parsed or refused, and that terms of text queries are valid index
+/// terms.
 pub fn query(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     for content in [Content::Text, Content::Vector] {
@@ -103,7 +105,8 @@ const SCHEMA: &str = r#"{"text": [{"name": "t"}, {"name": "u"}], "attributes": [
     {"name": "k", "type": "keyword", "many": true}, {"name": "i", "type": "integer"}, {"name": "f", "type": "float"},
     {"name": "b", "type": "boolean"}, {"name": "d", "type": "date"}]}"#;
 
-/// A text is a query or has an error at one of its characters; what is read can be written and read again.
+/// Checks that a text is a query or has an error at one of its characters, and that a parsed
+/// query can be written and parsed again.
 pub fn query_syntax(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let schema = Schema::parse(SCHEMA).expect("a schema");
@@ -118,15 +121,16 @@ pub fn query_syntax(data: &[u8]) {
                 assert!(error.caret(40).lines().count() <= 2);
             }
         }
-        // Another tree, but from the same texts.
+        // This gives another tree, but accepts the same texts.
         let or = parse(&text, schema, Operator::Or).is_ok();
         assert_eq!(parse(&text, schema, Operator::And).is_ok(), or);
     }
 }
 
-/// The bytes are the length and unit of n-grams, the words of a segment, and text. A normal form is
-/// the same with and without the source of each character. The n-grams of the text are in its parts and segments, and those of the
-/// query are among them.
+/// Checks normal forms and n-grams; the bytes are the length and unit of n-grams, the words of a
+/// segment, and text. The normal form must be the same with and without the source of each
+/// character. The n-grams of the text must be in its parts and segments, and include those of the
+/// query.
 pub fn normalize(data: &[u8]) {
     let Some(([kind, words], data)) = split::<2>(data) else { return };
     let text = String::from_utf8_lossy(data);

@@ -1,10 +1,10 @@
-"""The figures of the Python package, in one run: against the command line, bm25s and Pyserini, on the same corpora and queries.
+"""Measures the Python package in one run, beside the command line, bm25s and Pyserini.
 
-    cargo xtask python --bench --rfc CORPUS.jsonl
-
-makes a build of the profile `dist` and an environment with the other packages, and starts this program. It prints tables, and writes JSON
-with `--json FILE`. Engines take turns, each task in a process of its own; rates are the best of several passes for every
-engine, ratios the median of rounds.
+All engines use the same corpora and queries. `cargo xtask python --bench --rfc CORPUS.jsonl`
+creates a build of the profile `dist` and an environment with the other packages, and starts this
+program. It prints tables, and writes JSON with `--json FILE`. Engines take turns, and each task
+runs in a separate process. Rates are the best of several passes for every engine, ratios the median
+of rounds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NEEDS = {"bm25s": ("bm25s", "numba", "Stemmer"), "pyserini": ("pyserini", "jnius
 
 
 def worker(task: str, **options: Any) -> dict[str, Any]:
-    """What a process of its own says; `error` if it has failed."""
+    """Returns the output of a separate process, or `error` if it has failed."""
     flags: list[str] = []
     for name, value in options.items():
         flags += [f"--{name}"] if value is True else [f"--{name}", str(value)]
@@ -56,7 +56,7 @@ def note(text: str) -> None:
 
 
 class Corpus:
-    """A file of documents, with queries, in the forms that the engines read."""
+    """A file of documents with queries, in the formats that the engines read."""
 
     def __init__(self, name: str, file: pathlib.Path, queries: list[tuple[str, str]], folder: pathlib.Path, limit: int | None):
         self.name, self.folder = name, folder / name
@@ -68,8 +68,8 @@ class Corpus:
                     if number == limit:
                         break
                     plain.write(line)
-                    of = json.loads(line)
-                    contents.write(json.dumps({"id": of["id"], "contents": of["title"] + " " + of["text"]}) + "\n")
+                    document = json.loads(line)
+                    contents.write(json.dumps({"id": document["id"], "contents": document["title"] + " " + document["text"]}) + "\n")
         self.queries = self.folder / "queries.tsv"
         self.queries.write_text("".join(f"{id}\t{text}\n" for id, text in queries), encoding="utf-8")
 
@@ -84,7 +84,9 @@ def installed(engine: str) -> bool:
 
 
 def peers(corpora: list[Corpus], options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Every engine on every corpus with one and two threads: index time, query time, memory."""
+    """Measures every engine on every corpus with one and two threads: index time, query time and
+    memory.
+    """
     cells = []
     for corpus in corpora:
         once: dict[str, dict[str, Any]] = {}
@@ -97,7 +99,7 @@ def peers(corpora: list[Corpus], options: argparse.Namespace) -> list[dict[str, 
                     "build", engine=engine, corpus=corpus.input(engine), index=index, threads=threads
                 )
                 if engine == "bm25s":
-                    # It indexes with one thread, whatever is asked for.
+                    # It indexes with one thread, whatever number is requested.
                     once[engine] = built
                 if "error" in built:
                     cells.append({**cell, "error": built["error"]})
@@ -154,7 +156,7 @@ def judge(cells: list[dict[str, Any]], qrels: pathlib.Path) -> None:
 
 
 def command_line(corpus: Corpus, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """search_many beside `warpseek run`, turn by turn, each in a new process."""
+    """Measures search_many beside `warpseek run` in turns, each in a new process."""
     asked = corpus.folder / "many.tsv"
     asked.write_text("".join(f"{i}\t{text}\n" for i, text in enumerate(many_queries(10_000))), encoding="utf-8")
     rows = []
@@ -184,9 +186,9 @@ def command_line(corpus: Corpus, options: argparse.Namespace) -> list[dict[str, 
             )
         row: dict[str, Any] = {"corpus": corpus.name, "threads": threads, "rounds": rounds}
         for name in rounds[0]:
-            row[name] = statistics.median(of[name] for of in rounds)
-        row["ratio"] = statistics.median(of["list"] / of["run"] for of in rounds)
-        row["arrow_ratio"] = statistics.median(of["arrow"] / of["run"] for of in rounds)
+            row[name] = statistics.median(figures[name] for figures in rounds)
+        row["ratio"] = statistics.median(figures["list"] / figures["run"] for figures in rounds)
+        row["arrow_ratio"] = statistics.median(figures["arrow"] / figures["run"] for figures in rounds)
         rows.append(row)
     shown = [
         [r["corpus"], str(r["threads"]), *(f"{r[name]:,.0f}" for name in rounds[0]), f"{r['ratio']:.0%}", f"{r['arrow_ratio']:.0%}"]
@@ -198,7 +200,7 @@ def command_line(corpus: Corpus, options: argparse.Namespace) -> list[dict[str, 
 
 
 def many_queries(number: int) -> list[str]:
-    """Queries of real logs, then such queries with a word of another one."""
+    """Measures queries of real logs, and then such queries with a word of another one added."""
     lines = log_queries()
     queries = list(lines)
     step = 1
@@ -216,7 +218,7 @@ def log_queries() -> list[str]:
 
 
 def of_dicts(corpus: Corpus, options: argparse.Namespace) -> dict[str, Any]:
-    """Building from a file, from dicts, and from a generator, turn by turn."""
+    """Measures building from a file, from dicts, and from a generator, in turns."""
     rates: dict[str, list[float]] = {"file": [], "list": [], "generator": []}
     part = corpus.folder / "part.jsonl"
     with open(corpus.file, encoding="utf-8") as lines, open(part, "w", encoding="utf-8") as out:
@@ -230,7 +232,7 @@ def of_dicts(corpus: Corpus, options: argparse.Namespace) -> dict[str, Any]:
             built = worker("dicts", source=source, corpus=part, index=corpus.folder / "dicts")
             assert "error" not in built, built
             of_source.append(built["documents"] / built["seconds"])
-    told: dict[str, Any] = {name: statistics.median(of) for name, of in rates.items()}
+    told: dict[str, Any] = {name: statistics.median(passes) for name, passes in rates.items()}
     told["list_ratio"] = statistics.median(a / b for a, b in zip(rates["list"], rates["file"]))
     told["generator_ratio"] = statistics.median(a / b for a, b in zip(rates["generator"], rates["file"]))
     shown = [f"{told[name]:,.0f}" for name in rates] + [f"{told['list_ratio']:.0%}", f"{told['generator_ratio']:.0%}"]
@@ -239,7 +241,7 @@ def of_dicts(corpus: Corpus, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def of_adapter(options: argparse.Namespace, root: pathlib.Path) -> dict[str, Any]:
-    """`warpseek.bm25s` beside bm25s and our own API, on the small collections."""
+    """Measures `warpseek.bm25s` beside bm25s and our own API, on the small collections."""
     told: dict[str, Any] = {}
     rows = []
     for folder in sorted((SHARED / "collections").iterdir()):

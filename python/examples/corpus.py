@@ -1,4 +1,4 @@
-"""What the examples search: the docstrings of Python's own library."""
+"""The corpus of the examples: the docstrings of Python's standard library."""
 
 import ast
 import pathlib
@@ -6,7 +6,7 @@ import sysconfig
 
 
 def docstrings():
-    """A document for every documented function and class."""
+    """Yields a document for every documented function and class."""
     library = pathlib.Path(sysconfig.get_paths()["stdlib"])
     for file in sorted(library.glob("*.py")) + sorted(library.glob("[a-z]*/*.py")):
         if "packages" in str(file) or "test" in str(file):

@@ -1,6 +1,6 @@
 # %% [markdown]
 # # A first search
-# An index is built from anything that gives documents, and searched. Nothing else is needed.
+# An index is built from any iterable of documents, and searched. Nothing else is needed.
 
 # %%
 from corpus import docstrings
@@ -11,7 +11,8 @@ index = warpseek.Index.build(docstrings())
 print(index)
 
 # %% [markdown]
-# The best hits, with the part of the text that shows the query's words. In a notebook, `hits` alone shows a table.
+# The best hits, each with the part of the text that shows the query's words. In a notebook, `hits`
+# alone shows a table.
 
 # %%
 hits = index.search("split a string by a regular expression", k=5)
@@ -20,14 +21,14 @@ for hit in hits:
 assert len(hits) == 5
 
 # %% [markdown]
-# Why is the first one the first?
+# Why is the first hit the best one?
 
 # %%
 for term in hits[0].explain()["terms"]:
     print(f"{term['term']:12} in {term['documents']:5} documents: {term['score']:.3f}")
 
 # %% [markdown]
-# Documents can be added and deleted; a commit makes that durable, and searches see it.
+# Documents can be added and deleted. A commit makes changes durable and visible to searches.
 
 # %%
 index.add({"id": "mine", "text": "How to split a string by hand"})

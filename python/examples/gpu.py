@@ -1,6 +1,7 @@
 # %% [markdown]
 # # On a GPU
-# The same index, the same hits, bit for bit. `device="auto"` takes the GPU for batches that it answers sooner.
+# A GPU returns the same hits as the CPU, bit for bit. `device="auto"` uses it for batches that it
+# answers faster.
 
 # %%
 import time
@@ -17,7 +18,8 @@ expected = index.search_many(queries)
 print(f"CPU: {expected} in {time.perf_counter() - start:.2f} s")
 
 # %% [markdown]
-# Without a GPU, `device="cuda"` is an error that says why; `"auto"` goes on with the CPU and says why in `status`.
+# Without a GPU, `device="cuda"` raises an exception with the reason; `"auto"` uses the CPU and
+# gives the reason in `status`.
 
 # %%
 try:

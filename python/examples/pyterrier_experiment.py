@@ -1,6 +1,7 @@
 # %% [markdown]
 # # An experiment with PyTerrier
-# Each topic is the beginning of a docstring, and the function that it belongs to is what should be found.
+# Each topic is the beginning of a docstring; the relevant document is the function that it belongs
+# to.
 
 # %%
 import pathlib
@@ -26,7 +27,8 @@ topics = pd.DataFrame([{"qid": str(i), "query": words(d["text"], 6)} for i, d in
 qrels = pd.DataFrame([{"qid": str(i), "docno": d["docno"], "label": 1} for i, d in enumerate(chosen)])
 
 # %% [markdown]
-# Systems are pipelines; a cutoff behind the retriever is given to the index, which then looks for fewer hits.
+# Systems are pipelines. PyTerrier passes a cutoff after the retriever to the index, which then
+# searches for fewer hits.
 
 # %%
 systems = {f"b = {b}": index.retriever(k1=0.9, b=b) % 10 for b in (0.0, 0.4, 0.75, 1.0)}

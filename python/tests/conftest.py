@@ -1,4 +1,7 @@
-"""Collections that tests share. Those of ../shared/data are skipped by name if they are not there."""
+"""Collections that tests share.
+
+Tests of missing collections of ../shared/data are skipped by name.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ def scifact_index(scifact, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def program() -> str:
-    """The command line, to compare with."""
+    """Runs the command line, to compare with it."""
     path = os.environ.get("WARPSEEK_PROGRAM")
     if not path:
         pytest.skip("WARPSEEK_PROGRAM does not name the program warpseek")

@@ -1,4 +1,4 @@
-"""Every argument that is wrong is named, with what was given and what is expected."""
+"""The exception for a wrong argument names the argument, its value, and what is expected."""
 
 import inspect
 import os
@@ -40,7 +40,7 @@ def refused(call, kind, *parts):
     assert "failed to extract" not in str(caught.value)
 
 
-#: What an argument may be, by what it is: values that are none of it.
+#: Values that are wrong for each kind of argument.
 NOT_WHOLE = [10.0, "10", None, [], np.float64(3), True, Anything(), {}]
 NOT_REAL = ["x", [], True, {}, 1j, Anything()]
 NOT_TEXT = [5, b"x", ["x"], {}, True, Anything()]
@@ -128,10 +128,10 @@ GRAMS = {
 
 
 @pytest.mark.parametrize(
-    "of, wrong",
+    "method, wrong",
     [("open", SEARCHING), ("build", BUILD), ("search", SEARCH), ("search_many", SEARCH_MANY), ("ngram_search", GRAMS), ("ngram_search_many", GRAMS)],
 )
-def test_types_of_all_options(index, grams, of, wrong):
+def test_types_of_all_options(index, grams, method, wrong):
     calls = {
         "open": lambda **options: Index.open(index.path, **options),
         "build": lambda **options: Index.build(DOCUMENTS, **options),
@@ -143,9 +143,9 @@ def test_types_of_all_options(index, grams, of, wrong):
     for name, values in wrong.items():
         for value in values:
             with pytest.raises(TypeError) as caught:
-                calls[of](**{name: value})
+                calls[method](**{name: value})
             said = str(caught.value)
-            # Which one, of what type it is, and what it should be.
+            # The message names the argument, its type, and what it should be.
             assert re.match(rf"(the name of |a range of )?{name}\b", said), (name, said)
             assert " of type " in said and "; it should be " in said, (name, value if type(value) is not Anything else "", said)
 
@@ -207,16 +207,16 @@ def test_names_that_do_not_exist(index):
         refused(call, ValueError, *parts)
 
 
-#: Arguments that suit some sources alone.
+#: Arguments that apply only to some sources.
 OF_FIELDS = {"id_field": "key", "title_field": "head", "text_fields": ["body"]}
 OF_ROWS = {"ids": ["x"], "vocabulary": ["apple"]}
 
 
 def unsuited(said, source, wrong, **options):
-    """Each of these arguments is refused for such a source."""
+    """Checks that each of these arguments is refused for such a source."""
     for name, value in wrong.items():
         refused(lambda: Index.build(source, **options, **{name: value}), warpseek.OptionsError, f"{name} is for ", said)
-    # What has its default is not given.
+    # An argument with its default value counts as not given.
     Index.build(source, **options, ids=None, vocabulary=None, format=None, id_field=None, text_fields=())
 
 
@@ -239,7 +239,7 @@ def test_arguments_that_do_not_suit_a_matrix():
     sparse = pytest.importorskip("scipy.sparse")
     matrix = sparse.csr_matrix(np.array([[1.0]]))
     unsuited("the source is a sparse matrix", matrix, {**OF_FIELDS, "format": "jsonl"})
-    # Its rows are vectors.
+    # The rows of a matrix are vectors.
     assert Index.build(matrix, vectors=True, **OF_ROWS).search({"apple": 1.0}).ids == ["x"]
 
 
@@ -256,8 +256,8 @@ def test_options_that_do_not_exist(index):
 
 
 def test_documents():
-    refused(lambda: Index.build([{"text": "apple"}]), ValueError, "document 1", "no id", "id_field")
-    refused(lambda: Index.build([{"key": "1", "text": "apple"}], id_field="ky"), ValueError, "document 1", "no id", "id_field")
+    refused(lambda: Index.build([{"text": "apple"}]), ValueError, "document 1", "the id is missing", "id_field")
+    refused(lambda: Index.build([{"key": "1", "text": "apple"}], id_field="ky"), ValueError, "document 1", "the id is missing", "id_field")
     assert Index.build([{"key": "1", "text": "apple"}], id_field="key").search("apple").ids == ["1"]
     for value, kind in [(5, "a number"), (True, "a boolean"), (["x"], "an array"), ({"x": 1}, "an object")]:
         for field in ("text", "title"):
@@ -339,7 +339,7 @@ def test_bm25s():
         (([[0], [1, 2]], vocabulary), ValueError, "document 1 has the token 2", "2 tokens"),
         ([["apple"], [None]], TypeError, "a token of document 1 is None", "a string or its number"),
         ([["apple"], None], TypeError, "document 1 is None", "a list of tokens"),
-        ([["apple pie"]], ValueError, "'apple pie' of document 0", "blanks"),
+        ([["apple pie"]], ValueError, "'apple pie' of document 0", "white space"),
         ("apple", TypeError, "corpus is 'apple'", "a list of lists of tokens"),
         (5, TypeError, "corpus is 5"),
     ]:

@@ -1,4 +1,4 @@
-"""Columns of Arrow in, tables out, in the memory where they are."""
+"""Arrow columns as input and tables as output, without copies."""
 
 import gc
 
@@ -46,9 +46,9 @@ def test_tables_are_over_the_memory_of_the_arrays(index):
     assert table.column("rank").to_pylist() == results.ranks().tolist()
     assert table.column("id").to_pylist() == results.ids.tolist()
     assert table.column("score").to_pylist() == results.scores.tolist()
-    # Not a copy: the address is that of the array.
+    # The address is that of the array, so it is not a copy.
     assert table.column("score").chunk(0).buffers()[1].address == _address(results.scores)
-    # Ids are made once, whoever asks.
+    # Ids are created once, whatever uses them.
     again = pa.table(results)
     assert again.column("id").chunk(0).buffers()[2].address == table.column("id").chunk(0).buffers()[2].address
     expected = table.column("score").to_pylist()
@@ -86,7 +86,7 @@ def test_columns_that_are_no_queries(index):
     for bad in [pa.array([1, 2]), pa.array([1.5]), pa.array([b"apple"]), pa.array([["apple"]])]:
         with pytest.raises(TypeError, match="query 0"):
             index.search_many(bad)
-    # Bytes that are no text, in a column that says they are.
+    # Invalid UTF-8 in a column of strings.
     text = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(np.array([0, 2], np.int32)), pa.py_buffer(b"\xff\xfe")])
     with pytest.raises(warpseek.OptionsError, match="cannot be read"):
         index.search_many(text)

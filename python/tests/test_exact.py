@@ -17,7 +17,8 @@ def test_a_run_is_that_of_the_command_line(scifact, scifact_index, run_program, 
     )
     scifact_index.search_many(scifact.queries, 100).save(tmp_path / "run", scifact.query_ids)
     assert (tmp_path / "run").read_text() == expected
-    # An index of the command line is searched too, and one of documents is the same as one of a file.
+    # An index of the command line can be searched, and an index of dicts is the same as one of a
+    # file.
     for index in [Index.open(tmp_path / "index"), Index.build(scifact.documents)]:
         index.search_many(scifact.queries, 100).save(tmp_path / "again", scifact.query_ids)
         assert (tmp_path / "again").read_text() == expected
@@ -35,7 +36,7 @@ def test_measures_are_those_of_the_command_line(scifact, scifact_index, run_prog
     assert warpseek.evaluate(
         str(tmp_path / "run"), str(scifact.qrels_file), measures, complete=True
     ) == evaluation
-    # A plain BM25 reaches this, as the README of the data says.
+    # A plain BM25 reaches this value, according to the README of the data.
     assert evaluation["ndcg@10"] == pytest.approx(0.680, abs=0.02)
 
 

@@ -1,4 +1,4 @@
-"""Arguments that nobody should give: each is an exception of Python or an answer, and never a panic or an abort."""
+"""Invalid arguments cause a Python exception or an answer, and never a panic or an abort."""
 
 import os
 import random
@@ -11,18 +11,18 @@ import pytest
 import warpseek
 from warpseek import Index
 
-#: What a wrong argument may raise. A panic of Rust is none of these.
+#: Exceptions that a wrong argument may raise. A Rust panic is none of these.
 REFUSALS = (warpseek.Error, TypeError, ValueError, OverflowError, KeyError, AttributeError)
 
 NAN, INF = float("nan"), float("inf")
 
 
 class Strange:
-    """Something that is nothing that is asked for."""
+    """An object without any expected attribute."""
 
 
 class Raising:
-    """Raises an exception of its own whatever it is asked for."""
+    """Raises its own exception in every method."""
 
     def __iter__(self):
         raise LookupError("mine")
@@ -75,7 +75,7 @@ def test_text_that_is_none(index):
             Index.build([{"id": text, "text": "apple"}])
         with pytest.raises(REFUSALS):
             index.search("apple", filter=text)
-    # A NUL is a character like others.
+    # NUL is a character like any other.
     assert len(index.search("apple\0pie")) == 10 and len(index.search("\0")) == 0
     assert Index.build([{"id": "\0", "text": "plum\0"}]).search("plum").ids == ["\0"]
     with pytest.raises(REFUSALS):
@@ -170,7 +170,7 @@ def test_options(index):
                 index.search("apple", **{name: value})
             except REFUSALS:
                 continue
-            # What is taken after all must be answered in full.
+            # An argument that is accepted after all must be answered in full.
             assert name in ("among", "filter"), (name, value)
     for name, values in {
         "device": ["tpu", 1], "threads": [0, -1, 10**6, "x", 1.5], "gpus": [["x"], -1], "algorithm": ["magic"],
@@ -205,7 +205,7 @@ def test_documents(tmp_path):
         path = tmp_path / "index"
         with pytest.raises(REFUSALS):
             Index.build([{"id": "0", "text": "apple"}, document], path)
-        # Nothing is left of a build that failed.
+        # A failed build leaves nothing behind.
         assert not path.exists() or not os.listdir(path)
     index = Index.build([{"id": "0", "text": "apple"}], tmp_path / "index")
     for document in bad:
@@ -242,7 +242,7 @@ def test_errors_have_fields(index, tmp_path):
             assert caught.value.kind == kind and caught.value.fields[field], (caught.value.kind, caught.value.fields)
 
 
-#: What random calls are made of.
+#: Values for random calls.
 VALUES = [
     None, True, False, 0, 1, -1, 7, 2**31, 2**63, 2**64, -(2**70), 0.0, -0.0, 1.5, -1.0, 1e308, 5e-324, NAN, INF, -INF, "", "apple", "\0",
     "\ud800", "a" * 70_000, "title:apple", "(", '"', "year:>2005", "*", "é日\U0001f600", b"", b"apple", [], ["apple"], [None], [[]], {}, {"appl": 1.0},
@@ -252,7 +252,7 @@ VALUES = [
 
 
 def fuzz(seed, calls):
-    """Random calls of everything, which end this process if one of them aborts."""
+    """Calls everything with random arguments, and ends this process if a call aborts."""
     chance = random.Random(seed)
     pick = lambda: chance.choice(VALUES)  # noqa: E731
     plain = Index.build([{"id": str(i), "text": f"apple {i}"} for i in range(20)])
@@ -307,11 +307,11 @@ def fuzz(seed, calls):
 
 
 def test_random_calls():
-    """CI makes thousands of them; WARPSEEK_CALLS as many as one likes."""
+    """Makes thousands of calls in CI; WARPSEEK_CALLS sets their number."""
     calls = int(os.environ.get("WARPSEEK_CALLS", "3000"))
     seed = int(os.environ.get("WARPSEEK_SEED", "1"))
     command = [sys.executable, "-c", f"import test_hostile; print(test_hostile.fuzz({seed}, {calls}))"]
-    # A folder of its own: some of the values are names of files that do not exist.
+    # A separate folder, since some values are names of files that do not exist.
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
     assert 0 < int(done.stdout) < calls

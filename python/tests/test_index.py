@@ -192,7 +192,7 @@ def test_explanations_have_only_what_matches():
     assert hits.ids == ["0", "1"]
     whole, rest = (hit.explain() for hit in hits)
     assert [part["description"] for part in whole["made_of"]["parts"]] == ["sum of:", "constant score"]
-    # It has the words, and not the phrase.
+    # The document has the words, but not the phrase.
     assert rest["made_of"] == {"score": 1.0, "description": "constant score", "parts": []}
     assert [term["score"] for term in rest["terms"]] == [0.0, 0.0]
     assert [term["frequency"] for term in rest["terms"]] == [1, 1]
@@ -278,7 +278,7 @@ def test_static_scores_of_documents_that_come_later(tmp_path):
     assert [[hit[0] for hit in hits] for hits in many] == [by_rank]
     assert index.explain("apple", "3", static_weight=2.0)["static_score"] == 1.0
     assert index.document("3")["rank"] == 0.5
-    # Nothing of it depends on who opens the index.
+    # The result does not depend on the options of opening.
     opened = Index.open(tmp_path / "index", static_weight=1.0)
     assert opened.search("apple").ids == by_rank
     assert opened.search("apple", static_weight=0.0).ids == index.search("apple").ids
@@ -311,7 +311,7 @@ def test_ngrams():
     start, end = hits[0].highlights[0]
     assert hits[0].snippet[start:end] == "Eiffel Tower"
     many = index.ngram_search_many(["Eifel tower", "tower of Londn"])
-    assert [of[0].id for of in many] == ["0", "1"]
+    assert [hits[0].id for hits in many] == ["0", "1"]
     with pytest.raises(warpseek.QueryError, match="ngram_search"):
         index.search("tower")
     with pytest.raises(warpseek.QueryError, match="ngrams=3"):

@@ -1,4 +1,4 @@
-"""Input in files and dicts: what is read, refused, or warned about."""
+"""Input in files and dicts: what is read, refused, or reported in a warning."""
 
 import json
 
@@ -25,12 +25,12 @@ def test_names_of_files_in_a_list_are_files(tmp_path):
     assert len(index) == 2 and index.search("pear").ids == ["2"]
     with pytest.raises(warpseek.NotFoundError, match="no such file or directory: a.jsonl"):
         Index.build(["a.jsonl"])
-    # Neither one that is there nor another is a document.
+    # Names of files are not documents, whether the files exist or not.
     for files in ([one], one, tmp_path / "one.jsonl", "new.jsonl", ["new.jsonl"], "docs.csv.gz"):
         with pytest.raises(warpseek.OptionsError, match="add_files"):
             index.add(files)
     assert index.pending == (0, 0)
-    # Texts are texts.
+    # Other strings are texts.
     assert len(Index.build(["see a.jsonl", "plum"])) == 2
     assert index.add("a cherry; see a.jsonl") == 1
     index.commit()

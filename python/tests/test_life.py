@@ -24,7 +24,7 @@ def test_processes(scifact_index, method):
     context = multiprocessing.get_context(method)
     with context.Pool(2) as pool:
         answers = [pool.apply_async(_search, (scifact_index, "gene expression")) for _ in range(4)]
-        # Threads that a fork has left behind would be waited for for ever.
+        # The child would wait forever for threads that the fork has not copied.
         assert [answer.get(timeout=120) for answer in answers] == [expected] * 4
     assert _search(scifact_index, "gene expression") == expected
 
@@ -55,7 +55,9 @@ def _build_and_change(path):
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_children_build_and_change_indexes(tmp_path, scifact_index, method):
-    """While the parent's threads search; not in a fork, whose child has the locks of threads that it does not have."""
+    """The parent's threads search at the same time, except before a fork: a forked child inherits
+    the locks of threads that it does not have.
+    """
     busy = threading.Event()
     if method == "fork":
         busy.set()
@@ -90,7 +92,7 @@ def test_ngrams_in_processes(method):
 
 def test_searches_leave_the_interpreter_to_others(scifact, scifact_index):
     turns, done = 0, threading.Event()
-    # All different, since equal ones are answered once: it takes seconds.
+    # All queries differ, since equal ones are answered only once. This takes seconds.
     queries = [f"{query} w{i}" for i in range(20) for query in scifact.queries]
 
     def work():
@@ -112,7 +114,7 @@ index = warpseek.Index.open(sys.argv[1])
 try:
     print("ready", flush=True)
     if sys.argv[2] == "search":
-        # One call, which would take minutes.
+        # One call that would take minutes.
         index.search_many([f"gene expression of the cell in mice w{i}" for i in range(300_000)], 1000)
     elif sys.argv[2] == "single":
         while True:
@@ -145,7 +147,7 @@ def _resident():
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc to see memory")
 def test_nothing_leaks(scifact_index):
-    """CI looks at thousands of searches; WARPSEEK_SEARCHES=1000000 at as many as one likes."""
+    """Measures memory over thousands of searches in CI; WARPSEEK_SEARCHES sets their number."""
     searches = int(os.environ.get("WARPSEEK_SEARCHES", "20000"))
     index = Index.build(["apple pie", "plum tart", "apple tart"])
     try:

@@ -1,4 +1,4 @@
-"""Tools that are used together with an index, each skipped by name if it is not installed."""
+"""Tools that are used together with an index. Each one that is not installed is skipped by name."""
 
 import json
 
@@ -27,7 +27,7 @@ def test_pyserini_style(scifact, scifact_index):
     assert searcher.search(scifact.queries[0])[0].score == scifact_index.search(scifact.queries[0], k1=1.2, b=0.75)[0].score
 
 
-#: What people ask, and what the syntax would refuse or misunderstand.
+#: Queries that users type and that the query syntax would refuse or misunderstand.
 TYPED = ["what is apple (", 'pie" -', "note: apple", "apple AND )", "10^-3 apple", "apple^0"]
 DOCUMENTS = [{"id": "a", "text": "an apple pie"}, {"id": "b", "text": "plum tart"}]
 TITLED = {"text": [{"name": "title"}, {"name": "text"}]}
@@ -113,7 +113,7 @@ def test_bm25s_style(scifact, method):
     their_documents, their_scores = theirs.retrieve(queries, k=10, show_progress=False)
     documents, scores = ours.retrieve(queries, k=10)
     assert documents.shape == scores.shape == (100, 10)
-    # Their scores are sums of single precision.
+    # bm25s adds scores in single precision.
     assert np.allclose(scores, their_scores, rtol=1e-4)
     assert np.allclose(ours.get_scores(queries[0]), theirs.get_scores(queries[0]), rtol=1e-4)
     same = np.mean([len(set(a) & set(b)) for a, b in zip(documents, their_documents)])
@@ -132,7 +132,7 @@ def test_bm25s_style_edges():
     assert masked.tolist() == [["first"]]
     with pytest.raises(ValueError, match="ask for fewer"):
         retriever.retrieve([["b"]], k=4)
-    with pytest.raises(ValueError, match="no token"):
+    with pytest.raises(ValueError, match="white space"):
         retriever.index([["a b"]])
     with pytest.raises(ValueError, match="'bm25l' of bm25s is not supported here; there are: lucene, robertson"):
         BM25(method="bm25l")
@@ -149,7 +149,7 @@ def test_bm25s_style_takes_what_bm25s_takes():
     queries = bm25s.tokenize(["plum", "pear"], stopwords=None, show_progress=False)
     options = dict(k=2, sorted=False, show_progress=False, leave_progress=True, n_threads=2)
     options |= dict(chunksize=7, backend_selection="numpy", return_as="tuple")
-    retrievers = [of(1.2, 0.75, 0.5, "lucene", backend="numpy") for of in (BM25, bm25s.BM25)]
+    retrievers = [kind(1.2, 0.75, 0.5, "lucene", backend="numpy") for kind in (BM25, bm25s.BM25)]
     found = []
     for retriever in retrievers:
         retriever.index(of_texts, True, False, False)
@@ -181,7 +181,7 @@ def test_bm25s_style_is_saved(tmp_path):
     after = again.retrieve([[1]], k=2)
     assert after.scores.tolist() == before.scores.tolist()
     assert after.documents.tolist() == [[{"n": 2}, {"id": 0, "text": "first"}]]
-    # Where it was loaded from, and without a corpus.
+    # Saving into the folder of the loaded index, without a corpus.
     again.corpus = None
     again.save(tmp_path / "saved")
     assert BM25.load(tmp_path / "saved", load_corpus=True).corpus is None
@@ -200,9 +200,9 @@ def test_ir_measures_and_ranx(scifact, scifact_index):
     assert ir_measures.calc_aggregate([ir_measures.AP], qrels, frame) == {ir_measures.AP: theirs[ir_measures.AP]}
     assert warpseek.evaluate(frame, qrels, ["map"])["map"] == ours["map"]
     ranx = pytest.importorskip("ranx")
-    judged = {q: {d: g for d, g in of.items()} for q, of in qrels.items()}
+    judged = {q: {d: g for d, g in grades.items()} for q, grades in qrels.items()}
     there = ranx.evaluate(ranx.Qrels(judged), ranx.Run(run), "mrr", make_comparable=True)
-    # It has another order of documents with equal scores.
+    # ranx orders documents with equal scores differently.
     assert ours["mrr"] == pytest.approx(float(there), abs=1e-5)
     assert warpseek.evaluate(ranx.Run(run), ranx.Qrels(judged), ["map"])["map"] == pytest.approx(ours["map"])
 

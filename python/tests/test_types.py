@@ -1,4 +1,6 @@
-"""What mypy says of programs that use the package: right ones pass, and each wrong line of the others is an error."""
+"""Programs that use the package are checked by mypy: correct ones pass, and each wrong line of the
+others is an error.
+"""
 
 import os
 import pathlib
@@ -35,7 +37,7 @@ except warpseek.Error as error:
     print(error.kind)
 """
 
-#: Lines that each must be an error.
+#: Lines each of which must be an error.
 WRONG = """
 warpseek.Index.open("x", devcie="cpu")
 warpseek.Index.open("x", device="gpu")
@@ -78,7 +80,7 @@ def mypy(folder: pathlib.Path, program: str) -> "tuple[int, list[str]]":
     pytest.importorskip("mypy")
     file = folder / "program.py"
     file.write_text(program)
-    # As a package that is installed, with its py.typed.
+    # Like a package that is installed with its py.typed.
     package = pathlib.Path(warpseek.__file__).parent
     assert (package / "py.typed").exists()
     env = {**os.environ, "MYPYPATH": str(package.parent)}

@@ -1,4 +1,8 @@
-"""Learned sparse vectors. A score is the dot product, where every token adds up to one unit of the plan; every engine has the same."""
+"""Learned sparse vectors.
+
+A score is the dot product, where every token adds up to one unit of the plan. All engines return
+the same score.
+"""
 
 import random
 
@@ -12,7 +16,9 @@ SCALE = 256
 
 
 def splade_like(documents, seed=7):
-    """Vectors as a learned model might make them: words with weights, and some that are not in the text."""
+    """Creates vectors as a learned model might: words with weights, and some words that are not in
+    the text.
+    """
     chance = random.Random(seed)
     words = sorted({word for document in documents for word in document["text"].lower().split()})
     vectors = []
@@ -27,12 +33,12 @@ def splade_like(documents, seed=7):
     return vectors
 
 
-#: What a score may be above the dot product.
+#: Maximum difference between a score and the dot product.
 UNITS = 1e-4
 
 
 def product(vector, query):
-    """The dot product with the integer weights that an index keeps."""
+    """Returns the dot product with the integer weights that an index stores."""
     return sum(int(np.floor(vector[t] * SCALE + 0.5)) * w for t, w in query.items() if t in vector) / SCALE
 
 
@@ -47,14 +53,14 @@ def test_dot_products_are_exact(vectors):
     chance = random.Random(3)
     queries = []
     for _ in range(40):
-        of = chance.choice(vectors)
-        queries.append({t: chance.randrange(1, 16) / 4 for t in chance.sample(sorted(of), min(12, len(of)))})
+        vector = chance.choice(vectors)
+        queries.append({t: chance.randrange(1, 16) / 4 for t in chance.sample(sorted(vector), min(12, len(vector)))})
     results = index.search_many(queries, 20)
     for query, hits in zip(queries, results):
         products = [product(vector, query) for vector in vectors]
         for id, score in hits:
             assert 0 <= score - products[int(id)] <= UNITS
-        # Nothing better was left out.
+        # No better document is missing.
         least, found = hits[-1][1], {int(id) for id, _ in hits}
         assert all(i in found or value <= least for i, value in enumerate(products))
         single = index.search(query, 20)

@@ -5,28 +5,29 @@
 >>> index.search("apple").ids
 ['a']
 
-One begins with
+Where to start:
 
 ``Index.build(source, path)``
-    makes an index of files, dicts, a data frame or a matrix, and opens it
+    builds an index from files, dicts, a data frame or a matrix, and opens it
 ``Index.open(path)``
-    opens one that is there
+    opens an existing index
 ``index.search(query, k)``
-    finds the best documents, as :class:`Hits`
+    returns the best documents as :class:`Hits`
 ``index.search_many(queries, k)``
-    answers many queries at once, as :class:`Results` with arrays
+    answers many queries at once and returns :class:`Results`, which hold arrays
 ``index.ngram_search(query, k)``
-    finds misspelt phrases
+    finds phrases even if they are misspelt
 ``index.add(documents)``, ``index.delete(ids)``, ``index.commit()``
     change an index
 ``evaluate(run, qrels)``
-    judges a run
+    computes measures of a run
 ``names(option)``
-    says which names an option takes
+    lists the names that an option accepts
 
-The modules ``warpseek.bm25s``, ``warpseek.pyserini``, ``warpseek.pyterrier``, ``warpseek.langchain``, ``warpseek.llama_index`` and
-``warpseek.haystack`` are for programs that use these. Exceptions are ``warpseek.Error`` and its subclasses, such as
-``warpseek.QueryError``: see ``help(warpseek.errors)``.
+The modules ``warpseek.bm25s``, ``warpseek.pyserini``, ``warpseek.pyterrier``,
+``warpseek.langchain``, ``warpseek.llama_index`` and ``warpseek.haystack`` replace the retrievers of
+these libraries or plug into them. All exceptions derive from ``warpseek.Error``, such as
+``warpseek.QueryError``; see ``help(warpseek.errors)``.
 """
 
 from warpseek._evaluation import Evaluation, as_qrels, as_run, evaluate
@@ -46,7 +47,7 @@ from warpseek.errors import OptionsError as OptionsError
 from warpseek.errors import QueryError as QueryError
 from warpseek.errors import StorageError as StorageError
 
-# Exceptions are not among these, since `help` sorts by name and would begin with them.
+# Exceptions are not listed, since `help` sorts by name and would show them first.
 __all__ = [
     "Evaluation",
     "Hit",

@@ -1,6 +1,7 @@
-"""Arguments: what they are called and may be, as types; and checks by name, so that an exception says which argument is wrong, what it is and what it should be.
+"""Types and checks of arguments.
 
-The library itself knows which names and numbers are valid.
+The exceptions name the argument that is wrong, its value, and what was expected. Which names and
+numbers are valid is checked by the library itself.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from warpseek.errors import OptionsError
 Algorithm = Literal[
     "auto", "reference", "daat", "taat", "wand", "maxscore", "block-max-wand", "block-max-maxscore", "windowed-maxscore",
     "cohort", "filtered", "tree", "kept", "intersect", "exhaustive",
-    # Those of n-grams.
+    # Algorithms of n-grams.
     "baseline", "bins", "counting",
 ]  # fmt: skip
 AnalyzerName = Literal["english", "plain", "raw"]
@@ -34,12 +35,12 @@ RankingName = Literal["bm25", "okapi", "wakatsuki", "cosine", "impact", "bm25-by
 Split = Literal["documents", "queries"]
 Store = Literal["all", "ids"]
 
-#: For each attribute how many of its most frequent values, or ranges, whose ends may be open.
+#: Facets by attribute: the number of its most frequent values, or ranges, whose ends may be open.
 Facets = Mapping[str, Union[int, Sequence[Tuple[Any, Any]]]]
 
 
 class Searching(TypedDict, total=False):
-    """The options of ``Index.open``, for what passes them on."""
+    """The options of ``Index.open``, for functions that pass them on."""
 
     device: Device
     gpus: Sequence[int] | None
@@ -55,7 +56,7 @@ class Searching(TypedDict, total=False):
 
 
 class Words(TypedDict, total=False):
-    """The options that ``Index.search`` and ``Index.search_many`` share, but for the syntax, for what passes them on."""
+    """The options that ``Index.search`` and ``Index.search_many`` share, except for the syntax."""
 
     mode: Mode
     filter: str | None
@@ -70,7 +71,7 @@ class Words(TypedDict, total=False):
 
 
 class Asking(Words, total=False):
-    """The same with the syntax."""
+    """The options that ``Index.search`` and ``Index.search_many`` share."""
 
     syntax: bool | None
 
@@ -84,19 +85,19 @@ class Batch(Asking, total=False):
     progress: bool
 
 
-#: What an argument becomes, given its name and what it is.
+#: A function that checks and converts an argument, given its name and its value.
 Check = Callable[[str, Any], Any]
 
 _U32, _U64 = 2**32 - 1, 2**64 - 1
 
 
 def refuse(name: str, value: Any, expected: str) -> NoReturn:
-    """Raises the exception about an argument of a wrong type."""
+    """Raises the exception for an argument of the wrong type."""
     raise TypeError(f"{name} is {shown(value)}, of type {type(value).__name__}; it should be {expected}")
 
 
 def shown(value: Any) -> str:
-    """A value as short text, whatever it is."""
+    """Returns a short text for any value."""
     try:
         text = repr(value)
     except Exception:
@@ -105,7 +106,7 @@ def shown(value: Any) -> str:
 
 
 def whole(least: int = 0, most: int = _U64) -> Check:
-    """A whole number in a range. A float is none, though it may have such a value."""
+    """Returns a check for an integer in a range. Floats are refused even if they are integral."""
     expected = f"a whole number from {least}" + (f" to {most}" if most < _U32 else "")
 
     def check(name: str, value: Any) -> int:
@@ -123,7 +124,7 @@ def whole(least: int = 0, most: int = _U64) -> Check:
 
 
 def real(name: str, value: Any) -> float:
-    """A number. Whether it may be infinite or negative is for the library to say."""
+    """Checks a real number. The library checks its range."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
         refuse(name, value, "a number")
     try:
@@ -133,14 +134,14 @@ def real(name: str, value: Any) -> float:
 
 
 def flag(name: str, value: Any) -> bool:
-    """True or false, and nothing that merely counts as such."""
+    """Checks a bool. Other values that are true or false are refused."""
     if not isinstance(value, (bool, np.bool_)):
         refuse(name, value, "True or False")
     return bool(value)
 
 
 def text(name: str, value: Any) -> str:
-    """A string."""
+    """Checks a string."""
     if not isinstance(value, str):
         refuse(name, value, "a string")
     _encoded(name, value)
@@ -148,7 +149,7 @@ def text(name: str, value: Any) -> str:
 
 
 def strings(name: str, values: Any) -> List[str]:
-    """Several strings; a string alone is not taken for its characters."""
+    """Checks a list of strings. A single string is refused, so that it is not split."""
     found = several(name, values, "a list of strings")
     for at, value in enumerate(found):
         if not isinstance(value, str):
@@ -158,7 +159,7 @@ def strings(name: str, values: Any) -> List[str]:
 
 
 def ids(name: str, values: Any) -> List[str]:
-    """Several ids, which may be integers."""
+    """Checks a list of ids, which may be integers."""
     found = several(name, values, "a list of ids")
     checked = [value if type(value) is str else identifier(f"{name}[{at}]", value) for at, value in enumerate(found)]
     _encoded(name, "".join(checked))
@@ -166,7 +167,7 @@ def ids(name: str, values: Any) -> List[str]:
 
 
 def identifier(name: str, value: Any) -> str:
-    """An id, which may be an integer."""
+    """Checks an id, which may be an integer."""
     if isinstance(value, str):
         return value
     if isinstance(value, (bool, np.bool_)) or not hasattr(type(value), "__index__"):
@@ -175,10 +176,10 @@ def identifier(name: str, value: Any) -> str:
 
 
 def several(name: str, values: Any, expected: str) -> List[Any]:
-    """Values as a list, from anything that has several; a string or a dict has one."""
+    """Converts any sequence, array or column to a list. Strings and dicts are refused."""
     if isinstance(values, (str, bytes, Mapping)):
         refuse(name, values, expected)
-    for method in ("to_pylist", "to_list", "tolist"):  # Arrow, polars and pandas, NumPy
+    for method in ("to_pylist", "to_list", "tolist"):  # Arrow; polars and pandas; NumPy
         if hasattr(values, method):
             items: Any = getattr(values, method)()
             if not isinstance(items, list):  # an array without dimensions has one value
@@ -193,31 +194,31 @@ def several(name: str, values: Any, expected: str) -> List[Any]:
 
 
 def iterable(name: str, values: Any, expected: str) -> None:
-    """Raises an exception about what cannot be iterated over, before somebody tries."""
+    """Raises TypeError if a value cannot be iterated over."""
     if not hasattr(type(values), "__iter__") and not hasattr(type(values), "__getitem__"):
         refuse(name, values, expected)
 
 
 def path(name: str, value: Any) -> str:
-    """The path of a file or folder."""
+    """Checks the path of a file or directory."""
     if not isinstance(value, (str, os.PathLike)) or not isinstance(os.fspath(value), str):
-        refuse(name, value, "a path, that is a string or a pathlib.Path")
+        refuse(name, value, "a path: a string or a pathlib.Path")
     return os.fspath(value)
 
 
 def optional(check: Check) -> Check:
-    """The same, or None."""
+    """Returns a check that also accepts None."""
     return lambda name, value: None if value is None else check(name, value)
 
 
 def schema(name: str, value: Any) -> str:
-    """A schema as JSON: it may be a dict, JSON, or a file with JSON."""
+    """Converts a schema to JSON: a dict, a JSON string, or the path of a JSON file."""
     if isinstance(value, os.PathLike):
         with open(value, encoding="utf-8") as file:
             return file.read()
     if isinstance(value, str):
         if not value.lstrip().startswith("{"):
-            problem = f"{name} is {shown(value)}; as a string it is JSON, and a file is given as a pathlib.Path"
+            problem = f"{name} is {shown(value)}; a string must be JSON, and a file must be given as a pathlib.Path"
             raise OptionsError(problem, "Argument")
         return text(name, value)
     if not isinstance(value, Mapping):
@@ -304,7 +305,7 @@ ASKING: Dict[str, Check] = {
     "threads": optional(whole(1, 1024)),
 }
 
-#: What fields of documents are called.
+#: Names of the fields of documents.
 FIELDS: Dict[str, Check] = {
     "id_field": optional(text),
     "title_field": optional(text),
@@ -347,12 +348,12 @@ GRAMS: Dict[str, Check] = {
 
 
 def checked(given: Mapping[str, Any], checks: Mapping[str, Check]) -> Dict[str, Any]:
-    """Options as the library takes them."""
+    """Returns options in the form that the library accepts."""
     return {name: checks[name](name, value) for name, value in given.items()}
 
 
 def one_of(name: str, value: Any, known: Iterable[str]) -> None:
-    """Raises an exception if an option is none of its names."""
+    """Raises an exception if the value of an option is none of its names."""
     names = tuple(known)
     if not isinstance(value, str):
         refuse(name, value, f"one of {', '.join(names)}")
@@ -361,8 +362,8 @@ def one_of(name: str, value: Any, known: Iterable[str]) -> None:
 
 
 def unknown(given: Iterable[str], known: Mapping[str, Any]) -> None:
-    """Raises an exception if there is an option of another name."""
+    """Raises an exception if there is an unknown option."""
     for name in given:
         if name not in known:
-            raise TypeError(f"there is no option {name!r}; there are: {', '.join(known)}")
+            raise TypeError(f"there is no option {name!r}; the options are: {', '.join(known)}")
 

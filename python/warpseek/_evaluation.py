@@ -10,15 +10,15 @@ from warpseek import _arguments, _warpseek
 
 
 class Evaluation(dict[str, float]):
-    """Measures by name. :attr:`per_query` has those of each query."""
+    """Means of measures by name. :attr:`per_query` has the measures of each query."""
 
     #: Measures by the id of the query.
     per_query: dict[str, dict[str, float]]
-    #: How many queries count.
+    #: Number of queries in the means.
     queries: int
-    #: How many judged queries have no hits in the run. They count only if the evaluation is complete.
+    #: Number of judged queries without hits in the run. They count only with ``complete=True``.
     missing: int
-    #: How many queries of the run have no judgements. They never count.
+    #: Number of queries of the run without judgements. They never count.
     unjudged: int
 
     def _repr_html_(self) -> str:
@@ -33,17 +33,22 @@ def evaluate(
     *,
     complete: bool = False,
 ) -> Evaluation:
-    """Judges a run, as trec_eval does.
+    """Computes the measures of a run, as trec_eval does.
 
-    ``run`` is ``{query: {document: score}}``, a data frame, or the path of a TREC run; ``qrels`` is
-    ``{query: {document: grade}}``, a data frame, an iterable of judgements of ir_datasets, or a path. Data frames have the columns of
-    ir_measures (``query_id doc_id score`` or ``relevance``) or of PyTerrier (``qid docno score`` or ``label``).
+    ``run`` is ``{query: {document: score}}``, a data frame, or the path of a TREC run. ``qrels`` is
+    ``{query: {document: grade}}``, a data frame, an iterable of judgements of ir_datasets, or a
+    path. Data frames have the columns of ir_measures (``query_id doc_id score`` or ``relevance``)
+    or of PyTerrier (``qid docno score`` or ``label``).
 
-    Measures are means over the queries that have both judgements and hits, as in trec_eval without ``-c``. If judged queries
-    have no hits, a warning says how many, and so does ``missing`` of the result.
+    The measures are means over the queries that have both judgements and hits, as in trec_eval
+    without ``-c``. If judged queries have no hits, a warning gives their number, which is also in
+    ``missing`` of the result.
 
-    :param measures: some of ``names("measure")``, such as ``ndcg@10``
-    :param complete: whether judged queries without hits count as 0 (``trec_eval -c``), which compares systems fairly
+    :param run: The run.
+    :param qrels: The judgements.
+    :param measures: Measures, such as ``ndcg@10``; ``names("measure")`` lists them.
+    :param complete: Whether judged queries without hits count as 0 (``trec_eval -c``). Only then
+        can systems be compared fairly.
 
     >>> evaluate({"q": {"a": 2.0, "b": 1.0}}, {"q": {"b": 1}}, ["mrr", "p@1"])
     {'mrr': 0.5, 'p@1': 0.0}
@@ -62,34 +67,34 @@ def evaluate(
 
 
 def as_run(run: Any) -> Mapping[str, Mapping[str, float]]:
-    """A run as ``{query: {document: score}}``; see :func:`evaluate` for what it may be."""
+    """Converts a run to ``{query: {document: score}}``; see :func:`evaluate` for the sources."""
     if isinstance(run, (str, os.PathLike)):
         return _warpseek.read_run(os.fspath(run))
     if isinstance(run, Mapping):
         return run
     if hasattr(run, "run") and not hasattr(run, "columns"):
         inner: Any = run.run
-        # Results of search_many, or a Run of ranx.
+        # The results of search_many, or a Run of ranx.
         return as_run(inner() if callable(inner) else {str(q): dict(inner[q]) for q in inner})
     return _nested(run, ("score",))
 
 
 def as_qrels(qrels: Any) -> Mapping[str, Mapping[str, int]]:
-    """Judgements as ``{query: {document: grade}}``."""
+    """Converts judgements to ``{query: {document: grade}}``; see :func:`evaluate`."""
     if isinstance(qrels, (str, os.PathLike)):
         return _warpseek.read_qrels(os.fspath(qrels))
     if isinstance(qrels, Mapping):
         return qrels
     if hasattr(qrels, "qrels_iter"):
         qrels = qrels.qrels_iter()
-    elif hasattr(qrels, "qrels"):  # of ranx
+    elif hasattr(qrels, "qrels"):  # ranx
         return {str(q): {d: int(g) for d, g in qrels.qrels[q].items()} for q in qrels.qrels}
     nested = _nested(qrels, ("relevance", "label"))
-    return {query: {doc: int(grade) for doc, grade in of.items()} for query, of in nested.items()}
+    return {query: {doc: int(grade) for doc, grade in grades.items()} for query, grades in nested.items()}
 
 
 def _nested(rows: Any, values: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """Rows with columns of two conventions, by query and document."""
+    """Groups rows by query and document. The columns have the names of either convention."""
     nested: dict[str, dict[str, Any]] = {}
     if hasattr(rows, "columns"):
         names = list(rows.columns)

@@ -1,4 +1,4 @@
-"""What a search finds."""
+"""Results of searches."""
 
 from __future__ import annotations
 
@@ -13,34 +13,37 @@ from warpseek import _arguments, _warpseek
 
 
 class Hit:
-    """A document that was found."""
+    """A document that a search found."""
 
     __slots__ = ("_native", "rank", "id", "score")
 
     def __init__(self, native: _warpseek.NativeHits, rank: int):
         self._native = native
-        #: Its place, counted from 0.
+        #: Rank, counted from 0.
         self.rank = rank
-        #: Its id.
+        #: Id of the document.
         self.id = native.id(rank)
-        #: Its score.
+        #: Score of the document.
         self.score = native.score(rank)
 
     @property
     def document(self) -> Any:
-        """The stored document, a dict; None if the index stores ids alone."""
+        """The stored document as a dict, or None if the index stores only ids."""
         return self._native.document(self.rank)
 
     def __getitem__(self, field: str) -> Any:
         return self.document[field]
 
     def snippet(self, width: int = 160) -> str:
-        """The part of the text that shows the query's words, at most so many characters."""
+        """Returns the part of the text that shows the query's words.
+
+        :param width: Maximum number of characters.
+        """
         found = self._native.snippet(self.rank, _arguments.whole()("width", width))
         return "" if found is None else found[0]
 
     def explain(self) -> dict[str, Any]:
-        """How the score came about, term by term."""
+        """Explains the score, term by term."""
         return self._native.explain(self.rank)
 
     def _html(self, width: int) -> str:
@@ -92,47 +95,47 @@ class Hits(Sequence[Hit]):
 
     @property
     def ids(self) -> list[str]:
-        """Their ids."""
+        """The ids of the hits."""
         return self._native.ids()
 
     @property
     def scores(self) -> NDArray[np.float64]:
-        """Their scores."""
+        """The scores of the hits."""
         return self._native.scores()
 
     @property
     def matches(self) -> int | None:
-        """How many documents match in all, if that was counted."""
+        """The number of matching documents, if it was counted."""
         return self._native.matches()
 
     @property
     def complete(self) -> bool:
-        """Whether all documents were searched; False if time was up before."""
+        """True if all documents were searched, False if the time ran out."""
         return self._native.is_complete()
 
     @property
     def searched(self) -> tuple[int, int]:
-        """How many documents were searched, and how many there are."""
+        """The number of documents that were searched, and the number of all documents."""
         return self._native.searched()
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """The time that the search took, in seconds."""
         return self._native.took()
 
     @property
     def generation(self) -> int:
-        """The generation of the index that was searched; each commit has a higher one."""
+        """The generation of the index that was searched. Each commit increases it."""
         return self._native.generation()
 
     @property
     def after(self) -> str | None:
-        """Where the last hit is in the order; ``search(..., after=hits.after)`` has the next page."""
+        """The position of the last hit; ``search(..., after=hits.after)`` returns the next page."""
         return self._native.after(len(self) - 1) if len(self) else None
 
     @property
     def facets(self) -> list[dict[str, Any]]:
-        """The counts that ``facets`` asked for."""
+        """The counts that ``facets`` requested."""
         return self._native.facets()
 
     def __repr__(self) -> str:
@@ -156,9 +159,11 @@ class Hits(Sequence[Hit]):
 
 
 class Results:
-    """The hits of many queries, as flat arrays: those of query ``i`` are at ``offsets[i]`` to ``offsets[i + 1]``.
+    """The hits of many queries, as flat arrays.
 
-    Arrays of numbers cannot be changed, since Arrow tables share their memory; ``scores.copy()`` can.
+    The hits of query ``i`` are at ``offsets[i]`` to ``offsets[i + 1]``. The numeric arrays are
+    read-only, since Arrow tables share their memory; copies such as ``scores.copy()`` can be
+    changed.
 
     >>> import warpseek
     >>> index = warpseek.Index.build([{"id": "a", "text": "apple pie"}, {"id": "b", "text": "apple"}])
@@ -173,11 +178,11 @@ class Results:
 
     def __init__(self, native: _warpseek.NativeResults, query_ids: list[str] | None = None):
         self._native = native
-        #: Ids of the queries, if they came with them.
+        #: Ids of the queries, if they were given with the queries.
         self.query_ids = query_ids
-        #: Where the hits of each query begin, and at the end how many there are.
+        #: Offset of the first hit of each query, followed by the number of all hits.
         self.offsets: NDArray[np.int64] = np.asarray(native.offsets())
-        #: Scores, best first within a query.
+        #: Scores, in descending order within each query.
         self.scores: NDArray[np.float64] = np.asarray(native.scores())
         self._ids: NDArray[np.object_] | None = None
 
@@ -186,7 +191,7 @@ class Results:
 
     @property
     def ids(self) -> NDArray[np.object_]:
-        """Ids of documents."""
+        """The ids of the hits' documents."""
         if self._ids is None:
             ids = self._native.ids()
             self._ids = np.empty(len(ids), dtype=object)
@@ -195,22 +200,22 @@ class Results:
 
     @property
     def numbers(self) -> NDArray[np.uint32]:
-        """Numbers of documents, which mean something for this snapshot of the index alone."""
+        """The numbers of the hits' documents, which are valid only for this snapshot."""
         return np.asarray(self._native.numbers())
 
     @property
     def matches(self) -> NDArray[np.int64]:
-        """How many documents match each query in all; -1 if that was not counted."""
+        """The number of matching documents of each query, or -1 if it was not counted."""
         return np.asarray(self._native.matches())
 
     @property
     def partial(self) -> list[int]:
-        """Queries for which not all documents were searched, since time was up."""
+        """The numbers of the queries that ran out of time before all documents were searched."""
         return self._native.partial()
 
     @property
     def errors(self) -> dict[int, Exception]:
-        """Queries that could not be answered, and why."""
+        """The exceptions of the queries that failed, by the number of the query."""
         return dict(self._native.errors())
 
     @property
@@ -219,7 +224,7 @@ class Results:
         return self._native.generation()
 
     def arrays(self) -> tuple[NDArray[np.object_], NDArray[np.float64], NDArray[np.int64]]:
-        """Ids, scores and offsets."""
+        """Returns the ids, scores and offsets."""
         return self.ids, self.scores, self.offsets
 
     def __getitem__(self, query: int) -> list[tuple[str, float]]:
@@ -231,15 +236,18 @@ class Results:
         return (self[query] for query in range(len(self)))
 
     def query_numbers(self) -> NDArray[np.int64]:
-        """For each hit the number of its query."""
+        """Returns the number of the query of each hit."""
         return np.repeat(np.arange(len(self)), np.diff(self.offsets))
 
     def ranks(self) -> NDArray[np.int64]:
-        """For each hit its rank, counted from 0."""
+        """Returns the rank of each hit, counted from 0."""
         return np.arange(len(self.scores)) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
 
     def run(self, query_ids: Any = None) -> dict[str, dict[str, float]]:
-        """``{query: {document: score}}``, as ir_measures, ranx and pytrec_eval read it.
+        """Returns ``{query: {document: score}}``, as ir_measures, ranx and pytrec_eval read it.
+
+        :param query_ids: Ids of the queries. Default: those given with the queries, or else their
+            numbers.
 
         >>> import warpseek
         >>> index = warpseek.Index.build(["apple pie", "plum"])
@@ -249,12 +257,17 @@ class Results:
         return self._native.run(self._names(query_ids))
 
     def save(self, path: str | os.PathLike[str], query_ids: Any = None, tag: str | None = None) -> None:
-        """Writes a TREC run."""
+        """Writes a TREC run to a file.
+
+        :param path: Path of the file.
+        :param query_ids: Ids of the queries, as in :meth:`run`.
+        :param tag: Name of the run.
+        """
         tag = None if tag is None else _arguments.text("tag", tag)
         self._native.write(_arguments.path("path", path), self._names(query_ids), tag)
 
     def to_pandas(self, query_ids: Any = None) -> Any:
-        """A data frame of ``query_id``, ``doc_id``, ``score`` and ``rank`` (from 0)."""
+        """Returns a data frame with ``query_id``, ``doc_id``, ``score`` and ``rank`` (from 0)."""
         import pandas as pd
 
         names = np.array(self._names(query_ids), dtype=object)
@@ -268,13 +281,17 @@ class Results:
         )
 
     def to_arrow(self) -> Any:
-        """A table of pyarrow with ``query`` (its number), ``id``, ``score`` and ``rank``. Scores are in the memory of :attr:`scores`."""
+        """Returns a pyarrow table with ``query`` (its number), ``id``, ``score`` and ``rank``.
+
+        The table shares the memory of :attr:`scores`.
+        """
         import pyarrow as pa
 
         return pa.table(self)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        # The same for everything that reads Arrow, such as polars.DataFrame(results); pyarrow is not needed.
+        # Called by everything that reads Arrow, such as polars.DataFrame(results), without
+        # pyarrow.
         return self._native.stream()
 
     def _names(self, query_ids: Any) -> list[str]:
@@ -287,10 +304,10 @@ class Results:
         return f"<{len(self.scores)} hits of {len(self)} queries{f', {failed} failed' if failed else ''}>"
 
 
-def _place(of: str, number: Any, count: int) -> int:
-    """The place of one of several, of which negative numbers count from the end."""
-    at: int = _arguments.whole(-(2**63), 2**63)(f"the number of {of}", number)
+def _place(what: str, number: Any, count: int) -> int:
+    """Returns the index of an item, where negative numbers count from the end."""
+    at: int = _arguments.whole(-(2**63), 2**63)(f"the number of {what}", number)
     at += count if at < 0 else 0
     if not 0 <= at < count:
-        raise IndexError(f"the number of {of} is {number}, and there are {count}")
+        raise IndexError(f"the number of {what} is {number}, but there are {count}")
     return at

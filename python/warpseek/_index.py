@@ -1,4 +1,4 @@
-"""The index: build, open, change, search."""
+"""The index: building, opening, searching and changing it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from warpseek.errors import OptionsError
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-#: Words, or terms with their weights, which are not analysed.
+#: A query: text, or a dict of terms and weights, which are not analysed.
 Query = Union[str, Mapping[str, float]]
 
 
 class Index:
-    """A directory with documents that can be searched. Made by :meth:`build` or :meth:`open`.
+    """An index of documents in a directory. :meth:`build` and :meth:`open` create instances.
 
     >>> import warpseek
     >>> index = warpseek.Index.build([
@@ -31,15 +31,16 @@ class Index:
     >>> index.search("clever emma").ids
     ['emma']
 
-    All methods can be called from several threads at once; searches run without the interpreter's lock.
+    All methods can be called from several threads at once. Searches do not hold the interpreter's
+    lock.
     """
 
     def __init__(self, native: _warpseek.NativeIndex, options: dict[str, Any], owned: Any = None):
         self._native = native
         self._options = options
-        #: A temporary directory that is removed with the index.
+        #: The temporary directory of the index, if it has one. It is removed with the index.
         self._owned = owned
-        #: What the build did, if this object made the index.
+        #: Report of the build, if this object built the index.
         self.report: dict[str, Any] | None = None
 
     @classmethod
@@ -76,37 +77,68 @@ class Index:
         progress: bool = False,
         **searching: Unpack[_arguments.Searching],
     ) -> Index:
-        """Makes an index of documents and opens it.
+        """Builds an index of documents and opens it.
 
-        ``source`` is a path (JSONL, CSV, TSV, Parquet or TREC files, or a directory), several paths (a list of strings that
-        all end as such files do is one of paths), an iterable of dicts with
-        ``id`` and ``text`` (or of strings, or of pairs of id and text), a data frame of pandas or polars, an Arrow table,
-        a dataset of ir_datasets, or a sparse matrix of SciPy. With ``vectors=True`` the dicts are tokens with weights.
-        Without ``path`` the index is in a temporary directory, which is removed when the index is closed.
-        An argument that such a source does not take, such as ``format`` for dicts, is an :class:`OptionsError`.
+        ``source`` is one of these:
 
-        :param id_field: the field with the id; by default ``id``, ``docno``, ``doc_id``, ``docid`` or ``_id``, in files ``id`` or ``_id``
-        :param title_field: the field with the title, by default ``title``; dots lead into dicts
-        :param text_fields: the fields that together are the text, by default ``text``, or ``contents`` if there is no ``text``
-        :param analyzer: one of ``names("analyzer")``
-        :param codec: one of ``names("codec")``
-        :param store: ``"all"``, or ``"ids"`` for a smaller index that shows no text
-        :param schema: text fields with statistics of their own, and attributes to filter, sort and count by: a dict, JSON, or the ``pathlib.Path`` of a file with JSON
-        :param positions: whether phrases can be found
-        :param norms: whether the norms of documents are kept, for faster ranking by ``"cosine"`` in a larger index
-        :param quantize: k1 and b, to keep approximate scores of 8 bits in the place of frequencies
-        :param ngrams: the length of n-grams, for :meth:`ngram_search`; such an index has no words
-        :param reorder: whether documents with words in common are put side by side: smaller and faster, a longer build
-        :param static_field: the field with a static score, a number of 0 or more that ``static_weight`` adds to scores; :meth:`add` and
-            :meth:`add_files` take it from there, too
-        :param vectors: whether dicts are tokens with weights; they have no fields, and their ids are their numbers
-        :param vector_scale: a weight of 1.0 as an integer; weights are kept in such units
-        :param ids: ids of the rows of a matrix, by default their numbers
-        :param vocabulary: tokens of the columns of a matrix, by default their numbers
-        :param format: how all files are read, one of ``names("format")``; by default their names say it
-        :param on_error: ``"stop"``, or ``"skip"`` to leave malformed documents out
-        :param progress: whether to show a progress bar, if tqdm is installed
-        :param searching: options of :meth:`open`
+        - a path of a JSONL, CSV, TSV, Parquet or TREC file, or of a directory of such files,
+        - a list of paths; a list of strings counts as one if every string looks like the name of
+          such a file,
+        - an iterable of dicts with ``id`` and ``text``, of strings, or of pairs of id and text,
+        - a data frame of pandas or polars, or an Arrow table,
+        - a dataset of ir_datasets,
+        - a sparse matrix of SciPy, with a document in each row,
+        - with ``vectors=True``, an iterable of dicts of tokens and weights.
+
+        An argument that does not apply to the source, such as ``format`` for dicts, raises
+        :class:`OptionsError`. If the build fails, nothing is written.
+
+        :param source: The documents.
+        :param path: Directory of the index. Default: a temporary directory, which is removed when
+            the index is closed.
+        :param id_field: Field with the id. Default: ``id``, ``docno``, ``doc_id``, ``docid`` or
+            ``_id``; in files, ``id`` or ``_id``.
+        :param title_field: Field with the title. A dot separates the names of nested fields.
+            Default: ``title``.
+        :param text_fields: Fields that together are the text. Default: ``text``, or ``contents``
+            if there is no ``text``.
+        :param analyzer: How text is divided into terms: one of ``names("analyzer")``.
+        :param codec: Codec of postings, one of ``names("codec")``. Default: bit packing, or
+            Rice codes for n-grams.
+        :param store: What is stored of each document: ``"all"``, or ``"ids"`` for a smaller index
+            that cannot show text.
+        :param schema: Text fields with separate statistics, and attributes to filter, sort and
+            count by: a dict, a JSON string, or the ``pathlib.Path`` of a JSON file.
+        :param positions: Whether to store positions, so that queries can contain phrases.
+        :param norms: Whether to store the norms of documents. Ranking by ``"cosine"`` is faster
+            then, and the index larger.
+        :param quantize: A pair of k1 and b. The index then stores approximate BM25 scores of 8 bits
+            instead of frequencies.
+        :param ngrams: Length of n-grams, for :meth:`ngram_search`. Such an index has no words.
+        :param ngram_unit: Unit of n-grams: ``"char"`` or ``"word"``.
+        :param segment_words: Minimum number of words of the segments into which an index of n-grams
+            divides documents.
+        :param reorder: Whether to place documents with common words side by side. The index is
+            smaller and faster then, and the build takes longer.
+        :param order_by: Field by which documents are sorted. Default: the order of the source.
+        :param static_field: Field with a static score, a number of at least 0, which
+            ``static_weight`` adds to scores. :meth:`add` and :meth:`add_files` use the same field.
+        :param vectors: Whether the dicts are tokens with weights. They have no fields, and their
+            ids are their numbers.
+        :param vector_scale: Integer that represents a weight of 1.0. Weights are stored as integers
+            in this unit.
+        :param ids: Ids of the rows of a matrix. Default: their numbers.
+        :param vocabulary: Tokens of the columns of a matrix. Default: their numbers.
+        :param format: Format of all files, one of ``names("format")``. Default: recognised by the
+            name of each file.
+        :param on_error: What to do with malformed documents: ``"stop"`` raises an exception,
+            ``"skip"`` skips them with a warning.
+        :param overwrite: Whether to replace an index that exists at ``path``.
+        :param memory: Memory for postings under construction, in bytes. Default: a quarter of the
+            memory of the machine.
+        :param build_device: Device that builds the index: ``"cpu"``, ``"cuda"`` or ``"auto"``.
+        :param progress: Whether to show a progress bar, if tqdm is installed.
+        :param searching: Options of :meth:`open`.
 
         >>> import warpseek
         >>> index = warpseek.Index.build([{"apple": 1.5, "pie": 0.5}, {"plum": 2.0}], vectors=True)
@@ -210,17 +242,21 @@ class Index:
     ) -> Index:
         """Opens the index in a directory.
 
-        :param device: ``"cpu"``, ``"cuda"`` (an error without a GPU), ``"auto"`` (the faster for each batch) or ``"both"``
-        :param gpus: numbers of the GPUs
-        :param gpu_memory: bytes of a GPU's memory to use at most
-        :param split: ``"documents"`` or ``"queries"``: what several devices share out
-        :param algorithm: one of ``names("algorithm")``
-        :param ranking: one of ``names("ranking")``, by default what suits the index
-        :param k1: parameter of bm25, 0.9 by default
-        :param b: parameter of bm25, 0.4 by default
-        :param static_weight: how much the static score of a document adds
-        :param threads: threads of the CPU, one a core by default
-        :param mmap: whether files are mapped into memory, or read into it
+        :param path: Directory of the index.
+        :param device: Device that answers queries: ``"cpu"``, ``"cuda"`` (an error without a usable
+            GPU), ``"auto"`` (the faster one for each batch), or ``"both"``.
+        :param gpus: Numbers of the GPUs to use.
+        :param gpu_memory: Maximum memory to use on a GPU, in bytes.
+        :param split: How several devices divide the work: by ``"documents"`` or by ``"queries"``.
+        :param algorithm: Algorithm that answers queries, one of ``names("algorithm")``.
+        :param ranking: Ranking function, one of ``names("ranking")``. Default: the one that suits
+            the index.
+        :param k1: Parameter of BM25. Default: 0.9.
+        :param b: Parameter of BM25. Default: 0.4.
+        :param static_weight: Weight of static scores in the scores of hits. Default: 0, which
+            ignores static scores.
+        :param threads: Number of CPU threads. Default: one per core.
+        :param mmap: Whether to map files into memory instead of reading them.
         """
         options = _searching(
             {
@@ -260,19 +296,30 @@ class Index:
         static_weight: float | None = None,
         deadline: float | None = None,
     ) -> Hits:
-        """Finds the best ``k`` documents.
+        """Returns the best ``k`` documents for a query.
 
-        :param query: words, or a dict of terms and weights; with a schema or positions, in the syntax of docs/reference/query-syntax.md
-        :param mode: ``"or"``, ``"and"`` or ``"and-or"``
-        :param filter: a query that hits must match; it does not change scores
-        :param among: ids that hits may have
-        :param count: whether to count all matches
-        :param sort: attributes, ``_score`` or ``_doc``, with ``-`` before those that descend
-        :param after: :attr:`Hits.after` of the page before
-        :param facets: counts of matches by attribute: ``{"tag": 10}`` for its ten most frequent values, ``{"year": [(2000, 2010), (2010, None)]}`` for ranges
-        :param syntax: whether the query is read in the syntax, by default if the index has a schema or positions
-        :param static_weight: how much the static score of a document adds, by default as the index was opened
-        :param deadline: seconds after which the search ends with what it has; :attr:`Hits.complete` is then False
+        :param query: Text, or a dict of terms and weights. If the index has a schema or positions,
+            text is read in the syntax of docs/reference/query-syntax.md.
+        :param k: Maximum number of hits.
+        :param mode: Which documents match: those with any of the words (``"or"``), with all
+            (``"and"``), or with all if there are ``k`` of them and otherwise with any
+            (``"and-or"``).
+        :param filter: A query that hits must match. It does not affect scores.
+        :param among: Ids that hits must have.
+        :param count: Whether to count all matches; see :attr:`Hits.matches`.
+        :param sort: Sort keys: attributes, ``_score`` or ``_doc``. A ``-`` before a name sorts in
+            descending order.
+        :param after: :attr:`Hits.after` of the previous page.
+        :param facets: Counts of matches by attribute: ``{"tag": 10}`` for its ten most frequent
+            values, ``{"year": [(2000, 2010), (2010, None)]}`` for ranges.
+        :param syntax: Whether text is read in the query syntax. Default: True if the index has a
+            schema or positions.
+        :param ranking: Ranking function. Default: that of the opened index.
+        :param k1: Parameter of BM25. Default: that of the opened index.
+        :param b: Parameter of BM25. Default: that of the opened index.
+        :param static_weight: Weight of static scores. Default: that of the opened index.
+        :param deadline: Time limit in seconds. A search that reaches it returns what it has found
+            so far, and :attr:`Hits.complete` is False.
 
         >>> import warpseek
         >>> index = warpseek.Index.build(["apple pie", "apple tart", "plum tart"])
@@ -320,15 +367,25 @@ class Index:
         on_error: _arguments.OnBadQuery = "raise",
         progress: bool = False,
     ) -> Results:
-        """Answers many queries at once, with all threads or on a GPU, over one snapshot of the index.
+        """Answers many queries at once, over one snapshot of the index.
 
-        ``queries`` is a list, an array of NumPy, a column of pandas, polars or Arrow, a table with a column ``query`` (and
-        ids in ``qid`` or ``query_id``), a dataset of ir_datasets, or a sparse matrix of SciPy with a row for each query.
-        Strings of Arrow are read where they are. Options are those of :meth:`search`.
+        The work is divided among all threads, or done on a GPU. ``queries`` is one of these:
 
-        :param threads: threads of the CPU for this batch, by default those of the index
-        :param on_error: ``"raise"``, or ``"skip"`` to leave queries that cannot be answered without hits; :attr:`Results.errors` has why
-        :param progress: whether to show a progress bar, if tqdm is installed
+        - a list, an iterator or a NumPy array of queries,
+        - a column of pandas, polars or Arrow; Arrow strings are read in place,
+        - a table with a column ``query``, and optionally ids in ``qid`` or ``query_id``,
+        - a dataset of ir_datasets,
+        - a sparse matrix of SciPy, with a query in each row.
+
+        The other options are those of :meth:`search`.
+
+        :param queries: The queries.
+        :param k: Maximum number of hits for each query.
+        :param threads: Number of CPU threads for this batch. Default: that of the opened index.
+        :param vocabulary: Tokens of the columns of a matrix. Default: their numbers.
+        :param on_error: What to do with queries that fail: ``"raise"`` raises the first exception,
+            ``"skip"`` leaves them without hits and reports them in :attr:`Results.errors`.
+        :param progress: Whether to show a progress bar, if tqdm is installed.
 
         >>> import warpseek
         >>> index = warpseek.Index.build(["apple pie", "plum"])
@@ -372,7 +429,9 @@ class Index:
         return Results(native, names)
 
     def explain(self, query: Query, id: str, **options: Unpack[_arguments.Asking]) -> dict[str, Any]:
-        """How the score of a document comes about, a hit or not. Raises KeyError if there is no such document.
+        """Explains the score of a document for a query, whether it is a hit or not.
+
+        Raises KeyError if the document does not exist. ``options`` are those of :meth:`search`.
 
         >>> import warpseek
         >>> index = warpseek.Index.build(["apple pie", "plum"])
@@ -398,13 +457,21 @@ class Index:
         deadline: float | None = None,
         width: int | None = None,
     ) -> NgramHits:
-        """Finds documents that have a phrase, misspelt or not. The index was built with ``ngrams``.
+        """Finds documents that contain a phrase, even if it is misspelt.
 
-        :param misses: how many n-grams of the query a hit may lack, such as 6 or ``"25%"``; by default what ``errors`` allows, else what 5 errors
-            can spoil or 25%, whichever is more, up to two thirds
-        :param errors: how many characters may be wrong
-        :param verify: whether the best candidates are compared character by character, and ranked by edit distance
-        :param width: with so many characters of the text around the match
+        The index must have been built with ``ngrams``.
+
+        :param query: The phrase.
+        :param k: Maximum number of hits.
+        :param misses: Number of n-grams of the query that a hit may lack, such as 6 or ``"25%"``.
+            Default: as many as ``errors`` can affect. Without ``errors``: as many as five errors
+            can affect or 25%, whichever is more, but at most two thirds.
+        :param errors: Number of characters that may be wrong. Default: no limit.
+        :param verify: Whether to compare the best candidates with the query character by character,
+            and to rank them by edit distance.
+        :param candidates: Number of candidates to verify.
+        :param deadline: Time limit in seconds.
+        :param width: Number of characters of text to return around each match. Default: none.
 
         >>> import warpseek
         >>> index = warpseek.Index.build(["Acetylsalicylic acid is a drug.", "Acetic acid is sour."], ngrams=3)
@@ -434,7 +501,7 @@ class Index:
         deadline: float | None = None,
         width: int | None = None,
     ) -> list[NgramHits]:
-        """The same for many queries."""
+        """Answers several queries as :meth:`ngram_search` does, with the same options."""
         given = {
             "k": k,
             "misses": misses,
@@ -451,7 +518,10 @@ class Index:
     # Changes
 
     def add(self, documents: Any, *, id_field: str | None = None, vectors: bool = False) -> int:
-        """Collects documents for the next :meth:`commit`, and returns how many. One replaces the document with the same id.
+        """Queues documents to be added by the next :meth:`commit`, and returns their number.
+
+        A document replaces the one with the same id. ``documents`` is what :meth:`build` accepts,
+        except files and matrices, or a single dict or string.
 
         >>> import warpseek
         >>> index = warpseek.Index.build([{"id": "1", "text": "apple"}])
@@ -469,23 +539,26 @@ class Index:
         return self._native.add(items, field, vectors)
 
     def delete(self, ids: str | Iterable[str]) -> int:
-        """Collects deletions for the next :meth:`commit`, and returns how many."""
+        """Queues deletions for the next :meth:`commit`, and returns their number."""
         return self._native.delete([ids] if isinstance(ids, str) else _arguments.ids("ids", ids))
 
     def commit(self, *, progress: bool = False) -> dict[str, Any]:
-        """Writes all changes, or none if it fails; searches see them. Returns what was done."""
+        """Writes all queued changes, or none if it fails, and makes them visible to searches.
+
+        Returns a dict that reports what was added and deleted, and the new generation.
+        """
         with Bar(_arguments.flag("progress", progress)) as report:
             done = self._native.commit(report)
         self._native.refresh()
         return done
 
     def rollback(self) -> None:
-        """Forgets all changes since the last commit."""
+        """Discards all changes queued since the last commit."""
         self._native.rollback()
 
     @property
     def pending(self) -> tuple[int, int]:
-        """How many documents and deletions wait for a commit."""
+        """The numbers of documents and of deletions that wait for a commit."""
         return self._native.pending()
 
     def add_files(
@@ -496,7 +569,10 @@ class Index:
         text_fields: str | Sequence[str] = (),
         progress: bool = False,
     ) -> dict[str, Any]:
-        """Adds the documents of files, in one commit. Fields are named as for :meth:`build`."""
+        """Adds the documents of files in one commit, and returns a report.
+
+        The arguments are those of :meth:`build`.
+        """
         files = [_arguments.path("a path", path) for path in paths]
         given: dict[str, Any] = {"id_field": id_field, "title_field": title_field, "text_fields": text_fields}
         names = _arguments.checked(given, _arguments.FIELDS)
@@ -509,22 +585,28 @@ class Index:
         return done
 
     def refresh(self) -> bool:
-        """Goes over to the newest commit, of this process or another; False if it has that already."""
+        """Switches to the newest commit, of this process or another.
+
+        Returns False if the index is up to date already.
+        """
         return self._native.refresh()
 
     def merge(self) -> None:
-        """Makes one segment of all, without deleted documents. Results stay as they are."""
+        """Merges all segments into one and removes deleted documents. Results do not change."""
         self._native.merge()
         self._native.refresh()
 
     def verify(self) -> list[str]:
-        """What is wrong with the files: an empty list if all is well."""
+        """Verifies all files, and returns a list of problems, which is empty if there are none."""
         return self._native.verify()
 
-    # What it has
+    # Properties and documents
 
     def document(self, id: str) -> Any:
-        """The stored document with an id; None if there is none, or if the index stores ids alone."""
+        """Returns the stored document with an id.
+
+        Returns None if it does not exist, or if the index stores only ids.
+        """
         return self._native.document(_arguments.identifier("id", id))
 
     def __contains__(self, id: object) -> bool:
@@ -539,21 +621,28 @@ class Index:
 
     @property
     def path(self) -> str:
-        """Its directory."""
+        """The directory of the index."""
         return str(self._native.path())
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Numbers of documents, tokens and segments, the generation, content, analyzer, codec and schema."""
+        """Facts about the index, as a dict.
+
+        They include the numbers of documents, tokens and segments, the generation, the content,
+        the analyzer, the codec and the schema.
+        """
         return self._native.facts()
 
     @property
     def status(self) -> dict[str, Any]:
-        """Which GPU answers, or why none does; the ranking, and what was noticed."""
+        """The GPU that answers or the reason why none does, the ranking, and notices, as a dict."""
         return self._native.status()
 
     def prepare(self) -> Index:
-        """Does what the first query would have to wait for, such as copying the index to a GPU."""
+        """Does the work that the first query would have to wait for, and returns the index.
+
+        This includes copying the index to a GPU.
+        """
         self._native.prepare()
         return self
 
@@ -561,10 +650,13 @@ class Index:
         facts = self.facts
         return f"<Index of {facts['documents']:,} documents in {self.path!r} ({facts['content']}, generation {facts['generation']})>"
 
-    # Its life
+    # Closing and pickling
 
     def close(self) -> None:
-        """Removes its temporary directory, if it has one. Other indexes need not be closed."""
+        """Removes the temporary directory of the index, if it has one.
+
+        Other indexes need not be closed.
+        """
         if self._owned is not None:
             self._owned.cleanup()
             self._owned = None
@@ -576,7 +668,7 @@ class Index:
         self.close()
 
     def __reduce__(self) -> tuple[Callable[..., Index], tuple[str, dict[str, Any]]]:
-        # Another process opens the same directory.
+        # The other process opens the same directory.
         return (_reopen, (self.path, self._options))
 
 
@@ -605,7 +697,7 @@ def _searching(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def asking(**options: Any) -> dict[str, Any]:
-    """What is asked of the library beside the query, for modules that ask it themselves."""
+    """Returns the native options of a search, for modules that call the native index directly."""
     return _asking(**{"k": 0, **_QUERY_DEFAULTS, **options})
 
 
@@ -663,7 +755,7 @@ def _asking(
     return _arguments.checked(given, _arguments.ASKING)
 
 
-#: What a source of :meth:`Index.build` may be, in words.
+#: Descriptions of the kinds of sources of :meth:`Index.build`.
 _SOURCES = {
     "files": "files",
     "documents": "documents",
@@ -671,7 +763,7 @@ _SOURCES = {
     "matrix": "a sparse matrix",
 }
 
-#: The sources that take an argument of :meth:`Index.build`; all take those that are not here.
+#: The kinds of sources that accept an argument of :meth:`Index.build`. All accept the others.
 _TAKEN_BY: dict[str, tuple[str, ...]] = {
     "id_field": ("files", "documents"),
     "title_field": ("files", "documents"),
@@ -684,11 +776,11 @@ _TAKEN_BY: dict[str, tuple[str, ...]] = {
 
 
 def _suited(source: str, **given: Any) -> None:
-    """Raises an exception if an argument is given that such a source does not take."""
+    """Raises OptionsError if an argument is given that this kind of source does not accept."""
     for name, value in given.items():
         if value is not None and source not in _TAKEN_BY[name]:
             takers = " or ".join(_SOURCES[taker] for taker in _TAKEN_BY[name])
-            problem = f"{name} is for {takers}, and the source is {_SOURCES[source]}"
+            problem = f"{name} is for {takers}, but the source is {_SOURCES[source]}"
             raise OptionsError(problem, "Argument")
 
 

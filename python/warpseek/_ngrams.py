@@ -1,4 +1,4 @@
-"""What an approximate search finds."""
+"""Results of approximate searches."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 class NgramHit:
     """A document that has nearly all n-grams of the query close together."""
 
-    #: Its id.
+    #: Id of the document.
     id: str
-    #: How many n-grams of the query it has.
+    #: Number of n-grams of the query that the document has.
     score: int
-    #: How many characters differ, if that was verified.
+    #: Edit distance of the match in characters, if it was verified.
     distance: int | None
-    #: The part of the text that matches, if that was asked for.
+    #: The part of the text that contains the match, if it was requested.
     snippet: str | None = None
-    #: Where in it the match is.
+    #: Positions of the match in the snippet.
     highlights: tuple[tuple[int, int], ...] = ()
 
 
@@ -27,9 +27,9 @@ class NgramHits(list[NgramHit]):
 
     def __init__(self, hits: list[dict[str, Any]], ngrams: int, complete: bool):
         super().__init__(_hit(hit) for hit in hits)
-        #: The number of different n-grams of the query, which is the highest score.
+        #: Number of different n-grams of the query, which is the highest possible score.
         self.ngrams = ngrams
-        #: Whether all documents were searched and all candidates verified.
+        #: True if all documents were searched and all candidates were verified.
         self.complete = complete
 
 

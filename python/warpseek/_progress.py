@@ -1,4 +1,4 @@
-"""Progress bars, if tqdm is there."""
+"""Progress bars, if tqdm is installed."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ from typing import Any, Callable
 
 
 class Bar:
-    """Shows how many documents were read, or queries answered: a context that gives what is to be called, or None."""
+    """A progress bar of documents or queries.
 
-    def __init__(self, wanted: bool, of: str = "docs"):
+    As a context manager it returns the function that reports progress, or None.
+    """
+
+    def __init__(self, wanted: bool, unit: str = "docs"):
         self._bar: Any = None
         if wanted:
             try:
                 from tqdm.auto import tqdm
             except ImportError:
                 return
-            self._bar = tqdm(unit=f" {of}")
+            self._bar = tqdm(unit=f" {unit}")
 
     def __enter__(self) -> Callable[[str, int], object] | None:
         return None if self._bar is None else self._show

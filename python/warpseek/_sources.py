@@ -1,4 +1,4 @@
-"""Documents and queries in the many forms that they come in."""
+"""Conversion of documents and queries from the types in which callers have them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ import numpy as np
 
 from warpseek import _arguments, _warpseek
 
-#: What the field of a document's id is called, in this order.
+#: Names of the field with a document's id, in the order in which they are tried.
 ID_FIELDS = ("id", "docno", "doc_id", "docid", "_id")
 
-#: Rows of a table that are converted at a time.
+#: Number of rows of a table that are converted at a time.
 _ROWS = 1024
 
 
 def paths(source: Any) -> list[str] | None:
-    """The files that a source names, or None if it is something else.
+    """Returns the paths of the files that a source names, or None if it is something else.
 
-    Strings of a list are documents, unless all of them are names of files that could be read: a file that is not there is then an error.
+    A list of strings is a list of documents, unless every string looks like the name of a file of
+    documents. A file that does not exist is then an error.
 
     >>> paths("docs.jsonl")
     ['docs.jsonl']
@@ -36,7 +37,9 @@ def paths(source: Any) -> list[str] | None:
 
 
 def are_files(documents: Any) -> bool:
-    """Whether that which should be documents are names of files. A string is a document, unless it is the name of a file that could be read.
+    """Returns True if an argument for documents names files instead.
+
+    A string is a document, unless it looks like the name of a file of documents.
 
     >>> are_files("docs.jsonl"), are_files(["docs.jsonl"]), are_files("see docs.jsonl")
     (True, True, False)
@@ -49,7 +52,7 @@ def _names_file(item: Any) -> bool:
 
 
 def named(items: Iterator[Any], title: str | None, texts: Sequence[str]) -> Iterator[Any]:
-    """Documents whose title and text have names of their own, with the usual ones.
+    """Renames the fields with the title and the text of documents to the usual names.
 
     >>> list(named(iter([{"id": 1, "head": "A", "body": {"x": ["b", "c"]}}]), "head", ["body.x"]))
     [{'id': 1, 'title': 'A', 'text': 'b\\nc', 'body': {'x': ['b', 'c']}}]
@@ -90,25 +93,25 @@ def _values(value: Any, path: str) -> Iterator[str]:
 
 
 def is_matrix(source: Any) -> bool:
-    """Whether this is a sparse matrix of SciPy."""
+    """Returns True for a sparse matrix of SciPy."""
     return hasattr(source, "tocsr")
 
 
 def rows(matrix: Any) -> tuple[Any, Any, Any]:
-    """The arrays of a sparse matrix."""
+    """Returns the arrays of a sparse matrix in CSR format."""
     matrix = matrix.tocsr()
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()
     if np.iscomplexobj(matrix.data):
-        raise TypeError("weights are real numbers, and this matrix has complex ones")
+        raise TypeError("weights must be real numbers, but this matrix has complex ones")
     starts = np.ascontiguousarray(matrix.indptr, dtype=np.int64)
     columns = np.ascontiguousarray(matrix.indices, dtype=np.int64)
     return starts, columns, np.ascontiguousarray(matrix.data, dtype=np.float64)
 
 
 def documents(source: Any, name: str = "source") -> Iterator[Any]:
-    """Documents as dicts or strings, one by one.
+    """Iterates over documents as dicts or strings.
 
     >>> list(documents([("a", "apple pie"), "plum"]))
     [{'id': 'a', 'text': 'apple pie'}, 'plum']
@@ -159,14 +162,14 @@ def _of_pandas(frame: Any) -> Iterator[Any]:
     names = [str(name) for name in frame.columns]
     for start in range(0, len(frame), _ROWS):
         part = frame.iloc[start : start + _ROWS]
-        # What is missing is None, whatever the column calls it.
+        # Missing values become None, however the column represents them.
         part = part.astype(object).where(part.notna(), None)
         for values in part.itertuples(index=False, name=None):
             yield dict(zip(names, values))
 
 
 def id_field(items: Iterator[Any], given: str | None) -> tuple[Iterator[Any], str]:
-    """The items again, and the name of the field with their ids."""
+    """Returns an iterator over the same items, and the name of the field with their ids."""
     if given is not None:
         return items, given
     first = next(items, None)
@@ -177,7 +180,7 @@ def id_field(items: Iterator[Any], given: str | None) -> tuple[Iterator[Any], st
 
 
 def asked(source: Any) -> tuple[Any, list[str] | None]:
-    """Queries as something to iterate over, or a column of Arrow, and their ids if they have any.
+    """Returns queries as a list or an Arrow column, and their ids if they have any.
 
     >>> asked(np.array(["apple", "plum"]))
     (['apple', 'plum'], None)
@@ -198,7 +201,7 @@ def asked(source: Any) -> tuple[Any, list[str] | None]:
 
 
 def _columns(source: Any) -> list[str] | None:
-    """The names of the columns of a table."""
+    """Returns the names of the columns of a table."""
     names = getattr(source, "column_names", None)  # Arrow
     if names is None and getattr(source, "ndim", 2) == 2:  # pandas and polars
         names = getattr(source, "columns", None)
@@ -208,7 +211,7 @@ def _columns(source: Any) -> list[str] | None:
 def _of_frame(frame: Any, names: list[str]) -> tuple[Any, list[str] | None]:
     texts = next((name for name in ("query", "text") if name in names), None)
     if texts is None:
-        raise ValueError(f"a table of queries has a column query; this one has: {', '.join(names)}")
+        raise ValueError(f"a table of queries must have a column query; this one has: {', '.join(names)}")
     ids = next((name for name in ("qid", "query_id") if name in names), None)
     found, _ = asked(frame[texts])
     return found, None if ids is None else _arguments.ids(ids, frame[ids])
@@ -220,7 +223,7 @@ def _text_of(query: Any) -> str:
 
 
 def queries(source: Any) -> Sequence[Any]:
-    """Values as a list.
+    """Returns values as a list.
 
     >>> queries(np.array(["apple", "plum"]))
     ['apple', 'plum']
@@ -229,9 +232,10 @@ def queries(source: Any) -> Sequence[Any]:
 
 
 def reader(index: Any, syntax: bool) -> Callable[[Any], Any]:
-    """What turns that which a user typed into a query for a retriever of another tool.
+    """Returns the function that prepares a user's text as a query, for retrievers of other tools.
 
-    Without the syntax it is words alone: a weight after ``^`` is none either, except in an index of vectors, whose queries are not typed.
+    Without the syntax, the text consists of words alone, and ``^`` does not set a weight. In an
+    index of vectors, whose queries are not typed by users, text is left unchanged.
     """
     if syntax or index.facts["content"] != "text":
         return lambda query: query
@@ -239,7 +243,9 @@ def reader(index: Any, syntax: bool) -> Callable[[Any], Any]:
 
 
 def take_text(stored: dict[str, Any], field: str) -> str:
-    """Takes the text out of a stored document. As for readers, it is ``contents`` if there is no ``text``.
+    """Removes the text from a stored document and returns it.
+
+    As in files, the text is ``contents`` if there is no ``text``.
 
     >>> take_text({"id": "1", "contents": "apple"}, "text")
     'apple'

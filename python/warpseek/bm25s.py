@@ -1,4 +1,4 @@
-"""A retriever that is used like that of bm25s.
+"""A retriever with the interface of bm25s.
 
 >>> from warpseek.bm25s import BM25
 >>> retriever = BM25()
@@ -25,35 +25,40 @@ from warpseek._progress import Bar
 
 Method = Literal["lucene", "robertson"]
 
-#: Methods of bm25s that the library has: the ranking, and whether its scores are those of bm25s times k1 + 1.
+#: Methods of bm25s that the library supports: the ranking function, and True if its scores are
+#: those of bm25s times k1 + 1.
 _METHODS: dict[Method, tuple[_arguments.RankingName, bool]] = {
     "lucene": ("bm25", False),
     "robertson": ("okapi", True),
 }
-#: The other methods of bm25s.
+#: Methods of bm25s that are not supported.
 _MISSING = ("atire", "bm25l", "bm25+")
 _BACKENDS = ("auto", "numpy", "numba", "jax")
 
-#: Files of a folder that :meth:`BM25.save` wrote.
+#: Files in a folder that :meth:`BM25.save` has written.
 _INDEX, _PARAMETERS, _CORPUS = "index", "bm25.json", "corpus.jsonl"
 
 
 class Retrieved(NamedTuple):
-    """What was found: both are of shape (queries, k)."""
+    """Documents and scores, both of shape (queries, k)."""
 
     documents: NDArray[Any]
     scores: NDArray[Any]
 
 
 class BM25:
-    """BM25 over tokens that the caller has made: lists of strings, or what ``bm25s.tokenize`` returns.
+    """BM25 over documents that are tokenized already.
 
-    :param method: ``"lucene"`` or ``"robertson"``
-    :param dtype: of scores
-    :param corpus: what :meth:`retrieve` returns in the place of numbers
+    Tokens are lists of strings, or what ``bm25s.tokenize`` returns.
 
-    ``delta`` has no meaning for these methods, and ``int_dtype``, ``backend``, ``csc_backend`` and ``auto_compile`` have none
-    here: they are taken, so that programs for bm25s need no change.
+    :param k1: Parameter of BM25.
+    :param b: Parameter of BM25.
+    :param method: ``"lucene"`` or ``"robertson"``.
+    :param dtype: Type of scores.
+    :param corpus: Items that :meth:`retrieve` returns instead of numbers.
+
+    ``delta`` has no meaning for these methods. ``int_dtype``, ``backend``, ``csc_backend`` and
+    ``auto_compile`` have no effect; they are accepted so that programs for bm25s need no change.
     """
 
     def __init__(
@@ -83,7 +88,7 @@ class BM25:
         self.corpus = corpus
         self.dtype = _float("dtype", dtype)
         self._index: Index | None = None
-        #: Words of the numbers that stand for tokens, if the index was made of numbers and a vocabulary.
+        #: Words by number, if tokens were given as numbers with a vocabulary.
         self._words: dict[int, str] | None = None
 
     def index(
@@ -95,14 +100,19 @@ class BM25:
         *,
         path: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Makes an index of the tokens of documents, in a directory or in a temporary one.
+        """Builds an index of tokenized documents.
 
-        A document may be without tokens whatever ``create_empty_token`` says; a progress bar stays whatever ``leave_progress`` says.
+        A document may have no tokens, whatever ``create_empty_token`` is. A progress bar remains
+        visible, whatever ``leave_progress`` is.
+
+        :param corpus: The tokens of the documents.
+        :param show_progress: Whether to show a progress bar, if tqdm is installed.
+        :param path: Directory of the index. Default: a temporary directory.
         """
         numbered = _numbered(corpus)
         words = None if numbered is None else _vocabulary(corpus)
         texts = enumerate(_several("corpus", corpus if numbered is None else numbered[0]))
-        documents = ({"id": str(i), "text": _joined(i, _split("document", i, of), words)} for i, of in texts)
+        documents = ({"id": str(i), "text": _joined(i, _split("document", i, tokens), words)} for i, tokens in texts)
         self._index = Index.build(
             documents,
             path,
@@ -129,14 +139,22 @@ class BM25:
         backend_selection: Literal["auto", "numpy", "numba", "jax"] = "auto",
         weight_mask: Any = None,
     ) -> Any:
-        """The best ``k`` documents of each query: numbers, or items of ``corpus``. Where fewer match, others follow with a score of 0.
+        """Returns the best ``k`` documents of each query.
 
-        :param sorted: they are sorted by score, also if this is False
-        :param return_as: ``"tuple"`` or ``"documents"``
-        :param n_threads: 0 for the threads of the index, -1 for one a core
-        :param chunksize: how many queries bm25s gives a thread at a time; it has no effect here, and neither has ``leave_progress``
-        :param backend_selection: one of those of bm25s; none is used here
-        :param weight_mask: a number for each document that its score is multiplied by
+        Documents are given as numbers, or as items of ``corpus``. If fewer than ``k`` documents
+        match, others follow with a score of 0.
+
+        :param query_tokens: The tokens of the queries.
+        :param corpus: Items to return instead of numbers. Default: the corpus of this retriever.
+        :param k: Number of documents for each query.
+        :param sorted: Has no effect: documents are always sorted by score.
+        :param return_as: ``"tuple"`` for documents and scores, or ``"documents"``.
+        :param show_progress: Whether to show a progress bar, if tqdm is installed.
+        :param leave_progress: Has no effect.
+        :param n_threads: Number of threads. 0 uses those of the index, -1 one per core.
+        :param chunksize: Has no effect. In bm25s it is the number of queries of a thread at a time.
+        :param backend_selection: Has no effect, but must be one of the names that bm25s accepts.
+        :param weight_mask: A number for each document by which its score is multiplied.
         """
         _one_of("return_as", return_as, ("tuple", "documents"))
         _one_of("backend_selection", backend_selection, _BACKENDS)
@@ -146,14 +164,14 @@ class BM25:
         k, n_threads = _arguments.whole()("k", k), _arguments.whole(-1, 1024)("n_threads", n_threads)
         size = len(self._made())
         if k > size:
-            raise ValueError(f"k is {k}, and there are {size} documents; ask for fewer")
+            raise ValueError(f"k is {k}, but there are only {size} documents; ask for fewer")
         threads = (os.cpu_count() or 1) if n_threads == -1 else n_threads or None
         documents, scores = self._best(query_tokens, k, weight_mask, threads, show_progress)
         shown = _shown(documents, self.corpus if corpus is None else corpus)
         return Retrieved(shown, scores.astype(self.dtype, copy=False)) if return_as == "tuple" else shown
 
     def get_scores(self, query_tokens_single: Sequence[Any], weight_mask: Any = None) -> NDArray[Any]:
-        """The scores of all documents for one query.
+        """Returns the scores of all documents for one query.
 
         >>> from warpseek.bm25s import BM25
         >>> retriever = BM25()
@@ -162,7 +180,7 @@ class BM25:
         [True, False, True]
         """
         if isinstance(query_tokens_single, str):
-            raise ValueError("a query is a list of tokens, and this is a string")
+            raise ValueError("a query must be a list of tokens, not a string")
         size = len(self._made())
         documents, found = self._best([query_tokens_single], size, weight_mask, None, False)
         scores = np.empty(size, dtype=self.dtype)
@@ -177,7 +195,9 @@ class BM25:
         show_progress: bool = False,
         leave_progress: bool = False,
     ) -> None:
-        """Writes the index into a folder, for :meth:`load`, with the corpus if there is one. The files are not those of bm25s.
+        """Writes the index, and the corpus if there is one, into a folder, for :meth:`load`.
+
+        The format of the files is not that of bm25s.
 
         >>> import tempfile
         >>> from warpseek.bm25s import BM25
@@ -192,7 +212,7 @@ class BM25:
         folder = pathlib.Path(save_dir)
         folder.mkdir(parents=True, exist_ok=True)
         target = folder / _INDEX
-        # An index that was loaded from here is here already.
+        # An index that was loaded from this folder is there already.
         if not (target.exists() and os.path.samefile(target, index.path)):
             copy = folder / f"{_INDEX}.new"
             shutil.rmtree(copy, ignore_errors=True)
@@ -227,7 +247,11 @@ class BM25:
         show_progress: bool = False,
         leave_progress: bool = False,
     ) -> BM25:
-        """A retriever of what :meth:`save` wrote; with ``load_corpus`` it returns items of the corpus, in which texts are dicts with ``id`` and ``text``."""
+        """Opens a retriever that :meth:`save` has written.
+
+        With ``load_corpus`` it returns items of the corpus, where texts have become dicts with
+        ``id`` and ``text``.
+        """
         folder = pathlib.Path(save_dir)
         parameters = json.loads((folder / _PARAMETERS).read_text(encoding="utf-8"))
         words = parameters.pop("words")
@@ -253,12 +277,12 @@ class BM25:
     def _best(
         self, queries: Any, k: int, mask: Any, threads: int | None, progress: bool
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Numbers and scores of the best documents, of shape (queries, k)."""
+        """Returns the numbers and scores of the best documents, of shape (queries, k)."""
         index, words = self._made(), self._words
         numbered = _numbered(queries)
         if numbered is not None:
             queries, words = numbered[0], _vocabulary(queries)
-        texts = [_split("query", number, of) for number, of in enumerate(_several("query_tokens", queries))]
+        texts = [_split("query", number, tokens) for number, tokens in enumerate(_several("query_tokens", queries))]
         given = _mask(mask, len(index))
         with Bar(progress, "queries") as report:
             documents, scores = _warpseek.retrieve_tokens(
@@ -267,13 +291,13 @@ class BM25:
         return documents.reshape(len(texts), k), scores.reshape(len(texts), k)
 
     def _unit(self) -> float:
-        """What a score is multiplied by to be that of bm25s."""
+        """Returns the factor that converts a score to that of bm25s."""
         return 1 / (self.k1 + 1) if _METHODS[self.method][1] else 1.0
 
 
 def _one_of(name: str, value: Any, known: Iterable[str]) -> None:
     if value not in tuple(known):
-        raise ValueError(f"{name} is {value!r}; it is one of {', '.join(known)}")
+        raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(known)}")
 
 
 def _float(name: str, value: Any) -> np.dtype[Any]:
@@ -282,7 +306,7 @@ def _float(name: str, value: Any) -> np.dtype[Any]:
     except TypeError:
         kind = np.dtype(object)
     if kind.kind != "f":
-        raise ValueError(f"{name} is {value!r}; it is a type of floats, such as 'float32'")
+        raise ValueError(f"{name} is {value!r}; it must be a floating-point type such as 'float32'")
     return kind
 
 
@@ -294,12 +318,12 @@ def _mask(given: Any, size: int) -> NDArray[np.float64] | None:
     except (TypeError, ValueError):
         _arguments.refuse("weight_mask", given, "a number for each document")
     if mask.shape != (size,):
-        raise ValueError(f"weight_mask has shape {mask.shape}, and there are {size} documents")
+        raise ValueError(f"weight_mask has shape {mask.shape}, but there are {size} documents")
     return mask
 
 
 def _shown(documents: NDArray[np.int64], corpus: Any) -> NDArray[Any]:
-    """Items of the corpus in the place of their numbers."""
+    """Replaces the numbers of documents by items of the corpus."""
     if corpus is None:
         return documents
     if isinstance(corpus, np.ndarray) and corpus.ndim == 1:
@@ -312,7 +336,7 @@ def _shown(documents: NDArray[np.int64], corpus: Any) -> NDArray[Any]:
 
 
 def _numbered(corpus: Any) -> tuple[Any, dict[str, int]] | None:
-    """Numbers of tokens and their vocabulary, if that is what this is."""
+    """Returns the numbers of tokens and their vocabulary, or None if tokens are strings."""
     if isinstance(corpus, tuple) and len(corpus) == 2 and isinstance(corpus[1], dict):
         return corpus[0], corpus[1]
     if hasattr(corpus, "ids") and hasattr(corpus, "vocab"):
@@ -326,7 +350,7 @@ def _vocabulary(corpus: Any) -> dict[int, str] | None:
 
 
 def _several(name: str, values: Any) -> Any:
-    """The lists of tokens, or texts, of a corpus or of queries."""
+    """Checks that values can be iterated over as lists of tokens, or texts."""
     expected = "a list of lists of tokens, or what bm25s.tokenize returns"
     if isinstance(values, (str, bytes, dict)):
         _arguments.refuse(name, values, expected)
@@ -334,16 +358,16 @@ def _several(name: str, values: Any) -> Any:
     return values
 
 
-def _split(of: str, number: int, tokens: Any) -> Any:
-    """The tokens of a text. A string is divided at blanks."""
+def _split(what: str, number: int, tokens: Any) -> Any:
+    """Returns the tokens of a text. A string is split at white space."""
     if isinstance(tokens, str):
         return tokens.split()
-    _arguments.iterable(f"{of} {number}", tokens, "a list of tokens")
+    _arguments.iterable(f"{what} {number}", tokens, "a list of tokens")
     return tokens
 
 
 def _joined(document: int, tokens: Iterable[Any], words: dict[int, str] | None) -> str:
-    """The tokens of a document as text. Numbers among them are looked up in the vocabulary, if there is one."""
+    """Joins the tokens of a document. Numbers are looked up in the vocabulary, if there is one."""
     read = []
     for token in tokens:
         if isinstance(token, (int, np.integer)):
@@ -351,8 +375,8 @@ def _joined(document: int, tokens: Iterable[Any], words: dict[int, str] | None) 
         elif not isinstance(token, str):
             _arguments.refuse(f"a token of document {document}", token, "a string or its number")
         if any(character.isspace() for character in token):
-            raise ValueError(f"{token!r} of document {document} is no token: it has blanks")
-        # The empty token stands for a text without tokens.
+            raise ValueError(f"the token {token!r} of document {document} contains white space")
+        # The empty token represents a text without tokens.
         if token != "":
             read.append(token)
     return " ".join(read)
@@ -362,6 +386,6 @@ def _word(document: int, number: int, words: dict[int, str]) -> str:
     word = words.get(number)
     if word is None:
         raise ValueError(
-            f"document {document} has the token {number}, and the vocabulary has no such number; it has {len(words)} tokens"
+            f"document {document} has the token {number}, which is not in the vocabulary of {len(words)} tokens"
         )
     return word

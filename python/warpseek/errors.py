@@ -1,4 +1,4 @@
-"""What can go wrong. Every exception has the name of the library's error and its fields."""
+"""Exceptions. Each one carries the name of the library's error and its fields."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Mapping
 
 
 class Error(Exception):
-    """Base of all errors.
+    """Base class of all exceptions of this package.
 
     >>> import warpseek
     >>> try:
@@ -16,11 +16,11 @@ class Error(Exception):
     NotAnIndex /nowhere
     """
 
-    #: The name of the library's error.
+    #: Name of the library's error.
     kind: str
-    #: Its fields, as text.
+    #: Fields of the library's error, as text.
     fields: Mapping[str, str]
-    #: In a batch, the number of the query.
+    #: Number of the query, if a query of a batch failed.
     query: int | None
 
     def __init__(self, message: str, kind: str = "", fields: Mapping[str, str] | None = None):
@@ -37,11 +37,11 @@ class Error(Exception):
 
 
 class NotFoundError(Error, FileNotFoundError):
-    """There is no index in a directory, or no such file of documents."""
+    """The directory does not contain an index, or a file of documents does not exist."""
 
 
 class ExistsError(Error, FileExistsError):
-    """The directory holds an index already, or other files."""
+    """The directory already contains an index or other files."""
 
 
 class LockedError(Error):
@@ -49,15 +49,15 @@ class LockedError(Error):
 
 
 class StorageError(Error, OSError):
-    """The system refused an operation on a file."""
+    """The operating system refused an operation on a file."""
 
 
 class DamagedError(Error):
-    """A file is damaged, or was written by a later version."""
+    """A file is damaged, or was written by a newer version."""
 
 
 class DocumentError(Error, ValueError):
-    """A document, or a file of documents, is malformed."""
+    """A document or a file of documents is malformed."""
 
 
 class QueryError(Error, ValueError):
@@ -65,11 +65,11 @@ class QueryError(Error, ValueError):
 
 
 class OptionsError(Error, ValueError):
-    """Options contradict each other, or do not exist."""
+    """An argument has an invalid value, or options contradict each other."""
 
 
 class DeviceError(Error, RuntimeError):
-    """A GPU is missing, too small, or has failed."""
+    """A GPU is missing, has too little memory, or has failed."""
 
 
 class EvaluationError(Error, ValueError):

@@ -12,7 +12,7 @@ from warpseek._index import Index
 
 @component
 class WarpseekRetriever:
-    """A component that answers a query with documents of an index.
+    """A component that answers a query with the best documents of an index.
 
     >>> import warpseek
     >>> from warpseek.haystack import WarpseekRetriever
@@ -25,7 +25,14 @@ class WarpseekRetriever:
     def __init__(
         self, index: Index | str, top_k: int = 10, content_field: str = "text", syntax: bool = False
     ):
-        """``index`` is an index, or its directory; with ``syntax`` queries are read in the syntax of docs/reference/query-syntax.md."""
+        """Creates a retriever.
+
+        :param index: An index, or the directory of one.
+        :param top_k: Maximum number of documents.
+        :param content_field: Field with the content of documents.
+        :param syntax: Whether queries are read in the syntax of docs/reference/query-syntax.md.
+            Otherwise they are plain words.
+        """
         self.index = index if isinstance(index, Index) else Index.open(_arguments.path("index", index))
         self.top_k, self.content_field, self.syntax = top_k, content_field, syntax
 
@@ -33,7 +40,12 @@ class WarpseekRetriever:
     def run(
         self, query: str, top_k: int | None = None, filter: str | None = None
     ) -> dict[str, list[Document]]:
-        """The best documents; ``filter`` is a query that they must match."""
+        """Returns the best documents.
+
+        :param query: The query.
+        :param top_k: Maximum number of documents. Default: that of the retriever.
+        :param filter: A query that documents must match.
+        """
         documents = []
         words = _sources.reader(self.index, self.syntax)(query)
         hits = self.index.search(words, top_k or self.top_k, filter=filter, syntax=self.syntax)
@@ -45,7 +57,7 @@ class WarpseekRetriever:
         return {"documents": documents}
 
     def to_dict(self) -> dict[str, Any]:
-        """For a pipeline that is saved: the directory of the index is."""
+        """Returns the settings of the retriever, with the directory of the index, as a dict."""
         return default_to_dict(
             self,
             index=self.index.path,
@@ -56,6 +68,6 @@ class WarpseekRetriever:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> WarpseekRetriever:
-        """From what :meth:`to_dict` made."""
+        """Creates a retriever from the dict that :meth:`to_dict` has returned."""
         made: WarpseekRetriever = default_from_dict(cls, data)
         return made

@@ -13,7 +13,10 @@ from warpseek._index import Index
 
 
 class WarpseekRetriever(BaseRetriever):
-    """Documents of an index: ``text`` is their content, and all else their metadata, with ``id`` and ``score``.
+    """A retriever of the documents of an index.
+
+    ``text`` becomes the content of a document; all other fields become metadata, with ``id`` and
+    ``score``.
 
     >>> import warpseek
     >>> from warpseek.langchain import WarpseekRetriever
@@ -25,13 +28,14 @@ class WarpseekRetriever(BaseRetriever):
 
     #: The index.
     index: Any
-    #: How many documents are wanted.
+    #: Maximum number of documents.
     k: int = 4
     #: Options of ``Index.search``.
     options: dict[str, Any] = {}
-    #: The field with the content.
+    #: Field with the content.
     content_field: str = "text"
-    #: Whether queries are read in the syntax of docs/reference/query-syntax.md. Otherwise they are words.
+    #: Whether queries are read in the syntax of docs/reference/query-syntax.md. Otherwise they are
+    #: plain words.
     syntax: bool = False
 
     def _get_relevant_documents(

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 class WarpseekRetriever(BaseRetriever):
-    """Documents of an index as nodes: ``text`` is their text, and all else their metadata.
+    """A retriever of the documents of an index as nodes.
+
+    ``text`` becomes the text of a node; all other fields become metadata.
 
     >>> import warpseek
     >>> from warpseek.llama_index import WarpseekRetriever
@@ -32,7 +34,15 @@ class WarpseekRetriever(BaseRetriever):
         syntax: bool = False,
         **options: Unpack[_arguments.Words],
     ):
-        """``options`` are those of ``Index.search``; with ``syntax`` queries are read in the syntax of docs/reference/query-syntax.md."""
+        """Creates a retriever.
+
+        :param index: The index.
+        :param k: Maximum number of nodes.
+        :param content_field: Field with the text of nodes.
+        :param syntax: Whether queries are read in the syntax of docs/reference/query-syntax.md.
+            Otherwise they are plain words.
+        :param options: Options of ``Index.search``.
+        """
         self._index, self._k, self._content_field = index, k, content_field
         self._syntax, self._options = _arguments.flag("syntax", syntax), options
         super().__init__()

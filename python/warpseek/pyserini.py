@@ -1,4 +1,4 @@
-"""A searcher that is used like Pyserini's ``LuceneSearcher``.
+"""A searcher with the interface of Pyserini's ``LuceneSearcher``.
 
 >>> import warpseek
 >>> from warpseek.pyserini import LuceneSearcher
@@ -30,24 +30,24 @@ class Document:
         self._docid, self._stored = docid, stored
 
     def docid(self) -> str:
-        """Its id."""
+        """Returns the id of the document."""
         return self._docid
 
     id = docid
 
     def raw(self) -> str:
-        """The document as JSON."""
+        """Returns the document as JSON."""
         return json.dumps(self._stored, ensure_ascii=False)
 
     def contents(self) -> str:
-        """Its text, after its title if it has one."""
+        """Returns the text of the document, after its title if it has one."""
         if "contents" in self._stored:
             return str(self._stored["contents"])
         parts = (self._stored.get("title"), self._stored.get("text"))
         return "\n".join(str(part) for part in parts if part)
 
     def get(self, field: str) -> Any:
-        """A field; ``raw`` and ``contents`` are what the methods give."""
+        """Returns a field. ``raw`` and ``contents`` return what the methods of these names do."""
         if field == "raw":
             return self.raw()
         if field == "contents":
@@ -60,14 +60,14 @@ class JLuceneSearcherResult:
 
     def __init__(self, index: Index, docid: str, score: float):
         self._index = index
-        #: The id of the document.
+        #: Id of the document.
         self.docid = docid
-        #: Its score.
+        #: Score of the document.
         self.score = score
 
     @property
     def lucene_document(self) -> Document | None:
-        """The stored document; None if the index stores ids alone."""
+        """The stored document, or None if the index stores only ids."""
         stored = self._index.document(self.docid)
         return None if stored is None else Document(self.docid, stored)
 
@@ -76,7 +76,13 @@ class JLuceneSearcherResult:
 
 
 class LuceneSearcher:
-    """Searches an index, given as one or by its directory. Queries are words; with ``syntax`` they are read in the syntax of docs/reference/query-syntax.md."""
+    """A searcher of an index.
+
+    :param index_dir: The directory of the index, or an open index.
+    :param syntax: Whether queries are read in the syntax of docs/reference/query-syntax.md.
+        Otherwise they are plain words.
+    :param searching: Options of ``Index.open``.
+    """
 
     def __init__(
         self,
@@ -87,7 +93,7 @@ class LuceneSearcher:
     ):
         if isinstance(index_dir, Index):
             if searching:
-                raise TypeError(f"the index is open already; give {', '.join(searching)} to Index.open")
+                raise TypeError(f"the index is open already; pass {', '.join(searching)} to Index.open")
             self._index = index_dir
         else:
             self._index = Index.open(_arguments.path("index_dir", index_dir), **searching)
@@ -97,7 +103,7 @@ class LuceneSearcher:
         self._b: float | None = None
 
     def set_bm25(self, k1: float = 0.9, b: float = 0.4) -> None:
-        """Parameters of BM25 for later searches."""
+        """Sets the parameters of BM25 for later searches."""
         self._k1, self._b = _arguments.real("k1", k1), _arguments.real("b", b)
 
     @property
@@ -106,7 +112,7 @@ class LuceneSearcher:
         return len(self._index)
 
     def search(self, q: str, k: int = 10) -> list[JLuceneSearcherResult]:
-        """The best ``k`` documents."""
+        """Returns the best ``k`` documents."""
         hits = self._index.search(
             self._read(q), k, k1=self._k1, b=self._b, syntax=self._syntax
         )
@@ -116,10 +122,10 @@ class LuceneSearcher:
     def batch_search(
         self, queries: Sequence[str], qids: Sequence[str], k: int = 10, threads: int = 1
     ) -> dict[str, list[JLuceneSearcherResult]]:
-        """Hits by the id of the query."""
+        """Answers many queries and returns the hits by the id of the query."""
         queries, qids = _arguments.strings("queries", queries), _arguments.ids("qids", qids)
         if len(queries) != len(qids):
-            raise ValueError(f"there are {len(queries)} queries and {len(qids)} ids of them")
+            raise ValueError(f"there are {len(queries)} queries, but {len(qids)} ids")
         results = self._index.search_many(
             [self._read(query) for query in queries],
             k,
@@ -134,9 +140,9 @@ class LuceneSearcher:
         }
 
     def doc(self, docid: str) -> Document | None:
-        """The document with an id; None if there is none."""
+        """Returns the document with an id, or None if it does not exist."""
         stored = self._index.document(docid)
         return None if stored is None else Document(docid, stored)
 
     def close(self) -> None:
-        """Nothing needs to be closed."""
+        """Does nothing: the index need not be closed."""

@@ -1,4 +1,4 @@
-"""PyTerrier: an index as an artifact, with its indexer and its retriever.
+"""PyTerrier: an index as an artifact, with an indexer and a retriever.
 
 >>> from warpseek.pyterrier import WarpseekIndex
 >>> index = WarpseekIndex.build([{"docno": "a", "text": "apple pie"}, {"docno": "b", "text": "plum"}])
@@ -30,9 +30,10 @@ _META = {"type": "sparse_index", "format": "warpseek", "package_hint": "warpseek
 
 
 class WarpseekIndex(pt.Artifact, pt.Indexer):
-    """A folder with an index that PyTerrier can load; a plain index is taken too.
+    """An index as an artifact of PyTerrier.
 
-    :param searching: options of ``Index.open``
+    :param path: Folder of the artifact, or of a plain index.
+    :param searching: Options of ``Index.open``.
     """
 
     ARTIFACT_TYPE = _META["type"]
@@ -49,7 +50,12 @@ class WarpseekIndex(pt.Artifact, pt.Indexer):
     def build(
         cls, documents: Iterable[dict[str, Any]], path: str | os.PathLike[str] | None = None, **options: Any
     ) -> WarpseekIndex:
-        """Makes an index; ``options`` are those of :meth:`indexer`. Without a path it is in a temporary directory."""
+        """Builds an index of documents.
+
+        :param documents: Dicts with ``docno`` and ``text``.
+        :param path: Folder of the artifact. Default: a temporary directory.
+        :param options: Options of :meth:`indexer`.
+        """
         owned = tempfile.TemporaryDirectory(prefix="warpseek-") if path is None else None
         made = cls(os.path.join(owned.name, "artifact") if owned else os.fspath(path or ""))
         made._owned = owned
@@ -57,32 +63,35 @@ class WarpseekIndex(pt.Artifact, pt.Indexer):
         return made
 
     def index(self, iter: Iterable[dict[str, Any]], **options: Any) -> WarpseekIndex:
-        """Makes the index of dicts with ``docno`` and ``text``."""
+        """Builds the index from dicts with ``docno`` and ``text``."""
         return self.indexer(**options).index(iter)
 
     def index_inputs(self) -> list[list[str]]:
-        """What documents must have."""
+        """Returns the columns that documents must have."""
         return [["docno", "text"]]
 
     def built(self) -> bool:
-        """Whether there is an index."""
+        """Returns True if the index exists."""
         return self._directory() is not None
 
     def indexer(self, **options: Any) -> WarpseekIndexer:
-        """For pipelines that end with indexing; ``options`` are those of ``Index.build``."""
+        """Returns an indexer to end a pipeline with; ``options`` are those of ``Index.build``."""
         return WarpseekIndexer(self, options)
 
     def retriever(self, num_results: int = 1000, **options: Unpack[_arguments.Batch]) -> WarpseekRetriever:
-        """A transformer of queries to results; ``options`` are those of ``Index.search_many``, such as k1, b and mode.
+        """Returns a transformer from queries to results.
 
-        Queries are words; with ``syntax=True`` they are read in the syntax of docs/reference/query-syntax.md.
+        :param num_results: Maximum number of results for each query.
+        :param options: Options of ``Index.search_many``, such as ``k1``, ``b`` and ``mode``.
+            Queries are plain words; with ``syntax=True`` they are read in the syntax of
+            docs/reference/query-syntax.md.
         """
         return WarpseekRetriever(self, num_results, options)
 
     bm25 = retriever
 
     def open(self) -> Index:
-        """The index itself."""
+        """Returns the index itself."""
         if self._opened is None:
             self._opened = Index.open(self._directory() or self._folder, **self._searching)
         return self._opened
@@ -97,7 +106,7 @@ class WarpseekIndex(pt.Artifact, pt.Indexer):
         return None
 
     def schematic(self, *, input_columns: list[str] | None) -> dict[str, Any]:
-        """How PyTerrier draws it."""
+        """Returns what PyTerrier shows in diagrams."""
         return {"label": "Warpseek Indexer", "help_url": _HELP}
 
     def __repr__(self) -> str:
@@ -105,13 +114,13 @@ class WarpseekIndex(pt.Artifact, pt.Indexer):
 
 
 class WarpseekIndexer(pt.Indexer):
-    """Makes an index of what a pipeline gives it."""
+    """An indexer that builds an index from the output of a pipeline."""
 
     def __init__(self, index: WarpseekIndex, options: dict[str, Any]):
         self._index, self._options = index, options
 
     def index(self, iter: Iterable[dict[str, Any]], **kwargs: Any) -> WarpseekIndex:
-        """Consumes dicts with ``docno`` and ``text``, and returns the index."""
+        """Builds an index from dicts with ``docno`` and ``text``, and returns it."""
         folder = self._index._folder
         options = {"id_field": "docno", **self._index._searching, **self._options, **kwargs}
         Index.build(iter, folder / _FOLDER, **options)
@@ -120,18 +129,19 @@ class WarpseekIndexer(pt.Indexer):
         return self._index
 
     def index_inputs(self) -> list[list[str]]:
-        """What documents must have."""
+        """Returns the columns that documents must have."""
         return [["docno", "text"]]
 
     def schematic(self, *, input_columns: list[str] | None) -> dict[str, Any]:
-        """How PyTerrier draws it."""
+        """Returns what PyTerrier shows in diagrams."""
         return {"label": "Warpseek Indexer", "help_url": _HELP}
 
 
 class WarpseekRetriever(pt.Transformer):
-    """Answers all queries of a frame in one batch. Queries are ``query``, or ``query_toks``, a dict of terms and weights.
+    """A transformer that answers all queries of a data frame in one batch.
 
-    All columns are kept, and there are ``docno``, ``score`` and ``rank`` (from 0) besides.
+    Queries are in ``query``, or in ``query_toks`` as dicts of terms and weights. All columns are
+    kept, and ``docno``, ``score`` and ``rank`` (from 0) are added.
     """
 
     def __init__(self, index: WarpseekIndex | Index, num_results: int = 1000, options: _arguments.Batch | None = None):
@@ -140,7 +150,7 @@ class WarpseekRetriever(pt.Transformer):
         self.options: _arguments.Batch = {**(options or {})}
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Results of queries."""
+        """Returns the results of the queries."""
         with pt.validate.any(inp) as v:
             v.query_frame(extra_columns=["query_toks"], mode="query_toks")
             v.query_frame(extra_columns=["query"], mode="query")
@@ -154,13 +164,13 @@ class WarpseekRetriever(pt.Transformer):
         return frame.assign(docno=results.ids, score=results.scores, rank=results.ranks().astype(np.int64))
 
     def fuse_rank_cutoff(self, k: int) -> WarpseekRetriever | None:
-        """A retriever of fewer results, for ``retriever % k``."""
+        """Returns a retriever of fewer results, for ``retriever % k``."""
         if k >= self.num_results:
             return self
         return WarpseekRetriever(self.index, k, self.options)
 
     def schematic(self, *, input_columns: list[str] | None) -> dict[str, Any]:
-        """How PyTerrier draws it."""
+        """Returns what PyTerrier shows in diagrams."""
         return {"label": "Warpseek", "help_url": _HELP}
 
     def __repr__(self) -> str:

@@ -1,4 +1,5 @@
-//! The server's page in a real browser, driven by clicks and keys: crates/server/tests/browser with Debian's Chromium.
+//! Tests of the server's page in a real browser, driven by clicks and keys:
+//! crates/server/tests/browser with Debian's Chromium.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +14,8 @@ const BROWSERS: [&str; 4] =
     ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 const DRIVERS: [&str; 1] = ["chromedriver"];
 
-/// Runs the page's test, if there is a browser. Pictures of the page are left in the folder.
+/// Runs the page's test if there is a browser. The test leaves pictures of the page in the
+/// folder.
 pub(crate) fn run(root: &Path, program: &Path, folder: &Path) -> Result<(), String> {
     const NAME: &str = "the page in a browser";
     let _step = Step::begin(NAME);
@@ -25,7 +27,7 @@ pub(crate) fn run(root: &Path, program: &Path, folder: &Path) -> Result<(), Stri
     };
     let server = Server::start(program, &folder.join("data"))?;
     let done = Command::new(python)
-        // The folder of the tests stays as it is.
+        // Python must not write bytecode into the folder of the tests.
         .arg("-B")
         .arg(root.join("crates/server/tests/browser/page.py"))
         .args([Path::new(&server.url), program, &browser, &driver, &folder.join("pictures")])
@@ -35,13 +37,13 @@ pub(crate) fn run(root: &Path, program: &Path, folder: &Path) -> Result<(), Stri
     if done.success() { Ok(()) } else { Err(NAME.into()) }
 }
 
-/// Those of the system, which are installed if that is possible.
+/// Returns the browser and driver of the system, and installs them if that is possible.
 fn browser_and_driver() -> Result<(PathBuf, PathBuf), String> {
     let both = || Some((found(&BROWSERS)?, found(&DRIVERS)?));
     if let Some(both) = both() {
         return Ok(both);
     }
-    let missing = "there is no chromium with chromedriver";
+    let missing = "chromium or chromedriver is missing";
     let user = Command::new("id").arg("-u").output().map_err(|e| e.to_string())?;
     if user.stdout.trim_ascii() != b"0" || found(&["apt-get"]).is_none() {
         return Err(format!("{missing}, and only root can install Debian's"));
@@ -55,7 +57,7 @@ fn browser_and_driver() -> Result<(PathBuf, PathBuf), String> {
     both().ok_or_else(|| missing.to_owned())
 }
 
-/// The first of these programs that is on the path.
+/// Returns the first of these programs that is on the path.
 pub(crate) fn found(names: &[&str]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     names

@@ -1,4 +1,5 @@
-//! Real clients against a real server: each script of crates/server/tests/clients in a virtual environment, or folder of npm, of its own, with a fresh server.
+//! Tests with real clients against a real server: each script of crates/server/tests/clients runs
+//! in a separate virtual environment or npm folder, with a fresh server.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -60,11 +61,12 @@ const CLIENTS: [Client; 7] = [
     },
 ];
 
-/// Whose client is loaded from its wheel alone, as the package itself needs much more.
+/// The wheel of verl. Only its client module is loaded, because the whole package needs much
+/// more.
 const VERL: &str = "verl==0.7.1";
 const VERL_FILE: &str = "verl/tools/utils/search_r1_like_utils.py";
 
-/// Packages of npm, two of which are versions of one; their script is node.cjs.
+/// Packages of npm, two of which are versions of the same package. Their script is node.cjs.
 const NODE_PACKAGES: [&str; 4] = [
     "elasticsearch-8@npm:@elastic/elasticsearch@8.19.2",
     "elasticsearch-9@npm:@elastic/elasticsearch@9.5.1",
@@ -77,7 +79,7 @@ pub(crate) fn run(env: &[(&str, &str)]) -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
     let target = crate::target();
     let environments = target.join("clients");
-    // The same features as in tests, so that nothing is compiled twice.
+    // The build has the same features as in tests, so that nothing is compiled twice.
     let built = Command::new(env!("CARGO"))
         .current_dir(root)
         .args(["build", "--workspace", "--locked", "--bins", "--examples"])
@@ -122,7 +124,7 @@ pub(crate) fn run(env: &[(&str, &str)]) -> Result<(), String> {
     crate::browser::run(root, &program, &environments)
 }
 
-/// Runs the clients of npm.
+/// Runs the clients from npm.
 fn node(root: &Path, program: &Path, folder: PathBuf) -> Result<(), String> {
     const NAME: &str = "clients, node.cjs";
     let _step = Step::begin(NAME);
@@ -139,7 +141,7 @@ fn node(root: &Path, program: &Path, folder: PathBuf) -> Result<(), String> {
     }
 }
 
-/// A folder with these packages of npm, which is made once.
+/// Installs these packages of npm in a folder, unless they are there already.
 pub(crate) fn npm_environment(folder: &Path, packages: &[&str]) -> Result<(), String> {
     let version = quietly(Command::new("node").arg("--version"));
     version.map_err(|why| format!("node: {why}"))?;
@@ -156,12 +158,13 @@ pub(crate) fn npm_environment(folder: &Path, packages: &[&str]) -> Result<(), St
     std::fs::write(stamp, wanted).map_err(|e| e.to_string())
 }
 
-/// The Python of a virtual environment with these packages, which is made once.
+/// Returns the Python of a virtual environment with these packages, and creates the environment
+/// if necessary.
 pub(crate) fn environment(folder: &Path, packages: &[&str]) -> Result<PathBuf, String> {
     environment_of(Path::new("python3"), folder, packages)
 }
 
-/// The same with a certain Python.
+/// Works like [`environment`], with a given Python.
 pub(crate) fn environment_of(
     from: &Path,
     folder: &Path,
@@ -182,7 +185,7 @@ pub(crate) fn environment_of(
     Ok(python)
 }
 
-/// verl's client from its wheel.
+/// Returns verl's client, extracted from its wheel.
 fn wheel_file(python: &Path, folder: &Path) -> Result<PathBuf, String> {
     let file = folder.join("verl").join(VERL_FILE);
     if !file.exists() {
@@ -205,12 +208,12 @@ pub(crate) fn quietly(command: &mut Command) -> Result<(), String> {
         true => Ok(()),
         false => {
             let text = String::from_utf8_lossy(&output.stderr);
-            Err(text.lines().last().unwrap_or("it failed").to_owned())
+            Err(text.lines().last().unwrap_or("the command failed").to_owned())
         }
     }
 }
 
-/// A server of an empty folder.
+/// A running server with an empty data folder.
 pub(crate) struct Server {
     process: Child,
     pub(crate) url: String,
@@ -231,7 +234,7 @@ impl Server {
             let at = line.find("http://")?;
             Some(line[at..].trim().to_owned())
         });
-        // What it logs must be read, or it would wait.
+        // The log must be read, or the server would block on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
         let url = url.ok_or("the server did not start")?;
         let server = Server { process, url };
@@ -250,14 +253,14 @@ impl Server {
         asked.is_ok() && stream.read_to_string(&mut answer).is_ok() && answer.contains(" 200 ")
     }
 
-    /// Asks it to end, which it must do properly.
+    /// Tells the server to end, and checks that it ends properly.
     pub(crate) fn end(mut self) -> Result<(), String> {
         let asked = Command::new("kill").arg(self.process.id().to_string()).status();
         asked.map_err(|e| e.to_string())?;
         let status = self.process.wait().map_err(|e| e.to_string())?;
         match status.success() {
             true => Ok(()),
-            false => Err(format!("the server ended with {status}")),
+            false => Err(format!("the server failed: {status}")),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The Ray driver of a cluster: its tests, with the nodes and the aggregator of a debug build.
+//! Tests of the Ray driver of a cluster, with the nodes and the aggregator of a debug build.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,10 +6,10 @@ use std::process::Command;
 use crate::clients::environment;
 use crate::{run, skips, target};
 
-/// What python/cluster and its tests need. The version of Ray is that of its pyproject.toml.
+/// Packages of python/cluster and its tests. The version of Ray is that of its pyproject.toml.
 const PACKAGES: [&str; 3] = ["mypy==2.4.1", "pytest==9.2.0", "ray==2.60.0"];
 
-/// Runs the tests and type checks, if Python and Ray are available.
+/// Runs the tests and type checks if Python and Ray are available.
 pub(crate) fn tests(env: &[(&str, &str)]) -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
     let (folder, source) = (target().join("cluster"), root.join("python/cluster"));
@@ -18,7 +18,7 @@ pub(crate) fn tests(env: &[(&str, &str)]) -> Result<(), String> {
         Ok(python) => python,
         Err(why) => return skips::note("the Ray driver, python/cluster", &why),
     };
-    // The same features as in tests, so that nothing is compiled twice.
+    // The build has the same features as in tests, so that nothing is compiled twice.
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--workspace", "--locked", "--bins", "--examples"]);
     run(build.current_dir(root).envs(env.iter().copied()), "cargo build, for python/cluster")?;
@@ -30,13 +30,13 @@ pub(crate) fn tests(env: &[(&str, &str)]) -> Result<(), String> {
     run(pytest.current_dir(&source), "pytest, python/cluster")
 }
 
-/// Tests must run with the Ray that users get.
+/// Checks that the tests run with the version of Ray that users get.
 fn pinned(source: &Path) -> Result<(), String> {
     let file = source.join("pyproject.toml");
     let text = std::fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
     let ray = PACKAGES.iter().find(|package| package.starts_with("ray=="));
     match ray.is_some_and(|ray| text.contains(&format!("\"{ray}\""))) {
         true => Ok(()),
-        false => Err(format!("{} has another version of Ray than xtask", file.display())),
+        false => Err(format!("{} requires a different version of Ray than xtask", file.display())),
     }
 }

@@ -9,18 +9,18 @@ use crate::{build_examples, cargo_command, example, run, skips};
 
 /// Turing, Ampere, Hopper, Blackwell.
 const ARCHITECTURES: [&str; 4] = ["75", "80", "90", "100"];
-/// 12.8 is the first version that supports Blackwell.
+/// Version 12.8 is the first that supports Blackwell.
 const PACKAGE: &str = "nvidia-cuda-nvrtc-cu12>=12.8,<13";
 const FOLDER: &str = "target/nvrtc";
 
-/// Compiles every kernel, with NVRTC from PyPI.
+/// Compiles every kernel with NVRTC from PyPI.
 pub(crate) fn kernels(flags: &[(&str, &str)]) -> Result<(), String> {
     let library = match env::var_os("WARPSEEK_NVRTC").filter(|path| !path.is_empty()) {
         Some(path) => PathBuf::from(path),
         None => match fetch() {
             Ok(path) => path,
             Err(why) => {
-                let remedy = "set WARPSEEK_NVRTC to the path of a libnvrtc.so.12";
+                let remedy = "set WARPSEEK_NVRTC to the path of libnvrtc.so.12";
                 return skips::note("kernels with NVRTC", &format!("{why}; {remedy}"));
             }
         },
@@ -88,7 +88,7 @@ pub(crate) fn tests() -> Result<(), String> {
     Ok(())
 }
 
-/// The executable named in a message of cargo.
+/// Returns the executable named in a message of cargo.
 fn executable(message: &str) -> Option<&str> {
     message.split_once("\"executable\":\"")?.1.split('"').next()
 }

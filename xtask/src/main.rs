@@ -23,21 +23,21 @@ use steps::Step;
 const USAGE: &str = "\
 usage: cargo xtask <task> [--no-skips]
 
-What cannot be tested since something is missing is skipped, and listed in the end; with --no-skips that is a failure.
+Tests that lack a dependency are skipped and listed at the end; with --no-skips, they are failures.
 
   ci         format, lints, all tests, docs, examples, kernels, library code of the fuzz targets
   house      check the structure of the tree: cycles of modules, floors of crates, sizes, head comments
   words      check the English of comments, messages and pages; needs Python, npm and a network for spelling and grammar
   clients    run real clients of Elasticsearch and others, and a browser, against a server; needs Python and a network
   kernels    compile every kernel with NVRTC from PyPI; needs no GPU
-  python     test the Python package with a debug build; needs Python and a network. --soak: a million searches with a dist build;
-             --bench [--rfc FILE]: measure it beside the command line, bm25s and Pyserini
+  python     test the Python package with a debug build; needs Python and a network. --soak: run a million searches with a dist build;
+             --bench [--rfc FILE]: compare it with the command line, bm25s and Pyserini
   cluster    test the Ray driver with nodes of a debug build; needs Python and a network
-  stores     test collections and snapshots in S3 and Azure, with servers of this machine; needs Python, npm and a network
-  wheel      build a wheel of the Python package in target/wheels, and try it in fresh environments
+  stores     test collections and snapshots in S3 and Azure, with servers on this machine; needs Python, npm and a network
+  wheel      build a wheel of the Python package in target/wheels, and test it in fresh environments
   gpu-tests  build the tests of the GPU crates as programs for a machine with a GPU, in target/gpu-tests
-  neon       test the vector code for AArch64 in an emulator; says what is missing if it cannot
-  soak       run the tests that take long, each for a number of seconds: cargo xtask soak [SECONDS], 60 by default
+  neon       test the vector code for AArch64 in an emulator; lists the tools that are missing
+  soak       run the long tests in a release build, some for a number of seconds: cargo xtask soak [SECONDS], 60 by default
   fuzz       run each fuzz target for a number of seconds: cargo xtask fuzz [SECONDS]
   peers      compare the speed with other engines: cargo xtask peers --help";
 
@@ -51,7 +51,7 @@ const EXAMPLES: [&str; 6] = [
     "service",
 ];
 
-/// Crates outside the workspace, whose lock files know the workspace's.
+/// Crates outside the workspace whose lock files contain crates of the workspace.
 const OUTSIDE: [&str; 4] =
     ["fuzz", "xtask/filter-peers", "xtask/ngram-peers", "xtask/phrase-peers"];
 
@@ -97,10 +97,10 @@ const TASKS: [&str; 14] = [
     "peers",
 ];
 
-/// The first argument that a task would not read, for example a flag that is misspelt.
+/// Returns the first argument that a task would not read, for example a misspelt flag.
 fn unread<'a>(task: &str, args: &'a [String]) -> Option<&'a str> {
     let read = match task {
-        // They check their arguments themselves.
+        // These tasks check their arguments themselves.
         "peers" => return None,
         "python" if args.first().is_some_and(|arg| arg == "--bench") => return None,
         "python" | "soak" | "fuzz" => 1,
@@ -135,8 +135,8 @@ fn ci() -> Result<(), String> {
     for folder in OUTSIDE {
         locked(folder)?;
     }
-    // The same for all steps, so that nothing is compiled twice; and what is compiled once is compiled
-    // sooner as a whole, without tables of lines.
+    // All steps use the same flags, so that nothing is compiled twice. A single full build is
+    // faster without incremental compilation and debug information.
     let flags = [
         ("RUSTFLAGS", "-D warnings"),
         ("CARGO_INCREMENTAL", "0"),
@@ -154,8 +154,8 @@ fn ci() -> Result<(), String> {
     python::tests(&flags)?;
     cluster::tests(&flags)?;
     gpu::kernels(&flags)?;
-    // The targets themselves need nightly Rust and a C++ compiler; the library code they call does
-    // not.
+    // The targets themselves need nightly Rust and a C++ compiler, but the library code they call
+    // does not.
     let fuzz = ["check", "--manifest-path", "fuzz/Cargo.toml", "--locked"];
     let target = target();
     let shared = [&flags[..], &[("CARGO_TARGET_DIR", target.to_str().unwrap_or("target"))]];
@@ -165,13 +165,13 @@ fn ci() -> Result<(), String> {
     Ok(())
 }
 
-/// A lock file that is not up to date shows at once, not when the crate is built in the end.
+/// Checks that a lock file is up to date, early rather than when the crate is built at the end.
 fn locked(folder: &str) -> Result<(), String> {
     let manifest = format!("{folder}/Cargo.toml");
     cargo(&["update", "--workspace", "--locked", "--quiet", "--manifest-path", &manifest], &[])
 }
 
-/// Tests that search for as long as they are told, in a release build.
+/// Runs tests that search for a given time, in a release build.
 fn soak(seconds: &str) -> Result<(), String> {
     let with = [("WARPSEEK_SOAK_SECONDS", seconds)];
     let test = |package: &str, test: &str, name: &str| {
@@ -225,17 +225,18 @@ fn cargo_command() -> Command {
     Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()))
 }
 
-/// Builds the examples of all crates with the features of tests, so that nothing is compiled twice.
+/// Builds the examples of all crates with the features of tests, so that nothing is compiled
+/// twice.
 fn build_examples(env: &[(&str, &str)]) -> Result<(), String> {
     cargo(&["build", "--workspace", "--examples", "--locked"], env)
 }
 
-/// An example that was built.
+/// Returns the command of an example that was built.
 fn example(name: &str) -> Command {
     Command::new(target().join("debug/examples").join(name))
 }
 
-/// Where cargo builds.
+/// Returns cargo's target directory.
 fn target() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
     std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from)

@@ -1,4 +1,4 @@
-//! The vector code for AArch64: its tests, compiled for that architecture and run by an emulator.
+//! Tests of the vector code for AArch64, compiled for that architecture and run by an emulator.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,10 +9,11 @@ use crate::cargo;
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 const LINKER: &str = "aarch64-linux-gnu-gcc";
 const EMULATORS: [&str; 2] = ["qemu-aarch64", "qemu-aarch64-static"];
-/// Static programs need no libraries of the other architecture where they run.
+/// Statically linked programs need no libraries of the other architecture.
 const FLAGS: &str = "-D warnings -C target-feature=+crt-static";
 
-/// Runs the tests of the crates with NEON code; an error says which tools are missing, and how to get them.
+/// Runs the tests of the crates with NEON code. An error lists the missing tools and how to get
+/// them.
 pub(crate) fn tests() -> Result<(), String> {
     let (library, linker, emulator) = (has_library(), found(&[LINKER]), found(&EMULATORS));
     let missing: Vec<String> = [
@@ -27,10 +28,7 @@ pub(crate) fn tests() -> Result<(), String> {
     .filter_map(|(there, what)| (!there).then_some(what))
     .collect();
     let Some(emulator) = emulator.filter(|_| missing.is_empty()) else {
-        return Err(format!(
-            "NEON code was not tested, these are missing:\n  {}",
-            missing.join("\n  ")
-        ));
+        return Err(format!("cannot test the NEON code; missing:\n  {}", missing.join("\n  ")));
     };
     let env = [
         ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", LINKER),
@@ -41,7 +39,7 @@ pub(crate) fn tests() -> Result<(), String> {
     cargo(&[&["test", "--target", TARGET, "--lib", "--locked"], &crates[..]].concat(), &env)
 }
 
-/// Whether the compiler can make programs for the target, as far as Rust is concerned.
+/// Returns true if Rust's standard library for the target is installed.
 fn has_library() -> bool {
     let folder =
         Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]).output();

@@ -25,16 +25,16 @@ use report::{Cell, Sample, Size};
 
 use crate::skips;
 
-/// The engine name of our own figures.
+/// Engine name of our own figures.
 const US: &str = "warpseek";
 
-/// The same with documents in the order of graph bisection.
+/// Engine name of our figures with documents in the order of graph bisection.
 const REORDERED: &str = "warpseek-reorder";
 
-/// The peer that has such an order, too: it is compared with [`REORDERED`].
+/// The peer that also has such an order; it is compared with [`REORDERED`].
 const REORDERED_PEER: &str = "lucene10bp";
 
-/// The number of hits that are compared for agreement.
+/// Number of hits that are compared for agreement.
 const TOP: usize = 10;
 
 /// All results.
@@ -58,7 +58,7 @@ impl Findings {
         }
     }
 
-    /// Adds those of another run. Its rounds are not those of this one.
+    /// Adds the results of another run, with their rounds numbered after those of this run.
     fn append(&mut self, mut other: Findings) {
         let last = self.samples.iter().map(|sample| sample.round + 1).max().unwrap_or(0);
         other.samples.iter_mut().for_each(|sample| sample.round += last);
@@ -84,7 +84,7 @@ struct Comparison {
     found: Findings,
 }
 
-/// Who is measured next.
+/// The engine that is measured next.
 #[derive(Clone, Copy)]
 enum Turn {
     Ours(Form),
@@ -123,13 +123,18 @@ pub(crate) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
         let text = serde_json::to_string_pretty(&found).map_err(|e| error(e.to_string()))?;
         fs::write(file, text + "\n").map_err(|e| error(e.to_string()))?;
     }
-    // Returned last, so that a failure late in a long run does not lose earlier results.
+    // The error is returned last, so that a failure late in a long run does not lose earlier
+    // results.
     outcome
 }
 
 /// Prints the tables of files that earlier runs wrote.
 fn tables(args: &[String]) -> Result<(), String> {
-    let [files] = args else { return Err(format!("--tables needs files\n\n{USAGE}")) };
+    let [files] = args else {
+        return Err(format!(
+            "--tables needs one argument, a list of files separated by commas\n\n{USAGE}"
+        ));
+    };
     let mut found = Findings::default();
     for file in files.split(',') {
         let text = fs::read_to_string(file).map_err(|e| format!("{file}: {e}"))?;
@@ -149,8 +154,10 @@ impl Comparison {
                 None => peers.push(peer),
                 Some(what) => {
                     let name = peer.name();
-                    skips::note(name, &format!("it is not installed (no {what})"))?;
-                    found.note(format!("{name} is not installed (no {what}) and is left out"));
+                    skips::note(name, &format!("it is not installed ({what} is missing)"))?;
+                    found.note(format!(
+                        "{name} is not installed ({what} is missing) and is left out"
+                    ));
                 }
             }
         }
@@ -209,7 +216,7 @@ impl Comparison {
         eprintln!("{log}: hits");
         let scratch = self.options.home.join("dumps");
         let error = |e: std::io::Error| format!("{}: {e}", scratch.display());
-        // Remove dumps of another log, which would be mistaken for this one's.
+        // Remove dumps of another log, which would be mistaken for those of this log.
         if scratch.exists() {
             fs::remove_dir_all(&scratch).map_err(error)?;
         }
@@ -232,8 +239,8 @@ impl Comparison {
         Ok(())
     }
 
-    /// Measures every engine on all cells of one query log. Engines take turns in each cell, and the one that goes first
-    /// changes from round to round.
+    /// Measures every engine on all cells of one query log. The engines take turns in each cell,
+    /// and the order rotates from round to round.
     fn round(&mut self, data: &Data, queries: &Path, round: usize) -> Result<(), String> {
         let ours = self.options.ours.iter().copied().map(Turn::Ours);
         let theirs = self.peers.iter().copied().map(Turn::Theirs);
@@ -279,12 +286,13 @@ impl Comparison {
         Ok(())
     }
 
-    /// Modes and numbers of hits, and whether matches are counted. They are where that costs the most relative to the hits: in
-    /// OR mode with few hits.
+    /// Returns modes and numbers of hits, and true if matches are counted. Counting is measured
+    /// only where it costs the most relative to the hits: in OR mode with few hits.
     fn cells(&self) -> Vec<(String, usize, bool)> {
         let Options { modes, ks, .. } = &self.options;
-        let of = |mode: &String| ks.iter().map(|&k| (mode.clone(), k, false)).collect::<Vec<_>>();
-        let mut cells: Vec<_> = modes.iter().flat_map(of).collect();
+        let with_ks =
+            |mode: &String| ks.iter().map(|&k| (mode.clone(), k, false)).collect::<Vec<_>>();
+        let mut cells: Vec<_> = modes.iter().flat_map(with_ks).collect();
         if self.ours.counts && modes.iter().any(|mode| mode == "or") {
             cells.push(("or".to_owned(), ks.iter().copied().min().unwrap_or(TOP), true));
         }

@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::clients::{environment, environment_of, quietly};
 use crate::{run, skips, target};
 
-/// What the tests need; those whose package is missing are skipped by name.
+/// Packages for the tests. Tests whose package is missing are reported as skipped.
 const PACKAGES: [&str; 18] = [
     "bm25s==0.3.16",
     "haystack-ai==3.4.0",
@@ -28,7 +28,7 @@ const PACKAGES: [&str; 18] = [
     "tqdm==4.70.1",
 ];
 
-/// What python/bench compares with, and needs for it.
+/// Packages that python/bench compares with, and their dependencies.
 const BENCH: [&str; 13] = [
     "PyStemmer==3.1.0",
     "bm25s==0.3.16",
@@ -45,14 +45,15 @@ const BENCH: [&str; 13] = [
     "tqdm==4.70.1",
 ];
 
-/// Installed without what its dense models need, which is gigabytes. It needs this version of Python or a later one.
+/// Installed without the dependencies of its dense models, which take gigabytes.
 const PYSERINI: &str = "pyserini==2.4.0";
+/// Minimum version of Python for Pyserini.
 const PYTHON_OF_PYSERINI: &str = "3.12";
 
-/// The versions of CPython that a wheel is tried with, and the last pytest that each can have.
+/// Versions of CPython that wheels are tested with, and the latest pytest that supports each.
 const PYTHONS: [(&str, &str); 2] = [("3.9", "pytest==8.4.2"), ("3.13", "pytest==9.2.0")];
 
-/// The programs of python/examples, which must run.
+/// Programs of python/examples, which must run.
 const EXAMPLES: [&str; 4] =
     ["first_search.py", "batch_retrieval.py", "pyterrier_experiment.py", "gpu.py"];
 
@@ -71,7 +72,8 @@ impl Folders {
         self.target.join("python")
     }
 
-    /// The package with the extension of a build, in a folder of its own.
+    /// Creates a separate folder with the package and the extension of a build; returns the
+    /// folder.
     fn site(&self, profile: &str) -> Result<PathBuf, String> {
         let site = self.python().join(format!("site-{profile}"));
         let package = site.join("warpseek");
@@ -82,38 +84,39 @@ impl Folders {
         Ok(site)
     }
 
-    /// Lets a program import the package, and know the command line of the same build.
+    /// Lets a program import the package and use the command line of the same build.
     fn with_package(&self, command: &mut Command, site: &Path, profile: &str) {
         command.env("PYTHONPATH", site).env("PYTHONDONTWRITEBYTECODE", "1");
         self.with_program(command, profile);
     }
 
-    /// Lets a program know the command line of a build.
+    /// Tells a program the path of the command line of a build.
     fn with_program(&self, command: &mut Command, profile: &str) {
         command.env("WARPSEEK_PROGRAM", self.target.join(profile).join("warpseek"));
         command.env("MPLBACKEND", "Agg");
     }
 }
 
-/// What `cargo xtask python` is asked for.
+/// Runs `cargo xtask python` with its arguments.
 pub(crate) fn run_with(args: impl Iterator<Item = String>) -> Result<(), String> {
     let args: Vec<String> = args.collect();
     match args.first().map(String::as_str) {
         None => tests(&[]),
         Some("--soak") => soak(),
         Some("--bench") => bench(&args[1..]),
-        Some(other) => Err(format!("`{other}` is none of --soak, --bench")),
+        Some(other) => Err(format!("`{other}` is unknown; it must be --soak or --bench")),
     }
 }
 
-/// Runs the tests of the package, type checks and examples, if Python and its packages are available.
+/// Runs the tests of the package, type checks and examples, if Python and its packages are
+/// available.
 pub(crate) fn tests(env: &[(&str, &str)]) -> Result<(), String> {
     let folders = Folders::new()?;
     let python = match environment(&folders.python().join("environment"), &PACKAGES) {
         Ok(python) => python,
         Err(why) => return skips::note("the Python package", &why),
     };
-    // The same features as in tests, so that nothing is compiled twice.
+    // The build has the same features as in tests, so that nothing is compiled twice.
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--workspace", "--locked", "--lib", "--bins", "--examples"]);
     run(build.current_dir(&folders.root).envs(env.iter().copied()), "cargo build, for Python")?;
@@ -131,7 +134,7 @@ pub(crate) fn tests(env: &[(&str, &str)]) -> Result<(), String> {
         .arg(source.join("pyproject.toml"))
         .arg(source.join("tests"))
         .arg(site.join("warpseek"));
-    // Not in the folder of the source, which has no extension.
+    // The folder of the source is not the working directory, because it contains no extension.
     folders.with_program(pytest.current_dir(folders.python()), "debug");
     run(&mut pytest, "pytest, python/tests and docstrings")?;
     for example in EXAMPLES {
@@ -144,7 +147,7 @@ pub(crate) fn tests(env: &[(&str, &str)]) -> Result<(), String> {
 
 /// Builds the command line and the extension as users have them.
 fn dist(folders: &Folders) -> Result<PathBuf, String> {
-    // One by one, so that each has the features that it has alone.
+    // Separate builds give each package only its own features.
     for package in ["warpseek-cli", "warpseek-python"] {
         let mut build = Command::new(env!("CARGO"));
         build.args(["build", "--profile", "dist", "--locked", "-p", package]);
@@ -153,7 +156,8 @@ fn dist(folders: &Folders) -> Result<PathBuf, String> {
     folders.site("dist")
 }
 
-/// A million searches and a thousand openings, whose memory and files must not grow, with a build of the profile `dist`.
+/// Runs a million searches and a thousand openings with a build of the profile `dist`, and checks
+/// that their memory and open files do not grow.
 fn soak() -> Result<(), String> {
     let folders = Folders::new()?;
     let python = environment(&folders.python().join("environment"), &PACKAGES)?;
@@ -168,7 +172,8 @@ fn soak() -> Result<(), String> {
     run(&mut pytest, "pytest, a million searches")
 }
 
-/// Measures against the command line, bm25s and Pyserini; arguments are those of python/bench/compare.py.
+/// Compares with the command line, bm25s and Pyserini. The arguments are those of
+/// python/bench/compare.py.
 fn bench(args: &[String]) -> Result<(), String> {
     let folders = Folders::new()?;
     let of_pyserini = find_python(PYTHON_OF_PYSERINI);
@@ -190,10 +195,10 @@ fn bench(args: &[String]) -> Result<(), String> {
     run(&mut compare, "python/bench/compare.py")
 }
 
-/// Copies a folder of Python.
+/// Copies the files of a Python package.
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
     let told = |e: std::io::Error| format!("{}: {e}", from.display());
-    // What is gone from the source must not be imported.
+    // Remove the old copy first, so that deleted modules cannot be imported.
     if to.exists() {
         std::fs::remove_dir_all(to).map_err(told)?;
     }
@@ -207,7 +212,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Builds a wheel in target/wheels, and tries it in a fresh environment of each Python that is there.
+/// Builds a wheel in target/wheels, and tests it in a fresh environment of each available Python.
 pub(crate) fn wheel() -> Result<(), String> {
     let folders = Folders::new()?;
     let wheels = folders.target.join("wheels");
@@ -236,10 +241,10 @@ fn newest_wheel(wheels: &Path) -> Result<PathBuf, String> {
     let files = std::fs::read_dir(wheels).map_err(told)?.flatten().map(|entry| entry.path());
     let made = |file: &PathBuf| file.metadata().and_then(|data| data.modified()).ok();
     let wheel = files.filter(|file| file.extension().is_some_and(|end| end == "whl"));
-    wheel.max_by_key(made).ok_or_else(|| "maturin has made no wheel".to_owned())
+    wheel.max_by_key(made).ok_or_else(|| "maturin has built no wheel".to_owned())
 }
 
-/// A Python of this version: on the path, or among those of pyenv.
+/// Finds a Python of this version, on the path or among those of pyenv.
 fn find_python(version: &str) -> Option<PathBuf> {
     let name = format!("python{version}");
     let root = std::env::var_os("PYENV_ROOT").map(PathBuf::from);
@@ -266,9 +271,10 @@ fn try_wheel(
     let mut install = Command::new(&python);
     install.args(["-m", "pip", "install", "-q", "--disable-pip-version-check", pytest]);
     quietly(install.arg(wheel))?;
-    // Tests of packages that are not installed there are skipped on purpose; `cargo xtask python` runs them.
+    // Tests of packages that are not installed there are skipped on purpose; `cargo xtask python`
+    // runs them.
     let mut pytest = skips::pytest_alone(&python);
-    // Not in the folder of the source, which has no extension.
+    // The folder of the source is not the working directory, because it contains no extension.
     pytest.arg(folders.root.join("python/tests")).current_dir(&fresh);
     run(&mut pytest, &format!("the wheel with CPython {version}: python/tests"))
 }

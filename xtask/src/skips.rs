@@ -1,4 +1,5 @@
-//! What was not tested, and why: tests (`warpseek_testkit::skips`, scripts/pytest_skips.py) and tasks append a line each to one file, which is shown in the end.
+//! Reports of what was not tested, and why. Tests (`warpseek_testkit::skips`,
+//! scripts/pytest_skips.py) and tasks append lines to one file, which is shown at the end.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -8,21 +9,22 @@ use std::process::Command;
 
 use crate::target;
 
-/// The variable that names the file to everything that a task starts.
+/// Environment variable with the path of the file, for all programs that a task starts.
 const VARIABLE: &str = "WARPSEEK_SKIPS";
 
-/// The flag that makes skipping an error.
+/// Flag that makes skipping an error.
 pub(crate) const FLAG: &str = "--no-skips";
 
-/// How lines begin about what could be tested here if something were installed, and about what is for machines of another kind.
+/// Prefix of lines about tests that could run here if something were installed.
 const SKIPPED: &str = "skipped: ";
+/// Prefix of lines about tests for machines of another kind.
 const ELSEWHERE: &str = "elsewhere: ";
 
 fn file() -> PathBuf {
     target().join("skips")
 }
 
-/// Forgets what an earlier task has skipped.
+/// Removes the report of an earlier task.
 pub(crate) fn begin() -> Result<(), String> {
     let file = file();
     match fs::remove_file(&file) {
@@ -33,12 +35,13 @@ pub(crate) fn begin() -> Result<(), String> {
     }
 }
 
-/// Lets a program say what it skips.
+/// Makes a program append its skips to the file.
 pub(crate) fn collect(command: &mut Command) -> &mut Command {
     command.env(VARIABLE, file())
 }
 
-/// pytest with a package in a folder, which says what it skips by scripts/pytest_skips.py.
+/// Returns a pytest command with a package in a folder. The plugin scripts/pytest_skips.py
+/// reports its skips.
 pub(crate) fn pytest(python: &Path, package: &Path) -> Result<Command, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
     let path = [package.to_owned(), root.join("scripts")];
@@ -48,7 +51,8 @@ pub(crate) fn pytest(python: &Path, package: &Path) -> Result<Command, String> {
     Ok(pytest)
 }
 
-/// pytest of an environment that lacks packages on purpose: it shows what it skips, and nothing is collected.
+/// Returns a pytest command for an environment that lacks packages on purpose. It shows its
+/// skips, but does not report them.
 pub(crate) fn pytest_alone(python: &Path) -> Command {
     let mut pytest = Command::new(python);
     pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]);
@@ -56,7 +60,7 @@ pub(crate) fn pytest_alone(python: &Path) -> Command {
     pytest
 }
 
-/// Says that a step is skipped.
+/// Reports that a step is skipped.
 pub(crate) fn note(what: &str, why: &str) -> Result<(), String> {
     eprintln!("\n{SKIPPED}{what}: {why}");
     append(&file(), &format!("{SKIPPED}{what}: {}\n", why.replace('\n', " ")))
@@ -71,7 +75,8 @@ fn append(file: &Path, line: &str) -> Result<(), String> {
     opened.write_all(line.as_bytes()).map_err(told)
 }
 
-/// Shows what was skipped; with `strict` it is an error if anything was that could be tested on this machine.
+/// Shows what was skipped. With `strict`, returns an error if anything was skipped that could be
+/// tested on this machine.
 pub(crate) fn end(strict: bool) -> Result<(), String> {
     let said = fs::read_to_string(file()).unwrap_or_default();
     let (skipped, elsewhere) = (counted(&said, SKIPPED), counted(&said, ELSEWHERE));
@@ -90,7 +95,7 @@ pub(crate) fn end(strict: bool) -> Result<(), String> {
     }
 }
 
-/// The different lines that begin so, and how often each is there.
+/// Counts the different lines with this prefix.
 fn counted<'a>(said: &'a str, kind: &str) -> BTreeMap<&'a str, u32> {
     let mut lines = BTreeMap::new();
     for line in said.lines().filter_map(|line| line.strip_prefix(kind)) {

@@ -1,4 +1,4 @@
-//! Steps of a task, and how long each took.
+//! Steps of a task and their times.
 
 use std::sync::Mutex;
 use std::time::Instant;
@@ -6,14 +6,14 @@ use std::time::Instant;
 /// Names and seconds of the steps that have ended.
 static ENDED: Mutex<Vec<(String, f64)>> = Mutex::new(Vec::new());
 
-/// A step that has begun. It ends when this is dropped.
+/// A running step. It ends when it is dropped.
 pub(crate) struct Step {
     name: String,
     start: Instant,
 }
 
 impl Step {
-    /// Says that a step begins.
+    /// Begins a step and prints its name.
     pub(crate) fn begin(name: impl Into<String>) -> Self {
         let step = Step { name: name.into(), start: Instant::now() };
         eprintln!("\n== {}", step.name);
@@ -31,7 +31,8 @@ impl Drop for Step {
     }
 }
 
-/// A table of the steps that took a second or longer, the longest first, and of the others as one.
+/// Formats a table of the steps that took a second or longer, the longest first, and of the
+/// others as one row.
 pub(crate) fn table() -> String {
     let ended = ENDED.lock().map(|ended| ended.clone()).unwrap_or_default();
     table_of(ended)

@@ -1,4 +1,5 @@
-//! Collections and snapshots in object stores: a build with all of them, against servers that speak the protocols of S3 and Azure.
+//! Tests of collections and snapshots in object stores: a build with support for all stores,
+//! against servers that speak the protocols of S3 and Azure.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,13 +7,13 @@ use std::process::Command;
 use crate::clients::{environment, npm_environment};
 use crate::{cargo, run, skips, target};
 
-/// S3 as a server of this machine.
+/// A server for S3 on this machine.
 const PACKAGES: [&str; 1] = ["moto[server]==5.2.5"];
 
-/// Azure Blob Storage as such.
+/// A server for Azure Blob Storage on this machine.
 const NODE_PACKAGES: [&str; 1] = ["azurite@3.37.0"];
 
-/// Runs the tests, if the servers are available.
+/// Runs the tests if the servers are available.
 pub(crate) fn tests(env: &[(&str, &str)]) -> Result<(), String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
     let folder = target().join("stores");
@@ -25,13 +26,13 @@ pub(crate) fn tests(env: &[(&str, &str)]) -> Result<(), String> {
         Ok(python) => python,
         Err(why) => return skips::note("object stores", &why),
     };
-    // All else has the features of tests, so that little is compiled again.
+    // Everything else has the features of tests, so that little is compiled again.
     let features = "warpseek-cli/s3,warpseek-cli/gcs,warpseek-cli/azure";
     cargo(
         &["build", "--workspace", "--locked", "--bins", "--examples", "--features", features],
         env,
     )?;
-    // Its own name, as others use the one without stores.
+    // The program gets a different name, because other tests use the one without stores.
     let program = folder.join("warpseek");
     std::fs::copy(target().join("debug/warpseek"), &program).map_err(|e| e.to_string())?;
     let mut script = Command::new(python);

@@ -1,5 +1,6 @@
-//! All tests of the workspace. Cargo runs one program after the other; here as many run at once as
-//! there are cores, since those that use the emulator keep only one busy.
+//! All tests of the workspace. Cargo runs one program after the other; here, as many programs run
+//! at the same time as there are cores, since those that use the emulator keep only one core
+//! busy.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -15,13 +16,14 @@ use serde::Deserialize;
 use crate::steps::Step;
 use crate::{cargo, cargo_command, skips, target};
 
-/// Programs that take longest, which begin first, so that none of them runs alone in the end.
+/// Programs that take longest. They start first, so that none of them runs alone at the end.
 const LONG: [&str; 6] = ["on_demand", "conformance", "devices", "gpu", "cli", "cohort"];
 
-/// A test that waits for ever is named instead of waited for.
+/// Time limit of a program, so that a test that hangs is reported.
 const LIMIT: Duration = Duration::from_secs(1200);
 
-/// The most tests of a program that run at the same time: as many programs do as there are cores.
+/// Maximum number of tests of a program that run at the same time, since as many programs run as
+/// there are cores.
 const THREADS: usize = 4;
 
 /// A message of cargo about something that it has built.
@@ -51,24 +53,24 @@ struct Program {
 }
 
 impl Program {
-    /// The program that a line of cargo's messages names, if it has tests.
+    /// Returns the program that a line of cargo's messages contains, if it has tests.
     fn of(message: &str) -> Option<Self> {
         let built: Built = serde_json::from_str(message).ok()?;
         let file = built.executable.filter(|_| built.profile.test)?;
         let folder = built.manifest_path.parent()?.to_owned();
-        let of = folder.file_name()?.to_string_lossy().into_owned();
-        Some(Program { name: format!("{of}/{}", built.target.name), file, folder })
+        let package = folder.file_name()?.to_string_lossy().into_owned();
+        Some(Program { name: format!("{package}/{}", built.target.name), file, folder })
     }
 
     fn is_long(&self) -> bool {
         LONG.iter().any(|name| self.name.ends_with(&format!("/{name}")))
     }
 
-    /// Runs it as cargo would. What it writes goes to a file.
+    /// Runs the program like cargo does. Its output goes to a file.
     fn run(&self, log: &Path) -> Result<(), String> {
         let told = |e: std::io::Error| format!("{}: {e}", log.display());
         let output = File::create(log).map_err(told)?;
-        // A group of its own: with it go the servers that it may have started.
+        // A separate process group lets servers that the program started end with it.
         let process = skips::collect(&mut Command::new(&self.file))
             .current_dir(&self.folder)
             .env("CARGO_MANIFEST_DIR", &self.folder)
@@ -92,19 +94,19 @@ impl Program {
     }
 }
 
-/// A process, and all that it has started, which end with this.
+/// A process and its process group, which end when this is dropped.
 struct Group(Child);
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // There is no group any more where all have ended.
+        // The group no longer exists if all its processes have ended.
         let group = format!("-{}", self.0.id());
         let _ = Command::new("kill").args(["-9", "--", &group]).stderr(Stdio::null()).status();
         let _ = self.0.wait();
     }
 }
 
-/// Builds and runs all tests; those that fail are shown as they end and named in the end.
+/// Builds and runs all tests. Failures are shown as they occur and listed at the end.
 pub(crate) fn run(env: &[(&str, &str)]) -> Result<(), String> {
     let mut programs = build(env)?;
     programs.sort_by_key(|program| !program.is_long());
@@ -112,10 +114,11 @@ pub(crate) fn run(env: &[(&str, &str)]) -> Result<(), String> {
     fs::create_dir_all(&logs).map_err(|e| format!("{}: {e}", logs.display()))?;
     let (count, at_once) = (programs.len(), cores());
     let step = Step::begin(format!("{count} programs with tests, {at_once} at once"));
-    eprintln!("what they say is in {}", logs.display());
+    eprintln!("their output is in {}", logs.display());
     let waiting = Mutex::new(VecDeque::from(programs));
     let failed = Mutex::new(Vec::new());
-    // Programs are counted, not threads: a poisoned lock means that another worker has panicked.
+    // A poisoned lock means that another worker has panicked; this one then takes no more
+    // programs.
     let next = || waiting.lock().ok()?.pop_front();
     thread::scope(|scope| {
         for _ in 0..at_once {
@@ -170,10 +173,10 @@ fn build(env: &[(&str, &str)]) -> Result<Vec<Program>, String> {
     Ok(String::from_utf8_lossy(&output.stdout).lines().filter_map(Program::of).collect())
 }
 
-/// What the test harness says in the end, without the counts of nothing.
+/// Returns the summary of the test harness without counts that are zero.
 fn passed(said: &str) -> &str {
     let line = said.lines().rev().find_map(|line| line.strip_prefix("test result: "));
-    line.and_then(|line| line.split("; 0 failed").next()).unwrap_or("it says nothing of tests")
+    line.and_then(|line| line.split("; 0 failed").next()).unwrap_or("no summary of tests")
 }
 
 #[cfg(test)]
@@ -231,7 +234,7 @@ mod tests {
         output.read_line(&mut sleeper).unwrap();
         assert!(sleeper.trim().parse::<u32>().is_ok());
         drop(group);
-        // Until then the output is open.
+        // The output stays open until the group has ended.
         assert_eq!(output.read_line(&mut sleeper).unwrap(), 0);
     }
 }

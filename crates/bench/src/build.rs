@@ -1,4 +1,5 @@
-//! Term weights and index building, on the CPU and on a GPU: table 1 and figures 3 and 5 of (Wakatsuki 2016).
+//! The `bench build` command: computation of term weights and index building, on the CPU and on a
+//! GPU. It reproduces table 1 and figures 3 and 5 of (Wakatsuki 2016).
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -22,15 +23,19 @@ use super::{hardware, program};
 use crate::report::html::{Page, Target};
 use crate::report::svg::{Bars, Scale};
 
-/// The paper's times of a whole computation are read off its figure 3, which has no numbers; only its ratios are in the text.
+/// Ratios reported by the paper. Its figure 3 shows the times of the whole computation without
+/// numbers, so only the ratios in the text are quoted.
 const PAPER: &str = "paper: ids are 3.8 to 4.5 times as fast as strings on its GPU, and 5.0 to 5.1 times 8 CPU threads";
 
 /// Measure term weights and index building
 ///
-/// Text is made with the parameters of (Wakatsuki 2016): log-normal lengths, ten million words by frequency. Times are from text in
-/// main memory to weights in main memory, and the median of the rounds. The results of all methods are compared.
+/// The text is synthetic, with the parameters of (Wakatsuki 2016): log-normal document lengths
+/// and ten million words by frequency. A measurement starts with text in main memory and ends
+/// with weights in main memory; the report shows the median of the rounds. The results of all
+/// methods are compared.
 ///
-/// With --input, the command also builds an index of the file, on the CPU and on the GPU.
+/// With --input, the command also builds an index of the file, on the CPU and, with --cuda, on
+/// the GPU.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -39,24 +44,24 @@ Examples:
   warpseek bench build --sizes 500 --cuda --input docs.jsonl
   warpseek bench build --cuda --html build.html")]
 pub(super) struct Options {
-    /// Megabytes of text
+    /// Sizes of the texts in megabytes
     #[arg(long, value_delimiter = ',', default_value = "100,200,300,400,500", value_name = "MB,MB",
         value_parser = clap::value_parser!(u32).range(1..=4000))]
     sizes: Vec<u32>,
-    /// Words of the vocabulary and of the dictionary
+    /// Number of words in the vocabulary and in the dictionary
     #[arg(long, default_value_t = MAX_VOCABULARY as u32, value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=MAX_VOCABULARY as i64))]
     vocabulary: u32,
-    /// Measure a GPU too
+    /// Also measure a GPU
     #[arg(long)]
     cuda: bool,
     /// Number of the GPU
     #[arg(long, default_value_t = 0, value_name = "N", requires = "cuda")]
     gpu: u32,
-    /// GPU memory to use at most, e.g. 8G [default: all]
+    /// Maximum GPU memory to use, e.g. 8G [default: all]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, requires = "cuda")]
     gpu_memory: Option<usize>,
-    /// Also build an index of this file
+    /// Also build an index of this file and measure the time
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
     /// Number of rounds
@@ -64,13 +69,13 @@ pub(super) struct Options {
     rounds: usize,
     #[command(flatten)]
     threads: Threads,
-    /// Also write an HTML page with tables and plots; it is one file that loads nothing else
+    /// Also write a self-contained HTML page with tables and plots
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
-    /// Do not say what is being measured
+    /// Do not report what is being measured
     #[arg(long, short)]
     quiet: bool,
 }
@@ -110,7 +115,7 @@ struct Results {
     cells: Vec<Cell>,
     index: Vec<Built>,
     dictionary_bytes_a_word: f64,
-    /// Dictionary look-ups per second on the device, for the words of the largest text.
+    /// Dictionary lookups per second on the device, for the words of the largest text.
     look_ups_per_s: Option<f64>,
 }
 
@@ -133,7 +138,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         ("program", program()),
         ("hardware", hardware()),
         ("threads", threads.to_string()),
-        ("rounds", format!("{}, of which the median counts", options.rounds)),
+        ("rounds", format!("median of {}", options.rounds)),
     ];
     if let Some(device) = &device {
         facts.push(("GPU", device.info().name.clone()));
@@ -171,7 +176,7 @@ fn measure(
         if interrupt.is_set() { Err(Failure::interrupted("interrupted")) } else { Ok(()) }
     };
     let mut results = Results::default();
-    say("making the dictionary")?;
+    say("building the dictionary")?;
     let dictionary = vocabulary(options.vocabulary)?;
     results.dictionary_bytes_a_word =
         dictionary.bytes() as f64 / f64::from(dictionary.len().max(1));
@@ -190,7 +195,7 @@ fn measure(
         None => None,
     };
     for megabytes in sizes {
-        // Whole documents, up to that size.
+        // Only whole documents, up to this size.
         let most = megabytes as usize * 1_000_000;
         let len = ends[..ends.partition_point(|&end| end <= most)].last().copied().unwrap_or(0);
         let text = &text[..len];
@@ -211,7 +216,7 @@ fn measure(
                 let weights = weigh_on_cpu(text, method, wakatsuki).map_err(Failure::broken)?;
                 times.push(start.elapsed());
                 if weights.weights.len() != expected.weights.len() {
-                    return Err(Failure::broken(format!("{name} has other postings")));
+                    return Err(Failure::broken(format!("{name}: postings differ from the CPU's")));
                 }
             }
             results.cells.push(cell(megabytes, name, len, times, Steps::new()));
@@ -228,11 +233,12 @@ fn measure(
                             .iter()
                             .map(|w| w.to_bits())
                             .eq(expected.weights.iter().map(|w| w.to_bits()));
-                    // The vocabulary has all words of the text, so both methods have the same lists.
+                    // The vocabulary contains all words of the text, so both methods produce the
+                    // same lists.
                     if same {
                         Ok(())
                     } else {
-                        Err(Failure::broken(format!("{name} has other weights")))
+                        Err(Failure::broken(format!("{name}: weights differ from the CPU's")))
                     }
                 })?;
             if let Some((_, ids)) = steps.iter().find(|(step, _)| *step == Step::Ids) {
@@ -244,14 +250,14 @@ fn measure(
     if let Some(input) = &options.input {
         let devices = [("CPU", BuildDevice::Cpu), ("GPU", BuildDevice::Cuda)];
         for (name, on) in devices.into_iter().take(1 + usize::from(device.is_some())) {
-            say(&format!("an index of {}: {name}", input.display()))?;
+            say(&format!("building an index of {}: {name}", input.display()))?;
             results.index.push(build(options, input, name, on)?);
         }
     }
     Ok(results)
 }
 
-/// A dictionary of all words that synthetic text can have.
+/// Builds a dictionary of all words that the synthetic text can contain.
 fn vocabulary(words: u32) -> Result<Dictionary, Failure> {
     let spelt = (0..words).map(|rank| {
         let mut spelling = Vec::new();
@@ -261,7 +267,7 @@ fn vocabulary(words: u32) -> Result<Dictionary, Failure> {
     Dictionary::build(spelt).map_err(Failure::broken)
 }
 
-/// Text of this many megabytes, and where its documents end.
+/// Generates this many megabytes of text; also returns the end of each document.
 fn text(options: &Options, megabytes: u32) -> Result<(Vec<u8>, Vec<usize>), Failure> {
     let config = TextConfig {
         vocabulary: u64::from(options.vocabulary),
@@ -295,7 +301,7 @@ fn on_gpu(
     check: impl Fn(&warpseek::weights::Weights<'_>) -> Result<(), Failure>,
 ) -> Result<(Vec<Duration>, Steps), Failure> {
     let text = HostText::Pinned(text, len);
-    // The first round makes room for all.
+    // The first round allocates the memory for all later ones.
     let (weights, _) = weigher.weigh(text, function).map_err(Failure::broken)?;
     check(&weights)?;
     let (mut times, mut all) = (Vec::new(), Vec::new());
@@ -415,9 +421,10 @@ fn tables(results: &Results) -> Vec<Vec<Vec<String>>> {
     }
 
     let mut facts = vec![strings(["dictionary", ""])];
-    facts.push(vec!["bytes a word".to_owned(), format!("{:.2}", results.dictionary_bytes_a_word)]);
+    facts
+        .push(vec!["bytes per word".to_owned(), format!("{:.2}", results.dictionary_bytes_a_word)]);
     if let Some(rate) = results.look_ups_per_s {
-        facts.push(vec!["look-ups a second, GPU".to_owned(), format!("{:.2} * 10^9", rate / 1e9)]);
+        facts.push(vec!["lookups per second, GPU".to_owned(), format!("{:.2} * 10^9", rate / 1e9)]);
     }
 
     let mut index = vec![strings(["index", "s", "MB/s", "times CPU"])];

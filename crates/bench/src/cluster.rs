@@ -1,4 +1,5 @@
-//! A cluster under load, and its nodes alone: what a simulation of it is calibrated with.
+//! The `bench cluster` command: measures a cluster under load, and its nodes one at a time. The
+//! results calibrate the simulation of `warpseek plan --simulate`.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -21,22 +22,28 @@ use crate::percentile::percentile;
 use crate::random::Random;
 use crate::{hardware, program, read_queries};
 
-/// Threads that wait for answers: as many queries can be under way. Beyond that they wait, and the wait counts.
+/// Number of threads that wait for answers, which is the maximum number of queries in flight.
+/// Further queries wait for a thread, and their waiting time is part of the measured time.
 const CLIENTS: usize = 128;
 
-/// The pause before each query that is measured alone. Without it, threads would be awake and caches warm, as they are not when queries come now and then.
+/// Pause before each query that is measured alone. Without it, threads would be awake and caches
+/// warm, unlike with queries that arrive only now and then.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Calls without a search, for each node.
+/// Number of calls without a search for each node, to measure the network.
 const ROUND_TRIPS: usize = 50;
 
 /// Measure a cluster: its nodes alone, and an aggregator under load
 ///
-/// First shards are asked one after the other, a query at a time with pauses, so that each is measured alone, even if nodes share a machine. Then queries arrive at random times (Poisson) at each rate, whether or not
-/// earlier ones are answered, without and with hedged requests; their times count from when they were to arrive. The aggregator is in this process and keeps no answers. `warpseek plan --simulate --calibrate`
-/// simulates the same cluster from the times of the shards alone, and shows how far the simulation is from what was measured.
+/// The first measurement calls the shards one after the other, one query at a time and with
+/// pauses, so that each shard is measured alone even if nodes share a machine. Then queries
+/// arrive at random times (Poisson) at each rate, whether or not earlier ones have been answered,
+/// without and with hedged requests; the time of a query starts when it was due to arrive. The
+/// aggregator runs in this process and caches no answers. `warpseek plan --simulate --calibrate`
+/// simulates the same cluster from the times of the single shards and shows how far the
+/// simulation is from the measurement.
 ///
-/// The token of the nodes is taken from the variable WARPSEEK_CLUSTER_TOKEN.
+/// The environment variable WARPSEEK_CLUSTER_TOKEN contains the token of the nodes.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -47,19 +54,20 @@ pub(crate) struct Options {
     /// Addresses of nodes, separated by commas, or a file with one per line
     #[arg(long, value_name = "NODES")]
     nodes: String,
-    /// Shards of the collection
+    /// Number of shards of the collection
     #[arg(long, value_name = "N")]
     shards: u32,
     /// File of queries, one per line: `id<TAB>text` or only the text
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
-    /// Queries per second, a measurement for each
+    /// Queries per second; each rate is measured separately
     #[arg(long, value_delimiter = ',', value_name = "RATES", required = true, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     rates: Vec<u32>,
-    /// Queries of each measurement
+    /// Number of queries in each measurement
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(20..=1_000_000))]
     requests: u32,
-    /// Threads of each node, as `warpseek node --threads` has them [default: one per core of this machine]
+    /// Number of threads of each node, as set by `warpseek node --threads` [default: one per core
+    /// of this machine]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     node_threads: Option<u32>,
     /// Number of hits per query
@@ -76,18 +84,19 @@ pub(crate) struct Options {
     quiet: bool,
 }
 
-/// What was measured of shards that were asked one after the other.
+/// Times of shards that were called one after the other.
 #[derive(Serialize)]
 struct Alone {
-    /// For each query the times of the shards, by their numbers.
+    /// Times of the shards for each query, in the order of shard numbers.
     shards_ms: Vec<Vec<f64>>,
-    /// What the aggregator took for each query beyond that.
+    /// Remaining time of each query, which the aggregator took.
     aggregator_ms: Vec<f64>,
-    /// What the same queries took when all shards were asked at once, still a query at a time. If nodes share a machine, this shows how many of its cores they get.
+    /// Times of the same queries when all shards are called at once, still one query at a time.
+    /// If nodes share a machine, they show how many of its cores the nodes get.
     together_ms: Vec<f64>,
 }
 
-/// What was measured at a rate.
+/// Measurements at one rate.
 #[derive(Serialize)]
 struct Row {
     rate: u32,
@@ -96,23 +105,24 @@ struct Row {
     p95_ms: f64,
     p99_ms: f64,
     mean_ms: f64,
-    /// The share of calls of shards that went to another replica too.
+    /// Share of the calls to shards that were also sent to another replica.
     hedged: f64,
-    /// Queries that had no complete answer.
+    /// Number of queries without a complete answer.
     failed: u64,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let texts = read_queries(&options.queries)?;
     if texts.is_empty() {
-        return Err(Failure::user("there is nothing to search for: no queries"));
+        return Err(Failure::user("the file of --queries is empty"));
     }
     let interrupt = Interrupt::listen(None)?;
     let steps = 1 + 2 * options.rates.len() as u64;
     let bar = progress::items("measuring", steps, options.quiet);
     let bench = Bench { options, texts: &texts, interrupt: &interrupt };
     let times = Arc::new(ShardTimes::default());
-    // A hedged request would cut the tail of a shard, and the slower answer would take time from the next.
+    // A hedged request would cut off the tail of a shard's times, and its slower answer would
+    // delay the next query.
     let cluster = bench.connect(false, Some(times.clone()))?;
     let replicas = replicas(&cluster)?;
     let mut trips: Vec<f64> = cluster.round_trips(ROUND_TRIPS).into_iter().map(millis).collect();
@@ -143,14 +153,15 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// An aggregator that has seen all queries, so that it knows their words and how long nodes take.
+    /// Connects an aggregator and runs all queries once, so that it knows their words and the
+    /// response times of the nodes.
     fn connect(&self, hedging: bool, times: Option<Arc<ShardTimes>>) -> Result<Cluster, Failure> {
         let (addresses, nodes_file) = nodes(&self.options.nodes);
         let token = Token::find(None).map_err(Failure::user)?;
         let cluster = Cluster::connect(AggregatorOptions {
             nodes_file,
             security: Security { token, ..Security::default() },
-            // A cache would answer for the nodes.
+            // A cache would answer instead of the nodes.
             cache: 0,
             hedging,
             shard_times: times.clone(),
@@ -191,7 +202,7 @@ impl Bench<'_> {
             let mut shards = times.take();
             if shards.len() != self.options.shards as usize {
                 return Err(Failure::user(
-                    "shards were replaced or failed while they were measured; measure again when the cluster is at rest",
+                    "shards were replaced or failed during the measurement; repeat it while the cluster is stable",
                 ));
             }
             shards.sort_by_key(|(shard, _)| *shard);
@@ -202,7 +213,7 @@ impl Bench<'_> {
         Ok(alone)
     }
 
-    /// The times of queries that come one after the other.
+    /// Returns the times of queries that run one after the other.
     fn together(&self, cluster: &Cluster) -> Result<Vec<f64>, Failure> {
         let one = |number: usize| -> Result<f64, Failure> {
             self.check_interrupt()?;
@@ -214,7 +225,7 @@ impl Bench<'_> {
         (0..self.options.requests as usize).map(one).collect()
     }
 
-    /// Queries that arrive at random times.
+    /// Measures queries that arrive at random times.
     fn load(&self, cluster: &Cluster, rate: u32, hedging: bool) -> Result<Row, Failure> {
         let requests = self.options.requests as usize;
         let arrivals = Random(0x9e37_79b9).arrivals(1.0 / f64::from(rate));
@@ -246,13 +257,13 @@ impl Bench<'_> {
         let mut times: Vec<f64> = told.iter().collect();
         times.sort_by(f64::total_cmp);
         let calls = requests as f64 * f64::from(self.options.shards);
-        let of = |share| percentile(&times, share).unwrap_or(0.0);
+        let quantile = |share| percentile(&times, share).unwrap_or(0.0);
         Ok(Row {
             rate,
             hedging,
-            p50_ms: of(0.5),
-            p95_ms: of(0.95),
-            p99_ms: of(0.99),
+            p50_ms: quantile(0.5),
+            p95_ms: quantile(0.95),
+            p99_ms: quantile(0.99),
             mean_ms: times.iter().sum::<f64>() / times.len().max(1) as f64,
             hedged: (hedged(cluster)? - before) as f64 / calls,
             failed: failed.into_inner(),
@@ -297,10 +308,10 @@ impl Bench<'_> {
             let times = times.map(|time| format!("{time:.2}"));
             shown.push([&cells[..], &times[..], &[count(failed)]].concat());
         };
-        let of = |what: &str| [what.to_owned(), String::new(), String::new()];
-        line(of("a shard alone"), quantiles(&mut { shards }), 0);
-        line(of("aggregator"), quantiles(&mut alone.aggregator_ms.iter().copied()), 0);
-        line(of("a query at a time"), quantiles(&mut alone.together_ms.iter().copied()), 0);
+        let label = |what: &str| [what.to_owned(), String::new(), String::new()];
+        line(label("a shard alone"), quantiles(&mut { shards }), 0);
+        line(label("aggregator"), quantiles(&mut alone.aggregator_ms.iter().copied()), 0);
+        line(label("one query at a time"), quantiles(&mut alone.together_ms.iter().copied()), 0);
         for row in rows {
             let hedged = match row.hedging {
                 true => format!("{:.1}%", 100.0 * row.hedged),
@@ -313,7 +324,8 @@ impl Bench<'_> {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Whether all nodes are on this machine, and so share its cores with the aggregator.
+    /// Returns true if all nodes are on this machine, where they share its cores with the
+    /// aggregator.
     fn is_one_machine(&self) -> Result<bool, Failure> {
         let here = |address: &String| {
             ["127.", "localhost:", "[::1]:"].iter().any(|start| address.starts_with(start))
@@ -343,7 +355,7 @@ fn broken(error: ClusterError) -> Failure {
     }
 }
 
-/// Requests so far that went to another replica too.
+/// Returns the number of requests so far that were also sent to another replica.
 fn hedged(cluster: &Cluster) -> Result<u64, Failure> {
     Ok(status(cluster)?["hedged"].as_u64().unwrap_or(0))
 }
@@ -352,15 +364,16 @@ fn status(cluster: &Cluster) -> Result<serde_json::Value, Failure> {
     cluster.door().status().map_err(|refused| Failure::broken(refused.reason))
 }
 
-/// Nodes for each shard, which must be the same number for all: the simulation knows no other clusters.
+/// Returns the number of nodes of each shard. It must be the same for all shards, because the
+/// simulation supports no other clusters.
 fn replicas(cluster: &Cluster) -> Result<u64, Failure> {
     let status = status(cluster)?;
-    let of = |shard: &serde_json::Value| shard.as_u64().unwrap_or(0);
-    let all: Vec<u64> = status["replicas"].as_array().into_iter().flatten().map(of).collect();
+    let number = |shard: &serde_json::Value| shard.as_u64().unwrap_or(0);
+    let all: Vec<u64> = status["replicas"].as_array().into_iter().flatten().map(number).collect();
     match all.first() {
         Some(&first) if first > 0 && all.iter().all(|&replicas| replicas == first) => Ok(first),
         _ => Err(Failure::user(format!(
-            "every shard needs the same number of nodes that answer; they have {all:?}"
+            "every shard must have the same number of responding nodes, but the shards have {all:?}"
         ))),
     }
 }

@@ -1,4 +1,5 @@
-//! Sizes and speeds of codecs on the lists of an index, on the CPU.
+//! The `bench codecs` command: sizes and speeds of all codecs on the lists of an index, on the
+//! CPU.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -25,9 +26,10 @@ const CLASSES: [u32; 5] = [129, 1_000, 10_000, 100_000, u32::MAX];
 
 /// Measure every codec on the lists of an index
 ///
-/// Each codec encodes a sample of the lists that have more than 128 postings. The report has the bytes per document and
-/// per frequency, without skip arrays and bounds, and how fast blocks are encoded and decoded, by length of list. Rates
-/// are the best of the rounds, on one core.
+/// Each codec encodes a sample of the lists with more than 128 postings. For each class of list
+/// lengths, the report shows the bytes per document and per frequency, without skip arrays and
+/// bounds, and the rates at which blocks are encoded and decoded. Rates are the best of the
+/// rounds, on one core.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -48,7 +50,7 @@ pub(super) struct Options {
     /// Number of rounds
     #[arg(long, default_value_t = 5, value_name = "N")]
     rounds: usize,
-    /// Also write an HTML page with the table and plots; it is one file that loads nothing else
+    /// Also write a self-contained HTML page with the table and plots
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Print JSON instead of a table
@@ -59,7 +61,7 @@ pub(super) struct Options {
     quiet: bool,
 }
 
-/// A list, decoded.
+/// A decoded list.
 pub(super) struct Sample {
     pub(super) docs: Vec<u32>,
     pub(super) freqs: Vec<u32>,
@@ -108,7 +110,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
             ("hardware", hardware()),
             ("index", index_line(&options.index, &snapshot)),
             ("sample", format!("at most {} postings per class", count(options.postings))),
-            ("rounds", format!("{}, of which the best counts; one core", options.rounds)),
+            ("rounds", format!("best of {}, one core", options.rounds)),
         ];
         target.save(&page(&facts, &rows, &cells, &classes))?;
     }
@@ -144,7 +146,8 @@ fn rows(cells: &[Cell]) -> Vec<Vec<String>> {
     rows
 }
 
-/// The measurements as a page. Each codec has a colour, and each class of lists a group of bars.
+/// Renders the measurements as a page with a colour for each codec and a group of bars for each
+/// class of lists.
 fn page(
     facts: &[(&str, String)],
     rows: &[Vec<String>],
@@ -182,7 +185,7 @@ fn page(
     page
 }
 
-/// Lists of each class, spread over the dictionary, with about `most` postings.
+/// Samples lists of each class, spread over the dictionary, with about `most` postings in total.
 pub(super) fn sample(
     snapshot: &Snapshot,
     most: u64,
@@ -233,14 +236,14 @@ pub(super) fn sample(
     Ok(classes)
 }
 
-/// A list, encoded.
+/// An encoded list.
 pub(super) struct Coded {
     state: ListState,
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
-/// Encodes a list, block by block.
+/// Encodes a list block by block.
 pub(super) fn encode(codec: CodecId, list: &Sample) -> Result<Coded, CodecError> {
     let (codec, mut header, mut bytes, mut ends) =
         (codec.codec(), Vec::new(), Vec::new(), Vec::new());
@@ -252,7 +255,8 @@ pub(super) fn encode(codec: CodecId, list: &Sample) -> Result<Coded, CodecError>
         prev = docs[docs.len() - 1];
         ends.push(bytes.len());
     }
-    // Opened as a reader opens it, which also knows how many bytes the list as a whole takes.
+    // Open the list as a reader does, because only an opened list knows how many bytes it takes
+    // in total.
     let state = codec.open(&mut Cursor::new(&header), n, n)?;
     Ok(Coded { state, bytes, ends })
 }
@@ -282,7 +286,7 @@ impl Coded {
     }
 }
 
-/// The best time of the rounds, in seconds.
+/// Returns the best time of the rounds in seconds.
 fn best(
     rounds: usize,
     mut work: impl FnMut() -> Result<(), CodecError>,

@@ -1,4 +1,5 @@
-//! How well engines keep deadlines: how late an answer comes, and how much of the index it covers.
+//! The `bench deadlines` command: how late answers come after a deadline, and how much of the
+//! index they cover.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -20,9 +21,9 @@ use crate::{hardware, index_line, read_queries};
 
 /// Measure how well deadlines are kept
 ///
-/// Every algorithm answers every query, one at a time, with each deadline. "Over" is the time from the deadline to the
-/// answer. "Covered" is the share of live documents that were searched. Partial answers are compared with the reference
-/// over the documents that they cover.
+/// Every algorithm answers every query with each deadline, one query at a time. "Over" is the
+/// time from the deadline to the answer. "Covered" is the share of live documents that were
+/// searched. Partial answers are compared with the reference over the documents that they cover.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -38,7 +39,7 @@ pub(crate) struct Options {
     /// Deadlines to measure, in milliseconds
     #[arg(long, value_delimiter = ',', value_name = "MS", default_value = "0,1,5")]
     deadlines: Vec<f64>,
-    /// Algorithms to measure [default: all CPU algorithms but `reference`]
+    /// Algorithms to measure [default: all CPU algorithms except `reference`]
     #[arg(long, value_delimiter = ',', value_name = "NAMES",
         value_parser = algorithms(Algorithm::cpu_names()))]
     algorithms: Vec<Algorithm>,
@@ -64,7 +65,7 @@ pub(crate) struct Options {
     ranking: RankingChoice,
 }
 
-/// Measurements of one cell.
+/// Measurements of one algorithm, mode and deadline.
 #[derive(Serialize)]
 struct Cell {
     algorithm: &'static str,
@@ -76,16 +77,16 @@ struct Cell {
     over_most_ms: f64,
     /// Share of answers that are partial.
     partial: f64,
-    /// Share of live documents that were searched, mean over queries.
+    /// Mean share of live documents that were searched.
     covered: f64,
-    /// Partial answers that were compared with the reference; all were equal.
+    /// Number of partial answers that were compared with the reference; all were equal.
     compared: usize,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let queries = read_queries(&options.queries)?;
     if queries.is_empty() {
-        return Err(Failure::user("there is nothing to measure: no queries"));
+        return Err(Failure::user("the file of --queries is empty"));
     }
     let interrupt = Interrupt::listen(None)?;
     let index = Index::at(&options.index);
@@ -106,7 +107,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         for &mode in &options.modes {
             let request = |text: &String| Request::new(text.as_str()).k(options.k).mode(mode);
             let requests: Vec<Request> = queries.iter().map(request).collect();
-            // What is computed once for an index must not be measured.
+            // The first search of each query warms the caches of the index, which must not be
+            // measured.
             for request in &requests {
                 searcher.search(request)?;
             }
@@ -138,7 +140,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
                             .into_iter()
                             .collect::<Result<_, _>>()?;
                         if expected[0].hits != response.hits() {
-                            let what = "has different hits from the reference over the documents that it covers";
+                            let what = "hits differ from the reference's over the documents that they cover";
                             return Err(Failure::broken(format!("{algorithm}, {mode}: {what}")));
                         }
                     }
@@ -173,8 +175,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let threads = counted(options.threads.get() as u64, "thread");
-    let of = counted(queries.len() as u64, "query");
-    writeln!(out, "{}; {about}; {of}, k {}, {threads}", hardware(), options.k)?;
+    let queries = counted(queries.len() as u64, "query");
+    writeln!(out, "{}; {about}; {queries}, k {}, {threads}", hardware(), options.k)?;
     table(&rows(&cells), &mut out)?;
     Ok(ExitCode::SUCCESS)
 }

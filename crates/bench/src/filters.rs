@@ -1,4 +1,5 @@
-//! What filters cost: queries among shares of the documents, compared with the same queries without a filter.
+//! The `bench filters` command: the cost of filters that admit a share of the documents, compared
+//! with the same queries without a filter.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -20,11 +21,12 @@ use warpseek_index::{DocSet, Segment, Snapshot};
 use crate::random::Random;
 use crate::{hardware, index_line, read_queries};
 
-/// Measure queries that are filtered
+/// Measure filtered queries
 ///
-/// A filter admits a share of the documents, chosen at random. All shares, and no filter, take turns at every query; the
-/// time of a query, on one thread, is the best of the rounds, without the time for finding the documents that match the filter.
-/// Some answers are compared with the reference.
+/// A filter admits a share of the documents, chosen at random. All shares and the unfiltered
+/// search take turns at every query. The time of a query, on one thread, is the best of the
+/// rounds, without the time to find the documents that match the filter. Some answers are
+/// compared with the reference.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -72,17 +74,17 @@ pub(crate) struct Options {
 struct Cell {
     algorithm: &'static str,
     mode: String,
-    /// The percentage that the filter admits; none without a filter.
+    /// Percentage of the documents that the filter admits, or `None` without a filter.
     share: Option<f64>,
     mean_us: f64,
-    /// The mean relative to that without a filter.
+    /// Mean time relative to the mean without a filter.
     of_unfiltered: f64,
     postings_scored: f64,
-    /// How many queries each algorithm answered.
+    /// Number of queries that each algorithm answered.
     chosen: BTreeMap<String, usize>,
 }
 
-/// What a query took.
+/// Measurements of all queries with one filter.
 #[derive(Clone)]
 struct Sum {
     best_us: Vec<f64>,
@@ -93,10 +95,14 @@ struct Sum {
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let queries = read_queries(&options.queries)?;
     if queries.is_empty() || options.rounds == 0 {
-        return Err(Failure::user("there is nothing to measure: no queries, or no rounds"));
+        return Err(Failure::user(
+            "nothing to measure: --queries must name a file with at least one query, and --rounds must be at least 1",
+        ));
     }
     if let Some(share) = options.shares.iter().find(|share| !(0.0..=100.0).contains(*share)) {
-        return Err(Failure::user(format!("{share} is no percentage; --shares are from 0 to 100")));
+        return Err(Failure::user(format!(
+            "--shares must be percentages from 0 to 100, but one is {share}"
+        )));
     }
     let interrupt = Interrupt::listen(None)?;
     let index = Index::open(&options.index)?;
@@ -161,15 +167,16 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         writeln!(out, "{report:#}")?;
         return Ok(ExitCode::SUCCESS);
     }
-    let of = counted(queries.len() as u64, "query");
+    let queries = counted(queries.len() as u64, "query");
     let rounds = counted(options.rounds as u64, "round");
-    writeln!(out, "{}; {about}; {of}, k {}, best of {rounds}", hardware(), options.k)?;
+    writeln!(out, "{}; {about}; {queries}, k {}, best of {rounds}", hardware(), options.k)?;
     table(&rows(&cells), &mut out)?;
     Ok(ExitCode::SUCCESS)
 }
 
 impl Sum {
-    /// Answers a request among the documents of a mask; returns the microseconds from its text to its hits.
+    /// Answers a request restricted to the documents of a mask; returns the microseconds from its
+    /// text to its hits.
     fn search(
         &mut self,
         searcher: &Searcher,
@@ -193,7 +200,7 @@ impl Sum {
             let reference = Reference::new(searcher.snapshot());
             let expected = reference.search(&[&plan], &Context::new(1)).remove(0)?;
             if expected.hits != answer.hits {
-                let what = "a filtered query has different hits from the reference";
+                let what = "the hits of a filtered query differ from the reference's";
                 return Err(Failure::broken(format!("{}: {what}", plan.mode)));
             }
         }
@@ -201,7 +208,8 @@ impl Sum {
     }
 }
 
-/// A mask of about this percentage of the documents. Those of a smaller one are also in the larger ones.
+/// Returns a mask of about this percentage of the documents. Each mask is a subset of all larger
+/// ones.
 fn admitting(snapshot: &Snapshot, percent: f64) -> Arc<Mask> {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut set = |segment: &Arc<Segment>| {
@@ -219,7 +227,7 @@ fn admitting(snapshot: &Snapshot, percent: f64) -> Arc<Mask> {
 
 fn rows(cells: &[Cell]) -> Vec<Vec<String>> {
     let head =
-        ["asked for", "mode", "admitted", "mean us", "of unfiltered", "scored", "algorithms"];
+        ["requested", "mode", "admitted", "mean us", "of unfiltered", "scored", "algorithms"];
     let mut rows = vec![head.map(String::from).to_vec()];
     for cell in cells {
         let chosen: Vec<String> =

@@ -1,4 +1,5 @@
-//! Measurements of a GPU on the user's own machine, with a file for each thing that is measured.
+//! The `bench gpu` command: measurements of a GPU on the user's own machine. Each module measures
+//! one subject.
 
 mod classes;
 mod codecs;
@@ -27,33 +28,15 @@ use warpseek_exec_gpu_papers::MAX_COHORT;
 
 /// Measure a GPU on your index
 ///
-/// Without further options, queries are measured. With --codecs it is the decoding of lists, of the index and of synthetic ones; with --intersect the intersection of lists and the
-/// selection of the best k; with --pruning WAND and MaxScore; with --cohorts queries in cohorts.
+/// By default, the command answers all queries as one batch and then one at a time, for each mode,
+/// k and tile size. It prints the medians of several rounds, after a round to warm up, and compares
+/// the hits of the first queries with those of the CPU.
 ///
-/// Queries: a cell is a tile size, a number of documents at once, a mode and a k. In every cell, all queries are answered as one batch, measured from text to hits and on the device
-/// alone, and then one at a time. Figures are medians of the rounds, after one round to warm up. In the same run, the CPU engine answers the first queries of the batch on all threads, and
-/// the hits of both are compared. For k = 10, table 2 of Ding 2009 is shown next to the results. With --kernels, the report also says where the time between text and hits goes, if rounds
-/// run one after the other: to each kernel, to copies, to fills, and the rest to the host. It has postings per second, and the bytes that are moved, which kernels count in separate runs,
-/// compared with what copies on the device move. With --classes, queries of one, two and more terms are also measured separately, each class as one batch and one query at a time.
+/// The flags under "Measurement" refine this, or measure something else instead: decoding,
+/// intersection, WAND and MaxScore, cohorts, primitives, or queries with little GPU memory.
 ///
-/// Codecs: every codec decodes lists of 25.2 million documents, by length, and those of the index if one is given: documents alone, documents with frequencies, both to memory, and
-/// single frequencies. Times are medians by the device's clock, for inputs larger than its caches. Before that, what is decoded is compared with the lists. The CPU decodes the same lists
-/// on one thread and on all.
-///
-/// Intersection: Parallel Merge Find on plain lists, by length and levels of splitters; the best k of an array of keys, in two ways; and, if an index and queries are given, AND
-/// on compressed lists: queries per second, blocks decoded, and the share of each phase. Hits and the number of blocks are compared with the CPU's.
-///
-/// Pruning: queries of two terms with lists of four lengths, one at a time, and the first queries as a batch, in the settings of (Gaioso 2019, tables 5.3 to 5.14 and 7.1 to 7.4) and in
-/// our own, next to the same algorithm on one core and the figures of the thesis. The hits of exact settings are first compared with the CPU's; for the others the report has their
-/// recall. Each table is printed as soon as it is measured, to standard error if --json is given.
-///
-/// Cohorts: OR by the algorithm `cohort` for every size of cohort and of tile, next to the engine that `auto` chooses and to cohorts on the CPU. Hits are compared with the CPU's. With
-/// --matrices, the first cohort and its lists are written as sparse matrices, for scripts/cusparse.py.
-///
-/// Primitives: medians of scan, compact, radix sort, merge sort, counting by key and load-balancing search, beside CuPy's counterparts if Python has CuPy.
-///
-/// Memory: queries as one batch, with less and less memory on the device. How soon the index is ready, throughput, where lists were found, and what was copied. The hits of every row
-/// are compared with those of all lists as tiles, and the first with the CPU's.
+/// docs/measurements/gpu.md explains the tables and has results of an H200; docs/guide/gpu.md shows
+/// how to use a GPU.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -72,85 +55,108 @@ pub(super) struct Options {
     /// Directory of the index
     #[arg(long, value_name = "DIR", required_unless_present_any = ["codecs", "intersect", "primitives"])]
     index: Option<PathBuf>,
-    /// File of queries, one per line: `id<TAB>text` or only the text
+    /// File of queries, one per line: `id<TAB>text` or text alone
     #[arg(long, value_name = "FILE", required_unless_present_any = ["codecs", "intersect", "primitives"])]
     queries: Option<PathBuf>,
-    /// Also report where the time of queries goes: kernels, copies, fills, host
-    #[arg(long, conflicts_with_all = ["codecs", "intersect", "pruning", "cohorts"])]
+    /// Also break down the time of queries into kernels, copies, fills and the host
+    #[arg(long, conflicts_with_all = ["codecs", "intersect", "pruning", "cohorts"],
+        help_heading = "Measurement")]
     kernels: bool,
     /// Also measure queries by their number of terms
-    #[arg(long, conflicts_with_all = ["codecs", "intersect", "pruning", "cohorts"])]
+    #[arg(long, conflicts_with_all = ["codecs", "intersect", "pruning", "cohorts"],
+        help_heading = "Measurement")]
     classes: bool,
-    /// Measure the primitives that other kernels are made of instead: scan, compact, sorts, counting, load balancing
-    #[arg(long, conflicts_with_all = ["index", "queries", "codecs", "intersect", "pruning", "cohorts"])]
+    /// Measure the primitives of kernels instead: scan, compaction, sorting, counting, load
+    /// balancing
+    #[arg(long, conflicts_with_all = ["index", "queries", "codecs", "intersect", "pruning", "cohorts"],
+        help_heading = "Measurement")]
     primitives: bool,
     /// With --primitives: number of values
-    #[arg(long, default_value_t = 100_000_000, value_name = "N", value_parser = values)]
+    #[arg(long, default_value_t = 100_000_000, value_name = "N", value_parser = values,
+        help_heading = "Details")]
     values: usize,
-    /// With --primitives: the Python whose CuPy is measured in the same run
-    #[arg(long, default_value = "python3", value_name = "PROGRAM")]
+    /// With --primitives: Python whose CuPy is measured in the same run
+    #[arg(long, default_value = "python3", value_name = "PROGRAM", help_heading = "Details")]
     python: String,
-    /// Measure the decoding of lists instead of queries
-    #[arg(long, conflicts_with = "queries")]
+    /// Measure the decoding of lists instead
+    #[arg(long, conflicts_with = "queries", help_heading = "Measurement")]
     codecs: bool,
-    /// Measure the intersection of lists and the selection of the best k instead of queries
-    #[arg(long, conflicts_with = "codecs")]
+    /// Measure the intersection of lists and the selection of the best k instead
+    #[arg(long, conflicts_with = "codecs", help_heading = "Measurement")]
     intersect: bool,
     /// Measure WAND and MaxScore instead, with 128 hits per query
-    #[arg(long, conflicts_with_all = ["codecs", "intersect"])]
+    #[arg(long, conflicts_with_all = ["codecs", "intersect"], help_heading = "Measurement")]
     pruning: bool,
-    /// With --pruning: as many queries as in Gaioso 2019, 20 per class and 500 per batch [default: 4 and 100]
-    #[arg(long, requires = "pruning")]
+    /// With --pruning: as many queries as in Gaioso 2019, 20 per class and 500 per batch [default:
+    /// 4 and 100]
+    #[arg(long, requires = "pruning", help_heading = "Details")]
     full: bool,
     /// Measure queries in cohorts instead
-    #[arg(long, conflicts_with_all = ["codecs", "intersect", "pruning"], requires_all = ["index", "queries"])]
+    #[arg(long, conflicts_with_all = ["codecs", "intersect", "pruning"],
+        requires_all = ["index", "queries"], help_heading = "Measurement")]
     cohorts: bool,
-    /// With --cohorts: sizes of cohorts
+    /// With --cohorts: numbers of queries in a cohort
     #[arg(long, value_delimiter = ',', value_name = "N", default_value = "1,4,16,64,256,1024",
-        value_parser = clap::value_parser!(u16).range(1..=MAX_COHORT as i64))]
+        value_parser = clap::value_parser!(u16).range(1..=MAX_COHORT as i64),
+        help_heading = "Details")]
     cohort: Vec<u16>,
-    /// With --cohorts: documents in a tile
+    /// With --cohorts: numbers of documents in a tile
     #[arg(long, value_delimiter = ',', value_name = "N", default_value = "100000,250000,500000,1000000,2000000",
-        value_parser = clap::value_parser!(u32).range(1..))]
+        value_parser = clap::value_parser!(u32).range(1..), help_heading = "Details")]
     tile: Vec<u32>,
-    /// With --cohorts: queries that a warp answers together [default: as in a search]
+    /// With --cohorts: numbers of queries that a warp answers together [default: as in a search]
     #[arg(long, value_delimiter = ',', value_name = "N",
-        value_parser = clap::value_parser!(u8).range(1..=32))]
+        value_parser = clap::value_parser!(u8).range(1..=32), help_heading = "Details")]
     group: Vec<u8>,
-    /// With --cohorts: write the matrices of the first cohort of the last size to this directory
-    #[arg(long, value_name = "DIR", requires = "cohorts")]
+    /// With --cohorts: write the first cohort of the last size and its lists as sparse matrices to
+    /// this directory (see scripts/cusparse.py)
+    #[arg(long, value_name = "DIR", requires = "cohorts", help_heading = "Details")]
     matrices: Option<PathBuf>,
-    /// Measure queries with less memory instead: percent of what all lists take as tiles
+    /// Measure queries with less GPU memory instead, in percent of the size of all lists as tiles
     #[arg(long, value_delimiter = ',', value_name = "PERCENT", conflicts_with_all = ["codecs", "intersect", "pruning", "cohorts", "kernels", "classes"],
-        value_parser = percent)]
+        value_parser = percent, help_heading = "Measurement")]
     memory: Vec<f64>,
-    /// With --memory: also measure a cache that keeps the lists used last
-    #[arg(long, requires = "memory")]
+    /// With --memory: also measure a cache that keeps the most recently used lists
+    #[arg(long, requires = "memory", help_heading = "Details")]
     policies: bool,
-    /// With --codecs: decode at least this many postings of each class of lists at once; four million are encoded and then copied on the device
-    #[arg(long, default_value_t = 1 << 28, value_name = "N")]
+    /// With --codecs: minimum number of postings to decode at once, for each class of lists; four
+    /// million are encoded and copied on the device
+    #[arg(long, default_value_t = 1 << 28, value_name = "N", help_heading = "Details")]
     postings: usize,
     /// Modes to measure
     #[arg(long, value_delimiter = ',', value_name = "MODES", default_value = "or,and",
-        value_parser = named::<Mode>(Mode::NAMES))]
+        value_parser = named::<Mode>(Mode::NAMES), help_heading = "Queries")]
     modes: Vec<Mode>,
-    /// Numbers of hits to measure with
-    #[arg(short, value_delimiter = ',', value_name = "K", default_value = "10")]
+    /// Numbers of hits per query
+    #[arg(
+        short,
+        value_delimiter = ',',
+        value_name = "K",
+        default_value = "10",
+        help_heading = "Queries"
+    )]
     k: Vec<usize>,
     /// Binary logarithms of the number of documents in a tile
-    #[arg(long, value_delimiter = ',', value_name = "N", default_value = "11")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "N",
+        default_value = "11",
+        help_heading = "Queries"
+    )]
     tile_bits: Vec<u32>,
-    /// Binary logarithms of the number of documents taken at once, for both OR and AND [default: as in a search]
-    #[arg(long, value_delimiter = ',', value_name = "N")]
+    /// Binary logarithms of the number of documents processed at once, for OR and AND [default: as
+    /// in a search]
+    #[arg(long, value_delimiter = ',', value_name = "N", help_heading = "Queries")]
     at_once: Vec<u32>,
     /// Score every posting and skip nothing
-    #[arg(long)]
+    #[arg(long, help_heading = "Queries")]
     exhaustive: bool,
-    /// Queries that are also answered one at a time
-    #[arg(long, default_value_t = 1000, value_name = "N")]
+    /// Number of queries that are also answered one at a time
+    #[arg(long, default_value_t = 1000, value_name = "N", help_heading = "Queries")]
     singles: usize,
-    /// Queries of the batch that the CPU answers too
-    #[arg(long, default_value_t = 1000, value_name = "N")]
+    /// Number of queries of the batch that the CPU answers too
+    #[arg(long, default_value_t = 1000, value_name = "N", help_heading = "Queries")]
     cpu: usize,
     /// Number of rounds
     #[arg(long, default_value_t = 5, value_name = "N")]
@@ -158,7 +164,7 @@ pub(super) struct Options {
     #[command(flatten)]
     threads: Threads,
     /// Number of the GPU (see `warpseek devices`)
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(long, default_value_t = 0, value_name = "N", help_heading = "Device")]
     gpu: u32,
     #[command(flatten)]
     ranking: RankingChoice,
@@ -169,7 +175,7 @@ pub(super) struct Options {
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if options.rounds == 0 {
-        return Err(Failure::user("there is nothing to measure: no rounds"));
+        return Err(Failure::user("--rounds must be at least 1"));
     }
     match () {
         () if options.primitives => primitives::run(options),
@@ -182,7 +188,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
 }
 
-/// A number of values that primitives take.
+/// Parses a number of values that the primitives support.
 fn values(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(values @ 1..=0x4000_0000) => Ok(values),
@@ -190,7 +196,7 @@ fn values(text: &str) -> Result<usize, String> {
     }
 }
 
-/// A part of the memory.
+/// Parses a percentage of the memory.
 fn percent(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(percent) if percent > 0.0 && percent <= 1000.0 => Ok(percent),
@@ -198,7 +204,7 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A path that clap requires here.
+/// Returns a path that clap requires for this measurement.
 fn given<'a>(path: Option<&'a Path>, flag: &str) -> Result<&'a Path, Failure> {
     path.ok_or_else(|| Failure::user(format!("{flag} is missing")))
 }
@@ -212,7 +218,7 @@ fn load(engine: &GpuEngine, planner: &Planner, options: &Options) -> Result<(), 
     Ok(loaded?)
 }
 
-/// The answers to all plans, or the first error. No measurement goes on after an error.
+/// Answers all plans, or returns the first error; a measurement ends with its first error.
 fn search_all(
     engine: &dyn Engine,
     plans: &[Plan],
@@ -222,13 +228,16 @@ fn search_all(
     Ok(engine.search(&plans, context).into_iter().collect::<Result<_, _>>()?)
 }
 
-/// An engine on the same image whose rounds are as large as possible and run one after the other, so that the times of its steps add up. It has device memory of its own
-/// from its first search on.
+/// Returns an engine on the same image whose rounds are as large as possible and run one after
+/// the other, so that the times of its steps add up. The first search allocates separate device
+/// memory for the engine.
 fn one_round_at_a_time(engine: &GpuEngine) -> GpuEngine {
     engine.sharing_image(Settings { round: usize::MAX, in_flight: 1, ..*engine.settings() })
 }
 
-/// How long kernels ran during `work`, by the device's clock; only if none of them overlap, as with [`one_round_at_a_time`]. The trace slows `work` down and ends with it.
+/// Returns the total time of the kernels that run during `work`, by the device's clock. It
+/// requires that kernels do not overlap, as with [`one_round_at_a_time`]. Tracing slows `work`
+/// down, and ends with it.
 fn kernel_time<T>(
     device: &Device,
     work: impl FnOnce() -> Result<T, Failure>,
@@ -236,7 +245,7 @@ fn kernel_time<T>(
     let trace = device.trace();
     work()?;
     let steps = trace.take()?;
-    // Copies and fills have bytes.
+    // Only copies and fills have bytes.
     Ok(steps.iter().filter(|step| step.bytes == 0).map(|step| step.time).sum())
 }
 
@@ -252,16 +261,16 @@ mod tests {
     use warpseek::{Document, Index, Ranking};
     use warpseek_exec::Query;
 
-    /// The emulator.
+    /// Opens the emulated device.
     pub(super) fn device() -> Device {
         // SAFETY: the symbol is the emulator's own function.
         unsafe { Device::emulated(warpseek_cuda_emulator::symbol, 0, None) }.expect("the emulator")
     }
 
-    /// An index of 600 documents with the words apple, pie and tart.
+    /// Creates an index of 600 documents with the words apple, pie and tart.
     pub(super) fn index(dir: &Path) -> Index {
         let index = Index::create(dir).expect("a new index");
-        let mut writer = index.writer().expect("nobody else writes");
+        let mut writer = index.writer().expect("the only writer");
         for i in 0..600 {
             let text = ["apple pie", "apple", "pie tart", "tart"][i % 4];
             writer.add(Document::new(i.to_string(), "", text)).expect("a document");

@@ -1,4 +1,4 @@
-//! The server over HTTP, beside the engine alone.
+//! The `bench http` command: the server over HTTP, next to the engine alone.
 
 mod arrow;
 mod client;
@@ -24,17 +24,23 @@ use self::server::Server;
 use crate::percentile::percentile;
 use crate::{hardware, program, read_queries};
 
-/// The longest that it is measured how fast the engine or the server can be, if what --seconds is for is how it bears a given rate.
+/// Maximum duration of the measurements of top speed. --seconds sets the duration of those at a
+/// given rate.
 const SHORT: Duration = Duration::from_secs(5);
 
-/// Queries whose hits are compared between the kinds of requests.
+/// Number of queries whose hits are compared between the kinds of requests.
 const COMPARED: usize = 200;
 
 /// Measure the server over HTTP
 ///
-/// Starts a server of the index on a free port of this machine, and sends requests over connections that are kept open. First the engine answers the queries alone, on all threads, without a server. Then, for
-/// each kind of request, connections send one after the other as fast as they are answered: this is the rate, and its share of the engine's. Then requests arrive at random times (Poisson) at half of this
-/// rate, or at --rates, whether or not earlier ones are answered; their times count from when they were to arrive. The client takes its share of the same cores. The hits of all kinds of requests are compared.
+/// Starts a server for the index on a free port of this machine and sends requests over
+/// connections that stay open. First the engine alone answers the queries, on all threads and
+/// without a server. Then, for each kind of request, every connection sends its next request as
+/// soon as the previous one is answered; the report shows the rate and its share of the engine's.
+/// Then requests arrive at random times (Poisson) at half of this rate, or at --rates, whether or
+/// not earlier ones have been answered; the time of a request starts when it was due to arrive.
+/// The client and the server share the cores of this machine. The hits of all kinds of requests
+/// are compared.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -56,16 +62,16 @@ pub(crate) struct Options {
         default_value = "search,hits,documents,native,msearch,batch,arrow"
     )]
     requests: Vec<Kind>,
-    /// Connections that send at the same time
+    /// Number of connections that send at the same time
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=4000))]
     connections: u16,
-    /// Further connections, which send requests all the time and read no answers
+    /// Number of additional connections that keep sending requests and never read answers
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=4000))]
     deaf: u16,
-    /// Requests per second, instead of half of what is reached
+    /// Requests per second [default: half of the measured maximum]
     #[arg(long, value_delimiter = ',', value_name = "RATES")]
     rates: Vec<f64>,
-    /// Seconds of each measurement at a rate; what can be reached at most is measured for 5 seconds or less
+    /// Seconds of each measurement at a rate; the maximum rate is measured for at most 5 seconds
     #[arg(long, value_name = "S", default_value_t = 5.0)]
     seconds: f64,
     /// Device of the server
@@ -84,7 +90,7 @@ pub(crate) struct Options {
     quiet: bool,
 }
 
-/// What a request asks for.
+/// Kinds of requests.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Kind {
@@ -92,15 +98,15 @@ enum Kind {
     Search,
     /// `_search` without a count
     Hits,
-    /// `_search` with a count and the documents, as clients send it that say nothing of either
+    /// `_search` with default options, which return a count and the documents
     Documents,
     /// `/v1/indexes/{i}/search`
     Native,
-    /// `_msearch` of 100
+    /// `_msearch` with 100 searches
     Msearch,
-    /// `/v1/indexes/{i}/batch` of 1,000
+    /// `/v1/indexes/{i}/batch` with 1,000 queries
     Batch,
-    /// The same of 10,000, as Arrow streams
+    /// `/v1/indexes/{i}/batch` with 10,000 queries, as Arrow streams
     Arrow,
 }
 
@@ -117,7 +123,7 @@ impl Kind {
         }
     }
 
-    /// Queries in one request.
+    /// Returns the number of queries in one request.
     fn size(self) -> usize {
         match self {
             Kind::Search | Kind::Hits | Kind::Documents | Kind::Native => 1,
@@ -127,7 +133,7 @@ impl Kind {
         }
     }
 
-    /// A whole request with these queries.
+    /// Returns a whole request with these queries.
     fn request(self, queries: &[&str], k: usize) -> Result<Vec<u8>, Failure> {
         let search = |text: &str, total: Value| json!({"query": {"multi_match": {"query": text, "type": "most_fields"}}, "size": k, "_source": false, "track_total_hits": total});
         let usual = |text: &str| json!({"query": {"multi_match": {"query": text, "type": "most_fields"}}, "size": k});
@@ -156,7 +162,7 @@ impl Kind {
         Ok([head.into_bytes(), body].concat())
     }
 
-    /// The ids of the hits of each of so many queries in an answer.
+    /// Returns the ids of the hits for each of so many queries in an answer.
     fn ids(self, body: &[u8], queries: usize) -> Result<Vec<Vec<String>>, Failure> {
         if self == Kind::Arrow {
             return arrow::ids(body, queries);
@@ -179,13 +185,15 @@ impl Kind {
     }
 }
 
-/// What one measurement found.
+/// The result of one measurement.
 #[derive(Serialize)]
 struct Row {
     name: &'static str,
-    /// Queries in one request: fewer than the name says if the log has no more different ones.
+    /// Number of queries in one request. It is smaller than the name says if the log has fewer
+    /// distinct queries.
     size: usize,
-    /// Requests per second that were to arrive; none if each connection sends when it is answered.
+    /// Requests per second that were due to arrive; `None` if each connection sends as soon as it
+    /// has an answer.
     arriving: Option<f64>,
     queries_per_second: f64,
     of_engine: f64,
@@ -193,21 +201,22 @@ struct Row {
     p50_ms: Option<f64>,
     p99_ms: Option<f64>,
     p999_ms: Option<f64>,
-    /// Memory of the server afterwards.
+    /// Memory of the server after the measurement.
     server_mb: u64,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     check_seconds(options.seconds)?;
     if let Some(rate) = options.rates.iter().find(|rate| !rate.is_finite() || **rate <= 0.0) {
-        return Err(Failure::user(format!("--rates: {rate} is not a number above 0")));
+        return Err(Failure::user(format!("--rates must be numbers above 0, but one is {rate}")));
     }
     let queries = read_queries(&options.queries)?;
     if queries.is_empty() {
-        return Err(Failure::user("there is nothing to search for: no queries"));
+        return Err(Failure::user("the file of --queries is empty"));
     }
     let interrupt = Interrupt::listen(None)?;
-    // Of queries that a batch has twice the engine answers one.
+    // Only distinct queries are sent, because the engine answers repeated queries of a batch only
+    // once.
     let mut known = HashSet::new();
     let texts: Vec<&str> =
         queries.iter().map(String::as_str).filter(|text| known.insert(*text)).collect();
@@ -233,8 +242,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         let size = kind.size().min(texts.len());
         let requests: Vec<Vec<u8>> = (0..texts.len().div_ceil(size))
             .map(|first| {
-                let of = (0..size).map(|i| texts[(first * size + i) % texts.len()]);
-                kind.request(&of.collect::<Vec<_>>(), options.k)
+                let batch = (0..size).map(|i| texts[(first * size + i) % texts.len()]);
+                kind.request(&batch.collect::<Vec<_>>(), options.k)
             })
             .collect::<Result<_, _>>()?;
         let mut measure = |rate: Option<f64>| -> Result<f64, Failure> {
@@ -262,7 +271,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     show(options, engine, &rows)
 }
 
-/// Queries per second that the engine answers on all threads, one at a time each, or in batches on a GPU.
+/// Returns the queries per second that the engine answers: on all threads, each one query at a
+/// time, or in batches on a GPU.
 fn engine_rate(
     searcher: &Searcher,
     texts: &[&str],
@@ -296,13 +306,13 @@ fn engine_rate(
         let threads: Vec<_> = (0..options.threads.get()).map(|_| scope.spawn(work)).collect();
         threads.into_iter().try_for_each(|thread| match thread.join() {
             Ok(done) => Ok(done?),
-            Err(_) => Err(Failure::broken("a thread that searches has panicked")),
+            Err(_) => Err(Failure::broken("a search thread panicked")),
         })
     })?;
     Ok(done.into_inner() as f64 / start.elapsed().as_secs_f64())
 }
 
-/// Checks that every kind of request finds the same.
+/// Checks that every kind of request finds the same hits.
 fn compare(server: &Server, texts: &[&str], options: &Options) -> Result<(), Failure> {
     let texts = &texts[..texts.len().min(COMPARED)];
     let mut connection = Connection::open(server.address)?;
@@ -320,8 +330,11 @@ fn compare(server: &Server, texts: &[&str], options: &Options) -> Result<(), Fai
         }
         match &known {
             Some(known) if *known != found => {
-                let message =
-                    format!("{} has other hits than {}", kind.name(), options.requests[0].name());
+                let message = format!(
+                    "{} returns different hits than {}",
+                    kind.name(),
+                    options.requests[0].name()
+                );
                 return Err(Failure::broken(message));
             }
             Some(_) => {}

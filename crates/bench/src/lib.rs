@@ -1,5 +1,5 @@
-//! The measurements of `warpseek bench`, on the user's own index and machine. There is one file for each thing that is
-//! measured; `report` has the pages that show results.
+//! The measurements of `warpseek bench`, on the user's own index and machine. Each subject has a
+//! separate file; `report` renders the results as HTML pages.
 
 mod build;
 mod cluster;
@@ -66,7 +66,7 @@ enum What {
     Writes(writes::Options),
 }
 
-/// Runs the measurement that the options ask for.
+/// Runs the measurement that the options select.
 pub fn run(options: &Options) -> Result<ExitCode, Failure> {
     match &options.what {
         What::Queries(options) => queries::run(options),
@@ -84,12 +84,14 @@ pub fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The texts in a file of queries, which has `id<TAB>text` or only the text in each line.
+/// Reads the texts of a file of queries. Each line has the form `id<TAB>text` or contains only
+/// the text.
 pub fn read_queries(path: &Path) -> Result<Vec<String>, Failure> {
     Ok(read_log(path)?.into_iter().map(|(_, text)| text).collect())
 }
 
-/// The ids of the queries that [`read_queries`] reads. One without an id has the number of its line.
+/// Reads the ids of the queries that [`read_queries`] returns. The id of a query without one is
+/// its line number.
 fn read_ids(path: &Path) -> Result<Vec<String>, Failure> {
     Ok(read_log(path)?.into_iter().map(|(id, _)| id).collect())
 }
@@ -107,13 +109,13 @@ fn read(path: &Path) -> Result<String, Failure> {
     fs::read_to_string(path).map_err(|e| Failure::user(format!("{}: {e}", path.display())))
 }
 
-/// The CPU, and how many of its cores are available.
+/// Returns the name of the CPU and the number of available cores.
 fn hardware() -> String {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     format!("{}, {}", warpseek::devices::cpu_model(), counted(cores as u64, "core"))
 }
 
-/// A description of an index in one line.
+/// Describes an index in one line.
 fn index_line(dir: &Path, snapshot: &Snapshot) -> String {
     let manifest = snapshot.manifest();
     let postings = manifest.segments.iter().map(|s| s.postings).sum();
@@ -128,7 +130,7 @@ fn index_line(dir: &Path, snapshot: &Snapshot) -> String {
     )
 }
 
-/// The name and version of the program.
+/// Returns the name and version of the program.
 fn program() -> String {
     format!("warpseek {}", env!("CARGO_PKG_VERSION"))
 }

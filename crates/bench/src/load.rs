@@ -1,4 +1,5 @@
-//! A service under load: requests arrive at their own times, whether or not earlier ones are answered.
+//! The `bench load` command: a service under load, with requests that arrive on schedule whether
+//! or not earlier ones have been answered (an open-loop load generator).
 
 mod arrivals;
 mod measure;
@@ -31,35 +32,40 @@ use crate::{hardware, index_line, read, read_queries};
 /// A rate is sustained if at least this share of requests is answered in full and in time.
 const SUSTAINED: f64 = 0.999;
 
-/// Halvings of the range in which the highest sustained rate lies.
+/// Number of bisection steps in the search for the highest sustained rate.
 const HALVINGS: u32 = 5;
 
-/// Rates to measure, of the highest that is sustained.
+/// Rates to measure, as fractions of the highest sustained rate.
 const PARTS: [f64; 5] = [0.1, 0.5, 0.9, 1.2, 2.0];
 
-/// How long the queries take, at most, with which the service's own cost is measured.
+/// Maximum total time of the queries that measure the service's own cost.
 const SHORT: Duration = Duration::from_millis(300);
 
-/// Queries that are asked with a pause before each, and how long that is.
+/// Number of queries that are measured with a pause before each.
 const PAUSED: usize = 300;
+/// Length of this pause.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Requests under way when the service's own cost is measured.
+/// Maximum number of requests in flight while the service's own cost is measured.
 const WINDOW: u64 = 64;
 
 /// Measure a service under load
 ///
-/// Requests arrive at random times (Poisson), at their own rate, whether or not earlier ones are answered; with --bursts in bursts, with --replay as
-/// they did once. The time of a request counts from when it was to arrive, so that nothing is hidden if they cannot be handed in fast enough. Each
-/// configuration is measured with each deadline: first the highest rate at which 99.9% of requests are answered in full and in time, by bisection, then
-/// rates around it. "Within" is that share. Partial answers are exact over the documents that they cover. The hits of the service are compared with
-/// those of a searcher.
+/// Requests arrive at random times (Poisson) at a given rate, whether or not earlier ones have
+/// been answered; with --bursts in bursts, with --replay as recorded in a log. The time of a
+/// request starts when it was due to arrive, so that no delay is hidden if requests cannot be
+/// submitted fast enough. Each configuration is measured with each deadline: first the highest
+/// rate at which 99.9% of requests are answered in full and in time, by bisection, then rates
+/// around it. "Within" is that share. Partial answers are exact over the documents that they
+/// cover. The hits of the service are compared with those of a searcher.
 ///
-/// "Better" answers one request at a time on the CPU or the GPU, whichever is expected to be faster; "both" uses them at the same time. "After us" is the
-/// time until 99.9% of the refused knew it; "batch" the requests in a GPU's batch, and "cohort" how many could be gathered and answered within the
-/// deadline at this rate.
+/// "Better" answers one request at a time on the CPU or the GPU, whichever is expected to be
+/// faster; "both" uses them at the same time. "After us" is the time within which 99.9% of the
+/// refusals were returned, "batch" the number of requests in a GPU's batch, and "cohort" how many
+/// could be gathered and answered within the deadline at this rate.
 ///
-/// What queries cost is measured for each configuration, whatever `warpseek calibrate` has kept. A GPU takes part only if it is a real one.
+/// The cost of queries is measured for each configuration, even if `warpseek calibrate` has saved
+/// a calibration. Only a real GPU takes part.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -75,7 +81,7 @@ pub(crate) struct Options {
     /// File of queries, one per line: `id<TAB>text` or only the text
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
-    /// What answers [default: cpu; with a GPU cpu,gpu,better,both]
+    /// Configurations to measure [default: cpu; with a GPU cpu,gpu,better,both]
     #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = ["cpu", "gpu", "better", "both"])]
     configurations: Vec<String>,
     /// Deadlines, in milliseconds
@@ -93,19 +99,21 @@ pub(crate) struct Options {
     /// Duration of each measurement, in seconds
     #[arg(long, default_value_t = 2.0, value_name = "S", allow_negative_numbers = true)]
     seconds: f64,
-    /// Requests of a GPU's batch: measure these sizes besides the usual, which is what waits when the GPU is free
+    /// Sizes of a GPU's batches to measure, besides the usual one: all requests that wait when
+    /// the GPU is free
     #[arg(long, value_delimiter = ',', value_name = "N")]
     cohorts: Vec<usize>,
-    /// Requests arrive in bursts of this many
+    /// Number of requests that arrive together in a burst
     #[arg(long, default_value_t = 1, value_name = "N")]
     bursts: usize,
-    /// Requests arrive as in a log: lines of the queries are `seconds<TAB>text`. The times are stretched to each rate
+    /// Replay the arrival times of a log: lines of the queries are `seconds<TAB>text`, and the
+    /// times are stretched to each rate
     #[arg(long, conflicts_with = "bursts")]
     replay: bool,
-    /// Memory for answers that may be asked for again, e.g. 64M [default: no cache]
+    /// Memory for cached answers, e.g. 64M [default: no cache]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     cache: Option<usize>,
-    /// GPU memory to use at most, e.g. 8G [default: all]
+    /// Maximum GPU memory to use, e.g. 8G [default: all]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     gpu_memory: Option<usize>,
     /// Mode of the queries
@@ -116,7 +124,7 @@ pub(crate) struct Options {
     k: usize,
     #[command(flatten)]
     threads: Threads,
-    /// Write a page with tables and curves to this file
+    /// Also write a self-contained HTML page with tables and curves
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Print JSON instead of a table
@@ -129,23 +137,27 @@ pub(crate) struct Options {
     ranking: RankingChoice,
 }
 
-/// What one configuration says of itself.
+/// Measurements of one configuration of the service itself.
 #[derive(Serialize)]
 struct About {
     configuration: String,
-    /// Time that the service takes of whoever hands a request in, and of the thread that answers it, in microseconds per request.
+    /// Microseconds per request that the service takes of the calling thread and of the thread
+    /// that answers.
     submit_us: f64,
     serve_us: f64,
-    /// What a query takes without it on one thread, on average, and the median from text to hits.
+    /// Microseconds of a query on one thread without the service: the mean, and the median from
+    /// text to hits.
     alone_us: f64,
     single_p50_us: f64,
-    /// The same with a pause before each, after which caches are cold and clocks may be slow.
+    /// The median from text to hits with a pause before each query, after which caches are cold
+    /// and clocks may be slow.
     paused_p50_us: f64,
-    /// Of the cost model, by station.
+    /// Errors of the cost model of each station.
     errors: Vec<Errors>,
 }
 
-/// Mean relative error of the cost model of a station on queries of the index's own terms that it was not made from, by form.
+/// Mean relative errors of a station's cost model, by the form of the model. They are measured on
+/// queries of terms from the index that were not used to build the model.
 #[derive(Serialize)]
 struct Errors {
     station: String,
@@ -160,12 +172,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         false => (read_queries(&options.queries)?, Arrivals::Random { bursts: options.bursts }),
     };
     if texts.is_empty() {
-        return Err(Failure::user("there is nothing to measure: no queries"));
+        return Err(Failure::user("the file of --queries is empty"));
     }
     check_seconds(options.seconds)?;
     let valid = |value: &f64| value.is_finite() && *value > 0.0 && *value <= 1e9;
     if !options.deadlines.iter().chain(&options.rates).all(valid) {
-        return Err(Failure::user("deadlines and rates must be above 0 and at most 1e9"));
+        return Err(Failure::user("--deadlines and --rates must be above 0 and at most 1e9"));
     }
     if options.bursts == 0 {
         return Err(Failure::user("--bursts must be at least 1"));
@@ -175,7 +187,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let index = Index::at(&options.index);
     let ranking = options.ranking.get(&index.manifest()?)?;
     let threads = options.threads.get();
-    // An emulator that takes the place of the driver is known by its name alone.
+    // An emulator that replaces the driver can be recognized only by its name.
     let has_gpu = warpseek::devices::list_devices().is_ok_and(|devices| {
         devices.iter().any(|device| !device.name.to_lowercase().contains("emulat"))
     });
@@ -186,7 +198,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     if !has_gpu && configurations.iter().any(|name| name != "cpu") {
         return Err(Failure::user(
-            "there is no GPU to measure; an emulated one has no figures. Use --configurations cpu",
+            "there is no GPU to measure (an emulated one does not count); use --configurations cpu",
         ));
     }
     let requests: Vec<Request> = texts
@@ -218,7 +230,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
             let service_options = ServiceOptions {
                 cohorts,
                 cache: options.cache.map(|b| b as u64),
-                // What is measured now does not depend on what was measured earlier.
+                // Each run measures the costs itself, independently of earlier calibrations.
                 ..ServiceOptions::new().keep_calibration(false)
             };
             let service_options = match configuration.as_str() {
@@ -283,7 +295,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A log of queries with the times at which they came.
+/// Reads a log of queries with their arrival times.
 fn read_log(path: &Path) -> Result<(Vec<String>, Arrivals), Failure> {
     let file = read(path)?;
     let lines: Vec<&str> = file.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -292,14 +304,16 @@ fn read_log(path: &Path) -> Result<(Vec<String>, Arrivals), Failure> {
     Ok((lines.iter().map(text).collect(), arrivals))
 }
 
-/// The service has the hits of the searcher.
+/// Checks that the service returns the same hits as the searcher.
 fn compare(service: &Service, searcher: &Searcher, requests: &[Request]) -> Result<(), Failure> {
     let some = &requests[..requests.len().min(200)];
     let tickets: Vec<_> = some.iter().map(|request| service.submit(request)).collect();
     for ((ticket, request), text) in tickets.into_iter().zip(some).zip(1..) {
         let served = ticket.map_err(failure)?.wait().answer.map_err(failure)?;
         if served.hits() != searcher.search(request)?.hits() {
-            return Err(Failure::broken(format!("query {text} has different hits in the service")));
+            return Err(Failure::broken(format!(
+                "query {text} has different hits in the service than in the searcher"
+            )));
         }
     }
     Ok(())
@@ -309,8 +323,8 @@ fn failure(error: ServiceError) -> Failure {
     Failure::broken(error.to_string())
 }
 
-/// What the service itself takes: how much longer requests take through it than by asking the engine, on one thread, and how long it takes to hand them
-/// in.
+/// Measures the cost of the service itself: the additional time of requests compared with direct
+/// calls of the engine, on one thread, and the time to submit them.
 fn own_cost(
     name: &str,
     searcher: &Searcher,
@@ -326,7 +340,7 @@ fn own_cost(
     let one = ServiceOptions::new().threads(1).calibration(Duration::ZERO);
     let searcher = searcher.with_threads(1);
     let service = searcher.service(one)?;
-    // As many as are answered in a short time.
+    // Use as many requests as are answered in a short time.
     let start = Instant::now();
     let is_short = |_: &&Request| start.elapsed() < SHORT;
     let answered = requests.iter().take(2000).take_while(is_short);
@@ -374,7 +388,7 @@ fn own_cost(
     Ok(About { configuration, submit_us, serve_us, alone_us, single_p50_us, paused_p50_us, errors })
 }
 
-/// The median time from text to hits of requests, one after the other.
+/// Returns the median time from text to hits of requests that run one after the other.
 fn median_us(searcher: &Searcher, requests: &[Request], pause: Duration) -> Result<f64, Failure> {
     let mut times = Vec::with_capacity(requests.len());
     for request in requests {
@@ -389,7 +403,7 @@ fn median_us(searcher: &Searcher, requests: &[Request], pause: Duration) -> Resu
     Ok(times[times.len() / 2])
 }
 
-/// The highest sustained rate and rates around it, or those that were asked for.
+/// Measures the highest sustained rate and rates around it, or the given rates.
 fn rows(
     load: &Load<'_>,
     rates: &[f64],
@@ -409,7 +423,7 @@ fn rows(
     if !rates.is_empty() {
         return rates.iter().map(|&rate| measure(rate)).collect();
     }
-    // Doubled until it is too much, then halved between.
+    // The rate is doubled until it is too high, then the range is bisected.
     let (mut low, mut high) = (None::<Row>, 200.0);
     while high < 1e7 {
         let row = measure(high)?;

@@ -1,4 +1,5 @@
-//! Approximate search: times by the number of n-grams that may be missing, recall by the number of errors, and rates of batches.
+//! The `bench ngram` command: approximate search. It measures times by the number of n-grams that
+//! may be missing, recall by the number of errors, and rates of batches.
 
 mod phrases;
 mod verify;
@@ -31,13 +32,16 @@ use crate::report::html::{Page, Target};
 use crate::report::svg::{Bars, Curves, Scale};
 use crate::{hardware, program};
 
-/// Seconds that the published engines took for their queries over a tenth of their abstracts: list by list, in bins, and on a GPU.
+/// Seconds that the published engines took for their queries over a tenth of their abstracts:
+/// list by list, in bins, and on a GPU.
 const PUBLISHED: &str = "Walkowiak et al. 2010 took 260.2 s list by list, 63.1 s in bins and 13.6 s on a GPU (one board of a Tesla S1070) for 1,232 queries over 1.6 million abstracts";
 
 /// Measure approximate search
 ///
-/// Phrases are cut out of the documents of an n-gram index, which must store them. Phrases of 7 to 75 characters, as they are, show what engines take by the number of n-grams that may be missing.
-/// Phrases of 5 to 12 words with 0 to 4 errors (of scanning and typing) show how often the document that a phrase was cut out of is among the best k.
+/// The phrases come from the documents of an n-gram index, which must store them. Unmodified
+/// phrases of 7 to 75 characters show the times of the engines by the number of n-grams that may
+/// be missing. Phrases of 5 to 12 words with 0 to 4 errors (of scanning and typing) show how
+/// often the document that a phrase comes from is among the best k.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -49,7 +53,7 @@ pub(crate) struct Options {
     /// Directory of the index
     #[arg(long, value_name = "DIR")]
     index: PathBuf,
-    /// What to measure
+    /// Measurements to run
     #[arg(long, value_enum, value_delimiter = ',', default_value = "times,recall,rates")]
     measure: Vec<What>,
     /// Number of phrases of each kind
@@ -58,14 +62,14 @@ pub(crate) struct Options {
     /// Numbers of n-grams that may be missing
     #[arg(long, value_delimiter = ',', value_name = "N", default_value = "0,3,6,9,12")]
     misses: Vec<u32>,
-    /// Algorithms to measure; speedups are those over the first
+    /// Algorithms to measure; speedups are relative to the first
     #[arg(long, value_delimiter = ',', value_name = "NAMES", default_value = "baseline,bins,counting",
         value_parser = named::<Algorithm>(Algorithm::ALL.map(Algorithm::name).to_vec()))]
     algorithms: Vec<Algorithm>,
-    /// Measure the GPU too
+    /// Also measure a GPU
     #[arg(long)]
     cuda: bool,
-    /// Most queries of a batch, for rates; slow engines get fewer
+    /// Maximum number of queries in a batch, for rates; slow engines get smaller batches
     #[arg(long, default_value_t = 2000, value_name = "N", value_parser = positive())]
     batch: usize,
     /// Number of n-grams that may be missing in batches
@@ -74,7 +78,8 @@ pub(crate) struct Options {
     /// Number of hits per query
     #[arg(short, default_value_t = 10, value_name = "K", value_parser = positive())]
     k: usize,
-    /// Write the misspelt phrases to this file, as JSON lines with `doc`, `errors` and `text`, to search for them with other engines
+    /// Write the misspelt phrases to this file, as JSON lines with `doc`, `errors` and `text`, to
+    /// search for them with other engines
     #[arg(long, value_name = "FILE")]
     save_phrases: Option<PathBuf>,
     /// Seed of the phrases
@@ -85,7 +90,7 @@ pub(crate) struct Options {
     /// Print JSON instead of tables
     #[arg(long)]
     json: bool,
-    /// Write a page with plots to this file
+    /// Also write a self-contained HTML page with tables and plots
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Do not show a progress bar
@@ -117,7 +122,7 @@ struct Times {
     mean_ms: f64,
     p50_ms: f64,
     p99_ms: f64,
-    /// How many times as fast as the first engine.
+    /// Speed relative to the first engine.
     speedup: f64,
     #[serde(skip)]
     each_ms: Vec<f64>,
@@ -130,11 +135,11 @@ struct Recall {
     misses: u32,
     /// Share of phrases whose document is among the best k.
     recall: f64,
-    /// The same, and as the first, after edit distances were computed.
+    /// Shares of phrases whose document is among the best k, and is nearest, by edit distance.
     verified: f64,
     verified_first: f64,
     mean_ms: f64,
-    /// With edit distances.
+    /// Mean time including edit distances.
     verified_ms: f64,
 }
 
@@ -148,25 +153,26 @@ struct Rate {
     per_second: f64,
 }
 
-/// What a batch returns.
+/// The results of a batch.
 type Answers = Vec<Result<Answer, NgramError>>;
 
-/// A phrase, and the document it was cut out of.
+/// A phrase and the document that it comes from.
 struct Phrase {
     doc: u32,
-    /// With 0, 1, 2... errors.
+    /// The phrase with 0, 1, 2... errors.
     texts: Vec<String>,
 }
 
-/// Ways to divide a query between CPU and GPU, and what they are called.
+/// Ways to divide a query between CPU and GPU, with their names in reports.
 const DIVISIONS: [(Division, &str); 2] =
     [(Division::CpuGathers, "cpu, then gpu"), (Division::GpuGathers, "gpu, then cpu")];
-/// The candidates that edit distances are computed for.
+/// Number of candidates whose edit distances are computed.
 const VERIFIED: usize = 100;
-/// Queries of the first batch of an engine, which grows until it takes this many seconds.
+/// Number of queries in the first batch of an engine.
 const LEAST_BATCH: usize = 64;
+/// Seconds that a batch must take; batches grow until they do.
 const LONG_BATCH: f64 = 1.0;
-/// Phrases get up to this many errors.
+/// Maximum number of errors in a phrase.
 const ERRORS: usize = 4;
 
 struct Bench<'a> {
@@ -183,7 +189,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let snapshot = Arc::new(Snapshot::open(&options.index)?);
     let searcher = Searcher::new(snapshot).map_err(failed)?;
     let measures = |what: What| options.measure.contains(&what);
-    // The last measure opens its own.
+    // The last measurement opens the GPU itself.
     let gpu = match options.cuda && (measures(What::Times) || measures(What::Rates)) {
         false => None,
         true => {
@@ -209,7 +215,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 fn failed(error: NgramError) -> Failure {
     match error {
         NgramError::NotGrams => {
-            Failure::user(format!("{error}; make one with `warpseek ngram index`"))
+            Failure::user(format!("{error}; build one with `warpseek ngram index`"))
         }
         other => Failure::user(other.to_string()),
     }
@@ -249,7 +255,7 @@ impl Bench<'_> {
         facts
     }
 
-    /// The text of a document.
+    /// Returns the text of a document.
     fn text(&self, doc: u32) -> Result<String, Failure> {
         let json = self.searcher.snapshot().document(doc)?.ok_or_else(|| {
             Failure::user("the index does not store its documents; build it with `--store all`")
@@ -260,7 +266,7 @@ impl Bench<'_> {
         Ok([field("title"), " ", field("text")].concat())
     }
 
-    /// Phrases that `cut` cuts out of documents drawn at random.
+    /// Draws documents at random and returns the phrases that `cut` takes from them.
     fn phrases(
         &self,
         wanted: usize,
@@ -273,7 +279,9 @@ impl Bench<'_> {
         while phrases.len() < wanted {
             tries += 1;
             if documents == 0 || tries > 1000 + 100 * wanted {
-                return Err(Failure::user("the index has too few documents of twelve words"));
+                return Err(Failure::user(
+                    "the index has too few documents of at least twelve words",
+                ));
             }
             let doc = random.below(documents as usize) as u32;
             let text = self.text(doc)?;
@@ -289,7 +297,7 @@ impl Bench<'_> {
         self.searcher.query(text, Misses::Count(misses)).map_err(failed)
     }
 
-    /// Phrases of 7 to 75 characters.
+    /// Draws phrases of 7 to 75 characters.
     fn suite(&self, wanted: usize, seed: u64) -> Result<Vec<Phrase>, Failure> {
         self.phrases(wanted, seed, |text, random| {
             let words = text.split_ascii_whitespace().count();
@@ -301,7 +309,7 @@ impl Bench<'_> {
         })
     }
 
-    /// One query at a time, on one thread.
+    /// Measures one query at a time on one thread.
     fn times(&self) -> Result<Vec<Times>, Failure> {
         let options = self.options;
         let phrases = self.suite(options.phrases, options.seed)?;
@@ -320,7 +328,7 @@ impl Bench<'_> {
             let (mut first, mut want): (Option<f64>, Option<Vec<Answer>>) = (None, None);
             let mut add = |name: &str, search: &dyn Fn(&Query) -> Result<Answer, NgramError>| {
                 let (mut each, mut answers) = (Vec::new(), Vec::new());
-                // The first queries bring lists into memory.
+                // The first queries load lists into memory.
                 for query in queries.iter().take(queries.len().div_ceil(10)) {
                     search(query).map_err(failed)?;
                 }
@@ -335,7 +343,7 @@ impl Bench<'_> {
                 }
                 if want.get_or_insert_with(|| answers.clone()) != &answers {
                     return Err(Failure::broken(format!(
-                        "{name} has other hits than the first engine"
+                        "{name} returns different hits than the first engine"
                     )));
                 }
                 let mean = mean(&each);
@@ -415,7 +423,8 @@ impl Bench<'_> {
             .map_err(|error| Failure::user(format!("{}: {error}", file.display())))
     }
 
-    /// Whether one document alone has all n-grams of a phrase close together; otherwise it cannot be told which document is meant.
+    /// Returns true if only one document has all n-grams of a phrase close together. Otherwise
+    /// the phrase does not identify its document.
     fn is_unique(&self, phrase: &str) -> bool {
         let Ok(query) = self.searcher.query(phrase, Misses::Count(0)) else { return false };
         let found = self.searcher.search(&query, 2, Algorithm::Counting, &self.single);
@@ -467,7 +476,7 @@ impl Bench<'_> {
         })
     }
 
-    /// Many queries at a time, on all threads.
+    /// Measures batches of queries on all threads.
     fn rates(&self) -> Result<Vec<Rate>, Failure> {
         let options = self.options;
         let suite = self.suite(options.batch, options.seed + 2)?;
@@ -478,7 +487,7 @@ impl Bench<'_> {
             .collect::<Result<Vec<_>, _>>()?;
         let threads = options.threads.get();
         let all_threads = Context::new(threads);
-        // List by list, queries come one at a time.
+        // The list-by-list algorithm answers queries one at a time only.
         let algorithms: Vec<Algorithm> =
             options.algorithms.iter().copied().filter(|&a| a != Algorithm::Baseline).collect();
         let engines = algorithms.len() * if self.gpu.is_some() { 2 } else { 1 };
@@ -500,7 +509,7 @@ impl Bench<'_> {
             };
             // Engines may have batches of different sizes.
             if known.iter().zip(&answers).any(|(a, b)| a != b) {
-                let what = format!("{name} has other hits than the first engine");
+                let what = format!("{name} returns different hits than the first engine");
                 return Err(Failure::broken(what));
             }
             if answers.len() > known.len() {
@@ -623,7 +632,7 @@ fn page(
     }
     let mut misses: Vec<u32> = times.iter().map(|t| t.misses).collect();
     misses.dedup();
-    let of =
+    let cell =
         |engine: &str, misses: u32| times.iter().find(|t| t.engine == engine && t.misses == misses);
     let bars = Bars {
         title: "Mean time of a query".into(),
@@ -633,7 +642,7 @@ fn page(
         series: engines
             .iter()
             .map(|engine| {
-                let mean = |&m: &u32| of(engine, m).map_or(0.0, |t| t.mean_ms);
+                let mean = |&m: &u32| cell(engine, m).map_or(0.0, |t| t.mean_ms);
                 (engine.clone(), misses.iter().map(mean).collect())
             })
             .collect(),
@@ -643,9 +652,9 @@ fn page(
     let drawn: Vec<String> = misses
         .iter()
         .map(|&m| {
-            let base = engines.first().and_then(|engine| of(engine, m));
+            let base = engines.first().and_then(|engine| cell(engine, m));
             let series = engines.iter().filter_map(|engine| {
-                let (base, own) = (base?, of(engine, m)?);
+                let (base, own) = (base?, cell(engine, m)?);
                 let pairs = base.each_ms.iter().zip(&own.each_ms);
                 let mut points: Vec<(f64, f64)> = pairs.map(|(a, b)| (*a, a / b)).collect();
                 points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -656,7 +665,7 @@ fn page(
             Curves { title: format!("{m} misses"), units, scales, series: series.collect() }.draw()
         })
         .collect();
-    let note = "How many times as fast as the first engine each query is, by what it takes there.";
+    let note = "Speed of each query relative to the first engine, by its time on the first engine.";
     page.figures("Speedup", note, &engines, &drawn);
     page.table(&of_recalls);
     for rows in [of_rates, verify::rows(verified)] {

@@ -1,4 +1,7 @@
-/// The value that a share of the sorted values does not exceed; `None` if there are none.
+//! Percentiles of sorted measurements.
+
+/// Returns the value that this share of the sorted values does not exceed (nearest rank); `None`
+/// if there are no values.
 pub(crate) fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     Some(sorted[(last as f64 * share).round() as usize])

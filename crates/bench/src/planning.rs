@@ -1,4 +1,5 @@
-//! What happens before any list is read: analysis, look-up in the dictionary, plan.
+//! The `bench planning` command: the work before any list is read, which is analysis, dictionary
+//! lookup and planning.
 
 use std::collections::BTreeSet;
 use std::hint::black_box;
@@ -18,11 +19,14 @@ use warpseek_exec::Query;
 use crate::random::Random;
 use crate::{hardware, index_line, read_queries};
 
-/// Measure analysis, dictionary and plan, for words that the index has and words that it lacks
+/// Measure analysis, dictionary lookup and planning, for words that the index has and words that
+/// it lacks
 ///
-/// Words are those of the queries, each once and in random order; those that the index lacks are made of them. A query is some of them. Times are nanoseconds per word
-/// on one thread: whole passes over all queries, of which the best counts. The plan includes the analysis, and the search the plan; an AND of words that the index lacks reads no list, so that its
-/// search is what every query costs at least.
+/// Present words are those of the queries that the index has, each once and in random order;
+/// absent words are derived from them. A query consists of several such words. Times are
+/// nanoseconds per word on one thread: the best of several passes over all queries. The plan
+/// includes the analysis, and the search includes the plan. An AND of absent words reads no list,
+/// so its search time is the minimum cost of any query.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -54,11 +58,11 @@ pub(crate) struct Options {
 struct Cell {
     words: &'static str,
     queries: usize,
-    /// Nanoseconds per word.
+    /// Nanoseconds of analysis per word.
     analysis_ns: f64,
-    /// The same, analysis included.
+    /// Nanoseconds of planning per word, including the analysis.
     plan_ns: f64,
-    /// The same of a whole AND, plan included; none if it reads lists.
+    /// Nanoseconds of a whole AND per word, including the plan; `None` if the search reads lists.
     search_ns: Option<f64>,
 }
 
@@ -70,7 +74,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let (known, unknown) = words(&searcher, &texts)?;
     if options.rounds == 0 || options.words == 0 || known.is_empty() {
         return Err(Failure::user(
-            "there is nothing to measure: no rounds, no words, or none that the index has",
+            "nothing to measure: --rounds and --words must be at least 1, and the index must contain a word of the queries",
         ));
     }
     let bar = progress::items("measuring", 2 * options.rounds as u64, options.quiet);
@@ -120,21 +124,21 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         writeln!(out, "{report:#}")?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (of, rounds) =
+    let (words, rounds) =
         (counted(options.words as u64, "word"), counted(options.rounds as u64, "round"));
-    writeln!(out, "{}; {about}; queries of {of}, best of {rounds}", hardware())?;
+    writeln!(out, "{}; {about}; queries of {words}, best of {rounds}", hardware())?;
     table(&rows(&cells), &mut out)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Nanoseconds of work on all items.
+/// Returns the nanoseconds of work on all items.
 fn pass<T>(items: &[T], work: impl Fn(&T) -> Result<(), Failure>) -> Result<f64, Failure> {
     let start = Instant::now();
     items.iter().try_for_each(work)?;
     Ok(start.elapsed().as_nanos() as f64)
 }
 
-/// The words of queries that the index has, and as many that it lacks.
+/// Returns the words of the queries that the index has, and derived words that it lacks.
 fn words(searcher: &Searcher, texts: &[String]) -> Result<(Vec<String>, Vec<String>), Failure> {
     let all: BTreeSet<&str> = texts.iter().flat_map(|text| text.split_whitespace()).collect();
     let (mut known, mut unknown) = (Vec::new(), Vec::new());
@@ -144,7 +148,7 @@ fn words(searcher: &Searcher, texts: &[String]) -> Result<(Vec<String>, Vec<Stri
             continue;
         }
         known.push(word.to_owned());
-        // No word that anybody writes ends like this, but an index may have anything.
+        // Hardly any word ends like this, but an index may contain anything.
         let other = format!("{word}qxq");
         let plan = searcher.plan(&Request::new(other.as_str()))?;
         if plan.terms.is_empty() && !plan.missing.is_empty() {

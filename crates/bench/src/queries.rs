@@ -1,3 +1,6 @@
+//! The `bench queries` command: latency and throughput of a file of queries on the CPU, by
+//! algorithm, mode and number of hits.
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -26,10 +29,11 @@ const POINTS: usize = 200;
 
 /// Measure the latency and throughput of a file of queries
 ///
-/// Every cell (algorithm, mode, k) is warmed up once; then all cells take turns for the given number of rounds. Latency
-/// is measured for one query at a time on one thread, from text to hits, and is the best of the rounds; the mean and
-/// percentiles are over queries. CPU time is what that thread used, including the reading of the clock: the best round
-/// of each query, mean over queries. Throughput is the best round on all threads.
+/// Every cell (algorithm, mode, k) is warmed up once; then all cells take turns for the given
+/// number of rounds. Latency is measured for one query at a time on one thread, from text to
+/// hits, and is the best of the rounds; the mean and percentiles are over queries. CPU time is
+/// the time of that thread, including the reading of the clock: the best round of each query,
+/// mean over queries. Throughput is the best round on all threads.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -66,11 +70,11 @@ pub(super) struct Options {
     /// Also count all matching documents, exactly
     #[arg(long)]
     count: bool,
-    /// Also write the latency of each query, as `id<TAB>microseconds`, to PREFIX.MODE.K; with several algorithms, to
-    /// PREFIX.ALGORITHM.MODE.K
+    /// Also write the latency of each query, as `id<TAB>microseconds`, to PREFIX.MODE.K; with
+    /// several algorithms, to PREFIX.ALGORITHM.MODE.K
     #[arg(long, value_name = "PREFIX")]
     latencies: Option<PathBuf>,
-    /// Also write an HTML page with the table and plots; it is one file that loads nothing else
+    /// Also write a self-contained HTML page with the table and plots
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Print JSON instead of a table
@@ -104,7 +108,7 @@ struct Cell {
     sorted_us: Vec<f64>,
 }
 
-/// A cell being measured.
+/// A cell while it is measured.
 struct Measuring {
     choice: Algorithm,
     mode: Mode,
@@ -121,7 +125,9 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let queries = read_queries(&options.queries)?;
     let queries: Vec<&str> = queries.iter().map(String::as_str).collect();
     if queries.is_empty() || options.rounds == 0 {
-        return Err(Failure::user("there is nothing to measure: no queries, or no rounds"));
+        return Err(Failure::user(
+            "nothing to measure: --queries must name a file with at least one query, and --rounds must be at least 1",
+        ));
     }
     let target = options.html.as_deref().map(Target::new).transpose()?;
     let interrupt = Interrupt::listen(None)?;
@@ -181,10 +187,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
             ("ranking", ranking.clone()),
             ("parameters", parameters.unwrap_or_default()),
             ("matches counted", if count_matches { "yes" } else { "no" }.to_owned()),
-            (
-                "rounds",
-                format!("{}, of which the best counts, after one to warm up", options.rounds),
-            ),
+            ("rounds", format!("best of {}, after one to warm up", options.rounds)),
         ];
         target.save(&page(&facts, &rows, &cells, &options.threads))?;
     }
@@ -240,7 +243,7 @@ impl Measuring {
         Ok(())
     }
 
-    /// Writes the latency of each query beside its id.
+    /// Writes the id and the latency of each query.
     fn write_latencies(
         &self,
         prefix: &Path,
@@ -281,7 +284,7 @@ impl Measuring {
     }
 }
 
-/// The CPU time that this thread has used; latency is measured on one thread.
+/// Returns the CPU time that this thread has used; latency is measured on one thread.
 fn thread_cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -308,7 +311,8 @@ fn rows(cells: &[Cell], threads: &[usize]) -> Vec<Vec<String>> {
     rows
 }
 
-/// The measurements as a page: each algorithm has a colour, and each mode and k has a figure of each kind.
+/// Renders the measurements as a page with a colour for each algorithm and, of each kind of
+/// figure, one for each mode and k.
 fn page(facts: &[(&str, String)], rows: &[Vec<String>], cells: &[Cell], threads: &[usize]) -> Page {
     let mut page = Page::new("Queries", facts);
     page.table(rows);
@@ -339,7 +343,7 @@ fn page(facts: &[(&str, String)], rows: &[Vec<String>], cells: &[Cell], threads:
         Curves { title: title(cells), units, scales, series }.draw()
     };
     let drawn: Vec<String> = groups.iter().map(curves).collect();
-    let note = "The share of queries that take at most this long.";
+    let note = "Share of queries that take at most this long.";
     page.figures("Distribution of latency", note, &algorithms, &drawn);
 
     let names: Vec<String> = threads.iter().map(|&n| counted(n as u64, "thread")).collect();
@@ -358,7 +362,8 @@ fn page(facts: &[(&str, String)], rows: &[Vec<String>], cells: &[Cell], threads:
     page
 }
 
-/// Latencies with the percentage of queries that take no longer, reduced to as many points as are visible.
+/// Returns latencies with the percentage of queries that take no longer, reduced to as many
+/// points as are visible.
 fn distribution(cell: &Cell) -> Series<(f64, f64)> {
     let sorted = &cell.sorted_us;
     let (n, points) = (sorted.len(), POINTS.min(sorted.len()));

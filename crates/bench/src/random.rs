@@ -1,6 +1,6 @@
-//! Random numbers that are the same every time.
+//! Reproducible random numbers for measurements.
 
-/// Marsaglia's xorshift. The seed must not be 0.
+/// Marsaglia's xorshift generator. The seed must not be 0.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -11,17 +11,18 @@ impl Random {
         self.0
     }
 
-    /// Above 0 and at most 1.
+    /// Returns a number above 0 and at most 1.
     pub(crate) fn unit(&mut self) -> f64 {
         ((self.bits() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
 
-    /// Exponentially distributed.
+    /// Returns an exponentially distributed number.
     pub(crate) fn exponential(&mut self, mean: f64) -> f64 {
         -mean * self.unit().ln()
     }
 
-    /// Times of what happens independently of each other, so far apart in the mean, from 0 on and without end.
+    /// Returns an endless sequence of times of independent events (a Poisson process) with this
+    /// mean interval, starting from 0.
     pub(crate) fn arrivals(mut self, mean: f64) -> impl Iterator<Item = f64> {
         let mut at = 0.0;
         std::iter::repeat_with(move || {
@@ -30,12 +31,12 @@ impl Random {
         })
     }
 
-    /// A number below `bound`, which must not be 0.
+    /// Returns a number below `bound`, which must not be 0.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         (self.bits() >> 11) as usize % bound
     }
 
-    /// One of some bytes, of which there must be one.
+    /// Returns one of the given bytes, which must not be empty.
     pub(crate) fn pick(&mut self, from: &[u8]) -> u8 {
         from[self.below(from.len())]
     }

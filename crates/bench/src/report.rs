@@ -1,4 +1,4 @@
-//! Pages that show measurements: tables and charts in one file that needs nothing else.
+//! Self-contained HTML pages with measurements: tables and charts in one file.
 
 pub(crate) mod html;
 pub(crate) mod svg;

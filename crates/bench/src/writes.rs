@@ -1,4 +1,5 @@
-//! Single writes: how many, how soon they are durable and searchable, and what searches notice of it.
+//! The `bench writes` command: the rate of single writes, the time until they are durable and
+//! searchable, and their effect on searches.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -21,17 +22,21 @@ use warpseek_console::{Failure, Interrupt, progress};
 use crate::percentile::percentile;
 use crate::{hardware, program, read, read_queries};
 
-/// Documents that a thread writes before it waits for the last of them.
+/// Number of documents that a thread writes before it waits for the last of them.
 const BULK: usize = 500;
-/// How long the thread that makes single writes pauses between them.
+/// Pause of the thread that makes single writes between two of them.
 const PAUSE: Duration = Duration::from_millis(2);
 const REFRESH_EVERY: Duration = Duration::from_secs(1);
 
 /// Measure single writes
 ///
-/// An index of a part of the documents is built. Then, each for some seconds, it is only searched ("idle"); searched and written at once, with --rate writes per second ("beside"); flushed, and only
-/// searched again ("after"), as it is larger now; and only written, as fast as it goes ("full"). Searches beside writes are compared with the mean of those before and after. Threads that write wait for every 500th write, as programs do that write many. Beside them, one thread waits for each of its writes: "write" is
-/// how long that takes until it is on stable storage. All writes are of new documents. Refreshes come every second.
+/// The command builds an index of some documents. Then it measures four phases, each for some
+/// seconds: searches only ("idle"); searches and, with --rate, that many writes per second at the
+/// same time ("beside"); after a flush, searches only, on the larger index ("after"); and writes
+/// only, as fast as possible ("full"). The search rate of "beside" is compared with the mean of
+/// "idle" and "after". Writing threads wait for every 500th write, like programs that write in
+/// bulk. In addition, one thread waits for each of its writes: "write" is the time until such a
+/// write is on stable storage. All writes add new documents. The index is refreshed every second.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -44,16 +49,16 @@ pub(crate) struct Options {
     /// File of queries, one per line: `id<TAB>text` or only the text
     #[arg(long, value_name = "FILE")]
     queries: PathBuf,
-    /// Documents that are in the index before
+    /// Number of documents in the index before the first write
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     base: usize,
-    /// Threads that write
+    /// Number of threads that write
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
     writers: u16,
-    /// Threads that search
+    /// Number of threads that search
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     searchers: u16,
-    /// Writes per second while searches are measured; 0: as many as it takes
+    /// Writes per second while searches are measured; 0: as many as possible
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     rate: u32,
     /// Seconds of each measurement
@@ -62,7 +67,7 @@ pub(crate) struct Options {
     /// Number of hits per query
     #[arg(short, default_value_t = 10, value_name = "K")]
     k: usize,
-    /// Directory in which the index is made, and removed in the end
+    /// Directory in which the index is created, and removed at the end
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
     #[command(flatten)]
@@ -75,12 +80,12 @@ pub(crate) struct Options {
     quiet: bool,
 }
 
-/// What one measurement found.
+/// Measurements of one phase.
 #[derive(Serialize)]
 struct Phase {
     name: &'static str,
     documents_per_second: Option<f64>,
-    /// From a single write to its acknowledgement.
+    /// Milliseconds from a single write to its acknowledgement.
     write_p50_ms: Option<f64>,
     write_p99_ms: Option<f64>,
     writes_timed: usize,
@@ -88,11 +93,11 @@ struct Phase {
     refresh_p50_ms: Option<f64>,
     refresh_most_ms: Option<f64>,
     searches_per_second: Option<f64>,
-    /// Of the mean rate without writes, before and after.
+    /// Search rate relative to the mean of the rates without writes, before and after.
     of_idle: Option<f64>,
 }
 
-/// Documents without ids.
+/// Documents without ids, as JSON objects without the opening brace.
 struct Bodies(Vec<String>);
 
 impl Bodies {
@@ -108,7 +113,7 @@ impl Bodies {
             if fields.is_empty() {
                 return Err(bad(&"the document has neither `title` nor `text`"));
             }
-            // Without the brace, so that an id can go before.
+            // The brace is missing so that an id can be put in front.
             bodies.push(serde_json::to_string(&fields)?.split_off(1));
         }
         match bodies.is_empty() {
@@ -117,7 +122,7 @@ impl Bodies {
         }
     }
 
-    /// The document with a number, of which there is no end.
+    /// Returns the document with a number. Numbers are unlimited: the bodies repeat.
     fn json(&self, number: usize) -> String {
         format!("{{\"id\":\"{number:08}\",{}", self.0[number % self.0.len()])
     }
@@ -129,11 +134,11 @@ impl Bodies {
     }
 }
 
-/// What the threads of a measurement share.
+/// State that the threads of a measurement share.
 struct Run<'a> {
     live: &'a LiveIndex,
     bodies: &'a Bodies,
-    /// The next document.
+    /// Number of the next document.
     next: &'a AtomicU64,
     ended: AtomicBool,
     failure: Mutex<Option<Failure>>,
@@ -143,7 +148,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     check_seconds(options.seconds)?;
     let queries = read_queries(&options.queries)?;
     if queries.is_empty() {
-        return Err(Failure::user("there is nothing to search for: no queries"));
+        return Err(Failure::user("the file of --queries is empty"));
     }
     let bodies = Bodies::read(&options.input)?;
     let interrupt = Interrupt::listen(None)?;
@@ -194,7 +199,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     live.close()?;
     if documents != next.load(Ordering::Relaxed) {
         let written = next.load(Ordering::Relaxed);
-        return Err(Failure::broken(format!("{documents} documents instead of {written}")));
+        return Err(Failure::broken(format!(
+            "the index has {documents} documents instead of {written}"
+        )));
     }
     show(options, &phases, documents)
 }
@@ -261,7 +268,7 @@ impl Run<'_> {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// Does the work of a thread. If it fails, all end.
+    /// Runs the work of a thread. If it fails, all threads end.
     fn work(&self, work: impl FnOnce() -> Result<(), warpseek::Error>) {
         if let Err(error) = work() {
             let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
@@ -274,7 +281,8 @@ impl Run<'_> {
         self.bodies.json(self.next.fetch_add(1, Ordering::Relaxed) as usize)
     }
 
-    /// Writes documents, at most `rate` per second together with the other threads unless it is 0.
+    /// Writes documents. Unless `rate` is 0, all threads together write at most `rate` documents
+    /// per second.
     fn write_many(
         &self,
         rate: u32,
@@ -296,7 +304,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Makes single writes, and waits for each.
+    /// Writes single documents and waits for each.
     fn write_single(&self, times: &Mutex<Vec<f64>>) -> Result<(), warpseek::Error> {
         while !self.has_ended() {
             let json = self.next();
@@ -330,7 +338,7 @@ impl Run<'_> {
         thread: usize,
         searched: &AtomicU64,
     ) -> Result<(), warpseek::Error> {
-        // Threads begin at different queries.
+        // Threads start at different queries.
         for request in requests.iter().cycle().skip(thread * 37) {
             if self.has_ended() {
                 break;
@@ -369,7 +377,7 @@ fn show(options: &Options, phases: &[Phase], documents: u64) -> Result<ExitCode,
     let threads = counted(writers, "thread");
     writeln!(
         out,
-        "{}; {base} before, {} after; written by {threads} and one that waits, searched by {}",
+        "{}; {base} before, {} after; written by {threads} in bulk and one that waits for each write; searched by {}",
         hardware(),
         count(documents),
         counted(searchers, "thread"),

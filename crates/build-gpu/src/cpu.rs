@@ -1,4 +1,5 @@
-//! Inversion of flat text on the CPU: what is left to do if a GPU fails, for documents that do not fit into its memory, and for words that its table confuses.
+//! Inversion of flat text on the CPU. It is used if a GPU fails, for documents that do not fit
+//! into its memory, and for batches in which different words have the same hash.
 
 use std::collections::HashMap;
 
@@ -8,7 +9,8 @@ use warpseek_text::{Analyzer, END_OF_DOCUMENT, WordRules};
 use crate::postings::Postings;
 use crate::terms::{NO_TERM, Terms};
 
-/// Appends the postings of the documents of `text`, of which the first has number `first_doc`; returns lengths and sums of squares.
+/// Appends the postings of the documents of `text`, the first of which has number `first_doc`;
+/// returns lengths and sums of squares.
 pub(crate) fn invert(
     analyzer: Analyzer,
     rules: &WordRules,
@@ -50,9 +52,9 @@ pub(crate) fn invert(
     facts
 }
 
-/// The number of a word's term.
+/// Returns the number of a word's term.
 pub(crate) fn term_of(analyzer: Analyzer, word: &[u8], terms: &mut Terms) -> u32 {
-    // Flat text is made from text; what is not UTF-8 was no word.
+    // Flat text is created from text, so bytes that are not UTF-8 were not a word.
     let term = std::str::from_utf8(word).ok().and_then(|word| analyzer.term(word));
     term.map_or(NO_TERM, |term| terms.number(term.as_bytes()))
 }

@@ -1,4 +1,5 @@
-//! Full blocks of long lists, encoded on the device from the postings that batches left there.
+//! Encoding of full blocks of long lists on the device, from the postings that batches left
+//! there.
 #![allow(unsafe_code)]
 
 use bytemuck::{Pod, Zeroable};
@@ -11,16 +12,17 @@ use warpseek_index::{BlockChunk, DocumentFacts, EncodedBlocks, FRONT_PAIRS, Fron
 use crate::kernels::encode_blocks::SOURCE;
 use crate::worker::{DevicePostings, Worker};
 
-/// Blocks that a block of threads encodes. Must equal the kernel's.
+/// Number of blocks that a block of threads encodes. Must equal the kernel's.
 const WARPS: usize = 4;
-/// Blocks that are encoded at a time; their bytes are counted in 32 bits.
+/// Number of blocks that are encoded at a time; their bytes are counted in 32 bits.
 const PER_CHUNK: usize = 1 << 20;
-/// Ranks of terms that a thread lays out at a time.
+/// Number of ranks of terms that a thread lays out at a time.
 const RANKS: usize = 1 << 14;
-/// Frequencies whose logarithms the device has; the host finds the bounds of blocks with larger ones.
+/// Number of frequencies whose logarithms the device has; the host finds the bounds of blocks
+/// with larger frequencies.
 const LOGS: u32 = 4096;
 
-/// Postings of a list in one batch. Addresses are those of the device.
+/// The postings of a list in one batch. Addresses are those of the device.
 #[derive(Clone, Copy)]
 struct Piece {
     docs: u64,
@@ -57,11 +59,11 @@ struct Documents {
     unused: u32,
 }
 
-/// Pieces of the long lists of some terms, and how many full blocks each term's list has.
+/// The pieces of the long lists of some terms, and the number of full blocks of each term's list.
 #[derive(Default)]
 struct Layout {
     pieces: Vec<Piece>,
-    /// Full blocks, and postings if there are any.
+    /// Numbers of full blocks by term, and of postings if there are full blocks.
     terms: Vec<(u32, u32)>,
 }
 
@@ -89,7 +91,8 @@ impl Layout {
     }
 }
 
-/// Encodes the full blocks of all lists of more than one block; `None` if there are too many postings. `postings` are those of the lists' batches.
+/// Encodes the full blocks of all lists of more than one block, or returns `None` if there are
+/// too many postings. `postings` are those of the lists' batches.
 pub(crate) fn encode(
     worker: &Worker,
     lists: &SortedLists,
@@ -166,7 +169,8 @@ fn encode_chunk(
     let sizes: Buffer<u32> = device.buffer(count)?;
     let grid = Grid::new(count.div_ceil(WARPS) as u32, (WARPS * 32) as u32);
     let args = Args::new().value(lists).buffer(&sizes);
-    // SAFETY: the arguments are those of the kernel, whose structures equal ours. Blocks lie within the pieces, and pieces within the postings of their batch.
+    // SAFETY: the arguments are those of the kernel, whose structures equal ours. Blocks lie
+    // within the pieces, and pieces within the postings of their batch.
     unsafe { stream.launch(measure, grid, &args) }?;
     stream.synchronize()?;
     let mut ends = worker.fetcher.fetch(&sizes)?;
@@ -180,7 +184,8 @@ fn encode_chunk(
     let fronts: Buffer<[u32; 2 + 2 * FRONT_PAIRS]> = device.buffer(count)?;
     let args =
         Args::new().value(lists).buffer(&sizes).value(documents).buffer(&bytes).buffer(&fronts);
-    // SAFETY: as above. Each block has as many bytes as it was measured to take, and documents have lengths and norms.
+    // SAFETY: as above. Each block has as many bytes as it was measured to take, and documents
+    // have lengths and norms.
     unsafe { stream.launch(encode, grid, &args) }?;
     stream.synchronize()?;
     let bytes = worker.fetcher.fetch(&bytes)?;

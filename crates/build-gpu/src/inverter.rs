@@ -1,4 +1,5 @@
-//! Inverters for the builder of `warpseek_index`: a thread of their own drives the GPU, while workers read on.
+//! Inverters for the builder of `warpseek_index`. A separate thread drives the GPU, while workers
+//! continue to read.
 
 use std::fmt;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -19,39 +20,43 @@ use crate::postings::{Postings, sorted};
 use crate::terms::Terms;
 use crate::worker::{Counted, DevicePostings, HostPostings, Inverted, Worker};
 
-/// The most bytes of text of a batch.
+/// Maximum number of bytes of text in a batch.
 const MOST_TEXT: usize = 64 << 20;
-/// A batch takes at most one in this many bytes of device memory. Text of words of one letter takes the most, about 20 bytes for each of its bytes.
+/// Bytes of device memory per byte of a batch. Text of words of one letter takes the most, about
+/// 20 bytes for each of its bytes.
 const MEMORY_A_BYTE: u64 = 32;
 const LEAST_TEXT: usize = 64 << 10;
-/// Postings of all lists may take one in this many bytes of device memory; if there are more, the CPU encodes them.
+/// Bytes of device memory per byte of postings of all lists; if there are more postings, the CPU
+/// encodes them.
 const MEMORY_A_POSTING_BYTE: u64 = 4;
-/// Batches that wait to be inverted, as far as there is memory: to open the device takes as long as reading some of them.
+/// Number of batches that may wait to be inverted, as far as memory permits: opening the device
+/// takes as long as reading some of them.
 const BATCHES: std::ops::RangeInclusive<usize> = 2..=12;
-/// Batches take at most one in this many bytes of the memory for lists.
+/// Bytes of the memory for lists per byte of a batch.
 const MEMORY_A_BATCH_BYTE: usize = 4;
 
-/// What to do if the GPU fails.
+/// The reaction to a failure of the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnFailure {
-    /// Go on with the CPU, and say so.
+    /// Continues with the CPU, and reports it.
     UseCpu,
-    /// End the build with an error.
+    /// Ends the build with an error.
     Stop,
 }
 
-/// Inverts on a GPU.
+/// A factory of inverters that run on a GPU.
 #[derive(Clone, Debug)]
 pub struct GpuInverters {
     device: Opening,
-    /// The most bytes of device memory, if it is known before the device is open.
+    /// Maximum number of bytes of device memory, if it is known before the device is open.
     budget: Option<u64>,
     on_failure: OnFailure,
     most_text: usize,
     ending: Arc<Ending>,
 }
 
-/// Threads that give back what they had on the device. They use it, so they must have ended before the process may.
+/// Threads that release their device memory. They use the device, so they must end before the
+/// process may.
 #[derive(Debug, Default)]
 struct Ending(Mutex<Vec<JoinHandle<()>>>);
 
@@ -62,29 +67,30 @@ impl Drop for Ending {
     }
 }
 
-/// A device that may still be opened by a thread of its own.
+/// A device that a separate thread may still be opening.
 #[derive(Clone)]
 struct Opening {
     opened: Arc<Mutex<Option<Result<Device, DeviceError>>>>,
     open: Arc<dyn Fn() -> Result<Device, DeviceError> + Send + Sync>,
-    /// Whether a build that has no more use for it closes it; another build then opens it again.
+    /// True if a build closes the device when it no longer needs it; another build then opens it
+    /// again.
     closes: bool,
 }
 
 impl Opening {
-    /// The device, once it is open.
+    /// Returns the device, once it is open.
     fn wait(&self) -> Result<Device, DeviceError> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         opened.get_or_insert_with(|| (self.open)()).clone()
     }
 
-    /// The device if it is open already.
+    /// Returns the device if it is open already.
     fn now(&self) -> Option<Device> {
-        // Whoever holds the lock is opening it.
+        // A thread that holds the lock is opening the device.
         self.opened.try_lock().ok()?.as_ref()?.as_ref().ok().cloned()
     }
 
-    /// To close it takes time, which a build need not wait for.
+    /// Closes the device. That takes time, which a build need not wait for.
     fn close(&self) {
         if self.closes {
             let device = self.opened.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -100,7 +106,7 @@ impl fmt::Debug for Opening {
 }
 
 impl GpuInverters {
-    /// On a device, within its memory budget.
+    /// Creates inverters on a device, within its memory budget.
     pub fn new(device: Device, on_failure: OnFailure) -> Self {
         let budget = device.memory().budget;
         let inverters = Self::of(move || Ok(device.clone()), budget, on_failure, false);
@@ -108,8 +114,9 @@ impl GpuInverters {
         inverters
     }
 
-    /// On a device that a thread of its own opens from now on, so that reading need not wait for it. If it cannot be opened, builds fail, or the CPU inverts, as
-    /// after any other failure.
+    /// Creates inverters on a device that a separate thread opens from now on, so that reading
+    /// need not wait for it. If it cannot be opened, builds fail, or the CPU inverts, as after
+    /// any other failure.
     pub fn opening(
         open: impl Fn() -> Result<Device, DeviceError> + Send + Sync + 'static,
         budget: Option<u64>,
@@ -117,7 +124,7 @@ impl GpuInverters {
     ) -> Self {
         let inverters = Self::of(open, budget, on_failure, true);
         let device = inverters.device.clone();
-        // Without this thread, whoever needs the device first opens it.
+        // If the thread cannot be started, the first caller that needs the device opens it.
         _ = std::thread::Builder::new().name("gpu-opening".to_owned()).spawn(move || device.wait());
         inverters
     }
@@ -133,7 +140,7 @@ impl GpuInverters {
         GpuInverters { device, budget, on_failure, most_text: MOST_TEXT, ending }
     }
 
-    /// With batches of at most this many bytes of text, for tests.
+    /// Limits batches to this many bytes of text, for tests.
     pub fn with_batches_of(self, bytes: usize) -> Self {
         GpuInverters { most_text: bytes.max(1), ..self }
     }
@@ -143,7 +150,8 @@ fn device_error(error: DeviceError) -> IndexError {
     IndexError::Inverter { source: Box::new(error) }
 }
 
-/// How device memory is shared: bytes of postings that stay there, and bytes of text of a batch.
+/// Returns how device memory is divided: bytes of postings that stay there, and bytes of text of
+/// a batch.
 fn shares(memory: u64) -> (u64, u64) {
     let kept = memory / MEMORY_A_POSTING_BYTE;
     (kept, ((memory - kept) / MEMORY_A_BYTE).max(LEAST_TEXT as u64))
@@ -152,13 +160,15 @@ fn shares(memory: u64) -> (u64, u64) {
 impl InverterFactory for GpuInverters {
     fn start(&self, wanted: Wanted, runs: RunSink) -> Result<Box<dyn BatchInverter>> {
         let Wanted { analyzer, threads, blocks } = wanted;
-        // A device that is not open yet may have less; what does not fit is then divided.
+        // A device that is not open yet may have less memory; batches that do not fit are then
+        // divided.
         let memory = self.device.now().and_then(|device| device.available().ok()).or(self.budget);
         let most = memory.map_or(u64::MAX, |memory| shares(memory).1);
         let most_text = self.most_text.min(usize::try_from(most).unwrap_or(usize::MAX));
         let waiting = runs.memory() / MEMORY_A_BATCH_BYTE / most_text;
         let waiting = waiting.clamp(*BATCHES.start(), *BATCHES.end());
-        // One more: the thread that drives the GPU mostly waits, also for the others.
+        // One thread is added because the thread that drives the GPU mostly waits, also for the
+        // others.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads + 1).build();
         let pool = pool.map_err(|source| IndexError::Inverter { source: Box::new(source) })?;
         let (full, jobs) = sync_channel(waiting);
@@ -180,7 +190,8 @@ impl InverterFactory for GpuInverters {
         let device = self.device.clone();
         let work = move || {
             let facts = driver.open(&device).and_then(|()| driver.work(&jobs));
-            // Nobody takes them if the build has ended. The rest is dropped while the build goes on.
+            // The receiver is gone if the build has ended. The rest is dropped while the build
+            // goes on.
             _ = done.send(facts);
             drop(driver);
             device.close();
@@ -200,7 +211,7 @@ impl InverterFactory for GpuInverters {
     }
 }
 
-/// Text of consecutive documents.
+/// The text of consecutive documents.
 #[derive(Default)]
 struct Batch {
     pieces: Vec<Vec<u8>>,
@@ -216,16 +227,16 @@ impl Batch {
     }
 }
 
-/// What the GPU's thread is sent.
+/// A message to the GPU's thread.
 enum Job {
     Batch(Batch),
     /// A document that is larger than a batch.
     Document(Vec<u8>),
-    /// There is no more text. Without it, the build has failed or was cancelled.
+    /// The end of the text. Without it, the build has failed or was cancelled.
     Finish,
 }
 
-/// The side of the builder: fills batches.
+/// The builder's side, which fills batches.
 struct Batches {
     most_text: usize,
     filling: Batch,
@@ -239,7 +250,7 @@ impl Batches {
     fn send(&mut self, job: Job) -> Result<()> {
         match self.full.as_ref().map(|full| full.send(job)) {
             Some(Ok(())) => Ok(()),
-            // Only a thread that has failed takes no more, and its error says why.
+            // Only a thread that has failed accepts no more jobs, and its error is the reason.
             _ => Err(self.facts().err().unwrap_or(IndexError::Cancelled)),
         }
     }
@@ -251,7 +262,7 @@ impl Batches {
         }
     }
 
-    /// What the thread found, as soon as it has ended with the text.
+    /// Returns the results of the thread, as soon as it has finished the text.
     fn facts(&mut self) -> Result<DocumentFacts> {
         self.full = None;
         match (self.facts.recv(), self.thread.take()) {
@@ -268,7 +279,7 @@ impl Batches {
         }
     }
 
-    /// Text that is larger than a batch: whole documents, as many as there is room for.
+    /// Adds text that is larger than a batch: each part has as many whole documents as fit.
     fn add_in_parts(&mut self, mut text: &[u8]) -> Result<()> {
         while !text.is_empty() {
             let most = &text[..text.len().min(self.most_text)];
@@ -311,7 +322,7 @@ impl BatchInverter for Batches {
 }
 
 impl Drop for Batches {
-    /// The thread uses the device, so it must have ended before the process may.
+    /// Waits for the thread, which uses the device and must end before the process may.
     fn drop(&mut self) {
         self.full = None;
         if let Some(thread) = self.thread.take() {
@@ -320,16 +331,17 @@ impl Drop for Batches {
     }
 }
 
-/// How many documents a text has.
+/// Returns the number of documents of a text.
 fn documents_of(text: &[u8]) -> usize {
     text.iter().filter(|&&byte| byte == END_OF_DOCUMENT).count()
 }
 
 fn failure(error: &dyn fmt::Display) -> String {
-    format!("the GPU cannot go on: {error}; the CPU inverts the rest, and the index is the same")
+    format!("the GPU failed: {error}; the CPU inverts the rest, and the index is the same")
 }
 
-/// A batch whose postings are being copied to the host. Its text is kept until they are there: if the device fails, the CPU needs it.
+/// A batch whose postings are being copied to the host. Its text is kept until they have arrived:
+/// if the device fails, the CPU needs it.
 struct Fetching {
     pieces: Vec<Vec<u8>>,
     first: u32,
@@ -338,27 +350,27 @@ struct Fetching {
     copied: Receiver<Result<HostPostings, DeviceError>>,
 }
 
-/// The side of the GPU.
+/// The GPU's side, which inverts batches.
 struct Driver {
     runs: RunSink,
     analyzer: Analyzer,
     rules: WordRules,
     notices: Vec<String>,
-    /// None once it has failed.
+    /// The worker, or `None` once it has failed.
     worker: Option<Worker>,
     on_failure: OnFailure,
     terms: Terms,
     facts: Vec<(u32, u64)>,
-    /// The batch before, if its postings are still being copied.
+    /// The previous batch, if its postings are still being copied.
     fetching: Option<Fetching>,
     batches: Vec<ListBatch>,
-    /// Postings of the batches on the device, as long as it is to encode them.
+    /// Postings of the batches on the device, as long as the device is to encode them.
     kept: Option<Vec<DevicePostings>>,
     most_kept: usize,
 }
 
 impl Driver {
-    /// Waits for the device and loads what it runs.
+    /// Waits for the device and loads the kernels.
     fn open(&mut self, device: &Opening) -> Result<()> {
         let opened = device.wait().and_then(|device| {
             let memory = device.available()?;
@@ -399,7 +411,7 @@ impl Driver {
         Ok(facts)
     }
 
-    /// Encodes full blocks if the device has all postings. If it cannot, the builder will do so.
+    /// Encodes full blocks if the device has all postings. Otherwise the builder encodes them.
     fn encode(&mut self, lists: SortedLists, facts: &DocumentFacts) -> Result<SortedLists> {
         let (Some(worker), Some(kept)) = (&self.worker, self.kept.take()) else { return Ok(lists) };
         match encode(worker, &lists, &kept, facts) {
@@ -419,7 +431,7 @@ impl Driver {
         let first = self.facts.len() as u32;
         let (lists, facts) = self.invert_on_cpu(text, first);
         self.facts.extend(facts);
-        // If it fails, the next batch shows why.
+        // If the upload fails, the next batch reports the reason.
         let uploaded = match (&self.worker, &self.kept) {
             (Some(worker), Some(_)) => worker.upload(&lists).ok(),
             _ => None,
@@ -434,7 +446,7 @@ impl Driver {
         (postings.batch(), facts)
     }
 
-    /// Takes the lists of the batch before, once they are there.
+    /// Takes the lists of the previous batch, once they have arrived.
     fn take_fetched(&mut self) -> Result<()> {
         let Some(fetching) = self.fetching.take() else { return Ok(()) };
         let Fetching { pieces, first, lists, postings, copied } = fetching;
@@ -442,7 +454,7 @@ impl Driver {
             Ok((docs, freqs)) => self.take(ListBatch { docs, freqs, ..lists }, Some(postings)),
             Err(error) if self.on_failure == OnFailure::Stop => Err(device_error(error)),
             Err(error) => {
-                // The batch that came after may have said so already.
+                // The batch that came after may have reported it already.
                 if self.worker.take().is_some() {
                     self.notices.push(failure(&error));
                 }
@@ -452,7 +464,7 @@ impl Driver {
         }
     }
 
-    /// Keeps lists of the next documents, and spills all if there are too many.
+    /// Keeps the lists of the next documents, and spills all lists if there are too many.
     fn take(&mut self, lists: ListBatch, postings: Option<DevicePostings>) -> Result<()> {
         self.batches.push(lists);
         self.kept = self.kept.take().zip(postings).map(|(mut kept, postings)| {
@@ -469,7 +481,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Inverts whole documents, whose text is in pieces. If they are too many for the device, it takes half of them at a time.
+    /// Inverts whole documents, whose text is in pieces. If they do not fit on the device, half
+    /// of them are inverted at a time.
     fn invert(&mut self, pieces: Vec<Vec<u8>>, documents: usize) -> Result<()> {
         if documents == 0 {
             return Ok(());
@@ -499,7 +512,7 @@ impl Driver {
         }
     }
 
-    /// Has the postings of a batch copied, after those of the batch before.
+    /// Starts to copy the postings of a batch, after those of the previous batch have arrived.
     fn fetch(&mut self, pieces: Vec<Vec<u8>>, first: u32, counted: Counted) -> Result<()> {
         self.take_fetched()?;
         // If that failed, the device is gone.
@@ -510,7 +523,7 @@ impl Driver {
         let (fetcher, of_batch) = (worker.fetcher.clone(), postings.clone());
         rayon::spawn(move || {
             let copied = fetcher.postings(&of_batch);
-            // Whoever has got them may close the device.
+            // The receiver of the copy may close the device.
             drop((fetcher, of_batch));
             _ = send.send(copied);
         });
@@ -520,7 +533,7 @@ impl Driver {
 }
 
 impl Drop for Driver {
-    /// A copy that is under way uses the device.
+    /// Waits for a copy in progress, which uses the device.
     fn drop(&mut self) {
         if let Some(fetching) = self.fetching.take() {
             _ = fetching.copied.recv();
@@ -528,7 +541,8 @@ impl Drop for Driver {
     }
 }
 
-/// Two parts of about the same size, each of whole documents; none if there is only one document.
+/// Divides text into two parts of about the same size, each of whole documents. Returns `None` if
+/// there is only one document.
 fn halves(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let is_end = |byte: &u8| *byte == END_OF_DOCUMENT;
     let middle = text.len() / 2;

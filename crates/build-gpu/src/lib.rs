@@ -1,9 +1,11 @@
 //! Index building and term weights on the GPU.
 //!
-//! Workers on the CPU read records and make flat text (`warpseek_text::WordRules`). [`GpuInverters`] takes it in batches: a kernel finds the words, a table in
-//! device memory tells distinct words from known ones, the host stems those that are new, and the occurrences of terms are sorted and counted. What comes out
-//! are sorted lists, which the builder of `warpseek_index` merges and encodes as it does its own; so the index is the same, byte for byte. If all lists fit into
-//! device memory, their full blocks are encoded there as well.
+//! Workers on the CPU read records and create flat text (`warpseek_text::WordRules`).
+//! [`GpuInverters`] processes it in batches: a kernel finds the words, a table in device memory
+//! distinguishes new words from known ones, the host stems the new ones, and the occurrences of
+//! terms are sorted and counted. The results are sorted lists, which the builder of
+//! `warpseek_index` merges and encodes like its own lists, so the index is the same, byte for
+//! byte. If all lists fit into device memory, their full blocks are encoded there as well.
 
 mod cpu;
 mod encode;

@@ -1,10 +1,10 @@
-//! From the occurrences of terms to lists.
+//! Conversion of the occurrences of terms to lists.
 
 use warpseek_index::{ListBatch, SortedLists};
 
 use crate::terms::Terms;
 
-/// Postings of consecutive documents in the order of documents.
+/// The postings of consecutive documents, in the order of documents.
 #[derive(Default)]
 pub(crate) struct Postings {
     pub(crate) terms: Vec<u32>,
@@ -13,7 +13,7 @@ pub(crate) struct Postings {
 }
 
 impl Postings {
-    /// Sorts them by term.
+    /// Sorts the postings by term.
     pub(crate) fn batch(&self) -> ListBatch {
         let term = |i: &u32| self.terms[*i as usize];
         let mut order: Vec<u32> = (0..self.terms.len() as u32).collect();
@@ -29,7 +29,7 @@ impl Postings {
     }
 }
 
-/// All lists of some batches.
+/// Sorts the lists of some batches by term.
 pub(crate) fn sorted(terms: &Terms, batches: Vec<ListBatch>) -> SortedLists {
     use rayon::slice::ParallelSliceMut;
     let mut order: Vec<u32> = (0..terms.len() as u32).collect();

@@ -1,16 +1,16 @@
-//! The terms of a build, numbered as they come.
+//! The terms of a build, numbered in the order of their first occurrence.
 
 use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Stands for a word that is not a term. Must equal the kernels'.
+/// A number that means a word without a term. Must equal the kernels'.
 pub(crate) const NO_TERM: u32 = u32::MAX;
 
-/// Distinct terms.
+/// A set of distinct terms.
 #[derive(Default)]
 pub(crate) struct Terms {
     bytes: Vec<u8>,
-    /// Where each term ends.
+    /// The end of each term.
     ends: Vec<usize>,
     numbers: HashTable<u32>,
 }
@@ -24,7 +24,7 @@ impl Terms {
         get(&self.bytes, &self.ends, number)
     }
 
-    /// The number of a term, which it gets now if it is new.
+    /// Returns the number of a term, adding the term if it is new.
     pub(crate) fn number(&mut self, term: &[u8]) -> u32 {
         let hash = xxh3_64(term);
         let (bytes, ends) = (&self.bytes, &self.ends);

@@ -1,8 +1,9 @@
-//! The weight of every term in every document, in the eight steps of (Wakatsuki 2016): where words begin, their documents, lengths of documents, sorting, frequencies,
-//! document frequencies, these spread over the postings, and weights.
+//! The weight of every term in every document, in the eight steps of (Wakatsuki 2016): starts of
+//! words, their documents, lengths of documents, sorting, frequencies, document frequencies,
+//! these spread over the postings, and weights.
 //!
-//! There are two methods: sorting words as strings, and sorting the ids that a dictionary has for them. Both run on the CPU and on a GPU, with the same result,
-//! bit for bit.
+//! There are two methods: sorting words as strings, and sorting the ids that a dictionary has for
+//! them. Both run on the CPU and on a GPU, with the same result, bit for bit.
 
 mod cpu;
 mod gpu;
@@ -18,24 +19,25 @@ use warpseek_dictionary::Dictionary;
 use warpseek_exec::RankingFunction;
 use warpseek_text::{END_OF_DOCUMENT, WordRules};
 
-/// Ends a word. Kernels know it too.
+/// The byte that ends a word. Kernels use the same one.
 const END_OF_WORD: u8 = b'\n';
 
-/// Words of documents, ready to be weighed: words end with a newline, and documents with `END_OF_DOCUMENT`.
+/// The words of documents, ready to be weighed: words end with a newline, and documents with
+/// `END_OF_DOCUMENT`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WordText {
     bytes: Vec<u8>,
 }
 
-/// Why a word cannot be weighed.
+/// The reason why a word cannot be weighed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the word {word:?} has white space or the byte 0x1e in it")]
+#[error("the word {word:?} contains white space or the byte 0x1e")]
 pub struct WordError {
     word: String,
 }
 
 impl WordText {
-    /// Adds a word to the document.
+    /// Adds a word to the current document.
     pub fn push(&mut self, word: &[u8]) -> Result<(), WordError> {
         let rules = WordRules::of_words();
         if word.iter().any(|&byte| rules.classes[usize::from(byte)] == 0) {
@@ -46,7 +48,7 @@ impl WordText {
         Ok(())
     }
 
-    /// Ends the document.
+    /// Ends the current document.
     pub fn end_document(&mut self) {
         self.bytes.push(END_OF_DOCUMENT);
     }
@@ -59,31 +61,32 @@ impl WordText {
         }
     }
 
-    /// All of it.
+    /// Returns the whole text.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// How words are told apart.
+/// The method by which words are distinguished.
 #[derive(Clone, Copy, Debug)]
 pub enum Method<'a> {
-    /// By sorting them as strings.
+    /// Sorts the words as strings.
     Strings,
-    /// By their ids in a dictionary. Words that it does not have count as one word.
+    /// Sorts the ids of the words in a dictionary. Words that it does not contain count as one
+    /// word.
     Dictionary(&'a Dictionary),
 }
 
 /// Postings with weights, list by list, in the order of terms.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Weights<'a> {
-    /// Words of the text.
+    /// Number of words of the text.
     pub words: u64,
-    /// Documents.
+    /// Number of documents.
     pub documents: u32,
-    /// The term of each list: its id in the dictionary or, without one, where it stands in the text.
+    /// The term of each list: its id in the dictionary or, without one, its position in the text.
     pub terms: Cow<'a, [u32]>,
-    /// Where each list begins, and where the last one ends.
+    /// The start of each list, and the end of the last one.
     pub starts: Cow<'a, [u32]>,
     /// Documents of the postings, counted from 0.
     pub docs: Cow<'a, [u32]>,
@@ -92,7 +95,7 @@ pub struct Weights<'a> {
 }
 
 impl Weights<'_> {
-    /// The term of a list; none if it is that of unknown words.
+    /// Returns the term of a list, or `None` for the list of unknown words.
     pub fn term<'t>(
         &self,
         list: usize,
@@ -107,13 +110,13 @@ impl Weights<'_> {
     }
 }
 
-/// The word that begins at a position of a [`WordText`].
+/// Returns the word that begins at a position of a [`WordText`].
 fn word_at(text: &[u8], start: usize) -> &[u8] {
     let end = text[start..].iter().position(|&byte| byte == END_OF_WORD);
     &text[start..end.map_or(text.len(), |end| start + end)]
 }
 
-/// A ranking function with what it must know of the collection.
+/// A ranking function with the statistics of the collection that it needs.
 #[derive(Clone, Copy, Debug)]
 struct Weigher {
     function: RankingFunction,
@@ -122,7 +125,7 @@ struct Weigher {
 }
 
 impl Weigher {
-    /// None if the function has no saturation.
+    /// Returns `None` if the function has no saturation.
     fn new(function: RankingFunction, documents: u32, words: u64) -> Option<Self> {
         let (k1, b) = function.saturation()?;
         let mean = words as f64 / f64::from(documents.max(1));
@@ -130,7 +133,7 @@ impl Weigher {
         Some(Weigher { function, documents: u64::from(documents), saturation })
     }
 
-    /// The weight of a term that this many documents have.
+    /// Returns the weight of a term that occurs in this many documents.
     fn term(&self, df: u32) -> f32 {
         (self.function.idf(self.documents, u64::from(df)) * self.function.constant()) as f32
     }
@@ -138,5 +141,5 @@ impl Weigher {
 
 /// A ranking function for which there are no weights.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("there are weights for bm25, okapi and wakatsuki, not for {0}")]
+#[error("the ranking function must be bm25, okapi or wakatsuki, not {0}")]
 pub struct NoWeights(pub RankingFunction);

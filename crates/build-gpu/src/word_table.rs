@@ -7,21 +7,22 @@ use warpseek_cuda::{Args, Buffer, Device, DeviceError, Grid, Kernel, Stream};
 use crate::kernels::word_table::SOURCE;
 
 const THREADS: u32 = 256;
-/// Words that a table has at first, if there is memory for them.
+/// Initial number of words of a table, if there is memory for them.
 const FIRST_WORDS: usize = 1 << 20;
 const LEAST_WORDS: usize = 1 << 10;
-/// Bytes of the arena for a word. If words are longer on average, the table takes fewer of them.
+/// Bytes of the arena per word. If words are longer on average, the table holds fewer of them.
 const BYTES_A_WORD: usize = 24;
-/// Bytes of device memory for a word: two slots of 12 bytes, start, length, term, and its bytes.
+/// Bytes of device memory per word: two slots of 12 bytes, start, length, term, and its bytes.
 const MEMORY_A_WORD: u64 = 2 * 12 + 12 + BYTES_A_WORD as u64;
 
-/// Numbers in device memory that kernels and host share.
+/// Index of the number of words in the state that kernels and host share; the next two are
+/// further numbers there.
 const WORDS: usize = 0;
 const OVERFLOW: usize = 1;
 const COLLISION: usize = 2;
 const STATE: usize = 3;
 
-/// Text on the device, and where its words begin.
+/// Text on the device, and the starts of its words.
 pub(crate) struct Words<'a> {
     pub(crate) text: &'a Buffer<u8>,
     pub(crate) len: u32,
@@ -30,29 +31,29 @@ pub(crate) struct Words<'a> {
     pub(crate) lower: bool,
 }
 
-/// Why words were not added.
+/// The reason why words were not added.
 pub(crate) enum Full {
-    /// The table may become larger.
+    /// The table is full, but may become larger.
     Grow,
-    /// It is as large as it may be.
+    /// The table has its maximum size.
     Most,
 }
 
-/// The table.
+/// The table, with the kernels that access it.
 pub(crate) struct WordTable {
     insert: Kernel,
     keep: Kernel,
     terms: Kernel,
     scan: Scan,
-    /// The most words it may have.
+    /// Maximum number of words.
     most: usize,
     tables: Option<Tables>,
 }
 
 struct Tables {
-    /// The most words it has room for.
+    /// Number of words that fit.
     words: usize,
-    /// Words it has.
+    /// Number of words in the table.
     used: usize,
     /// Bytes of the arena in use.
     bytes: usize,
@@ -66,10 +67,10 @@ struct Tables {
 }
 
 impl WordTable {
-    /// A table that takes at most `memory` bytes of the device.
+    /// Creates a table that takes at most `memory` bytes of the device.
     pub(crate) fn new(device: &Device, memory: u64) -> Result<Self, DeviceError> {
         let most = usize::try_from(memory / MEMORY_A_WORD).unwrap_or(usize::MAX);
-        // A power of two, and few enough for 32-bit offsets into the arena.
+        // The maximum is a power of two, and small enough for 32-bit offsets into the arena.
         let most = (most.clamp(LEAST_WORDS, 1 << 27) / 2 + 1).next_power_of_two();
         Ok(WordTable {
             insert: device.kernel(&SOURCE, "word_table_insert")?,
@@ -81,7 +82,7 @@ impl WordTable {
         })
     }
 
-    /// Gives its memory back. After an error the words that it has are not known.
+    /// Releases the memory. After an error the words in the table are not known.
     pub(crate) fn drop_words(&mut self) {
         self.tables = None;
     }
@@ -94,7 +95,8 @@ impl WordTable {
         stream.zero(&tables.state)
     }
 
-    /// Makes room for four times as many words, and forgets those it has. False if it is as large as it may be.
+    /// Enlarges the table to four times as many words, and forgets those it has. Returns false if
+    /// it has its maximum size.
     pub(crate) fn grow(&mut self, stream: &Stream) -> Result<bool, DeviceError> {
         let words = match self.tables.take() {
             None => FIRST_WORDS.min(self.most),
@@ -121,7 +123,8 @@ impl WordTable {
         Ok(true)
     }
 
-    /// Writes the slot of each word of the text, and returns the words that are new, as they stand in flat text.
+    /// Writes the slot of each word of the text, and returns the words that are new, in the form
+    /// of flat text.
     #[allow(clippy::type_complexity)]
     pub(crate) fn insert(
         &mut self,
@@ -154,7 +157,8 @@ impl WordTable {
             .buffer(&tables.starts)
             .buffer(&tables.lens)
             .buffer(slots);
-        // SAFETY: starts lie within the text; slots are masked to the table; numbers beyond its room are not written.
+        // SAFETY: starts lie within the text; slots are masked to the table; numbers beyond its
+        // size are not written.
         unsafe { stream.launch(&self.insert, Grid::over(count, THREADS), &args) }?;
         let state = stream.download(&tables.state)?;
         let all = state[WORDS] as usize;
@@ -197,7 +201,8 @@ impl WordTable {
         Ok(Ok(words.collect()))
     }
 
-    /// Replaces slots by terms, after the terms of the words that were new; sets the bits of words that have a term. False if different words share a slot.
+    /// Replaces slots by terms, given the terms of the words that were new; sets the bits of
+    /// words that have a term. Returns false if different words share a slot.
     pub(crate) fn terms(
         &mut self,
         stream: &Stream,
@@ -229,7 +234,8 @@ impl WordTable {
             .buffer(&tables.state)
             .buffer(slots)
             .buffer(bits);
-        // SAFETY: slots come from `insert`, whose words have numbers, places in the arena and terms.
+        // SAFETY: slots come from `insert`, whose words have numbers, places in the arena and
+        // terms.
         unsafe { stream.launch(&self.terms, Grid::over(count, THREADS), &args) }?;
         Ok(stream.download(&tables.state)?[COLLISION] == 0)
     }

@@ -1,4 +1,4 @@
-//! What the GPU does with a batch of text: words, terms, sorted occurrences, postings.
+//! The GPU's work on a batch of text: words, terms, sorted occurrences, postings.
 #![allow(unsafe_code)]
 
 use std::borrow::Cow;
@@ -20,12 +20,14 @@ use crate::terms::{NO_TERM, Terms};
 use crate::word_table::{Full, WordTable, Words};
 
 const THREADS: u32 = 256;
-/// Frequencies below this have their square in a table on the device; the host adds those of others, of which there are next to none.
+/// Smallest frequency whose square is not in a table on the device. The host adds the squares of
+/// these frequencies, which are very rare.
 const SQUARES: u32 = 1 << 16;
-/// Bytes of page-locked memory through which text and results are copied, twice. To lock memory takes much longer than to copy it, and holds up the device.
+/// Bytes of page-locked memory through which text and results are copied, twice. Locking memory
+/// takes much longer than copying it, and blocks the device.
 const STAGE: usize = 8 << 20;
 
-/// How a batch ended that did not fail.
+/// The result of a batch that did not fail.
 pub(crate) enum Inverted {
     Counted(Counted),
     /// The batch has too many words for the table.
@@ -34,9 +36,9 @@ pub(crate) enum Inverted {
     Collision,
 }
 
-/// A batch whose postings are still on the device alone.
+/// A batch whose postings are only on the device so far.
 pub(crate) struct Counted {
-    /// Its lists, without documents and frequencies.
+    /// Lists of the batch, without documents and frequencies.
     pub(crate) lists: ListBatch,
     /// Length and sum of squares of each document.
     pub(crate) facts: Vec<(u32, u64)>,
@@ -50,7 +52,7 @@ pub(crate) struct DevicePostings {
     pub(crate) freqs: Buffer<u32>,
 }
 
-/// The same on the host.
+/// Documents and frequencies of a batch on the host.
 pub(crate) type HostPostings = (Vec<u32>, Vec<u32>);
 
 impl DevicePostings {
@@ -59,7 +61,7 @@ impl DevicePostings {
     }
 }
 
-/// Kernels, and what stays on the device between batches.
+/// The kernels, and the data that stays on the device between batches.
 pub(crate) struct Worker {
     stream: Stream,
     find: FindWords,
@@ -77,7 +79,7 @@ pub(crate) struct Worker {
     pub(crate) fetcher: Arc<Fetcher>,
 }
 
-/// Page-locked memory for copies; none if there is none to have, which only makes them slower.
+/// Page-locked memory for copies, or `None` if none is available, which only makes copies slower.
 type Stages = Mutex<Option<[Pinned<u8>; 2]>>;
 
 fn stages(device: &Device) -> Stages {
@@ -85,7 +87,7 @@ fn stages(device: &Device) -> Stages {
     Mutex::new(two.ok())
 }
 
-/// Copies values to the host, while the device works on the next batch.
+/// A copier of values to the host, which works while the device processes the next batch.
 pub(crate) struct Fetcher {
     stream: Stream,
     stages: Stages,
@@ -122,7 +124,8 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Inverts flat text of documents, of which the first has number `first_doc`. If it does not succeed, nothing has changed but for what the table knows.
+    /// Inverts flat text of documents, the first of which has number `first_doc`. If it fails,
+    /// nothing has changed except the words in the table.
     pub(crate) fn invert(
         &mut self,
         pieces: &[Vec<u8>],
@@ -181,7 +184,7 @@ impl Worker {
         }
         drop((starts, on_device));
 
-        // Occurrences of terms, without words that are none.
+        // These are the occurrences of terms, without words that have no term.
         let scratch = device.buffer(Compact::scratch_len(count))?;
         let (term, doc) = (device.buffer(count)?, device.buffer(count)?);
         let mut kept = 0;
@@ -200,7 +203,7 @@ impl Worker {
         self.count(keys, values, documents, first_doc, terms.len())
     }
 
-    /// The terms of words as they stand in flat text.
+    /// Returns the terms of words in the form of flat text.
     fn terms_of(&self, words: &[Vec<u8>], terms: &mut Terms) -> Vec<u32> {
         let term = |word: &Vec<u8>| -> Option<String> {
             let mut read = Vec::new();
@@ -261,7 +264,8 @@ impl Worker {
             .buffer(&lengths)
             .buffer(&squares)
             .buffer(&most);
-        // SAFETY: runs lie within the occurrences, and there is one more start than runs; documents are fewer than `documents`, which the text has.
+        // SAFETY: runs lie within the occurrences, and there is one more start than runs;
+        // documents are fewer than `documents`, the number of documents of the text.
         unsafe { stream.launch(&self.count, Grid::over(count, THREADS), &args) }?;
         let lists = self.runs(&[&posting_terms], count, &starts)?;
         let terms_of_lists = device.buffer(lists)?;
@@ -270,7 +274,7 @@ impl Worker {
             .value(lists as u32)
             .buffer(&posting_terms)
             .buffer(&terms_of_lists);
-        // SAFETY: runs lie within the postings, and there is room for each.
+        // SAFETY: runs lie within the postings, and `terms_of_lists` has an element for each.
         unsafe { stream.launch(&self.keys, Grid::over(lists, THREADS), &args) }?;
         let lists = ListBatch {
             terms: stream.download(&terms_of_lists)?,
@@ -290,7 +294,7 @@ impl Worker {
         Ok(Inverted::Counted(Counted { lists, facts, postings }))
     }
 
-    /// Postings of a batch that the CPU has inverted, on the device.
+    /// Copies the postings of a batch that the CPU has inverted to the device.
     pub(crate) fn upload(&self, lists: &ListBatch) -> Result<DevicePostings, DeviceError> {
         let upload = |values: &[u32]| self.stream.device().upload(&self.stream, values);
         Ok(DevicePostings { docs: upload(&lists.docs)?, freqs: upload(&lists.freqs)? })
@@ -300,7 +304,8 @@ impl Worker {
         &self.stream
     }
 
-    /// Copies text to the device. All threads take part in copying it to page-locked memory, from where it goes on while they copy the next part.
+    /// Copies text to the device. All threads take part in copying it to page-locked memory; the
+    /// copy to the device runs while they copy the next part.
     fn upload_text(&self, pieces: &[Vec<u8>], to: &Buffer<u8>) -> Result<(), DeviceError> {
         let mut stages = self.stages.lock().unwrap_or_else(PoisonError::into_inner);
         let mut at = 0;
@@ -320,7 +325,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Writes where runs of equal values begin, and the end behind them; returns their number.
+    /// Writes the starts of runs of equal values, and the end of the last one; returns their
+    /// number.
     fn runs(
         &self,
         arrays: &[&Buffer<u32>],
@@ -334,12 +340,13 @@ impl Worker {
 }
 
 impl Fetcher {
-    /// Documents and frequencies.
+    /// Copies documents and frequencies.
     pub(crate) fn postings(&self, postings: &DevicePostings) -> Result<HostPostings, DeviceError> {
         Ok((self.fetch(&postings.docs)?, self.fetch(&postings.freqs)?))
     }
 
-    /// Copies values, of which the device must have written all. A part goes to page-locked memory while all threads take part in moving the one before on.
+    /// Copies values, all of which the device must have written. The device copies a part to
+    /// page-locked memory while all threads move the previous part on.
     pub(crate) fn fetch<T: Pod + Send + Sync>(
         &self,
         from: &Buffer<T>,
@@ -366,7 +373,7 @@ impl Fetcher {
     }
 }
 
-/// Pieces of text, divided where a stage is full.
+/// Divides pieces of text where a stage is full.
 fn in_stages(pieces: &[Vec<u8>]) -> Vec<Vec<&[u8]>> {
     let (mut stages, mut stage, mut room) = (Vec::new(), Vec::new(), STAGE);
     for mut piece in pieces.iter().map(Vec::as_slice) {
@@ -383,7 +390,7 @@ fn in_stages(pieces: &[Vec<u8>]) -> Vec<Vec<&[u8]>> {
     stages
 }
 
-/// Copies slices one after the other, each by some thread.
+/// Copies slices to consecutive places, in parallel.
 fn copy_all(from: &[&[u8]], mut to: &mut [u8]) {
     let mut copies = Vec::with_capacity(from.len());
     for from in from {
@@ -400,7 +407,7 @@ impl Drop for Worker {
     }
 }
 
-/// Bits that tell this many numbers apart, at least 1.
+/// Returns the number of bits that distinguish this many numbers, at least 1.
 pub(crate) fn bits_for(numbers: usize) -> u32 {
     (usize::BITS - numbers.saturating_sub(1).leading_zeros()).max(1)
 }
@@ -409,7 +416,8 @@ pub(crate) fn bits_for(numbers: usize) -> u32 {
 mod tests {
     use super::*;
 
-    /// Stages but the last are full, whatever the pieces are, and have all bytes in order.
+    /// Tests that all stages except the last are full, whatever the pieces are, and contain all
+    /// bytes in order.
     #[test]
     fn text_is_divided_where_a_stage_is_full() {
         for lens in [vec![0], vec![STAGE], vec![1, STAGE], vec![5, 2 * STAGE + 3, 0, STAGE - 8]] {

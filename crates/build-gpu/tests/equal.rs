@@ -1,4 +1,5 @@
-//! An index that a GPU has inverted is the index that the CPU makes, byte for byte; on the emulator or on a GPU (see `support`).
+//! Tests that an index that a GPU has inverted equals the index that the CPU creates, byte for
+//! byte; on the emulator or on a GPU (see `support`).
 
 #![allow(clippy::unwrap_used)]
 
@@ -23,7 +24,7 @@ use warpseek_testkit::collections;
 use warpseek_testkit::skips::elsewhere;
 use warpseek_text::{Analyzer, OwnedDocument, Reader, ReaderConfig};
 
-/// All files of an index but its lock.
+/// Returns all files of an index except its lock.
 fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
     let name = |entry: &std::fs::DirEntry| entry.file_name().into_string().unwrap();
@@ -142,7 +143,9 @@ fn all_settings_of_a_build() {
     }
 }
 
-/// Lists of many blocks, in one batch and in many: frequencies that are patched and some too large for it, wide and narrow gaps, blocks with more pairs in their bounds than the device keeps, frequencies whose logarithms it does not have.
+/// Tests lists of many blocks, in one batch and in many: patched frequencies and some that are
+/// too large for patches, wide and narrow gaps, blocks with more pairs in their bounds than the
+/// device keeps, frequencies whose logarithms it does not have.
 #[test]
 fn long_lists() {
     let texts: Vec<String> = (0..1400usize)
@@ -242,7 +245,7 @@ fn vectors_are_left_to_the_cpu() {
     assert_equal(&cpu, &gpu, "vectors");
 }
 
-/// Whatever call fails, and whether or not the device is lost with it.
+/// Tests that any call may fail, whether or not the device is lost with it.
 #[test]
 fn a_gpu_that_fails_is_replaced_by_the_cpu_or_changes_nothing() {
     let texts: Vec<String> =
@@ -294,7 +297,8 @@ fn a_gpu_that_fails_is_replaced_by_the_cpu_or_changes_nothing() {
     assert!(failed > 10, "only {failed} builds met a fault");
 }
 
-/// Text is read while the device is opened, however long that takes, and if it cannot be opened at all.
+/// Tests that text is read while the device is opened, however long that takes, and if it cannot
+/// be opened at all.
 #[test]
 fn a_device_that_opens_late_or_never() {
     let texts: Vec<String> =

@@ -1,4 +1,5 @@
-//! Weights are the same on the CPU and on a GPU, by strings and by a dictionary, and as defined.
+//! Tests that weights are the same on the CPU and on a GPU, by strings and by a dictionary, and
+//! equal to the definition.
 
 #![allow(clippy::unwrap_used)]
 
@@ -30,7 +31,8 @@ fn text(documents: &[Vec<Vec<u8>>]) -> WordText {
     text
 }
 
-/// By definition: bits of weights by term and document. Words that are not known are one term.
+/// Computes the bits of weights by term and document, by the definition. Unknown words are one
+/// term.
 fn reference(
     documents: &[Vec<Vec<u8>>],
     known: impl Fn(&[u8]) -> bool,
@@ -152,13 +154,13 @@ fn words_must_be_words() {
     assert!(weigh_on_cpu(b"a\n\x1e", Method::Strings, RankingFunction::Cosine).is_err());
 }
 
-/// A text that does not fit into the memory of a device is counted in parts.
+/// Tests that a text that does not fit into the memory of a device is counted in parts.
 #[test]
 fn little_device_memory() {
     let mut documents: Vec<Vec<Vec<u8>>> = (0..300u32)
         .map(|i| (0..i % 50).map(|j| format!("word-{}", i * j % 137).into_bytes()).collect())
         .collect();
-    // Some that do not fit by themselves.
+    // Some documents do not fit by themselves.
     for at in [0, 150, 151, 302] {
         let long = (0..5000).map(|j| format!("word-{}", (j * j + at) % 251).into_bytes());
         documents.insert(at, long.collect());
@@ -182,12 +184,13 @@ fn little_device_memory() {
     }
 }
 
-/// What unknown words there are does not change the weights of known ones, as long as documents keep their lengths.
+/// Tests that unknown words do not change the weights of known ones, as long as documents keep
+/// their lengths.
 #[test]
 fn unknown_words_do_not_disturb_known_ones() {
     let known = words("a b c");
     let dictionary = Dictionary::build(&known).unwrap();
-    let of = |unknown: &str| {
+    let weights_with = |unknown: &str| {
         let documents = ["a U b a", "c U U", "U", "a b"];
         let documents: Vec<_> = documents.map(|text| words(&text.replace('U', unknown))).into();
         let text = text(&documents);
@@ -197,7 +200,7 @@ fn unknown_words_do_not_disturb_known_ones() {
         all.remove(&None).unwrap();
         all
     };
-    assert_eq!(of("x"), of("longer-word"));
+    assert_eq!(weights_with("x"), weights_with("longer-word"));
 }
 
 proptest! {

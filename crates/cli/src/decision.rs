@@ -1,4 +1,5 @@
-//! How queries are answered, why, and the estimates that decided: the output of `--explain-plan`.
+//! The output of `--explain-plan`: the algorithm and device that answer, the reason, and the
+//! estimates behind the choice.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,14 +12,14 @@ fn milliseconds(time: Duration) -> String {
     format!("{:.3} ms", time.as_secs_f64() * 1e3)
 }
 
-/// Lines with the estimate for each device and each algorithm.
+/// Returns lines with the estimate for each device and each algorithm.
 fn estimated(cpu: &Estimate, gpu: &Estimate) -> [String; 3] {
     let one = |offer: &Offer| match (offer.time.map(milliseconds), offer.why_not) {
         (Some(time), None) => format!("{} {time}", offer.algorithm),
         (Some(time), Some(why)) => format!("{} {time} (not for all: {why})", offer.algorithm),
         (None, why) => format!("{} ({})", offer.algorithm, why.unwrap_or("nothing to do")),
     };
-    let all = |of: &Estimate| of.offers.iter().map(one).collect::<Vec<_>>().join(", ");
+    let all = |device: &Estimate| device.offers.iter().map(one).collect::<Vec<_>>().join(", ");
     let (on_cpu, on_gpu) = (milliseconds(cpu.time), milliseconds(gpu.time));
     [
         format!("estimated: {on_cpu} on the CPU, {on_gpu} on the GPU"),
@@ -35,7 +36,7 @@ fn postings(plan: &Plan) -> u64 {
     plan.terms.iter().map(|term| term.df).sum()
 }
 
-/// Lines about a batch of one query.
+/// Describes the decision about a batch of one query.
 pub(crate) fn lines(decision: &Decision, plan: &Plan) -> Vec<String> {
     let lists = plan.terms.iter().map(|t| format!("{} {}", t.term, count(t.df)));
     let lists: Vec<String> = lists.collect();
@@ -63,20 +64,20 @@ pub(crate) fn lines(decision: &Decision, plan: &Plan) -> Vec<String> {
     lines
 }
 
-/// The same information as JSON.
+/// Returns the decision about a batch of one query as JSON.
 pub(crate) fn as_json(decision: &Decision, plan: &Plan) -> Value {
     let lists: Vec<Value> =
         plan.terms.iter().map(|t| json!({ "term": t.term, "postings": t.df })).collect();
     let choice = decision.choices.first();
     let microseconds = |time: Duration| time.as_secs_f64() * 1e6;
-    let offer = |of: &Offer| {
-        let time = of.time.map(microseconds);
-        json!({ "algorithm": of.algorithm, "microseconds": time, "why_not": of.why_not })
+    let offer = |offer: &Offer| {
+        let time = offer.time.map(microseconds);
+        json!({ "algorithm": offer.algorithm, "microseconds": time, "why_not": offer.why_not })
     };
-    let estimate = |of: &Estimate| {
+    let estimate = |device: &Estimate| {
         json!({
-            "microseconds": microseconds(of.time),
-            "candidates": of.offers.iter().map(offer).collect::<Vec<_>>(),
+            "microseconds": microseconds(device.time),
+            "candidates": device.offers.iter().map(offer).collect::<Vec<_>>(),
         })
     };
     json!({
@@ -100,7 +101,7 @@ pub(crate) fn as_json(decision: &Decision, plan: &Plan) -> Value {
     })
 }
 
-/// Decisions about many batches, with one class for each choice.
+/// Decisions about many batches, grouped into one class per choice.
 #[derive(Default)]
 pub(crate) struct Decisions {
     classes: BTreeMap<Choice, Class>,
@@ -113,7 +114,7 @@ pub(crate) struct Decisions {
 struct Class {
     queries: u64,
     terms: u64,
-    /// Postings of all queries, of the shortest and of the longest.
+    /// Postings of all queries together, of the shortest query and of the longest.
     postings: u64,
     least: Option<u64>,
     most: u64,
@@ -139,7 +140,8 @@ impl Decisions {
         }
     }
 
-    /// Two lines per class, the largest class first, and one line about batches.
+    /// Returns two lines per class, the largest class first, one line about batches, and the
+    /// estimates if there are any.
     pub(crate) fn lines(&self) -> Vec<String> {
         let mut classes: Vec<_> = self.classes.iter().collect();
         classes.sort_by_key(|(_, class)| std::cmp::Reverse(class.queries));

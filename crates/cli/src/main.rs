@@ -1,4 +1,4 @@
-//! The command line of warpseek: one file per command under `verbs`.
+//! The command line of warpseek. Each command has a file in `verbs`.
 
 mod decision;
 mod options;
@@ -15,7 +15,9 @@ use clap::FromArgMatches;
 
 use crate::options::Cli;
 
-/// Building and refreshing free memory in large pieces on many threads, which the allocator of the C library gives back to the system and gets anew: a build of 2 GB took a sixth longer with it, and a refresh twice as long.
+/// The allocator of all memory. Builds and refreshes free memory in large pieces on many threads,
+/// which the allocator of the C library returns to the system and requests again: with it, a build
+/// of 2 GB took a sixth longer, and a refresh twice as long.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

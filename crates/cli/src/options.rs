@@ -1,4 +1,4 @@
-//! The list of commands, and the arguments that several of them share.
+//! The list of commands, and the options that several commands share.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,21 +19,21 @@ use warpseek_server::{LogFormat, flush_log, start_log};
 
 use crate::verbs;
 
-/// Exact text search: index, search, evaluate.
+/// Exact text search on CPUs and GPUs.
 ///
-/// Every engine and device returns the same hits, in the same order, with the same scores.
+/// All engines and devices return the same hits, in the same order, with the same scores.
 #[derive(Parser)]
 #[command(name = "warpseek", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "\
 Examples:
-  warpseek quickstart                         try it on text that is on this machine
+  warpseek quickstart                         try it on text from this machine
   warpseek index docs.jsonl -o idx            build an index
   warpseek search idx \"inverted index\"        search it
   warpseek run idx --queries q.tsv -o r.trec  answer a file of queries
-  warpseek eval --qrels q.tsv --run r.trec    judge the answers
-  warpseek ngram index docs.jsonl -o grams    an index for phrases that are misspelt
+  warpseek eval --qrels q.tsv --run r.trec    measure the quality of the answers
+  warpseek ngram index docs.jsonl -o grams    build an index that finds misspelt phrases
 
-Exit codes: 0 success, 1 something broke, 2 wrong arguments or input, 130 interrupted.")]
+Exit codes: 0 success, 1 failure, 2 invalid arguments or input, 130 interrupted.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) verb: Verb,
@@ -42,17 +42,20 @@ pub(crate) struct Cli {
 /// The heading of settings that few users need.
 const RESEARCH: &str = "Research settings";
 
-/// The command line. `-h` shows what most users need; `--help` shows all options as closely set, without the research settings, which docs/reference/study-settings.md has.
+/// Returns the command line parser. `-h` shows what most users need. `--help` shows all options in
+/// the same compact layout, except the research settings: docs/reference/study-settings.md
+/// describes those.
 pub(crate) fn command() -> Command {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
-    let of_verb = arguments.len() > 1 && arguments[0] == "help";
-    match of_verb || arguments.iter().any(|argument| argument == "--help") {
+    let is_help_verb = arguments.len() > 1 && arguments[0] == "help";
+    match is_help_verb || arguments.iter().any(|argument| argument == "--help") {
         true => complete(Cli::command()),
         false => Cli::command(),
     }
 }
 
-/// A command whose help is complete: the short form, which has no blank lines between options, of everything.
+/// Makes the help of a command and its subcommands complete. It shows all options in the short
+/// layout, which has no blank lines between options.
 fn complete(command: Command) -> Command {
     let about = command.get_long_about().or(command.get_about()).cloned();
     let after = command.get_after_long_help().or(command.get_after_help()).cloned();
@@ -64,7 +67,7 @@ fn complete(command: Command) -> Command {
                 || arg.get_help_heading() == Some(RESEARCH) && arg.get_id() != "algorithm";
             arg.hide_short_help(false).hide(hidden)
         })
-        .arg(help.help("Print help; -h prints less"))
+        .arg(help.help("Print help (-h prints a shorter one)"))
         .mut_subcommands(complete);
     let command = match about {
         Some(about) => command.about(about),
@@ -76,7 +79,7 @@ fn complete(command: Command) -> Command {
     }
 }
 
-/// The commands; each has a file of its own under `verbs`.
+/// The commands. Each has its file in `verbs`.
 #[derive(Subcommand)]
 pub(crate) enum Verb {
     Index(verbs::index::Options),
@@ -111,21 +114,23 @@ pub(crate) enum Verb {
 pub(crate) enum OnErrorChoice {
     /// Stop and change nothing
     Stop,
-    /// Leave bad records out; they are counted and reported
+    /// Skip bad records, and report them and their number
     Skip,
 }
 
-/// The fields of the input that have a meaning, by their names; for `index`, `add` and their namesakes, and for `schema`.
+/// Names of the input fields that have a special meaning, for commands that read documents.
 #[derive(Args)]
+#[command(next_help_heading = "Input")]
 pub(crate) struct Names {
-    /// Field of the input that has the id; dots lead into objects. The document is stored with `id` [default: id, or _id]
+    /// Field with the id; dots lead into objects. The stored document calls it `id` [default: id or
+    /// _id]
     #[arg(long, value_name = "FIELD")]
     pub(crate) id_field: Option<String>,
-    /// Field of the input that has the title [default: title]
+    /// Field with the title [default: title]
     #[arg(long, value_name = "FIELD")]
     title_field: Option<String>,
-    /// Field of the input that has the text, e.g. body or article.abstract; may be repeated, and all of them are then the
-    /// text, one below the other. With a schema, name it there [default: text, or contents]
+    /// Field with the text, e.g. body or article.abstract. If repeated, the texts are joined. A
+    /// schema names its own text fields [default: text or contents]
     #[arg(long, value_name = "FIELD")]
     text_field: Vec<String>,
 }
@@ -140,23 +145,25 @@ impl Names {
     }
 }
 
-/// Which documents are read; for `index`, `add` and their namesakes of `ngram`.
+/// The documents to read, for `index`, `add`, `ngram index` and `ngram add`.
 #[derive(Args)]
 pub(crate) struct Inputs {
-    /// Files or directories to read; `-` is standard input. Files that end in .gz or .zst are decompressed
+    /// Files or directories to read; `-` is standard input. Files ending in .gz or .zst are
+    /// decompressed
     #[arg(required = true, value_name = "INPUT")]
     pub(crate) inputs: Vec<PathBuf>,
-    /// Format of all inputs [default: from the file name; a file below a directory whose name tells none is one document]
-    #[arg(long, value_parser = named::<Format>(Format::NAMES.to_vec()))]
+    /// Format of all inputs [default: from the file name; in a directory, a file of another type is
+    /// one document]
+    #[arg(long, help_heading = "Input", value_parser = named::<Format>(Format::NAMES.to_vec()))]
     format: Option<Format>,
     #[command(flatten)]
     names: Names,
-    /// What to do with malformed records and duplicate ids
-    #[arg(long, value_enum, default_value = "stop")]
+    /// Stop at malformed records and duplicate ids, or skip them
+    #[arg(long, value_enum, default_value = "stop", help_heading = "Input")]
     on_error: OnErrorChoice,
-    /// Memory for the postings during the build, and for finding an order of documents, e.g. 500M or 4G [default: a
-    /// quarter of the memory of the machine or container]
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    /// Memory for postings during the build and for reordering documents, e.g. 500M or 4G [default:
+    /// a quarter of the memory of the machine or container]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, help_heading = "Device")]
     memory: Option<usize>,
     #[command(flatten)]
     threads: Threads,
@@ -180,10 +187,11 @@ impl Inputs {
     }
 }
 
-/// How terms are made and stored; for `index` and `cluster build`.
+/// Settings of terms, for `index`, `cluster build` and `cluster cut`.
 #[derive(Args)]
+#[command(next_help_heading = "Index")]
 pub(crate) struct Terms {
-    /// How text is split into terms, in documents and in queries
+    /// Analyzer that splits the text of documents and queries into terms
     #[arg(long, value_parser = named::<Analyzer>(Analyzer::NAMES.to_vec()), default_value = "english",
         conflicts_with = "schema")]
     pub(crate) analyzer: Analyzer,
@@ -193,31 +201,31 @@ pub(crate) struct Terms {
     pub(crate) codec: CodecId,
 }
 
-/// How documents are read; for `index` and `add`.
+/// The documents to read and the settings for reading them, for `index`, `add` and `cluster`.
 #[derive(Args)]
 pub(crate) struct Reading {
     #[command(flatten)]
     pub(crate) from: Inputs,
-    /// JSONL field that holds a static score, a number that `--static-weight` adds to a document's score
-    #[arg(long, value_name = "FIELD")]
+    /// Field with a static score, a number that `--static-weight` adds to the document's score
+    #[arg(long, value_name = "FIELD", help_heading = "Input")]
     pub(crate) static_field: Option<String>,
-    /// Reorder documents so that those with common words are adjacent (recursive graph bisection). The index is smaller
-    /// and searches are faster, but the build takes longer. Ids and results do not change
-    #[arg(long)]
+    /// Place documents that share words next to each other (recursive graph bisection). The index
+    /// is smaller and faster, but the build takes longer. Ids and results do not change
+    #[arg(long, help_heading = "Index")]
     reorder: bool,
-    /// Sort documents inside the index by this field of the input: numbers by value, other values by bytes, documents
-    /// without the field last. If `--reorder` is given too, it starts from this order. Ids and results do not change
-    #[arg(long, value_name = "FIELD")]
+    /// Sort documents inside the index by this field: numbers by value, other values by bytes,
+    /// documents without it last. `--reorder` starts from this order. Ids and results do not change
+    #[arg(long, value_name = "FIELD", help_heading = "Index")]
     pub(crate) order_by: Option<String>,
-    /// Schema of the index, a file of JSON: text fields with statistics of their own, and attributes. `warpseek schema`
-    /// makes one from documents
-    #[arg(long, value_name = "FILE")]
+    /// JSON file with the schema: text fields with separate statistics, and attributes. `warpseek
+    /// schema` prints one for given documents
+    #[arg(long, value_name = "FILE", help_heading = "Index")]
     pub(crate) schema: Option<PathBuf>,
     #[command(flatten)]
     build_on: BuildOn,
 }
 
-/// The device that inverts documents.
+/// The device that analyzes and inverts documents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum BuildDeviceName {
     /// The CPU
@@ -225,20 +233,21 @@ enum BuildDeviceName {
     Cpu,
     /// A GPU; without one, the command fails
     Cuda,
-    /// A GPU if there is one and the input is large; if it fails, the CPU goes on, and the output says so
+    /// A GPU if there is one and the input is large. If it fails, the CPU continues and a note says
+    /// so
     Auto,
 }
 
 #[derive(Args)]
 #[command(next_help_heading = "Device")]
 struct BuildOn {
-    /// The device that splits text into words and sorts them. The index is the same, byte for byte
+    /// Device that splits text into words and sorts them. The index does not depend on it
     #[arg(long, value_enum, default_value_t)]
     device: BuildDeviceName,
     /// Number of the GPU (see `warpseek devices`) [default: 0]
     #[arg(long, value_name = "N")]
     gpu: Option<u32>,
-    /// GPU memory to use at most, e.g. 8G; with little, a build takes longer [default: all]
+    /// Limit of GPU memory, e.g. 8G; a low limit slows the build down [default: all]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     gpu_memory: Option<usize>,
 }
@@ -280,7 +289,7 @@ impl Reading {
     }
 }
 
-/// Reads a schema; what is wrong with it is told with its file.
+/// Reads a schema. Errors name its file.
 fn read_schema(path: &Path) -> Result<Schema, Failure> {
     let named =
         |problem: &dyn std::fmt::Display| Failure::user(format!("{}: {problem}", path.display()));
@@ -305,7 +314,7 @@ pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("`{text}` is not a number from 0 to 1"))
 }
 
-/// Parses a time: 50ms, 1.5s, 800us. Without a unit it is in milliseconds.
+/// Parses a time such as 50ms, 1.5s or 800us. A number without a unit means milliseconds.
 fn parse_time(text: &str) -> Result<Duration, String> {
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let scale = match &text[number.len()..] {
@@ -320,35 +329,37 @@ fn parse_time(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("`{text}` is not a time; try 50ms or 1.5s"))
 }
 
-/// What a query asks for.
+/// The matching documents of a query.
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Query")]
 pub(crate) struct QueryChoice {
-    /// Which documents match: those with any term (or), with all terms (and), or with all terms unless these are fewer
-    /// than k (and-or)
+    /// Documents that match: those with any term (or), those with all terms (and), or those with
+    /// all terms if there are at least k, otherwise with any (and-or)
     #[arg(long, value_parser = named::<Mode>(Mode::NAMES), default_value = "or")]
     pub(crate) mode: Mode,
-    /// Also count all matching documents, exactly
+    /// Count all matching documents exactly
     #[arg(long)]
     pub(crate) count: bool,
-    /// Only search among documents whose ids are in this file, one per line; scores stay the same, and ids that the
-    /// index does not have are ignored
+    /// Search only documents whose ids are in this file, one per line. Scores do not change, and
+    /// unknown ids are ignored
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     among: Option<PathBuf>,
-    /// Only search among documents that match this query, e.g. "year:>=2020 tag:(a b)"; scores stay the same
+    /// Search only documents that match this query, e.g. "year:>=2020 tag:(a b)". Scores do not
+    /// change
     #[arg(long, value_name = "QUERY", allow_hyphen_values = true)]
     filter: Option<String>,
-    /// Read queries with signs, fields, parentheses and conditions also if the index has neither a schema nor positions,
-    /// as those with one of the two are (docs/reference/query-syntax.md)
+    /// Parse queries in the query syntax (docs/reference/query-syntax.md). An index with a schema
+    /// or positions always does, unless --words is given
     #[arg(long)]
     syntax: bool,
-    /// Read queries as words, with nothing special about signs, also if the index has a schema or positions: for questions as people write them
+    /// Read queries as plain words, without operators, for questions in natural language
     #[arg(long, conflicts_with = "syntax", hide_short_help = true)]
     words: bool,
 }
 
 impl QueryChoice {
-    /// A query as the index reads it: in the syntax if the index has a schema or positions, unless the user wants it otherwise.
+    /// Returns a query for the index: an expression if the index has a schema or positions or the
+    /// user passes `--syntax`, plain words otherwise or with `--words`.
     pub(crate) fn input(&self, searcher: &Searcher, text: &str) -> QueryInput {
         let snapshot = searcher.snapshot();
         let manifest = snapshot.manifest();
@@ -364,29 +375,29 @@ impl QueryChoice {
         }
     }
 
-    /// Says once that a query has signs that are read as words.
+    /// Prints a note, once per process, if a query has operators that are read as words.
     fn note_signs(&self, text: &str) {
         static SAID: AtomicBool = AtomicBool::new(false);
         let Some(sign) = warpseek::query::sign(text) else { return };
         if !SAID.swap(true, Ordering::Relaxed) {
             terminal::note(format!(
-                "`{sign}` is read as words, since the index has neither a schema nor positions; --syntax reads signs such as + and - (fields need a schema, phrases --positions), and --words omits this note"
+                "`{sign}` is read as words, because the index has neither a schema nor positions; --syntax enables operators such as + and - (fields need a schema, phrases an index with --positions), and --words silences this note"
             ));
         }
     }
 
-    /// The tree that hits must match, if there is one.
+    /// Parses the query of `--filter`, if it is given.
     pub(crate) fn filter(&self, searcher: &Searcher) -> Result<Option<Arc<Node>>, Failure> {
         let parse = |text: &String| Ok(Arc::new(searcher.parse(text)?));
         self.filter.as_ref().map(parse).transpose()
     }
 
-    /// The same as the user wrote it.
+    /// Returns the text of `--filter`, if it is given.
     pub(crate) fn filter_text(&self) -> Option<String> {
         self.filter.clone()
     }
 
-    /// The ids that hits may have, if not all.
+    /// Reads the ids in the file of `--among`, if it is given.
     pub(crate) fn ids(&self) -> Result<Option<Arc<[String]>>, Failure> {
         let Some(path) = &self.among else { return Ok(None) };
         let text = std::fs::read_to_string(path)
@@ -395,7 +406,7 @@ impl QueryChoice {
             text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
         if ids.is_empty() {
             return Err(Failure::user(format!(
-                "{}: there are no ids; the file has one per line",
+                "{}: the file has no ids; expected one per line",
                 path.display()
             )));
         }
@@ -411,36 +422,37 @@ pub(crate) enum DeviceName {
     Cpu,
     /// A GPU; without one, the command fails
     Cuda,
-    /// The GPU or the CPU, whichever is estimated to be faster; the CPU if there is no GPU, or if it fails. The output says
-    /// which one answered
+    /// The GPU or the CPU, whichever has the faster estimate; the CPU if there is no GPU or if it
+    /// fails. The output names the device that answered
     Auto,
     /// The CPU and the GPU together (see `--split`); without a GPU, the command fails
     Both,
 }
 
-/// What is divided among devices that answer together.
+/// The division of work among devices that answer together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SplitName {
-    /// The documents: each device answers every query over its own part of the index, and only that part is copied to
-    /// it
+    /// Split the documents: each device answers every query over its part of the index, and GPUs
+    /// hold only their parts
     #[default]
     Documents,
-    /// The queries of a batch: each device holds the whole index. The CPU takes short queries, and the GPUs do not wait
-    /// for it
+    /// Split the queries of a batch: each device holds the whole index. The CPU takes short
+    /// queries, and GPUs do not wait for it
     Queries,
 }
 
-/// The device that answers queries, and what it may use.
+/// The device that answers queries, and its limits.
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Device")]
 pub(crate) struct DeviceOptions {
-    /// The device that answers queries: cuda is a GPU, auto the faster one, both share the work. All return the same hits
+    /// Device that answers queries: cuda is a GPU, auto the faster device, both share the work. All
+    /// return the same hits
     #[arg(long, value_enum, default_value_t)]
     pub(crate) device: DeviceName,
     /// Number of the GPU (see `warpseek devices`) [default: 0]
     #[arg(long, value_name = "N", hide_short_help = true)]
     pub(crate) gpu: Option<u32>,
-    /// Numbers of several GPUs that answer together, e.g. 0,1; a number may be repeated
+    /// Numbers of GPUs that answer together, e.g. 0,1; a number may be repeated
     #[arg(
         long,
         value_name = "N,N",
@@ -449,54 +461,57 @@ pub(crate) struct DeviceOptions {
         hide_short_help = true
     )]
     pub(crate) gpus: Vec<u32>,
-    /// GPU memory to use at most, e.g. 8G [default: all]. An index with less room is answered as well, more slowly: lists
-    /// then come when queries need them
+    /// Limit of GPU memory, e.g. 8G. A larger index is searched more slowly: its lists are copied
+    /// when queries need them [default: all]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, hide_short_help = true)]
     pub(crate) gpu_memory: Option<usize>,
-    /// Lists in GPU memory: as tiles, ready to be searched (about 11 bytes a posting); compact, as they are on disk (about 2);
-    /// on-demand, nothing before a query needs it; auto is tiles if they have room, else compact [default: auto; on-demand for
-    /// a single query]
+    /// Layout of lists in GPU memory: tiles, ready to be searched (about 11 bytes per posting);
+    /// compact, compressed as on disk (about 2); on-demand, copied when a query needs them; auto,
+    /// tiles if they fit, else compact [default: auto; on-demand for a single query]
     #[arg(long, value_name = "FORM", hide_short_help = true, value_parser = named::<GpuLists>(GpuLists::NAMES.to_vec()))]
     pub(crate) gpu_lists: Option<GpuLists>,
-    /// What is divided among several GPUs, or the CPU and GPUs: documents, each with its part of the index, or the queries of
-    /// a batch
+    /// Division of work among several GPUs, or the CPU and GPUs: by documents, where each device
+    /// has its part of the index, or by queries of a batch
     #[arg(long, value_enum, default_value_t, hide_short_help = true)]
     pub(crate) split: SplitName,
-    /// Read the index into memory instead of mapping its files. Opening it is slower, but a file that is truncated
-    /// during the search cannot crash the process
+    /// Read the index into memory instead of mapping its files. It opens more slowly, but a file
+    /// truncated during the search cannot crash the process
     #[arg(long, hide_short_help = true)]
     pub(crate) no_mmap: bool,
 }
 
-/// Settings for studies and measurements. Hits do not depend on them, unless the description says so.
+/// Settings for studies and measurements. Hits do not depend on them, unless the description says
+/// so.
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = RESEARCH)]
 pub(crate) struct ResearchOptions {
-    /// Query algorithm; all of them return the same hits. A GPU supports `auto`, `exhaustive`, `wand`, `maxscore`,
-    /// `cohort` and, for AND, `intersect`; the others run on the CPU
+    /// Query algorithm. All return the same hits. GPUs support `auto`, `exhaustive`, `wand`,
+    /// `maxscore`, `cohort` and, for AND, `intersect`; the others run on the CPU
     #[arg(long, value_name = "NAME", default_value = "auto", hide_short_help = true,
         value_parser = algorithms(Algorithm::names()))]
     pub(crate) algorithm: Algorithm,
-    /// Documents per tile, for the algorithm `cohort` [default: 131072, fewer for a single query; 262144 on a GPU]
+    /// Documents per tile, for the algorithm `cohort` [default: 131072, fewer for a single query;
+    /// 262144 on a GPU]
     #[arg(long, value_name = "N", hide_short_help = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) tile: Option<u32>,
-    /// Queries in a cohort, which share what they read, for the algorithm `cohort` on a GPU [default: 1024]
+    /// Queries in a cohort, which share what they read, for the algorithm `cohort` on a GPU
+    /// [default: 1024]
     #[arg(long, value_name = "N", hide_short_help = true, value_parser = clap::value_parser!(u16).range(1..=MAX_COHORT as i64))]
     cohort: Option<u16>,
-    /// The CPU's share of the documents with `--device both`, 0 to 1 [default: measured, such that the CPU and the GPU
-    /// finish together; 0 if the CPU would not help]
+    /// The CPU's share of the documents with `--device both`, 0 to 1 [default: measured so that the
+    /// CPU and the GPU finish together; 0 if the CPU would not help]
     #[arg(long, value_name = "X", hide_short_help = true, value_parser = parse_share)]
     host_share: Option<f64>,
-    /// CPU threads for the CPU's share with `--device both` [default: all but three, which are left for planning,
-    /// results and the GPU]
+    /// CPU threads for the CPU's share with `--device both` [default: all but three, which serve
+    /// planning, results and the GPU]
     #[arg(long, value_name = "N", hide_short_help = true, value_parser = clap::value_parser!(u16).range(1..=1024))]
     host_threads: Option<u16>,
-    /// With `--device auto`, send batches of at least this many postings to the GPU whatever the estimate says; 0 sends
-    /// all of them
+    /// Postings from which `--device auto` sends a batch to the GPU regardless of the estimate; 0
+    /// sends all batches
     #[arg(long, value_name = "N", hide_short_help = true)]
     gpu_from: Option<u64>,
-    /// How `wand` and `maxscore` partition a query on a GPU: by ranges of documents, or by equal shares of every list,
-    /// which is approximate
+    /// Partitioning of a query by `wand` and `maxscore` on a GPU: by ranges of documents, or by
+    /// equal shares of every list, which is approximate
     #[arg(long, value_name = "KIND", hide_short_help = true, value_parser = named::<Partitioning>(Partitioning::NAMES.to_vec()))]
     partition: Option<Partitioning>,
     /// Postings of the longest list in a partition [default: 128]
@@ -505,11 +520,11 @@ pub(crate) struct ResearchOptions {
     /// Partitions per block of threads [default: as many as keep the GPU filled]
     #[arg(long, value_name = "N", hide_short_help = true, value_parser = clap::value_parser!(u32).range(1..))]
     partitions_per_block: Option<u32>,
-    /// How blocks of threads share the score that a hit must exceed [default: safe-read]
+    /// Sharing, among blocks of threads, of the score that a hit must exceed [default: safe-read]
     #[arg(long, value_name = "POLICY", hide_short_help = true, value_parser = named::<Threshold>(Threshold::NAMES.to_vec()))]
     threshold: Option<Threshold>,
-    /// How a batch runs: each query on many blocks of threads with several queries in flight (async), or each query on
-    /// one block, all in one launch (sync) [default: async]
+    /// Execution of a batch: each query on many blocks of threads with several queries in flight
+    /// (async), or each query on one block, all in one launch (sync) [default: async]
     #[arg(long, value_name = "KIND", hide_short_help = true, value_parser = named::<PartitionBatch>(PartitionBatch::NAMES.to_vec()))]
     batch: Option<PartitionBatch>,
     /// Compression of lists on the GPU for `wand` and `maxscore` [default: bitpack]
@@ -518,16 +533,16 @@ pub(crate) struct ResearchOptions {
 }
 
 impl ResearchOptions {
-    /// Settings of partitions, if any of their flags was given.
+    /// Returns the settings of partitions, if any of their flags is given.
     fn partitions(&self) -> Option<PartitionSettings> {
-        let asked = self.partition.is_some()
+        let is_set = self.partition.is_some()
             || self.partition_size.is_some()
             || self.partitions_per_block.is_some()
             || self.threshold.is_some()
             || self.batch.is_some()
             || self.gpu_codec.is_some();
         let usual = PartitionSettings::default();
-        asked.then(|| PartitionSettings {
+        is_set.then(|| PartitionSettings {
             partitioning: self.partition.unwrap_or(usual.partitioning),
             partition_size: self.partition_size,
             per_block: self.partitions_per_block,
@@ -539,7 +554,7 @@ impl ResearchOptions {
     }
 }
 
-/// How queries are answered; for `search` and `run`.
+/// Options for answering queries, for `search` and `run`.
 #[derive(Args, Clone, Default)]
 pub(crate) struct Searching {
     #[command(flatten)]
@@ -553,7 +568,7 @@ pub(crate) struct Searching {
 }
 
 impl Searching {
-    /// The options for the library.
+    /// Converts the flags to options of the library.
     pub(crate) fn options(
         &self,
         index: &Index,
@@ -564,11 +579,11 @@ impl Searching {
             true => vec![device.gpu.unwrap_or(0)],
             false => device.gpus.clone(),
         };
-        let asked = device.gpu.is_some()
+        let needs_gpu = device.gpu.is_some()
             || !device.gpus.is_empty()
             || device.gpu_memory.is_some()
             || device.gpu_lists.is_some();
-        if asked && device.device == DeviceName::Cpu {
+        if needs_gpu && device.device == DeviceName::Cpu {
             let problem = "--gpu, --gpus, --gpu-memory and --gpu-lists have no effect on the CPU";
             return Err(Failure::user(format!("{problem}; add `--device cuda`")));
         }
@@ -585,7 +600,7 @@ impl Searching {
         {
             let problem = "--static-weight has no effect on an index without static scores";
             return Err(Failure::user(format!(
-                "{problem}; name their field when documents are added (--static-field)"
+                "{problem}; add documents with --static-field FIELD"
             )));
         }
         let mut options = SearcherOptions::new()
@@ -627,7 +642,8 @@ impl Searching {
 }
 
 impl Searching {
-    /// The same for one query: if nothing else was asked for, a GPU gets only what that needs.
+    /// Returns these options for a single query. Unless the user chose otherwise, a GPU receives
+    /// only the lists that the query needs.
     pub(crate) fn for_one(&self) -> Self {
         let mut one = self.clone();
         let usual = matches!(self.research.algorithm, Algorithm::Auto | Algorithm::Exhaustive);
@@ -642,23 +658,23 @@ impl Searching {
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Query")]
 pub(crate) struct Deadline {
-    /// Stop after this time, e.g. 5ms or 1.5s (a bare number is milliseconds), and return the best hits found so far. The output says how much of the
-    /// index was searched
+    /// Stop after this time, e.g. 5ms or 1.5s (a bare number means milliseconds), and return the
+    /// best hits so far. The output says how much of the index was searched
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) deadline: Option<Duration>,
 }
 
-/// How a program that serves writes its log.
+/// Format of the log of a program that serves requests.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum LogChoice {
-    /// Lines for people
+    /// Readable lines
     Pretty,
-    /// An object a line
+    /// A JSON object per line
     Json,
 }
 
 impl LogChoice {
-    /// As settings have it.
+    /// Returns the name of the format in the server's settings.
     pub(crate) fn name(self) -> &'static str {
         match self {
             LogChoice::Pretty => "pretty",
@@ -666,7 +682,7 @@ impl LogChoice {
         }
     }
 
-    /// Writes a log as long as the work takes.
+    /// Writes a log while `work` runs, and flushes it afterwards.
     pub(crate) fn during<T>(self, work: impl FnOnce() -> T) -> T {
         start_log(match self {
             LogChoice::Pretty => LogFormat::Pretty,
@@ -705,7 +721,8 @@ mod tests {
         }
     }
 
-    /// Most users need query, ranking, output and device options. The long help has all but research settings, and both leave these to the documentation.
+    /// Checks that the short help has the options that most users need, that the long help has all
+    /// except the research settings, and that both stay short.
     #[test]
     fn help_is_short_and_complete_help_is_not_long() {
         let help = |mut cli: Command, verb: &str| {

@@ -1,16 +1,18 @@
-//! Files that commands write.
+//! Checks of the files that commands write.
 
 use std::path::{Path, PathBuf};
 
 use warpseek_console::Failure;
 
-/// Refuses, before any work is done, a file that cannot be written or must not be: one that exists already unless it is to be overwritten, an input, what is not a file. The file is written beside its
-/// final name and then renamed, so links and devices cannot be written through.
+/// Rejects an output that cannot or must not be written, before any work is done: an input, a
+/// directory, a link or device, or a file that exists unless `overwrite` is set. Commands write to
+/// a temporary file in the same directory and rename it, so they cannot write through links and
+/// devices.
 pub(crate) fn check(output: &Path, inputs: &[PathBuf], overwrite: bool) -> Result<(), Failure> {
     let name = output.display();
     let problem = |what: &str| Err(Failure::user(format!("{name} {what}")));
     if output.as_os_str() == "-" {
-        return Err(Failure::user("this command writes to a file; `-` is none: name one"));
+        return Err(Failure::user("cannot write to standard output (`-`); name a file"));
     }
     let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {

@@ -1,4 +1,5 @@
-//! How connections in a cluster are protected, for `node`, `aggregate` and `serve`.
+//! Protection of connections in a cluster, for `node` and `aggregate`: a shared token and
+//! certificates. Also maps errors of clusters to failures of commands.
 
 use std::path::PathBuf;
 
@@ -6,20 +7,22 @@ use clap::Args;
 use warpseek_cluster::{ClusterError, Security, Token};
 use warpseek_console::Failure;
 
-/// Secrets and certificates. The token is never an argument, since other users of the machine see those.
+/// Secrets and certificates. The token is never an argument, because other users of the machine
+/// can see arguments.
 #[derive(Args)]
 #[command(next_help_heading = "Protection")]
 pub(crate) struct Protection {
-    /// File with the token that aggregators and nodes share [default: the variable WARPSEEK_CLUSTER_TOKEN]
+    /// File with the token that aggregators and nodes share [default: the variable
+    /// WARPSEEK_CLUSTER_TOKEN]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Certificate and its chain in PEM. Connections are encrypted then, and both sides prove who they are
+    /// Certificate and its chain in PEM. Encrypts connections and authenticates both sides
     #[arg(long, value_name = "FILE", requires = "tls_key", requires = "tls_authority")]
     tls_certificate: Option<PathBuf>,
     /// Private key of the certificate, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
-    /// Certificate of the authority that signed those of the other side, in PEM
+    /// Certificate of the authority that signed the certificates of the other side, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_authority: Option<PathBuf>,
     /// Listen on any address without tokens or certificates
@@ -38,7 +41,7 @@ impl Protection {
     }
 }
 
-/// Whose fault an error of a cluster is.
+/// Converts an error of a cluster to a failure: the user's fault, or an internal one.
 pub(crate) fn failed(error: ClusterError) -> Failure {
     match error {
         ClusterError::Query(error) => error.into(),

@@ -1,4 +1,4 @@
-//! Reading of query files in batches.
+//! Query files, read in batches by a thread.
 
 use std::collections::HashSet;
 use std::fs::Metadata;
@@ -15,7 +15,7 @@ use warpseek_console::Failure;
 use warpseek_console::options::named;
 use warpseek_console::terminal::note;
 
-/// What of topics is the query; for commands that read files of queries.
+/// The parts of TREC topics that form a query, for commands that read files of queries.
 #[derive(Args, Clone, Default)]
 pub(crate) struct Topics {
     /// Parts of TREC topics that are the query, e.g. title or title,desc [default: title]
@@ -31,12 +31,13 @@ pub(crate) struct Line {
     pub(crate) text: String,
 }
 
-/// Most queries in the first batch; each later batch may have twice as many as the one before. So the first batch is
-/// planned soon, and a few thousand queries make more than one batch: while one is answered, another is planned or
-/// written.
+/// Maximum number of queries in the first batch; each later batch may have twice as many as the
+/// one before. The first batch is therefore planned early, and a few thousand queries make more
+/// than one batch, so that one is answered while others are planned or written.
 const FIRST: usize = 1 << 12;
 
-/// Batches of queries. A thread reads them, so that an interrupt is noticed while the input blocks.
+/// Batches of queries. A separate thread reads them, so that an interrupt is noticed while the
+/// input blocks.
 pub(crate) struct Queries {
     pub(crate) name: String,
     /// Lines that were skipped because they are not queries.
@@ -56,20 +57,20 @@ impl Queries {
         let open = move || -> Result<QueryReader, Failure> {
             Ok(QueryReader::open(&file, &parts).map_err(Error::from)?)
         };
-        // A pipe is opened by the thread that reads it, since its first bytes may take long to come.
+        // The reading thread opens pipes, because their first bytes may take long to arrive.
         let opened = if is_pipe(path) { None } else { Some(open()?) };
         let name =
             if path == Path::new("-") { "stdin".to_owned() } else { path.display().to_string() };
         let skipped = Arc::new(AtomicU64::new(0));
-        let (ids, of, place) = (Ids::new(), skipped.clone(), name.clone());
+        let (ids, counter, place) = (Ids::new(), skipped.clone(), name.clone());
         let (sender, batches) = sync_channel(1);
         std::thread::spawn(move || {
             let input = match opened.map_or_else(open, Ok) {
                 Ok(input) => input,
-                // If nobody listens any more, nobody needs the error.
+                // If the receiver is gone, the error is not needed.
                 Err(error) => return drop(sender.send(Err(error))),
             };
-            let mut reader = Reader { name: place, input, ids, on_error, skipped: of };
+            let mut reader = Reader { name: place, input, ids, on_error, skipped: counter };
             let mut size = batch.min(FIRST);
             loop {
                 let read = reader.batch(size);
@@ -83,7 +84,7 @@ impl Queries {
         Ok(Queries { name, skipped, batches })
     }
 
-    /// The next batch, which is empty at the end of the input and when it is time to stop.
+    /// Returns the next batch, which is empty at the end of the input and once `stop` returns true.
     pub(crate) fn next_batch(&self, stop: impl Fn() -> bool) -> Result<Vec<Line>, Failure> {
         while !stop() {
             match self.batches.recv_timeout(Duration::from_millis(50)) {
@@ -96,19 +97,20 @@ impl Queries {
     }
 }
 
-/// Returns whether a path is standard input or another pipe.
+/// Returns true if a path is standard input or another pipe.
 fn is_pipe(path: &Path) -> bool {
     let is_pipe = |found: Metadata| !found.is_file() && !found.is_dir();
     path == Path::new("-") || path.metadata().is_ok_and(is_pipe)
 }
 
-/// Number of ids that are remembered: the capacity of a hash table of 2^20 slots (9 MB), rounded down. `run --help`
-/// states it.
+/// Maximum number of ids in [`Ids`]: the capacity of a hash table of 2^20 slots (9 MB), rounded
+/// down. `run --help` states it.
 const REMEMBERED: usize = 900_000;
 
-/// Hashes of the first ids, eight bytes each. Their memory is reserved at once, and later ids are looked up but not
-/// kept, so that memory does not grow with the number of queries. Two ids collide with a probability of 2^-64; the keys
-/// are random, so a collision does not recur in the next run.
+/// Hashes of the first ids, eight bytes each. Their memory is reserved at the start, and later ids
+/// are looked up but not added, so that memory does not grow with the number of queries. Two ids
+/// collide with a probability of 2^-64. The keys of the hash are random, so a collision does not
+/// recur in the next run.
 struct Ids {
     first: HashSet<u64>,
     hasher: RandomState,
@@ -119,7 +121,7 @@ impl Ids {
         Ids { first: HashSet::with_capacity(REMEMBERED), hasher: RandomState::new() }
     }
 
-    /// Whether no remembered id equals this one.
+    /// Returns true if no id in the table equals this one. Adds the id while the table has space.
     fn is_new(&mut self, id: &str) -> bool {
         let hash = self.hasher.hash_one(id);
         if self.first.len() < REMEMBERED {
@@ -168,10 +170,11 @@ impl Reader {
     }
 }
 
-/// Refuses what cannot be the id of a query of a run.
+/// Rejects a text that cannot be the id of a query of a run.
 fn check_id(id: &str, ids: &mut Ids) -> Result<(), String> {
     if id.is_empty() || id.contains(char::is_whitespace) {
-        return Err(format!("`{id}` cannot be the id of a query in a TREC run"));
+        let problem = "cannot be the id of a query in a TREC run: it is empty or has blanks";
+        return Err(format!("`{id}` {problem}"));
     }
     if !ids.is_new(id) {
         let fix = "ids must be unique in a run; rename one of them";

@@ -1,19 +1,20 @@
-//! What of an index is on a GPU: for `--explain-plan` and `inspect --device`.
+//! The parts of an index that are on a GPU, as text and as JSON, for `--explain-plan` and
+//! `inspect --device`.
 
 use serde_json::{Value, json};
 use warpseek::Residency;
 use warpseek_console::terminal::bytes;
 
-/// In a line.
-pub(crate) fn line(of: &Residency) -> String {
-    let limit = of.limit.map_or(String::new(), |limit| format!(" of {}", bytes(limit)));
-    format!("{}: {of}; {}{limit} in use", of.device, bytes(of.used))
+/// Describes the residency in one line.
+pub(crate) fn line(residency: &Residency) -> String {
+    let limit = residency.limit.map_or(String::new(), |limit| format!(" of {}", bytes(limit)));
+    format!("{}: {residency}; {}{limit} in use", residency.device, bytes(residency.used))
 }
 
-/// The same with all counters.
-pub(crate) fn as_json(of: &Residency) -> Value {
+/// Returns the residency with all counters as JSON.
+pub(crate) fn as_json(residency: &Residency) -> Value {
     let by_level = |[tiles, compressed, main_memory]: [u64; 3]| json!({ "tiles": tiles, "compressed": compressed, "main_memory": main_memory });
-    let cache = of.cache.map(|cache| {
+    let cache = residency.cache.map(|cache| {
         json!({
             "lists": by_level(cache.lists),
             "postings": by_level(cache.postings),
@@ -27,12 +28,12 @@ pub(crate) fn as_json(of: &Residency) -> Value {
         })
     });
     json!({
-        "device": of.device,
-        "form": of.form(),
-        "formulas": of.formulas,
-        "bytes_used": of.used,
-        "bytes_limit": of.limit,
-        "bytes_copied": of.copied,
+        "device": residency.device,
+        "form": residency.form(),
+        "formulas": residency.formulas,
+        "bytes_used": residency.used,
+        "bytes_limit": residency.limit,
+        "bytes_copied": residency.copied,
         "cache": cache,
     })
 }

@@ -1,4 +1,5 @@
-//! Orders of hits, places in them, and facets, as users write them and as they are shown.
+//! Sort orders of hits, positions in them, and facets: parsing of the options and output as text
+//! and JSON.
 
 use std::io::Write;
 use std::ops::Bound;
@@ -14,22 +15,25 @@ use warpseek_console::terminal::{Theme, count, counted, table};
 
 use crate::verbs::search::printable;
 
-/// How many values a facet shows if nothing is said.
+/// Number of values that a facet shows unless the option gives one.
 const TOP: usize = 10;
 
-/// The order of hits, and what matches are counted by.
+/// The sort order of hits, and the facets that count matches.
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Sorting and counting")]
 pub(crate) struct Sorting {
-    /// Sort hits by these keys: attributes, `_score`, or `_doc` (the order in which documents were added). After a key, `:asc` or
-    /// `:desc`, then `:first` or `:last` for documents without a value [default: _score:desc; else asc, last]
+    /// Sort hits by these keys: attributes, `_score`, or `_doc` (the order of addition). Append
+    /// `:asc` or `:desc`, and `:first` or `:last` for documents without a value [default:
+    /// _score:desc; other keys: asc, last]
     #[arg(long, value_name = "KEY,...", value_parser = order)]
     sort: Option<Order>,
-    /// Continue after a hit of the same order: its `sort` in the output of --json, e.g. '[2019, 17]'
+    /// Continue after a hit of the same order: its `sort` from the output of --json, e.g. '[2019,
+    /// 17]'
     #[arg(long, value_name = "JSON", hide_short_help = true)]
     after: Option<String>,
-    /// Count all matches by the values of an attribute, and show the most frequent ten (`tag`) or as many as said (`tag:25`); or by
-    /// ranges, each with its lower bound and without its upper (`year:2000..2010,2010..`). May be repeated
+    /// Count all matches by the values of an attribute and show the ten most frequent (`tag`) or
+    /// the N most frequent (`tag:N`), or count by ranges, which include the lower bound and exclude
+    /// the upper (`year:2000..2010,2010..`). May be repeated
     #[arg(long, value_name = "FIELD", value_parser = facet)]
     facet: Vec<Facet>,
 }
@@ -44,7 +48,7 @@ fn order(text: &str) -> Result<Order, String> {
 fn key(text: &str) -> Result<SortKey, String> {
     let mut parts = text.trim().split(':');
     let mut key = match parts.next().unwrap_or_default() {
-        "" => return Err("there is a key without a name".to_owned()),
+        "" => return Err("a sort key has no name".to_owned()),
         "_score" => SortKey::score(),
         "_doc" => SortKey::document(),
         field => SortKey::ascending(field),
@@ -55,7 +59,7 @@ fn key(text: &str) -> Result<SortKey, String> {
             "desc" => key.descending = true,
             "first" => key.missing = Missing::First,
             "last" => key.missing = Missing::Last,
-            _ => return Err(format!("`{part}` is none of asc, desc, first and last")),
+            _ => return Err(format!("`{part}` is not one of asc, desc, first, last")),
         }
     }
     Ok(key)
@@ -65,7 +69,7 @@ fn facet(text: &str) -> Result<Facet, String> {
     let (field, rest) = text.split_once(':').map_or((text, None), |(f, rest)| (f, Some(rest)));
     let field = field.trim().to_owned();
     if field.is_empty() {
-        return Err("it has no field".to_owned());
+        return Err("the facet has no field".to_owned());
     }
     let Some(rest) = rest else { return Ok(Facet::Values { field, top: TOP }) };
     if !rest.contains("..") {
@@ -75,7 +79,7 @@ fn facet(text: &str) -> Result<Facet, String> {
     }
     let range = |range: &str| {
         let Some((from, to)) = range.split_once("..") else {
-            return Err(format!("`{range}` is no range; one is like 1..5, ..5 or 1.."));
+            return Err(format!("`{range}` is not a range like 1..5, ..5 or 1.."));
         };
         let bound = |text: &str, bound: fn(String) -> Bound<String>| match text.trim() {
             "" => Bound::Unbounded,
@@ -88,26 +92,26 @@ fn facet(text: &str) -> Result<Facet, String> {
 }
 
 impl Sorting {
-    /// The request with the order, the place and the facets.
+    /// Returns the request with the order, the position to continue after, and the facets.
     pub(crate) fn apply(&self, searcher: &Searcher, request: Request) -> Result<Request, Failure> {
         let sort = self.sort.as_ref().map_or(Vec::new(), |order| order.0.clone());
         let mut request = request.sort(sort).facets(self.facet.clone());
         if let Some(text) = &self.after {
             let values: Vec<Value> = serde_json::from_str(text).map_err(|error| {
-                let hint = "it is the `sort` of a hit in the output of --json";
-                Failure::user(format!("--after is no array of JSON: {error}; {hint}"))
+                let hint = "pass the `sort` of a hit from the output of --json";
+                Failure::user(format!("--after is not a JSON array: {error}; {hint}"))
             })?;
             request.after = Some(searcher.sort_values(&request.sort, &values)?);
         }
         Ok(request)
     }
 
-    /// Whether hits are shown with the values that they are sorted by.
+    /// Returns true if hits are shown with the values that they are sorted by.
     pub(crate) fn is_sorted(&self) -> bool {
         self.sort.is_some() || self.after.is_some()
     }
 
-    /// The values of a hit that a score does not tell, for its line.
+    /// Returns the values of the attributes that a hit is sorted by, for its line.
     pub(crate) fn line(&self, response: &Response, rank: usize) -> String {
         let Some(Order(sort)) = &self.sort else { return String::new() };
         let values = response.sort_values(rank).values;
@@ -121,7 +125,7 @@ impl Sorting {
         printable(&shown.collect::<Vec<_>>().join(", "))
     }
 
-    /// The facets of a response as JSON.
+    /// Returns the facets of a response as JSON.
     pub(crate) fn json(&self, response: &Response) -> Value {
         let facet = |(facet, counts): (&Facet, &FacetCounts)| match (facet, counts) {
             (_, FacetCounts::Values { values, other, distinct, missing }) => {
@@ -180,7 +184,7 @@ fn field_of(facet: &Facet) -> &str {
     field
 }
 
-/// The ranges of a facet as they were written.
+/// Returns the ranges of a facet as the user wrote them.
 fn names(facet: &Facet) -> Vec<String> {
     let Facet::Ranges { ranges, .. } = facet else { return Vec::new() };
     let bound = |bound: &Bound<String>| match bound {
@@ -190,7 +194,7 @@ fn names(facet: &Facet) -> Vec<String> {
     ranges.iter().map(|(from, to)| format!("{}..{}", bound(from), bound(to))).collect()
 }
 
-/// A value as text.
+/// Returns a value as text.
 fn shown(value: &AttributeValue<'_>) -> String {
     match value_as_json(value) {
         Value::String(text) => text,
@@ -210,7 +214,7 @@ mod tests {
         let year = SortKey::descending("year").missing(Missing::First);
         let doc = SortKey { descending: true, ..SortKey::document() };
         assert_eq!(keys, [year, SortKey::score(), doc, SortKey::ascending("tag")]);
-        assert_eq!(order("year:down").unwrap_err(), "`down` is none of asc, desc, first and last");
+        assert_eq!(order("year:down").unwrap_err(), "`down` is not one of asc, desc, first, last");
         assert!(order("year,").is_err() && order("").is_err() && order(":asc").is_err());
     }
 

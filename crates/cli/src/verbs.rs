@@ -1,4 +1,4 @@
-//! One file per command. Each has `Options`, its arguments, and `run`.
+//! The commands, one file each. A file has the arguments, `Options`, and the function `run`.
 
 pub(crate) mod add;
 pub(crate) mod aggregate;

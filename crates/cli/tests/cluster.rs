@@ -1,4 +1,5 @@
-//! `warpseek node` and `warpseek aggregate` as processes: what they answer, and what a kill or a hung node changes.
+//! `warpseek node` and `warpseek aggregate` as processes: their answers, and the effects of a
+//! killed or hung node.
 #![allow(clippy::unwrap_used)]
 #![cfg(unix)]
 
@@ -13,7 +14,7 @@ use support::server::Connection;
 
 const SHARDS: usize = 4;
 
-/// A process that says where it listens. It is killed when this is dropped.
+/// A process that prints its address. It is killed when this value is dropped.
 struct Listening {
     process: Child,
     address: String,
@@ -48,7 +49,7 @@ impl Drop for Listening {
     }
 }
 
-/// A collection as one index `idx` and as shards `part0` and so on, of which each has two nodes.
+/// Creates a collection as one index `idx` and as shards `part0` and so on, each with two nodes.
 struct Collection {
     space: Space,
     nodes: Vec<Listening>,
@@ -115,7 +116,7 @@ fn runs_are_those_of_one_index_byte_for_byte() {
         let found = space.run(&format!("{} {asked}", collection.aggregate())).ok();
         assert_eq!(found, want, "{options}");
     }
-    // From a file of addresses.
+    // The addresses come from a file.
     let nodes: Vec<&str> = collection.nodes.iter().map(|node| node.address.as_str()).collect();
     space.write("nodes.txt", nodes.join("\n"));
     let found =
@@ -164,7 +165,7 @@ fn a_collection_that_changed_is_searched_as_one_index() {
     let space = &collection.space;
     let store = "--store store --name animals";
     space.run(&format!("cluster build all.jsonl {store} --shards 3 -q")).ok();
-    // The last shard becomes the smallest, so that new documents stand at the end, as in one index.
+    // The last shard becomes the smallest, so that new documents come last, as in one index.
     let gone: String = (440..490).chain([3, 5, 200]).map(|i| format!("d{i}\n")).collect();
     space.write("gone.txt", gone);
     let line =
@@ -213,7 +214,7 @@ fn nodes_fetch_their_shards_from_the_store() {
     let mut nodes: Vec<Listening> =
         (0..3).map(|shard| Listening::start(space, &line(shard))).collect();
     compare(&nodes);
-    // What was damaged since on the disk of a node is fetched again.
+    // Files that were damaged on the disk of a node are fetched again.
     let folder = space.path("kept/animals/00000001/00001");
     let files = || std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
     let dictionary =
@@ -224,7 +225,7 @@ fn nodes_fetch_their_shards_from_the_store() {
     nodes.insert(1, Listening::start(space, &line(1)));
     compare(&nodes);
     assert_eq!(std::fs::read(&dictionary).unwrap(), whole);
-    // So is what no search would have read yet, with --verify and without.
+    // Files that no search has read yet are fetched again too, with --verify and without.
     for more in ["", "--verify"] {
         for end in ["post", "store"] {
             let path = dictionary.with_extension(end);
@@ -255,7 +256,8 @@ fn damage(path: &std::path::Path) {
     file.write_all(&[0xa5; 40]).unwrap();
 }
 
-/// Two nodes have the same files, and a third one others. While the store is away, so that the files cannot be fetched again, it answers alone.
+/// Checks a repair while two nodes share files and a third has copies. While the store is away,
+/// so that the files cannot be fetched again, the third answers alone.
 #[test]
 fn nodes_whose_files_are_damaged_while_they_serve_leave_and_come_back() {
     let space = Space::new();
@@ -319,7 +321,7 @@ fn nodes_whose_files_are_damaged_while_they_serve_leave_and_come_back() {
         assert!(reason.contains("000001.post") && reason.contains("(page 0)"), "{reason}");
     }
     assert_eq!(shown["nodes"][2]["damaged"], serde_json::json!([]));
-    // Nobody answers from the damaged file.
+    // No node answers from the damaged file.
     for _ in 0..30 {
         assert_eq!(search(), (200, whole.clone()));
     }
@@ -333,12 +335,12 @@ fn nodes_whose_files_are_damaged_while_they_serve_leave_and_come_back() {
     until("both are back", &|| damaged(0));
     assert_eq!(std::fs::read(&file).unwrap(), sound);
     until("the files say so", &|| status("a")["ready"] == true && status("b")["ready"] == true);
-    // The others alone.
+    // The other two nodes answer alone.
     nodes[2].signal("-KILL");
     let _ = nodes[2].process.wait();
     assert_eq!(search(), (200, whole.clone()));
 
-    // Nodes that were killed find a file of the right size that is damaged.
+    // Restarted nodes find a damaged file of the right size.
     for node in &mut nodes[..2] {
         node.signal("-KILL");
         let _ = node.process.wait();
@@ -350,7 +352,7 @@ fn nodes_whose_files_are_damaged_while_they_serve_leave_and_come_back() {
     until("they answer again", &|| search() == (200, whole.clone()));
 }
 
-/// Without a store, a shard comes back when its folder is sound again.
+/// Checks that, without a store, a shard returns to service when its folder is repaired.
 #[test]
 fn a_damaged_folder_is_served_again_when_it_is_sound() {
     let space = Space::new();
@@ -371,7 +373,7 @@ fn a_damaged_folder_is_served_again_when_it_is_sound() {
     let file = space.path("part/000001.post");
     let sound = std::fs::read(&file).unwrap();
     damage(&file);
-    // It reads nothing by itself: a search finds the damage, and then says what it is.
+    // The node does not read files in the background: a search finds the damage and reports it.
     let start = Instant::now();
     let mut n = 0;
     let reason = loop {
@@ -418,7 +420,7 @@ fn a_server_answers_for_a_cluster_under_its_own_keys_and_limits() {
         assert!(start.elapsed() < Duration::from_secs(60), "it is not ready");
         std::thread::sleep(Duration::from_millis(20));
     }
-    // The same answers as those of the aggregator.
+    // The answers equal those of the aggregator.
     for text in ["ant bee", "cat", "dog eel wolf", "jay ibis hen"] {
         let body =
             format!(r#"{{"query": "{text}", "k": 7, "count": true, "allow_partial": false}}"#);
@@ -432,7 +434,7 @@ fn a_server_answers_for_a_cluster_under_its_own_keys_and_limits() {
     assert_eq!((status, found), (200, serde_json::from_str(&want).unwrap()));
     let (_, shown) = ask("GET", "/v1/cluster", "");
     assert_eq!((&shown["shards"], &shown["replicas"]), (&4.into(), &[2, 2, 2, 2][..].into()));
-    // Keys, limits and options are the server's.
+    // Keys, limits and options are those of the server.
     let body = r#"{"query": "ant"}"#;
     assert_eq!(ask_as("0000000000000000", "POST", "/v1/cluster/search", body).0, 401);
     assert_eq!(ask_as("0000000000000000", "GET", "/v1/cluster", "").0, 401);
@@ -453,7 +455,7 @@ fn a_server_answers_for_a_cluster_under_its_own_keys_and_limits() {
     let counted = r#"warpseek_search_duration_seconds_count{index="_cluster",device="cluster"} 6"#;
     assert!(metrics.contains(counted), "{metrics}");
     assert!(metrics.contains(r#"route="/v1/cluster/search""#), "{metrics}");
-    // What is known of the nodes is the same on both pages; searches and the cache are those of each.
+    // Both pages show the same nodes, but the searches and cache of their process.
     let (status, page) =
         Connection::open(&aggregator.address).unwrap().ask("GET", "/metrics", "").unwrap();
     assert_eq!(status, 200);
@@ -462,12 +464,12 @@ fn a_server_answers_for_a_cluster_under_its_own_keys_and_limits() {
         assert!(metrics.contains(&line) && page.contains(&line), "{line}: {metrics}\n{page}");
     }
     assert!(page.contains(counted), "{page}");
-    // It has indexes of its own beside it.
+    // The server also has indexes.
     let admin = "0123456789abcdef";
     let (status, _) = ask_as(admin, "PUT", "/own/_doc/1?refresh=true", r#"{"text": "ant"}"#);
     assert_eq!(status, 201);
     assert_eq!(ask("POST", "/v1/indexes/own/search", body).1["hits"][0]["id"], "1");
-    // Missing shards are named, or an error.
+    // Missing shards are named, or the request is an error.
     for node in [2, 6] {
         collection.nodes[node].signal("-KILL");
         let _ = collection.nodes[node].process.wait();
@@ -481,7 +483,7 @@ fn a_server_answers_for_a_cluster_under_its_own_keys_and_limits() {
     assert_eq!((status, &partial["coverage"]["missing"][0]["shard"]), (200, &2.into()));
     let (status, error) = ask_for(5000, r#", "allow_partial": false"#);
     assert!(status == 503 && error.to_string().contains("shard 2 is missing"), "{error}");
-    // It ends as a server does.
+    // The server shuts down as usual.
     let mut server = server;
     server.signal("-TERM");
     assert_eq!(server.process.wait().unwrap().code(), Some(0));
@@ -528,7 +530,7 @@ fn killed_nodes_are_replaced_and_missing_shards_named() {
         let (status, found) = collection.search(&server.address, &body(text, 60_000, strict));
         assert!(status == 200 && found["coverage"]["complete"] == true, "{found}");
     }
-    // A run that begins before the kill of another replica, and goes on after it.
+    // The run begins before the kill of another replica and continues after it.
     let space = &collection.space;
     let want = space.run("run idx --queries queries.tsv -q -k 10").ok();
     let mut command = space.command();
@@ -548,7 +550,7 @@ fn killed_nodes_are_replaced_and_missing_shards_named() {
     drop(input);
     let found = run.wait_with_output().unwrap();
     assert!(found.status.success() && String::from_utf8(found.stdout).unwrap() == want);
-    // The other replica of shard 2.
+    // Kills the other replica of shard 2.
     collection.nodes[6].signal("-KILL");
     // Half of the time is spent on waiting for the shard.
     let (status, found) = collection.search(&server.address, &body("jay ibis", 15_000, ""));
@@ -560,7 +562,7 @@ fn killed_nodes_are_replaced_and_missing_shards_named() {
     let failed = space.run(&format!("{} --queries queries.tsv -q -k 10", collection.aggregate()));
     assert_eq!(failed.status.code(), Some(1));
     assert!(failed.err.contains("shard 2 is missing"), "{}", failed.err);
-    // It comes back under the same address, and all is whole again.
+    // The node restarts under the same address, and all shards are served again.
     let address = collection.nodes[6].address.clone();
     collection.nodes[6] =
         Listening::start(space, &format!("node --listen {address} --shard 2=part2"));
@@ -600,12 +602,13 @@ fn an_aggregator_has_defaults_and_ends_at_once_if_it_is_told_twice() {
         let (status, body) = connection.ask("POST", "/v1/search", body).unwrap();
         (status, serde_json::from_str::<serde_json::Value>(&body).unwrap())
     };
-    // There is no time by default.
+    // There is no default deadline.
     let (status, found) = ask(r#"{"query": "ant"}"#);
     assert!(status == 200 && found["coverage"]["complete"] == false, "{found}");
     let (status, found) = ask(r#"{"query": "ant", "deadline_ms": 3600000}"#);
     assert!(status == 200 && found["hits"][0]["id"] == "a", "{found}");
-    // A body that never comes whole is under way until the limit, unless a second signal comes.
+    // A request whose body never arrives completely stays open until the limit, unless a second
+    // signal arrives.
     let mut slow = std::net::TcpStream::connect(&server.address).unwrap();
     let head = "POST /v1/search HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n{";
     std::io::Write::write_all(&mut slow, head.as_bytes()).unwrap();
@@ -613,7 +616,7 @@ fn an_aggregator_has_defaults_and_ends_at_once_if_it_is_told_twice() {
     let start = Instant::now();
     while server.process.try_wait().unwrap().is_none() {
         let id = server.process.id().to_string();
-        // It may be gone by now.
+        // The process may have ended by now.
         let _ = Command::new("kill").args(["-TERM", &id]).stderr(Stdio::null()).status();
         assert!(start.elapsed() < Duration::from_secs(120), "it does not end");
         std::thread::sleep(Duration::from_millis(50));
@@ -627,7 +630,7 @@ fn nodes_come_and_go_with_the_file_that_lists_them() {
     let space = &collection.space;
     let list = |nodes: &[Listening]| {
         let lines: String = nodes.iter().map(|node| format!("{}\n", node.address)).collect();
-        // As whoever writes it should: readers see the old list or the new one.
+        // The file is replaced atomically: readers see the old list or the new one.
         space.write("new.txt", format!("# a replica of each shard\n{lines}"));
         std::fs::rename(space.path("new.txt"), space.path("nodes.txt")).unwrap();
     };
@@ -661,10 +664,10 @@ fn nodes_come_and_go_with_the_file_that_lists_them() {
         seen["nodes"][0]["address"] == second[0].address.as_str()
             && seen["replicas"] == serde_json::json!([1, 1, 1, 1])
     });
-    // Those that are no longer listed are not needed.
+    // Nodes that are no longer listed are not needed.
     first.iter().for_each(|node| node.signal("-KILL"));
     assert_eq!(ask(1), want);
-    // A list that cannot be used leaves the last one.
+    // An invalid list leaves the last valid one in effect.
     std::fs::remove_file(space.path("nodes.txt")).unwrap();
     until("no list", &|seen| {
         seen["list_problem"].as_str().is_some_and(|why| why.contains("nodes.txt"))
@@ -691,7 +694,7 @@ fn a_hung_node_does_not_make_answers_late() {
     collection.nodes[1].signal("-STOP");
     collection.nodes[7].signal("-STOP");
     for i in 1..40 {
-        // The words at the end are in no document, so that nothing comes from the cache.
+        // The words at the end are in no document, so that no answer comes from the cache.
         assert_eq!(ask(i), want);
     }
     collection.nodes[1].signal("-CONT");

@@ -1,9 +1,10 @@
-//! kill -9 at any moment of a build, add, delete or merge leaves either the old index or the new one, complete. Readers
-//! do not touch what the killed writer left behind, and the next writer removes it (docs/reference/formats/README.md, Commit).
+//! kill -9 at any moment of a build, add, delete or merge leaves either the old index or the new
+//! one, complete. Readers do not touch the leftovers of the killed writer, and the next writer
+//! removes them (docs/reference/formats/README.md, Commit).
 //!
-//! The moments are delays spread over the duration of the operation, and the instants at which a poll of the directory
-//! first sees scratch files, a new segment file, `manifest.new`, the new manifest under its final name, or the removal
-//! of an old file.
+//! The moments are delays spread over the duration of the operation, and the instants at which a
+//! poll of the directory first sees scratch files, a new segment file, `manifest.new`, the new
+//! manifest under its final name, or the removal of an old file.
 //!
 //! `WARPSEEK_KILLS` sets the total number of kills, `WARPSEEK_SEED` the seed of the delays.
 #![allow(clippy::unwrap_used)]
@@ -34,7 +35,7 @@ fn a_build_over_an_index_survives_kills() {
     torture(&space, "index docs.jsonl -o idx --overwrite --reorder --memory 200K -j 2 -q", &SIGHTS);
 }
 
-/// On the emulator, which is slow, so that there are few documents.
+/// Kills builds on a GPU. The emulator is slow, so there are few documents.
 #[test]
 fn a_build_on_a_gpu_survives_kills() {
     let space = corpus_of(40);
@@ -74,7 +75,8 @@ fn an_add_to_an_index_of_n_grams_survives_kills() {
     torture(&space, "ngram add idx more.jsonl --memory 200K -j 2 -q", &SIGHTS);
 }
 
-/// Documents, others that replace some of them and add some, ids of both to delete, and queries.
+/// Creates documents, further documents that replace some of them and add some, ids of both to
+/// delete, and queries.
 fn corpus() -> Space {
     corpus_of(600)
 }
@@ -91,12 +93,12 @@ fn corpus_of(docs: u32) -> Space {
     space
 }
 
-/// When to kill.
+/// The moment to kill the process.
 #[derive(Clone, Copy)]
 enum Moment {
-    /// This long after the start.
+    /// A delay after the start.
     Delay(Duration),
-    /// As soon as the directory looks like this.
+    /// The instant at which the directory is first seen in this state.
     Sight(Sight),
 }
 
@@ -106,11 +108,12 @@ enum Sight {
     NewSegmentFile,
     NewManifest,
     Committed,
-    /// A file of the old index is gone.
+    /// A file of the old index has been removed.
     Swept,
 }
 
-/// Deletes and merges have no scratch files, and a first build has nothing to sweep.
+/// All states that the directory goes through. Deletes and merges have no scratch files, and a
+/// first build has no old files to remove.
 const SIGHTS: [Sight; 5] =
     [Sight::Scratch, Sight::NewSegmentFile, Sight::NewManifest, Sight::Committed, Sight::Swept];
 
@@ -118,11 +121,12 @@ const SIGHTS: [Sight; 5] =
 struct Tally {
     old: u64,
     new: u64,
-    /// The process ended before the kill; the state must be the new one, and it does not count as a kill.
+    /// The process ended before the kill. The state must be the new one, and the trial does not
+    /// count as a kill.
     late: u64,
 }
 
-/// Kills the operation many times. `before` is the index before it, if there is one.
+/// Kills the operation many times. `before` is the index before the operation, if there is one.
 fn torture(space: &Space, line: &str, sights: &[Sight]) {
     let seed = setting("WARPSEEK_SEED", 20_260_101);
     let kills = setting("WARPSEEK_KILLS", 200).div_ceil(OPERATIONS);
@@ -193,8 +197,8 @@ fn torture(space: &Space, line: &str, sights: &[Sight]) {
     assert!(by_delay.old + by_sight.old > 0, "{line}: no kill left the old state");
 }
 
-/// The operation can be repeated, gives the same result as an undisturbed one, and leaves only the files that the
-/// manifest names.
+/// Checks that the operation can be repeated, gives the same result as an undisturbed one, and
+/// leaves only the files that the manifest names.
 fn repeat(space: &Space, line: &str, found: &Value, old: &Value, new: &Value, context: &str) {
     let done = space.run(line);
     if found == old {
@@ -202,7 +206,8 @@ fn repeat(space: &Space, line: &str, found: &Value, old: &Value, new: &Value, co
         assert_eq!(&state(space), new, "{context}: run again");
     } else if line.starts_with("index") && !line.contains("--overwrite") {
         done.fails(2, &["holds an index already"]);
-        // The build was refused before it became a writer; this command becomes one, though it has nothing to delete.
+        // The build failed before it became a writer. This command becomes a writer although it
+        // deletes nothing.
         space.run("delete idx --id nosuch -q");
     } else {
         // A repetition has more generations, but the same documents.
@@ -228,7 +233,7 @@ fn restore(space: &Space) {
     }
 }
 
-/// Whether the kill came before the end.
+/// Returns true if the kill came before the end of the process.
 fn start_and_kill(space: &Space, line: &str, moment: Moment) -> bool {
     let dir = space.path("idx");
     let before = Sighting::of(&dir);
@@ -271,7 +276,7 @@ fn is_segment_file(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// The index as a user sees it; null if there is none. `verify` must find it sound.
+/// Returns the index as a user sees it, or null if there is none. `verify` must find it sound.
 fn state(space: &Space) -> Value {
     let verified = space.run("verify idx --json");
     if verified.status.code() == Some(2) {
@@ -304,7 +309,7 @@ fn state(space: &Space) -> Value {
     })
 }
 
-/// The files that should be there, sorted.
+/// Returns the files that should exist, sorted.
 fn named(manifest: &Value) -> Vec<String> {
     let mut files = vec!["lock".to_owned(), "manifest".to_owned()];
     for segment in manifest["segments"].as_array().unwrap() {
@@ -318,7 +323,7 @@ fn named(manifest: &Value) -> Vec<String> {
     files
 }
 
-/// Counts how often there was something for the next writer to clean up.
+/// Counts how often the next writer had leftovers to remove.
 fn count_leftovers(swept: impl Iterator<Item = String>, counts: &mut [u64; 3]) {
     let swept: Vec<String> = swept.collect();
     let any = |test: &dyn Fn(&str) -> bool| u64::from(swept.iter().any(|name| test(name)));

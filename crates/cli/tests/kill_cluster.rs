@@ -1,4 +1,6 @@
-//! kill -9 at any moment of `cluster build` or `cluster add` leaves the current version as it was, or the new one, complete. kill -9 of `cluster fetch` leaves no shard that is not whole, and the next one continues.
+//! kill -9 at any moment of `cluster build` or `cluster add` leaves either the old current
+//! version or the new one, complete. kill -9 of `cluster fetch` leaves no incomplete shard, and
+//! the next fetch continues.
 //!
 //! `WARPSEEK_KILLS` sets the number of kills, `WARPSEEK_SEED` the seed of the delays.
 #![allow(clippy::unwrap_used)]
@@ -32,7 +34,8 @@ fn killed(space: &Space, line: &str, after: Duration) -> bool {
     !child.wait().unwrap().success()
 }
 
-/// The current version, its documents, and that all of it can be fetched and is sound.
+/// Returns the current version and its documents, and checks that the version can be fetched and
+/// is sound.
 fn current(space: &Space, cache: &str) -> (u64, u64) {
     let fetched = space.run(&format!("cluster fetch {STORE} --cache {cache} --json -q")).json();
     let mut documents = 0;
@@ -65,7 +68,7 @@ fn a_killed_add_leaves_the_current_version() {
     );
 }
 
-/// Kills what makes a version of this many documents of the current one.
+/// Kills commands that derive a version with this many documents from the current one.
 fn kill_at_any_moment(space: &Space, line: &str, documents: u64) {
     let start = Instant::now();
     space.run(line).ok();
@@ -91,7 +94,7 @@ fn kill_at_any_moment(space: &Space, line: &str, documents: u64) {
             other => panic!("kill {i} after {after:?}: {other:?}"),
         }
         assert!(hit || new > 0, "it ended well and nothing is new");
-        // What is left of it can be removed.
+        // Its leftovers can be removed.
         for version in versions.iter().filter(|v| v["state"] == "unfinished") {
             let version = version["version"].as_u64().unwrap();
             space.run(&format!("cluster remove {STORE} --version-number {version}")).ok();

@@ -1,10 +1,14 @@
-//! kill -9 of a server under mixed load: no write that was acknowledged is lost, none is half there, and no search finds what was never written.
+//! kill -9 of a server under mixed load loses no acknowledged write, leaves no write half done,
+//! and no search finds a document that was never written.
 //!
-//! Each writer has documents of its own, and knows what it was told of them. A write that was under way when the server was killed may be there or not. Readers search all the time, and check every hit against
-//! the texts that were ever sent. After each kill the server is started again over the same folder, and all documents are compared with what writers know: by id, by a word that each version alone has, and by
-//! number.
+//! Each writer has separate documents and remembers the answers about them. A write in progress
+//! at the kill may be there or not. Readers search all the time and check every hit against the
+//! texts that were ever sent. After each kill the server is restarted over the same folder, and
+//! all documents are compared with the records of the writers: by id, by a word that only one
+//! version has, and by number.
 //!
-//! `WARPSEEK_KILLS` sets the number of kills, `WARPSEEK_LIFE_MS` how long a server lives, `WARPSEEK_SEED` the seed.
+//! `WARPSEEK_KILLS` sets the number of kills, `WARPSEEK_LIFE_MS` the life of a server,
+//! `WARPSEEK_SEED` the seed.
 #![allow(clippy::unwrap_used)]
 #![cfg(unix)]
 
@@ -20,37 +24,37 @@ use support::server::{Connection, Server};
 
 const WRITERS: u64 = 4;
 const READERS: u64 = 2;
-/// Documents of each writer.
+/// Number of documents of each writer.
 const IDS: u64 = 50;
-/// Documents in a bulk.
+/// Number of documents in a bulk request.
 const BULK: u64 = 12;
 
-/// The version of a document, if there is one, and how many times it was updated since it was put.
+/// The version of a document, if it exists, and the number of updates since it was put.
 type State = Option<(u64, u64)>;
 
-/// What a writer knows of its documents.
+/// A writer's record of its documents.
 struct Writer {
     number: u64,
     random: Random,
     known: BTreeMap<String, State>,
-    /// What the write under way would make of them.
+    /// The state after the write in progress.
     maybe: BTreeMap<String, State>,
 }
 
-/// Every version is a number of its own.
+/// The next version. Every version has a different number.
 static VERSIONS: AtomicU64 = AtomicU64::new(1);
 
-/// Writes that were acknowledged, and searches that were answered.
+/// Numbers of acknowledged writes and answered searches.
 static ACKNOWLEDGED: AtomicU64 = AtomicU64::new(0);
 static SEARCHED: AtomicU64 = AtomicU64::new(0);
 
-/// A document as it was put: its text says which version of which document it is, at both ends.
+/// Returns a document to put. Both ends of its text name the document and the version.
 fn source(id: &str, version: u64, updates: u64, random: &mut Random) -> Value {
     let middle = "lorem ipsum ".repeat(random.below(40) as usize);
     json!({"text": format!("version{version} {middle}of{id}"), "version": version, "updates": updates})
 }
 
-/// Panics unless a source is one that was sent for this document.
+/// Panics unless the source was sent for this document.
 fn check(id: &str, source: &Value, context: &str) -> (u64, u64) {
     let version = source["version"].as_u64().unwrap_or_else(|| panic!("{context}: {source}"));
     let text = source["text"].as_str().unwrap();
@@ -69,7 +73,7 @@ impl Writer {
         self.known.get(id).copied().flatten()
     }
 
-    /// One write; false if the server is gone.
+    /// Sends one write. Returns false if the server is gone.
     fn write(&mut self, connection: &mut Connection) -> bool {
         let id = self.id();
         let before = self.state(&id);
@@ -90,7 +94,7 @@ impl Writer {
             }
             3 => {
                 let source = source(&id, version, 0, &mut self.random).to_string();
-                // If there is one, it changes nothing.
+                // If the document exists, the write changes nothing.
                 self.maybe.insert(id.clone(), before.or(Some((version, 0))));
                 let wanted = if before.is_some() { 409 } else { 201 };
                 ("PUT", format!("/a/_create/{id}{refresh}"), source, wanted)
@@ -120,7 +124,7 @@ impl Writer {
         true
     }
 
-    /// Compares what is there with what it knows, and knows better then.
+    /// Compares the documents of the server with the record, and updates the record.
     fn compare(&mut self, connection: &mut Connection, context: &str) {
         for number in 0..IDS {
             let id = format!("w{}d{number}", self.number);
@@ -132,7 +136,8 @@ impl Writer {
             };
             let known = self.state(&id);
             let maybe = self.maybe.get(&id).copied();
-            // A bulk may have several versions of a document, of which an earlier one may be there.
+            // A bulk request may have several versions of a document, and the server may have an
+            // earlier one.
             let of_bulk =
                 maybe.flatten().zip(found).is_some_and(|((last, _), (version, updates))| {
                     self.maybe.len() > 1 && updates == 0 && version <= last && last - version < BULK
@@ -145,7 +150,7 @@ impl Writer {
     }
 }
 
-/// Searches until it is told to end, and checks each hit.
+/// Searches until the flag is set, and checks each hit.
 fn read(address: &str, random: &mut Random, ended: &AtomicBool, context: &str) {
     let Some(mut connection) = Connection::open(address) else { return };
     while !ended.load(Ordering::Relaxed) {
@@ -158,7 +163,7 @@ fn read(address: &str, random: &mut Random, ended: &AtomicBool, context: &str) {
         };
         let body = json!({"query": query, "size": 20}).to_string();
         let Some((status, answer)) = connection.ask("POST", "/a/_search", &body) else { break };
-        // There is no index before the first write, and fields come with documents.
+        // The index does not exist before the first write, and documents add the fields.
         if status == 404 || status == 400 {
             continue;
         }
@@ -171,7 +176,7 @@ fn read(address: &str, random: &mut Random, ended: &AtomicBool, context: &str) {
     }
 }
 
-/// What searches find after a kill is what writers know.
+/// Checks that searches after a kill find the documents in the writers' records.
 fn compare_searches(connection: &mut Connection, writers: &[Writer], context: &str) {
     assert_eq!(connection.ask("POST", "/a/_refresh", "").unwrap().0, 200);
     let states = || writers.iter().flat_map(|writer| &writer.known);
@@ -241,7 +246,7 @@ fn acknowledged_writes_survive_kills_and_hits_are_right() {
                 let mut random = random.fork();
                 scope.spawn(move || read(address, &mut random, ended, context));
             }
-            // The first life has both, however busy the machine is.
+            // The first life has writes and searches, however busy the machine is.
             let give_up = Instant::now() + Duration::from_secs(120);
             while counts().contains(&0) && Instant::now() < give_up {
                 std::thread::sleep(Duration::from_millis(1));

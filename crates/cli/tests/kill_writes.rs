@@ -1,7 +1,11 @@
-//! kill -9 at any moment of `write` loses no write that was acknowledged, and leaves none half done: the index has the writes of the input up to some line, and that line is not before the last one acknowledged.
+//! kill -9 at any moment of `write` loses no acknowledged write and leaves none half done: the
+//! index has the writes of the input up to some line, and that line is not before the last
+//! acknowledged one.
 //!
-//! The moments are random delays under load, and the instants at which a poll of the directory first sees a further log, a new segment file, `manifest.new`, a new manifest, or the removal of a segment, as
-//! after a merge. The index goes on from one kill to the next, so that it has a history of flushes, merges and recoveries.
+//! The moments are random delays under load, and the instants at which a poll of the directory
+//! first sees a further log, a new segment file, `manifest.new`, a new manifest, or the removal
+//! of a segment after a merge. The index is reused after each kill, so that it has a history of
+//! flushes, merges and recoveries.
 //!
 //! `WARPSEEK_KILLS` sets the number of kills, `WARPSEEK_SEED` the seed of delays and writes.
 #![allow(clippy::unwrap_used)]
@@ -20,15 +24,15 @@ use support::{Space, names};
 use warpseek::{Index, LiveOptions, Progress};
 
 const IDS: u64 = 60;
-/// The longest that a process is left alone.
+/// Maximum life of a process before it is killed.
 const LONGEST: Duration = Duration::from_millis(250);
 
-/// The version of each document that is there.
+/// The version of each document in the index.
 type State = BTreeMap<String, u64>;
 
 #[derive(Clone, Copy, Debug)]
 enum Moment {
-    /// This long after the first acknowledgement.
+    /// A delay after the first acknowledgement.
     Delay(Duration),
     Sight(Sight),
 }
@@ -39,14 +43,14 @@ enum Sight {
     NewSegmentFile,
     NewManifest,
     Committed,
-    /// A segment is gone.
+    /// A segment has been removed.
     Swept,
 }
 
 const SIGHTS: [Sight; 5] =
     [Sight::FurtherLog, Sight::NewSegmentFile, Sight::NewManifest, Sight::Committed, Sight::Swept];
 
-/// A line of input, and what it makes of its document: a version, or nothing.
+/// A line of input, and the version of its document afterwards, or none.
 struct Operation {
     line: String,
     id: String,
@@ -55,9 +59,9 @@ struct Operation {
 
 enum Makes {
     Put(u64),
-    /// Does something only if there is no document.
+    /// Has an effect only if the document does not exist.
     Create(u64),
-    /// Does something only if there is a document.
+    /// Has an effect only if the document exists.
     Update(u64),
     Delete,
 }
@@ -107,11 +111,11 @@ fn acknowledged_writes_survive_kills() {
         let context = format!("kill {kill}, {moment:?}, seed {seed}");
         let (operations, acks) = write_and_kill(&space, moment, &mut random, &mut version);
         segments.insert(segments_of(&space));
-        // Readers find the index sound at once, whatever is in its log.
+        // Readers find the index sound immediately, whatever is in its log.
         let report = space.run("verify idx --json").json();
         assert_eq!(report["sound"], true, "{context}: {report:#}");
         let found = recover(&space, &context);
-        // Everything up to some line is there, and nothing of what comes after it.
+        // The index has all writes up to some line, and none after it.
         let mut line = 0;
         while line < acks || state != found {
             assert!(line < operations.len(), "{context}: {acks} acknowledged, found {found:?}");
@@ -130,7 +134,8 @@ fn acknowledged_writes_survive_kills() {
     assert_eq!(space.documents("idx"), state.len() as u64);
 }
 
-/// The documents after a crash. Their texts must be whole, and searches must find the same documents.
+/// Returns the documents after a crash. Their texts must be complete, and searches must find the
+/// same documents.
 fn recover(space: &Space, context: &str) -> State {
     let index = Index::at(space.path("idx"));
     let live = index.live(LiveOptions::new().threads(1)).unwrap();
@@ -151,7 +156,7 @@ fn recover(space: &Space, context: &str) -> State {
         let term = format!("version{version}");
         assert_eq!(snapshot.document_frequency(term.as_bytes()).unwrap(), 1, "{context}: {id}");
     }
-    // Half of the time the next writer finds a log again.
+    // In half of the trials, the next writer finds a log again.
     if state.len().is_multiple_of(2) {
         live.close().unwrap();
         let verified = index.verify(&Progress::default()).unwrap();
@@ -161,7 +166,7 @@ fn recover(space: &Space, context: &str) -> State {
     state
 }
 
-/// Returns the operations that were sent, and how many of them were acknowledged.
+/// Returns the sent operations and the number of acknowledged ones.
 fn write_and_kill(
     space: &Space,
     moment: Moment,
@@ -207,14 +212,14 @@ fn write_and_kill(
     (operations, acks.into_inner() as usize)
 }
 
-/// Sends operations until nobody reads them.
+/// Sends operations until the process stops reading.
 fn send(mut input: ChildStdin, random: &mut Random, version: &mut u64) -> Vec<Operation> {
     let mut operations = Vec::new();
     loop {
         let operation = Operation::random(random, *version);
         *version += 1;
         let written = writeln!(input, "{}", operation.line);
-        // What did not arrive whole cannot have been written.
+        // An operation that did not arrive completely cannot have been written.
         operations.push(operation);
         if written.is_err() {
             return operations;
@@ -222,7 +227,8 @@ fn send(mut input: ChildStdin, random: &mut Random, version: &mut u64) -> Vec<Op
     }
 }
 
-/// Every operation is answered by a line, in order. One that is cut off does not count.
+/// Checks that every operation is answered by a line, in order. A line that is cut off does not
+/// count.
 fn count_acks(output: ChildStdout, acks: &AtomicU64) {
     let mut output = BufReader::new(output);
     let mut line = String::new();

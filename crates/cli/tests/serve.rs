@@ -1,4 +1,4 @@
-//! `warpseek serve` as a process: how it starts and ends, and what a kill leaves.
+//! `warpseek serve` as a process: start, shutdown, and the state after a kill.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -19,7 +19,7 @@ fn it_ends_properly_when_it_is_asked_to() {
     assert_eq!(server.ask("PUT", "/a/_doc/1", r#"{"text": "kept"}"#).unwrap().0, 201);
     server.signal("-TERM");
     assert_eq!(server.process.wait().unwrap().code(), Some(0));
-    // All is in the index, where other commands find it, and there is no log left.
+    // All documents are in the index, where other commands find them, and no log is left.
     let index = warpseek::Index::open(data.path().join("a")).unwrap();
     assert_eq!(index.snapshot().unwrap().statistics().documents, 1);
     assert!(index.manifest().unwrap().log.is_none());
@@ -45,7 +45,7 @@ fn systemd_is_told_and_health_can_be_checked() {
     let url = format!("http://{}", server.address);
     assert_eq!(told(), "READY=1");
     assert_eq!(check(&url), Some(0));
-    // What a reload sends ends nothing.
+    // The signal of a reload does not stop the server.
     server.signal("-HUP");
     assert_eq!(server.ask("GET", "/readyz", "").unwrap().0, 200);
     server.signal("-TERM");
@@ -62,7 +62,7 @@ fn what_was_acknowledged_survives_a_kill() {
     let mut server = Server::start(data.path());
     for round in 0..3 {
         for i in 0..10 {
-            // Every round brings a field of its own.
+            // Every round adds a field.
             let body = format!(r#"{{"text": "round {round}", "field{round}": {i}}}"#);
             let path = format!("/a/_doc/{round}-{i}");
             assert_eq!(server.ask("PUT", &path, &body).unwrap().0, 201);
@@ -108,7 +108,7 @@ fn settings_are_printed_and_mistakes_refused() {
     assert!(code == Some(2) && error.contains("/nowhere.toml"), "{error}");
 }
 
-/// A server with `device = cuda`, and the emulator in the place of the driver.
+/// Starts a server with `device = cuda` and the emulator in place of the driver.
 #[cfg(unix)]
 fn on_a_gpu(space: &Space, faults: &str) -> Server {
     let environment = [
@@ -129,16 +129,17 @@ fn answer(server: &Server, method: &str, path: &str, body: &str) -> Value {
     serde_json::from_str(&answer).unwrap()
 }
 
-/// Which GPU answers for an index, and why none does.
+/// Returns the GPU that answers for an index, and the reason if there is none.
 #[cfg(unix)]
 fn residency(server: &Server, index: &str) -> (Option<String>, Option<String>) {
     let status = answer(server, "GET", "/v1/status", "");
-    let of = status["indexes"].as_array().unwrap().iter().find(|of| of["name"] == index);
-    let part = |key: &str| of.unwrap()["residency"][key].as_str().map(str::to_owned);
+    let found = status["indexes"].as_array().unwrap().iter().find(|found| found["name"] == index);
+    let part = |key: &str| found.unwrap()["residency"][key].as_str().map(str::to_owned);
     (part("gpu"), part("why_not"))
 }
 
-/// How many documents a word finds, one by one and in a batch, with facets or without.
+/// Returns the number of documents that a word finds, in single searches and in a batch, with
+/// facets or without.
 #[cfg(unix)]
 fn matches(server: &Server, index: &str, word: &str) -> u64 {
     let path = format!("/v1/indexes/{index}/search");
@@ -150,7 +151,8 @@ fn matches(server: &Server, index: &str, word: &str) -> u64 {
     one
 }
 
-/// What a GPU does not support must not keep the server from starting, nor indexes from being made while it runs.
+/// Checks that features unsupported by a GPU prevent neither the start of the server nor the
+/// creation of indexes while it runs.
 #[test]
 #[cfg(unix)]
 fn the_cpu_serves_what_a_gpu_does_not_support() {
@@ -171,7 +173,7 @@ fn the_cpu_serves_what_a_gpu_does_not_support() {
     let (gpu, why_not) = residency(&server, "two");
     assert!(gpu.is_none() && why_not.unwrap().contains("text fields"));
     assert_eq!((matches(&server, "one", "apple"), matches(&server, "two", "apple")), (2, 1));
-    // A phrase is the CPU's, and the index stays on the GPU.
+    // The CPU answers phrases, and the index stays on the GPU.
     let phrase = r#"{"query": {"match_phrase": {"text": "apple pie"}}, "count": true}"#;
     let found = answer(&server, "POST", "/v1/indexes/one/search", phrase);
     assert_eq!(found["matches"], 1, "{found}");
@@ -180,7 +182,7 @@ fn the_cpu_serves_what_a_gpu_does_not_support() {
     assert_eq!(found["results"][0]["matches"], 1, "{found}");
     assert!(residency(&server, "one").0.is_some());
 
-    // One that gets a second text field while it is served, and one that is put into the folder.
+    // One index gets a second text field while it is served; another is put into the folder.
     answer(&server, "PUT", "/later/_doc/1?refresh=true", r#"{"title": "apple"}"#);
     assert_eq!(matches(&server, "later", "apple"), 1);
     assert!(residency(&server, "later").0.is_some());
@@ -216,13 +218,13 @@ fn the_cpu_serves_what_a_gpu_has_no_room_for() {
     assert_eq!(matches(&server, "one", "apple"), 2000);
     let (gpu, why_not) = residency(&server, "one");
     assert!(gpu.is_none() && why_not.unwrap().contains("are free"));
-    // What is written and made later is served, too.
+    // Later documents and indexes are served too.
     answer(&server, "PUT", "/one/_doc/2?refresh=true", r#"{"text": "apple"}"#);
     answer(&server, "PUT", "/later/_doc/1?refresh=true", r#"{"text": "apple"}"#);
     assert_eq!((matches(&server, "one", "apple"), matches(&server, "later", "apple")), (2001, 1));
 }
 
-/// Who asks for a GPU on a machine without one hears it at once.
+/// Checks that the server fails at the start if a GPU is requested on a machine without one.
 #[test]
 #[cfg(unix)]
 fn without_any_gpu_a_server_for_one_does_not_start() {

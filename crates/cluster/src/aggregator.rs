@@ -28,7 +28,7 @@ use crate::view::{Ignored, View};
 const COHORT: usize = 64;
 const COHORTS: usize = 8;
 
-/// Number of times a cohort is started again because shards were replaced.
+/// Maximum number of attempts to answer a cohort whose shards are being replaced.
 const TRIES: u32 = 5;
 
 /// Time limits for describing a node: for the regular calls to all nodes, and for those that a
@@ -131,7 +131,7 @@ struct Inner {
 pub(crate) struct Status {
     pub(crate) version: u64,
     pub(crate) shards: u32,
-    /// For each shard, the number of nodes that serve it and were reachable when they were last
+    /// Number of nodes for each shard that serve it and were reachable when they were last
     /// called.
     pub(crate) replicas: Vec<usize>,
     pub(crate) nodes: Vec<NodeStatus>,

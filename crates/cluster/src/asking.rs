@@ -38,8 +38,8 @@ const HEDGE_UNKNOWN: Duration = Duration::from_millis(150);
 /// replica.
 const HEDGE_LEAST: Duration = Duration::from_millis(2);
 
-/// One in this many calls may be repeated on another replica because of time, plus a few: a
-/// cluster that is slow because it is overloaded must not get more work.
+/// Share of calls that may be repeated on another replica because of time, one in this many, plus
+/// a few: a cluster that is slow because it is overloaded must not get more work.
 const HEDGE_OF: u64 = 10;
 const HEDGE_SPARE: u64 = 32;
 
@@ -436,7 +436,7 @@ mod tests {
             assert!(matches!(missing, Err(Unanswered::Missing(_))), "{missing:?}");
             calls.load(Ordering::Relaxed)
         };
-        let gone = || Status::unavailable("nobody is there");
+        let gone = || Status::unavailable("the node is gone");
         assert_eq!(ask_for(&gone, 2 * LOST, HOUR), ROUNDS);
         assert_eq!(ask_for(&|| Status::data_loss("damage"), Duration::ZERO, HOUR), ROUNDS);
         // The other half of the time is left for the rest of the answer.

@@ -223,10 +223,11 @@ impl Cohort<'_> {
         if planned.is_empty() {
             return Ok(Vec::new());
         }
-        let queries = planned.iter().map(|of| wire::to_query(of.request, mode(of), &of.plan));
+        let queries =
+            planned.iter().map(|query| wire::to_query(query.request, mode(query), &query.plan));
         let queries: Vec<proto::Query> =
             queries.collect::<Result<_, _>>().map_err(Halted::Failed)?;
-        let terms: BTreeSet<&Term> = planned.iter().flat_map(|of| &of.terms).collect();
+        let terms: BTreeSet<&Term> = planned.iter().flat_map(|query| &query.terms).collect();
         let known =
             |(field, term): &&Term| over.statistics.frequency(*field, term).unwrap_or_default();
         let request = proto::SearchRequest {
@@ -263,12 +264,12 @@ impl Cohort<'_> {
                 Err(unanswered) => missing.push(halted(shard, unanswered)?),
             }
         }
-        missing.sort_by_key(|of| of.shard);
-        let merged = |(at, of): (usize, &&Planned<'_>)| {
+        missing.sort_by_key(|gone| gone.shard);
+        let merged = |(at, query): (usize, &&Planned<'_>)| {
             let parts: Vec<(u32, &proto::Answer)> =
                 parts.iter().map(|(shard, answer)| (*shard, &answer.answers[at])).collect();
             let epoch = &self.gathering.view.epoch;
-            merge(epoch, &of.plan, &parts, missing.clone(), over.is_whole)
+            merge(epoch, &query.plan, &parts, missing.clone(), over.is_whole)
         };
         Ok(planned.iter().enumerate().map(merged).collect())
     }
@@ -279,7 +280,7 @@ impl Cohort<'_> {
         request: &proto::SearchRequest,
     ) -> Result<proto::SearchResponse, Unanswered> {
         let Gathering { view, hedges, times } = self.gathering;
-        let shard = view.epoch.shards[number as usize].as_ref().map(|of| of.id);
+        let shard = view.epoch.shards[number as usize].as_ref().map(|info| info.id);
         let (replicas, wanted) = (&view.replicas[number as usize], request.queries.len());
         if replicas.is_empty() {
             return Err(Unanswered::Missing(view.why_missing(number)));

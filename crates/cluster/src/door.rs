@@ -371,16 +371,16 @@ mod tests {
 
     #[test]
     fn hits_of_a_request_are_limited() {
-        let of = |k| ClusterRequest { k, ..ClusterRequest::new("fig") };
+        let request = |k| ClusterRequest { k, ..ClusterRequest::new("fig") };
         let limits = DoorLimits::default();
         // The maximum number of queries, each with the default number of hits.
-        assert!(limits.check_hits(&vec![of(10); limits.batch]).is_ok());
-        let mut most = vec![of(limits.k); limits.hits / limits.k];
+        assert!(limits.check_hits(&vec![request(10); limits.batch]).is_ok());
+        let mut most = vec![request(limits.k); limits.hits / limits.k];
         assert!(limits.check_hits(&most).is_ok());
-        most.push(of(1));
+        most.push(request(1));
         let refused = limits.check_hits(&most).unwrap_err();
         assert!(refused.status == 400 && refused.reason.contains("1000001 hits"), "{refused:?}");
-        assert!(limits.check_hits(&[of(usize::MAX), of(1)]).is_err());
+        assert!(limits.check_hits(&[request(usize::MAX), request(1)]).is_err());
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What a node does about damaged files: it verifies them while they are open, takes a shard that is damaged out of service, and brings it back with sound files.
+//! Repair of damaged shards. A node verifies its files while they are open, takes a damaged shard
+//! out of service, and opens it again once its files are sound or have been replaced.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,41 +16,43 @@ use crate::error::ClusterError;
 use crate::node::Node;
 use crate::proto;
 
-/// The pauses between attempts to get a shard back: the first and the longest.
+/// First and longest pause between attempts to bring a shard back.
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Brings a sound copy of a version of a shard to this machine, and returns its folder.
+/// Fetches a sound copy of a version of a shard to this machine and returns its folder.
 pub(crate) type Fetch = dyn Fn(u32, u64, &Progress) -> Result<PathBuf, String> + Send + Sync;
 
-/// A shard of a node that is not in service, since its files are damaged.
+/// A shard that a node does not serve because its files are damaged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DamagedShard {
-    /// Its number.
+    /// Number of the shard.
     pub shard: u32,
-    /// The version of the collection.
+    /// Version of the collection.
     pub version: u64,
-    /// What is damaged, and why it is not back yet.
+    /// Description of the damage, and why the shard is not back yet.
     pub reason: String,
 }
 
 impl From<DamagedShard> for proto::DamagedShard {
-    fn from(of: DamagedShard) -> Self {
-        proto::DamagedShard { number: of.shard, version: of.version, reason: of.reason }
+    fn from(damaged: DamagedShard) -> Self {
+        let DamagedShard { shard, version, reason } = damaged;
+        proto::DamagedShard { number: shard, version, reason }
     }
 }
 
 impl From<proto::DamagedShard> for DamagedShard {
-    fn from(of: proto::DamagedShard) -> Self {
-        DamagedShard { shard: of.number, version: of.version, reason: of.reason }
+    fn from(damaged: proto::DamagedShard) -> Self {
+        let proto::DamagedShard { number, version, reason } = damaged;
+        DamagedShard { shard: number, version, reason }
     }
 }
 
-/// A shard that is to be brought back.
+/// A damaged shard that waits for the next attempt to bring it back.
 struct Repair {
     dir: PathBuf,
     damage: String,
-    /// Why the last attempt failed.
+    /// Error of the last attempt, if there was one.
     problem: Option<String>,
     next: Instant,
     pause: Duration,
@@ -65,12 +68,12 @@ impl Repair {
     }
 }
 
-/// The shards of a node that are to be brought back.
+/// The damaged shards of a node.
 #[derive(Default)]
 pub(crate) struct Repairs {
     all: Mutex<BTreeMap<(u32, u64), Repair>>,
     changed: Condvar,
-    /// Where sound files come from; without, the folder is looked at again.
+    /// Source of sound files. Without one, the folder of the shard is opened again.
     fetch: OnceLock<Box<Fetch>>,
 }
 
@@ -79,16 +82,16 @@ impl Repairs {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A shard has left service.
+    /// Adds a shard that was taken out of service.
     pub(crate) fn add(&self, shard: u32, version: u64, dir: &Path, damage: &str) {
-        tracing::error!(shard, version, damage, "a shard is damaged and leaves service");
+        tracing::error!(shard, version, damage, "a shard is damaged and was taken out of service");
         let (dir, damage, problem) = (dir.to_owned(), damage.to_owned(), None);
         let repair = Repair { dir, damage, problem, next: Instant::now(), pause: PAUSE };
         self.lock().entry((shard, version)).or_insert(repair);
         self.changed.notify_all();
     }
 
-    /// A shard was opened.
+    /// Removes a shard that was opened again.
     pub(crate) fn is_back(&self, shard: u32, version: u64) {
         if self.lock().remove(&(shard, version)).is_some() {
             tracing::info!(shard, version, "a shard is back in service");
@@ -96,7 +99,7 @@ impl Repairs {
         self.changed.notify_all();
     }
 
-    /// A shard is not wanted any more; false if it was not damaged.
+    /// Removes a shard that is no longer needed. Returns false if it was not damaged.
     pub(crate) fn give_up(&self, shard: u32, version: u64) -> bool {
         let was_damaged = self.lock().remove(&(shard, version)).is_some();
         self.changed.notify_all();
@@ -112,7 +115,8 @@ impl Repairs {
         self.lock().iter().map(|(key, repair)| repair.shown(*key)).collect()
     }
 
-    /// The shard that is to be tried next, as soon as it is due; `None` at the end.
+    /// Waits until the next attempt is due and returns its shard and folder, or `None` when the
+    /// node ends.
     fn next(&self, ends: &AtomicBool) -> Option<((u32, u64), PathBuf)> {
         let mut all = self.lock();
         while !ends.load(Ordering::Relaxed) {
@@ -147,7 +151,8 @@ impl Repairs {
 }
 
 impl Node {
-    /// Says where sound files of a shard come from if those that are open are damaged, such as a store. Without, a damaged shard comes back when its folder is sound again.
+    /// Sets the source, such as an object store, of sound files for damaged shards. Without one,
+    /// a damaged shard returns to service when its folder is sound again.
     pub fn repaired_by(
         self,
         fetch: impl Fn(u32, u64, &Progress) -> Result<PathBuf, String> + Send + Sync + 'static,
@@ -156,7 +161,8 @@ impl Node {
         self
     }
 
-    /// What the node has, for a program on the same machine that looks at a file.
+    /// Returns the state of the node in JSON, for a program on the same machine that reads the
+    /// status file.
     fn status_text(&self) -> String {
         let shards: Vec<_> = self.shards();
         let shards =
@@ -167,7 +173,7 @@ impl Node {
     }
 }
 
-/// The threads that look after a node's files. They end when this is dropped.
+/// The threads that verify and repair a node's files. They end when this is dropped.
 pub(crate) struct Guard {
     _scrubber: Scrubber,
     node: Arc<Node>,
@@ -176,7 +182,8 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Starts them. If a file is named, it has what the node has, as long as it runs.
+    /// Starts the threads. If `status` is given, that file is kept up to date with the state of
+    /// the node.
     pub(crate) fn start(node: &Arc<Node>, status: Option<PathBuf>) -> Result<Self, ClusterError> {
         let (open, found) = (Arc::downgrade(node), Arc::downgrade(node));
         let open = move || open.upgrade().map_or(Vec::new(), |node| node.snapshots());
@@ -204,7 +211,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Relaxed);
-        // A fetch goes on with what it has when the node is started again.
+        // The next fetch, after the node is restarted, continues with what this one has.
         self.fetching.cancel();
         self.node.repairs.changed.notify_all();
     }
@@ -231,7 +238,7 @@ fn repair(node: &Node, ends: &AtomicBool, fetching: &Progress) {
     }
 }
 
-/// Keeps the file up to date.
+/// Keeps the status file up to date.
 fn follow(node: &Node, ends: &AtomicBool, file: &Path) {
     let mut written = node.status_text();
     while !ends.load(Ordering::Relaxed) {
@@ -247,9 +254,9 @@ fn follow(node: &Node, ends: &AtomicBool, file: &Path) {
     }
 }
 
-/// Writes the file as a whole.
+/// Replaces the status file atomically.
 fn write_status(node: &Node, file: &Path) -> Result<(), ClusterError> {
-    // Another node may have its file in the same folder.
+    // Another node may write its file into the same folder.
     let mut beside = file.as_os_str().to_owned();
     beside.push(format!(".{}.new", std::process::id()));
     let beside = Path::new(&beside);
@@ -276,7 +283,7 @@ mod tests {
         }
         let reason = repairs.all()[0].reason.clone();
         assert!(reason.contains("page 3") && reason.contains("no store"), "{reason}");
-        // Found again while it is away: nothing changes.
+        // Finding more damage while the shard is away changes nothing.
         repairs.add(2, 7, Path::new("shard"), "another");
         assert!(repairs.get(2, 7).unwrap().reason.contains("no store"));
         repairs.is_back(2, 7);

@@ -1,4 +1,5 @@
-//! The aggregator over HTTP: a few routes with JSON. Keys, pages and the clients of other engines are the server's.
+//! The aggregator's HTTP server: a few routes with JSON. API keys, web pages and the interfaces
+//! of other engines are provided by the search server.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -28,37 +29,42 @@ use crate::handle::Cluster;
 use crate::security::Token;
 use crate::serve::{listen, signal};
 
-/// The largest body, and how long it may take to come.
+/// Maximum size of a body in bytes, and time limit for receiving it.
 const MAX_BODY: usize = 16 << 20;
 const BODY: Duration = Duration::from_secs(30);
 
-/// How often the certificate's files are looked at.
+/// Interval at which the files of the certificate are checked for changes.
 const RELOAD: Duration = Duration::from_secs(10);
 
-/// How long an aggregator that ends waits for what is under way.
+/// Time that an aggregator waits for requests in progress when it ends.
 const DRAIN: Duration = Duration::from_secs(30);
 
-/// What it answers to.
+/// Message that lists the routes.
 const PATHS: &str =
-    "there are POST /v1/search, POST /v1/batch, GET /v1/cluster, GET /metrics and GET /livez";
+    "the routes are POST /v1/search, POST /v1/batch, GET /v1/cluster, GET /metrics and GET /livez";
 
-/// Why an address with options is refused.
-const NO_OPTIONS: &str = "addresses have no options here; what is asked for stands in the body";
+/// Message for a request whose URL has a query string.
+const NO_OPTIONS: &str = "URLs have no parameters here; write the options into the body";
 
-/// Who may ask an aggregator over HTTP, and how many connections there may be.
+/// Access to an aggregator over HTTP, and limits of its connections.
 #[derive(Default)]
 pub struct HttpOptions {
-    /// The token that requests must bring. It is another one than that of nodes: who may ask an aggregator may not ask nodes. Default: none.
+    /// The token that requests must have. It must differ from that of the nodes: clients of an
+    /// aggregator have no access to nodes. Default: none.
     pub token: Option<Token>,
-    /// The certificate, with its chain, and its private key that connections are encrypted with, both in PEM. They are read again when they change. Default: none, and connections are not encrypted.
+    /// Files of the certificate, with its chain, and of its private key, both in PEM. They are
+    /// read again when they change. Default: none, and connections are not encrypted.
     pub certificate: Option<(PathBuf, PathBuf)>,
-    /// Whether it may listen without a token, or without encryption, where other machines reach it. Default: no.
+    /// True if the aggregator may listen without a token or without encryption on an address that
+    /// other machines can reach. Default: false.
     pub insecure: bool,
-    /// Further names that it answers to, as requests have them in `Host`, or `*` alone for every name. Default: none; `localhost`, loopback addresses and the address it listens on, and every name if there is a token or a certificate.
+    /// Further names that the aggregator accepts in the `Host` header of requests, or `*` for
+    /// every name. Without further names it accepts `localhost`, loopback addresses and its
+    /// listening address, and every name if there is a token or a certificate. Default: none.
     pub allowed_hosts: Vec<String>,
-    /// How many connections there may be, and how long slow clients are waited for.
+    /// Maximum number of connections, and the patience with slow clients.
     pub connections: Limits,
-    /// What a request may ask for at most.
+    /// Limits of a request.
     pub limits: DoorLimits,
 }
 
@@ -77,13 +83,15 @@ pub struct HttpServer {
 struct App {
     aggregator: Aggregator,
     token: Option<Token>,
-    /// That of nodes, which clients must not bring.
+    /// The token of the nodes, which clients must not use.
     of_nodes: Option<Token>,
     limits: DoorLimits,
 }
 
 impl HttpServer {
-    /// Listens; it answers when it runs. An address that other machines reach is refused without a token for clients and a certificate, unless `insecure` is set: a token that is sent in the clear is known to everybody on the way.
+    /// Starts to listen. Requests are answered once the server runs. An address that other
+    /// machines can reach requires a token for clients and a certificate, unless `insecure` is
+    /// set: a token that is sent without encryption can be read by every machine on the way.
     pub fn start(
         cluster: Cluster,
         address: &str,
@@ -106,7 +114,7 @@ impl HttpServer {
             ),
             (None, Some(_)) => Some("a token for clients (--client-token-file)"),
             (Some(_), None) => Some(
-                "a certificate (--http-certificate, --http-key), without which everybody on the way reads the token",
+                "a certificate (--http-certificate, --http-key), without which every machine on the way can read the token",
             ),
             (Some(_), Some(_)) => None,
         };
@@ -118,23 +126,24 @@ impl HttpServer {
         Ok(HttpServer { app, tls, hosts, connections, listener, address, runtime })
     }
 
-    /// Where it listens.
+    /// Returns the address that the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The same as an address for clients.
+    /// Returns the URL of the server.
     pub fn url(&self) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{}", self.address)
     }
 
-    /// Serves until the process is told to end (SIGTERM or Ctrl-C). Requests under way are finished, within 30 seconds; told again, it ends at once.
+    /// Serves until the process receives SIGTERM or Ctrl-C. Requests in progress have 30 seconds
+    /// to finish; a second signal ends the server at once.
     pub fn run(self) -> Result<(), ClusterError> {
         self.run_between(signal(), signal())
     }
 
-    /// The same until a future is done.
+    /// Serves until a future completes. Requests in progress have 30 seconds to finish.
     pub fn run_until(
         self,
         end: impl Future<Output = ()> + Send + 'static,
@@ -178,7 +187,8 @@ impl HttpServer {
             }
             let answer = move |request: Request| {
                 let router = TowerToHyperService::new(router.clone());
-                // Before anything else, so that a page whose name points here learns nothing.
+                // Checked before anything else, so that a web page whose host name resolves to
+                // this address learns nothing.
                 let named = hosts.check(request.uri(), request.headers());
                 async move {
                     if let Err(reason) = named {
@@ -197,13 +207,14 @@ impl HttpServer {
             bounded(serving, ending, at_once, DRAIN).await
         });
         runtime.shutdown_timeout(Duration::from_secs(1));
-        // Whether all was finished or the time was up, it has ended.
+        // Some requests may have been cut off, but the server has ended either way.
         let (Some(()) | None) = served;
         Ok(())
     }
 }
 
-/// Refuses tokens that are one for clients and nodes, as they were at first.
+/// Refuses configurations in which clients and nodes share a token or only nodes have one.
+/// Earlier versions had one token for both.
 fn check_tokens(
     clients: Option<&Token>,
     nodes: Option<&Token>,
@@ -211,17 +222,18 @@ fn check_tokens(
 ) -> Result<(), ClusterError> {
     let what = match (clients, nodes) {
         (Some(clients), Some(nodes)) if clients.is_same(nodes) => {
-            "clients and nodes have the same token: whoever may ask the aggregator could ask nodes too; give clients another one"
+            "clients and nodes have the same token, so clients of the aggregator could call nodes too; give clients a different one"
         }
         (None, Some(_)) if !insecure => {
-            "nodes have a token, and clients of the aggregator have none: it is no longer the same for both; give clients one of their own with --client-token-file or the variable WARPSEEK_CLUSTER_CLIENT_TOKEN, or say that everybody may ask (--insecure)"
+            "nodes have a token, but clients of the aggregator have none; give clients a different token with --client-token-file or the variable WARPSEEK_CLUSTER_CLIENT_TOKEN, or allow access without a token with --insecure"
         }
         _ => return Ok(()),
     };
     Err(ClusterError::Setup(what.to_owned()))
 }
 
-/// Serves until all is finished, but after the end has begun no longer than `drain`, and no longer than until `at_once`, which is asked only then.
+/// Serves until all requests are finished. Once the end has begun, it waits no longer than
+/// `drain` and no longer than until `at_once` completes; `at_once` is polled only then.
 async fn bounded<T>(
     serving: impl Future<Output = T>,
     ending: oneshot::Receiver<()>,
@@ -243,7 +255,7 @@ async fn bounded<T>(
     }
 }
 
-/// A body, if it comes whole and in time.
+/// Reads a body within its time and size limits.
 async fn read(body: Body, limit: Duration) -> Result<Bytes, Refused> {
     match tokio::time::timeout(limit, to_bytes(body, MAX_BODY)).await {
         Ok(Ok(bytes)) => Ok(bytes),
@@ -252,7 +264,7 @@ async fn read(body: Body, limit: Duration) -> Result<Bytes, Refused> {
                 Some(&error as &(dyn std::error::Error + 'static)),
                 |error| error.source(),
             );
-            // The types of these errors are of a crate that axum does not show.
+            // axum does not export the types of these errors.
             let cause = causes.find_map(|cause| match cause.to_string() {
                 cause if cause == "length limit exceeded" => Some(StatusCode::PAYLOAD_TOO_LARGE),
                 cause if cause.contains(TOO_SLOW) => Some(StatusCode::REQUEST_TIMEOUT),
@@ -301,9 +313,9 @@ impl App {
                     self.of_nodes.as_ref().is_some_and(|token| token.admits(given.as_ref()));
                 let reason = match is_of_nodes {
                     true => {
-                        "this is the token of nodes; clients of the aggregator have another one"
+                        "this is the token of the nodes; clients of the aggregator need their own token"
                     }
-                    false => "the token is missing or not that of this aggregator",
+                    false => "the token is missing, or is not the token of this aggregator",
                 };
                 let reason = reason.to_owned();
                 Err(Refused { status: StatusCode::UNAUTHORIZED.as_u16(), reason })
@@ -373,7 +385,9 @@ mod tests {
     #[test]
     fn a_body_must_come_in_time_and_not_be_too_large() {
         let runtime = runtime().unwrap();
-        let read = |body: Body, limit| runtime.block_on(read(body, limit)).map_err(|of| of.status);
+        let read = |body: Body, limit| {
+            runtime.block_on(read(body, limit)).map_err(|refused| refused.status)
+        };
         let never = || Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
         assert_eq!(read(never(), Duration::from_millis(1)), Err(408));
         let hour = Duration::from_secs(3600);
@@ -397,7 +411,8 @@ mod tests {
         };
         assert_eq!(end(false, Duration::ZERO), None);
         assert_eq!(end(true, hour), None);
-        // What is finished before is waited for, and a signal before the end is none to end at once.
+        // A serving future that finishes first is waited for, and a signal before the end has
+        // begun does not end it at once.
         let _inside = runtime.enter();
         let (_ended, ending) = oneshot::channel();
         let serving = tokio::time::sleep(Duration::from_millis(5));

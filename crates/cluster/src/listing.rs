@@ -36,7 +36,7 @@ pub(crate) fn read(file: &Path) -> Result<Vec<String>, ClusterError> {
         let name = file.display();
         ClusterError::Setup(match error.kind() {
             ErrorKind::NotFound => format!(
-                "{name}: the file of nodes does not exist; if this is the address of a node, add its port, such as {name}:9300"
+                "{name}: no such file of nodes; if this is the address of a node, add its port, such as {name}:9300"
             ),
             _ => format!("{name}: {error}"),
         })

@@ -1,4 +1,4 @@
-//! What an aggregator counts, as Prometheus reads it.
+//! Counters of an aggregator, in the text format of Prometheus.
 
 use std::fmt::{Display, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,34 +6,36 @@ use std::time::Duration;
 
 use crate::aggregator::Status;
 
-/// Bounds of the histogram of times, in seconds: those of the server.
+/// Bounds of the histogram of times, in seconds. They are those of the search server.
 const SECONDS: [f64; 13] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
 
-/// The labels that searches of a cluster have in the server, too. No index can have this name.
+/// Labels that the search server also uses for searches of a cluster. No index can have this
+/// name.
 const OF: &str = r#"index="_cluster""#;
 
-/// Searches so far.
+/// Counters of searches.
 #[derive(Default)]
 pub(crate) struct Counts {
-    /// By the first bound that is not below their time; the last ones took longer than all bounds.
+    /// Counts by the first bound that is not below the time. The last element counts times above
+    /// all bounds.
     times: [AtomicU64; SECONDS.len() + 1],
     nanoseconds: AtomicU64,
-    /// Answers that do not cover all documents.
+    /// Number of answers that do not cover all documents.
     partial: AtomicU64,
-    /// Searches without an answer.
+    /// Number of searches that failed.
     failed: AtomicU64,
 }
 
 impl Counts {
-    /// Counts a search that failed because of the cluster, and not because of what was asked.
+    /// Counts a search that failed because of the cluster rather than the request.
     pub(crate) fn add_failed(&self) {
         self.failed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a search that was answered, and whether that covers all documents.
+    /// Counts an answered search, and whether the answer covers all documents.
     pub(crate) fn add(&self, is_complete: bool, took: Duration) {
-        let one = |of: &AtomicU64| of.fetch_add(1, Ordering::Relaxed);
+        let one = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
         if !is_complete {
             one(&self.partial);
         }
@@ -43,9 +45,9 @@ impl Counts {
         self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
     }
 
-    /// The page of an aggregator that listens by itself.
+    /// Returns the metrics page of an aggregator with its own HTTP server.
     pub(crate) fn page(&self, status: Option<&Status>) -> String {
-        let get = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut out = String::new();
         family(&mut out, "warpseek_build_info", "gauge", "The version of the program.");
         let version = concat!("{version=\"", env!("CARGO_PKG_VERSION"), "\"}");
@@ -73,7 +75,7 @@ impl Counts {
     }
 }
 
-/// What is known of the nodes, for the page of an aggregator or of a server.
+/// Returns the metrics of the nodes, for the page of an aggregator or of a search server.
 pub(crate) fn of_nodes(status: &Status) -> String {
     let without = status.replicas.iter().filter(|replicas| **replicas == 0).count() as u64;
     let fewest = status.replicas.iter().min().map_or(0, |fewest| *fewest as u64);
@@ -82,26 +84,26 @@ pub(crate) fn of_nodes(status: &Status) -> String {
     let rows = [
         ("version", "gauge", "The version of the collection that is searched.", status.version),
         ("shards", "gauge", "Shards of the collection.", status.shards.into()),
-        ("shards_missing", "gauge", "Shards that no node answers for now.", without),
-        ("replicas_fewest", "gauge", "Nodes of the shard that has the fewest.", fewest),
+        ("shards_missing", "gauge", "Shards that no reachable node serves.", without),
+        ("replicas_fewest", "gauge", "Reachable nodes of the shard that has the fewest.", fewest),
         ("nodes", "gauge", "Nodes in the list.", status.nodes.len() as u64),
-        ("nodes_gone", "gauge", "Nodes that did not say how they are.", gone),
+        ("nodes_gone", "gauge", "Nodes that did not answer when they were last called.", gone),
         (
             "shards_damaged",
             "gauge",
-            "Shards of nodes that are not searched, since their files are damaged.",
+            "Shards of nodes that are not searched because their files are damaged.",
             damaged,
         ),
         (
             "shards_ignored",
             "gauge",
-            "Shards of nodes that are not searched, since they do not fit to the others.",
+            "Shards of nodes that are not searched because they do not match the others.",
             status.ignored.len() as u64,
         ),
         (
             "hedged_total",
             "counter",
-            "Calls that were sent to a second node because of time.",
+            "Calls that were repeated on a second node because of time.",
             status.hedged,
         ),
         (
@@ -147,21 +149,21 @@ mod tests {
         }
         counts.add_failed();
         let page = counts.page(None);
-        let of = |start: &str| {
+        let value = |start: &str| {
             let found = page.lines().find_map(|line| line.strip_prefix(start)?.strip_prefix(' '));
             found.map(str::to_owned).unwrap_or_else(|| panic!("{start} in {page}"))
         };
         let bucket = |le: &str| {
-            of(&format!(
+            value(&format!(
                 "warpseek_search_duration_seconds_bucket{{{OF},device=\"cluster\",le=\"{le}\"}}"
             ))
         };
-        // A time that is a bound is in its bucket.
+        // A time that equals a bound is counted in its bucket.
         let buckets = ["0.0005", "0.001", "0.0025", "10", "+Inf"].map(bucket);
         assert_eq!(buckets, ["0", "1", "2", "2", "3"]);
-        assert_eq!(of(&format!("warpseek_degraded_searches_total{{{OF}}}")), "1");
-        assert_eq!(of(&format!("warpseek_failed_searches_total{{{OF}}}")), "1");
+        assert_eq!(value(&format!("warpseek_degraded_searches_total{{{OF}}}")), "1");
+        assert_eq!(value(&format!("warpseek_failed_searches_total{{{OF}}}")), "1");
         let sum = format!("warpseek_search_duration_seconds_sum{{{OF},device=\"cluster\"}}");
-        assert_eq!(of(&sum), "20.003");
+        assert_eq!(value(&sum), "20.003");
     }
 }

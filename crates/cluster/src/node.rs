@@ -1,4 +1,4 @@
-//! A node: shards, and what may be asked of them.
+//! A node: its open shards, and the calls that it answers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,19 +14,22 @@ use crate::proto::shards_server::Shards;
 use crate::shard::{OpenShard, blocking};
 use crate::{proto, wire};
 
-/// Versions of a shard that a node has at the same time, at most.
+/// Maximum number of versions of a shard that a node keeps open at the same time.
 const VERSIONS: usize = 2;
 
-/// How a node answers.
+/// Options of a node.
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
-    /// The device that answers. Default: the CPU.
+    /// Device that answers queries. Default: the CPU.
     pub device: DeviceChoice,
-    /// Threads of each shard. Default: one per core.
+    /// Number of threads of each shard. Default: one per core.
     pub threads: Option<usize>,
-    /// Queries that may be under way at the same time; more are refused, and the aggregator asks another node. A node without any takes a request of any size. Default: 16,384.
+    /// Maximum number of queries in progress. A node refuses more, and the aggregator calls
+    /// another node. A node without queries in progress accepts a request of any size. Default:
+    /// 16,384.
     pub capacity: u32,
-    /// How the files of shards are verified again while they are open. A shard whose files are damaged leaves service.
+    /// Repeated verification of the files of open shards. A shard whose files are damaged is
+    /// taken out of service.
     pub scrub: ScrubOptions,
 }
 
@@ -37,26 +40,29 @@ impl Default for NodeOptions {
     }
 }
 
-/// Shards that are open, and the number of queries under way. It takes searches over gRPC (`NodeServer`).
+/// The open shards of a node, and the number of queries in progress.
+/// [`NodeServer`](crate::NodeServer) serves a node over gRPC.
 pub struct Node {
     options: NodeOptions,
-    /// By number; versions ascend.
+    /// Open shards by number, with versions in ascending order.
     shards: RwLock<BTreeMap<u32, Vec<Arc<OpenShard>>>>,
     busy: AtomicU32,
     draining: AtomicBool,
-    /// Shards whose files are damaged, which are not among `shards`.
+    /// Shards whose files are damaged, which are not in `shards`.
     pub(crate) repairs: Repairs,
 }
 
 impl Node {
-    /// A node without shards.
+    /// Creates a node without shards.
     pub fn new(options: NodeOptions) -> Self {
         let (busy, draining) = (AtomicU32::new(0), AtomicBool::new(false));
         Node { options, shards: RwLock::default(), busy, draining, repairs: Repairs::default() }
     }
 
-    /// Opens a shard of a version of the collection, and puts it in the place of what the node has of that shard and version. The version before stays, so that aggregators can go over one after the other; older
-    /// ones are closed when nobody searches them any more. All bytes of its files are verified first. If the folder cannot be opened, everything stays as it is.
+    /// Opens a shard of a version of the collection, and replaces what the node has of that shard
+    /// and version. The previous version stays open, so that aggregators can switch one after the
+    /// other; older ones are closed when no search uses them any more. All bytes of the files are
+    /// verified first. If the folder cannot be opened, nothing changes.
     pub fn replace(&self, shard: u32, version: u64, dir: &Path) -> Result<(), ClusterError> {
         let mut options = SearcherOptions::new().device(self.options.device);
         if let Some(threads) = self.options.threads {
@@ -72,15 +78,17 @@ impl Node {
         versions.push(open);
         versions.sort_by_key(|known| known.id().version);
         closed.extend(versions.drain(..versions.len().saturating_sub(VERSIONS)));
-        // While the lock is held: once it is not, the shard may be found damaged again.
+        // Called while the lock is held: once it is released, the shard may be found damaged
+        // again.
         self.repairs.is_back(shard, version);
         drop(shards);
-        // Their threads end here, where searches do not wait for it.
+        // The threads of the closed shards end here, where searches do not wait for them.
         drop(closed);
         Ok(())
     }
 
-    /// Takes shards whose files were found to be damaged out of service, so that other nodes are asked.
+    /// Takes shards whose files were found damaged out of service, so that aggregators call other
+    /// nodes.
     pub(crate) fn withdraw_damaged(&self) {
         let mut withdrawn = Vec::new();
         let mut shards = self.shards.write().unwrap_or_else(PoisonError::into_inner);
@@ -88,7 +96,8 @@ impl Node {
             withdrawn.extend(versions.extract_if(.., |open| open.snapshot().damage().is_some()));
         }
         shards.retain(|_, versions| !versions.is_empty());
-        // While the lock is held, so that a shard is never in neither place.
+        // Called while the lock is held, so that a shard is always either open or listed as
+        // damaged.
         for open in &withdrawn {
             if let Some(damage) = open.snapshot().damage() {
                 let proto::Shard { number, version, .. } = open.id();
@@ -97,7 +106,7 @@ impl Node {
         }
     }
 
-    /// What is open.
+    /// Returns the snapshots of all open shards.
     pub(crate) fn snapshots(&self) -> Vec<Arc<Snapshot>> {
         self.open().values().flatten().map(|open| open.snapshot()).collect()
     }
@@ -106,12 +115,13 @@ impl Node {
         self.options.scrub
     }
 
-    /// Shards whose files are damaged, and what is done about it.
+    /// Returns the shards whose files are damaged, and the state of their repair.
     pub fn damaged(&self) -> Vec<DamagedShard> {
         self.repairs.all()
     }
 
-    /// Closes a version of a shard, which is no longer repaired either if it is damaged; false if the node does not have it.
+    /// Closes a version of a shard, and stops repairing it if it is damaged. Returns false if the
+    /// node does not have it.
     pub fn close(&self, shard: u32, version: u64) -> bool {
         let mut shards = self.shards.write().unwrap_or_else(PoisonError::into_inner);
         let was_damaged = self.repairs.give_up(shard, version);
@@ -125,13 +135,13 @@ impl Node {
         was_damaged || !closed.is_empty()
     }
 
-    /// The shards that it has, with their versions.
+    /// Returns the numbers and versions of the open shards.
     pub fn shards(&self) -> Vec<(u32, u64)> {
-        let of = |open: &Arc<OpenShard>| (open.id().number, open.id().version);
-        self.open().values().flatten().map(of).collect()
+        let id = |open: &Arc<OpenShard>| (open.id().number, open.id().version);
+        self.open().values().flatten().map(id).collect()
     }
 
-    /// From now on it takes nothing new.
+    /// Stops accepting requests.
     pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
     }
@@ -140,11 +150,13 @@ impl Node {
         self.shards.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The shard that is asked for. Statistics of another snapshot are refused, since scores would be of neither.
+    /// Returns the shard that a request names. A request with statistics of another snapshot is
+    /// refused, since its scores would be those of neither.
     fn find(&self, wanted: Option<proto::Shard>) -> Result<Arc<OpenShard>, Status> {
-        let wanted = wanted.ok_or_else(|| Status::invalid_argument("no shard is named"))?;
+        let wanted =
+            wanted.ok_or_else(|| Status::invalid_argument("the request does not name a shard"))?;
         if self.draining.load(Ordering::Relaxed) {
-            return Err(Status::unavailable("the node ends"));
+            return Err(Status::unavailable("the node is shutting down"));
         }
         let proto::Shard { number, version, snapshot } = wanted;
         let shards = self.open();
@@ -169,23 +181,24 @@ impl Node {
     fn admit(self: &Arc<Self>, queries: usize) -> Result<Admitted, Status> {
         if queries > wire::MAX_QUERIES {
             let most = wire::MAX_QUERIES;
-            let reason = format!("a request has at most {most} queries, and this one {queries}");
+            let reason = format!("the request has {queries} queries; the maximum is {most}");
             return Err(Status::invalid_argument(reason));
         }
         let (queries, capacity) = (queries as u32, self.options.capacity);
-        // An idle node refuses nothing: a cohort with more queries than it takes at a time would be refused for ever.
+        // An idle node refuses nothing: otherwise a cohort with more queries than the capacity
+        // would always be refused.
         let fits = |all: u32| all <= capacity || all == queries;
         let more = |busy: u32| Some(busy + queries).filter(|&all| fits(all));
         match self.busy.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
             Ok(_) => Ok(Admitted { node: self.clone(), queries }),
             Err(busy) => Err(Status::resource_exhausted(format!(
-                "{busy} queries are under way, and the node takes {capacity}"
+                "{busy} queries are in progress, and the capacity of the node is {capacity}"
             ))),
         }
     }
 }
 
-/// Queries that are under way.
+/// Queries in progress.
 struct Admitted {
     node: Arc<Node>,
     queries: u32,
@@ -197,7 +210,7 @@ impl Drop for Admitted {
     }
 }
 
-/// A node as gRPC calls it.
+/// The gRPC service of a node.
 pub(crate) struct Serving(pub(crate) Arc<Node>);
 
 #[tonic::async_trait]
@@ -226,7 +239,7 @@ impl Shards for Serving {
     ) -> Result<Response<proto::FrequenciesResponse>, Status> {
         let proto::FrequenciesRequest { shard, terms } = request.into_inner();
         let open = self.0.find(shard)?;
-        // The dictionary is on disk.
+        // The dictionary is read from disk.
         let documents = blocking(move || open.frequencies(&terms)).await;
         let documents = documents.inspect_err(|status| self.failed(status))?;
         Ok(Response::new(proto::FrequenciesResponse { documents }))
@@ -245,14 +258,15 @@ impl Shards for Serving {
 }
 
 impl Serving {
-    /// Logs what is wrong with the node itself, and with no request. A shard in which a search has found damage leaves service at once.
+    /// Logs errors of the node itself, but not those of requests. A shard in which a search found
+    /// damage is taken out of service at once.
     fn failed(&self, status: &Status) {
         if matches!(status.code(), Code::DataLoss | Code::Internal | Code::Unknown) {
             tracing::error!(reason = status.message(), "a search failed");
         }
         if status.code() == Code::DataLoss {
             let node = self.0.clone();
-            // The threads of a shard end there.
+            // Closing a shard waits for its threads.
             tokio::task::spawn_blocking(move || node.withdraw_damaged());
         }
     }
@@ -273,7 +287,7 @@ mod tests {
         assert!(node.admit(1).is_ok());
         drop(two);
         assert!(node.admit(3).is_ok());
-        // One that is idle takes more than that, and then nothing.
+        // An idle node accepts more than its capacity, and then nothing else.
         let cohort = node.admit(64).unwrap();
         assert!(node.admit(1).is_err());
         drop(cohort);

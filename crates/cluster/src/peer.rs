@@ -1,4 +1,5 @@
-//! A node as an aggregator sees it: a connection, what it has, how fast it is, and whether it can be relied on.
+//! A node as an aggregator sees it: the connection, the shards that it described, its usual
+//! response times, and a circuit breaker.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,10 +16,11 @@ use crate::proto::shards_client::ShardsClient;
 use crate::security::{Security, Sending};
 use crate::wire;
 
-/// How calls reach a node.
+/// gRPC client of a node.
 pub(crate) type Client = ShardsClient<InterceptedService<Channel, Sending>>;
 
-/// How long a connection may take, and how a hung node is noticed by those who have all the time.
+/// Time limit of a connection attempt, and the intervals with which calls without a deadline
+/// notice a node that hangs.
 const CONNECT: Duration = Duration::from_secs(1);
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 const KEEP_ALIVE_ANSWER: Duration = Duration::from_secs(2);
@@ -33,14 +35,16 @@ pub(crate) struct Peer {
 
 #[derive(Default)]
 struct State {
-    /// What it had when it was last heard of.
+    /// Shards that the node described last.
     described: Vec<proto::ShardDescription>,
-    /// Shards that it had and does not serve, since their files are damaged.
+    /// Shards that the node does not serve because their files are damaged.
     damaged: Vec<DamagedShard>,
-    /// Whether it answered when it was last asked how it is, and why not.
+    /// True if the node described itself when it was last called. Otherwise `reason` says why
+    /// not.
     reachable: bool,
     reason: String,
-    /// When it first failed after the last search that it answered. What it says of itself does not count: it may say how it is, and answer no search.
+    /// Time of its first failure after the last search that it answered. Descriptions do not
+    /// count: a node may describe itself and still fail all searches.
     lost: Option<Instant>,
     busy: u32,
     breaker: Breaker,
@@ -48,7 +52,7 @@ struct State {
 }
 
 impl Peer {
-    /// A node at `host:port`. Nothing is connected yet.
+    /// Creates a node at `host:port` without connecting to it.
     pub(crate) fn new(address: &str, security: &Security) -> Result<Self, ClusterError> {
         let port = address.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
         if !matches!(port, Some(Ok(_))) {
@@ -83,7 +87,7 @@ impl Peer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the node what it has and how it is.
+    /// Calls the node and stores the description that it returns.
     pub(crate) async fn look(&self, limit: Duration) {
         let asked = self.client();
         let described = async move {
@@ -97,13 +101,17 @@ impl Peer {
         match described {
             Ok(Ok(described)) => {
                 let described = described.into_inner();
-                // It says how it is, which does not show that it answers searches: one of them tries it.
+                // A description does not show that the node answers searches: one search has to
+                // probe it.
                 if !state.reachable {
                     state.breaker.is_back(Instant::now());
                 }
                 state.reachable = !described.draining;
-                state.reason =
-                    if described.draining { "the node ends".into() } else { String::new() };
+                state.reason = if described.draining {
+                    "the node is shutting down".into()
+                } else {
+                    String::new()
+                };
                 state.busy = described.busy;
                 state.described = described.shards;
                 let damaged = described.damaged.into_iter().map(DamagedShard::from).collect();
@@ -113,59 +121,62 @@ impl Peer {
             Ok(Err(status)) => state.unreachable(with_causes(&status)),
             Err(_) => state.unreachable(format!("no answer within {limit:?}")),
         }
-        // What stays as it was is told once.
+        // Only changes are logged.
         if state.reachable && !was_reachable {
-            tracing::info!(node = self.address, "a node is there");
+            tracing::info!(node = self.address, "a node is reachable");
         } else if !state.reachable && (was_reachable || !was_described) {
             tracing::warn!(node = self.address, reason = state.reason, "a node is gone");
         }
         drop(state);
         let Some((before, now)) = changes else { return };
-        let is_in = |of: &DamagedShard, all: &[DamagedShard]| {
-            all.iter().any(|other| (other.shard, other.version) == (of.shard, of.version))
+        let is_in = |damaged: &DamagedShard, all: &[DamagedShard]| {
+            all.iter().any(|other| (other.shard, other.version) == (damaged.shard, damaged.version))
         };
-        for DamagedShard { shard, reason, .. } in now.iter().filter(|of| !is_in(of, &before)) {
+        for DamagedShard { shard, reason, .. } in now.iter().filter(|shard| !is_in(shard, &before))
+        {
             tracing::warn!(node = self.address, shard, reason, "a shard of a node is damaged");
         }
-        for DamagedShard { shard, .. } in before.iter().filter(|of| !is_in(of, &now)) {
+        for DamagedShard { shard, .. } in before.iter().filter(|shard| !is_in(shard, &now)) {
             tracing::info!(node = self.address, shard, "a damaged shard of a node is back");
         }
     }
 
-    /// Shards that it does not serve, since their files are damaged.
+    /// Returns the shards that the node does not serve because their files are damaged.
     pub(crate) fn damaged(&self) -> Vec<DamagedShard> {
         self.state().damaged.clone()
     }
 
-    /// What it has, and whether it was there when it was last asked.
+    /// Returns the shards that the node described last, and whether it was reachable when it was
+    /// last called.
     pub(crate) fn described(&self) -> (Vec<proto::ShardDescription>, bool) {
         let state = self.state();
         (state.described.clone(), state.reachable)
     }
 
-    /// Why it was not there, if it was not.
+    /// Returns why the node was not reachable when it was last called, or `None` if it was.
     pub(crate) fn reason(&self) -> Option<String> {
         let state = self.state();
         (!state.reachable).then(|| state.reason.clone())
     }
 
-    /// Whether it may be asked now.
+    /// Returns true if the circuit breaker admits a call now.
     pub(crate) fn is_usable(&self) -> bool {
         self.state().breaker.admits(Instant::now())
     }
 
-    /// What is compared to choose between nodes: those that were there first, then the least busy.
+    /// Returns the key by which nodes are chosen: reachable nodes first, then the least busy.
     pub(crate) fn load(&self) -> (bool, usize) {
         let (state, in_flight) = (self.state(), self.in_flight.load(Ordering::Relaxed));
         (!state.reachable, in_flight.max(state.busy as usize))
     }
 
-    /// The time within which 95 of 100 requests of so many queries were answered, if there were enough.
+    /// Returns the time within which 95% of the recent requests with about this many queries were
+    /// answered, if there were enough of them.
     pub(crate) fn usual(&self, queries: usize) -> Option<Duration> {
         self.state().latencies.usual(queries)
     }
 
-    /// It answered; only an answer to queries shows that it can search.
+    /// Records an answer. Only an answer to queries shows that the node can search.
     pub(crate) fn succeeded(&self, queries: usize, took: Duration) {
         let mut state = self.state();
         if queries > 0 {
@@ -175,14 +186,14 @@ impl Peer {
         state.latencies.add(queries, took);
     }
 
-    /// It failed, or another node was faster although it was asked later.
+    /// Records that the node failed, or that a node called later was faster.
     pub(crate) fn failed(&self) {
         let (mut state, now) = (self.state(), Instant::now());
         state.lost.get_or_insert(now);
         state.breaker.fail(now);
     }
 
-    /// How long it has answered no search that it was asked.
+    /// Returns how long the node has failed all searches.
     pub(crate) fn lost_for(&self) -> Duration {
         self.state().lost.map_or(Duration::ZERO, |since| since.elapsed())
     }
@@ -192,7 +203,7 @@ impl Peer {
         self.state().lost = since;
     }
 
-    /// Counts queries under way until the guard is dropped.
+    /// Counts queries in progress until the guard is dropped.
     pub(crate) fn begin(self: &Arc<Self>, queries: usize) -> Begun {
         let queries = queries.max(1);
         self.in_flight.fetch_add(queries, Ordering::Relaxed);
@@ -210,11 +221,11 @@ impl State {
     }
 }
 
-/// Queries under way.
+/// Queries in progress.
 pub(crate) struct Begun {
     peer: Arc<Peer>,
     queries: usize,
-    /// Whether it is the search that tries whether the node answers again.
+    /// True if this call probes whether the node answers searches again.
     pub(crate) tries: bool,
 }
 
@@ -227,10 +238,10 @@ impl Drop for Begun {
     }
 }
 
-/// Times of the last requests, by the order of magnitude of their numbers of queries.
+/// Times of recent requests, by the binary order of magnitude of their number of queries.
 struct Latencies([Vec<Duration>; 13], usize);
 
-/// Times that are kept of each, and that are needed to say what is usual.
+/// Number of times kept in each class, and number required to derive the usual time.
 const KEPT: usize = 128;
 const NEEDED: usize = 20;
 
@@ -291,7 +302,7 @@ mod tests {
         (0..3).for_each(|_| peer.failed());
         assert!(peer.lost_for() > Duration::ZERO);
         look();
-        // Either the pause is not over yet, or one search may try the node.
+        // Either the pause is not over yet, or one search may probe the node.
         assert!(peer.reason().is_none());
         assert!(!peer.is_usable() || peer.begin(1).tries);
         peer.succeeded(0, Duration::ZERO);

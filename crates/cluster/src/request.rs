@@ -1,4 +1,4 @@
-//! What is asked of a cluster, and what it answers.
+//! Requests to a cluster and their responses.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use warpseek::{Mode, QueryInput, Ranking, Request, Score, Searcher};
 
 use crate::error::ClusterError;
 
-/// A search in a cluster. Hits are in the order of their scores; sorting, continuing and counting by attributes are refused for now.
+/// A search in a cluster. Hits are ordered by score; sorting, continuation and facets are not
+/// supported yet.
 ///
 /// ```
 /// use warpseek_cluster::ClusterRequest;
@@ -19,30 +20,32 @@ use crate::error::ClusterError;
 /// ```
 #[derive(Clone, Debug)]
 pub struct ClusterRequest {
-    /// What is searched for. A tree is refused; an expression says the same.
+    /// The query. Trees are refused; write them as expressions.
     pub query: QueryInput,
-    /// How many hits are wanted. Default: 10.
+    /// Maximum number of hits. Default: 10.
     pub k: usize,
-    /// Which documents match. Default: those with at least one of the terms.
+    /// The condition that documents must meet to match. Default: at least one of the terms.
     pub mode: Mode,
-    /// Whether all matching documents are counted too. Default: no.
+    /// True if all matching documents are counted. Default: false.
     pub count: bool,
-    /// Up to how many matches the count is of interest. Default: all.
+    /// Number of matches above which the exact count does not matter. Default: unlimited.
     pub count_to: u64,
-    /// Only documents with these ids may be hits. Default: all may.
+    /// Ids that hits must have. Default: any.
     pub among: Option<Arc<[String]>>,
-    /// Only documents that match this expression may be hits. Default: all may.
+    /// An expression that hits must match. Default: none.
     pub filter: Option<String>,
-    /// Another ranking than the one that suits the collection. Default: none.
+    /// The ranking, if it is not the one that suits the collection. Default: none.
     pub ranking: Option<Ranking>,
-    /// How long it may take. Default: as long as it needs. When the time is up the response covers what was searched by then.
+    /// Time limit. When it is reached, the response covers the documents searched until then.
+    /// Default: none.
     pub deadline: Option<Duration>,
-    /// Whether an answer that does not cover all documents is an answer, and not an error. Default: yes.
+    /// True if a response that does not cover all documents is acceptable. Otherwise it is an
+    /// error. Default: true.
     pub allow_partial: bool,
 }
 
 impl ClusterRequest {
-    /// With the defaults.
+    /// Creates a request with default options.
     pub fn new(query: impl Into<QueryInput>) -> Self {
         ClusterRequest {
             query: query.into(),
@@ -58,7 +61,8 @@ impl ClusterRequest {
         }
     }
 
-    /// The request as a searcher of the collection's settings takes it, for planning.
+    /// Returns the request in the form in which a searcher with the collection's settings plans
+    /// it.
     pub(crate) fn planned_by(&self, searcher: &Searcher) -> Result<Request, ClusterError> {
         if matches!(self.query, QueryInput::Tree(_)) {
             return Err(ClusterError::Unsupported("query trees; write them as expressions"));
@@ -76,7 +80,8 @@ impl ClusterRequest {
         })
     }
 
-    /// Whether equal requests have equal answers as far as a plan without documents shows: what filters admit it does not.
+    /// Returns true if equal plans have equal answers. Plans without documents do not contain
+    /// what filters admit.
     pub(crate) fn is_cached(&self) -> bool {
         self.among.is_none()
             && self.filter.is_none()
@@ -87,63 +92,68 @@ impl ClusterRequest {
 /// A document that a cluster found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClusterHit {
-    /// The id that the user gave the document.
+    /// External id of the document.
     pub id: String,
-    /// Its score as a number.
+    /// Score as a real number.
     pub score: f64,
-    /// Its score as an integer, in units of the query.
+    /// Score as an integer, in units of the query's plan.
     pub units: Score,
-    /// The shard that it is in.
+    /// Number of the shard.
     pub shard: u32,
-    /// Its number in the collection, counted through the shards: the number it has in one index of all documents. None if a shard before its own is not known.
+    /// Number of the document in the collection, counted across shards: the number that it has in
+    /// one index of all documents. `None` if the size of an earlier shard is not known.
     pub document: Option<u64>,
-    /// Its number in the shard.
+    /// Number of the document in the shard.
     pub ordinal: u32,
 }
 
-/// The answer of a cluster.
+/// The response of a cluster.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClusterResponse {
-    /// Hits, best first: score down, then document up.
+    /// Hits by descending score; equal scores by ascending document.
     pub hits: Vec<ClusterHit>,
-    /// How many documents match, if that was asked for or came out anyway.
+    /// Number of matching documents, if it was requested or is known anyway.
     pub matches: Option<u64>,
-    /// What was searched.
+    /// The part of the collection that was searched.
     pub coverage: Coverage,
-    /// The version of the collection.
+    /// Version of the collection.
     pub version: u64,
 }
 
-/// A shard that nobody answered for.
+/// A shard for which no replica answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MissingShard {
-    /// Its number.
+    /// Number of the shard.
     pub shard: u32,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// The part of a collection that an answer covers. The answer is exact over it: it has the best of these documents.
+/// The part of a collection that a response covers. The response is exact over this part: its
+/// hits are the best of these documents.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Coverage {
-    /// Live documents of all shards that are known. If no node ever had a shard, the collection has more.
+    /// Number of live documents of all known shards. The collection has more if `uncounted` is
+    /// not empty.
     pub documents: u64,
-    /// Shards that no node ever had, by number, so that nobody knows how many documents they have. They are missing.
+    /// Shards that no node has ever served, by number, so that their sizes are not known. They
+    /// are missing.
     pub uncounted: Vec<u32>,
-    /// Those that were searched.
+    /// Number of documents that were searched.
     pub searched: u64,
-    /// Shards of the collection.
+    /// Number of shards of the collection.
     pub shards: u32,
-    /// Shards that nobody answered for, by number.
+    /// Shards for which no replica answered, by number.
     pub missing: Vec<MissingShard>,
-    /// Shards that were searched in part because the time was up.
+    /// Shards that were searched only in part because the time was up.
     pub partial: Vec<u32>,
-    /// Whether scores are those of the whole collection. If a missing shard's statistics are not known, they are those of a collection without it.
+    /// True if scores are those of the whole collection. If the statistics of a missing shard are
+    /// not known, they are those of the collection without it.
     pub whole_statistics: bool,
 }
 
 impl Coverage {
-    /// Whether all documents were searched, with the statistics of all.
+    /// Returns true if all documents were searched, with the statistics of the whole collection.
     pub fn is_complete(&self) -> bool {
         self.missing.is_empty() && self.partial.is_empty() && self.whole_statistics
     }
@@ -151,7 +161,7 @@ impl Coverage {
 
 impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What was never seen has documents too.
+        // Shards that were never seen have documents too.
         let at_least = if self.uncounted.is_empty() { "" } else { "at least " };
         write!(f, "{} of {at_least}{} documents were searched", self.searched, self.documents)?;
         for missing in &self.missing {
@@ -159,7 +169,7 @@ impl fmt::Display for Coverage {
         }
         if !self.partial.is_empty() {
             let partial: Vec<String> = self.partial.iter().map(u32::to_string).collect();
-            write!(f, "; the time was up in shards {}", partial.join(", "))?;
+            write!(f, "; the time ran out in shards {}", partial.join(", "))?;
         }
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! Who may ask whom: a token, and certificates of both sides. Nothing of either is ever shown.
+//! Authentication and encryption: a shared token, and certificates of both sides. No message or
+//! debug output ever contains either.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,14 +11,14 @@ use tonic::{Request, Status};
 
 use crate::error::ClusterError;
 
-/// The variable that the token of nodes is taken from if no file is named, and the one for that of clients.
+/// Environment variables of the token of nodes and of that of clients, used if no file is given.
 const TOKEN_VARIABLE: &str = "WARPSEEK_CLUSTER_TOKEN";
 const CLIENT_TOKEN_VARIABLE: &str = "WARPSEEK_CLUSTER_CLIENT_TOKEN";
 
-/// The shortest token that is accepted.
+/// Minimum length of a token in bytes.
 const MIN_TOKEN_BYTES: usize = 16;
 
-/// A secret that aggregators and nodes share.
+/// A secret that aggregators share with nodes, or clients with an aggregator.
 #[derive(Clone)]
 pub struct Token(MetadataValue<Ascii>);
 
@@ -28,12 +29,14 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    /// Returns the token of nodes: from a file, which has nothing else in it; else from the variable WARPSEEK_CLUSTER_TOKEN; none if it is not set.
+    /// Returns the token of the nodes: the contents of the file, or else the value of the
+    /// variable WARPSEEK_CLUSTER_TOKEN, or `None` if it is not set.
     pub fn find(file: Option<&Path>) -> Result<Option<Self>, ClusterError> {
         Self::find_in(file, TOKEN_VARIABLE)
     }
 
-    /// Returns the token that clients of an aggregator bring, in the same way; the variable is WARPSEEK_CLUSTER_CLIENT_TOKEN.
+    /// Returns the token that clients of an aggregator need: the contents of the file, or else
+    /// the value of the variable WARPSEEK_CLUSTER_CLIENT_TOKEN, or `None` if it is not set.
     pub fn find_of_clients(file: Option<&Path>) -> Result<Option<Self>, ClusterError> {
         Self::find_in(file, CLIENT_TOKEN_VARIABLE)
     }
@@ -50,12 +53,13 @@ impl Token {
         match Self::new(text.trim()) {
             Some(token) => Ok(Some(token)),
             None => Err(ClusterError::Setup(format!(
-                "{source}: a token has at least {MIN_TOKEN_BYTES} characters of ASCII and no blanks"
+                "{source}: a token must have at least {MIN_TOKEN_BYTES} ASCII characters and no spaces"
             ))),
         }
     }
 
-    /// A token of this text; none if it is too short or cannot be sent.
+    /// Creates a token from text. Returns `None` if it is too short or contains characters that
+    /// cannot be sent.
     pub fn new(text: &str) -> Option<Self> {
         let sound =
             text.len() >= MIN_TOKEN_BYTES && text.bytes().all(|byte| byte.is_ascii_graphic());
@@ -65,12 +69,13 @@ impl Token {
         Some(Token(value))
     }
 
-    /// Whether another token is the same.
+    /// Returns true if another token is equal.
     pub(crate) fn is_same(&self, other: &Token) -> bool {
         self.admits(Some(&other.0))
     }
 
-    /// Whether what a request brought is this token. It takes the same time wherever they differ.
+    /// Returns true if the value of a request's header is this token. The comparison takes the
+    /// same time wherever the two differ.
     pub(crate) fn admits(&self, given: Option<&MetadataValue<Ascii>>) -> bool {
         let Some(given) = given else { return false };
         let (given, own) = (given.as_encoded_bytes(), self.0.as_encoded_bytes());
@@ -78,21 +83,23 @@ impl Token {
     }
 }
 
-/// How connections are protected. Without anything, only machines that trust each other should be connected.
+/// Protection of connections. Without a token or certificates, only machines that trust each
+/// other should be connected.
 #[derive(Clone, Debug, Default)]
 pub struct Security {
-    /// The secret that requests bring.
+    /// The secret that requests must have.
     pub token: Option<Token>,
-    /// Certificate with its chain, in PEM.
+    /// File of the certificate with its chain, in PEM.
     pub certificate: Option<PathBuf>,
-    /// Its private key, in PEM.
+    /// File of the certificate's private key, in PEM.
     pub key: Option<PathBuf>,
-    /// The authority that signed the certificates of the other side, in PEM.
+    /// File of the authority that signed the certificates of the other side, in PEM.
     pub authority: Option<PathBuf>,
 }
 
 impl Security {
-    /// The three files, if connections are encrypted: all or none of them are named.
+    /// Reads the three files, if connections are encrypted. Either all or none of them must be
+    /// given.
     fn files(&self) -> Result<Option<(Identity, Certificate)>, ClusterError> {
         match (&self.certificate, &self.key, &self.authority) {
             (None, None, None) => Ok(None),
@@ -101,30 +108,31 @@ impl Security {
                 Ok(Some((identity, Certificate::from_pem(read_text(authority)?))))
             }
             _ => Err(ClusterError::Setup(
-                "both sides prove who they are: name a certificate, its key and the authority of the other side's certificates, or none of them".to_owned(),
+                "both sides of a connection need certificates: give a certificate, its key and the authority of the other side's certificates, or none of the three".to_owned(),
             )),
         }
     }
 
-    /// Whether connections are encrypted.
+    /// Returns true if connections are encrypted.
     pub(crate) fn is_encrypted(&self) -> bool {
         self.certificate.is_some()
     }
 
-    /// For those who listen: clients without a certificate of the authority are refused.
+    /// Returns the configuration of a server, which refuses clients without a certificate of the
+    /// authority.
     pub(crate) fn server(&self) -> Result<Option<ServerTlsConfig>, ClusterError> {
-        let of = |(identity, authority)| {
+        let tls = |(identity, authority)| {
             ServerTlsConfig::new().identity(identity).client_ca_root(authority)
         };
-        Ok(self.files()?.map(of))
+        Ok(self.files()?.map(tls))
     }
 
-    /// For those who connect.
+    /// Returns the configuration of a client.
     pub(crate) fn client(&self) -> Result<Option<ClientTlsConfig>, ClusterError> {
-        let of = |(identity, authority)| {
+        let tls = |(identity, authority)| {
             ClientTlsConfig::new().identity(identity).ca_certificate(authority)
         };
-        Ok(self.files()?.map(of))
+        Ok(self.files()?.map(tls))
     }
 }
 
@@ -133,7 +141,7 @@ fn read_text(path: &Path) -> Result<String, ClusterError> {
         .map_err(|source| ClusterError::File { path: path.to_owned(), source })
 }
 
-/// Sends the token along.
+/// Adds the token to requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Sending(pub(crate) Option<Token>);
 
@@ -153,9 +161,9 @@ pub(crate) struct Demanding(pub(crate) Option<Token>);
 impl Interceptor for Demanding {
     fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
         match &self.0 {
-            Some(token) if !token.admits(request.metadata().get("authorization")) => {
-                Err(Status::unauthenticated("the token is missing or not that of this node"))
-            }
+            Some(token) if !token.admits(request.metadata().get("authorization")) => Err(
+                Status::unauthenticated("the token is missing, or is not the token of this node"),
+            ),
             _ => Ok(request),
         }
     }

@@ -1,4 +1,4 @@
-//! A node that listens.
+//! The gRPC server of a node.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ use crate::proto::shards_server::ShardsServer;
 use crate::security::{Demanding, Security};
 use crate::wire;
 
-/// How long a node that ends waits for what is under way.
+/// Time that a node waits for requests in progress when it ends.
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// A node that listens for aggregators.
@@ -32,7 +32,7 @@ pub struct NodeServer {
     status_file: Option<PathBuf>,
 }
 
-/// Threads for connections.
+/// Starts the threads for connections.
 pub(crate) fn runtime() -> Result<Runtime, ClusterError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -41,7 +41,8 @@ pub(crate) fn runtime() -> Result<Runtime, ClusterError> {
     runtime.map_err(|source| ClusterError::Io { what: "threads".into(), source })
 }
 
-/// Listens. An address that other machines reach is refused if something is missing for that.
+/// Listens on an address. Unless it is a loopback address, it is refused if `missing` names
+/// protection that is missing.
 pub(crate) fn listen(
     runtime: &Runtime,
     address: &str,
@@ -54,7 +55,7 @@ pub(crate) fn listen(
     })?;
     if let Some(missing) = missing.filter(|_| !parsed.ip().is_loopback()) {
         return Err(ClusterError::Setup(format!(
-            "{address} can be reached by other machines; give {missing}, or say that the network is trusted (--insecure)"
+            "{address} can be reached by other machines; give {missing}, or declare the network trusted with --insecure"
         )));
     }
     let io = |source| ClusterError::Io { what: format!("cannot listen on {address}"), source };
@@ -64,14 +65,15 @@ pub(crate) fn listen(
 }
 
 impl NodeServer {
-    /// Listens; it answers when it runs. An address that other machines reach is refused without a token or certificates, unless `insecure` is set.
+    /// Starts to listen. Requests are answered once the server runs. An address that other
+    /// machines can reach requires a token or certificates, unless `insecure` is set.
     pub fn start(
         node: Arc<Node>,
         address: &str,
         security: Security,
         insecure: bool,
     ) -> Result<Self, ClusterError> {
-        // A bad file is told before anything listens.
+        // Invalid files are reported before anything listens.
         security.server()?;
         let protected = insecure || security.token.is_some() || security.is_encrypted();
         let runtime = runtime()?;
@@ -80,22 +82,24 @@ impl NodeServer {
         Ok(NodeServer { node, security, listener, address, runtime, status_file: None })
     }
 
-    /// Names a file that says, as long as the node runs, which shards it serves and which are damaged, for a program on the same machine.
+    /// Sets a file in which the node writes its shards, including damaged ones, while it runs,
+    /// for a program on the same machine.
     pub fn status_file(self, file: Option<PathBuf>) -> Self {
         NodeServer { status_file: file, ..self }
     }
 
-    /// Where it listens.
+    /// Returns the address that the node listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves until the process is told to end (SIGTERM or Ctrl-C). Requests under way are finished, within ten seconds.
+    /// Serves until the process receives SIGTERM or Ctrl-C. Requests in progress have ten seconds
+    /// to finish.
     pub fn run(self) -> Result<(), ClusterError> {
         self.run_until(signal())
     }
 
-    /// The same until a future is done.
+    /// Serves until a future completes. Requests in progress have ten seconds to finish.
     pub fn run_until(self, end: impl Future<Output = ()> + Send) -> Result<(), ClusterError> {
         let NodeServer { node, security, listener, runtime, status_file, .. } = self;
         let guard = Guard::start(&node, status_file)?;
@@ -138,7 +142,7 @@ impl NodeServer {
     }
 }
 
-/// Done when the process is told to end.
+/// Completes when the process receives SIGTERM or Ctrl-C.
 pub(crate) async fn signal() {
     let interrupt = tokio::signal::ctrl_c();
     #[cfg(unix)]

@@ -1,4 +1,5 @@
-//! A shard that a node has open.
+//! A shard that a node has open: the search service over its index, planned with the statistics
+//! of the collection.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +15,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::error::ClusterError;
 use crate::{proto, wire};
 
-/// One version of a shard. It never changes: what is committed to its folder later is another shard's to open.
+/// A version of a shard. It never changes: a later commit to its folder is opened as another
+/// `OpenShard`.
 pub(crate) struct OpenShard {
     pub(crate) description: proto::ShardDescription,
     dir: PathBuf,
@@ -23,17 +25,18 @@ pub(crate) struct OpenShard {
     preparation: Mutex<Preparation>,
 }
 
-/// The values that a GPU computes for the statistics of a collection.
+/// State of computing a GPU's values for the statistics of a collection.
 #[derive(Default)]
 struct Preparation {
-    /// The statistics of the collection's fields that the last query came with.
+    /// Field statistics of the collection in the last request.
     wanted: Vec<Statistics>,
-    /// Whether a task computes values.
+    /// True if a task is computing values.
     is_running: bool,
 }
 
 impl OpenShard {
-    /// Opens a folder, verifies all bytes of its files, and prepares what the first query would have to wait for.
+    /// Opens a folder, verifies all bytes of its files, and prepares everything that the first
+    /// query would have to wait for.
     pub(crate) fn open(
         number: u32,
         version: u64,
@@ -50,7 +53,7 @@ impl OpenShard {
                 "a quantized index has the mean length of its own documents in its lists, so shards of it would not score as one index does; build it without `--quantize`",
             ));
         }
-        // Files of a cache may have been damaged since they were fetched, with their sizes as they were.
+        // Cached files may have been damaged since they were fetched, without a change of size.
         let verified = snapshot.verify_again(&Progress::default());
         verified.map_err(|error| failed(error.into()))?;
         searcher.prepare().map_err(failed)?;
@@ -63,8 +66,9 @@ impl OpenShard {
             fields,
             settings: settings(manifest).to_bytes(),
         };
-        // A GPU is measured, or was earlier, as a single server does. What the CPU's engines say of themselves is close enough
-        // to refuse what cannot be answered in time.
+        // A GPU is calibrated, or was earlier, as in a single server. For the CPU alone, the
+        // engines' estimates are precise enough to refuse requests that cannot be answered in
+        // time.
         let service = match searcher.gpu_status().name {
             Some(_) => ServiceOptions::new(),
             None => ServiceOptions::new().calibration(Duration::ZERO).keep_calibration(false),
@@ -74,7 +78,7 @@ impl OpenShard {
         Ok(OpenShard { description, dir, searcher, service, preparation })
     }
 
-    /// The folder that it was opened in.
+    /// Returns the folder that the shard was opened from.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
@@ -87,24 +91,26 @@ impl OpenShard {
         self.description.shard.unwrap_or_default()
     }
 
-    /// Live documents with each term.
+    /// Returns the number of live documents with each term.
     pub(crate) fn frequencies(&self, terms: &[proto::Term]) -> Result<Vec<u64>, Status> {
         let terms = terms.iter().map(wire::term).collect::<Result<Vec<_>, _>>()?;
         let snapshot = self.searcher.snapshot();
         if terms.iter().any(|(field, _)| usize::from(*field) >= snapshot.text_fields()) {
-            return Err(Status::invalid_argument("a term is of a text field that there is not"));
+            return Err(Status::invalid_argument(
+                "a term names a text field that the shard does not have",
+            ));
         }
         frequencies(&snapshot, terms).map_err(|error| Status::data_loss(error.to_string()))
     }
 
-    /// Answers the queries of a request. It gives up what is left if nobody waits for it any more.
+    /// Answers the queries of a request. Dropping the future cancels the remaining work.
     pub(crate) async fn search(
         self: Arc<Self>,
         request: proto::SearchRequest,
     ) -> Result<proto::SearchResponse, Status> {
         let (shard, scales) = (self.clone(), request.queries.iter().map(|query| query.scale));
         let scales: Vec<i32> = scales.collect();
-        // Planning looks words up on disk.
+        // Planning reads the dictionary from disk.
         let tickets = blocking(move || {
             let collection = Arc::new(wire::collection(&request)?);
             shard.prepare_for(&collection);
@@ -121,7 +127,7 @@ impl OpenShard {
             let response = ticket.await.answer.map_err(|error| failed(&error))?;
             if response.plan().scale != scale {
                 return Err(Status::internal(
-                    "the plan has another scale here than at the aggregator, so its scores would mean something else",
+                    "the node plans the query with a different scale than the aggregator, so its scores would not be comparable",
                 ));
             }
             responses.push(response);
@@ -134,8 +140,9 @@ impl OpenShard {
         .await
     }
 
-    /// Starts to compute the GPU's values for the collection's mean length, which is known once a query comes. Nobody waits for it:
-    /// until it is done, the CPU answers if it may.
+    /// Starts to compute the GPU's values for the collection's mean length, which only a request
+    /// reveals. Requests do not wait for it: until it is done, the CPU answers, if the node may
+    /// use it.
     fn prepare_for(self: &Arc<Self>, collection: &Arc<CollectionStatistics>) {
         {
             let mut preparation = self.preparation();
@@ -143,7 +150,7 @@ impl OpenShard {
                 return;
             }
             preparation.wanted.clone_from(&collection.fields);
-            // The task that is running sees that something else is wanted.
+            // The running task will notice that different statistics are wanted.
             if preparation.is_running || self.searcher.gpu_status().name.is_none() {
                 return;
             }
@@ -154,7 +161,7 @@ impl OpenShard {
             loop {
                 if let Err(error) = shard.searcher.prepare_as_part(&collection) {
                     let number = shard.id().number;
-                    tracing::warn!(shard = number, %error, "the GPU has no values for the collection");
+                    tracing::warn!(shard = number, %error, "the GPU's values for the collection could not be computed");
                 }
                 let mut preparation = shard.preparation();
                 if preparation.wanted == collection.fields {
@@ -171,13 +178,13 @@ impl OpenShard {
         self.preparation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queries that wait.
+    /// Returns the number of waiting queries.
     pub(crate) fn waiting(&self) -> usize {
         self.service.status().waiting
     }
 }
 
-/// Runs what may wait for a disk where nothing else waits for it.
+/// Runs work that may read from disk on a thread that may block.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Status> + Send + 'static,
 ) -> Result<T, Status> {
@@ -200,7 +207,8 @@ fn answer(response: &Response) -> Result<proto::Answer, Status> {
     })
 }
 
-/// Who is to blame decides what the aggregator does: another node is asked unless it is the query.
+/// Converts an error to a status. Its code tells the aggregator whether the query is at fault or
+/// another node may answer.
 fn failed(error: &ServiceError) -> Status {
     let reason = error.to_string();
     match error {

@@ -1,4 +1,5 @@
-//! What an aggregator knows of a collection: its version, shards, who has them, and the statistics that were gathered.
+//! An aggregator's view of a collection: its version and shards, the nodes that serve each of
+//! them, and the term statistics collected so far.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,18 +12,21 @@ use crate::guard::DamagedShard;
 use crate::peer::Peer;
 use crate::{proto, wire};
 
-/// Terms whose frequencies are kept. When there are more, all are forgotten, and the frequent ones soon come back.
+/// Maximum number of terms whose frequencies are kept. Beyond it, all are dropped; frequent terms
+/// soon return.
 const MAX_TERMS: usize = 1 << 20;
 
-/// One version of the collection, and who answers for each of its shards now.
+/// A version of the collection, with the nodes that serve each of its shards.
 #[derive(Clone)]
 pub(crate) struct View {
     pub(crate) epoch: Arc<Epoch>,
-    /// By shard.
+    /// Nodes that serve each shard.
     pub(crate) replicas: Arc<Vec<Vec<Arc<Peer>>>>,
-    /// What nodes have that is not searched. It comes from all that they say, so it ends when they say something else, or are no longer there.
+    /// Shards on nodes that are not searched. They are determined again from each round of
+    /// descriptions, so an entry disappears when its node describes something else or is gone.
     pub(crate) ignored: Arc<Vec<Ignored>>,
-    /// Shards that nodes do not serve since their files are damaged, with the address of the node.
+    /// Shards that nodes do not serve because their files are damaged, with the addresses of the
+    /// nodes.
     damaged: Arc<Vec<(String, DamagedShard)>>,
 }
 
@@ -42,7 +46,7 @@ impl Ignored {
     }
 }
 
-/// A shard that a node has, and whether the node was there when it was last asked.
+/// A shard that a node described, and whether the node was reachable when it was last called.
 #[derive(Clone)]
 struct Known {
     peer: Arc<Peer>,
@@ -58,23 +62,23 @@ impl Known {
     }
 }
 
-/// The documents of a collection: as long as they are the same, so are statistics and answers.
+/// The documents of a collection. While they do not change, neither do statistics and answers.
 pub(crate) struct Epoch {
     pub(crate) version: u64,
-    /// By number; none is known of shards that no node ever had.
+    /// Shards by number. `None` if no node has ever had the shard.
     pub(crate) shards: Vec<Option<ShardInfo>>,
-    /// Reads and plans queries as the shards do.
+    /// A searcher that reads and plans queries as the shards do.
     pub(crate) searcher: Searcher,
     terms: Mutex<HashMap<(u8, String), u64>>,
 }
 
-/// What is known of a shard.
+/// Description of a shard.
 #[derive(Clone)]
 pub(crate) struct ShardInfo {
     pub(crate) id: proto::Shard,
-    /// Documents, deleted ones included.
+    /// Number of documents, including deleted ones.
     pub(crate) documents: u64,
-    /// Those that are not deleted.
+    /// Number of documents that are not deleted.
     pub(crate) live: u64,
     pub(crate) fields: Vec<Statistics>,
     settings: Vec<u8>,
@@ -103,8 +107,10 @@ impl ShardInfo {
 }
 
 impl View {
-    /// Puts together what nodes say of themselves. The newest version of which all shards are there is taken; until there is one, the version so far, or else the one with the most shards. What does not fit to the rest is
-    /// left out: one wrong node must not keep the others from being searched.
+    /// Combines the descriptions of all nodes. It chooses the newest version of which all shards
+    /// are present. If there is none, it keeps the previous version, or else takes the one with
+    /// the most shards. Nodes that do not match the others are left out, so that one wrong node
+    /// cannot prevent searches.
     pub(crate) fn of(
         peers: &[Arc<Peer>],
         shards: u32,
@@ -134,7 +140,7 @@ impl View {
                     Some(DamagedShard { shard, reason, .. }) => {
                         format!("{}: shard {shard}: {reason}", peer.address)
                     }
-                    None => format!("{}: it has no shards", peer.address),
+                    None => format!("{}: the node has no shards", peer.address),
                 },
             });
             let none = || ClusterError::NoNodes(reasons.collect::<Vec<_>>().join("; "));
@@ -149,8 +155,8 @@ impl View {
         let infos: Vec<Option<ShardInfo>> = (0..shards).map(of_shard).collect();
         let replicas = infos.iter().map(|info| {
             let Some(info) = info else { return Vec::new() };
-            let of = known.iter().filter(|known| known.info.id == info.id);
-            of.map(|known| known.peer.clone()).collect()
+            let copies = known.iter().filter(|known| known.info.id == info.id);
+            copies.map(|known| known.peer.clone()).collect()
         });
         let replicas = Arc::new(replicas.collect());
         let is_other = |known: &&Known| {
@@ -159,7 +165,7 @@ impl View {
         };
         ignored.extend(known.iter().filter(is_other).map(|known| {
             known.ignored(
-                "it has other documents than the copy that is searched, under the same version",
+                "it has other documents than the copy that is searched, although the version is the same",
             )
         }));
         let ids = |infos: &[Option<ShardInfo>]| -> Vec<Option<proto::Shard>> {
@@ -171,69 +177,77 @@ impl View {
         };
         let damaged = peers
             .iter()
-            .flat_map(|peer| peer.damaged().into_iter().map(|of| (peer.address.clone(), of)));
+            .flat_map(|peer| peer.damaged().into_iter().map(|shard| (peer.address.clone(), shard)));
         let damaged = Arc::new(damaged.collect());
         Ok(View { epoch, replicas, ignored: Arc::new(ignored), damaged })
     }
 
-    /// Why no node is asked for a shard.
+    /// Returns why no node is called for a shard.
     pub(crate) fn why_missing(&self, shard: u32) -> String {
-        let is_it = |of: &&Ignored| of.shard == shard && of.version == self.epoch.version;
-        let is_damaged = |(_, of): &&(String, DamagedShard)| {
-            of.shard == shard && of.version == self.epoch.version
+        let is_it =
+            |ignored: &&Ignored| ignored.shard == shard && ignored.version == self.epoch.version;
+        let is_damaged = |(_, damaged): &&(String, DamagedShard)| {
+            damaged.shard == shard && damaged.version == self.epoch.version
         };
         if let Some(Ignored { node, reason, .. }) = self.ignored.iter().find(is_it) {
-            return format!("that of {node} is ignored: {reason}");
+            return format!("the copy on {node} is ignored: {reason}");
         }
         match self.damaged.iter().find(is_damaged) {
             Some((node, DamagedShard { reason, .. })) => format!("{node}: {reason}"),
-            None => "no node has it".to_owned(),
+            None => "no node has the shard".to_owned(),
         }
     }
 }
 
-/// Nodes that do not fit to the others.
+/// Nodes that do not match the others.
 #[derive(Default)]
 struct LeftOut {
     ignored: Vec<Ignored>,
-    /// What is wrong if there are no others.
+    /// The first problem, which is the error if no other nodes are left.
     error: Option<ClusterError>,
 }
 
 impl LeftOut {
-    /// Takes nodes away that have a shard which the collection should not have: whatever else they have is of another collection too.
+    /// Removes nodes that have a shard beyond the number of shards: their other shards belong to
+    /// another collection too.
     fn of_other_collections(&mut self, all: Vec<Known>, shards: u32) -> Vec<Known> {
         let wrong = |known: &Known| (known.info.id.number >= shards).then_some(());
-        self.nodes(all, wrong, |of, ()| {
-            let (node, shard) = (of.peer.address.clone(), of.info.id.number);
+        self.nodes(all, wrong, |known, ()| {
+            let (node, shard) = (known.peer.address.clone(), known.info.id.number);
             ClusterError::ShardNumber { node, shard, shards }
         })
     }
 
-    /// Takes nodes away that read queries in another way than the others of a version do, or in one that is not understood.
+    /// Removes nodes whose settings differ from those of the others of a version, or cannot be
+    /// read.
     fn of_other_settings(&mut self, mut all: Vec<Known>, before: Option<&View>) -> Vec<Known> {
         let last = before.and_then(|before| before.epoch.shards.iter().flatten().next());
         let last = last.map(|last| last.settings.clone());
         let others = all.iter().map(|known| &known.info.settings);
-        let others: BTreeSet<&Vec<u8>> = others.filter(|of| Some(*of) != last.as_ref()).collect();
-        let unread = |of: &Vec<u8>| Some((of.clone(), read_settings(of).err()?));
+        let others: BTreeSet<&Vec<u8>> =
+            others.filter(|settings| Some(*settings) != last.as_ref()).collect();
+        let unread = |settings: &Vec<u8>| Some((settings.clone(), read_settings(settings).err()?));
         let unread: BTreeMap<Vec<u8>, String> = others.into_iter().filter_map(unread).collect();
         let why = |known: &Known| unread.get(&known.info.settings).cloned();
-        all = self.nodes(all, why, |of, what| of.info.unread_settings(&what));
-        let firsts: BTreeMap<String, ShardInfo> =
-            all.iter().rev().map(|of| (of.peer.address.clone(), of.info.clone())).collect();
+        all = self.nodes(all, why, |known, what| known.info.unread_settings(&what));
+        let firsts: BTreeMap<String, ShardInfo> = all
+            .iter()
+            .rev()
+            .map(|known| (known.peer.address.clone(), known.info.clone()))
+            .collect();
         let contradicts = |known: &Known| {
             let first = &firsts[&known.peer.address];
             (first.settings != known.info.settings).then_some(first.id.number)
         };
-        all = self.nodes(all, contradicts, |of, other| of.info.other_settings(other));
+        all = self.nodes(all, contradicts, |known, other| known.info.other_settings(other));
         let Some(chosen) = chosen(&all, last.as_ref()) else { return all };
         let (settings, number) = (chosen.info.settings.clone(), chosen.info.id.number);
         let differs = |known: &Known| (known.info.settings != settings).then_some(number);
-        self.nodes(all, differs, |of, other| of.info.other_settings(other))
+        self.nodes(all, differs, |known, other| known.info.other_settings(other))
     }
 
-    /// Takes nodes away of which a shard is wrong, and returns the others.
+    /// Removes nodes with a shard for which `wrong` returns a problem, and returns the shards of
+    /// the others.
     fn nodes<T>(
         &mut self,
         all: Vec<Known>,
@@ -261,7 +275,9 @@ impl LeftOut {
     }
 }
 
-/// A shard with the settings to take: those so far, if a node that is there still has them or none is there; else those of the most shards on nodes that are there, and of the most copies.
+/// Returns a shard with the settings to use. These are the previous ones if a reachable node
+/// still has them or no node is reachable. Otherwise they are those with the most shards on
+/// reachable nodes, and among equals those with the most copies.
 fn chosen<'a>(all: &'a [Known], last: Option<&Vec<u8>>) -> Option<&'a Known> {
     let nobody = all.iter().all(|known| !known.reachable);
     let is_last = |known: &&Known| last == Some(&known.info.settings);
@@ -275,21 +291,21 @@ fn chosen<'a>(all: &'a [Known], last: Option<&Vec<u8>>) -> Option<&'a Known> {
                 *copies += 1;
             }
         }
-        let weight = |of: &Known| {
-            weights.get(&of.info.settings[..]).map(|(numbers, copies)| (numbers.len(), *copies))
+        let weight = |known: &Known| {
+            weights.get(&known.info.settings[..]).map(|(numbers, copies)| (numbers.len(), *copies))
         };
-        // Of equal ones the first.
+        // Among equals, the first.
         all.iter().rev().max_by_key(|known| weight(known))
     })
 }
 
-/// The version to take.
+/// Returns the version to search.
 fn version(known: &[Known], shards: u32, before: Option<&View>) -> Option<u64> {
     let mut there: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
     for Known { reachable, info, .. } in known {
-        let of = there.entry(info.id.version).or_default();
+        let numbers = there.entry(info.id.version).or_default();
         if *reachable {
-            of.insert(info.id.number);
+            numbers.insert(info.id.number);
         }
     }
     let whole = there.iter().rev().find(|(_, numbers)| numbers.len() == shards as usize);
@@ -298,17 +314,20 @@ fn version(known: &[Known], shards: u32, before: Option<&View>) -> Option<u64> {
     whole.map(|(version, _)| *version).or(so_far).or(most.map(|(version, _)| *version))
 }
 
-/// What a shard is: as so far, if a node that is there still has it, or else what most nodes have.
+/// Returns the description of a shard to use: the previous one if a reachable node still has it
+/// or no node is reachable, and otherwise the one that most reachable nodes have.
 fn shard(known: &[Known], number: u32, last: Option<&ShardInfo>) -> Option<ShardInfo> {
-    let of: Vec<_> = known.iter().filter(|known| known.info.id.number == number).collect();
-    let there =
-        |id: proto::Shard| of.iter().filter(|known| known.reachable && known.info.id == id).count();
+    let copies: Vec<_> = known.iter().filter(|known| known.info.id.number == number).collect();
+    let there = |id: proto::Shard| {
+        copies.iter().filter(|known| known.reachable && known.info.id == id).count()
+    };
     if let Some(last) = last
-        && (there(last.id) > 0 || of.iter().all(|known| !known.reachable))
+        && (there(last.id) > 0 || copies.iter().all(|known| !known.reachable))
     {
         return Some(last.clone());
     }
-    of.iter()
+    copies
+        .iter()
         .map(|known| &known.info)
         .max_by_key(|info| (there(info.id), info.id.snapshot))
         .cloned()
@@ -329,23 +348,29 @@ impl Epoch {
         self.terms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of live documents of the whole collection with each term, as far as it is known.
-    pub(crate) fn frequencies(&self, of: &[(u8, String)]) -> Vec<Option<u64>> {
+    /// Returns the number of live documents of the whole collection with each term, where it is
+    /// known.
+    pub(crate) fn frequencies(&self, wanted: &[(u8, String)]) -> Vec<Option<u64>> {
         let terms = self.terms();
-        of.iter().map(|term| terms.get(term).copied()).collect()
+        wanted.iter().map(|term| terms.get(term).copied()).collect()
     }
 
     /// Keeps frequencies over all shards.
-    pub(crate) fn keep(&self, of: impl IntoIterator<Item = ((u8, String), u64)>) {
+    pub(crate) fn keep(&self, found: impl IntoIterator<Item = ((u8, String), u64)>) {
         let mut terms = self.terms();
         if terms.len() > MAX_TERMS {
             terms.clear();
         }
-        terms.extend(of);
+        terms.extend(found);
     }
 
-    /// The number that the first document of a shard has in the collection; none if a shard before it is not known.
+    /// Returns the number that the first document of a shard has in the collection, or `None` if
+    /// an earlier shard is not known.
     pub(crate) fn base(&self, shard: u32) -> Option<u64> {
-        self.shards.get(..shard as usize)?.iter().map(|of| of.as_ref().map(|of| of.documents)).sum()
+        self.shards
+            .get(..shard as usize)?
+            .iter()
+            .map(|info| info.as_ref().map(|info| info.documents))
+            .sum()
     }
 }

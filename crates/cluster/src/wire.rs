@@ -1,4 +1,5 @@
-//! Between messages and the types of the library. Everything that comes from elsewhere is checked here.
+//! Conversion between messages and the types of the library. Everything received is validated
+//! here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,51 +15,54 @@ use crate::proto;
 use crate::proto::query::Input;
 use crate::request::ClusterRequest;
 
-/// The largest message that either side takes: the hits of a cohort, or the terms of one.
+/// Maximum size of a message in bytes, for the hits or the terms of a cohort.
 pub(crate) const MAX_MESSAGE: usize = 256 << 20;
 
-/// The most queries of one request to a node.
+/// Maximum number of queries in one request to a node.
 pub(crate) const MAX_QUERIES: usize = 1 << 12;
 
 impl From<&Statistics> for proto::FieldStatistics {
-    fn from(of: &Statistics) -> Self {
-        let Statistics { documents, tokens, max_static } = *of;
+    fn from(statistics: &Statistics) -> Self {
+        let Statistics { documents, tokens, max_static } = *statistics;
         proto::FieldStatistics { documents, tokens, max_static: max_static.to_bits() }
     }
 }
 
-/// Statistics of fields as they came.
+/// Converts the statistics of fields.
 pub(crate) fn fields(fields: &[proto::FieldStatistics]) -> Vec<Statistics> {
-    let field = |of: &proto::FieldStatistics| Statistics {
-        documents: of.documents,
-        tokens: of.tokens,
-        max_static: f32::from_bits(of.max_static),
+    let field = |field: &proto::FieldStatistics| Statistics {
+        documents: field.documents,
+        tokens: field.tokens,
+        max_static: f32::from_bits(field.max_static),
     };
     fields.iter().map(field).collect()
 }
 
-/// A field's number and a term; fields beyond the last there can be are an error.
-pub(crate) fn term(of: &proto::Term) -> Result<(u8, &str), Status> {
-    let field = u8::try_from(of.field)
-        .map_err(|_| Status::invalid_argument(format!("there is no text field {}", of.field)))?;
-    Ok((field, &of.term))
+/// Returns the field number and the text of a term. Field numbers beyond the maximum are an
+/// error.
+pub(crate) fn term(term: &proto::Term) -> Result<(u8, &str), Status> {
+    let field = u8::try_from(term.field)
+        .map_err(|_| Status::invalid_argument(format!("there is no text field {}", term.field)))?;
+    Ok((field, &term.term))
 }
 
-/// The statistics of the collection in a request.
+/// Returns the statistics of the collection that a request contains.
 pub(crate) fn collection(request: &proto::SearchRequest) -> Result<CollectionStatistics, Status> {
     if request.terms.len() != request.documents.len() {
-        return Err(Status::invalid_argument("there is not one frequency for each term"));
+        return Err(Status::invalid_argument(
+            "the request does not have one frequency for each term",
+        ));
     }
     let mut all = CollectionStatistics::with_fields(fields(&request.fields));
-    for (of, &documents) in request.terms.iter().zip(&request.documents) {
-        let (field, term) = term(of)?;
+    for (message, &documents) in request.terms.iter().zip(&request.documents) {
+        let (field, term) = term(message)?;
         let added = all.add_term(field, term, documents);
         added.map_err(|error| Status::invalid_argument(error.to_string()))?;
     }
     Ok(all)
 }
 
-/// A query for a node: one that the aggregator planned, in a mode that does not depend on other shards.
+/// Converts a planned query to a message, in a mode that does not depend on other shards.
 pub(crate) fn to_query(
     request: &ClusterRequest,
     mode: proto::Mode,
@@ -68,8 +72,10 @@ pub(crate) fn to_query(
         QueryInput::Text(text) => Input::Text(text.clone()),
         QueryInput::Expression(text) => Input::Expression(text.clone()),
         QueryInput::Terms(query) => {
-            let term =
-                |of: &QueryTerm| proto::Term { field: of.field.into(), term: of.term.clone() };
+            let term = |term: &QueryTerm| proto::Term {
+                field: term.field.into(),
+                term: term.term.clone(),
+            };
             let terms = query.terms.iter().map(term).collect();
             let weights = query.terms.iter().map(|term| term.weight).collect();
             Input::Terms(proto::Terms { terms, weights })
@@ -96,18 +102,19 @@ fn to_ranking(ranking: &Ranking) -> proto::Ranking {
     proto::Ranking { function, k1, b, static_weight }
 }
 
-fn ranking(of: &proto::Ranking) -> Result<Ranking, Status> {
-    let mut function: RankingFunction = of.function.parse().map_err(Status::invalid_argument)?;
+fn ranking(message: &proto::Ranking) -> Result<Ranking, Status> {
+    let mut function: RankingFunction =
+        message.function.parse().map_err(Status::invalid_argument)?;
     if let RankingFunction::Bm25 { k1, b }
     | RankingFunction::Okapi { k1, b }
     | RankingFunction::Wakatsuki { k1, b } = &mut function
     {
-        (*k1, *b) = (of.k1, of.b);
+        (*k1, *b) = (message.k1, message.b);
     }
-    Ok(Ranking { function, static_weight: of.static_weight })
+    Ok(Ranking { function, static_weight: message.static_weight })
 }
 
-/// A query as the library takes it.
+/// Converts the message of a query to a request for the shard's searcher.
 pub(crate) fn request(
     query: &proto::Query,
     searcher: &Searcher,
@@ -117,16 +124,18 @@ pub(crate) fn request(
     let input = match &query.input {
         Some(Input::Text(text)) => QueryInput::Text(text.clone()),
         Some(Input::Expression(text)) => QueryInput::Expression(text.clone()),
-        Some(Input::Terms(of)) => {
-            if of.terms.len() != of.weights.len() {
-                return Err(Status::invalid_argument("there is not one weight for each term"));
+        Some(Input::Terms(message)) => {
+            if message.terms.len() != message.weights.len() {
+                return Err(Status::invalid_argument(
+                    "the query does not have one weight for each term",
+                ));
             }
-            let terms = of.terms.iter().zip(&of.weights);
-            let terms =
-                terms.map(|(of, &weight)| term(of).map(|(field, term)| (field, term, weight)));
+            let terms = message.terms.iter().zip(&message.weights);
+            let terms = terms
+                .map(|(message, &weight)| term(message).map(|(field, term)| (field, term, weight)));
             QueryInput::Terms(Query::of_fields(terms.collect::<Result<Vec<_>, _>>()?))
         }
-        None => return Err(Status::invalid_argument("a query asks for nothing")),
+        None => return Err(Status::invalid_argument("a query has no input")),
     };
     let mode = match query.mode() {
         proto::Mode::Or => Mode::Or,

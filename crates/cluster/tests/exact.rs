@@ -1,4 +1,5 @@
-//! A cluster answers as one index of all documents does: the same hits, order, score integers, ids and numbers of matches, however the collection is cut.
+//! A cluster answers as one index of all documents does: with the same hits, order, score
+//! integers, ids and numbers of matches, however the collection is divided.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -16,7 +17,7 @@ const WORDS: [&str; 12] = [
     "neither",
 ];
 
-/// What is asked.
+/// A query with its options.
 #[derive(Clone, Debug)]
 struct Ask {
     query: QueryInput,
@@ -100,7 +101,7 @@ fn collections() -> impl Strategy<Value = (Vec<Document>, Vec<usize>, Vec<String
             let mut cuts: Vec<usize> =
                 cuts.into_iter().map(|cut| cut.min(documents.len())).collect();
             cuts.sort_unstable();
-            // About one in four, but not all.
+            // Deletes about one in four documents, but not all.
             let is_deleted = |i: usize| i > 0 && (deleted >> (i % 32)) & 3 == 0;
             let deleted = (0..documents.len()).filter(|&i| is_deleted(i)).map(|i| format!("d{i}"));
             let deleted = deleted.collect();
@@ -108,7 +109,8 @@ fn collections() -> impl Strategy<Value = (Vec<Document>, Vec<usize>, Vec<String
         })
 }
 
-/// What one index answers: hits with their numbers, score integers, scores and ids, and matches if they were asked for; or the error.
+/// Returns what one index answers: hits with their numbers, score integers, scores and ids, and
+/// matches if they were requested, or else the error.
 type Answer = Result<(Vec<(u64, u32, u64, String)>, Option<u64>), String>;
 
 fn of_one(collection: &Collection, ask: &Ask) -> Answer {
@@ -166,7 +168,7 @@ proptest! {
             (!own.is_empty()).then(|| Running::start(&own))
         }).collect();
         let cluster = cluster(&nodes, shards as u32);
-        // Twice: the second time statistics and answers are known.
+        // The second time, statistics and answers are cached.
         for _ in 0..2 {
             let answers = cluster.search_batch(asks.iter().map(request).collect());
             for (ask, answer) in asks.iter().zip(answers) {
@@ -192,9 +194,9 @@ fn fields_have_statistics_of_the_whole_collection_too() {
     let documents: Vec<Document> = common::documents(60)
         .into_iter()
         .enumerate()
-        .map(|(i, of)| {
+        .map(|(i, document)| {
             let title = if i % 3 == 0 { "" } else { WORDS[i % 10] };
-            let mut document = Document { title: title.to_owned(), ..of };
+            let mut document = Document { title: title.to_owned(), ..document };
             document.fields.insert("year".to_owned(), (1990 + i % 30).into());
             document
         })

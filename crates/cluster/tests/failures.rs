@@ -1,4 +1,5 @@
-//! What breaks, what is replaced while it is searched, and who is not let in.
+//! Failing nodes, shards that are replaced during searches, and access without a token or
+//! certificate.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -15,7 +16,7 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use warpseek::{Document, IndexOptions, Request};
 use warpseek_cluster::{AggregatorOptions, Cluster, ClusterError, ClusterRequest, Security, Token};
 
-/// Ids and score integers of one index, for k hits.
+/// Returns the ids and score integers of k hits in one index.
 fn of_one(collection: &Collection, text: &str, k: usize) -> Vec<(String, u32)> {
     let response = collection.whole.search(&Request::new(text).k(k)).unwrap();
     (0..response.hits().len())
@@ -41,13 +42,13 @@ fn a_node_that_ends_is_replaced_and_missing_shards_are_named() {
     let cluster = cluster(&nodes, 4);
     assert_eq!(of_cluster(&cluster, strict("fig plum")), of_one(&collection, "fig plum", 20));
     nodes[1].stop();
-    // Neither these words' statistics nor answers are known yet.
+    // Neither the statistics of these words nor the answer are cached yet.
     assert_eq!(of_cluster(&cluster, strict("pear tart")), of_one(&collection, "pear tart", 20));
     nodes[4].stop();
-    // Statistics of these words are known, so that scores are those of the whole collection.
+    // The statistics of these words are cached, so scores are those of the whole collection.
     let loose = |text: &str| ClusterRequest { k: 100, ..ClusterRequest::new(text) };
     let response = cluster.search(loose("fig pear")).unwrap();
-    let missing: Vec<u32> = response.coverage.missing.iter().map(|of| of.shard).collect();
+    let missing: Vec<u32> = response.coverage.missing.iter().map(|gone| gone.shard).collect();
     assert_eq!((missing, response.coverage.shards), (vec![1], 4));
     assert_eq!((response.coverage.searched, response.coverage.documents), (40, 60));
     assert!(response.coverage.uncounted.is_empty());
@@ -58,28 +59,31 @@ fn a_node_that_ends_is_replaced_and_missing_shards_are_named() {
     let found: Vec<_> = response.hits.iter().map(|hit| (hit.id.clone(), hit.units)).collect();
     assert_eq!(found, want);
     assert!(response.hits.iter().all(|hit| hit.document == Some(number(&hit.id) as u64)));
-    // Those of this word are not: the answer is that of a collection without the shard.
-    let rest: Vec<Document> =
-        documents(60).into_iter().filter(|of| !(10..30).contains(&number(&of.id))).collect();
+    // The statistics of this word are not cached: the answer is that of a collection without the
+    // shard.
+    let rest: Vec<Document> = documents(60)
+        .into_iter()
+        .filter(|document| !(10..30).contains(&number(&document.id)))
+        .collect();
     let smaller = Collection::new(&rest, &[], &[], &IndexOptions::new());
     let response = cluster.search(loose("kiwi lime")).unwrap();
     assert!(!response.coverage.whole_statistics && response.coverage.missing.len() == 1);
     let found: Vec<_> = response.hits.iter().map(|hit| (hit.id.clone(), hit.units)).collect();
     assert_eq!(found, of_one(&smaller, "kiwi lime", 100));
-    // Who does not take a part gets an error that names the shard.
+    // A request that does not allow partial answers gets an error that names the shard.
     for text in ["fig pear", "kiwi lime"] {
         let error = cluster.search(strict(text)).err().unwrap();
         assert!(
-            matches!(&error, ClusterError::Incomplete(of) if of.missing[0].shard == 1),
+            matches!(&error, ClusterError::Incomplete(coverage) if coverage.missing[0].shard == 1),
             "{error}"
         );
         assert!(error.to_string().contains("shard 1 is missing"), "{error}");
     }
-    // What was answered before is still known.
+    // Earlier answers are still cached.
     assert_eq!(of_cluster(&cluster, strict("fig plum")), of_one(&collection, "fig plum", 20));
 }
 
-/// What is between an aggregator and a node, and may hold everything back.
+/// A proxy between an aggregator and a node that can hold back all data.
 struct Between {
     address: String,
     holds: Arc<AtomicBool>,
@@ -115,7 +119,8 @@ impl Between {
     }
 }
 
-/// Words whose frequencies are not known have to be asked for. A node that hangs must not take the time of the others for it.
+/// Frequencies of words that are not cached have to be requested. A node that hangs must not use
+/// up the time of the other nodes.
 #[test]
 fn a_node_that_hangs_leaves_time_for_an_answer_of_the_others() {
     let collection = Collection::new(&documents(60), &[20], &[], &IndexOptions::new());
@@ -127,17 +132,17 @@ fn a_node_that_hangs_leaves_time_for_an_answer_of_the_others() {
     let cluster = Cluster::connect(options).unwrap();
     assert!(cluster.search(ClusterRequest::new("fig")).unwrap().coverage.is_complete());
     between.holds.store(true, Ordering::Relaxed);
-    // Half of it is enough for the other node also on a busy machine.
+    // Half of the deadline is enough for the other node even on a busy machine.
     let deadline = Some(Duration::from_secs(12));
     let request = ClusterRequest { deadline, k: 100, ..ClusterRequest::new("pear tart") };
     let response = cluster.search(request).unwrap();
-    let missing: Vec<u32> = response.coverage.missing.iter().map(|of| of.shard).collect();
+    let missing: Vec<u32> = response.coverage.missing.iter().map(|gone| gone.shard).collect();
     assert_eq!((missing, response.coverage.searched), (vec![1], 20));
     assert!(!response.hits.is_empty() && !response.coverage.whole_statistics);
     between.holds.store(false, Ordering::Relaxed);
 }
 
-/// A number of shards that is too small must not look like a smaller collection.
+/// Tests that a number of shards that is too small does not look like a smaller collection.
 #[test]
 fn shards_beyond_their_number_are_told() {
     let collection = Collection::new(&documents(60), &[20, 40], &[], &IndexOptions::new());
@@ -169,11 +174,11 @@ fn a_shard_that_no_node_ever_had_is_missing() {
     let response = cluster.search(ClusterRequest::new("fig")).unwrap();
     assert_eq!(response.coverage.missing[0].shard, 1);
     assert!(!response.hits.is_empty());
-    // Nobody knows how many documents it has.
+    // The number of its documents is not known.
     assert_eq!((response.coverage.documents, &response.coverage.uncounted[..]), (20, &[1][..]));
     let said = response.coverage.to_string();
     assert!(said.starts_with("20 of at least 20 documents were searched; shard 1 is"), "{said}");
-    // How many documents are before them is not known.
+    // The number of documents before them is not known.
     assert!(response.hits.iter().all(|hit| hit.document.is_some() == (hit.shard == 0)));
     assert!(cluster.search(strict("fig")).is_err());
     node.node.replace(1, 1, &collection.shards[1]).unwrap();
@@ -194,7 +199,8 @@ fn a_wrong_node_is_named_and_the_others_go_on() {
     let plain = IndexOptions::new().analyzer(warpseek::Analyzer::Plain);
     let other = Collection::new(&documents(40), &[20], &[], &plain);
     let good = one.nodes(2);
-    // A shard that the collection has not, one that reads queries in another way, and one with other documents.
+    // One node has a shard beyond the number of shards, one reads queries in another way, and one
+    // has other documents.
     let beyond = Running::start(&[(0, &one.shards[0]), (2, &one.shards[1])]);
     let wrong = [
         (beyond, vec![0, 2], "has shard 2, and the collection has 2"),
@@ -220,20 +226,20 @@ fn a_wrong_node_is_named_and_the_others_go_on() {
     assert_eq!(of_cluster(&cluster, strict("fig plum")), of_one(&one, "fig plum", 20));
     let ignored = || {
         let status = cluster.door().status().unwrap();
-        let of = |of: &serde_json::Value| {
-            let text = |name: &str| of[name].as_str().unwrap().to_owned();
-            (text("node"), of["shard"].as_u64().unwrap(), text("reason"))
+        let entry = |value: &serde_json::Value| {
+            let text = |name: &str| value[name].as_str().unwrap().to_owned();
+            (text("node"), value["shard"].as_u64().unwrap(), text("reason"))
         };
-        status["ignored"].as_array().unwrap().iter().map(of).collect::<Vec<_>>()
+        status["ignored"].as_array().unwrap().iter().map(entry).collect::<Vec<_>>()
     };
     let found = ignored();
     assert_eq!(found.len(), 4, "{found:?}");
     for (node, shards, reason) in &wrong {
-        let of: Vec<_> = found.iter().filter(|(address, ..)| *address == node.address).collect();
-        assert_eq!(of.iter().map(|(_, shard, _)| *shard).collect::<Vec<_>>(), *shards);
-        assert!(of.iter().all(|(.., why)| why.contains(reason)), "{of:?}");
+        let own: Vec<_> = found.iter().filter(|(address, ..)| *address == node.address).collect();
+        assert_eq!(own.iter().map(|(_, shard, _)| *shard).collect::<Vec<_>>(), *shards);
+        assert!(own.iter().all(|(.., why)| why.contains(reason)), "{own:?}");
     }
-    // The others go over to another version meanwhile.
+    // The other nodes switch to another version.
     for node in &good {
         (0..).zip(&two.shards).for_each(|(shard, dir)| node.node.replace(shard, 2, dir).unwrap());
     }
@@ -246,7 +252,7 @@ fn a_wrong_node_is_named_and_the_others_go_on() {
     };
     until(&|| cluster.door().status().unwrap()["version"] == 2);
     assert_eq!(of_cluster(&cluster, strict("pear tart")), of_one(&two, "pear tart", 20));
-    // Those that are no longer listed no longer matter.
+    // Nodes that are no longer listed have no effect any more.
     write(&good);
     until(&|| ignored().is_empty());
 }
@@ -263,7 +269,7 @@ fn a_shard_that_is_only_on_a_wrong_node_is_missing_and_that_is_the_reason() {
     let cluster = cluster(&nodes, 3);
     let response = cluster.search(ClusterRequest::new("fig")).unwrap();
     let missing = &response.coverage.missing[..];
-    assert_eq!(missing.iter().map(|of| of.shard).collect::<Vec<_>>(), [2]);
+    assert_eq!(missing.iter().map(|gone| gone.shard).collect::<Vec<_>>(), [2]);
     let reason = &missing[0].reason;
     assert!(reason.contains(&nodes[1].address) && reason.contains("other settings"), "{reason}");
 }
@@ -274,7 +280,7 @@ fn statistics_of_a_shard_that_was_replaced_are_gathered_again() {
     let before = Collection::new(&before, &[20], &[], &IndexOptions::new());
     let after = Collection::new(&after, &[20], &["d3".into()], &IndexOptions::new());
     let nodes = before.node_each();
-    // It never looks by itself, so that it is the node that refuses.
+    // The aggregator never calls the nodes by itself, so that a node has to refuse.
     let addresses = nodes.iter().map(|node| node.address.clone()).collect();
     let options = AggregatorOptions {
         look_every: Duration::from_secs(3600),
@@ -285,7 +291,8 @@ fn statistics_of_a_shard_that_was_replaced_are_gathered_again() {
     for (shard, node) in nodes.iter().enumerate() {
         node.node.replace(shard as u32, 1, &after.shards[shard]).unwrap();
     }
-    // One answered from the cache would be the old one, so other words first: they make it look again.
+    // An answer from the cache would be the old one, so other words come first: they make the
+    // aggregator call the nodes again.
     assert_eq!(of_cluster(&cluster, strict("pear tart")), of_one(&after, "pear tart", 20));
     assert_eq!(of_cluster(&cluster, strict("fig plum")), of_one(&after, "fig plum", 20));
 }
@@ -304,8 +311,8 @@ fn a_new_version_rolls_through_nodes_without_a_failed_query() {
     };
     let cluster = Cluster::connect(options).unwrap();
     let texts = ["fig plum", "pear", "tart cake kiwi"];
-    let of = |collection: &Collection| texts.map(|text| of_one(collection, text, 20));
-    let (old, new) = (of(&one), of(&two));
+    let answers = |collection: &Collection| texts.map(|text| of_one(collection, text, 20));
+    let (old, new) = (answers(&one), answers(&two));
     let rolled = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -407,7 +414,8 @@ fn both_sides_prove_who_they_are() {
     };
     let cluster = connect(ours.clone()).unwrap();
     assert_eq!(of_cluster(&cluster, strict("fig plum")), of_one(&collection, "fig plum", 20));
-    // Without a certificate, with one of another authority, and one that trusts another authority.
+    // A client without a certificate, one with a certificate of another authority, and one that
+    // trusts another authority.
     let no_node = |security| matches!(connect(security), Err(ClusterError::NoNodes(_)));
     assert!(no_node(Security::default()));
     assert!(no_node(Security { authority: ours.authority.clone(), ..others.clone() }));

@@ -1,4 +1,4 @@
-//! Who may connect to an aggregator over HTTP, and for how long.
+//! Connections to an aggregator over HTTP: which are admitted, and for how long.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -78,7 +78,7 @@ fn connect(nodes: &[Running], token: Option<Token>) -> Cluster {
     Cluster::connect(AggregatorOptions { security, ..AggregatorOptions::new(nodes, 1) }).unwrap()
 }
 
-/// A node with one shard.
+/// Starts a node with one shard.
 fn node(token: Option<Token>) -> (Collection, Vec<Running>) {
     let collection = Collection::new(&documents(20), &[], &[], &IndexOptions::new());
     let security = Security { token, ..Security::default() };
@@ -86,7 +86,7 @@ fn node(token: Option<Token>) -> (Collection, Vec<Running>) {
     (collection, vec![node])
 }
 
-/// A certificate, and the files of it and of its key.
+/// Creates a certificate, with the files of it and of its key.
 fn certificate(folder: &std::path::Path) -> (CertificateDer<'static>, (PathBuf, PathBuf)) {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let (certificate, key) = (folder.join("cert.pem"), folder.join("key.pem"));
@@ -95,7 +95,7 @@ fn certificate(folder: &std::path::Path) -> (CertificateDer<'static>, (PathBuf, 
     (made.cert.der().clone(), (certificate, key))
 }
 
-/// One connection may be open: another client is answered only when it was closed.
+/// At most one connection may be open: another client is answered only after it is closed.
 #[test]
 fn a_head_that_never_ends_does_not_keep_others_from_being_answered() {
     let (_collection, nodes) = node(None);
@@ -119,7 +119,7 @@ fn a_head_that_never_ends_does_not_keep_others_from_being_answered() {
     let _ = slow.read_to_end(&mut rest);
     assert!(rest.is_empty(), "{rest:?}");
     drip.join().unwrap();
-    // A connection that is kept and not used.
+    // A connection that is kept open without being used.
     let mut kept = TcpStream::connect(server.address()).unwrap();
     kept.write_all(b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     assert!(server.get("/livez", None).starts_with("HTTP/1.1 200 "));
@@ -174,7 +174,7 @@ fn clients_bring_their_own_token_and_not_that_of_nodes() {
         assert!(answer.starts_with("HTTP/1.1 401 ") && answer.contains("missing"), "{answer}");
         let answer = server.get(path, Some(OF_NODES));
         assert!(
-            answer.starts_with("HTTP/1.1 401 ") && answer.contains("token of nodes"),
+            answer.starts_with("HTTP/1.1 401 ") && answer.contains("token of the nodes"),
             "{answer}"
         );
     }
@@ -182,7 +182,7 @@ fn clients_bring_their_own_token_and_not_that_of_nodes() {
         let cluster = connect(&nodes, token(OF_NODES));
         HttpServer::start(cluster, "127.0.0.1:0", options).err().map(|error| error.to_string())
     };
-    // As it was at first, when there was one token.
+    // Earlier versions had one token for both.
     let error = refused(HttpOptions::default()).unwrap();
     assert!(error.contains("--client-token-file") && error.contains("--insecure"), "{error}");
     let same = HttpOptions { token: token(OF_NODES), ..HttpOptions::default() };
@@ -204,7 +204,10 @@ fn an_address_that_others_reach_needs_a_token_and_a_certificate() {
     let all = error(None, false, false).unwrap();
     assert!(all.contains("--client-token-file") && all.contains("--http-certificate"), "{all}");
     let clear = error(token(OF_CLIENTS), false, false).unwrap();
-    assert!(clear.contains("reads the token") && !clear.contains("--client-token-file"), "{clear}");
+    assert!(
+        clear.contains("can read the token") && !clear.contains("--client-token-file"),
+        "{clear}"
+    );
     let open = error(None, true, false).unwrap();
     assert!(open.contains("--client-token-file") && !open.contains("--http-key"), "{open}");
     assert_eq!(error(token(OF_CLIENTS), true, false), None);
@@ -238,13 +241,13 @@ fn connections_of_clients_are_encrypted() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-    // In the clear there is no answer.
+    // A connection without encryption gets no answer.
     let mut plain = TcpStream::connect(server.address()).unwrap();
     plain.write_all(request("/livez", None).as_bytes()).unwrap();
     let mut answer = Vec::new();
     let _ = plain.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
-    // A file that is no certificate is named.
+    // The error names a file that is not a certificate.
     let bad = folder.path().join("bad.pem");
     std::fs::write(&bad, "nothing").unwrap();
     let options = HttpOptions { certificate: Some((bad.clone(), bad)), ..HttpOptions::default() };

@@ -1,4 +1,4 @@
-//! Static scores of a collection, as clients of an aggregator ask for them.
+//! Static scores in the requests of an aggregator's clients.
 #![allow(clippy::unwrap_used)]
 
 mod common;

@@ -1,4 +1,4 @@
-//! Building a version: the documents are cut, and each shard is built and uploaded.
+//! Building a version: cutting the documents into shards, and building and uploading each shard.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -15,15 +15,17 @@ use crate::manifest::{Cut, CutShard, FORMAT, FileEntry, Object, ShardEntry, sett
 /// A shard that was built and uploaded.
 #[derive(Debug)]
 pub struct ShardReport {
-    /// What the build did.
+    /// Report of the build.
     pub built: BuildReport,
-    /// What the store has.
+    /// Entry of the shard in the store.
     pub entry: ShardEntry,
 }
 
 impl Collection {
-    /// Begins a version: looks at all documents, cuts them into shards of about the same number of bytes, and writes to the store which documents each has. Documents that one index of all would refuse are an
-    /// error, so that no id is in two shards. Returns the number of the version. The inputs are read again for each shard, so they must be files.
+    /// Starts a version: reads all documents, cuts them into shards of about the same number of
+    /// bytes, and writes the ranges of the shards to the store. Documents that one index of all
+    /// documents would refuse are an error, so that no id occurs in two shards. Returns the
+    /// number of the version. The inputs are read again for each shard, so they must be files.
     pub fn cut(
         &self,
         inputs: &[PathBuf],
@@ -62,11 +64,12 @@ impl Collection {
         Ok((version, cut, survey))
     }
 
-    /// Takes the next number of a version, which nobody else then has.
+    /// Reserves the next version number for this build.
     pub(crate) fn begin(&self, cut: &Cut) -> Result<u64> {
         let bytes = cut.to_bytes()?;
         let mut version = self.version_numbers()?.last().map_or(1, |last| last + 1);
-        // A version that was removed must not come again: caches may still have the other one.
+        // The number of a removed version must not be reused: caches may still contain that
+        // version.
         if let Some(pointer) = self.pointer()? {
             version = version.max(pointer.version.max(pointer.previous.unwrap_or(0)) + 1);
         }
@@ -76,8 +79,9 @@ impl Collection {
         Ok(version)
     }
 
-    /// Builds one shard of a version that was cut in the folder `scratch`, which must be empty or not there, and uploads it. Inputs and options must be those that the version was cut with. A shard can be built
-    /// several times, also at once; the last one that is complete counts.
+    /// Builds one shard of a version that was cut, in the folder `scratch`, which must be empty
+    /// or absent, and uploads it. Inputs and options must be those that the version was cut with.
+    /// A shard can be built several times, even concurrently; the last complete upload counts.
     pub fn build_shard(
         &self,
         version: u64,
@@ -97,10 +101,11 @@ impl Collection {
             return Err(CollectionError::Published { name: self.name.clone(), version });
         }
         if Index::input_bytes(inputs, options)? != cut.input_bytes {
-            let what = "they have another number of bytes".to_owned();
+            let what = "their size in bytes differs".to_owned();
             return Err(CollectionError::InputChanged { shard, what });
         }
-        // Records that are to be left out are not even read, so that what is wrong now was not wrong before.
+        // Skipped records are not read at all, so an error now was not an error when the version
+        // was cut.
         let options = options.clone().on_error(OnError::Stop);
         let part = cut.selection(shard as usize);
         let (index, built) = Index::build_part(scratch, inputs, part, &options, progress)?;
@@ -112,7 +117,8 @@ impl Collection {
         Ok(ShardReport { built, entry })
     }
 
-    /// Uploads an index as a shard. Files that it has in common with a shard of another version, `before`, are copied within the store.
+    /// Uploads an index as a shard. Files that it shares with the shard of another version,
+    /// `before`, are copied within the store.
     pub(crate) fn upload_shard(
         &self,
         version: u64,
@@ -130,7 +136,8 @@ impl Collection {
         for name in files_of(&manifest) {
             let (path, attempt) = (index.path().join(&name), attempt.as_str());
             let object = layout::file(&self.name, version, shard, attempt, &name);
-            // Files of segments are written once, so that one of the same name is the same; the manifest is another one.
+            // Segment files are written once, so files with the same name are equal. The manifest
+            // is not.
             let known = before.filter(|_| name != MANIFEST).and_then(|(other, entry)| {
                 let file = entry.files.iter().find(|file| file.name == name)?;
                 Some((layout::file(&self.name, other, shard, &entry.attempt, &name), file))
@@ -152,7 +159,8 @@ impl Collection {
         Ok(entry)
     }
 
-    /// Makes a shard of another version, which `folder` has on this disk, one of this version, with other document ids.
+    /// Copies a shard of another version to this version with other document ids. `folder` has
+    /// the shard's files on the local disk.
     pub(crate) fn copy_shard(
         &self,
         version: u64,
@@ -170,7 +178,8 @@ impl Collection {
         self.enter_shard(version, &ShardEntry { base: wanted.base, ..before.clone() })
     }
 
-    /// Brings a file into the store: by a copy of `known`, an object that is the same, or else from the disk.
+    /// Puts a file into the store: by copying the equal object `known` within the store, or else
+    /// from the local disk.
     fn send(
         &self,
         name: String,
@@ -196,7 +205,7 @@ impl Collection {
         Ok(FileEntry { name, bytes: sent.bytes, sha256: sent.sha256 })
     }
 
-    /// Says in the store that a shard is complete.
+    /// Writes the entry that marks a shard as complete.
     fn enter_shard(&self, version: u64, entry: &ShardEntry) -> Result<()> {
         entry.check().map_err(CollectionError::Internal)?;
         let object = layout::shard(&self.name, version, entry.shard);
@@ -204,7 +213,8 @@ impl Collection {
     }
 }
 
-/// Impacts and the parts of n-grams depend on all documents of an index, and would be other ones in a shard.
+/// Refuses options that shards do not support: impacts and the parts of n-grams depend on all
+/// documents of an index, so a shard's would differ.
 fn check_options(options: &IndexOptions) -> Result<()> {
     let config = options.config();
     match config.impacts.is_some() || config.grams.is_some() {
@@ -213,13 +223,13 @@ fn check_options(options: &IndexOptions) -> Result<()> {
     }
 }
 
-/// Standard input, or a pipe.
+/// Returns true for standard input and pipes.
 pub(crate) fn can_be_read_once(input: &Path) -> bool {
     let is_other = |found: std::fs::Metadata| !found.is_file() && !found.is_dir();
     input.as_os_str() == "-" || input.metadata().is_ok_and(is_other)
 }
 
-/// The files of an index that has no writer.
+/// Returns the names of the files of an index.
 fn files_of(manifest: &Manifest) -> Vec<String> {
     let segments = manifest.segments.iter().flat_map(SegmentEntry::file_names);
     std::iter::once(MANIFEST.to_owned()).chain(segments).collect()

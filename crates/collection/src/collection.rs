@@ -1,4 +1,5 @@
-//! A collection and its versions.
+//! A collection and its versions: listing, publishing, activating, rolling back and removing
+//! them.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -15,32 +16,34 @@ pub struct Collection {
     pub(crate) name: String,
 }
 
-/// How far a version is.
+/// State of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum VersionState {
-    /// It is the one that nodes serve.
+    /// Nodes serve this version.
     Current,
-    /// It is complete, and can be activated.
+    /// The version is complete and can be activated.
     Ready,
-    /// It is being built, or its build has failed.
+    /// The version is being built, or its build has failed.
     Unfinished,
 }
 
-/// A version as a list shows it.
+/// A summary of a version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct VersionSummary {
-    /// Its number.
+    /// Number of the version.
     pub version: u64,
-    /// How far it is.
+    /// State of the version.
     pub state: VersionState,
-    /// When it was published, or cut if it is not finished: milliseconds since 1970.
+    /// Time when it was published, or when it was cut if it is unfinished, in milliseconds since
+    /// 1970.
     pub created: u64,
-    /// Its shards.
+    /// Number of shards.
     pub shards: usize,
-    /// Their documents, without deleted ones.
+    /// Number of documents, without deleted ones.
     pub documents: u64,
-    /// Bytes of all files of its shards; of an unfinished version, what is in the store so far.
+    /// Size of all files of the shards in bytes. For an unfinished version, the size of what is
+    /// in the store so far.
     pub bytes: u64,
 }
 
@@ -50,30 +53,31 @@ pub(crate) fn now() -> u64 {
 }
 
 impl Collection {
-    /// A collection in the store that a URL, or the path of a folder, names. Nothing is read before it is used.
+    /// Opens a collection in the store at a URL or the path of a folder, without reading anything
+    /// yet.
     pub fn open(url: &str, name: &str) -> Result<Self> {
         layout::check_name(name)?;
         Ok(Collection { store: Store::open(url, false)?, name: name.to_owned() })
     }
 
-    /// The same, for building: a store that is a folder is made if it is not there.
+    /// Opens a collection for building. A store that is a folder is created if it does not exist.
     pub fn create(url: &str, name: &str) -> Result<Self> {
         layout::check_name(name)?;
         Ok(Collection { store: Store::open(url, true)?, name: name.to_owned() })
     }
 
-    /// The names of all collections in a store.
+    /// Returns the names of all collections in a store.
     pub fn names(url: &str) -> Result<Vec<String>> {
         let all = Store::open(url, false)?.folders("")?;
         Ok(all.into_iter().filter(|name| layout::check_name(name).is_ok()).collect())
     }
 
-    /// Its name.
+    /// Returns the name of the collection.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Which version is the current one; `None` if there is none yet.
+    /// Returns the pointer to the current version, or `None` if no version was activated yet.
     pub fn pointer(&self) -> Result<Option<Pointer>> {
         Ok(self.read_pointer()?.map(|(pointer, _)| pointer))
     }
@@ -84,7 +88,7 @@ impl Collection {
         Ok(Some((Pointer::read(&got.bytes, &object)?, got)))
     }
 
-    /// The current version.
+    /// Returns the number of the current version.
     pub fn current(&self) -> Result<u64> {
         match self.pointer()? {
             Some(pointer) => Ok(pointer.version),
@@ -97,7 +101,7 @@ impl Collection {
         got.map(|got| T::read(&got.bytes, object)).transpose()
     }
 
-    /// What a version has. It must be complete.
+    /// Returns the manifest of a version. Fails if the version is not complete.
     pub fn manifest(&self, version: u64) -> Result<VersionManifest> {
         match self.find_manifest(version)? {
             Some(manifest) => Ok(manifest),
@@ -112,19 +116,19 @@ impl Collection {
         let object = layout::manifest(&self.name, version);
         let Some(found) = self.read::<VersionManifest>(&object)? else { return Ok(None) };
         if (found.version, &found.name) != (version, &self.name) {
-            let what = format!("it says that it is version {} of `{}`", found.version, found.name);
+            let what = format!("it belongs to version {} of `{}`", found.version, found.name);
             return Err(CollectionError::Damaged { object, what });
         }
         Ok(Some(found))
     }
 
-    /// How a version was cut.
+    /// Returns the division of a version into shards.
     pub fn cut_of(&self, version: u64) -> Result<Cut> {
         self.read(&layout::cut(&self.name, version))?
             .ok_or_else(|| CollectionError::NoVersion { name: self.name.clone(), version })
     }
 
-    /// The shards of a version that are not uploaded.
+    /// Returns the shards of a version that are not uploaded yet.
     fn missing(&self, cut: &Cut, version: u64) -> Result<Vec<u32>> {
         let mut missing = Vec::new();
         for shard in (0..).take(cut.shards.len()) {
@@ -140,7 +144,7 @@ impl Collection {
         Ok(folders.iter().filter_map(|folder| layout::parse_version(folder)).collect())
     }
 
-    /// All versions, oldest first.
+    /// Returns summaries of all versions, oldest first.
     pub fn versions(&self) -> Result<Vec<VersionSummary>> {
         let current = self.pointer()?.map(|pointer| pointer.version);
         let mut all = Vec::new();
@@ -173,7 +177,8 @@ impl Collection {
         Ok(all)
     }
 
-    /// Completes a version whose shards are all uploaded. It is not the current one before [`Collection::activate`].
+    /// Completes a version whose shards are all uploaded. It becomes the current one only with
+    /// [`Collection::activate`].
     pub fn publish(&self, version: u64) -> Result<VersionManifest> {
         let published = || CollectionError::Published { name: self.name.clone(), version };
         let cut = self.cut_of(version)?;
@@ -189,7 +194,7 @@ impl Collection {
             };
             if (shard.shard, shard.base, shard.documents) != (number, wanted.base, wanted.documents)
             {
-                let what = "it has other documents than those that were cut".to_owned();
+                let what = "its documents are not those that the version was cut into".to_owned();
                 return Err(CollectionError::Damaged { object, what });
             }
             shards.push(shard);
@@ -222,26 +227,27 @@ impl Collection {
         }
     }
 
-    /// Checks that the files of a shard are in the store with their sizes.
+    /// Checks that the files of a shard are in the store with the right sizes.
     fn check_files(&self, version: u64, shard: &ShardEntry) -> Result<()> {
         for file in &shard.files {
             let (number, attempt) = (shard.shard, &shard.attempt);
             let object = layout::file(&self.name, version, number, attempt, &file.name);
             let found = self.store.size(&object)?;
             if found != file.bytes {
-                let what = format!("it has {found} bytes, it must have {}", file.bytes);
+                let what = format!("it has {found} bytes instead of {}", file.bytes);
                 return Err(CollectionError::Damaged { object, what });
             }
         }
         Ok(())
     }
 
-    /// Makes a complete version the current one. Nodes get it when they look next.
+    /// Makes a complete version the current one. Nodes switch to it the next time they check.
     pub fn activate(&self, version: u64) -> Result<Pointer> {
         self.manifest(version)?;
         let before = self.read_pointer()?;
         let previous = match &before {
-            // Activating the current version again changes nothing, also not what to go back to.
+            // Activating the current version again changes nothing, including the version to roll
+            // back to.
             Some((pointer, _)) if pointer.version == version => return Ok(pointer.clone()),
             Some((pointer, _)) => Some(pointer.version),
             None => None,
@@ -249,7 +255,8 @@ impl Collection {
         self.switch(Pointer { format: FORMAT, version, previous }, before.as_ref().map(|b| &b.1))
     }
 
-    /// Goes back to the version that was current before the current one, which can itself be gone back to.
+    /// Makes the previously current version the current one again. A second rollback undoes the
+    /// first.
     pub fn rollback(&self) -> Result<Pointer> {
         let name = self.name.clone();
         let Some((pointer, got)) = self.read_pointer()? else {
@@ -271,12 +278,13 @@ impl Collection {
         }
     }
 
-    /// Removes a version that is not the current one, complete or not. Nodes that still fetch it fail to.
+    /// Removes a version that is not the current one, complete or not. Nodes that are still
+    /// fetching it will fail to.
     pub fn remove(&self, version: u64) -> Result<()> {
         if self.pointer()?.is_some_and(|pointer| pointer.version == version) {
             return Err(CollectionError::IsCurrent { name: self.name.clone(), version });
         }
-        // First what makes it complete: half of it must not look like all of it.
+        // The manifest is deleted first, so that a partly removed version does not look complete.
         self.store.delete(&layout::manifest(&self.name, version))?;
         match self.store.delete_below(&layout::version(&self.name, version))? {
             true => Ok(()),
@@ -284,7 +292,9 @@ impl Collection {
         }
     }
 
-    /// Removes all versions before the current one but `keep` complete ones: first the one that [`Collection::rollback`] goes back to, then the newest. Versions after the current one stay: they may be in the making. Returns what was removed.
+    /// Removes all versions before the current one, except `keep` complete ones: preferably the
+    /// one that [`Collection::rollback`] returns to, then the newest. Versions after the current
+    /// one are kept, since they may be under construction. Returns the removed versions.
     pub fn remove_old(&self, keep: usize) -> Result<Vec<u64>> {
         let Some(Pointer { version: current, previous, .. }) = self.pointer()? else {
             return Err(CollectionError::NoCollection { name: self.name.clone() });

@@ -1,4 +1,5 @@
-//! SHA-256 of files: a store elsewhere may be written to by others, so that a checksum against accidents alone would not do.
+//! SHA-256 checksums of files. Others may be able to write to a remote store, so a checksum that
+//! only detects accidents would not be enough.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -9,7 +10,7 @@ use ring::digest::{Context, SHA256};
 
 use crate::error::{CollectionError, Result};
 
-/// Bytes that are read or sent at once.
+/// Number of bytes that are read or sent at once.
 pub(crate) const CHUNK: usize = 8 << 20;
 
 /// A checksum that is being computed.
@@ -24,17 +25,17 @@ impl Digest {
         self.0.update(bytes);
     }
 
-    /// In hexadecimal.
+    /// Returns the checksum in hexadecimal.
     pub(crate) fn finish(self) -> String {
         let mut text = String::with_capacity(64);
         for byte in self.0.finish().as_ref() {
-            // A string takes all that is written to it.
+            // Writing to a string cannot fail.
             let _ = write!(text, "{byte:02x}");
         }
         text
     }
 
-    /// Adds all bytes of a file, and returns how many there were.
+    /// Adds all bytes of a file, and returns their number.
     pub(crate) fn update_from(&mut self, path: &Path) -> Result<u64> {
         let mut file = File::open(path).map_err(CollectionError::io(path))?;
         let (mut chunk, mut bytes) = (vec![0; CHUNK], 0);
@@ -49,12 +50,12 @@ impl Digest {
     }
 }
 
-/// Whether text can be a checksum.
+/// Returns true if the text has the form of a checksum.
 pub(crate) fn is_digest(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Fills the buffer unless the file ends before.
+/// Fills the buffer, unless the file ends before.
 pub(crate) fn read_full(file: &mut File, buffer: &mut [u8]) -> std::io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -79,7 +80,7 @@ mod tests {
         std::fs::write(&path, "abc").unwrap();
         let mut digest = Digest::new();
         assert_eq!(digest.update_from(&path).unwrap(), 3);
-        // FIPS 180-4, example of one block.
+        // Example with one block from FIPS 180-4.
         let known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(digest.finish(), known);
         assert!(is_digest(known) && !is_digest("") && !is_digest(&known.to_uppercase()));

@@ -1,24 +1,27 @@
+//! Errors of collections.
+
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::layout::{MAX_NAME_BYTES, MAX_SHARDS};
 
-/// What the functions of this crate return.
+/// The result type of this crate.
 pub type Result<T, E = CollectionError> = std::result::Result<T, E>;
 
-/// What can go wrong with a collection.
+/// An error of a collection.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CollectionError {
-    /// The store cannot be opened. The URL is not repeated, as it may have a secret in it.
+    /// The store cannot be opened. The message does not repeat the URL, since it may contain a
+    /// secret.
     #[error(
         "the URL of the store: {what}; write it as a folder, file:///folder, s3://bucket/prefix, gs://bucket/prefix or az://container/prefix"
     )]
     Url {
-        /// What is wrong with it.
+        /// The problem.
         what: String,
     },
-    /// A name that no collection can have.
+    /// The text cannot be the name of a collection.
     #[error(
         "`{name}` cannot be the name of a collection; use up to {MAX_NAME_BYTES} of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"
     )]
@@ -29,212 +32,215 @@ pub enum CollectionError {
     /// The store refused an operation or could not be reached.
     #[error("{object}: {what}")]
     Store {
-        /// The object, from the top of the store.
+        /// Path of the object in the store.
         object: String,
-        /// What the store said, without query strings, which can have secrets.
+        /// Error of the store, without query strings, since they may contain secrets.
         what: String,
     },
-    /// The system refused an operation on a file.
+    /// An operation of the operating system on a file failed.
     #[error("{}: {source}", path.display())]
     Io {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// There is no room for a shard.
+    /// The disk has not enough space for a shard.
     #[error(
-        "{} has no room for shard {shard} of version {version}, which takes {bytes} bytes; free some or use another folder; what was fetched of it has been removed, other versions are as they were", folder.display()
+        "{} does not have enough space for shard {shard} of version {version}, which takes {bytes} bytes; free some or use another folder; the part that was fetched has been removed, and other versions are unchanged", folder.display()
     )]
     DiskFull {
-        /// The folder of the cache.
+        /// Folder of the cache.
         folder: PathBuf,
-        /// The version.
+        /// Number of the version.
         version: u64,
-        /// The shard.
+        /// Number of the shard.
         shard: u32,
-        /// The bytes of all its files.
+        /// Size of all its files in bytes.
         bytes: u64,
     },
-    /// An object that a manifest names is not there.
+    /// The store does not have an object that a manifest names.
     #[error(
-        "{object} is missing from the store, and its manifest names it; build the version again"
+        "{object} is missing from the store, although the manifest names it; build the version again"
     )]
     Missing {
-        /// The object.
+        /// Path of the object.
         object: String,
     },
-    /// An object is not what it must be.
-    #[error("{object} is damaged: {what}; build the version again, or go back to another one")]
+    /// The content of an object is not valid.
+    #[error("{object} is damaged: {what}; build the version again, or roll back to another one")]
     Damaged {
-        /// The object.
+        /// Path of the object.
         object: String,
-        /// What is wrong with it.
+        /// The problem.
         what: String,
     },
-    /// An object was written by a later version of the program.
-    #[error("{object} has format {found}, this program reads {known}; use a newer warpseek")]
+    /// An object was written by a newer version of the program.
+    #[error(
+        "{object} has format {found}, but this program reads up to {known}; use a newer warpseek"
+    )]
     Format {
-        /// The object.
+        /// Path of the object.
         object: String,
-        /// Its format.
+        /// Format of the object.
         found: u32,
-        /// The latest format that this program reads.
+        /// Latest format that this program reads.
         known: u32,
     },
-    /// The store has no such collection.
-    #[error("the store has no collection `{name}`; make one with `warpseek cluster build`")]
+    /// The store has no collection with this name.
+    #[error("the store has no collection `{name}`; create it with `warpseek cluster build`")]
     NoCollection {
-        /// Its name.
+        /// The name.
         name: String,
     },
-    /// The collection has no such version.
+    /// The collection does not have this version.
     #[error(
-        "collection `{name}` has no version {version}; `warpseek cluster list` shows those it has"
+        "collection `{name}` has no version {version}; `warpseek cluster list` shows its versions"
     )]
     NoVersion {
-        /// The collection.
+        /// Name of the collection.
         name: String,
-        /// The version.
+        /// Number of the version.
         version: u64,
     },
-    /// A version without a manifest is to be used.
+    /// The version has no manifest yet, so it cannot be used.
     #[error(
         "version {version} of collection `{name}` is not finished: shards {} are missing; build them with `--only-shard`, then `warpseek cluster publish`",
         list(missing)
     )]
     Unfinished {
-        /// The collection.
+        /// Name of the collection.
         name: String,
-        /// The version.
+        /// Number of the version.
         version: u64,
-        /// The shards that were not uploaded; none if only the manifest is missing.
+        /// Shards that were not uploaded. Empty if only the manifest is missing.
         missing: Vec<u32>,
     },
-    /// A version that is finished is to be changed.
+    /// The version is finished, so it cannot be changed.
     #[error(
-        "version {version} of collection `{name}` is published, and does not change any more; build a new one"
+        "version {version} of collection `{name}` is published and cannot be changed; build a new one"
     )]
     Published {
-        /// The collection.
+        /// Name of the collection.
         name: String,
-        /// The version.
+        /// Number of the version.
         version: u64,
     },
-    /// Somebody else switched the current version at the same time.
+    /// The current version was switched at the same time by someone else.
     #[error(
-        "the current version of collection `{name}` was switched by somebody else meanwhile; look at `warpseek cluster list` and try again"
+        "the current version of collection `{name}` was switched by someone else at the same time; check `warpseek cluster list` and try again"
     )]
     Conflict {
-        /// The collection.
+        /// Name of the collection.
         name: String,
     },
-    /// Somebody else switched the current version while documents were added to it or deleted from it.
+    /// The current version was switched by someone else while documents were added or deleted.
     #[error(
-        "version {version} of collection `{name}` is no longer the current one: somebody else has made or activated another one meanwhile; nothing was changed, so run the command again"
+        "version {version} of collection `{name}` is no longer the current one: someone else has activated another one; nothing was changed, so run the command again"
     )]
     Overtaken {
-        /// The collection.
+        /// Name of the collection.
         name: String,
-        /// The version that was changed.
+        /// Number of the version that was to be changed.
         version: u64,
     },
-    /// An id that must be there.
+    /// No document has the given id.
     #[error("no document has id `{id}`; nothing was deleted")]
     NoDocument {
         /// The id.
         id: String,
     },
-    /// The current version is to be removed.
+    /// The version is the current one, so it cannot be removed.
     #[error(
         "version {version} of collection `{name}` is the current one; activate another one first"
     )]
     IsCurrent {
-        /// The collection.
+        /// Name of the collection.
         name: String,
-        /// The version.
+        /// Number of the version.
         version: u64,
     },
-    /// There is nothing to go back to.
-    #[error("collection `{name}` has no version before the current one to go back to")]
+    /// There is no earlier version to roll back to.
+    #[error("collection `{name}` has no earlier version to roll back to")]
     NoPrevious {
-        /// The collection.
+        /// Name of the collection.
         name: String,
     },
-    /// A number of shards that cannot be.
-    #[error("{shards} shards are not possible; a collection has 1 to {MAX_SHARDS}")]
+    /// The number of shards is out of range.
+    #[error("the number of shards must be 1 to {MAX_SHARDS}, but is {shards}")]
     Shards {
-        /// The number.
+        /// The number of shards.
         shards: usize,
     },
     /// There are more shards than documents.
     #[error(
-        "{documents} documents cannot be cut into {shards} shards; each has at least one document"
+        "{documents} documents cannot be cut into {shards} shards, since each needs at least one document"
     )]
     TooFewDocuments {
-        /// The documents.
+        /// Number of documents.
         documents: u64,
-        /// The shards.
+        /// Number of shards.
         shards: usize,
     },
-    /// A shard that the version does not have.
+    /// The version does not have this shard.
     #[error("there is no shard {shard}; version {version} has shards 0 to {last}")]
     NoShard {
-        /// The version.
+        /// Number of the version.
         version: u64,
-        /// The shard.
+        /// Number of the shard.
         shard: u32,
-        /// The last shard.
+        /// Number of the last shard.
         last: u32,
     },
-    /// An index whose scores depend on the other documents of its shard.
-    #[error("a collection cannot be quantized or have n-grams: leave these options out")]
+    /// Options make scores depend on the other documents of a shard's index.
+    #[error("a collection cannot be quantized or have n-grams; remove these options")]
     Unsuitable,
-    /// An input that can be read only once.
+    /// The input can be read only once.
     #[error(
-        "{input} can be read only once, and a build of shards reads its inputs several times; write it to a file first"
+        "{input} can be read only once, but building shards reads its inputs several times; write it to a file first"
     )]
     ReadOnce {
         /// The input.
         input: String,
     },
-    /// The inputs have changed since they were looked at.
+    /// The inputs have changed since they were first read.
     #[error(
-        "shard {shard}: the inputs are not those that were read before: {what}; start again with `warpseek cluster build`, `cut` or `add`"
+        "shard {shard}: the inputs have changed since they were first read: {what}; start again with `warpseek cluster build`, `cut` or `add`"
     )]
     InputChanged {
-        /// The shard.
+        /// Number of the shard.
         shard: u32,
-        /// What is different.
+        /// The difference.
         what: String,
     },
-    /// Shards that were built with different options.
+    /// Shards were built with different options.
     #[error(
-        "shard {shard} of version {version} was built with other options than shard 0: {what} differs; build it again"
+        "shard {shard} of version {version} was built with different options than shard 0: {what} differs; build it again"
     )]
     OtherOptions {
-        /// The version.
+        /// Number of the version.
         version: u64,
-        /// The shard.
+        /// Number of the shard.
         shard: u32,
-        /// The setting.
+        /// The setting that differs.
         what: String,
     },
-    /// A shard could not be built.
+    /// The library failed, such as in building a shard.
     #[error(transparent)]
     Index(#[from] warpseek::Error),
-    /// A program error of this crate: what it wrote is no JSON, or its threads could not be started.
+    /// An internal error: an object could not be written as JSON, or threads could not be
+    /// started.
     #[error("{0}")]
     Internal(String),
 }
 
 impl CollectionError {
-    /// For `map_err` on an operation on `path`.
+    /// Returns a function for `map_err` that adds the path to an I/O error.
     pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         move |source| CollectionError::Io { path: path.to_owned(), source }
     }
 
-    /// Whether the caller can fix it by other arguments or input.
+    /// Returns true if different arguments or inputs can avoid the error.
     pub fn is_users(&self) -> bool {
         !matches!(
             self,

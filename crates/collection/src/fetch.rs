@@ -1,7 +1,9 @@
-//! Bringing shards from the store to the disk of the machine that serves them.
+//! Fetching shards from the store to the disk of the machine that serves them.
 //!
-//! A cache has a folder `NAME/VERSION/SHARD` for each shard, which is an index. While it is fetched it is called `SHARD.partial`, and is renamed when all of its files are whole: so a folder with the final
-//! name is complete. What an interrupted fetch has left is used by the next one, and so are files that another version of the shard in the cache has in common with it.
+//! A cache has a folder `NAME/VERSION/SHARD` for each shard, which is an index. While it is being
+//! fetched, the folder is called `SHARD.partial`; it is renamed when all of its files are
+//! complete, so a folder with the final name is complete. A fetch reuses what an interrupted
+//! fetch has left, and the files that another version of the shard in the cache shares with it.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -16,36 +18,40 @@ use crate::layout;
 use crate::manifest::{FileEntry, ShardEntry};
 use crate::store::lock;
 
-/// How a shard is checked that is in the cache already.
+/// Check of a shard that is already in the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Check {
-    /// By the names and sizes of its files. Damage inside of them is found when it is read: every page of an index has a checksum.
+    /// Compares the names and sizes of its files. Damage inside the files is found when they are
+    /// read: every page of an index has a checksum.
     #[default]
     Sizes,
-    /// By reading all of it and comparing checksums.
+    /// Reads all files and compares their checksums.
     Checksums,
 }
 
-/// The folder of a shard in a cache, whether it is there or not.
+/// Returns the folder of a shard in a cache, whether it exists or not.
 pub fn shard_folder(cache: &Path, name: &str, version: u64, shard: u32) -> PathBuf {
     cache.join(name).join(layout::version_name(version)).join(layout::shard_name(shard))
 }
 
-/// How a file of the cache failed, when fetching it again may help.
+/// Result of fetching a file. Fetching a different file again may help.
 enum Outcome {
     Whole,
-    /// Why not.
+    /// Description of the difference.
     Different(String),
 }
 
 impl Collection {
-    /// Fetches a shard of a version that is complete into a cache, unless it is there, and returns its folder, which [`warpseek::Index::open`] opens.
+    /// Fetches a shard of a complete version into a cache, unless it is there already, and
+    /// returns its folder, which [`warpseek::Index::open`] opens.
     pub fn fetch_shard(&self, version: u64, shard: u32, cache: &Path) -> Result<PathBuf> {
         self.fetch_shard_with(version, shard, cache, Check::default(), &Progress::default())
     }
 
-    /// The same, with another check of what is there, and with progress to watch or to cancel: `progress.bytes()` counts the files of the shard. A file that differs from its checksum is fetched once more,
-    /// and is an error if it still does. If two processes fetch the same shard, one waits for the other.
+    /// Fetches a shard as [`Collection::fetch_shard`] does, with a choice of the check of files
+    /// in the cache, and with progress to watch or to cancel: `progress.bytes()` counts the files
+    /// of the shard. A file that differs from its checksum is fetched once more, and is an error
+    /// if it still differs. If two processes fetch the same shard, one waits for the other.
     pub fn fetch_shard_with(
         &self,
         version: u64,
@@ -64,7 +70,8 @@ impl Collection {
         let done = self.fetch_into(version, entry, &folder, &partial, check, progress);
         match done {
             Err(CollectionError::Io { source, .. }) if is_full(&source) => {
-                // Half a shard must not keep the disk full for what is being served from it.
+                // A partial shard must not keep the disk full that other shards are being served
+                // from.
                 let _ = fs::remove_dir_all(&partial);
                 let (folder, bytes) = (cache.to_owned(), entry.bytes);
                 Err(CollectionError::DiskFull { folder, version, shard, bytes })
@@ -91,7 +98,7 @@ impl Collection {
                 progress.set_bytes(entry.bytes, Some(entry.bytes));
                 return Ok(());
             }
-            // Its good files are kept: each is compared with its checksum below.
+            // Its intact files are kept: each is compared with its checksum below.
             remove_folder(partial)?;
             fs::rename(folder, partial).map_err(CollectionError::io(folder))?;
         }
@@ -119,12 +126,12 @@ impl Collection {
         sync_folder(parent)
     }
 
-    /// The folders that other versions of a shard have in the cache, the newest first.
+    /// Returns the folders of other versions of a shard in the cache, newest first.
     fn other_versions(&self, folder: &Path) -> Vec<PathBuf> {
         let own = folder.parent().and_then(Path::file_name);
         let (Some(own), Some(shard)) = (own, folder.file_name()) else { return Vec::new() };
-        let of = |all: &Path| versions(all).unwrap_or_default();
-        let mut versions = folder.ancestors().nth(2).map(of).unwrap_or_default();
+        let listed = |all: &Path| versions(all).unwrap_or_default();
+        let mut versions = folder.ancestors().nth(2).map(listed).unwrap_or_default();
         versions.retain(|(_, other)| other.file_name() != Some(own));
         versions.sort_unstable_by(|a, b| b.cmp(a));
         versions.into_iter().map(|(_, folder)| folder.join(shard)).collect()
@@ -160,7 +167,7 @@ impl Collection {
         let mut to = File::options().create(true).append(true).open(path).map_err(named())?;
         let there = to.metadata().map_err(named())?.len();
         if there > file.bytes {
-            let what = format!("it has {there} bytes, it must have {}", file.bytes);
+            let what = format!("it has {there} bytes instead of {}", file.bytes);
             return Ok(Outcome::Different(what));
         }
         let mut digest = Digest::new();
@@ -174,7 +181,7 @@ impl Collection {
         })?;
         to.sync_all().map_err(named())?;
         if bytes != file.bytes {
-            let what = format!("it has {bytes} bytes, it must have {}", file.bytes);
+            let what = format!("it has {bytes} bytes instead of {}", file.bytes);
             return Ok(Outcome::Different(what));
         }
         let found = digest.finish();
@@ -184,7 +191,9 @@ impl Collection {
         })
     }
 
-    /// Removes versions of this collection that are older than one from a cache, but for the newest of them, so that with it at most `keep` are left. Returns which were removed.
+    /// Removes versions of this collection that are older than `version` from a cache. The newest
+    /// of them are kept, so that together with `version` at most `keep` remain. Returns the
+    /// removed versions.
     pub fn remove_older(&self, cache: &Path, version: u64, keep: usize) -> Result<Vec<u64>> {
         let folder = cache.join(&self.name);
         let mut older: Vec<(u64, PathBuf)> = versions(&folder)?;
@@ -199,7 +208,7 @@ impl Collection {
     }
 }
 
-/// The folders of versions in that of a collection.
+/// Returns the versions in the folder of a collection, with their folders.
 fn versions(folder: &Path) -> Result<Vec<(u64, PathBuf)>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -214,12 +223,13 @@ fn versions(folder: &Path) -> Result<Vec<(u64, PathBuf)>> {
     Ok(found)
 }
 
-/// Takes a file from another version of the shard, if one has it. A file of an index is not changed once it is written, so that both can be the same one.
+/// Reuses a file of another version of the shard by a hard link, if there is one. Files of an
+/// index never change once they are written, so both versions can share it.
 fn reuse(others: &[PathBuf], file: &FileEntry, path: &Path) -> Result<bool> {
     for other in others {
         let from = other.join(&file.name);
         let same_size = from.metadata().is_ok_and(|found| found.len() == file.bytes);
-        // Where there are no links, it is fetched.
+        // If the file system has no hard links, the file is fetched.
         if !same_size || fs::hard_link(&from, path).is_err() {
             continue;
         }
@@ -255,7 +265,7 @@ fn is_complete(folder: &Path, entry: &ShardEntry, check: Check) -> Result<bool> 
     Ok(true)
 }
 
-/// Removes what is no file of the shard.
+/// Removes everything that is not a file of the shard.
 fn remove_others(folder: &Path, entry: &ShardEntry) -> Result<()> {
     for other in fs::read_dir(folder).map_err(CollectionError::io(folder))? {
         let other = other.map_err(CollectionError::io(folder))?;

@@ -1,20 +1,20 @@
-//! Where things are in a store, and which names and numbers there may be.
+//! Paths of objects in a store, and limits of names and numbers.
 //!
 //! ```text
-//! NAME/current.json                          which version is the current one
-//! NAME/versions/00000003/cut.json            which documents each shard has; the first object of a version
-//! NAME/versions/00000003/shards/00002.json   a shard that is uploaded: where its files are, sizes, checksums
-//! NAME/versions/00000003/shards/00002/A/...  its files; A is another folder for each attempt
+//! NAME/current.json                          the current version
+//! NAME/versions/00000003/cut.json            the documents of each shard; the first object
+//! NAME/versions/00000003/shards/00002.json   an uploaded shard: where its files are, checksums
+//! NAME/versions/00000003/shards/00002/A/...  its files; A is a new folder for each attempt
 //! NAME/versions/00000003/manifest.json       all shards; the last object of a version
 //! ```
 
 use crate::error::{CollectionError, Result};
 
-/// The longest name of a collection, in bytes.
+/// Maximum length of the name of a collection in bytes.
 pub const MAX_NAME_BYTES: usize = 128;
-/// The most shards of a collection.
+/// Maximum number of shards of a collection.
 pub const MAX_SHARDS: usize = 65_536;
-/// The largest JSON object that is read.
+/// Maximum size of a JSON object that is read.
 pub(crate) const MAX_JSON: u64 = 1 << 30;
 
 pub(crate) fn check_name(name: &str) -> Result<()> {
@@ -26,7 +26,8 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     }
 }
 
-/// Whether a name is that of one plain file: names in manifests become paths.
+/// Returns true if a name is that of a single file without a path. Names in manifests become
+/// paths.
 pub(crate) fn is_plain(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     !name.is_empty() && name.len() <= 128 && !name.starts_with('.') && name.bytes().all(plain)
@@ -48,31 +49,31 @@ pub(crate) fn version_name(version: u64) -> String {
     format!("{version:08}")
 }
 
-/// The version that a folder is named after.
+/// Returns the version that a folder is named after.
 pub(crate) fn parse_version(folder: &str) -> Option<u64> {
     let version = folder.parse().ok()?;
     (version_name(version) == folder && version > 0).then_some(version)
 }
 
-pub(crate) fn cut(name: &str, of: u64) -> String {
-    format!("{}/cut.json", version(name, of))
+pub(crate) fn cut(name: &str, number: u64) -> String {
+    format!("{}/cut.json", version(name, number))
 }
 
-pub(crate) fn manifest(name: &str, of: u64) -> String {
-    format!("{}/manifest.json", version(name, of))
+pub(crate) fn manifest(name: &str, number: u64) -> String {
+    format!("{}/manifest.json", version(name, number))
 }
 
 pub(crate) fn shard_name(shard: u32) -> String {
     format!("{shard:05}")
 }
 
-pub(crate) fn shard(name: &str, of: u64, shard: u32) -> String {
-    format!("{}/shards/{}.json", version(name, of), shard_name(shard))
+pub(crate) fn shard(name: &str, number: u64, shard: u32) -> String {
+    format!("{}/shards/{}.json", version(name, number), shard_name(shard))
 }
 
-/// A file of a shard; `attempt` is the folder that its entry names.
-pub(crate) fn file(name: &str, of: u64, shard: u32, attempt: &str, file: &str) -> String {
-    format!("{}/shards/{}/{attempt}/{file}", version(name, of), shard_name(shard))
+/// Returns the path of a file of a shard. `attempt` is the folder that the shard's entry names.
+pub(crate) fn file(name: &str, number: u64, shard: u32, attempt: &str, file: &str) -> String {
+    format!("{}/shards/{}/{attempt}/{file}", version(name, number), shard_name(shard))
 }
 
 #[cfg(test)]

@@ -1,16 +1,24 @@
-//! Collections that are cut into shards and kept in an object store: a folder, or a bucket of S3, Google Cloud Storage or Azure.
+//! Collections divided into shards and kept in an object store: a folder, or a bucket of S3,
+//! Google Cloud Storage or Azure.
 //!
-//! A [`Collection`] has versions. A version is built in steps, each of which may run on another machine: the documents are cut into consecutive ranges ([`Collection::cut`]), each range is built as an index
-//! of its own and uploaded ([`Collection::build_shard`]), then all shards are named by one manifest ([`Collection::publish`]), and at last one small object is replaced, which says which version is the current
-//! one ([`Collection::activate`]). Whatever fails or is interrupted before that leaves the current version as it was.
+//! A [`Collection`] has versions. A version is built in steps, each of which may run on another
+//! machine:
 //!
-//! Machines that serve shards get them with [`Collection::fetch_shard`].
+//! - [`Collection::cut`] divides the documents into consecutive ranges.
+//! - [`Collection::build_shard`] builds one range as an index and uploads it.
+//! - [`Collection::publish`] writes one manifest that names all shards.
+//! - [`Collection::activate`] makes the version the current one by replacing one small object.
 //!
-//! Documents are added to the current version and deleted from it by [`Collection::add`] and [`Collection::delete`], which make a new version of it.
+//! Failures and interruptions before the last step leave the current version unchanged.
 //!
-//! Document ids of the collection are the base of the shard plus the document's id in its index, and so the same as those of one index of all.
+//! Machines that serve shards fetch them with [`Collection::fetch_shard`]. [`Collection::add`]
+//! and [`Collection::delete`] create a new version from the current one.
 //!
-//! Functions wait for the store. In asynchronous code, call them where waiting is allowed (`spawn_blocking`).
+//! The document id of a document in the collection is the base of its shard plus its id in the
+//! shard's index. It is the same as in one index of all documents.
+//!
+//! Functions block until the store answers. Asynchronous code should call them where blocking is
+//! allowed, such as in `spawn_blocking`.
 #![forbid(unsafe_code)]
 
 mod build;

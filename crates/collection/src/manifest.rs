@@ -1,4 +1,5 @@
-//! What the JSON objects of a collection say. All of it comes from elsewhere when it is read, so that everything that becomes a path, a length or a range is checked.
+//! The JSON objects of a collection. They may come from others, so everything that becomes a
+//! path, a length or a range is checked when they are read.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -8,32 +9,32 @@ use crate::digest::is_digest;
 use crate::error::{CollectionError, Result};
 use crate::layout::{MAX_SHARDS, is_plain};
 
-/// The format of all these objects.
+/// Format of all these objects.
 pub(crate) const FORMAT: u32 = 1;
 
-/// Which version is the current one.
+/// The pointer to the current version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pointer {
     pub(crate) format: u32,
-    /// The current version.
+    /// Number of the current version.
     pub version: u64,
-    /// The one that was current before it.
+    /// Number of the version that was current before it.
     pub previous: Option<u64>,
 }
 
-/// How the documents of a version are cut into shards.
+/// The division of the documents of a version into shards.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cut {
     pub(crate) format: u32,
-    /// Milliseconds since 1970.
+    /// Time of creation in milliseconds since 1970.
     pub created: u64,
-    /// Bytes of all inputs as they are on disk.
+    /// Size of all inputs on disk in bytes.
     pub input_bytes: Option<u64>,
-    /// Documents of all shards.
+    /// Number of documents of all shards.
     pub documents: u64,
-    /// How many records each input file has.
+    /// Number of records of each input file.
     pub(crate) files: Vec<u64>,
     /// The shards, in the order of the documents.
     pub shards: Vec<CutShard>,
@@ -43,15 +44,16 @@ pub struct Cut {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CutShard {
-    /// The document id of the collection that its first document has.
+    /// Document id in the collection of its first document.
     pub base: u64,
-    /// How many documents it has.
+    /// Number of documents.
     pub documents: u64,
-    /// The first of its records, counted through all inputs. In a version that was made by a change of another one, records are documents.
+    /// The first record, counted across all inputs. In a version that was created by a change of
+    /// another one, records are documents.
     pub(crate) start: u64,
-    /// The record behind its last one.
+    /// The record after its last one.
     pub(crate) end: u64,
-    /// Records among them that are left out.
+    /// Records within the range that are skipped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) except: Vec<u64>,
 }
@@ -60,54 +62,55 @@ pub struct CutShard {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileEntry {
-    /// Its name in the folder of the index.
+    /// Name of the file in the folder of the index.
     pub name: String,
-    /// Its bytes.
+    /// Size in bytes.
     pub bytes: u64,
     /// SHA-256 in hexadecimal.
     pub sha256: String,
 }
 
-/// A shard that is uploaded.
+/// A shard that was uploaded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShardEntry {
     pub(crate) format: u32,
-    /// Its number.
+    /// Number of the shard.
     pub shard: u32,
-    /// The document id of the collection that its first document has.
+    /// Document id in the collection of its first document.
     pub base: u64,
-    /// How many documents it has, deleted ones included: these keep their document ids.
+    /// Number of documents, including deleted ones, which keep their document ids.
     pub documents: u64,
-    /// How many of them are deleted.
+    /// Number of deleted documents.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub deleted: u64,
-    /// Bytes of all its files.
+    /// Size of all files in bytes.
     pub bytes: u64,
-    /// The folder of its files: each attempt to upload a shard has another one, so that none changes the files of another.
+    /// Folder of its files. Each attempt to upload a shard uses another folder, so that it does
+    /// not change files of other attempts.
     pub(crate) attempt: String,
-    /// What all shards of a version must have in common.
+    /// Settings that all shards of a version must share.
     pub(crate) settings: Value,
-    /// Its files.
+    /// Files of the shard.
     pub files: Vec<FileEntry>,
 }
 
-/// A version that is complete.
+/// A complete version.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VersionManifest {
     pub(crate) format: u32,
-    /// The collection.
+    /// Name of the collection.
     pub name: String,
-    /// The version.
+    /// Number of the version.
     pub version: u64,
-    /// When it was published, in milliseconds since 1970.
+    /// Time of publication in milliseconds since 1970.
     pub created: u64,
-    /// The version of the program that published it.
+    /// Version of the program that published it.
     pub warpseek: String,
-    /// Documents of all shards, deleted ones included.
+    /// Number of documents of all shards, including deleted ones.
     pub documents: u64,
-    /// Bytes of all shards.
+    /// Size of all shards in bytes.
     pub bytes: u64,
     /// The shards, in the order of the documents.
     pub shards: Vec<ShardEntry>,
@@ -118,24 +121,24 @@ fn is_zero(n: &u64) -> bool {
 }
 
 impl ShardEntry {
-    /// Documents that are not deleted.
+    /// Returns the number of documents that are not deleted.
     pub fn live(&self) -> u64 {
         self.documents - self.deleted
     }
 }
 
 impl VersionManifest {
-    /// Documents of all shards that are not deleted.
+    /// Returns the number of documents of all shards that are not deleted.
     pub fn live(&self) -> u64 {
         self.shards.iter().map(ShardEntry::live).sum()
     }
 }
 
-/// What an index must have in common with the other shards, so that all of them together are one collection.
+/// Returns the settings that an index must share with the other shards of its collection.
 pub(crate) fn settings(manifest: &Manifest) -> Result<Value> {
     let mut all = serde_json::to_value(manifest).map_err(internal)?;
     if let Some(map) = all.as_object_mut() {
-        // These are about the documents, and not about how they were indexed.
+        // These keys describe the documents rather than how they are indexed.
         for own in ["generation", "next_segment", "segments", "log"] {
             map.remove(own);
         }
@@ -143,7 +146,7 @@ pub(crate) fn settings(manifest: &Manifest) -> Result<Value> {
     Ok(all)
 }
 
-/// The name of a setting that differs, if one does.
+/// Returns the name of a setting that differs, if there is one.
 pub(crate) fn difference(a: &Value, b: &Value) -> Option<String> {
     let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else {
         return (a != b).then(|| "settings".to_owned());
@@ -158,10 +161,10 @@ pub(crate) fn internal(error: serde_json::Error) -> CollectionError {
 
 /// An object that can be read from a store.
 pub(crate) trait Object: Serialize + for<'a> Deserialize<'a> {
-    /// What is wrong with it, if something is.
+    /// Checks the object, and describes the problem if there is one.
     fn check(&self) -> Result<(), String>;
 
-    /// Reads and checks it; `object` is its name in errors.
+    /// Parses and checks an object; errors name it `object`.
     fn read(bytes: &[u8], object: &str) -> Result<Self> {
         #[derive(Deserialize)]
         struct Head {
@@ -186,7 +189,7 @@ pub(crate) trait Object: Serialize + for<'a> Deserialize<'a> {
 impl Object for Pointer {
     fn check(&self) -> Result<(), String> {
         match self.version {
-            0 => Err("versions begin with 1".to_owned()),
+            0 => Err("versions start at 1".to_owned()),
             _ => Ok(()),
         }
     }
@@ -206,7 +209,7 @@ fn check_bases(shards: impl ExactSizeIterator<Item = (u64, u64)>, all: u64) -> R
     }
     match next == all && all <= limits::MAX_DOCS {
         true => Ok(()),
-        false => Err(format!("its shards have {next} documents, and it says {all}")),
+        false => Err(format!("its shards have {next} documents instead of {all}")),
     }
 }
 
@@ -229,7 +232,8 @@ impl Object for Cut {
 }
 
 impl Cut {
-    /// For shards that have these numbers of documents. There are no inputs to build them of.
+    /// Creates the division of a version without inputs, whose shards have these numbers of
+    /// documents.
     pub(crate) fn of_documents(documents: &[u64], created: u64) -> Self {
         let mut base = 0;
         let shards = documents.iter().map(|&documents| {
@@ -242,7 +246,7 @@ impl Cut {
         Cut { format: FORMAT, created, input_bytes, documents: base, files, shards }
     }
 
-    /// The records of a shard, which must be one of those there are.
+    /// Returns the records of a shard, which must exist.
     pub(crate) fn selection(&self, shard: usize) -> Selection {
         let CutShard { start, end, except, .. } = &self.shards[shard];
         Selection { records: *start..*end, except: except.clone(), files: self.files.clone() }
@@ -252,7 +256,7 @@ impl Cut {
 impl Object for ShardEntry {
     fn check(&self) -> Result<(), String> {
         if !is_plain(&self.attempt) {
-            return Err("its folder has no plain name".to_owned());
+            return Err("the name of its folder is not valid".to_owned());
         }
         if self.deleted > self.documents {
             return Err("it has more deleted documents than documents".to_owned());
@@ -279,7 +283,10 @@ impl Object for VersionManifest {
         check_bases(self.shards.iter().map(|s| (s.base, s.documents)), self.documents)?;
         for (number, shard) in (0..).zip(&self.shards) {
             if shard.shard != number {
-                return Err(format!("shard {number} says that it is shard {}", shard.shard));
+                return Err(format!(
+                    "the entry of shard {number} is that of shard {}",
+                    shard.shard
+                ));
             }
             shard.check().map_err(|what| format!("shard {number}: {what}"))?;
         }

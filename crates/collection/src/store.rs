@@ -1,4 +1,5 @@
-//! The object store: a folder, or a bucket in a cloud. Everything here waits for the store.
+//! The object store: a folder, or a bucket in a cloud. All functions block until the store has
+//! answered.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -21,29 +22,29 @@ use crate::digest::{CHUNK, Digest, read_full};
 use crate::error::{CollectionError, Result};
 use crate::layout::MAX_JSON;
 
-/// Parts of a file that are on their way at once.
+/// Number of parts of a file in transit at the same time.
 const AT_ONCE: usize = 4;
-/// What a folder is locked by while its pointer is switched.
+/// Name of the file that locks a folder while its pointer is switched.
 const LOCK: &str = "current.lock";
 
 /// An object store.
 pub(crate) struct Store {
     objects: Arc<dyn ObjectStore>,
     prefix: Path,
-    /// Of a store that is a folder.
+    /// Root folder, if the store is a folder.
     folder: Option<PathBuf>,
     handle: Handle,
     runtime: Option<Runtime>,
 }
 
-/// An object that was read whole.
+/// An object that was read completely.
 pub(crate) struct Got {
     pub(crate) bytes: Vec<u8>,
-    /// What says that it is still the same object.
+    /// Version of the object, for conditional writes.
     seen: UpdateVersion,
 }
 
-/// A file that was sent.
+/// A file that was uploaded.
 pub(crate) struct Sent {
     pub(crate) bytes: u64,
     pub(crate) sha256: String,
@@ -51,7 +52,7 @@ pub(crate) struct Sent {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // To wait for its threads is an error in asynchronous code, where a store may be dropped.
+        // Waiting for the threads would panic in asynchronous code, where a store may be dropped.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -59,10 +60,12 @@ impl Drop for Store {
 }
 
 impl Store {
-    /// What a URL or the path of a folder names. Keys for clouds come from the environment alone, under the names that other programs use (`AWS_ACCESS_KEY_ID` and so on). A folder is made only with `create`.
+    /// Opens the store at a URL or the path of a folder. Credentials for clouds come only from
+    /// the environment, under the names that other programs use, such as `AWS_ACCESS_KEY_ID`. A
+    /// folder is created only with `create`.
     pub(crate) fn open(url: &str, create: bool) -> Result<Self> {
         let (objects, prefix, folder) = match Url::parse(url) {
-            // `c:\data` is a folder of Windows and not the scheme `c`.
+            // `c:\data` is a Windows folder and not a URL with the scheme `c`.
             Ok(url) if url.scheme().len() > 1 => open_url(&url, create)?,
             _ => open_folder(FilePath::new(url), create)?,
         };
@@ -80,7 +83,7 @@ impl Store {
         self.prefix.parts().chain(Path::from(object).parts()).collect()
     }
 
-    /// Reads a small object whole; `None` if there is none.
+    /// Reads a small object completely. Returns `None` if it does not exist.
     pub(crate) fn get(&self, object: &str) -> Result<Option<Got>> {
         self.handle.block_on(async {
             let found = match self.objects.get(&self.at(object)).await {
@@ -97,7 +100,7 @@ impl Store {
         })
     }
 
-    /// Writes an object that is not there yet; false if it is.
+    /// Creates an object. Returns false if it exists already.
     pub(crate) fn create(&self, object: &str, bytes: Vec<u8>) -> Result<bool> {
         let put = self.put(object, bytes, PutMode::Create);
         match put {
@@ -106,12 +109,13 @@ impl Store {
         }
     }
 
-    /// Writes an object, whether it is there or not.
+    /// Writes an object, whether it exists or not.
     pub(crate) fn overwrite(&self, object: &str, bytes: Vec<u8>) -> Result<()> {
         self.put(object, bytes, PutMode::Overwrite).map_err(failure(object))
     }
 
-    /// Replaces an object if it is still what was read; false if it is not. `folder` is where a store that is a folder keeps its lock.
+    /// Replaces an object if it has not changed since `read`, and otherwise returns false.
+    /// `folder` is the place of the lock in a store that is a folder.
     pub(crate) fn replace(
         &self,
         folder: &str,
@@ -121,7 +125,8 @@ impl Store {
     ) -> Result<bool> {
         let Some(read) = read else { return self.create(object, bytes) };
         if let Some(root) = &self.folder {
-            // A folder has no conditional writes, so that a lock makes one; a rename is what readers see.
+            // A folder has no conditional writes, so a lock replaces them. Readers see an atomic
+            // rename.
             let _lock = lock(&root.join(folder).join(LOCK))?;
             if self.get(object)?.is_none_or(|now| now.bytes != read.bytes) {
                 return Ok(false);
@@ -130,7 +135,7 @@ impl Store {
         }
         match self.put(object, bytes.clone(), PutMode::Update(read.seen.clone())) {
             Err(Error::Precondition { .. } | Error::NotFound { .. }) => Ok(false),
-            // The store has no conditional writes: the last one wins.
+            // The store has no conditional writes: the last write wins.
             Err(Error::NotImplemented { .. } | Error::NotSupported { .. }) => {
                 self.overwrite(object, bytes).map(|()| true)
             }
@@ -144,7 +149,8 @@ impl Store {
         self.handle.block_on(self.objects.put_opts(&to, payload, options)).map(|_| ())
     }
 
-    /// Sends a file, which appears in the store when it is whole. `check` hears how many bytes were sent, and may stop it.
+    /// Uploads a file, which appears in the store when it is complete. `check` is called with the
+    /// number of bytes sent so far, and can stop the upload.
     pub(crate) fn upload(
         &self,
         file: &FilePath,
@@ -190,12 +196,14 @@ impl Store {
         })
     }
 
-    /// Copies an object within the store; false if the store cannot, for whatever reason: some refuse large objects.
+    /// Copies an object within the store. Returns false if the store cannot, for whatever reason:
+    /// some refuse large objects.
     pub(crate) fn copy(&self, from: &str, to: &str) -> bool {
         self.handle.block_on(self.objects.copy(&self.at(from), &self.at(to))).is_ok()
     }
 
-    /// Reads a range of an object in pieces, several at once, and hands them to `take` in order. A piece shorter than it should be says that the object ends there; nothing follows it.
+    /// Reads a range of an object in pieces, several at a time, and passes them to `take` in
+    /// order. A piece that is shorter than requested is the last one: the object ends there.
     pub(crate) fn read(
         &self,
         object: &str,
@@ -227,7 +235,7 @@ impl Store {
         })
     }
 
-    /// The bytes of an object.
+    /// Returns the size of an object in bytes.
     pub(crate) fn size(&self, object: &str) -> Result<u64> {
         match self.handle.block_on(self.objects.head(&self.at(object))) {
             Err(Error::NotFound { .. }) => {
@@ -237,7 +245,7 @@ impl Store {
         }
     }
 
-    /// The names of the folders in a folder, sorted.
+    /// Returns the names of the folders in a folder, sorted.
     pub(crate) fn folders(&self, folder: &str) -> Result<Vec<String>> {
         let at = self.at(folder);
         let at = (!at.as_ref().is_empty()).then_some(&at);
@@ -249,7 +257,7 @@ impl Store {
         Ok(names)
     }
 
-    /// The bytes of all objects below a folder.
+    /// Returns the total size of all objects below a folder in bytes.
     pub(crate) fn bytes_below(&self, folder: &str) -> Result<u64> {
         let all = self.objects_below(folder)?;
         Ok(all.iter().map(|object| object.size).sum())
@@ -260,7 +268,7 @@ impl Store {
         self.handle.block_on(all).map_err(failure(folder))
     }
 
-    /// Deletes an object; it is no error if there is none.
+    /// Deletes an object. A missing object is not an error.
     pub(crate) fn delete(&self, object: &str) -> Result<()> {
         match self.handle.block_on(self.objects.delete(&self.at(object))) {
             Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
@@ -268,7 +276,7 @@ impl Store {
         }
     }
 
-    /// Deletes everything below a folder; false if there was nothing.
+    /// Deletes everything below a folder. Returns false if there was nothing.
     pub(crate) fn delete_below(&self, folder: &str) -> Result<bool> {
         let all = self.objects_below(folder)?;
         for object in &all {
@@ -278,7 +286,7 @@ impl Store {
             }
         }
         if let Some(root) = &self.folder {
-            // What a killed upload has left is not listed.
+            // Files left by a killed upload are not listed.
             let path = root.join(folder);
             match std::fs::remove_dir_all(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -313,7 +321,7 @@ fn open_folder(folder: &FilePath, create: bool) -> Result<Opened> {
 }
 
 fn open_url(url: &Url, create: bool) -> Result<Opened> {
-    // In abfs://container@account.dfs.core.windows.net/prefix the user is the container.
+    // In `abfs://container@account.dfs.core.windows.net/prefix` the user name is the container.
     let is_container = matches!(url.scheme(), "abfs" | "abfss");
     let has_user = !url.username().is_empty() && !is_container;
     if has_user || url.password().is_some() || url.query().is_some() {
@@ -337,16 +345,19 @@ fn open_url(url: &Url, create: bool) -> Result<Opened> {
     Ok((Arc::from(store), prefix, None))
 }
 
-/// The variables that are meant for a store. Its library would also take names as common as TOKEN and ENDPOINT, which are set for other programs.
+/// Returns the environment variables for stores. The library would also accept names as common as
+/// TOKEN and ENDPOINT, which are set for other programs.
 fn settings(
     variables: impl Iterator<Item = (OsString, OsString)>,
 ) -> impl Iterator<Item = (String, String)> {
     let text = variables
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    text.filter(|(name, _)| ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|of| name.starts_with(of)))
+    text.filter(|(name, _)| {
+        ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|prefix| name.starts_with(prefix))
+    })
 }
 
-/// Locks a file for this process, and waits for others that have it.
+/// Locks a file for this process, waiting for other processes that hold the lock.
 pub(crate) fn lock(path: &FilePath) -> Result<File> {
     let file = File::options().create(true).truncate(false).write(true).open(path);
     let file = file.map_err(CollectionError::io(path))?;
@@ -361,7 +372,7 @@ fn failure(object: &str) -> impl FnOnce(Error) -> CollectionError + '_ {
     }
 }
 
-/// A message without the parameters of URLs in it, among which signatures can be.
+/// Returns a message without the parameters of URLs, which may contain signatures.
 fn redacted(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

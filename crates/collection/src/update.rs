@@ -1,7 +1,10 @@
-//! Changing the documents of a collection: a new version is made of the current one, in which only the shards differ that have something to add or to delete.
+//! Changes of the documents of a collection. A change creates a new version from the current one,
+//! in which only those shards differ that documents are added to or deleted from.
 //!
-//! Everything is done on this machine before the store hears of it. The shards are fetched, those that change are changed as copies beside the cache, whose files are links, and then the new version is
-//! begun, uploaded, published and made the current one. That it was still made from the current one is a condition of the last step.
+//! Everything is prepared on this machine first. The shards are fetched, and copies of those that
+//! change, consisting of hard links, are changed beside the cache. Then the new version is
+//! started, uploaded, published and made the current one. The last step fails if the current
+//! version has changed since.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -21,71 +24,76 @@ use crate::layout;
 use crate::manifest::{Cut, FORMAT, Pointer, ShardEntry, VersionManifest};
 use crate::store::{Got, lock};
 
-/// A shard that has more segments is merged when it changes.
+/// Maximum number of segments. A shard with more is merged when it changes.
 const MAX_SEGMENTS: usize = 8;
-/// A shard is merged when it changes and one document in this many is deleted, or more.
+/// Share of deleted documents, one in this many, at which a shard is merged when it changes.
 const DELETED: u64 = 4;
-/// New documents fill a shard until it is larger than the mean by one part in this many.
+/// Slack, as one part in this many of the mean: new documents fill a shard until it is larger
+/// than the mean by this much.
 const SLACK: u64 = 8;
 
-/// What a change did.
+/// Report of a change.
 #[derive(Debug)]
 pub struct Update {
-    /// The version that was changed, which stays as it is.
+    /// Number of the version that was changed, which still exists.
     pub of: u64,
-    /// The version that was made of it; `None` if there was nothing to change.
+    /// The new version, or `None` if there was nothing to change.
     pub made: Option<VersionManifest>,
     /// The shards that differ.
     pub changed: Vec<u32>,
-    /// What was added.
+    /// Report of the added documents.
     pub added: BuildReport,
-    /// What was deleted by id.
+    /// Report of the documents deleted by id.
     pub deleted: DeleteReport,
 }
 
-/// Where and how a change is made.
+/// Options of a change.
 #[derive(Clone, Debug)]
 pub struct UpdateOptions {
-    /// The folder that shards are fetched into; what is there is not fetched again. Shards are changed there too, so that it needs room for what is new, and for a copy of each shard that is merged.
+    /// Folder that shards are fetched into; shards that are there already are not fetched again.
+    /// Shards are also changed there, so it needs space for the new documents, and for a copy of
+    /// each shard that is merged.
     pub cache: PathBuf,
-    /// Whether the new version becomes the current one. Default: yes.
+    /// True if the new version becomes the current one. Default: true.
     pub activate: bool,
 }
 
 impl UpdateOptions {
-    /// The defaults with this cache.
+    /// Returns the default options with this cache.
     pub fn new(cache: impl Into<PathBuf>) -> Self {
         UpdateOptions { cache: cache.into(), activate: true }
     }
 }
 
-/// The current version while a change is made.
+/// The current version while a change is in progress.
 struct Change<'a> {
     collection: &'a Collection,
     got: Got,
     manifest: VersionManifest,
-    /// The shards as they are, on this disk.
+    /// The unchanged shards on the local disk.
     folders: Vec<PathBuf>,
-    /// Shards that change.
+    /// Copies of the shards that change.
     copies: BTreeMap<u32, Index>,
-    /// For these.
+    /// Folder of the copies.
     work: PathBuf,
     activate: bool,
-    /// Others who use the cache for a change wait.
+    /// Lock that other changes with the same cache wait for.
     _lock: File,
 }
 
 impl Drop for Change<'_> {
     fn drop(&mut self) {
-        // What cannot be removed now is removed by the next change.
+        // If removing the folder fails, the next change removes it.
         let _ = remove_folder(&self.work);
     }
 }
 
 impl Collection {
-    /// Adds the documents of files and directories to the current version, which makes a new one. A document whose id is in the collection replaces the one there, in its shard; others go to the smallest shards
-    /// (docs/guide/collections.md). Errors and what is left out are as in [`warpseek::Index::add_files`], as are the options; the settings of the collection take precedence. The inputs are read several times,
-    /// so they must be files.
+    /// Adds the documents of files and directories to the current version and creates a new one.
+    /// A document whose id is in the collection replaces the old one, in the same shard; others
+    /// go to the smallest shards (docs/guide/collections.md). Errors, skipped records and options
+    /// are as in [`warpseek::Index::add_files`]; the settings of the collection take precedence.
+    /// The inputs are read several times, so they must be files.
     pub fn add(
         &self,
         inputs: &[PathBuf],
@@ -99,13 +107,13 @@ impl Collection {
         let mut change = Change::begin(self, how, progress)?;
         let mut added = BuildReport::default();
         if let Some(schema) = &options.config().reader.schema {
-            // All shards have the same fields.
+            // All shards must have the same fields.
             for shard in change.numbers() {
                 change.copy(shard, options)?.extend_schema(schema.clone())?;
             }
         }
         if let Some(field) = &options.config().reader.static_field {
-            // So do all of them have the same field of static scores.
+            // All shards must have the same field of static scores.
             for shard in change.numbers() {
                 change.copy(shard, options)?.set_static_field(field)?;
             }
@@ -141,11 +149,11 @@ impl Collection {
                 None => run.1 -= 1,
             }
         }
-        // Records that are left out are not read again, so that what is wrong now was not wrong before.
+        // Skipped records are not read again, so an error now was not an error before.
         let strict = options.clone().on_error(OnError::Stop);
         for (shard, (part, replaced)) in parts {
             if Index::input_bytes(inputs, options)? != incoming.input_bytes {
-                let what = "they have another number of bytes".to_owned();
+                let what = "their size in bytes differs".to_owned();
                 return Err(CollectionError::InputChanged { shard, what });
             }
             let index = change.copy(shard, &strict)?;
@@ -161,7 +169,9 @@ impl Collection {
         change.finish(added, DeleteReport::default(), options, progress)
     }
 
-    /// Deletes the documents with these ids from the current version, which makes a new one, unless nothing has one of them. If `strict`, an id that no document has is an error.
+    /// Deletes the documents with these ids from the current version and creates a new one,
+    /// unless no document has one of the ids. If `strict`, an id that no document has is an
+    /// error.
     pub fn delete(
         &self,
         ids: &[String],
@@ -191,13 +201,13 @@ impl Collection {
 }
 
 impl<'a> Change<'a> {
-    /// Fetches the current version.
+    /// Fetches the shards of the current version.
     fn begin(collection: &'a Collection, how: &UpdateOptions, progress: &Progress) -> Result<Self> {
         let folder = how.cache.join(&collection.name);
         fs::create_dir_all(&folder).map_err(CollectionError::io(&folder))?;
         let lock = lock(&folder.join("update.lock"))?;
         let work = folder.join("update");
-        // Of a change that was killed.
+        // Left by a change that was killed.
         remove_folder(&work)?;
         let Some((pointer, got)) = collection.read_pointer()? else {
             return Err(CollectionError::NoCollection { name: collection.name.clone() });
@@ -222,7 +232,7 @@ impl<'a> Change<'a> {
         self.folders.iter().map(open).collect()
     }
 
-    /// A shard that can be changed.
+    /// Returns a copy of a shard that can be changed.
     fn copy(&mut self, shard: u32, options: &IndexOptions) -> Result<Index> {
         let dir = self.work.join(layout::shard_name(shard));
         let index = Index::at_with(&dir, options.clone());
@@ -232,14 +242,14 @@ impl<'a> Change<'a> {
         fs::create_dir_all(&dir).map_err(CollectionError::io(&dir))?;
         for file in &self.manifest.shards[shard as usize].files {
             let (from, to) = (self.folders[shard as usize].join(&file.name), dir.join(&file.name));
-            // An index does not change files, it replaces them.
+            // An index does not change files, but replaces them, so links are safe.
             let made = fs::hard_link(&from, &to).or_else(|_| fs::copy(&from, &to).map(drop));
             made.map_err(CollectionError::io(&to))?;
         }
         Ok(index)
     }
 
-    /// Makes a version of the shards as they are now.
+    /// Creates a version from the changed copies and the unchanged shards.
     fn finish(
         mut self,
         added: BuildReport,
@@ -247,7 +257,7 @@ impl<'a> Change<'a> {
         options: &IndexOptions,
         progress: &Progress,
     ) -> Result<Update> {
-        let of = self.manifest.version;
+        let old = self.manifest.version;
         let copies = std::mem::take(&mut self.copies);
         for (shard, copy) in copies {
             let before = Index::at(&self.folders[shard as usize]).manifest()?;
@@ -259,7 +269,7 @@ impl<'a> Change<'a> {
         }
         let changed: Vec<u32> = self.copies.keys().copied().collect();
         if changed.is_empty() {
-            return Ok(Update { of, made: None, changed, added, deleted });
+            return Ok(Update { of: old, made: None, changed, added, deleted });
         }
         let mut documents = Vec::new();
         for (number, shard) in (0..).zip(&self.manifest.shards) {
@@ -272,21 +282,21 @@ impl<'a> Change<'a> {
         self.check_current()?;
         let version = self.collection.begin(&cut)?;
         let made = self.upload(version, &cut, progress).inspect_err(|_| {
-            // Nobody can have used it.
+            // The version was not published, so nothing uses it.
             let _ = self.collection.remove(version);
         })?;
         if self.activate {
             self.activate(version)?;
         }
-        Ok(Update { of, made: Some(made), changed, added, deleted })
+        Ok(Update { of: old, made: Some(made), changed, added, deleted })
     }
 
-    /// Uploads the shards that changed, copies the others, and publishes all of them.
+    /// Uploads the shards that changed, copies the others, and publishes the version.
     fn upload(&self, version: u64, cut: &Cut, progress: &Progress) -> Result<VersionManifest> {
-        let (collection, of) = (self.collection, self.manifest.version);
+        let (collection, old) = (self.collection, self.manifest.version);
         let shards = self.manifest.shards.iter().zip(&self.folders);
         for ((entry, folder), wanted) in shards.zip(&cut.shards) {
-            let (number, before) = (entry.shard, (of, entry));
+            let (number, before) = (entry.shard, (old, entry));
             match self.copies.get(&number) {
                 Some(copy) => {
                     let before = Some(before);
@@ -298,7 +308,7 @@ impl<'a> Change<'a> {
         collection.publish(version)
     }
 
-    /// Spares the work if somebody else was faster.
+    /// Fails early, before anything is uploaded, if the current version was switched.
     fn check_current(&self) -> Result<()> {
         let now = self.collection.read_pointer()?;
         match self.activate && now.is_none_or(|(_, now)| now.bytes != self.got.bytes) {
@@ -311,9 +321,10 @@ impl<'a> Change<'a> {
         let previous = Some(self.manifest.version);
         let to = Pointer { format: FORMAT, version, previous };
         match self.collection.switch(to, Some(&self.got)) {
-            // It lacks what the other one has, so that nobody should go back to it.
+            // The new version lacks the changes of the other one, so it must not be rolled back
+            // to.
             Err(CollectionError::Conflict { .. }) => match self.collection.remove(version) {
-                // The store has switched at the first try, and refused the second.
+                // The store switched at the first attempt, and refused the automatic retry.
                 Err(CollectionError::IsCurrent { .. }) => Ok(()),
                 _ => Err(self.overtaken()),
             },
@@ -327,7 +338,7 @@ impl<'a> Change<'a> {
     }
 }
 
-/// The shard that has a document with this id.
+/// Returns the shard that has a document with this id.
 fn owner(shards: &[Arc<Snapshot>], id: &str) -> warpseek::Result<Option<u32>> {
     for (number, shard) in (0..).zip(shards) {
         if shard.find_id(id)?.is_some() {
@@ -337,14 +348,16 @@ fn owner(shards: &[Arc<Snapshot>], id: &str) -> warpseek::Result<Option<u32>> {
     Ok(None)
 }
 
-/// Documents of an index, deleted ones included, and those that are deleted.
+/// Returns the number of documents of an index, including deleted ones, and the number of deleted
+/// ones.
 fn counts(manifest: &Manifest) -> (u64, u64) {
     let all: u64 = manifest.segments.iter().map(|segment| segment.documents).sum();
     let live: u64 = manifest.segments.iter().map(SegmentEntry::live_documents).sum();
     (all, all - live)
 }
 
-/// Merges a shard that has become many segments, or has many deleted documents. A shard without documents stays as it is: it needs at least one, if only a deleted one.
+/// Merges a shard that has too many segments or deleted documents. A shard without live documents
+/// is kept as it is, since a shard needs at least one document, even if it is deleted.
 fn merge(
     index: &Index,
     manifest: &Manifest,
@@ -361,8 +374,10 @@ fn merge(
     Ok(())
 }
 
-/// How many new documents each shard gets, whose live documents are given: the smallest shard is filled until it is larger than the mean by a part in [`SLACK`], then the next. So few shards change, and all
-/// stay of about the same size. Of shards of the same size the first is taken.
+/// Returns how many new documents each shard gets, given the numbers of live documents. The
+/// smallest shard is filled until it is larger than the mean by a part in [`SLACK`], then the
+/// next one, so that few shards change and their sizes stay similar. Among shards of the same
+/// size, the first is chosen.
 fn spread(live: &[u64], new: u64) -> Vec<(u32, u64)> {
     let mean = (live.iter().sum::<u64>() + new).div_ceil((live.len() as u64).max(1));
     let most = mean + mean / SLACK;
@@ -380,7 +395,7 @@ fn spread(live: &[u64], new: u64) -> Vec<(u32, u64)> {
     runs
 }
 
-/// Counts what was added to a shard.
+/// Adds the report of a shard to that of the change.
 fn include(all: &mut BuildReport, shard: BuildReport) {
     all.documents += shard.documents;
     all.replaced += shard.replaced;
@@ -403,10 +418,10 @@ mod tests {
 
     #[test]
     fn new_documents_level_the_shards() {
-        // A few go to one shard, the smallest and first.
+        // A few documents go to one shard, the first of the smallest ones.
         assert_eq!(spread(&[100, 98, 98, 100], 5), [(1, 5)]);
         assert_eq!(spread(&[100, 100], 0), []);
-        // Many are spread, and none is larger than the mean by more than an eighth.
+        // Many documents are spread, and no shard exceeds the mean by more than an eighth.
         assert_eq!(spread(&[10, 10], 80), [(0, 46), (1, 34)]);
         assert_eq!(spread(&[0, 0, 1000], 20), [(0, 20)]);
         for live in [vec![1], vec![0, 0], vec![7, 0, 900, 3], vec![50; 9]] {

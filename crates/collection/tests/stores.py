@@ -1,9 +1,11 @@
-"""Collections and snapshots in object stores: a program with all stores against servers that speak their protocols.
+"""Collections and snapshots in object stores.
 
-    python stores.py PROGRAM NODE_FOLDER
+A program with support for all stores runs against servers that speak their protocols: python
+stores.py PROGRAM NODE_FOLDER
 
-S3 is moto, Azure Blob Storage azurite (of npm, in NODE_FOLDER). Both listen on this machine alone and end with this program.
-Google Cloud Storage is not among them: of its emulators none that can be installed as a package lists objects the way the program asks.
+S3 is moto, Azure Blob Storage is azurite (from npm, in NODE_FOLDER). Both listen on this machine
+only and end with this program. Google Cloud Storage is not tested: no emulator that can be
+installed as a package lists objects in the way that the program requests.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ import urllib.request
 
 PROGRAM, NODE_FOLDER = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
 SECRET = "a-secret-that-must-not-be-shown"
-#: The account that every azurite has.
+#: The default account of azurite.
 ACCOUNT = "devstoreaccount1"
 ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 WORDS = "route flap damping border gateway protocol area link state packet header checksum window congestion".split()
@@ -47,7 +49,7 @@ def ask(method: str, url: str, body: bytes | None = None, headers: dict[str, str
 
 @contextlib.contextmanager
 def serving(command: list[str], port: int, env: dict[str, str] | None = None):
-    """A server that listens on a port."""
+    """Runs a server that listens on a port."""
     process = subprocess.Popen(command, env={**os.environ, **(env or {})}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         for _ in range(600):
@@ -63,10 +65,10 @@ def serving(command: list[str], port: int, env: dict[str, str] | None = None):
 
 
 class Runner:
-    """The program with what a store wants in its environment."""
+    """Runs the program with the environment variables of a store."""
 
     def __init__(self, env: dict[str, str], folder: pathlib.Path):
-        # Variables of other programs: none of them is for a store.
+        # Variables of other programs, which stores must ignore.
         self.env = {**os.environ, "TOKEN": "x", "ENDPOINT": "http://127.0.0.1:9", "PROXY_URL": "http://127.0.0.1:9", **env}
         self.folder = folder
 
@@ -88,25 +90,27 @@ def documents(numbers: range) -> str:
 
 
 def collection(store: str, runner: Runner) -> None:
-    """Builds, changes, serves and removes a collection, whose hits are those of one index at every step."""
+    """Builds, changes, serves and removes a collection, and compares its hits with those of one
+    index at every step.
+    """
     folder = runner.folder
     queries, first, more = folder / "queries.tsv", folder / "first.jsonl", folder / "more.jsonl"
     queries.write_text("".join(f"{i}\t{WORDS[i % len(WORDS)]} {WORDS[(i * 5 + 3) % len(WORDS)]}\n" for i in range(60)))
     first.write_text(documents(range(400)))
     more.write_text(documents(range(400, 450)))
-    whole, of = folder / "whole", ["--store", store, "--name", "web"]
+    whole, target = folder / "whole", ["--store", store, "--name", "web"]
     runner.run("index", first, "-o", whole, "--quiet")
-    runner.run("cluster", "build", first, *of, "--shards", 2, "--quiet")
+    runner.run("cluster", "build", first, *target, "--shards", 2, "--quiet")
     versions = json.loads(runner.run("cluster", "list", "--store", store, "--json"))
     assert "web" in json.dumps(versions), versions
-    compare(of, whole, queries, runner, "built")
+    compare(target, whole, queries, runner, "built")
     cache = ["--cache", folder / "changes"]
-    runner.run("cluster", "add", more, *of, *cache, "--quiet")
+    runner.run("cluster", "add", more, *target, *cache, "--quiet")
     runner.run("add", whole, more, "--quiet")
-    runner.run("cluster", "delete", "--id", "d17", "--id", "d420", *of, *cache)
+    runner.run("cluster", "delete", "--id", "d17", "--id", "d420", *target, *cache)
     runner.run("delete", whole, "--id", "d17", "--id", "d420")
-    compare(of, whole, queries, runner, "changed")
-    # Of two who change it at the same time, one is told.
+    compare(target, whole, queries, runner, "changed")
+    # If two clients change it at the same time, one of them gets a conflict.
     both = [folder / "one.jsonl", folder / "two.jsonl"]
     for number, file in enumerate(both):
         file.write_text(documents(range(450 + number, 451 + number)))
@@ -119,34 +123,34 @@ def collection(store: str, runner: Runner) -> None:
             runner.run("add", whole, file, "--quiet")
         else:
             assert SECRET not in said and "again" in said, said
-            runner.run("cluster", "add", file, *of, "--quiet")
+            runner.run("cluster", "add", file, *target, "--quiet")
             runner.run("add", whole, file, "--quiet")
-    found = {line.split()[2] for line in served(of, queries, runner).splitlines()}
+    found = {line.split()[2] for line in served(target, queries, runner).splitlines()}
     assert found == {line.split()[2] for line in runner.run("run", whole, "--queries", queries, "-k", 1000, "--quiet").splitlines()}
-    runner.run("cluster", "rollback", *of)
-    runner.run("cluster", "remove", *of, "--keep", 1)
+    runner.run("cluster", "rollback", *target)
+    runner.run("cluster", "remove", *target, "--keep", 1)
     runner.run("cluster", "fetch", "--store", store, "--name", "absent", "--cache", folder / "absent", code=2)
 
 
-def served(of: list[object], queries: pathlib.Path, runner: Runner) -> str:
-    """The run of all queries over a node that fetches its shards by itself."""
+def served(target: list[object], queries: pathlib.Path, runner: Runner) -> str:
+    """Returns the run of all queries over a node that fetches its shards itself."""
     port = free_port()
     with tempfile.TemporaryDirectory(dir=runner.folder) as cache:
-        command = [PROGRAM, "node", *of, "--cache", cache, "--shard", 0, "--shard", 1, "--listen", f"127.0.0.1:{port}"]
+        command = [PROGRAM, "node", *target, "--cache", cache, "--shard", 0, "--shard", 1, "--listen", f"127.0.0.1:{port}"]
         with serving(list(map(str, command)), port, runner.env):
             nodes = ["--nodes", f"127.0.0.1:{port}", "--shards", 2]
             return runner.run("aggregate", *nodes, "--queries", queries, "-k", 1000, "--quiet")
 
 
-def compare(of: list[object], whole: pathlib.Path, queries: pathlib.Path, runner: Runner, when: str) -> None:
+def compare(target: list[object], whole: pathlib.Path, queries: pathlib.Path, runner: Runner, when: str) -> None:
     # Names of runs are in the last column.
     rows = lambda text: [line.split()[:5] for line in text.splitlines()]
     one = rows(runner.run("run", whole, "--queries", queries, "-k", 1000, "--quiet"))
-    cluster = rows(served(of, queries, runner))
+    cluster = rows(served(target, queries, runner))
     if when == "built":
         assert one == cluster and one, "the cluster has other hits than one index"
     else:
-        # Hits of equal score stand in the order of the shards.
+        # Hits with equal scores are in the order of the shards.
         key = lambda rows: sorted((query, score, document) for query, _, document, _, score in rows)
         assert key(one) == key(cluster) and one, "the cluster has other hits than one index"
 
@@ -203,7 +207,7 @@ def azure():
 
 
 def make_container(address: str) -> None:
-    """What object_store does not do: signed as the protocol wants."""
+    """Sends a signed request for an operation that object_store does not support."""
     date = datetime.datetime.now(datetime.timezone.utc).strftime("%a, %d %b %Y %H:%M:%S GMT")
     headers = {"x-ms-date": date, "x-ms-version": "2021-08-06"}
     signed = "PUT" + "\n" * 12 + "".join(f"{name}:{headers[name]}\n" for name in sorted(headers))

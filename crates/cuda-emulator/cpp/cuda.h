@@ -150,7 +150,7 @@ static inline int clock() { return (int)emulated_clock(); }
 
 // ---- memory
 
-// Whether a kernel's pointer is outside its dynamic shared memory.
+// Returns true if a kernel's pointer is outside its dynamic shared memory.
 static inline bool __isGlobal(const void* at) {
     return at < emulated_dynamic_shared || at >= emulated_dynamic_shared_end;
 }

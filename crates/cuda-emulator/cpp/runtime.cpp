@@ -1,7 +1,7 @@
-// Runs kernels on the host. Blocks run one after the other, and each lane is a fiber with its own
+// Runs kernels on the host. Blocks run one after another, and each lane is a fiber with its own
 // stack. A lane runs until it reaches an operation of its warp or block and waits there; when all
-// participants are waiting, the operation is performed for all of them at once. So deadlocks
-// between lanes are detected, and the error names the lanes.
+// participants are waiting, the operation is performed for all of them at once. Deadlocks between
+// lanes are therefore detected, and the error names the lanes.
 //
 // Tests spend most of their time here, so a lane that waits or ends chooses the next one itself and
 // switches to it directly: the same instructions run again and again, which the processor predicts.
@@ -25,8 +25,8 @@ namespace {
 
 constexpr uint32_t MAX_THREADS = 1024;
 constexpr size_t STACK = 128 << 10;
-// Stacks begin at different places of their first page: lanes use little more than their ends, which
-// would all compete for the same lines of the cache.
+// Stacks begin at different places of their first page: lanes use little more than the ends of
+// their stacks, which would all compete for the same lines of the cache.
 constexpr size_t STAGGER = 4 << 10, STEP = 5 * 64;
 constexpr size_t MAX_SHARED = 256 << 10;  // more than any device has
 
@@ -56,8 +56,8 @@ const char* const BARRIER_NAMES[] = {"__syncthreads", "__syncthreads_count", "__
 
 Lane lanes[MAX_THREADS];
 uint32_t threads;
-// Whose turn it is: each warp runs until all its lanes wait for others, in rounds. `due` are the
-// lanes of the warp that begins with lane `first` that have not had their turn in this round.
+// The order of turns: each warp runs until all its lanes wait for others, in rounds. `due` are
+// the lanes of the warp that begins with lane `first` that have not had their turn in this round.
 uint32_t turn, first, due;
 bool yielded;
 uint32_t used_stacks;
@@ -79,7 +79,7 @@ uint3 emulated_thread, emulated_block;
 dim3 emulated_block_dim, emulated_grid_dim;
 unsigned char *emulated_dynamic_shared, *emulated_dynamic_shared_end;
 
-// How a launch failed.
+// The failure of a launch.
 struct Failure {
     int status;  // a CUDA status code; 0 is success
     int faulted;  // whether `address` is valid
@@ -149,7 +149,7 @@ static void* new_fiber(uint32_t number, void (*entry)()) {
 static Lane* next_round();
 static void fiber();
 
-// The lane that runs next, or none if the block has ended or failed.
+// Returns the lane that runs next, or none if the block has ended or failed.
 static inline Lane* next_lane() {
     if (!due) return next_round();
     const uint32_t i = uint32_t(reverse ? 31 - __builtin_clz(due) : __builtin_ctz(due));
@@ -162,7 +162,8 @@ static void begin(Lane& lane) {
     emulated_thread = lane.index;
 }
 
-// Lets the next lane run, or the scheduler if there is none. `save` is where the caller's stack pointer goes.
+// Lets the next lane run, or the scheduler if there is none. The caller's stack pointer is
+// written to `save`.
 static void switch_to(Lane* lane, void** save) {
     if (!lane) return emulated_switch(save, scheduler);
     if (!lane->started) {
@@ -363,7 +364,7 @@ static uint32_t fold(const Lane* warp, uint32_t mask, Fold two) {
     return all;
 }
 
-// What an operation returns to every lane that takes part.
+// Returns the result of an operation for every lane that takes part.
 static uint32_t common_result(const Lane* warp, uint32_t mask, int operation) {
     switch (operation) {
         case WARP_SYNC: return 0;
@@ -387,7 +388,7 @@ static uint32_t common_result(const Lane* warp, uint32_t mask, int operation) {
     return operation == WARP_BALLOT || set == mask ? set : 0;
 }
 
-// The lane whose value a lane gets.
+// Returns the lane whose value a lane gets.
 static uint32_t source_of(uint32_t i, const Lane& lane) {
     const uint32_t base = i & ~(lane.width - 1), end = base + lane.width;
     switch (lane.operation) {
@@ -508,7 +509,8 @@ static uint32_t ready(const Lane* warp, uint32_t size) {
     return found;
 }
 
-// Lets all lanes go on that wait at a barrier; returns false if not all of them do, which ends the block.
+// Lets all lanes that wait at a barrier continue; returns false if not all of them wait there,
+// which ends the block.
 static bool pass_barrier() {
     uint32_t exited = 0, waiting = 0, sum = 0;
     for (uint32_t i = 0; i < threads; i++) {
@@ -531,14 +533,14 @@ static bool pass_barrier() {
     return true;
 }
 
-// Begins with a warp, whose lanes are all due that do not wait.
+// Starts a warp, of which all lanes that do not wait are due.
 static void begin_warp() {
     const uint32_t warps = (threads + 31) / 32;
     first = (reverse ? warps - 1 - turn : turn) * 32;
     due = ready(lanes + first, size_of_warp());
 }
 
-// The lane that runs next when none of the warp is due any more.
+// Returns the lane that runs next when none of the warp is due any more.
 static Lane* next_round() {
     while (!due) {
         // An operation fails, too, if its mask is wrong.

@@ -1,4 +1,4 @@
-// What the launcher knows about a kernel.
+// The data about a kernel that the launcher needs.
 #pragma once
 
 #include <cstdint>

@@ -30,8 +30,8 @@ thread_local! {
     static MESSAGE: RefCell<Option<CString>> = const { RefCell::new(None) };
 }
 
-/// The faults injected into a function: those of the context, or those of the thread if the
-/// function needs no context.
+/// Returns the faults injected into a function: those of the context, or those of the thread if
+/// the function needs no context.
 pub(crate) fn faults(function: &str) -> Arc<Faults> {
     let alone = ["cuInit", "cuDriver", "cuDevice", "cuCtx", "nvrtc"];
     let current = CURRENT.get();
@@ -42,7 +42,7 @@ pub(crate) fn faults(function: &str) -> Arc<Faults> {
     unsafe { &*current }.faults.clone()
 }
 
-/// The status of an outcome; the message is kept for `emulatorMessage`.
+/// Returns the status of an outcome and keeps the message for `emulatorMessage`.
 pub(crate) fn status(outcome: Outcome) -> Status {
     let (status, text) = match outcome {
         Ok(()) => (0, None),
@@ -52,7 +52,7 @@ pub(crate) fn status(outcome: Outcome) -> Status {
     status
 }
 
-/// The state of the thread's context.
+/// Returns the state of the thread's context.
 fn state() -> Result<MutexGuard<'static, State>, Error> {
     const NO_CONTEXT: u32 = 201;
     let current = CURRENT.get();
@@ -68,7 +68,8 @@ fn with(f: impl FnOnce(&mut State) -> Outcome) -> Status {
     status(state().and_then(|mut state| f(&mut state)))
 }
 
-/// The same for a function that waits, which would never return if a kernel hangs.
+/// Calls a function that waits with the state of the thread's context. With a real driver, it
+/// would never return if a kernel hangs.
 fn waiting(call: &str, f: impl FnOnce(&mut State) -> Outcome) -> Status {
     with(|state| {
         let done = f(state);
@@ -87,7 +88,7 @@ unsafe fn put<T>(to: *mut T, value: T) -> Outcome {
     Ok(())
 }
 
-/// The message of the thread's last error; the real driver has no such function.
+/// Returns the message of the thread's last error; the real driver has no such function.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn emulatorMessage() -> *const c_char {
     MESSAGE.with_borrow(|text| text.as_ref().map_or(std::ptr::null(), |text| text.as_ptr()))
@@ -146,7 +147,7 @@ exported! {
     fn cuDeviceGetName(name: *mut c_char, len: c_int, device: c_int) {
         let text = ["emulated, in order\0", "emulated, in reverse\0"][device as usize % 2];
         let len = text.len().min(len.max(0) as usize);
-        // SAFETY: there is room for `len` bytes.
+        // SAFETY: the caller's buffer has `len` bytes.
         unsafe { name.copy_from_nonoverlapping(text.as_ptr().cast(), len) };
         0
     }
@@ -170,7 +171,7 @@ exported! {
         status(unsafe { put(value, known) })
     }
 
-    /// Each caller gets a new context, so that a failure in one test does not affect the next.
+    /// Gives each caller a new context, so that a failure in one test does not affect the next.
     fn cuDevicePrimaryCtxRetain(
         context: *mut *const Context,
         device: c_int,
@@ -183,8 +184,8 @@ exported! {
     }
 
     fn cuDevicePrimaryCtxRelease_v2(_device: c_int) {
-        // The thread's context is the one to release, since it was set just before. An empty shell
-        // of it remains.
+        // The thread's context is the one to release, since it was set just before. An empty
+        // shell of it remains.
         with(|state| {
             state.must_return("cuDevicePrimaryCtxRelease");
             *state = State::new(state.device, state.memory.total(), 0);
@@ -279,7 +280,7 @@ exported! {
         waiting("cuStreamSynchronize", |state| state.synchronize(stream))
     }
 
-    /// Work is done when it is asked for: asking is a kind of waiting. Only what hangs is not ready.
+    /// Executes the work: a query is a kind of waiting. Only work that hangs is not ready.
     fn cuStreamQuery(stream: usize) {
         with(|state| state.synchronize(stream))
     }
@@ -360,7 +361,7 @@ exported! {
         with(|state| unsafe { put(milliseconds, state.elapsed(start, end)?) })
     }
 
-    /// The image of a module is the name of its source.
+    /// Loads a module, whose image is the name of its source.
     fn cuModuleLoadData(module: *mut *const Source, image: *const c_char) {
         with(|state| {
             state.refuse_while_recording("a module is loaded")?;

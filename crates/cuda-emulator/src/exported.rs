@@ -1,5 +1,7 @@
-/// Defines functions of CUDA's libraries: each is exported under its name, can be looked up with
-/// `find`, and can be made to fail.
+//! The macro that defines functions of CUDA's libraries.
+
+/// Defines functions of CUDA's libraries: each is exported under its name, `find` can look it up,
+/// and injected faults can make it fail.
 macro_rules! exported {
     ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $kind:ty),* $(,)?) $body:block)*) => {
         $(
@@ -13,7 +15,7 @@ macro_rules! exported {
             }
         )*
 
-        /// The function with this name.
+        /// Returns the function with this name.
         pub(crate) fn find(name: &str) -> Option<*const std::ffi::c_void> {
             match name {
                 $(stringify!($name) => Some($name as *const std::ffi::c_void),)*

@@ -1,17 +1,17 @@
 //! Fault injection.
 //!
 //! Faults are described by words separated by white space: `memory=BYTES` sets the memory of a
-//! device, `shared=BYTES` the shared memory that a block can have, `cuda=VERSION` the CUDA version of
-//! the driver (12080 is 12.8), `capability=61` the compute capability (6.1), and `FUNCTION@N=STATUS`
-//! makes the N-th call of a function fail, counted from 1. With a `+` after N, all later calls of
-//! that function fail too. `hang=N` makes the N-th kernel that is launched never end. With a `!` after
-//! the status, the device is lost: that call and all later calls of any function fail. A wait that
-//! fails always loses the device, as with CUDA: the work that was waited for may still be running,
-//! and nobody could tell when it is safe to go on.
+//! device, `shared=BYTES` the shared memory that a block can have, `cuda=VERSION` the CUDA
+//! version of the driver (12080 is 12.8), `capability=61` the compute capability (6.1), and
+//! `FUNCTION@N=STATUS` makes the N-th call of a function fail, counted from 1. With a `+` after
+//! N, all later calls of that function fail too. `hang=N` makes the N-th kernel that is launched
+//! never end. With a `!` after the status, the device is lost: that call and all later calls of
+//! any function fail. A wait that fails always loses the device, as with CUDA: the work may still
+//! be running, and the program cannot tell when it is safe to continue.
 //!
-//! `inject` affects what the thread does next: functions that need no context, and contexts that
-//! the thread opens. Programs that load this crate as a shared library read their faults from the
-//! environment variable EMULATOR_FAULTS.
+//! `inject` affects the later calls of the thread: functions that need no context, and contexts
+//! that the thread opens. Programs that load this crate as a shared library read their faults
+//! from the environment variable EMULATOR_FAULTS.
 
 use std::cell::RefCell;
 use std::ffi::c_int;
@@ -22,7 +22,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use crate::memory::TOTAL;
 use crate::state::Error;
 
-/// Bytes of shared memory that a block can have, unless told otherwise.
+/// Default number of bytes of shared memory that a block can have.
 const SHARED: u32 = 227 << 10;
 
 /// The injected faults, and how far they have been triggered.
@@ -48,7 +48,7 @@ struct Call {
     function: String,
     /// The number of calls until it fails, including the failing one.
     left: u64,
-    /// Whether all later calls fail too.
+    /// True if all later calls fail too.
     always: bool,
     status: u32,
     lost: bool,
@@ -65,7 +65,7 @@ thread_local! {
     static OF_THREAD: RefCell<Option<Arc<Faults>>> = const { RefCell::new(None) };
 }
 
-/// The faults of a thread are removed when this guard is dropped.
+/// A guard whose drop removes the faults of a thread.
 #[must_use]
 pub struct Injected {
     /// The guard must be dropped on the thread that created it.
@@ -78,8 +78,8 @@ impl Drop for Injected {
     }
 }
 
-/// Injects faults into everything this thread does until the result is dropped; contexts opened in
-/// the meantime keep them.
+/// Injects faults into all calls of this thread until the result is dropped; contexts opened
+/// until then keep them.
 ///
 /// # Panics
 /// Panics if the text does not follow the syntax described above.
@@ -90,7 +90,7 @@ pub fn inject(text: &str) -> Injected {
 }
 
 impl Faults {
-    /// The faults of the thread, or else those of the environment.
+    /// Returns the faults of the thread, or else those of the environment.
     pub(crate) fn of_thread() -> Arc<Faults> {
         static OF_PROCESS: LazyLock<Arc<Faults>> = LazyLock::new(|| {
             let text = std::env::var("EMULATOR_FAULTS").unwrap_or_default();

@@ -4,7 +4,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{Mutex, PoisonError};
 
-/// The layout is that of table.h.
+/// A kernel, with the layout of table.h.
 #[repr(C)]
 pub(crate) struct Kernel {
     name: *const c_char,
@@ -31,7 +31,7 @@ struct Failure {
     text: [c_char; 1024],
 }
 
-/// Why a kernel failed.
+/// The failure of a kernel.
 pub(crate) struct Fault {
     /// The CUDA status code.
     pub(crate) status: u32,
@@ -69,7 +69,7 @@ unsafe impl Sync for Kernel {}
 // SAFETY: as above.
 unsafe impl Sync for Source {}
 
-/// The source with the given name.
+/// Returns the source with the given name.
 pub(crate) fn source(name: &CStr) -> Option<&'static Source> {
     // SAFETY: the table ends with an entry without a name, names are null-terminated, and
     // everything is static.
@@ -86,7 +86,7 @@ pub(crate) fn source(name: &CStr) -> Option<&'static Source> {
 }
 
 impl Source {
-    /// The kernel of this source with the given name.
+    /// Returns the kernel of this source with the given name.
     pub(crate) fn kernel(&self, name: &CStr) -> Option<&'static Kernel> {
         let mut at = self.kernels;
         // SAFETY: as above.
@@ -108,7 +108,7 @@ impl Kernel {
         unsafe { CStr::from_ptr(self.name) }.to_string_lossy().into_owned()
     }
 
-    /// The sizes of its parameters.
+    /// Returns the sizes of the kernel's parameters.
     pub(crate) fn sizes(&self) -> &'static [u32] {
         // SAFETY: a static array of that length.
         unsafe { std::slice::from_raw_parts(self.sizes, self.parameters as usize) }
@@ -116,7 +116,7 @@ impl Kernel {
 }
 
 impl Launch {
-    /// Runs it to its end.
+    /// Runs the kernel to its end.
     pub(crate) fn run(&self, poison: u8, reverse: bool) -> Result<(), Fault> {
         /// The runtime has only one set of lanes.
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -125,8 +125,8 @@ impl Launch {
             self.arguments.iter().map(|bytes| bytes.as_ptr().cast_mut().cast()).collect();
         let mut failure = Failure { status: 0, faulted: 0, write: 0, address: 0, text: [0; 1024] };
         // SAFETY: `arguments` was created with one value per parameter of the kernel, each of the
-        // parameter's size. What the kernel does with the addresses among them is what the tests
-        // check; the runtime turns faults into failures where it can.
+        // parameter's size. The tests check how the kernel uses the addresses among them; the
+        // runtime turns faults into failures where it can.
         unsafe {
             emulated_launch(
                 self.kernel,

@@ -6,7 +6,7 @@
 //! lanes in reverse order, and its uninitialised memory holds other bytes. A result that is the
 //! same on both devices depends on neither.
 //!
-//! Work is queued in its stream until somebody waits for it, so a program that forgets to wait
+//! Work is queued in its stream until the program waits for it, so a program that forgets to wait
 //! reads stale bytes here.
 //!
 //! Faults can be injected (`inject`). Built as a shared library, the crate replaces `libcuda.so.1`
@@ -26,7 +26,7 @@ mod state;
 
 pub use faults::{Injected, inject};
 
-/// The function of the driver or of NVRTC with this name.
+/// Returns the function of the driver or of NVRTC with this name.
 pub fn symbol(name: &str) -> Option<*const std::ffi::c_void> {
     match name {
         "emulatorMessage" => Some(driver::emulatorMessage as *const std::ffi::c_void),
@@ -34,5 +34,5 @@ pub fn symbol(name: &str) -> Option<*const std::ffi::c_void> {
     }
 }
 
-/// The number of emulated devices.
+/// Number of emulated devices.
 pub const DEVICES: u32 = 2;

@@ -6,7 +6,8 @@ use std::ptr::null_mut;
 
 /// The default size of a device's memory in bytes.
 pub(crate) const TOTAL: u64 = 4 << 30;
-/// Vector loads need no more. Real devices align to 256 bytes, so this is the stricter test.
+/// Alignment of buffers, which is enough for vector loads. Real devices align to 256 bytes, so
+/// this is the stricter test.
 const ALIGN: usize = 16;
 /// Number of bytes before a buffer that must not change.
 const BEFORE: usize = 64;
@@ -81,7 +82,7 @@ impl Memory {
         true
     }
 
-    /// Whether all these bytes are in one buffer.
+    /// Returns true if all these bytes are in one buffer.
     pub(crate) fn contains(&self, address: u64, bytes: usize) -> bool {
         let before = self.buffers.range(..=address).next_back();
         before.is_some_and(|(&start, m)| {
@@ -89,7 +90,7 @@ impl Memory {
         })
     }
 
-    /// Describes where an address is that is not in any buffer.
+    /// Describes the position of an address that is not in any buffer.
     pub(crate) fn describe(&self, address: u64) -> String {
         let below = self.buffers.range(..=address).next_back();
         let above = self.buffers.range(address..).next();

@@ -8,7 +8,7 @@ use crate::exported::exported;
 
 const NO_PROGRAM: u32 = 4;
 
-/// What `nvrtcCreateProgram` returns: the bytes of an image.
+/// The result of `nvrtcCreateProgram`: the bytes of an image.
 type Program = Vec<u8>;
 
 /// # Safety
@@ -43,12 +43,12 @@ exported! {
     }
 
     fn nvrtcGetSupportedArchs(architectures: *mut c_int) {
-        // SAFETY: there is room for the reported number of architectures.
+        // SAFETY: the caller's array holds the reported number of architectures.
         unsafe { architectures.write(90) };
         0
     }
 
-    /// The name of a source is `NAME/kernel.cu`.
+    /// Creates a program; the name of its source is `NAME/kernel.cu`.
     fn nvrtcCreateProgram(
         program: *mut *mut Program, _text: *const c_char, name: *const c_char,
         _count: c_int, _headers: *const *const c_char, _names: *const *const c_char
@@ -79,7 +79,7 @@ exported! {
     }
 
     fn nvrtcGetProgramLog(_program: *mut Program, log: *mut c_char) {
-        // SAFETY: there is room for the reported number of bytes.
+        // SAFETY: the caller's buffer holds the reported number of bytes.
         unsafe { log.write(0) };
         0
     }
@@ -90,7 +90,7 @@ exported! {
     }
 
     fn nvrtcGetCUBIN(program: *mut Program, image: *mut u8) {
-        // SAFETY: a program created above, and room for its bytes.
+        // SAFETY: a program created above, and a buffer for its bytes.
         unsafe { image.copy_from_nonoverlapping((*program).as_ptr(), (*program).len()) };
         0
     }

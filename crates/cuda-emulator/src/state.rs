@@ -1,4 +1,4 @@
-//! A context: memory, and streams whose work is queued until somebody waits for it.
+//! A context: memory, and streams whose work is queued until the program waits for it.
 #![allow(unsafe_code)]
 
 use std::collections::{HashMap, VecDeque};
@@ -64,7 +64,7 @@ struct Stream {
     issued: u64,
     done: u64,
     recording: Option<(ThreadId, Vec<Operation>)>,
-    /// Whether it is at a kernel that never ends, or waits for one.
+    /// True if the stream is at a kernel that never ends, or waits for one.
     hangs: bool,
 }
 
@@ -75,7 +75,7 @@ struct Event {
     time: Option<Instant>,
 }
 
-/// One context of a device.
+/// A context of a device.
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) device: u32,
@@ -85,9 +85,9 @@ pub(crate) struct State {
     streams: HashMap<usize, Stream>,
     events: HashMap<usize, Event>,
     next: usize,
-    /// After a kernel has failed, everything fails with its error.
+    /// The error with which all calls fail after a kernel has failed.
     failed: Option<Error>,
-    /// Launches until one hangs, that one included; 0 is never.
+    /// Number of launches until one hangs, including that one; 0 is never.
     hang_in: u64,
 }
 
@@ -96,7 +96,8 @@ impl State {
         State { device, memory: Memory::new(memory), hang_in: hang, ..State::default() }
     }
 
-    /// Ends the program if a kernel hangs, for which the call would wait for ever: nothing else would show where.
+    /// Aborts the program if a kernel hangs, because the call would wait forever; nothing else
+    /// would show where.
     pub(crate) fn must_return(&self, call: &str) {
         if self.streams.values().any(|stream| stream.hangs) {
             eprintln!("{call} never returns: a kernel hangs");
@@ -104,7 +105,7 @@ impl State {
         }
     }
 
-    /// The byte that fills uninitialised memory.
+    /// Returns the byte that fills uninitialised memory.
     pub(crate) fn poison(&self) -> u8 {
         if self.device == 0 { 0xcb } else { 0x35 }
     }

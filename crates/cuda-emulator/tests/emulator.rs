@@ -29,7 +29,7 @@ fn launch(stream: &Stream, name: &str, grid: Grid, args: &Args) -> Result<(), De
     unsafe { stream.launch(&kernel, grid, args) }
 }
 
-/// The error of a kernel that was launched.
+/// Returns the error of a kernel that was launched.
 fn fails(stream: &Stream, name: &str, grid: Grid, args: &Args) -> String {
     launch(stream, name, grid, args).unwrap();
     let error = stream.synchronize().expect_err("the kernel must fail");
@@ -419,8 +419,8 @@ fn undefined_arithmetic_is_reported() {
     }
 }
 
-/// Uninitialised values and values that depend on the order of execution differ between the two
-/// devices, so a comparison reveals them.
+/// Checks that a comparison reveals uninitialised values and values that depend on the order of
+/// execution, because they differ between the two devices.
 #[test]
 fn the_devices_differ_where_programs_must_not_depend_on_them() {
     let results = [0, 1].map(|ordinal| {

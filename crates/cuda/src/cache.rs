@@ -1,7 +1,8 @@
-//! Compiled kernels on disk, so that only the first start has to compile.
+//! A cache of compiled kernels on disk, so that only the first start has to compile.
 //!
-//! An entry is a magic number, the checksum of the image, and the image. Its name contains a hash of everything that went into it, so an
-//! entry is never out of date. A damaged entry is compiled again.
+//! An entry is a magic number, the checksum of the image, and the image. Its name contains a hash
+//! of everything that the image depends on, so an entry is never out of date. A damaged entry is
+//! compiled again.
 
 use std::fs;
 use std::io::Write;
@@ -13,12 +14,13 @@ use super::{Architecture, Compiler, DeviceError, Image, Source};
 
 const MAGIC: &[u8; 8] = b"wskernel";
 
-/// A folder of compiled kernels, or none if the user has no cache folder.
+/// A folder of compiled kernels; `None` if the user has no cache folder.
 pub(crate) struct Cache {
     folder: Option<PathBuf>,
 }
 
-/// Where things are kept that can be made anew: `$WARPSEEK_CACHE`, or a part of the user's cache folder. None if the user has none.
+/// Returns the folder for data that can be created again: `$WARPSEEK_CACHE`, or a part of the
+/// user's cache folder. Returns `None` if the user has no cache folder.
 pub fn user_cache() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     variable("WARPSEEK_CACHE").or_else(|| {
@@ -30,12 +32,12 @@ pub fn user_cache() -> Option<PathBuf> {
 }
 
 impl Cache {
-    /// That of the user.
+    /// Returns the cache of the user.
     pub(crate) fn of_user() -> Self {
         Cache { folder: user_cache().map(|folder| folder.join("kernels")) }
     }
 
-    /// The image of a source: read from the cache, or compiled and stored there.
+    /// Returns the image of a source: read from the cache, or compiled and stored there.
     pub(crate) fn image(
         &self,
         compiler: &Compiler,
@@ -60,7 +62,7 @@ impl Cache {
             return Ok(Image { bytes, log: String::new() });
         }
         let image = make()?;
-        // A cache that cannot be written to costs compilation time at the next start and nothing else.
+        // If the cache cannot be written, the only cost is compilation at the next start.
         let _ = write(folder, &path, &image.bytes);
         Ok(image)
     }
@@ -72,7 +74,7 @@ fn unpack(entry: &[u8]) -> Option<Vec<u8>> {
     (u64::from_le_bytes(*sum) == xxh3_64(image)).then(|| image.to_vec())
 }
 
-/// Writes under a temporary name first, so that nobody ever reads half an entry.
+/// Writes under a temporary name first, so that no process reads half an entry.
 fn write(folder: &Path, path: &Path, image: &[u8]) -> std::io::Result<()> {
     fs::create_dir_all(folder)?;
     let temporary = folder.join(format!("{}.{}.part", std::process::id(), next_number()));
@@ -89,7 +91,7 @@ fn write(folder: &Path, path: &Path, image: &[u8]) -> std::io::Result<()> {
     written
 }
 
-/// A number that no other thread of this process gets.
+/// Returns a number that is unique in this process.
 fn next_number() -> u64 {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(0);

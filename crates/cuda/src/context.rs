@@ -1,3 +1,4 @@
+//! An open device: its context, its memory budget, and the objects created on it.
 #![allow(unsafe_code)]
 
 use std::collections::HashMap;
@@ -20,38 +21,41 @@ use super::{
     Buffer, DeviceError, DeviceInfo, Event, Kernel, Pinned, Source, Stream, Symbols, Trace,
 };
 
-/// An open device. Clones are the same device.
+/// An open device. Clones refer to the same device.
 ///
-/// After a failure of the device ([`Fault::Device`](super::Fault)) nothing on it works any more. The same process can open it again once
-/// everything that belongs to it has been dropped: streams, buffers, kernels and all handles, including handles opened separately. The
-/// driver then resets the context that they share, and with it the failure. It does not reset the context while a part of it is still held,
-/// because other code in the process may use the same context. A device that hangs cannot be opened again, since its context cannot be
-/// destroyed before the kernel ends; another process can use the device after this one has ended.
+/// After a failure of the device ([`Fault::Device`](super::Fault)) nothing on it works any more.
+/// The same process can open it again once everything that belongs to it has been dropped:
+/// streams, buffers, kernels and all handles, including handles opened separately. The driver
+/// then resets the context that they share, and with it the failure. It does not reset the
+/// context while a part of it is still held, because other code in the process may use the same
+/// context. A device that hangs cannot be opened again, since its context cannot be destroyed
+/// before the kernel ends; another process can use the device after this one has ended.
 #[derive(Clone)]
 pub struct Device(pub(crate) Arc<Context>);
 
-/// Bytes of device memory.
+/// The use of device memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryUse {
     /// Bytes held now.
     pub current: u64,
-    /// The most bytes held at any time.
+    /// Maximum number of bytes held at any time.
     pub peak: u64,
-    /// The most bytes that may be held; none if only the device sets a limit.
+    /// Maximum number of bytes that may be held; `None` if only the device sets a limit.
     pub budget: Option<u64>,
 }
 
-/// Memory that buffers gave back and the driver did not get: to allocate and to free takes it longer than many a kernel.
+/// A cache of freed memory that is not returned to the driver, which takes longer to allocate and
+/// to free it than many kernels run.
 #[derive(Default)]
 struct Kept {
-    /// The most bytes to keep.
+    /// Maximum number of bytes to keep.
     most: u64,
     bytes: u64,
     blocks: Vec<(u64, Address)>,
 }
 
 impl Kept {
-    /// A block with room for this many bytes, and not for many more.
+    /// Takes a block of at least this many bytes, and not many more.
     fn take(&mut self, bytes: u64) -> Option<(u64, Address)> {
         let fits = |&(room, _): &(u64, Address)| bytes <= room && room <= bytes + bytes / 4;
         let best = (0..self.blocks.len())
@@ -62,9 +66,9 @@ impl Kept {
         Some(block)
     }
 
-    /// Whether a block is kept; if not, the driver gets it.
+    /// Keeps a block if the cache has space. If the result is false, the caller frees it.
     fn keep(&mut self, block: (u64, Address)) -> bool {
-        // An empty buffer has a few bytes that nobody counts.
+        // An empty buffer has a few bytes that are not counted.
         let keeps = block.0 > 0 && self.bytes + block.0 <= self.most;
         if keeps {
             self.bytes += block.0;
@@ -74,7 +78,7 @@ impl Kept {
     }
 }
 
-/// What all objects of a device share.
+/// The state that all objects of a device share.
 pub(crate) struct Context {
     pub(crate) driver: Driver,
     pub(crate) info: DeviceInfo,
@@ -89,7 +93,8 @@ pub(crate) struct Context {
     pub(crate) watch: Watch,
 }
 
-// SAFETY: the driver's functions may be called from any thread, and its handles may be used in any thread; `raw` is only passed to them.
+// SAFETY: the driver's functions may be called from any thread, and its handles may be used in
+// any thread; `raw` is only passed to them.
 unsafe impl Send for Context {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Context {}
@@ -103,14 +108,14 @@ impl Device {
     /// Opens a device of the emulator, whose functions `symbols` finds.
     ///
     /// # Safety
-    /// `symbols` must be `warpseek_cuda_emulator::symbol`, or keep the same promise: what it returns for a name is the driver's function of
-    /// that name.
+    /// `symbols` must be `warpseek_cuda_emulator::symbol`, or keep the same promise: the pointer
+    /// that it returns for a name is the driver's function of that name.
     pub unsafe fn emulated(
         symbols: Symbols,
         ordinal: u32,
         budget: Option<u64>,
     ) -> Result<Device, DeviceError> {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller vouches for `symbols`.
         Self::over(unsafe { Driver::new(symbols) }?, ordinal, budget, true)
     }
 
@@ -148,34 +153,37 @@ impl Device {
         })))
     }
 
-    /// What is known about the device.
+    /// Returns the properties of the device.
     pub fn info(&self) -> &DeviceInfo {
         &self.0.info
     }
 
-    /// Sets how long any call may wait for the device from now on: one minute unless this is called, without limit if none. After that the
-    /// device counts as hung ([`DeviceError::Hung`]): every call on it fails at once. Dropping what belongs to it frees nothing, but does
-    /// not wait either.
+    /// Sets how long any call may wait for the device from now on: one minute by default, without
+    /// limit if `None`. After that the device counts as hung ([`DeviceError::Hung`]): every call
+    /// on it fails at once. Dropping its objects then frees nothing, but does not wait either.
     pub fn set_time_limit(&self, limit: Option<Duration>) {
         self.0.watch.set_limit(limit);
     }
 
-    /// Memory held by buffers of this handle and its clones.
+    /// Returns the memory held by buffers of this handle and its clones.
     pub fn memory(&self) -> MemoryUse {
         *lock(&self.0.memory)
     }
 
-    /// The most bytes of memory that may be held: the budget, or else all that the device has.
+    /// Returns the maximum number of bytes that may be held: the budget, or else all memory of
+    /// the device.
     pub fn memory_limit(&self) -> u64 {
         self.memory().budget.unwrap_or(self.info().memory)
     }
 
-    /// Bytes that can still be allocated: the device's free memory, within the budget.
+    /// Returns the number of bytes that can still be allocated: the device's free memory, within
+    /// the budget.
     pub fn available(&self) -> Result<u64, DeviceError> {
         self.0.available()
     }
 
-    /// The same if it is at least this much; otherwise an error that says what is missing.
+    /// Returns the number of bytes that can still be allocated, or an error that says what is
+    /// missing if it is less than `needed`.
     pub fn require(&self, needed: u64) -> Result<u64, DeviceError> {
         let (available, memory) = (self.available()?, self.memory());
         if needed <= available {
@@ -185,49 +193,53 @@ impl Device {
         Err(DeviceError::TooLarge { needed, available, budget: needed > left })
     }
 
-    /// From now on, up to this many bytes that buffers give back are kept for other buffers, within the budget. They count as available.
+    /// Keeps up to this many freed bytes for other buffers from now on, within the budget. They
+    /// count as available.
     pub fn keep_freed(&self, most: u64) {
         lock(&self.0.kept).most = most;
         self.0.release_kept(most);
     }
 
-    /// A new stream, that is, a sequence of work.
+    /// Creates a stream, that is, a sequence of work.
     pub fn stream(&self) -> Result<Stream, DeviceError> {
         Stream::new(self)
     }
 
-    /// A new event, that is, a moment in a stream.
+    /// Creates an event, that is, a moment in a stream.
     pub fn event(&self) -> Result<Event, DeviceError> {
         Event::new(self)
     }
 
-    /// Times what streams do from now on. Only the trace made last receives the times.
+    /// Times the work of streams from now on. Only the latest trace receives the times.
     pub fn trace(&self) -> Trace {
         Trace::new(self)
     }
 
-    /// Device memory for `len` values, whose contents are unspecified.
+    /// Allocates device memory for `len` values, whose contents are unspecified.
     pub fn buffer<T: Pod>(&self, len: usize) -> Result<Buffer<T>, DeviceError> {
         Buffer::new(self, len)
     }
 
-    /// Device memory with these values. The copy has ended when this returns.
+    /// Allocates device memory with these values. The copy has ended when this returns.
     pub fn upload<T: Pod>(&self, stream: &Stream, values: &[T]) -> Result<Buffer<T>, DeviceError> {
         let buffer = self.buffer(values.len())?;
         stream.upload(values, &buffer)?;
         Ok(buffer)
     }
 
-    /// Page-locked host memory, filled with zeros. Copies need it to overlap with other work.
+    /// Allocates page-locked host memory, filled with zeros. Copies need it to overlap with other
+    /// work.
     pub fn pinned<T: Pod>(&self, len: usize) -> Result<Pinned<T>, DeviceError> {
         Pinned::new(self, len)
     }
 
-    /// A kernel of a source. The source is compiled when one of its kernels is first requested.
+    /// Returns a kernel of a source. The source is compiled when one of its kernels is first
+    /// requested.
     pub fn kernel(&self, source: &Source, name: &str) -> Result<Kernel, DeviceError> {
-        // Locked while compiling, so that nothing is compiled twice.
+        // The lock is held while compiling, so that nothing is compiled twice.
         let mut modules = lock(&self.0.modules);
-        // The key is the text: the same source may be combined with only the part of a header that it needs.
+        // The key is the text: the same source may be combined with only the part of a header
+        // that it needs.
         let module = match modules.entry(source.hash(&[])) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
@@ -237,15 +249,15 @@ impl Device {
         Kernel::new(self, module, name)
     }
 
-    /// The version of NVRTC, such as (12, 9).
+    /// Returns the version of NVRTC, such as (12, 9).
     pub fn compiler_version(&self) -> Result<(u32, u32), DeviceError> {
         self.0.compiler().map(Compiler::version)
     }
 }
 
 impl Context {
-    /// Makes this the thread's current context. Every driver call that works on a context comes after this one, so no such call is made
-    /// once the device hangs.
+    /// Makes this the thread's current context. Every driver call that works on a context comes
+    /// after a call of this function, which fails once the device hangs.
     pub(crate) fn bind(&self) -> Result<(), DeviceError> {
         self.watch.check()?;
         // SAFETY: `raw` is retained until this is dropped.
@@ -257,10 +269,11 @@ impl Context {
         compiler.as_ref().map_err(Clone::clone)
     }
 
-    /// What the driver loads for a source.
+    /// Returns the image of a source that the driver loads.
     fn image(&self, source: &Source) -> Result<Vec<u8>, DeviceError> {
         if self.info.emulated {
-            // The emulator already has its kernels, compiled from the same sources, and needs only the name.
+            // The emulator already has its kernels, compiled from the same sources, and needs
+            // only the name.
             return Ok([source.name.as_bytes(), b"\0"].concat());
         }
         let (major, minor) = self.info.capability;
@@ -280,14 +293,14 @@ impl Context {
         Ok(within.min(free as u64 + lock(&self.kept).bytes))
     }
 
-    /// Memory with room for this many bytes, and the bytes it has.
+    /// Allocates at least this many bytes. Returns the size and the address of the memory.
     pub(crate) fn allocate(&self, bytes: u64) -> Result<(u64, Address), DeviceError> {
         let kept = lock(&self.kept).take(bytes);
         if let Some((room, address)) = kept {
             if self.count(room).is_ok() {
                 return Ok((room, address));
             }
-            // It has more room than the budget leaves.
+            // The block is larger than the budget allows.
             self.free_kept(address);
         }
         self.count(bytes)?;
@@ -300,9 +313,10 @@ impl Context {
         }
     }
 
-    /// Counts bytes as held, if there is room for them.
+    /// Counts bytes as held, if the budget allows.
     fn count(&self, bytes: u64) -> Result<(), DeviceError> {
-        // A request for more than the device has at all is refused here, because drivers report absurd sizes with different errors.
+        // Requests for more than all memory of the device are refused here, because drivers
+        // report absurd sizes with different errors.
         let mut memory = lock(&self.memory);
         let left = memory.budget.map_or(u64::MAX, |b| b.saturating_sub(memory.current));
         if bytes > left.min(self.info.memory) {
@@ -318,7 +332,8 @@ impl Context {
         Ok(())
     }
 
-    /// Memory from the driver, after it has been counted. Memory that is kept makes room if it has to.
+    /// Allocates memory from the driver, after it has been counted. Cached memory is freed first
+    /// if necessary.
     fn allocate_new(&self, bytes: u64) -> Result<Address, DeviceError> {
         self.bind()?;
         let (budget, current) = {
@@ -327,7 +342,8 @@ impl Context {
         };
         self.release_kept(budget.map_or(u64::MAX, |budget| budget.saturating_sub(current)));
         let mut address = 0;
-        // SAFETY: a valid pointer. Zero bytes cannot be allocated, so an empty buffer has a few bytes.
+        // SAFETY: a valid pointer. Zero bytes cannot be allocated, so an empty buffer has a few
+        // bytes.
         let mut allocate =
             || unsafe { (self.driver.cuMemAlloc_v2)(&mut address, bytes.max(16) as usize) };
         let mut status = allocate();
@@ -342,7 +358,8 @@ impl Context {
         self.driver.check("cuMemAlloc", status).map(|()| address)
     }
 
-    /// Gives the driver kept memory until at most this many bytes are left; says whether there was any.
+    /// Returns cached memory to the driver until at most this many bytes are left. Returns true
+    /// if it freed any.
     fn release_kept(&self, most: u64) -> bool {
         let mut released = false;
         loop {
@@ -358,13 +375,14 @@ impl Context {
         }
     }
 
-    /// Makes this the thread's current context and waits until nothing runs in it. Comes before driver calls that would themselves wait.
+    /// Makes this the thread's current context and waits until nothing runs in it. Precedes
+    /// driver calls that would themselves wait.
     pub(crate) fn settle(&self) -> Result<(), DeviceError> {
         self.bind()?;
         self.watch.settle()
     }
 
-    /// Takes memory of `allocate` back. What runs may use it, so this waits.
+    /// Takes memory of `allocate` back. Running work may use it, so this waits.
     pub(crate) fn free(&self, room: u64, address: Address) {
         let idle = self.settle().is_ok();
         lock(&self.memory).current -= room;
@@ -373,16 +391,16 @@ impl Context {
         }
     }
 
-    /// Frees memory that was kept.
+    /// Frees memory that was cached.
     fn free_kept(&self, address: Address) {
         if self.settle().is_ok() {
             self.free_now(address);
         }
     }
 
-    /// Nothing may run: the driver would wait for it.
+    /// Frees memory at once. Nothing may run, because the driver would wait for it.
     fn free_now(&self, address: Address) {
-        // SAFETY: allocated by `allocate_new`, and nobody else has it.
+        // SAFETY: allocated by `allocate_new`, and no longer used.
         unsafe { (self.driver.cuMemFree_v2)(address) };
     }
 
@@ -426,7 +444,8 @@ impl fmt::Debug for Device {
     }
 }
 
-/// Takes the lock even after a panic in another thread: it guards counters and maps that are always consistent.
+/// Takes the lock even after a panic in another thread: it guards counters and maps that are
+/// always consistent.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

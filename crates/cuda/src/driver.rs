@@ -1,8 +1,9 @@
-//! The functions of the CUDA driver that are used, and their errors.
+//! The CUDA driver's functions that this crate uses, and their errors.
 //!
-//! They are bound by hand instead of through a crate. Results are plain numbers here, so a result that a newer driver introduces is an
-//! error and not undefined behaviour, and a missing library or function is an error and not a panic. The emulator offers the same
-//! functions, so everything in the device layer above this file is tested without a GPU.
+//! The functions are bound by hand instead of through a crate. Results are plain numbers here, so
+//! a result that a newer driver introduces is an error and not undefined behaviour, and a missing
+//! library or function is an error and not a panic. The emulator offers the same functions, so
+//! everything in the device layer above this file is tested without a GPU.
 #![allow(unsafe_code, non_snake_case)]
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -15,7 +16,7 @@ use super::library::{driver_candidates, load_first};
 pub(crate) type Handle = *mut c_void;
 /// An address in device memory.
 pub(crate) type Address = u64;
-/// What the driver's functions return; 0 is success.
+/// Result of the driver's functions; 0 is success.
 pub(crate) type Status = c_uint;
 
 pub(crate) const OUT_OF_MEMORY: Status = 2;
@@ -43,7 +44,7 @@ pub(crate) mod function_attribute {
 
 macro_rules! functions {
     ($(fn $name:ident($($arg:ident: $kind:ty),*);)*) => {
-        /// The driver.
+        /// The functions of the driver.
         pub(crate) struct Driver {
             $(pub(crate) $name: unsafe extern "C" fn($($arg: $kind),*) -> Status,)*
             /// Sizes of a kernel's parameters (CUDA 12.4 or later).
@@ -54,17 +55,19 @@ macro_rules! functions {
         }
 
         impl Driver {
-            /// A driver made of these functions.
+            /// Creates a driver from the functions that `symbols` finds.
             ///
             /// # Safety
-            /// What `symbols` returns for a name must be the driver's function of that name, and must stay valid.
+            /// The pointer that `symbols` returns for a name must be the driver's function of that
+            /// name, and must stay valid.
             pub(crate) unsafe fn new(
                 symbols: impl Fn(&str) -> Option<*const c_void>,
             ) -> Result<Driver, DeviceError> {
                 let need = |name: &str| symbols(name).ok_or_else(|| DeviceError::OldDriver {
                     what: format!("it has no {name}"),
                 });
-                // SAFETY: these are the driver's functions, by contract; a function pointer is as wide as a pointer.
+                // SAFETY: these are the driver's functions, by contract; a function pointer is as
+                // wide as a pointer.
                 unsafe {
                     Ok(Driver {
                         $($name: transmute_copy(&need(stringify!($name))?),)*
@@ -131,12 +134,14 @@ functions! {
 }
 
 impl Driver {
-    /// The driver of this machine. Its library stays loaded because it has threads and state of its own.
+    /// Loads the driver of this machine. Its library is never unloaded because it has threads and
+    /// state.
     pub(crate) fn load() -> Result<Driver, DeviceError> {
         let library =
             load_first(driver_candidates()).map_err(|tried| DeviceError::NoDriver { tried })?;
         let library = Box::leak(Box::new(library));
-        // SAFETY: libcuda's functions have the types above, which are those of its header; the library is never unloaded.
+        // SAFETY: libcuda's functions have the types above, which are those in its header; the
+        // library is never unloaded.
         unsafe {
             Driver::new(|name| {
                 library.get::<*const c_void>(name.as_bytes()).ok().map(|symbol| *symbol)
@@ -144,7 +149,7 @@ impl Driver {
         }
     }
 
-    /// Success, or the error with the driver's description of it.
+    /// Converts a status to a result. An error contains the driver's description.
     pub(crate) fn check(&self, call: &'static str, status: Status) -> Result<(), DeviceError> {
         if status == 0 {
             return Ok(());
@@ -152,7 +157,7 @@ impl Driver {
         Err(DeviceError::Driver { call, problem: self.words(status) })
     }
 
-    /// The driver's description of an error.
+    /// Returns the driver's description of an error.
     pub(crate) fn words(&self, status: Status) -> String {
         let mut name = std::ptr::null();
         let mut text = std::ptr::null();
@@ -173,7 +178,7 @@ impl Driver {
     }
 }
 
-/// A string from the driver, if it returned one.
+/// Reads a string from the driver, if it returned one.
 fn string(text: *const c_char) -> Option<String> {
     // SAFETY: the driver returns null or a string that ends with a zero.
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())

@@ -1,19 +1,22 @@
+//! Errors of devices, with messages that say what is missing and how to get it.
+
 use std::fmt::Write;
 use std::time::Duration;
 
-/// What caused a failure, and therefore what to do next.
+/// The cause of a failure, which decides what to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The query, or its batch, asked for more than there is. Other queries may still be answered.
+    /// The query, or its batch, needs more than there is. Other queries may still be answered.
     Query,
-    /// The device or its driver failed, or hangs. It answers nothing until all of its handles have been dropped and it is opened again.
+    /// The device or its driver failed, or hangs. It answers nothing until all of its handles
+    /// have been dropped and it is opened again.
     Device,
-    /// There is no device, or it cannot be used as it is set up, or the index does not fit into its memory. Opening it again changes
-    /// nothing.
+    /// There is no device, or it cannot be used with the current setup, or the index does not fit
+    /// into its memory. Opening it again changes nothing.
     Setup,
 }
 
-/// What can go wrong with a device. Messages say what is missing and how to get it.
+/// An error of a device. Messages say what is missing and how to get it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
     /// The driver's library is not on this machine.
@@ -30,7 +33,7 @@ pub enum DeviceError {
         "the NVIDIA driver is too old: {what}; CUDA 12.0 is needed, which comes with driver 525"
     )]
     OldDriver {
-        /// What is missing.
+        /// The missing feature.
         what: String,
     },
     /// There is a driver but no device.
@@ -43,7 +46,7 @@ pub enum DeviceError {
     NoSuchDevice {
         /// The number requested.
         ordinal: u32,
-        /// How many devices there are.
+        /// Number of devices.
         count: u32,
     },
     /// The device lacks features that the kernels use.
@@ -52,9 +55,9 @@ pub enum DeviceError {
         capability.0, capability.1
     )]
     OldDevice {
-        /// Its name.
+        /// Name of the device.
         name: String,
-        /// Its compute capability.
+        /// Compute capability of the device.
         capability: (u32, u32),
     },
     /// The run-time compiler is not on this machine.
@@ -85,7 +88,7 @@ pub enum DeviceError {
     Sources {
         /// The file.
         path: String,
-        /// Why it cannot be read.
+        /// The reason why it cannot be read.
         problem: String,
     },
     /// The driver does not load what NVRTC compiled.
@@ -102,11 +105,11 @@ pub enum DeviceError {
     /// The index does not fit into the device's memory. This is known before anything is copied.
     #[error("{}", too_large(*needed, *available, *budget))]
     TooLarge {
-        /// Bytes that it takes at least.
+        /// Minimum number of bytes that the index takes.
         needed: u64,
         /// Bytes available.
         available: u64,
-        /// Whether the budget is too small, rather than the device.
+        /// True if the budget is too small, false if the device is.
         budget: bool,
     },
     /// The host cannot lock any more memory for copies.
@@ -129,7 +132,7 @@ pub enum DeviceError {
         used: u64,
         /// Bytes available.
         available: u64,
-        /// Whether the budget is used up, rather than the device's memory.
+        /// True if the budget is used up, false if the device's memory is.
         budget: bool,
     },
     /// A kernel needs more shared memory than a block of threads can have on the device.
@@ -144,12 +147,12 @@ pub enum DeviceError {
         /// Bytes that a block can have.
         most: u32,
     },
-    /// A launch with arguments or a grid that the kernel does not accept.
+    /// The kernel does not accept the arguments or the grid of a launch.
     #[error("kernel `{kernel}` cannot be launched: {problem}")]
     Launch {
         /// The kernel.
         kernel: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
     /// A kernel failed while it ran. The device handle is unusable afterwards.
@@ -163,8 +166,9 @@ pub enum DeviceError {
         /// The driver's description.
         problem: String,
     },
-    /// Work did not end within the time limit. The device handle is unusable afterwards, and so are other handles of that device in this
-    /// process: what runs there cannot be stopped from here.
+    /// Work did not end within the time limit. The device handle is unusable afterwards, and so
+    /// are other handles of that device in this process: this process cannot stop the work that
+    /// runs there.
     #[error(
         "{} did not end within {limit:?}; the GPU hangs, or has far too much to do: end this program before the GPU is used again, see nvidia-smi and dmesg; `--device cpu` gives the same hits without it",
         kernels(ran)
@@ -172,7 +176,7 @@ pub enum DeviceError {
     Hung {
         /// The kernels that may have caused it, in the order of their launches.
         ran: Vec<String>,
-        /// How long the caller waited.
+        /// Time that the caller waited.
         limit: Duration,
     },
     /// An operation on host memory was requested while a graph is recorded.
@@ -196,12 +200,12 @@ pub enum DeviceError {
 }
 
 impl DeviceError {
-    /// Whether the device has too little memory, found out before or while it was asked for.
+    /// Returns true if the device has too little memory, detected before or during allocation.
     pub fn is_short(&self) -> bool {
         matches!(self, DeviceError::OutOfMemory { .. } | DeviceError::TooLarge { .. })
     }
 
-    /// What caused the error.
+    /// Returns the cause of the error.
     pub fn fault(&self) -> Fault {
         match self {
             DeviceError::HostMemory { .. }
@@ -233,11 +237,11 @@ fn out_of_memory(asked: u64, used: u64, available: u64, budget: bool) -> String 
         "the GPU is out of memory"
     });
     let _ =
-        write!(text, ": {} asked for, {} left, {} in use; ", mib(asked), mib(available), mib(used));
+        write!(text, ": {} requested, {} left, {} in use; ", mib(asked), mib(available), mib(used));
     text += if budget {
         "raise --gpu-memory"
     } else {
-        "end other programs on the GPU, ask for fewer hits, or use `--device cpu`"
+        "end other programs on the GPU, request fewer hits, or use `--device cpu`"
     };
     text
 }
@@ -271,7 +275,7 @@ fn kernels(ran: &[String]) -> String {
 mod tests {
     use super::*;
 
-    /// One error of each kind.
+    /// Returns one error of each kind.
     fn all() -> Vec<(DeviceError, Fault)> {
         let text = String::new;
         let sizes = (0, 0, 0);

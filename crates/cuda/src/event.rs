@@ -1,3 +1,4 @@
+//! Events: moments in a stream, for waiting and for timing.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -13,7 +14,7 @@ use super::{Device, DeviceError};
 pub struct Event {
     device: Device,
     pub(crate) raw: Handle,
-    /// Where in a stream it was recorded last.
+    /// Position in a stream at which the event was recorded last.
     position: Mutex<Option<Ticket>>,
 }
 
@@ -33,16 +34,18 @@ impl Event {
         Ok(Event { device: device.clone(), raw, position: Mutex::default() })
     }
 
-    /// Where it was recorded. The lock is held while it is recorded again.
+    /// Returns the position at which the event was recorded. The lock is held while it is
+    /// recorded again.
     pub(crate) fn position(&self) -> MutexGuard<'_, Option<Ticket>> {
         lock(&self.position)
     }
 
-    /// Waits until the stream reaches the event. Copies before it have ended then, and `Pinned::read` knows it.
+    /// Waits until the stream reaches the event. Copies before it have then ended, which
+    /// `Pinned::read` takes into account.
     pub fn synchronize(&self) -> Result<(), DeviceError> {
         let context = &self.device.0;
         context.bind()?;
-        // Locked, so that the event is not recorded elsewhere meanwhile.
+        // The lock prevents the event from being recorded elsewhere during the wait.
         let position = lock(&self.position);
         // SAFETY: the event is alive.
         let ask = || unsafe { (context.driver.cuEventQuery)(self.raw) };
@@ -55,7 +58,8 @@ impl Event {
         Ok(())
     }
 
-    /// The time on the device from `earlier` to this event. The streams must have reached both.
+    /// Returns the time on the device from `earlier` to this event. The streams must have reached
+    /// both.
     pub fn since(&self, earlier: &Event) -> Result<Duration, DeviceError> {
         let context = &self.device.0;
         context.bind()?;

@@ -1,3 +1,4 @@
+//! Graphs: recorded work that is launched as a whole.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -6,15 +7,17 @@ use super::driver::Handle;
 use super::stream::Recording;
 use super::{Device, DeviceError, Stream};
 
-/// Recorded work that is launched as a whole, with the arguments it was recorded with: many small kernels for the price of one launch.
+/// A graph of recorded work that is launched as a whole, with the arguments it was recorded with:
+/// many small kernels for the price of one launch.
 pub struct Graph {
     device: Device,
     raw: Handle,
-    /// The buffers it uses, and the names of its kernels.
+    /// The buffers that the graph uses, and the names of its kernels.
     recorded: Recording,
 }
 
-// SAFETY: the driver accepts its graphs from any thread, one launch at a time, and `launch` takes `&mut self`.
+// SAFETY: the driver accepts its graphs from any thread, one launch at a time, and `launch` takes
+// `&mut self`.
 unsafe impl Send for Graph {}
 
 impl Graph {
@@ -22,7 +25,8 @@ impl Graph {
         stream: &Stream,
         record: impl FnOnce(&Stream) -> Result<(), DeviceError>,
     ) -> Result<Self, DeviceError> {
-        // Only unsafe calls of this thread end the recording, so other threads may allocate meanwhile.
+        // Only unsafe calls of this thread end the recording, so other threads may allocate at
+        // the same time.
         const THREAD_LOCAL: u32 = 1;
         let inner = &stream.0;
         inner.bind()?;
@@ -65,8 +69,8 @@ impl Graph {
             || self.recorded.kernels.join(" + ").into(),
             0,
             || {
-                // SAFETY: both are alive, and the graph keeps the buffers it uses alive. The caller promised what the kernels do when they
-                // were recorded.
+                // SAFETY: both are alive, and the graph keeps the buffers it uses alive. The
+                // caller vouched for the kernels when they were recorded.
                 let status = unsafe { (inner.driver().cuGraphLaunch)(self.raw, inner.raw) };
                 inner.check("cuGraphLaunch", status)
             },

@@ -1,3 +1,4 @@
+//! Properties of the devices that the driver sees.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_char, c_int};
@@ -5,12 +6,12 @@ use std::ffi::{c_char, c_int};
 use super::DeviceError;
 use super::driver::{Driver, NO_DEVICE, attribute};
 
-/// What is known about a device.
+/// Properties of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// Its number.
+    /// Number of the device.
     pub ordinal: u32,
-    /// Its name.
+    /// Name of the device.
     pub name: String,
     /// Bytes of memory.
     pub memory: u64,
@@ -18,29 +19,29 @@ pub struct DeviceInfo {
     pub l2: u64,
     /// Number of multiprocessors.
     pub multiprocessors: u32,
-    /// Threads that fit on one multiprocessor.
+    /// Maximum number of threads on one multiprocessor.
     pub threads_per_multiprocessor: u32,
-    /// Bytes of shared memory that a block can have.
+    /// Maximum bytes of shared memory of a block.
     pub shared_per_block: u32,
     /// Compute capability, such as (9, 0).
     pub capability: (u32, u32),
     /// The CUDA version that the driver supports, such as (12, 8).
     pub cuda: (u32, u32),
-    /// Whether this is a device of the emulator.
+    /// True if this is a device of the emulator.
     pub emulated: bool,
 }
 
-/// The devices that the driver sees. None of them is opened.
+/// Lists the devices that the driver sees, without opening them.
 pub fn list_devices() -> Result<Vec<DeviceInfo>, DeviceError> {
     let driver = Driver::load()?;
     let count = start(&driver)?;
     (0..count).map(|ordinal| DeviceInfo::read(&driver, ordinal, false)).collect()
 }
 
-/// Starts the driver and counts the devices; it is an error if there are none.
+/// Starts the driver and counts the devices. Returns an error if there are none.
 pub(crate) fn start(driver: &Driver) -> Result<u32, DeviceError> {
     let mut count = 0;
-    // SAFETY: no arguments but a valid pointer.
+    // SAFETY: the only argument is a valid pointer.
     let (status, counted) = unsafe { ((driver.cuInit)(0), (driver.cuDeviceGetCount)(&mut count)) };
     if status == NO_DEVICE || (status == 0 && counted == 0 && count == 0) {
         return Err(DeviceError::NoDevice);
@@ -92,7 +93,7 @@ impl DeviceInfo {
     }
 }
 
-/// The driver's number for a device.
+/// Returns the driver's number for a device.
 pub(crate) fn handle(driver: &Driver, ordinal: u32) -> Result<c_int, DeviceError> {
     let mut device = 0;
     // SAFETY: a valid pointer; the driver checks the ordinal.

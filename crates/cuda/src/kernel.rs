@@ -1,3 +1,4 @@
+//! Kernels: functions of a compiled source, with the limits of their launches.
 #![allow(unsafe_code)]
 
 use std::collections::HashMap;
@@ -9,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::driver::{Driver, Handle, function_attribute};
 use super::{Args, Device, DeviceError, Grid};
 
-/// Dynamic shared memory that a block can have without setting an attribute.
+/// Maximum dynamic shared memory of a block without setting an attribute.
 const SHARED_BY_DEFAULT: u32 = 48 << 10;
 
 /// A compiled source on the device. It stays loaded until the device is closed.
@@ -23,10 +24,12 @@ impl Module {
         let context = &device.0;
         context.bind()?;
         let mut raw = std::ptr::null_mut();
-        // SAFETY: a valid pointer and a complete image: a CUBIN contains its length, PTX and names for the emulator end with a zero.
+        // SAFETY: a valid pointer and a complete image: a CUBIN contains its length, PTX and
+        // names for the emulator end with a zero.
         let status =
             unsafe { (context.driver.cuModuleLoadData)(&mut raw, image.as_ptr().cast::<c_void>()) };
-        // The image is for another device, is no image, or is PTX that is unknown or invalid: the NVRTC does not match the driver.
+        // The image is for another device, is not an image, or is PTX that is unknown or invalid:
+        // this NVRTC does not match the driver.
         if [200, 209, 218, 222].contains(&status) {
             let (problem, cuda) = (context.driver.words(status), context.info.cuda);
             return Err(DeviceError::Refused { problem, cuda });
@@ -52,11 +55,12 @@ pub struct Kernel {
     static_shared: u32,
     registers: u32,
     local_bytes: u32,
-    /// Sizes of its parameters, if the driver reports them.
+    /// Sizes of the parameters, if the driver reports them.
     parameters: Option<Arc<[usize]>>,
-    /// Dynamic shared memory that it is allowed so far.
+    /// Dynamic shared memory that the kernel is allowed so far.
     shared: Arc<AtomicU32>,
-    /// Blocks that a multiprocessor runs, by threads and shared memory. Kept because the driver takes a while to answer.
+    /// Number of blocks that a multiprocessor runs, by threads and shared memory. It is cached
+    /// because the driver takes a while to answer.
     fits: Arc<Mutex<HashMap<(u32, u32), u32>>>,
 }
 
@@ -73,12 +77,15 @@ impl Kernel {
             kernel: name.to_owned(),
             problem: problem.to_owned(),
         };
-        let text = CString::new(name).map_err(|_| launch("its name has a zero byte"))?;
+        let text = CString::new(name).map_err(|_| launch("its name contains a zero byte"))?;
         let mut raw = std::ptr::null_mut();
         // SAFETY: a valid pointer, a loaded module, and a string that ends with a zero.
         let status = unsafe { (driver.cuModuleGetFunction)(&mut raw, module.0, text.as_ptr()) };
         if status != 0 {
-            return Err(launch(&format!("its source has none: {}", driver.words(status))));
+            return Err(launch(&format!(
+                "its source has no kernel of this name: {}",
+                driver.words(status)
+            )));
         }
         let get = |attribute: c_int| {
             let mut value = 0;
@@ -100,32 +107,33 @@ impl Kernel {
         })
     }
 
-    /// Its name.
+    /// Returns the name of the kernel.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The most threads that a block can have.
+    /// Returns the maximum number of threads of a block.
     pub fn max_threads(&self) -> u32 {
         self.max_threads
     }
 
-    /// Registers per thread.
+    /// Returns the number of registers per thread.
     pub fn registers(&self) -> u32 {
         self.registers
     }
 
-    /// Bytes of local memory per thread, such as spilled registers.
+    /// Returns the bytes of local memory per thread, such as spilled registers.
     pub fn local_bytes(&self) -> u32 {
         self.local_bytes
     }
 
-    /// The most dynamic shared memory that a block can have.
+    /// Returns the maximum dynamic shared memory of a block.
     pub fn max_shared(&self) -> u32 {
         self.device.info().shared_per_block.saturating_sub(self.static_shared)
     }
 
-    /// Blocks that one multiprocessor runs at a time, which gives the size of a persistent grid.
+    /// Returns the number of blocks that one multiprocessor runs at a time, which gives the size
+    /// of a persistent grid.
     pub fn blocks_per_multiprocessor(
         &self,
         threads: u32,
@@ -154,7 +162,8 @@ impl Kernel {
         Ok(blocks)
     }
 
-    /// Refuses a launch that cannot run, and allows the kernel the shared memory requested.
+    /// Returns an error for a launch that cannot run, and allows the kernel the shared memory
+    /// requested.
     pub(crate) fn check(&self, grid: &Grid, args: &Args) -> Result<(), DeviceError> {
         if grid.threads == 0 || grid.threads > self.max_threads {
             let max = self.max_threads;
@@ -200,13 +209,14 @@ impl Kernel {
     }
 }
 
-/// Sizes of a function's parameters; none from drivers before CUDA 12.4.
+/// Returns the sizes of a function's parameters; `None` from drivers before CUDA 12.4.
 fn parameters(driver: &Driver, function: Handle) -> Option<Arc<[usize]>> {
     let get = driver.cuFuncGetParamInfo?;
     let mut sizes = Vec::new();
     loop {
         let (mut offset, mut size) = (0, 0);
-        // SAFETY: valid pointers and a loaded function; past the last parameter the driver returns an error.
+        // SAFETY: valid pointers and a loaded function; past the last parameter the driver
+        // returns an error.
         if unsafe { get(function, sizes.len(), &mut offset, &mut size) } != 0 {
             return Some(sizes.into());
         }

@@ -1,3 +1,5 @@
+//! Grids and arguments of launches.
+
 use std::ffi::c_void;
 use std::mem::size_of;
 use std::sync::Arc;
@@ -7,7 +9,8 @@ use bytemuck::{Pod, bytes_of};
 use super::Buffer;
 use super::memory::Allocation;
 
-/// How many blocks of how many threads, with how much dynamic shared memory. A grid without blocks is not launched.
+/// The numbers of blocks and threads of a launch, and its dynamic shared memory. A grid without
+/// blocks is not launched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grid {
     /// Number of blocks.
@@ -19,18 +22,18 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// A grid without dynamic shared memory.
+    /// Creates a grid without dynamic shared memory.
     pub fn new(blocks: u32, threads: u32) -> Self {
         Grid { blocks, threads, shared_bytes: 0 }
     }
 
-    /// One thread for each of `items`.
+    /// Creates a grid with at least one thread for each of `items`.
     pub fn over(items: usize, threads: u32) -> Self {
         let blocks = items.div_ceil(threads.max(1) as usize);
         Grid::new(u32::try_from(blocks).unwrap_or(u32::MAX), threads)
     }
 
-    /// The same grid with dynamic shared memory.
+    /// Sets the dynamic shared memory per block.
     #[must_use]
     pub fn shared(self, bytes: u32) -> Self {
         Grid { shared_bytes: bytes, ..self }
@@ -42,32 +45,34 @@ impl Grid {
 pub struct Args {
     /// The values, each at a multiple of 16 bytes.
     bytes: Vec<u128>,
-    /// For each value, its index in `bytes` and its size.
+    /// Index in `bytes` and size of each value.
     slots: Vec<(usize, usize)>,
     allocations: Vec<Arc<Allocation>>,
 }
 
 impl Args {
-    /// No arguments yet.
+    /// Creates an empty list of arguments.
     pub fn new() -> Self {
         Args::default()
     }
 
-    /// Adds a pointer to the first value of a buffer. The kernel is not told the length.
+    /// Adds a pointer to the first value of a buffer. The kernel does not receive the length.
     #[must_use]
     pub fn buffer<T>(mut self, buffer: &Buffer<T>) -> Self {
         self.allocations.push(Arc::clone(buffer.allocation()));
         self.value(buffer.address())
     }
 
-    /// Keeps the memory of a buffer until the kernel has ended, for buffers whose addresses are in a structure. It is no argument of its own.
+    /// Keeps the memory of a buffer alive until the kernel has ended, for buffers whose addresses
+    /// are in a structure. It adds no argument.
     #[must_use]
     pub fn keep<T>(mut self, buffer: &Buffer<T>) -> Self {
         self.allocations.push(Arc::clone(buffer.allocation()));
         self
     }
 
-    /// Adds a number or a structure with the layout that the kernel expects: the same size and the same order of fields (`#[repr(C)]`).
+    /// Adds a number or a structure with the layout that the kernel expects: the same size and
+    /// the same order of fields (`#[repr(C)]`).
     #[must_use]
     pub fn value<T: Pod>(mut self, value: T) -> Self {
         let slot = self.bytes.len();
@@ -79,7 +84,7 @@ impl Args {
         self
     }
 
-    /// The size of each argument in bytes.
+    /// Returns the size of each argument in bytes.
     pub(crate) fn sizes(&self) -> impl ExactSizeIterator<Item = usize> {
         self.slots.iter().map(|&(_, size)| size)
     }
@@ -88,7 +93,7 @@ impl Args {
         &self.allocations
     }
 
-    /// Pointers to the values, in the form that the driver expects.
+    /// Returns pointers to the values, in the form that the driver expects.
     pub(crate) fn pointers(&self) -> Vec<*mut c_void> {
         let pointer = |slot: usize| std::ptr::from_ref(&self.bytes[slot]).cast_mut().cast();
         self.slots.iter().map(|&(slot, _)| pointer(slot)).collect()

@@ -1,15 +1,18 @@
-//! The device layer, the only crate that calls a GPU's driver: memory, streams, graphs and kernels, and in [`kernels`] the primitives that all GPU
-//! crates need. It knows nothing of indexes and queries.
+//! The device layer, the only crate that calls a GPU's driver: memory, streams, graphs and
+//! kernels, and in [`kernels`] the primitives that all GPU crates need. It knows nothing about
+//! indexes and queries.
 //!
-//! There are three layers. `driver` and `nvrtc` are the raw functions, `Context` turns their results into errors, and the public types are safe to
-//! use. Only launches are unsafe, because only the caller knows what a kernel does with its arguments.
+//! There are three layers. `driver` and `nvrtc` are the raw functions, `Context` turns their
+//! results into errors, and the public types are safe to use. Only launches are unsafe, because
+//! only the caller knows what a kernel does with its arguments.
 //!
 //! ```text
 //! let device = Device::open(0, None)?;              // or Device::emulated(...)
 //! let stream = device.stream()?;
 //! let words = device.upload(&stream, &[1u32, 2, 3])?;
 //! let kernel = device.kernel(&SOURCE, "name")?;
-//! unsafe { stream.launch(&kernel, Grid::new(blocks, threads), Args::new().buffer(&words).value(3u32))? };
+//! let args = Args::new().buffer(&words).value(3u32);
+//! unsafe { stream.launch(&kernel, Grid::new(blocks, threads), &args)? };
 //! let result = stream.download(&words)?;
 //! ```
 

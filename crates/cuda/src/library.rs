@@ -1,4 +1,5 @@
-//! CUDA's shared libraries. They are loaded when first needed, so that the program starts without them.
+//! Loading of CUDA's shared libraries. It happens when they are first needed, so that the program
+//! starts without them.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -6,10 +7,11 @@ use std::path::{Path, PathBuf};
 
 use libloading::Library;
 
-/// Finds a function by name, in the driver's library or in the emulator that replaces it.
+/// A function that finds a function of the driver by name, in the driver's library or in the
+/// emulator that replaces it.
 pub type Symbols = fn(&str) -> Option<*const c_void>;
 
-/// Loads the first library that exists, or returns the names tried.
+/// Loads the first library that can be loaded, or returns the names tried.
 pub(crate) fn load_first(candidates: Vec<String>) -> Result<Library, Vec<String>> {
     for name in &candidates {
         // SAFETY: NVIDIA's libraries have no initialisers with requirements on the caller.
@@ -32,7 +34,8 @@ pub(crate) fn driver_candidates() -> Vec<String> {
     .to_vec()
 }
 
-/// NVRTC of the driver's own version comes first, because an older driver may refuse what a newer compiler produces.
+/// Returns the names of NVRTC to try. The one of the driver's version comes first, because an
+/// older driver may refuse what a newer compiler produces.
 pub(crate) fn nvrtc_candidates(driver_major: u32) -> Vec<String> {
     if let Some(path) = std::env::var_os("WARPSEEK_NVRTC").filter(|path| !path.is_empty()) {
         return vec![path.to_string_lossy().into_owned()];

@@ -1,3 +1,4 @@
+//! Buffers in device memory, and page-locked host memory.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -14,10 +15,11 @@ use super::driver::Address;
 use super::stream::Ticket;
 use super::{Device, DeviceError};
 
-/// Values in device memory, or a part of them. Clones and slices share the memory, which is freed with the last of them.
+/// A buffer of values in device memory, or a part of one. Clones and slices share the memory,
+/// which is freed with the last of them.
 ///
-/// Nothing here reads or writes the values: streams do, in their order. The caller must order operations of different streams that must not
-/// overlap.
+/// A buffer does not read or write the values: streams do, in their order. The caller must order
+/// operations of different streams that must not overlap.
 pub struct Buffer<T> {
     allocation: Arc<Allocation>,
     start: usize,
@@ -25,11 +27,11 @@ pub struct Buffer<T> {
     kind: PhantomData<T>,
 }
 
-/// One allocation of device memory.
+/// An allocation of device memory.
 pub(crate) struct Allocation {
     device: Device,
     address: Address,
-    /// Bytes there is room for.
+    /// Size in bytes.
     room: u64,
 }
 
@@ -47,7 +49,7 @@ impl<T: Pod> Buffer<T> {
         Ok(Buffer { allocation, start: 0, len, kind: PhantomData })
     }
 
-    /// A part of the buffer.
+    /// Returns a part of the buffer.
     ///
     /// # Panics
     /// Panics if the range is not within the buffer, as slices do.
@@ -58,7 +60,7 @@ impl<T: Pod> Buffer<T> {
         Buffer { allocation, start: start_byte, len: end - start, kind: PhantomData }
     }
 
-    /// The same bytes as values of another type.
+    /// Returns the same bytes as values of another type.
     ///
     /// # Panics
     /// Panics if the bytes are not a whole number of such values, or are not aligned for them.
@@ -66,7 +68,7 @@ impl<T: Pod> Buffer<T> {
         let (bytes, size) = (self.bytes(), size_of::<U>());
         assert!(
             size > 0 && bytes.is_multiple_of(size),
-            "{bytes} bytes are no whole number of {size}"
+            "{bytes} bytes are not a multiple of {size}"
         );
         assert!(
             self.start.is_multiple_of(align_of::<U>()),
@@ -76,24 +78,24 @@ impl<T: Pod> Buffer<T> {
         Buffer { allocation, start: self.start, len: bytes / size, kind: PhantomData }
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     pub fn bytes(&self) -> usize {
         self.len * size_of::<T>()
     }
 }
 
 impl<T> Buffer<T> {
-    /// Number of values.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has no values.
+    /// Returns true if there are no values.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The address of the first value on the device.
+    /// Returns the address of the first value on the device.
     pub fn address(&self) -> Address {
         self.allocation.address + self.start as u64
     }
@@ -139,22 +141,22 @@ impl<T: Pod> Pinned<T> {
         Ok(Pinned { device: device.clone(), pointer, len, busy: Mutex::default() })
     }
 
-    /// The values, after copies in flight have ended.
+    /// Returns the values, after copies in flight have ended.
     pub fn read(&self) -> Result<&[T], DeviceError> {
         self.wait()?;
-        // SAFETY: `len` initialised values of a type for which all bit patterns are valid; copies that write to the memory need `&mut self`
-        // and have ended.
+        // SAFETY: `len` initialised values of a type for which all bit patterns are valid; copies
+        // that write to the memory need `&mut self` and have ended.
         Ok(unsafe { std::slice::from_raw_parts(self.pointer, self.len) })
     }
 
-    /// The values for writing, after copies in flight have ended.
+    /// Returns the values for writing, after copies in flight have ended.
     pub fn write(&mut self) -> Result<&mut [T], DeviceError> {
         self.wait()?;
         // SAFETY: as above, and no copy reads the memory any more.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer, self.len) })
     }
 
-    /// The address of value `start`, for a copy of `len` values.
+    /// Returns the address of value `start`, for a copy of `len` values.
     pub(crate) fn at(&self, start: usize, len: usize) -> *mut c_void {
         let (start, _) = bounds(start..start.saturating_add(len), self.len);
         // SAFETY: inside the allocation.
@@ -163,23 +165,23 @@ impl<T: Pod> Pinned<T> {
 }
 
 impl<T> Pinned<T> {
-    /// Number of values.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has no values.
+    /// Returns true if there are no values.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The address that kernels use: the driver maps this memory at the same address on the device. What a kernel writes is visible after
-    /// waiting for its stream.
+    /// Returns the address that kernels use: the driver maps this memory at the same address on
+    /// the device. Values that a kernel writes are visible after waiting for its stream.
     pub fn address(&self) -> u64 {
         self.pointer as u64
     }
 
-    /// Remembers that a stream uses the memory until this point.
+    /// Records that a stream uses the memory until this point.
     pub(crate) fn mark(&self, ticket: Ticket) {
         let mut busy = lock(&self.busy);
         busy.retain(|other| !other.same_stream(&ticket));
@@ -201,7 +203,8 @@ impl<T> Drop for Pinned<T> {
         // An error means that the context is dead and nothing runs in it, or that the device hangs.
         let _ = self.wait();
         let context = &self.device.0;
-        // Kernels may write to the memory, too. If the device hangs, the memory is leaked, because the kernel may still do so.
+        // Kernels may write to the memory, too. If the device hangs, the memory is leaked,
+        // because the kernel may still do so.
         if context.settle().is_ok() {
             // SAFETY: allocated by the driver, and no longer used.
             unsafe { (context.driver.cuMemFreeHost)(self.pointer.cast()) };
@@ -215,7 +218,7 @@ impl<T> fmt::Debug for Pinned<T> {
     }
 }
 
-/// Start and end of a range within `len` values.
+/// Returns the start and end of a range within `len` values.
 fn bounds(range: impl RangeBounds<usize>, len: usize) -> (usize, usize) {
     let start = match range.start_bound() {
         Bound::Included(&start) => start,

@@ -1,4 +1,4 @@
-//! NVRTC, which compiles the kernels. It needs neither a device nor CUDA's headers.
+//! Bindings to NVRTC, which compiles the kernels. It needs neither a device nor CUDA's headers.
 #![allow(unsafe_code, non_snake_case)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -25,7 +25,7 @@ impl fmt::Display for Architecture {
 /// A compiled source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// A CUBIN, or PTX that ends with a zero.
+    /// Bytes of a CUBIN, or PTX that ends with a zero.
     pub bytes: Vec<u8>,
     /// The compiler's messages.
     pub log: String,
@@ -39,9 +39,11 @@ macro_rules! functions {
 
         impl Functions {
             /// # Safety
-            /// What `symbols` returns for a name must be NVRTC's function of that name, and must stay valid.
+            /// The pointer that `symbols` returns for a name must be NVRTC's function of that name,
+            /// and must stay valid.
             unsafe fn new(symbols: impl Fn(&str) -> Option<*const c_void>) -> Option<Functions> {
-                // SAFETY: these are NVRTC's functions, by contract; a function pointer is as wide as a pointer.
+                // SAFETY: these are NVRTC's functions, by contract; a function pointer is as wide
+                // as a pointer.
                 unsafe { Some(Functions { $($name: transmute_copy(&symbols(stringify!($name))?),)* }) }
             }
         }
@@ -74,19 +76,20 @@ pub struct Compiler {
 }
 
 impl Compiler {
-    /// Loads NVRTC: the library that WARPSEEK_NVRTC names, or the first one found in the usual folders, if possible of the driver's
-    /// version.
+    /// Loads NVRTC: the library that WARPSEEK_NVRTC names, or the first one found in the usual
+    /// folders, if possible of the driver's version.
     pub fn load(cuda_major: u32) -> Result<Self, DeviceError> {
         let none = |tried| DeviceError::NoCompiler { tried };
         let library = Box::leak(Box::new(load_first(nvrtc_candidates(cuda_major)).map_err(none)?));
-        // SAFETY: NVRTC's functions have the types above, which are those of its header; the library is never unloaded.
+        // SAFETY: NVRTC's functions have the types above, which are those in its header; the
+        // library is never unloaded.
         let functions = unsafe {
             Functions::new(|name| library.get::<*const c_void>(name.as_bytes()).ok().map(|s| *s))
         };
-        let functions =
-            functions.ok_or_else(|| none(vec!["one with the functions of CUDA 12".to_owned()]))?;
+        let functions = functions
+            .ok_or_else(|| none(vec!["a library with the functions of CUDA 12".to_owned()]))?;
         let (mut major, mut minor, mut count) = (0, 0, 0);
-        // SAFETY: valid pointers, and room for as many numbers as NVRTC reported.
+        // SAFETY: valid pointers, and space for as many numbers as NVRTC reported.
         let architectures = unsafe {
             (functions.nvrtcVersion)(&mut major, &mut minor);
             (functions.nvrtcGetNumSupportedArchs)(&mut count);
@@ -100,20 +103,21 @@ impl Compiler {
         Ok(Compiler { functions, version: (major as u32, minor as u32), architectures })
     }
 
-    /// Its version, such as (12, 9).
+    /// Returns the version of NVRTC, such as (12, 9).
     pub fn version(&self) -> (u32, u32) {
         self.version
     }
 
-    /// The architectures it can compile for.
+    /// Returns the architectures that NVRTC can compile for.
     pub fn architectures(&self) -> &[Architecture] {
         &self.architectures
     }
 
-    /// The options for an architecture. An architecture newer than the compiler gets PTX for the newest one it knows, which the driver
-    /// compiles further.
+    /// Returns the options for an architecture. For an architecture newer than the compiler, the
+    /// target is PTX for the newest one it knows, which the driver compiles further.
     ///
-    /// No operation is fused or approximated: scores must have the same bits as on the CPU.
+    /// The compiler fuses and approximates no operation: scores must have the same bits as on the
+    /// CPU.
     pub fn options(&self, architecture: Architecture) -> Vec<String> {
         let target = match self.architectures.last() {
             Some(newest) if !self.architectures.contains(&architecture) => {
@@ -145,7 +149,9 @@ impl Compiler {
             architecture: architecture.to_string(),
             log,
         };
-        let c = |text: &str| CString::new(text).map_err(|_| failed("a zero byte in it".into()));
+        let c = |text: &str| {
+            CString::new(text).map_err(|_| failed("its text contains a zero byte".into()))
+        };
         let cs = |texts: Vec<&str>| texts.into_iter().map(c).collect::<Result<Vec<_>, _>>();
         let (text, name) = (c(source.text)?, c(&format!("{}/kernel.cu", source.name))?);
         let header_names = cs(source.headers.iter().map(|h| h.0).collect())?;
@@ -154,8 +160,8 @@ impl Compiler {
         let pointers = |texts: &[CString]| texts.iter().map(|t| t.as_ptr()).collect::<Vec<_>>();
         let f = &self.functions;
         let mut program = ProgramGuard { functions: f, raw: null_mut() };
-        // SAFETY: all pointers lead to zero-terminated strings that live until this function returns; the counts are the lengths of the
-        // arrays.
+        // SAFETY: all pointers lead to zero-terminated strings that live until this function
+        // returns; the counts are the lengths of the arrays.
         unsafe {
             let status = (f.nvrtcCreateProgram)(
                 &mut program.raw,
@@ -166,7 +172,7 @@ impl Compiler {
                 pointers(&header_names).as_ptr(),
             );
             if status != 0 {
-                return Err(failed(format!("NVRTC error {status} at the start")));
+                return Err(failed(format!("NVRTC error {status} while the program was created")));
             }
             let option_pointers = pointers(&option_texts);
             let status = (f.nvrtcCompileProgram)(
@@ -184,7 +190,7 @@ impl Compiler {
                 bytes = program.read(f.nvrtcGetPTXSize, f.nvrtcGetPTX);
             }
             if bytes.is_empty() {
-                return Err(failed("NVRTC gave neither CUBIN nor PTX".into()));
+                return Err(failed("NVRTC returned neither CUBIN nor PTX".into()));
             }
             Ok(Image { bytes, log: log.into_owned() })
         }
@@ -197,17 +203,17 @@ struct ProgramGuard<'a> {
 }
 
 impl ProgramGuard<'_> {
-    /// Reads one of NVRTC's outputs; empty if there is none.
+    /// Reads one of NVRTC's outputs. The result is empty if there is none.
     ///
     /// # Safety
-    /// The two functions must be those for the size and for the bytes of the same output.
+    /// The two functions must return the size and the bytes of the same output.
     unsafe fn read(
         &self,
         size: unsafe extern "C" fn(Program, *mut usize) -> Status,
         get: unsafe extern "C" fn(Program, *mut c_char) -> Status,
     ) -> Vec<u8> {
         let mut len = 0;
-        // SAFETY: a valid pointer, then room for as many bytes as NVRTC reported.
+        // SAFETY: a valid pointer, then space for as many bytes as NVRTC reported.
         unsafe {
             if size(self.raw, &mut len) != 0 {
                 return Vec::new();

@@ -1,12 +1,15 @@
+//! CUDA C++ sources of kernels, and their replacement at run time.
+
 use std::path::PathBuf;
 
 use xxhash_rust::xxh3::Xxh3;
 
 use super::DeviceError;
 
-/// The CUDA C++ of some kernels, as NVRTC gets it.
+/// The CUDA C++ source of some kernels, as NVRTC receives it.
 ///
-/// Sources include no system headers, because machines with only a driver and NVRTC do not have them.
+/// Sources include no system headers, because machines with only a driver and NVRTC do not have
+/// them.
 #[derive(Debug, Clone, Copy)]
 pub struct Source {
     /// The name of the folder under `kernels`.
@@ -18,14 +21,14 @@ pub struct Source {
 }
 
 impl Source {
-    /// The source itself or, if WARPSEEK_KERNELS is set, its replacement from the folders listed there (separated as in PATH), so that
-    /// kernels can be tried out without a new build.
+    /// Returns the source or, if WARPSEEK_KERNELS is set, its replacement from the folders listed
+    /// there (separated as in PATH), so that kernels can be tried out without a new build.
     pub(crate) fn as_wanted(&self) -> Result<Source, DeviceError> {
         let Some(folders) = std::env::var_os("WARPSEEK_KERNELS").filter(|f| !f.is_empty()) else {
             return Ok(*self);
         };
         let folders: Vec<PathBuf> = std::env::split_paths(&folders).collect();
-        // A source lives as long as the program, whether it is in the binary or not; there are few.
+        // A source lives as long as the program, even if it is not in the binary; there are few.
         let read = |name: PathBuf| -> Result<&'static str, DeviceError> {
             let found = folders.iter().map(|folder| folder.join(&name)).find(|path| path.exists());
             let path = found.unwrap_or(name);
@@ -43,7 +46,7 @@ impl Source {
         Ok(Source { name: self.name, text, headers: headers.leak() })
     }
 
-    /// A hash that differs if any of the texts does.
+    /// Returns a hash that differs if any of the texts does.
     pub(crate) fn hash(&self, options: &[String]) -> u128 {
         let mut hash = Xxh3::new();
         let headers = self.headers.iter().flat_map(|&(name, text)| [name, text]);

@@ -1,3 +1,5 @@
+//! Streams: sequences of copies, fills and launches. They count copies, so that reading pinned
+//! memory waits only for the copies that use it.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -13,24 +15,26 @@ use super::driver::{Handle, Status};
 use super::memory::Allocation;
 use super::{Args, Buffer, Device, DeviceError, Event, Graph, Grid, Kernel, Pinned};
 
-/// The most launches that an error names.
+/// Maximum number of launches that an error names.
 const REMEMBERED: usize = 8;
 
-/// A sequence of work: the operations of a stream run one after another, concurrently with those of other streams.
+/// A sequence of work. The operations of a stream run one after another, concurrently with those
+/// of other streams.
 #[derive(Clone)]
 pub struct Stream(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) device: Device,
     pub(crate) raw: Handle,
-    /// Copies to and from pinned memory so far. Locked while a copy is passed to the driver, so that no copy is counted before the driver
-    /// has it.
+    /// Number of copies to and from pinned memory so far. The lock is held while a copy is passed
+    /// to the driver, so that no copy is counted before the driver has it.
     issued: Mutex<u64>,
-    /// How many of them have ended.
+    /// Number of those copies that have ended.
     ended: AtomicU64,
     /// Kernels launched since the last synchronisation.
     ran: Mutex<VecDeque<Arc<str>>>,
-    /// Whether something may be running for which the driver would wait: a kernel, or an event of another stream.
+    /// True if work may be running for which the driver would wait: a kernel, or an event of
+    /// another stream.
     pending: AtomicBool,
     recording: Mutex<Option<Recording>>,
 }
@@ -40,7 +44,7 @@ unsafe impl Send for Inner {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Inner {}
 
-/// What the graph being recorded must keep.
+/// The objects that the graph being recorded must keep.
 #[derive(Default)]
 pub(crate) struct Recording {
     pub(crate) allocations: Vec<Arc<Allocation>>,
@@ -54,12 +58,12 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Notes that a caller has waited for it.
+    /// Records that a caller has waited for this point.
     pub(crate) fn end(&self) {
         self.stream.ended.fetch_max(self.number, Ordering::AcqRel);
     }
 
-    /// Kernels of its stream for which no caller has waited.
+    /// Returns the kernels of the stream for which no caller has waited.
     pub(crate) fn ran(&self) -> Vec<String> {
         self.stream.ran()
     }
@@ -98,7 +102,7 @@ impl Stream {
         Ok(Stream(stream))
     }
 
-    /// The device it belongs to.
+    /// Returns the device that the stream belongs to.
     pub fn device(&self) -> &Device {
         &self.0.device
     }
@@ -128,14 +132,14 @@ impl Stream {
         })
     }
 
-    /// Copies values from the device and waits for them.
+    /// Copies values from the device, waits for the copy and returns them.
     pub fn download<T: Pod>(&self, from: &Buffer<T>) -> Result<Vec<T>, DeviceError> {
         let mut values = vec![T::zeroed(); from.len()];
         self.download_to(from, &mut values)?;
         Ok(values)
     }
 
-    /// Copies values from the device to a slice and waits for them.
+    /// Copies values from the device to a slice and waits for the copy.
     pub fn download_to<T: Pod>(&self, from: &Buffer<T>, to: &mut [T]) -> Result<(), DeviceError> {
         assert_eq!(from.len(), to.len(), "lengths of a copy");
         self.0.host_allowed("a download")?;
@@ -156,7 +160,7 @@ impl Stream {
         })
     }
 
-    /// Copies the values from index `start` on to the device, without waiting: as many as `to` has.
+    /// Copies values to the device, without waiting: as many as `to` has, from index `start` on.
     pub fn copy_in<T: Pod>(
         &self,
         from: &Pinned<T>,
@@ -173,7 +177,8 @@ impl Stream {
             let mut issued = lock(&self.0.issued);
             *issued += 1;
             from.mark(Ticket { stream: Arc::clone(&self.0), number: *issued });
-            // SAFETY: `at` checked the range; `mark` keeps the memory alive until the copy has ended.
+            // SAFETY: `at` checked the range; `mark` keeps the memory alive until the copy has
+            // ended.
             let status = unsafe {
                 let (to, bytes) = (to.address(), to.bytes());
                 (self.0.driver().cuMemcpyHtoDAsync_v2)(to, pointer, bytes, self.0.raw)
@@ -182,7 +187,7 @@ impl Stream {
         })
     }
 
-    /// Copies values from the device to index `start` and on, without waiting.
+    /// Copies values from the device to pinned memory, from index `start` on, without waiting.
     pub fn copy_out<T: Pod>(
         &self,
         from: &Buffer<T>,
@@ -199,7 +204,8 @@ impl Stream {
             let mut issued = lock(&self.0.issued);
             *issued += 1;
             to.mark(Ticket { stream: Arc::clone(&self.0), number: *issued });
-            // SAFETY: `at` checked the range; `mark` keeps the memory alive, and readers away from it, until the copy has ended.
+            // SAFETY: `at` checked the range; `mark` keeps the memory alive, and readers away
+            // from it, until the copy has ended.
             let status = unsafe {
                 let (from, bytes) = (from.address(), from.bytes());
                 (self.0.driver().cuMemcpyDtoHAsync_v2)(pointer, from, bytes, self.0.raw)
@@ -260,9 +266,10 @@ impl Stream {
     /// Launches a kernel, without waiting.
     ///
     /// # Safety
-    /// The arguments must be those that the kernel takes, and the kernel must stay within the given buffers. The number and sizes of
-    /// arguments are checked if the driver reports them (CUDA 12.4). The caller must keep alive the buffers that the kernel reaches only
-    /// through an address stored in another buffer.
+    /// The arguments must be those that the kernel takes, and the kernel must stay within the
+    /// given buffers. The number and sizes of arguments are checked if the driver reports them
+    /// (CUDA 12.4). The caller must keep alive the buffers that the kernel reaches only through
+    /// an address stored in another buffer.
     pub unsafe fn launch(
         &self,
         kernel: &Kernel,
@@ -281,8 +288,8 @@ impl Stream {
             || Arc::clone(&kernel.name),
             0,
             || {
-                // SAFETY: the pointers lead to the values in `args`, which the driver copies before it returns; the rest is promised by the
-                // caller.
+                // SAFETY: the pointers lead to the values in `args`, which the driver copies
+                // before it returns; the caller vouches for the rest.
                 let status = unsafe {
                     (self.0.driver().cuLaunchKernel)(
                         kernel.raw,
@@ -315,7 +322,8 @@ impl Stream {
         let mut position = event.position();
         let issued = lock(&self.0.issued);
         *position = Some(Ticket { stream: Arc::clone(&self.0), number: *issued });
-        // SAFETY: both are alive, and the driver keeps what it needs of an event that is destroyed.
+        // SAFETY: both are alive, and the driver keeps the parts it needs of an event that is
+        // destroyed.
         let status = unsafe { (self.0.driver().cuEventRecord)(event.raw, self.0.raw) };
         self.0.check("cuEventRecord", status)
     }
@@ -329,13 +337,14 @@ impl Stream {
         self.0.check("cuStreamWaitEvent", status)
     }
 
-    /// Whether a graph is being recorded.
+    /// Returns true if a graph is being recorded.
     pub(crate) fn is_recording(&self) -> bool {
         lock(&self.0.recording).is_some()
     }
 
-    /// Records the work that `record` gives to this stream, instead of running it. Meanwhile memory must be neither allocated nor freed,
-    /// and every kernel must have been requested before.
+    /// Records the work that `record` issues to this stream, instead of running it. During the
+    /// recording, memory must be neither allocated nor freed, and every kernel must have been
+    /// requested before.
     pub fn capture(
         &self,
         record: impl FnOnce(&Stream) -> Result<(), DeviceError>,
@@ -364,7 +373,8 @@ impl Inner {
     pub(crate) fn synchronize(&self) -> Result<(), DeviceError> {
         self.bind()?;
         let issued = *lock(&self.issued);
-        // Cleared before the query: work that other threads give to the stream meanwhile sets it again.
+        // The flag is cleared before the query: work that other threads issue during the wait
+        // sets it again.
         self.pending.store(false, Ordering::Relaxed);
         let status = self.device.0.watch.until_ready(|| self.ask(), || self.ran())?;
         self.check("cuStreamQuery", status)?;
@@ -373,8 +383,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Binds the context, and waits for kernels before a copy for which the driver would wait: one to or from memory that is not
-    /// page-locked.
+    /// Binds the context, and waits for kernels before a copy for which the driver would wait:
+    /// one to or from memory that is not page-locked.
     fn settle(&self) -> Result<(), DeviceError> {
         if self.pending.load(Ordering::Relaxed) {
             return self.synchronize();
@@ -382,13 +392,14 @@ impl Inner {
         self.bind()
     }
 
-    /// The driver's answer to whether the stream's work is done.
+    /// Asks the driver whether the stream's work is done.
     fn ask(&self) -> Status {
         // SAFETY: the stream is alive.
         unsafe { (self.driver().cuStreamQuery)(self.raw) }
     }
 
-    /// The same, but "done" while a graph is recorded: such a stream has no work, and the query would end the recording.
+    /// Asks the driver whether the stream's work is done. The answer is "done" while a graph is
+    /// recorded: such a stream has no work, and the query would end the recording.
     pub(crate) fn ask_unless_recording(&self) -> Status {
         let recording = lock(&self.recording);
         if recording.is_some() { 0 } else { self.ask() }
@@ -398,7 +409,7 @@ impl Inner {
         lock(&self.ran).iter().map(ToString::to_string).collect()
     }
 
-    /// Success, or an error. A failure of a kernel becomes [`DeviceError::Kernel`].
+    /// Converts a status to a result. A failure of a kernel becomes [`DeviceError::Kernel`].
     pub(crate) fn check(&self, call: &'static str, status: Status) -> Result<(), DeviceError> {
         // Statuses from 700 on are failures of kernels: bad addresses, traps, time-outs.
         if (700..800).contains(&status) {
@@ -417,14 +428,14 @@ impl Inner {
         Ok(())
     }
 
-    /// While recording, keeps alive what the graph will use.
+    /// Keeps buffers alive for the graph that is being recorded, if any.
     pub(crate) fn keep<'a>(&self, allocations: impl IntoIterator<Item = &'a Arc<Allocation>>) {
         if let Some(recording) = &mut *lock(&self.recording) {
             recording.allocations.extend(allocations.into_iter().map(Arc::clone));
         }
     }
 
-    /// Notes the names of kernels for errors that appear later.
+    /// Records the names of kernels for errors that appear later.
     pub(crate) fn remember<'a>(&self, kernels: impl IntoIterator<Item = &'a Arc<str>>) {
         if let Some(recording) = &mut *lock(&self.recording) {
             recording.kernels.extend(kernels.into_iter().map(Arc::clone));
@@ -437,7 +448,7 @@ impl Inner {
         ran.drain(..surplus);
     }
 
-    /// Starts recording; false if a recording is under way.
+    /// Starts recording. Returns false if a recording is under way.
     pub(crate) fn start_recording(&self) -> bool {
         let mut recording = lock(&self.recording);
         let free = recording.is_none();

@@ -1,3 +1,5 @@
+//! Timing of the work of streams, by an event before and an event after each step.
+
 use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -5,10 +7,11 @@ use std::time::Duration;
 use super::context::lock;
 use super::{Device, DeviceError, Event, Stream};
 
-/// Times the work that the streams of a device are given while the trace exists. A graph is one step.
+/// A trace that times the work of a device's streams while it exists. A graph is one step.
 ///
-/// Every step has an event before it and one after it. A stream without work passes the first event before the step arrives, so the time of
-/// a step includes the time in which it is passed to the driver, a few microseconds, unless earlier work takes longer than that.
+/// Every step has an event before it and one after it. A stream without work passes the first
+/// event before the step arrives, so the time of a step includes the time to pass it to the
+/// driver, a few microseconds, unless earlier work takes longer than that.
 pub struct Trace(Arc<Inner>);
 
 /// A copy, a fill or a kernel.
@@ -18,7 +21,7 @@ pub struct Step {
     pub name: Arc<str>,
     /// Bytes copied or filled; 0 for kernels, whose traffic is not known.
     pub bytes: u64,
-    /// The time it took by the device's clock.
+    /// Time that the step took, by the device's clock.
     pub time: Duration,
 }
 
@@ -45,7 +48,8 @@ impl Trace {
         Trace(inner)
     }
 
-    /// Waits for the steps since the last call, and returns them in the order in which they were given.
+    /// Waits for the steps since the last call, and returns them in the order in which they were
+    /// issued.
     pub fn take(&self) -> Result<Vec<Step>, DeviceError> {
         let under = std::mem::take(&mut *lock(&self.0.steps));
         let mut steps = Vec::with_capacity(under.len());
@@ -66,7 +70,7 @@ impl Inner {
 }
 
 impl Stream {
-    /// Does `work`, between two events if there is a trace.
+    /// Calls `work`, between two events if there is a trace.
     pub(crate) fn step(
         &self,
         name: impl FnOnce() -> Arc<str>,

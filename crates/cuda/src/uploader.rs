@@ -1,42 +1,46 @@
+//! Copies of large amounts to the device, through page-locked memory.
+
 use std::ops::Range;
 
 use super::{Buffer, Device, DeviceError, Event, Pinned, Stream};
 
-/// Bytes of a stage. Two per thread are little enough that a few dozen threads can lock them under the usual limits.
+/// Size of a stage in bytes. Two per thread are small enough that a few dozen threads can lock
+/// them under the usual limits.
 const STAGE: usize = 4 << 20;
 
-/// Fewer bytes than this are not worth a stage.
+/// Minimum number of bytes that are worth a stage.
 const SMALL: usize = 1 << 18;
 
-/// Copies large amounts to the device. The bytes go through page-locked memory, so that a copy runs while the next bytes are prepared,
-/// concurrently with the copies of other uploaders.
+/// A copier of large amounts to the device. The bytes go through page-locked memory, so that a
+/// copy runs while the next bytes are prepared, concurrently with the copies of other uploaders.
 pub struct Uploader {
     device: Device,
     stream: Stream,
-    /// None before they are needed, and none if the system locks no memory: then copies wait, and nothing else changes.
+    /// Stages; `None` before they are needed, and empty if the system locks no memory. In that
+    /// case copies wait, and nothing else changes.
     stages: Option<Vec<Stage>>,
     next: usize,
 }
 
 struct Stage {
     pinned: Pinned<u8>,
-    /// Recorded after its last copy.
+    /// Event that is recorded after the stage's last copy.
     copied: Event,
 }
 
 impl Uploader {
-    /// An uploader with a stream of its own.
+    /// Creates an uploader with a separate stream.
     pub fn new(device: &Device) -> Result<Self, DeviceError> {
         let stream = device.stream()?;
         Ok(Uploader { device: device.clone(), stream, stages: None, next: 0 })
     }
 
-    /// The stream of its copies.
+    /// Returns the stream of the copies.
     pub fn stream(&self) -> &Stream {
         &self.stream
     }
 
-    /// Device memory that has these bytes once [`Uploader::finish`] has returned.
+    /// Allocates device memory that has these bytes once [`Uploader::finish`] has returned.
     pub fn send(&mut self, bytes: &[u8]) -> Result<Buffer<u8>, DeviceError> {
         let buffer = self.device.buffer(bytes.len())?;
         if bytes.len() < SMALL {
@@ -47,8 +51,9 @@ impl Uploader {
         Ok(buffer)
     }
 
-    /// Writes pieces to their places in a buffer, which has them once [`Uploader::finish`] has returned. Pieces whose places follow each other
-    /// are copied together. A place reaches up to a multiple of `unit` bytes: what the next piece leaves of it may become 0.
+    /// Writes pieces to their places in a buffer, which has them once [`Uploader::finish`] has
+    /// returned. Pieces whose places follow each other are copied together. A place extends to a
+    /// multiple of `unit` bytes: bytes between a piece and the next one may become 0.
     ///
     /// # Panics
     /// Panics if a place is not within the buffer.
@@ -62,7 +67,7 @@ impl Uploader {
             Some(stages) => stages,
             none => none.insert(stages(&self.device)?),
         };
-        // What the stage at hand has for the buffer.
+        // The range of the buffer whose bytes the current stage holds.
         let mut held: Range<usize> = 0..0;
         for (mut at, mut piece) in pieces {
             while !piece.is_empty() {
@@ -79,7 +84,8 @@ impl Uploader {
                 let stage = &mut stages[self.next];
                 if held.is_empty() {
                     held = at..at;
-                    // Waits for the event and not for the stream, so that the copies of other stages continue.
+                    // Waits for the event and not for the stream, so that the copies of other
+                    // stages continue.
                     stage.copied.synchronize()?;
                 }
                 let room = stage.pinned.write()?;
@@ -104,7 +110,7 @@ impl Uploader {
     }
 }
 
-/// Copies what a stage holds for a range of a buffer.
+/// Copies the bytes of a stage to a range of a buffer.
 fn copy(
     stream: &Stream,
     stage: &mut Stage,

@@ -1,8 +1,11 @@
-//! Waiting for a device, with a limit. The driver's own waits have none: with a kernel that never ends, the caller would wait for ever.
+//! Waiting for a device, with a limit. The driver's own waits have no limit: if a kernel never
+//! ended, the caller would wait forever.
 //!
-//! Therefore nobody waits inside the driver. Streams and events are polled; driver calls that would wait (freeing memory, copies to and
-//! from memory that is not page-locked) come after such a wait. When the limit has passed, the device counts as hung: every later call on
-//! it fails at once, and what belongs to it is leaked on purpose, since the driver would wait for the kernel before it freed anything.
+//! Therefore no thread waits inside the driver. Streams and events are polled; driver calls that
+//! would wait (freeing memory, copies to and from memory that is not page-locked) come after such
+//! a wait. When the limit has passed, the device counts as hung: every later call on it fails at
+//! once, and its objects are leaked on purpose, since the driver would wait for the kernel before
+//! it freed anything.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,25 +16,29 @@ use super::context::lock;
 use super::driver::{NOT_READY, Status};
 use super::{DeviceError, stream};
 
-/// How long work may take by default: a hundred times as long as the longest batch measured.
+/// Default time limit: a hundred times as long as the longest batch measured.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// For this long the device is polled without a pause: a single query takes about 60 us, and its end must be noticed at once.
+/// Time for which the device is polled without a pause: a single query takes about 60 us, and its
+/// end must be noticed at once.
 const SPIN: Duration = Duration::from_micros(200);
 
-/// For this long the thread yields to other threads between polls: a sleep takes about 60 us longer than requested.
+/// Time for which the thread yields to other threads between polls: a sleep takes about 60 us
+/// longer than requested.
 const YIELD: Duration = Duration::from_millis(2);
 
-/// After that the thread sleeps between polls, for a hundredth of the time so far and at most for this long.
+/// Longest sleep between polls. After `YIELD`, the thread sleeps for a hundredth of the time so
+/// far.
 const LONGEST_SLEEP: Duration = Duration::from_micros(100);
 
 /// The state of waiting, per context.
 pub(crate) struct Watch {
-    /// In nanoseconds; the largest number means no limit.
+    /// Time limit in nanoseconds; the largest number means no limit.
     limit: AtomicU64,
     /// The error that all calls return once the device hangs.
     hung: OnceLock<DeviceError>,
-    /// All streams, for calls that wait for all of them. Streams that no longer exist are removed when another one is added.
+    /// All streams, for calls that wait for all of them. Streams that no longer exist are removed
+    /// when another one is added.
     streams: Mutex<Vec<Weak<stream::Inner>>>,
 }
 
@@ -55,13 +62,13 @@ impl Watch {
         (nanos < u64::MAX).then(|| Duration::from_nanos(nanos))
     }
 
-    /// Success, or the error of a device that hangs.
+    /// Returns the error of a device that hangs.
     pub(crate) fn check(&self) -> Result<(), DeviceError> {
         self.hung.get().cloned().map_or(Ok(()), Err)
     }
 
-    /// Polls until the status is not "not ready", and returns it. After the limit the device counts as hung; the error names the kernels of
-    /// `ran`.
+    /// Polls until the status is not "not ready", and returns it. After the limit the device
+    /// counts as hung; the error names the kernels that `ran` returns.
     pub(crate) fn until_ready(
         &self,
         ask: impl Fn() -> Status,
@@ -104,8 +111,8 @@ impl Watch {
         streams.push(Arc::downgrade(stream));
     }
 
-    /// Waits for all streams, because the driver is about to do so without a limit. Work that streams are given meanwhile is not waited
-    /// for.
+    /// Waits for all streams, because the driver is about to do so without a limit. Work that
+    /// streams receive during the wait is not waited for.
     pub(crate) fn settle(&self) -> Result<(), DeviceError> {
         self.check()?;
         let streams: Vec<_> = lock(&self.streams).iter().filter_map(Weak::upgrade).collect();

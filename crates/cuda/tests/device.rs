@@ -90,7 +90,7 @@ fn pinned_memory_is_read_when_copies_have_ended() {
             two.wait(&event).unwrap();
             two.copy_out(&buffer.slice(..500), &mut output, 500).unwrap();
             two.copy_out(&buffer.slice(500..), &mut output, 0).unwrap();
-            // Neither stream is waited for here: reading the values waits.
+            // The test waits for neither stream here: reading the values waits.
             let expected = |i: usize| ((i + 500) % 1000 + 10) as u32 * 3 + round;
             assert_eq!(output.read().unwrap(), (0..1000).map(expected).collect::<Vec<_>>());
         }
@@ -113,7 +113,8 @@ fn events_have_times() {
     }
 }
 
-/// Reading the result of the first copy must not wait for what comes after its event, or a pipeline of two kernels would not overlap.
+/// Checks that reading the result of the first copy does not wait for work after its event;
+/// otherwise a pipeline of two kernels would not overlap.
 #[test]
 fn an_event_ends_the_copies_before_it() {
     for device in devices() {
@@ -182,13 +183,13 @@ fn freed_memory_is_kept_for_others() {
         assert_eq!(used(), (400, 600), "all of it counts");
         let b = device.buffer::<u8>(300).unwrap();
         drop((a, b));
-        // One of the two is kept, and makes room.
+        // One of the two is kept and makes memory available.
         let all = device.buffer::<u8>(1000).unwrap();
         assert_eq!(used(), (1000, 0));
         drop(all);
         let a = device.buffer::<u8>(480).unwrap();
         drop(a);
-        // There is no room for all that the kept one has, so it is not taken.
+        // The budget is too small for the whole kept block, so it is not used.
         let rest = device.buffer::<u8>(590).unwrap();
         let b = device.buffer::<u8>(400).unwrap();
         assert_eq!(used(), (990, 10));
@@ -247,7 +248,7 @@ fn kernels_that_do_not_compile_are_reported() {
     if !on_gpu() {
         return elsewhere("errors of NVRTC", "the emulator does not compile kernels");
     }
-    const BAD: Source = Source { name: "bad", text: "this is no C++", headers: &[] };
+    const BAD: Source = Source { name: "bad", text: "this is not C++", headers: &[] };
     let error = devices()[0].kernel(&BAD, "x").unwrap_err();
     assert!(matches!(&error, DeviceError::Compile { log, .. } if log.contains("error")), "{error}");
 }
@@ -272,7 +273,7 @@ fn copy_copies() {
     }
 }
 
-/// Prefix sums computed on the CPU, and the sum of all.
+/// Computes prefix sums on the CPU, and the sum of all values.
 fn plain_scan(values: &[u32]) -> (Vec<u32>, u32) {
     let mut sum = 0u32;
     let before = |&value: &u32| {
@@ -300,7 +301,7 @@ fn check_scan(device: &Device, values: &[u32]) {
 #[test]
 fn scan_sums_at_every_edge() {
     for device in devices() {
-        // A tile is 2048 values, and the second step takes 256 tiles at a time.
+        // A tile is 2048 values, and the second step processes 256 tiles at a time.
         let tiles = 2048 * 256;
         for len in [0, 1, 2047, 2048, 2049, 5000, tiles, tiles + 1] {
             let values: Vec<u32> = (0..len as u32).map(|i| i.wrapping_mul(2_654_435_761)).collect();
@@ -321,7 +322,7 @@ proptest! {
 }
 
 proptest! {
-    /// What lies between the units of pieces belongs to others.
+    /// Checks that bytes between the units of pieces do not change.
     #[test]
     fn scattered_pieces_leave_other_units_alone(
         unit in prop::sample::select(vec![1usize, 16, 64]),
@@ -364,7 +365,7 @@ fn graphs_run_again() {
                 scan.launch(stream, &input, &out, &scratch)
             })
             .unwrap();
-        // The graph keeps what it needs.
+        // The graph keeps the buffers that it needs.
         drop(scratch);
         for round in 1..4u32 {
             let values = vec![round; 3000];

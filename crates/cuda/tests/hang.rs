@@ -1,5 +1,5 @@
-//! Kernels that never end, and devices that are lost. These tests run on the emulator, which aborts the program if a driver call would
-//! never return.
+//! Kernels that never end, and devices that are lost. These tests run on the emulator, which
+//! aborts the program if a driver call would never return.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ fn hung(kernels: &[&str]) -> DeviceError {
     DeviceError::Hung { ran: kernels.iter().map(|&name| name.to_owned()).collect(), limit: LIMIT }
 }
 
-/// Every way to wait for a hanging kernel ends with the error, whatever the caller waits for.
+/// Checks that every way to wait for a hanging kernel ends with the error.
 #[test]
 fn waiting_ends() {
     type Wait = fn(&Set) -> Result<(), DeviceError>;
@@ -82,7 +82,7 @@ fn waiting_ends() {
     }
 }
 
-/// After that neither calls nor drops wait any more, and the other device works.
+/// Checks that after that neither calls nor drops wait any more, and that the other device works.
 #[test]
 fn a_device_that_hangs_is_left_alone() {
     let injected = inject("hang=2");
@@ -94,7 +94,7 @@ fn a_device_that_hangs_is_left_alone() {
     let expected = hung(&["copy_words"]);
     assert_eq!(set.stream.synchronize(), Err(expected.clone()));
     assert!(expected.to_string().contains("end this program"), "{expected}");
-    // Without a limit, any of these that waited would wait for ever.
+    // Without a limit, any of these that waited would wait forever.
     set.device.set_time_limit(None);
     assert_eq!(set.stream.synchronize(), Err(expected.clone()));
     assert_eq!(set.launch(), Err(expected.clone()));
@@ -107,7 +107,8 @@ fn a_device_that_hangs_is_left_alone() {
     assert!(other.works());
 }
 
-/// Freeing memory while a kernel hangs waits at most for the limit, and leaks the memory.
+/// Checks that freeing memory while a kernel hangs waits at most until the limit, and leaks the
+/// memory.
 #[test]
 fn freeing_memory_ends() {
     let injected = inject("hang=1");
@@ -121,7 +122,8 @@ fn freeing_memory_ends() {
     assert_eq!(set.stream.synchronize(), Err(hung(&["copy_words"])));
 }
 
-/// A lost device keeps failing. When everything that belonged to it is gone, it can be opened again.
+/// Checks that a lost device keeps failing, and can be opened again when everything that belonged
+/// to it is gone.
 #[test]
 fn a_lost_device_can_be_opened_again() {
     for fault in ["cuLaunchKernel@1=700!", "cuStreamQuery@2=719", "cuMemAlloc_v2@2=999!"] {

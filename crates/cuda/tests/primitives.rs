@@ -1,4 +1,5 @@
-//! Compaction, Parallel Merge Find, the tree of maxima, sorts and runs against plain Rust, on the emulator or on a GPU (see `support`).
+//! Tests of compaction, Parallel Merge Find, the tree of maxima, sorts and runs against plain
+//! Rust, on the emulator or on a GPU (see `support`).
 #![allow(clippy::unwrap_used, unsafe_code)]
 
 mod support;
@@ -17,7 +18,7 @@ use warpseek_cuda::kernels::radix_sort::RadixSort;
 use warpseek_cuda::kernels::runs::Runs;
 use warpseek_cuda::{Args, Device, Grid, Source};
 
-/// Numbers that look random and are the same in every run.
+/// Returns numbers that look random and are the same in every run.
 fn mixed(i: u64) -> u64 {
     let x = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ x >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -27,7 +28,8 @@ fn mixed(i: u64) -> u64 {
 fn check_compact(device: &Device, values: &[u32], keep: impl Fn(usize) -> bool, known: bool) {
     let stream = device.stream().unwrap();
     let compact = Compact::new(device).unwrap();
-    // Only half of the values count: their number is in device memory, and the bits after them are not looked at.
+    // Only half of the values count: their number is in device memory, and the bits after them
+    // are not read.
     let count = if known { values.len() / 2 } else { values.len() };
     let mut words = vec![0u32; values.len().div_ceil(32)];
     for i in (0..values.len()).filter(|&i| keep(i)) {
@@ -70,7 +72,7 @@ fn compact_at_every_edge() {
     }
 }
 
-/// The intersection by a plain merge.
+/// Returns the intersection by a plain merge.
 fn plain_merge(a: &[u32], b: &[u32]) -> Vec<u32> {
     let (mut i, mut j, mut both) = (0, 0, Vec::new());
     while i < a.len() && j < b.len() {
@@ -121,7 +123,7 @@ fn merge_find_at_every_edge() {
     }
 }
 
-/// The best k by sorting, which every other way must equal.
+/// Returns the best k by sorting, which every other way must equal.
 fn plain_best(keys: &[u64], k: usize) -> Vec<u64> {
     let mut best: Vec<u64> = keys.iter().copied().filter(|&key| key != 0).collect();
     best.sort_unstable_by(|a, b| b.cmp(a));
@@ -148,7 +150,8 @@ fn check_tree(device: &Device, keys: &[u64], k: usize, count: Option<u32>) {
     );
 }
 
-/// A document's key: higher scores first, then lower documents. There are few scores, so that there are ties.
+/// Returns a document's key: higher scores first, then lower documents. There are few scores, so
+/// that there are ties.
 fn hit(doc: usize, score: u64) -> u64 {
     if score == 0 { 0 } else { score << 32 | u64::from(!(doc as u32)) }
 }
@@ -250,12 +253,13 @@ proptest! {
     }
 }
 
-/// A number with only its low `bits` bits.
+/// Returns a number with only its low `bits` bits.
 fn low(key: u64, bits: u32) -> u64 {
     key & u64::MAX >> (64 - bits)
 }
 
-/// Values say where a pair was, so that a sort that is not stable gives other values.
+/// Checks a sort with values that record the original position of each pair, so that an unstable
+/// sort gives other values.
 fn check_radix_sort(device: &Device, keys: &[u32], bits: u32) {
     let stream = device.stream().unwrap();
     let sort = RadixSort::new(device).unwrap();
@@ -267,7 +271,7 @@ fn check_radix_sort(device: &Device, keys: &[u32], bits: u32) {
     let ones = [device.upload(&stream, keys).unwrap(), device.buffer::<u32>(keys.len()).unwrap()];
     let twos = [device.upload(&stream, &given).unwrap(), device.buffer::<u32>(keys.len()).unwrap()];
     let scratch = device.buffer(RadixSort::scratch_len(keys.len())).unwrap();
-    // What was in the scratch does not matter.
+    // The previous contents of the scratch do not matter.
     stream.fill(&scratch, 0x5a).unwrap();
     let (pair, values) = ([&ones[0], &ones[1]], [&twos[0], &twos[1]]);
     let at = sort.sort(&stream, pair, values, bits, &scratch).unwrap();
@@ -308,7 +312,8 @@ fn check_radix_sort_u64(device: &Device, keys: &[u64], bits: u32) {
 #[test]
 fn radix_sort_at_every_edge() {
     for device in devices() {
-        // Tiles have 7680 and 3840 pairs, the part of a warp has 640 and 320, and a block counts 4096 at a time.
+        // Tiles have 7680 and 3840 pairs, the part of a warp has 640 and 320, and a block counts
+        // 4096 at a time.
         for len in [0, 1, 31, 32, 33, 319, 320, 640, 641, 3839, 3840, 3841, 4097, 7679, 7680, 7681]
         {
             let keys: Vec<u64> = (0..len).map(mixed).collect();
@@ -356,13 +361,13 @@ fn radix_sort_of_every_order() {
     }
 }
 
-/// Where a new pair begins, and the length.
+/// Returns the positions at which a new pair begins, and the length.
 fn plain_starts(a: &[u32], b: &[u32]) -> Vec<u32> {
     let begins = |&i: &usize| i == 0 || a[i] != a[i - 1] || b[i] != b[i - 1];
     (0..a.len()).filter(begins).chain([a.len()]).map(|i| i as u32).collect()
 }
 
-/// Runs of the first `len` values of one array or two.
+/// Finds the runs of the first `len` values of one array or two.
 fn check_runs(device: &Device, a: &[u32], b: Option<&[u32]>, len: usize) {
     let stream = device.stream().unwrap();
     let runs = Runs::new(device).unwrap();
@@ -372,7 +377,7 @@ fn check_runs(device: &Device, a: &[u32], b: Option<&[u32]>, len: usize) {
         [Some(a), b].iter().flatten().map(|v| device.upload(&stream, v).unwrap()).collect();
     let arrays: Vec<_> = arrays.iter().collect();
     let scratch = device.buffer(Runs::scratch_len(len)).unwrap();
-    // Room for all and one more, for all but the length, for half of them and for none.
+    // Sizes for all starts and one more, for all but the length, for half of them and for none.
     for room in [expected.len() + 1, expected.len(), expected.len() - 1, expected.len() / 2, 0] {
         stream.fill(&scratch, 0x5a).unwrap();
         let starts = device.upload(&stream, &vec![77; room]).unwrap();
@@ -405,8 +410,8 @@ fn runs_at_every_edge() {
     }
 }
 
-/// Where blocks run one after the other, all tiles before a tile know their sums up to there. So words are given, of which most are sums of
-/// one tile.
+/// Tests looking back with given words, most of which are sums of one tile. If blocks run one
+/// after another, all tiles before a tile know their sums up to there.
 #[test]
 fn looking_back_adds_up_what_was_published() {
     const SOURCE: Source = Source {
@@ -437,7 +442,7 @@ fn looking_back_adds_up_what_was_published() {
             let states = device.upload(&stream, &spread).unwrap();
             let out = device.upload(&stream, &vec![0u32; tiles as usize]).unwrap();
             let args = Args::new().buffer(&states).value(3u32).value(tiles as u32).buffer(&out);
-            // SAFETY: there are so many tiles and as many results.
+            // SAFETY: the buffers have an element for each tile and each result.
             unsafe { stream.launch(&by_thread, Grid::over(tiles as usize, 96), &args) }.unwrap();
             assert_eq!(stream.download(&out).unwrap(), before[..tiles as usize], "{every}");
             for tile in [1, 31, 32, 33, 64, 65, 199] {
@@ -455,12 +460,13 @@ fn looking_back_adds_up_what_was_published() {
     }
 }
 
-/// On a GPU enough for thousands of blocks, which wait for each other; the emulator runs blocks one after the other.
+/// Sorts enough pairs for thousands of blocks on a GPU, which wait for each other; the emulator
+/// runs blocks one after another.
 #[test]
 fn primitives_with_many_blocks() {
     let n = if on_gpu() { 20_000_000 } else { 140_000 };
     for device in devices() {
-        // The most frequent keys have a large part of all, as words of a text do.
+        // The most frequent keys are a large part of all keys, like words of a text.
         let keys: Vec<u32> =
             (0..n).map(|i| (mixed(i) >> (mixed(i + n) % 20 + 40)) as u32).collect();
         check_radix_sort(&device, &keys, 24);
@@ -477,7 +483,7 @@ fn primitives_with_many_blocks() {
     }
 }
 
-/// Runs with these lengths, with numbers on the device and without.
+/// Tests runs with these lengths, with numbers on the device and without.
 fn check_load_balance(device: &Device, lengths: &[u32]) {
     let stream = device.stream().unwrap();
     let search = LoadBalance::new(device).unwrap();
@@ -606,12 +612,13 @@ fn merge_sort_by_a_comparison_with_a_state() {
                 .collect();
             check_words(&device, &words);
         }
-        // Zeros are bytes like others, although keys are padded with them.
+        // Zeros are ordinary bytes, although keys are padded with them.
         check_words(&device, &[b"ab\0".to_vec(), b"ab".to_vec(), b"".to_vec(), b"ab\0\0".to_vec()]);
     }
 }
 
-/// Benchmarks launch them as graphs, so nothing in them may allocate or wait.
+/// Checks that nothing in the primitives allocates or waits, because benchmarks launch them as
+/// graphs.
 #[test]
 fn primitives_can_be_recorded() {
     for device in devices() {

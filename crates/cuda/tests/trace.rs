@@ -1,4 +1,4 @@
-//! What a trace reports about the work of streams.
+//! The report of a trace about the work of streams.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ use warpseek_cuda::{Device, DeviceError, Step, Stream};
 const WORDS: usize = 1000;
 const BYTES: u64 = 4 * WORDS as u64;
 
-/// One step of each kind.
+/// Runs a step of each kind.
 fn work(device: &Device, stream: &Stream, copy: &Copy) -> Result<(), DeviceError> {
     let from = device.upload(stream, &[7u32; WORDS])?;
     let to = device.buffer(WORDS)?;

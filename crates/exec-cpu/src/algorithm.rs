@@ -1,3 +1,5 @@
+//! The algorithms of the CPU, their estimated costs, and the reasons for choosing one.
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -5,47 +7,55 @@ use warpseek_exec::{Candidate, Load, Plan, Rates};
 
 /// Number of terms from which the bounds of windows add up to more than any threshold.
 const MANY_TERMS: usize = 64;
-/// The limits of an index whose lists stay decoded without being asked for: documents, and postings, which take eight bytes each.
+/// Maximum number of documents of an index whose lists stay decoded although the query does not
+/// name the algorithm. [`SMALL_POSTINGS`] limits the postings, which take eight bytes each.
 const SMALL: u64 = 1 << 17;
 const SMALL_POSTINGS: u64 = 1 << 22;
-/// The number of terms from which on adding up decoded lists is faster than skipping, in indexes of at most so many documents (docs/measurements/cpu-profile.md).
+/// Minimum number of terms for which adding up decoded lists is faster than skipping, by the
+/// maximum number of documents (docs/measurements/cpu-profile.md).
 const KEPT_TERMS: [(u64, usize); 2] = [(1 << 14, 3), (SMALL, 5)];
-/// The most postings for each term: of longer lists, most is skipped. Words that are in nearly all documents have such lists.
+/// Maximum number of postings per term for decoded lists. Most of a longer list is skipped; words
+/// that are in nearly all documents have such lists.
 const KEPT_POSTINGS: u64 = 1 << 11;
-/// Postings that justify waking threads for a single query: a guess, not measured.
+/// Number of postings that justifies waking threads for a single query: a guess, not measured.
 const MUCH: u64 = 1 << 16;
 
-/// Nanoseconds of one thread on `gov2`, on a core of the machine with the H200 (docs/measurements/gpu.md). Which algorithm
-/// wins for few postings, for many terms and otherwise was measured with 1 to 100 terms and k of 10 and 1000; where
-/// exactly the lines cross was not. Up to 128 postings are read faster than their bounds are set up (512 before bounds were kept).
+/// Nanoseconds of one thread on `gov2`, on a core of the machine with the H200
+/// (docs/measurements/gpu.md). Runs with 1 to 100 terms and k of 10 and 1000 showed which
+/// algorithm wins for few postings, for many terms and otherwise, but not where exactly the lines
+/// cross. Up to 128 postings are read faster than their bounds are set up (512 before bounds were
+/// kept).
 const WINDOWED: Rates = Rates::thread(5_000.0, 3.0);
 const DAAT: Rates = Rates::thread(1_000.0, 3.0 + 4_000.0 / 128.0);
 const TAAT: Rates = Rates::thread(6_000.0, 2.5);
-/// After runs on small collections on another machine, in proportion to the others.
+/// Rates relative to the other algorithms, from runs on small collections on another machine.
 const KEPT: Rates = Rates::thread(2_000.0, 1.0);
-/// For algorithms that run only if they are asked for: their approximate cost compared with windowed MaxScore.
+/// Rates of algorithms that run only on request: their approximate cost compared with windowed
+/// MaxScore.
 const PIVOTS: Rates = Rates::thread(5_000.0, 9.0);
 
-/// Every posting goes through the scores of a window for each part of the tree: a guess, not measured.
+/// Rates of query trees, in which every posting goes through the scores of a window for each part
+/// of the tree: a guess, not measured.
 const TREE: Rates = Rates::thread(8_000.0, 4.0);
-/// Nanoseconds for looking up a document of a mask in a list: more than it takes, since windowed MaxScore skips windows and
-/// takes documents from the mask itself where that is less work. A guess
-/// after runs on `rfc` and `debian-descriptions` with masks of 0.1 % to 10 %; other values were not tried.
+/// Nanoseconds for looking up a document of a mask in a list. The figure is higher than the
+/// measured time, since windowed MaxScore skips windows and takes documents from the mask itself
+/// where that is less work. It is a guess after runs on `rfc` and `debian-descriptions` with
+/// masks of 0.1 % to 10 %; other values were not tried.
 const LOOK_UP: u64 = 24;
-/// Why an algorithm does not answer a tree.
-const SUMS: &str = "it adds up words, and the query is no sum";
+/// Reason why an algorithm does not answer a tree.
+const SUMS: &str = "it only adds up words, and the query is not such a sum";
 
-/// Why an algorithm neither sorts nor counts by attributes.
-const BEST: &str = "it finds the best by score, and all matches are wanted";
+/// Reason why an algorithm neither sorts nor counts by attributes.
+const BEST: &str = "it only finds the best by score, and all matches are needed";
 
-/// The algorithm that answers an OR. All of them return the same hits.
+/// An algorithm for OR queries. All algorithms return the same hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
-    /// Every posting, document at a time.
+    /// Scores every posting, document at a time.
     Daat,
-    /// Every posting, term at a time, with one accumulator per document.
+    /// Scores every posting, term at a time, with one accumulator per document.
     Taat,
-    /// WAND: a pivot from list maxima.
+    /// WAND, which finds pivots by list maxima.
     Wand,
     /// MaxScore: essential lists supply the documents, which are looked up in the others.
     MaxScore,
@@ -55,19 +65,25 @@ pub enum Algorithm {
     BlockMaxMaxScore,
     /// MaxScore over windows of documents, whole blocks at a time.
     WindowedMaxScore,
-    /// Windowed MaxScore for a batch of queries, one tile of documents after another; or for a single query, with its
-    /// tiles spread over the threads.
+    /// Windowed MaxScore for a batch of queries, one tile of documents after another, or for a
+    /// single query whose tiles are spread over the threads.
     Cohort,
-    /// The documents of the mask are looked up in the lists. For AND, the mask is one more list, and the shortest one leads.
+    /// Looks up the documents of the mask in the lists. For AND, the mask is treated as one more
+    /// list, and the shortest list leads.
     Filtered,
-    /// Windows of documents along the query tree, or all of its lists at once if it wants all of them and phrases. The only one that answers phrases, and trees whose scores are not sums.
+    /// Evaluates the query tree window by window. If the tree requires all of its terms and
+    /// phrases, it intersects all lists at once. This is the only algorithm that answers phrases,
+    /// and trees whose scores are not sums.
     Tree,
-    /// Every posting, term at a time, from lists that stay decoded in memory, with the value of each posting: eight bytes for each posting of every word that was asked for. If nobody asks for the algorithm, it
-    /// answers for small indexes only; if somebody does, nothing limits what is kept as long as the index is open.
+    /// Scores every posting, term at a time, from lists that stay decoded in memory with the
+    /// value of each posting. They take eight bytes for each posting of every word that was
+    /// searched for. Unless the caller requests this algorithm, it answers for small indexes
+    /// only; on request it answers for any index, and nothing limits what it keeps while the
+    /// index is open.
     Kept,
 }
 
-/// What an index has, deleted documents included.
+/// The size of an index, deleted documents included.
 #[derive(Clone, Copy)]
 pub(crate) struct Size {
     pub(crate) documents: u64,
@@ -105,23 +121,24 @@ impl Algorithm {
         "kept",
     ];
 
-    /// The name of the algorithm.
+    /// Returns the name of the algorithm.
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 
-    /// Names of earlier versions that `FromStr` also accepts, with the current names.
+    /// Names from earlier versions that `FromStr` also accepts, with the current names.
     pub const ALIASES: [(&'static str, &'static str); 1] = [("ranges", "windowed-maxscore")];
 
-    /// The algorithms to choose from if none is asked for, each with its cost for a query on an index of this size,
-    /// always in the same order. `threads` is the number that the query has to itself, which is 1 in a batch.
+    /// Returns the algorithms to choose from if the caller requests none, always in the same
+    /// order, each with its cost for a query on an index of this size. `threads` is the number of
+    /// threads for this query alone, which is 1 in a batch.
     pub(crate) fn candidates(
         plan: &Plan,
         load: &Load,
         size: Size,
         threads: usize,
     ) -> [(Algorithm, Candidate); 7] {
-        let of = |algorithm: Algorithm, rates, why| {
+        let entry = |algorithm: Algorithm, rates, why| {
             (algorithm, Candidate { algorithm: algorithm.name(), rates, why })
         };
         let tree = plan.needed_tree();
@@ -129,16 +146,16 @@ impl Algorithm {
             let (refusal, why) = match tree {
                 _ if plan.gather.is_some() => (BEST, "all matches are sorted or counted"),
                 Some(tree) if !tree.phrases.is_empty() => (SUMS, "it looks for phrases"),
-                _ => (SUMS, "the score is no sum of words"),
+                _ => (SUMS, "the score is not a sum of words"),
             };
-            let no = |algorithm| of(algorithm, Err(refusal), "");
+            let no = |algorithm| entry(algorithm, Err(refusal), "");
             return [
                 no(Algorithm::Cohort),
                 no(Algorithm::Daat),
                 no(Algorithm::Taat),
                 no(Algorithm::WindowedMaxScore),
                 no(Algorithm::Filtered),
-                of(Algorithm::Tree, Ok(TREE), why),
+                entry(Algorithm::Tree, Ok(TREE), why),
                 no(Algorithm::Kept),
             ];
         }
@@ -160,29 +177,29 @@ impl Algorithm {
             false => "it skips blocks that cannot have a hit",
         };
         [
-            of(
+            entry(
                 Algorithm::Cohort,
                 cohort,
                 "one long query: tiles of documents are spread over threads",
             ),
-            of(Algorithm::Daat, daat, "for few postings, reading is faster than skipping"),
-            of(Algorithm::Taat, taat, "with this many terms there is nothing to skip"),
-            of(Algorithm::WindowedMaxScore, Ok(WINDOWED), windowed),
-            of(
+            entry(Algorithm::Daat, daat, "for few postings, reading is faster than skipping"),
+            entry(Algorithm::Taat, taat, "with this many terms there is nothing to skip"),
+            entry(Algorithm::WindowedMaxScore, Ok(WINDOWED), windowed),
+            entry(
                 Algorithm::Filtered,
                 filtered_rates(plan),
                 "the filter admits few documents: they are looked up in the lists",
             ),
-            of(Algorithm::Tree, Err("it is for query trees"), ""),
-            of(
+            entry(Algorithm::Tree, Err("it is for query trees"), ""),
+            entry(
                 Algorithm::Kept,
                 kept_rates(plan, load, size, threads),
-                "the index is small: its lists stay decoded, and are added up",
+                "small index: decoded lists are kept in memory",
             ),
         ]
     }
 
-    /// The cost of a query by this algorithm if it is asked for.
+    /// Returns the rates of this algorithm for a query that requests it.
     pub(crate) fn rates(self) -> Rates {
         match self {
             Algorithm::Daat => DAAT,
@@ -197,7 +214,7 @@ impl Algorithm {
         }
     }
 
-    /// The bounds that it uses for skipping.
+    /// Returns the bounds that the algorithm uses for skipping.
     pub(crate) fn pruning(self) -> Pruning {
         match self {
             Algorithm::Daat | Algorithm::Taat => Pruning::None,
@@ -213,7 +230,7 @@ impl Algorithm {
     }
 }
 
-/// The cost of adding up lists that stay decoded.
+/// Returns the rates of adding up decoded lists, or the reason why that is not worthwhile.
 fn kept_rates(plan: &Plan, load: &Load, size: Size, threads: usize) -> Result<Rates, &'static str> {
     let least = KEPT_TERMS.iter().find(|&&(most, _)| size.documents <= most);
     let Some(&(_, least)) = least.filter(|_| size.postings <= SMALL_POSTINGS) else {
@@ -237,8 +254,9 @@ fn kept_rates(plan: &Plan, load: &Load, size: Size, threads: usize) -> Result<Ra
     Ok(KEPT)
 }
 
-/// The cost of looking up the documents of a mask. It is rounded up to a power of two, since queries with the same rates
-/// are summed, which is to say that there should be few different ones.
+/// Returns the rates of looking up the documents of a mask. The cost is rounded up to a power of
+/// two, so that there are few different rates: the costs of queries with equal rates are summed
+/// together.
 fn filtered_rates(plan: &Plan) -> Result<Rates, &'static str> {
     let Some(mask) = &plan.mask else { return Err("it is for filtered queries") };
     let look_ups = mask.documents().saturating_mul(plan.terms.len() as u64);
@@ -249,7 +267,7 @@ fn filtered_rates(plan: &Plan) -> Result<Rates, &'static str> {
 /// The bounds that may be used for skipping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Pruning {
-    /// None: all matches are scored and counted.
+    /// No bounds: all matches are scored and counted.
     None,
     /// The bounds of lists.
     Lists,
@@ -269,8 +287,9 @@ impl FromStr for Algorithm {
     fn from_str(name: &str) -> Result<Self, String> {
         let name = Self::ALIASES.iter().find(|(old, _)| *old == name).map_or(name, |(_, new)| new);
         let at = Self::NAMES.iter().position(|&known| known == name);
-        at.map(|i| Self::ALL[i])
-            .ok_or_else(|| format!("no algorithm `{name}`; there are: {}", Self::NAMES.join(", ")))
+        at.map(|i| Self::ALL[i]).ok_or_else(|| {
+            format!("no algorithm `{name}`; the algorithms are: {}", Self::NAMES.join(", "))
+        })
     }
 }
 
@@ -329,7 +348,7 @@ mod tests {
         assert_eq!(choose(Mode::And, &[3, 90_000], 2), (WindowedMaxScore, "hit"));
         assert_eq!(choose(Mode::AndOr, &[40_000, 90_000], 2), (Cohort, "threads"));
         assert_eq!(choose(Mode::And, &[], 2), (WindowedMaxScore, "hit"));
-        // Of one word it is an OR.
+        // With one word, AND is OR.
         assert_eq!(choose(Mode::And, &[128], 2), (Daat, "skipping"));
     }
 
@@ -352,7 +371,7 @@ mod tests {
         assert_eq!(choose(Mode::Or, &[2000; 3], 1 << 14, SMALL_POSTINGS), kept);
         assert_eq!(choose(Mode::Or, &[2000; 3], (1 << 14) + 1, SMALL_POSTINGS), windowed);
         assert_eq!(choose(Mode::Or, &[3; 5], SMALL, SMALL_POSTINGS), "daat");
-        // Of long lists, most is skipped.
+        // Most of a long list is skipped.
         assert_eq!(choose(Mode::Or, &[2048, 2048, 2048, 1, 4095], SMALL, SMALL_POSTINGS), kept);
         assert_eq!(choose(Mode::Or, &[2048, 2048, 2048, 2, 4095], SMALL, SMALL_POSTINGS), windowed);
         // Several threads share a long query.
@@ -361,7 +380,8 @@ mod tests {
         assert_eq!(over(Mode::Or, &[2048; 31], SMALL, SMALL_POSTINGS, 3), kept);
     }
 
-    /// Estimates of batches add candidates up by their places.
+    /// Tests that the order of candidates does not depend on the plan, since batch estimates add
+    /// them up by position.
     #[test]
     fn candidates_have_one_order() {
         let words = plan(Mode::Or, &[3000, 2000]);

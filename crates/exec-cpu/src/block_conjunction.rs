@@ -1,9 +1,10 @@
 //! AND, a block of the shortest list at a time.
 //!
-//! The postings of the block are the candidates. They are intersected with the other lists, shortest first, and a
-//! candidate is dropped when a list lacks it or when its sum so far plus the maxima of the remaining lists cannot
-//! exceed the threshold. So the work is done in tight loops over whole blocks, and a block of a longer list is decoded
-//! only if a candidate that can become a hit falls in it.
+//! The postings of the block are the candidates. They are intersected with the other lists,
+//! shortest first. A candidate is dropped when a list lacks it, or when its sum so far plus the
+//! maxima of the remaining lists cannot exceed the threshold. The work is therefore done in tight
+//! loops over whole blocks, and a block of a longer list is decoded only if a candidate that can
+//! become a hit falls into it.
 
 use std::ops::Range;
 
@@ -18,10 +19,12 @@ use crate::segment::SegmentQuery;
 use crate::simd::{find_doc, keep_above, rank};
 use crate::stream::Stream;
 
-/// Slots of the table of indexes: if a block spans fewer documents, each has a slot of its own.
+/// Number of slots of the table of indexes. If a block spans fewer documents, each document has a
+/// slot to itself.
 const SLOTS: usize = 1 << 13;
 
-/// With fewer candidates in a block than this, they are searched for one by one.
+/// Minimum number of candidates in a block for the table of indexes; fewer are searched for
+/// individually.
 const MANY: usize = 24;
 
 /// A mask is selective if it has less than one in this many documents.
@@ -31,12 +34,13 @@ const SELECTIVE: u64 = 4;
 pub(crate) struct Scratch {
     docs: [u32; BLOCK],
     sums: [Score; BLOCK],
-    /// Indexes in a block of the candidates that it contains.
+    /// Indexes of the candidates within the block that contains them.
     at: [u8; BLOCK],
     shares: [Score; BLOCK],
-    /// By document modulo the table's size: the index in the current block, or a leftover of another block.
+    /// Index in the current block, by document modulo the table's size. Slots may hold leftovers
+    /// of another block.
     table: Box<[u8; SLOTS]>,
-    /// The most that the lists from the i-th on and a static score contribute.
+    /// The most that the lists from the i-th on, together with a static score, contribute.
     most_from: Vec<u64>,
 }
 
@@ -53,8 +57,9 @@ impl Default for Scratch {
     }
 }
 
-/// Offers all documents of a range that are in every list and can become hits, or all that are in every list if matches
-/// are counted. Returns the end of what was searched, which is the end of the range unless the ticker asked to stop.
+/// Offers all documents of a range that are in every list and can become hits, or all that are in
+/// every list if matches are counted. Returns the end of what was searched, which is the end of
+/// the range unless the ticker asked to stop.
 pub(crate) fn and<'a>(
     query: &SegmentQuery<'a>,
     streams: &mut [Stream<'a>],
@@ -82,7 +87,7 @@ pub(crate) fn and<'a>(
             continue;
         }
         let Some(others_most) = scratch.bounds(query, others, from, last) else { break };
-        // If matches are counted, every one of them is offered.
+        // If matches are counted, every match is offered.
         let threshold = if query.plan.count { 0 } else { u64::from(collector.threshold()) };
         if u64::from(shortest.block_most(block)) + others_most <= threshold {
             continue;
@@ -112,7 +117,7 @@ pub(crate) fn and<'a>(
         if n == 0 {
             continue;
         }
-        // Unscored sums are 0, and so is the threshold then.
+        // Unscored sums are 0, and in that case so is the threshold.
         let Some(mut n) = scratch.pass_all(others, n, threshold, ticker, work)? else {
             return Ok(done);
         };
@@ -125,8 +130,8 @@ pub(crate) fn and<'a>(
 }
 
 impl Scratch {
-    /// The most that all other lists together contribute to documents `from` to `last`; `None` if one of them has
-    /// ended.
+    /// Computes the most that all other lists together contribute to documents `from` to `last`.
+    /// Returns `None` if one of the lists has ended.
     pub(crate) fn bounds(
         &mut self,
         query: &SegmentQuery<'_>,
@@ -143,7 +148,8 @@ impl Scratch {
         most_from.first().copied()
     }
 
-    /// Makes documents, at most [`BLOCK`], candidates that no list has contributed to; returns how many there are.
+    /// Starts with these documents, at most [`BLOCK`], as candidates with sums of 0. Returns
+    /// their number.
     pub(crate) fn begin(&mut self, docs: &[u32]) -> usize {
         let n = docs.len();
         self.docs[..n].copy_from_slice(docs);
@@ -151,8 +157,8 @@ impl Scratch {
         n
     }
 
-    /// Intersects the first `n` candidates with the lists that [`Scratch::bounds`] was called for; returns how many
-    /// remain, or `None` if the ticker asked to stop.
+    /// Intersects the first `n` candidates with the lists that [`Scratch::bounds`] was called
+    /// for. Returns how many remain, or `None` if the ticker asked to stop.
     pub(crate) fn pass_all(
         &mut self,
         streams: &mut [Stream<'_>],
@@ -181,7 +187,8 @@ impl Scratch {
         }
     }
 
-    /// Makes those postings of a run in the block candidates that contribute more than `least`.
+    /// Turns those postings of a run in the block that contribute more than `least` into
+    /// candidates.
     fn start(&mut self, shortest: &Stream<'_>, run: Range<usize>, least: u64) -> usize {
         let least = least.min(u64::from(Score::MAX)) as Score;
         let (docs, scores) = shortest.postings(run);
@@ -191,7 +198,7 @@ impl Scratch {
         keep_above(&mut self.docs, &mut self.sums, 0..n, 0, least)
     }
 
-    /// Keeps those of the first `n` candidates for which `admits` holds; returns how many there are.
+    /// Keeps those of the first `n` candidates for which `admits` holds; returns how many remain.
     fn retain(&mut self, n: usize, admits: impl Fn(u32) -> bool) -> usize {
         let mut kept = 0;
         for i in 0..n {
@@ -202,8 +209,9 @@ impl Scratch {
         kept
     }
 
-    /// Keeps those of the first `n` candidates that are in the list and may exceed the threshold if the later lists
-    /// contribute at most `rest`, and adds the contributions of the list. Returns how many remain.
+    /// Keeps those of the first `n` candidates that are in the list and may exceed the threshold
+    /// if the later lists contribute at most `rest`. Adds the contributions of the list, and
+    /// returns how many remain.
     fn pass(
         &mut self,
         stream: &mut Stream<'_>,
@@ -218,7 +226,7 @@ impl Scratch {
             let (_, last) = stream.span(block);
             let end = find_doc(&self.docs[..n], from, last.saturating_add(1));
             let most = rest + u64::from(stream.block_most(block));
-            // The next block comes while this one is decoded.
+            // The memory of the next block is fetched while this one is decoded.
             let next = if end < n { stream.find_ahead(block, self.docs[end]) } else { blocks };
             let start = kept;
             let (docs, sums) = (&mut self.docs, &mut self.sums);
@@ -239,8 +247,8 @@ impl Scratch {
         Ok(kept)
     }
 
-    /// Moves those of the candidates `start` to `end` that are in `block` to the front, and records their indexes in
-    /// the block. Returns how many there are.
+    /// Moves those of the candidates `start` to `end` that are in `block` to the front, and
+    /// records their indexes in the block. Returns how many there are.
     fn intersect(&mut self, block: &[u32], start: usize, end: usize) -> usize {
         let mut kept = start;
         let span = block[block.len() - 1] - block[0];
@@ -280,5 +288,5 @@ impl Scratch {
     }
 }
 
-// Indexes in a block fit a byte.
+// Indexes in a block fit in a byte.
 const _: () = assert!(BLOCK <= 256);

@@ -1,5 +1,6 @@
-//! Block-max MaxScore (Chakrabarti 2011; Mallia 2017): like MaxScore, but a document is looked up in the non-essential
-//! lists only if the maxima of the blocks that it would be in let it exceed the threshold.
+//! Block-max MaxScore (Chakrabarti 2011; Mallia 2017): like MaxScore, but a document is looked up
+//! in the non-essential lists only if the maxima of the blocks that it would be in let it exceed
+//! the threshold.
 
 use std::ops::Range;
 
@@ -32,7 +33,8 @@ pub(crate) fn or(
     Ok(docs.end)
 }
 
-/// Like [`Partition::look_up`], with the maxima of blocks instead of those of lists.
+/// Adds the contributions of the other lists, like [`Partition::look_up`], but with the maxima of
+/// blocks instead of those of lists.
 fn look_up(
     lists: &Partition,
     query: &SegmentQuery<'_>,

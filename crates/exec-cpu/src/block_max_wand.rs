@@ -1,5 +1,6 @@
-//! Block-max WAND (Ding and Suel 2011): a WAND pivot is scored only if the sum of the maxima of the blocks that it
-//! falls in exceeds the threshold; if not, all documents up to the nearest end of those blocks are skipped.
+//! Block-max WAND (Ding and Suel 2011): a WAND pivot is scored only if the sum of the maxima of
+//! the blocks that contain it exceeds the threshold; if not, all documents up to the nearest end
+//! of those blocks are skipped.
 
 use std::ops::Range;
 
@@ -43,7 +44,8 @@ pub(crate) fn or(
             }
             continue;
         }
-        // Up to the end of the nearest block, or up to the next list's document, the same sum is an upper bound.
+        // Up to the end of the nearest block, or up to the next list's document, the same sum is
+        // an upper bound.
         let mut target = end + 1;
         if pivot + 1 < cursors.len() {
             target = target.min(order.doc(cursors, pivot + 1));

@@ -11,17 +11,19 @@ use crate::segment::SegmentQuery;
 use crate::simd::{find_doc, keep_above, survivors};
 use crate::stream::Stream;
 
-/// From so many candidates in a block on, all of its postings are read instead of looking each candidate up.
+/// Minimum number of candidates in a block for reading all of its postings instead of looking up
+/// each candidate.
 const MANY: usize = 16;
 
-/// Documents and sums are apart from each other, and behind the candidates is room: so they are put there and dropped
-/// without a branch that depends on them.
+/// Candidates with their sums. Documents and sums are in separate vectors with free space behind
+/// the candidates, so that candidates can be added and dropped without a branch that depends on
+/// them.
 #[derive(Default)]
 pub(crate) struct Candidates {
     docs: Vec<u32>,
     sums: Vec<Score>,
     len: usize,
-    /// How many of them have been offered.
+    /// Number of candidates that have been offered.
     offered: usize,
 }
 
@@ -42,7 +44,8 @@ impl Candidates {
         }
     }
 
-    /// Adds those postings that contribute more than `least` and whose documents are admitted, all of them if nothing says which.
+    /// Adds those postings that contribute more than `least` and whose documents are admitted.
+    /// Without `admits`, all documents are.
     pub(crate) fn extend(
         &mut self,
         docs: &[u32],
@@ -66,7 +69,8 @@ impl Candidates {
         }
     }
 
-    /// Adds the documents from `base` on whose sums are above `least`, and clears all sums. A sum that is not 0 has its bit in `touched`.
+    /// Adds the documents from `base` on whose sums are above `least`, and clears all sums. A sum
+    /// that is not 0 must have its bit set in `touched`.
     pub(crate) fn sweep(
         &mut self,
         sums: &mut [Score],
@@ -79,9 +83,11 @@ impl Candidates {
         self.len += survivors(sums, touched, base, least, docs, out);
     }
 
-    /// Adds the contributions of a list. Candidates that cannot exceed the threshold are dropped: those whose sum is too low even with the most that the list
-    /// (`most`), or its block, and all lists that follow (`below`) contribute. The candidates ascend, so the list is read forward once. `table` has a place for each document from
-    /// `base` on up to the last candidate; all are 0, and are again afterwards.
+    /// Adds the contributions of a list, and drops candidates that cannot exceed the threshold.
+    /// These are the candidates whose sum is too low even with the most that the list (`most`),
+    /// or its block, and all lists that follow (`below`) contribute. The candidates ascend, so
+    /// the list is read forward once. `table` has a slot for each document from `base` up to the
+    /// last candidate; all slots are 0 before and after the call.
     #[expect(
         clippy::too_many_arguments,
         reason = "the list, its bounds, and memory that is shared"
@@ -121,7 +127,8 @@ impl Candidates {
         Ok(())
     }
 
-    /// Adds the contributions of the block that these candidates are in: all of its postings are put into the table, and each candidate takes what is at its place.
+    /// Adds the contributions of the block that these candidates are in. All postings of the
+    /// block are written to the table, and each candidate reads its slot.
     fn add_block(
         &mut self,
         candidates: Range<usize>,
@@ -130,15 +137,15 @@ impl Candidates {
         base: u32,
         work: &mut Work,
     ) -> Result<(), ListError> {
-        let of = &self.docs[candidates.clone()];
-        let (Some(&first), Some(&last)) = (of.first(), of.last()) else { return Ok(()) };
+        let wanted = &self.docs[candidates.clone()];
+        let (Some(&first), Some(&last)) = (wanted.first(), wanted.last()) else { return Ok(()) };
         let Some((run, _)) = stream.run(first, last + 1, 0)? else { return Ok(()) };
         let (docs, scores) = stream.postings(run);
         work.postings_scored += docs.len() as u64;
         for (&doc, &score) in docs.iter().zip(scores) {
             table[(doc - base) as usize] = score;
         }
-        for (doc, sum) in of.iter().zip(&mut self.sums[candidates]) {
+        for (doc, sum) in wanted.iter().zip(&mut self.sums[candidates]) {
             *sum += table[(doc - base) as usize];
         }
         for &doc in docs {
@@ -147,18 +154,18 @@ impl Candidates {
         Ok(())
     }
 
-    /// See [`keep_hopeful`].
     fn keep_hopeful(&mut self, range: Range<usize>, to: usize, threshold: u64, more: u64) -> usize {
         keep_hopeful(&mut self.docs, &mut self.sums, range, to, threshold, more)
     }
 
-    /// Offers all of them, and leaves none.
+    /// Offers all candidates and removes them.
     pub(crate) fn offer(&mut self, query: &SegmentQuery<'_>, collector: &mut Collector) {
         self.offer_before(u32::MAX, query, collector);
         self.clear();
     }
 
-    /// Offers all of them and those of `others` before `end`, which is behind all of them, in ascending order; leaves none of them.
+    /// Offers all candidates, and those of `others` before `end`, in ascending order. No
+    /// candidate is at or behind `end`. Removes the candidates, but not the others.
     pub(crate) fn offer_with(
         &mut self,
         others: &mut Candidates,
@@ -175,7 +182,7 @@ impl Candidates {
         self.offer(query, collector);
     }
 
-    /// Offers those before `end` that have not been offered.
+    /// Offers those candidates before `end` that have not been offered.
     fn offer_before(&mut self, end: u32, query: &SegmentQuery<'_>, collector: &mut Collector) {
         while self.offered < self.len && self.docs[self.offered] < end {
             query.offer(self.docs[self.offered], self.sums[self.offered], collector);
@@ -184,7 +191,8 @@ impl Candidates {
     }
 }
 
-/// Moves those documents of a range whose sums can exceed the threshold with `more`, and these sums, to `to`, which is not behind the range; returns their end.
+/// Moves those documents of a range whose sums can exceed the threshold with `more`, and their
+/// sums, to `to`, which is not behind the start of the range. Returns the end of what was moved.
 pub(crate) fn keep_hopeful(
     docs: &mut [u32],
     sums: &mut [Score],
@@ -198,7 +206,7 @@ pub(crate) fn keep_hopeful(
             let least = least.min(u64::from(Score::MAX)) as Score;
             keep_above(docs, sums, range, to, least)
         }
-        // All can.
+        // All of them can.
         None => {
             docs.copy_within(range.clone(), to);
             sums.copy_within(range.clone(), to);

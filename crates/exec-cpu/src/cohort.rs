@@ -1,10 +1,11 @@
-//! Cohorts (Agrawal 2016, sections 3.2 to 3.3.1): documents are divided into tiles, and all cores work on one tile at a
-//! time, each on different queries of the batch, so that what they read of the tile stays in their shared cache. A
-//! query keeps its best hits from tile to tile. If a batch is too small to keep the cores busy, its queries are
-//! answered one after another, with tiles spread over the cores.
+//! Cohorts (Agrawal 2016, sections 3.2 to 3.3.1): documents are divided into tiles, and all cores
+//! work on one tile at a time, each on different queries of the batch, so that what they read of
+//! the tile stays in their shared cache. A query keeps its best hits from tile to tile. If a
+//! batch is too small to keep the cores busy, its queries are answered one after another, with
+//! tiles spread over the cores.
 //!
-//! Inside a tile a query is answered by windowed MaxScore, whose sums are the accumulators and whose bits of nonzero
-//! sums are the occupancy array, or by `conjunction`.
+//! Inside a tile a query is answered by windowed MaxScore, whose sums are the accumulators and
+//! whose bits of nonzero sums are the occupancy array, or by `conjunction`.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -22,12 +23,12 @@ use crate::segment::{SegmentQuery, account};
 use crate::stream::Stream;
 use crate::{conjunction, windowed_maxscore};
 
-/// Lists that are open at a time, unless one query has more: about 26 MB.
+/// Maximum number of lists that are open at a time, unless one query has more: about 26 MB.
 const LISTS: usize = 1 << 14;
 
 /// Documents per tile if several queries share it.
 const TILE: u32 = 1 << 17;
-/// Fewest documents per tile of a single query: a window.
+/// Minimum number of documents per tile of a single query: a window.
 const LEAST: u32 = 1 << 14;
 
 /// A range of documents of a segment.
@@ -36,7 +37,7 @@ struct Tile {
     docs: Range<u32>,
 }
 
-/// Answers a batch, in tiles of `size` documents if that is given.
+/// Answers a batch, in tiles of `size` documents if a size is given.
 pub(crate) fn search(
     engine: &CpuEngine,
     plans: &[&Plan],
@@ -58,7 +59,8 @@ pub(crate) fn search(
     answers
 }
 
-/// Answers with AND first; then with OR for the plans that ask for it, and for those whose AND gave too few hits.
+/// Answers with AND first; then with OR for OR plans, and for those AND-OR plans whose AND gave
+/// too few hits.
 fn by_modes(engine: &CpuEngine, plans: &[&Plan], size: Option<u32>, context: &Context) -> Answers {
     let threads = context.threads();
     let run = |plans: &[&Plan], all: bool| -> Answers {
@@ -72,15 +74,15 @@ fn by_modes(engine: &CpuEngine, plans: &[&Plan], size: Option<u32>, context: &Co
     };
     let mut answers: Answers = plans.iter().map(|_| Ok(Answer::default())).collect();
     let and: Vec<usize> = (0..plans.len()).filter(|&i| !plans[i].matches_any()).collect();
-    let of = |which: &[usize]| which.iter().map(|&i| plans[i]).collect::<Vec<_>>();
-    for (&i, answer) in and.iter().zip(run(&of(&and), true)) {
+    let chosen = |which: &[usize]| which.iter().map(|&i| plans[i]).collect::<Vec<_>>();
+    for (&i, answer) in and.iter().zip(run(&chosen(&and), true)) {
         answers[i] = answer;
     }
     let too_few = |i: usize| answers[i].as_ref().is_ok_and(|a| a.hits.len() < plans[i].k);
     let either = |i: usize| plans[i].mode == Mode::AndOr && too_few(i);
     let or = (0..plans.len()).filter(|&i| plans[i].matches_any() || either(i));
     let or: Vec<usize> = or.collect();
-    for (&i, mut answer) in or.iter().zip(run(&of(&or), false)) {
+    for (&i, mut answer) in or.iter().zip(run(&chosen(&or), false)) {
         if !plans[i].matches_any()
             && let (Ok(answer), Ok(before)) = (&mut answer, &answers[i])
         {
@@ -91,7 +93,8 @@ fn by_modes(engine: &CpuEngine, plans: &[&Plan], size: Option<u32>, context: &Co
     answers
 }
 
-/// Documents per tile such that each thread gets several tiles, since their costs differ.
+/// Returns the number of documents per tile such that each thread gets several tiles, since their
+/// costs differ.
 fn part(engine: &CpuEngine, threads: usize) -> u32 {
     let docs: u64 = (0..engine.segments().len()).map(|s| engine.docs(s).len() as u64).sum();
     let part = docs / (8 * threads.max(1) as u64);
@@ -111,7 +114,7 @@ fn tiles(engine: &CpuEngine, size: u32) -> Vec<Tile> {
     tiles
 }
 
-/// All threads on one tile, each on different queries.
+/// Answers queries with all threads on one tile at a time, each on different queries.
 fn together(
     engine: &CpuEngine,
     plans: &[&Plan],
@@ -127,8 +130,9 @@ fn together(
             || (engine.scratch(), context.ticker()),
             |(lent, ticker), reading| {
                 let mut reading = reading.lock().unwrap_or_else(PoisonError::into_inner);
-                if let Ok(of) = &mut *reading
-                    && let Err(error) = lent.with(|scratch| of.tile(engine, tile, scratch, ticker))
+                if let Ok(query) = &mut *reading
+                    && let Err(error) =
+                        lent.with(|scratch| query.tile(engine, tile, scratch, ticker))
                 {
                     *reading = Err(error);
                 }
@@ -139,11 +143,12 @@ fn together(
     unlocked.map(|r| r.unwrap_or_else(PoisonError::into_inner).map(Reading::finish)).collect()
 }
 
-/// One query, with all threads on different tiles.
+/// Answers one query with all threads on different tiles.
 ///
-/// Each thread keeps the best hits of its own tiles, which ascend, so a document that only ties with the worst of them
-/// comes too late. From the other threads it learns the score of their worst hit, as soon as they have k hits. Those
-/// hits may have larger document ids, so a tie with that score is still a hit, and only lower scores are not.
+/// Each thread keeps the best hits of its own tiles, which ascend, so a document that only ties
+/// with the worst of them comes too late. From the other threads it learns the score of their
+/// worst hit, as soon as they have k hits. Those hits may have larger document ids, so a document
+/// with the same score can still be a hit; only documents with lower scores cannot.
 fn spread(
     engine: &CpuEngine,
     plan: &Plan,
@@ -178,15 +183,15 @@ fn spread(
 /// A query being answered, tile by tile.
 struct Reading<'a> {
     plan: &'a Plan,
-    /// Whether documents must contain all terms.
+    /// True if documents must contain all terms.
     all: bool,
     open: Option<Open<'a>>,
     collector: Collector,
     counted: u64,
     work: Work,
-    /// What was searched, by position counted over all segments.
+    /// The documents that were searched, by position counted over all segments.
     covered: Vec<Range<u32>>,
-    /// Whether it had to stop; then it takes no more tiles.
+    /// True if the search had to stop; it takes no more tiles then.
     stopped: bool,
 }
 
@@ -239,7 +244,7 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// Returns the end of what was searched.
+    /// Searches a tile. Returns the end of what was searched.
     fn search(
         &mut self,
         engine: &'a CpuEngine,
@@ -258,7 +263,8 @@ impl<'a> Reading<'a> {
         }
         let Some(open) = &mut self.open else { return Ok(tile.docs.end) };
         let (query, docs) = (&open.query, tile.docs.clone());
-        // The count is for the whole tile: if the search does not finish the tile, its hits are dropped too.
+        // The count is for the whole tile: if the search does not finish the tile, its hits are
+        // dropped too.
         let mut count = 0;
         if let Some(counter) = &mut open.counter {
             let counted = counter.count(docs.clone(), ticker, &mut scratch.count);
@@ -299,8 +305,8 @@ impl<'a> Reading<'a> {
         Ok(end)
     }
 
-    /// Like `tile` if other threads work on tiles before and after this one; `worst` is the best lower bound on the
-    /// k-th hit's score that any of them knows.
+    /// Searches a tile while other threads work on tiles before and after this one. `worst` is
+    /// the best lower bound on the k-th hit's score that any thread knows.
     fn shared_tile(
         &mut self,
         engine: &'a CpuEngine,

@@ -1,16 +1,17 @@
-//! The hits so far, and the score that the next one must exceed.
+//! The best hits so far, and the score that the next one must exceed.
 
 use warpseek_core::{DocId, Hit, Score, TopK};
 use warpseek_index::Segment;
 
-/// Keeps the best hits of documents that arrive segment by segment.
+/// A collector of the best hits among documents that arrive segment by segment.
 #[derive(Clone)]
 pub(crate) struct Collector {
     top: TopK,
     threshold: Score,
-    /// A score that k documents are known to exceed, in this segment or another.
+    /// A score that k documents of this segment or others are known to exceed.
     floor: Score,
-    /// No document still to come in this segment has a smaller id than this, or than the hits kept.
+    /// A lower bound on the ids of the documents still to come in this segment, or `DocId::MAX`
+    /// if they come after all hits kept.
     least: DocId,
     matches: u64,
 }
@@ -22,42 +23,47 @@ impl Collector {
         Collector { threshold: top.threshold(least), top, floor: 0, least, matches: 0 }
     }
 
-    /// Announces that documents of this segment come next. In ascending order, a document that only ties with the worst
-    /// hit kept comes too late, since it ranks below it. In a reordered segment it may rank above it, unless the worst
-    /// hit is from an earlier segment.
+    /// Announces that documents of this segment come next. In ascending order, a document that
+    /// only ties with the worst hit kept comes too late, since it ranks below it. In a reordered
+    /// segment it may rank above it, unless the worst hit is from an earlier segment.
     pub(crate) fn enter(&mut self, segment: &Segment, reordered: bool) {
         self.least = if reordered { segment.base() } else { DocId::MAX };
         self.threshold = self.top.threshold(self.least).max(self.floor);
     }
 
-    /// At least k documents, of any segment, have a score above `floor`, and all of them will be offered unless the search has to stop: documents that do not are no hits.
+    /// Sets a floor: at least k documents of any segment score more than `floor`, and all of them
+    /// will be offered unless the search has to stop. Documents with lower scores cannot become
+    /// hits.
     pub(crate) fn set_floor(&mut self, floor: Score) {
         self.floor = self.floor.max(floor);
         self.raise(self.floor);
     }
 
-    /// A document whose score is at most this can no longer become a hit.
+    /// Returns the threshold: a document whose score is at most this can no longer become a hit.
     #[inline]
     pub(crate) fn threshold(&self) -> Score {
         self.threshold
     }
 
-    /// From now on, documents whose score is at most `floor` are not wanted, since better ones are known elsewhere.
+    /// Raises the threshold: documents whose score is at most `floor` are no longer needed, since
+    /// better ones are known elsewhere.
     pub(crate) fn raise(&mut self, floor: Score) {
         self.threshold = self.threshold.max(floor);
     }
 
-    /// Whether the hits kept are those of all documents offered, none of which the floor has kept away.
+    /// Returns true if the hits kept are those of all documents offered, so the floor has
+    /// excluded no hit.
     pub(crate) fn is_exact(&self) -> bool {
         self.floor == 0 || self.worst() > self.floor
     }
 
-    /// The score of the worst of k hits; 0 while there are fewer.
+    /// Returns the score of the worst of k hits, or 0 while there are fewer.
     pub(crate) fn worst(&self) -> Score {
         self.top.threshold(DocId::MAX)
     }
 
-    /// Counts a match, and adds the document if its score is high enough; `doc` is called only then.
+    /// Counts a match, and adds the document if its score is high enough. Calls `doc` only in
+    /// that case.
     #[inline]
     pub(crate) fn offer(&mut self, score: Score, doc: impl FnOnce() -> DocId) {
         self.matches += 1;

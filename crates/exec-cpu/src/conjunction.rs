@@ -1,6 +1,7 @@
-//! AND: the shortest list drives, one posting at a time, and the others are sought in, shortest first (Ding 2009,
-//! section 8.1). A block of a longer list is decoded only if a document that is in all shorter lists falls in it. With
-//! bounds, blocks whose maxima together cannot exceed the threshold are skipped.
+//! AND: the shortest list drives, one posting at a time, and each of its documents is sought in
+//! the others, shortest first (Ding 2009, section 8.1). A block of a longer list is decoded only
+//! if a document that is in all shorter lists falls into it. With bounds, blocks whose maxima
+//! together cannot exceed the threshold are skipped.
 
 use std::ops::Range;
 
@@ -13,9 +14,10 @@ use crate::collector::Collector;
 use crate::cursor::Cursor;
 use crate::segment::SegmentQuery;
 
-/// Offers all documents of a range that are in every list or, with pruning, all of those that can become hits; if
-/// matches are counted, all of them in any case. The next range must not begin before this one's end. Returns the end
-/// of what was searched, which is the end of the range unless the ticker asked to stop.
+/// Offers all documents of a range that are in every list or, with pruning, all of those that can
+/// become hits; if matches are counted, it offers or counts all of them in any case. The next
+/// range must not begin before the end of this one. Returns the end of what was searched, which
+/// is the end of the range unless the ticker asked to stop.
 pub(crate) fn and(
     query: &SegmentQuery<'_>,
     cursors: &mut [Cursor<'_>],
@@ -26,8 +28,9 @@ pub(crate) fn and(
     work: &mut Work,
 ) -> Result<u32, ListError> {
     cursors.sort_by_key(Cursor::df);
-    // Nothing matches after the end of a list, as far as the end is known without decoding. This limit does not depend
-    // on which list drives, so that a device, which does not proceed document by document, decodes the same blocks.
+    // Nothing matches after the end of a list, as far as the end is known without decoding. This
+    // limit does not depend on which list drives, so that a device, which does not proceed
+    // document by document, decodes the same blocks.
     let behind = cursors.iter().map(|c| c.limit() + 1).fold(docs.end, u32::min);
     let Some((shortest, others)) = cursors.split_first_mut() else { return Ok(docs.end) };
     let most: u64 = others.iter().map(|c| u64::from(c.most)).sum::<u64>()
@@ -35,7 +38,7 @@ pub(crate) fn and(
         + u64::from(query.static_most);
     let counts = query.plan.count;
     let mut doc = shortest.enter(docs.start)?;
-    // Whether documents up to here can become hits, according to block maxima.
+    // `hopeful` says whether documents up to `known` can become hits, according to block maxima.
     let (mut known, mut hopeful) = (None, true);
     'documents: while doc < behind {
         if ticker.must_stop(others.len() + 1) {
@@ -65,8 +68,8 @@ pub(crate) fn and(
         for cursor in others.iter_mut() {
             let found = cursor.seek(doc)?;
             if found != doc {
-                // Without pruning the driver advances one posting at a time, as (Ding 2009, section 8.1) counts blocks;
-                // with pruning it may jump.
+                // Without pruning the driver advances one posting at a time, as (Ding 2009,
+                // section 8.1) counts blocks; with pruning it may jump.
                 doc = match pruning {
                     _ if found == NO_DOC => NO_DOC,
                     Pruning::None => shortest.next()?,

@@ -1,8 +1,9 @@
 //! Counts the documents that match an OR without scoring any.
 //!
-//! The number of live documents in the longest list is known, so only those documents of the other lists that it lacks
-//! remain to be counted, one window at a time. If there are many, they are marked, and those of the longest list are
-//! then unmarked; if there are few, they are looked up in it.
+//! The number of live documents in the longest list is known, so only those documents of the
+//! other lists that it lacks remain to be counted, one window at a time. If there are many, they
+//! are marked, and those of the longest list are then unmarked; if there are few, they are looked
+//! up in it.
 
 use std::ops::Range;
 
@@ -13,36 +14,37 @@ use warpseek_index::{DocSet, List, ListError, Segment};
 use crate::segment::SegmentQuery;
 use crate::stream::find_block;
 
-/// Documents per window, one byte each, since a byte is marked without being read: just over half of a first-level
-/// cache.
+/// Documents per window, one byte each, since a byte can be marked without reading it first. A
+/// window fills just over half of a first-level cache.
 const WINDOW: u32 = 1 << 15;
-/// Up to this many blocks in a window have few documents: scanning all marks would take longer than looking those
-/// documents up.
+/// Maximum number of blocks in a window for looking up their documents. With so few, scanning all
+/// marks would take longer.
 const FEW: usize = 8;
 
 /// Memory that is reused from query to query.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    /// One byte per document of the window, all 0 between windows.
+    /// Marks, one byte per document of the window; all are 0 between windows.
     marks: Vec<u8>,
     few: Vec<u32>,
 }
 
-/// Counts the matches of one query in one segment, in ranges of documents that ascend.
+/// A counter of the matches of one query in one segment, in ascending ranges of documents.
 pub(crate) struct Counter<'a> {
     segment: &'a Segment,
     /// The documents that count, if not all live ones.
     mask: Option<&'a DocSet>,
     longest: Option<Forward<'a>>,
     others: Vec<Forward<'a>>,
-    /// Where counting begins.
+    /// First document of the first range.
     start: u32,
     known: Known<'a>,
 }
 
 impl<'a> Counter<'a> {
-    /// Counts among documents of a range, whose first documents are asked for once. With `parts`, each call of
-    /// [`Counter::count`] counts its own documents only.
+    /// Creates a counter for the documents of a range; [`Counter::count`] must be called for the
+    /// first of them exactly once. With `parts`, each call of [`Counter::count`] counts its own
+    /// documents only.
     pub(crate) fn new(
         query: &SegmentQuery<'a>,
         docs: Range<u32>,
@@ -67,8 +69,8 @@ impl<'a> Counter<'a> {
         Ok(Counter { segment, mask, longest, others, start: docs.start, known })
     }
 
-    /// The matches among `docs`. Those of the longest list all count at the beginning of the range, unless parts are
-    /// counted. `None` if the ticker asked to stop.
+    /// Counts the matches among `docs`. Those of the longest list all count at the beginning of
+    /// the range, unless parts are counted. Returns `None` if the ticker asked to stop.
     pub(crate) fn count(
         &mut self,
         docs: Range<u32>,
@@ -100,7 +102,8 @@ impl<'a> Counter<'a> {
         Ok(Some(count))
     }
 
-    /// The number of live documents from `from` up to, but not including, `to` that the longest list lacks.
+    /// Counts, by looking documents up, the live documents from `from` up to, but not including,
+    /// `to` that the longest list lacks.
     fn few(
         &mut self,
         longest: &mut Forward<'_>,
@@ -123,7 +126,8 @@ impl<'a> Counter<'a> {
         Ok(count)
     }
 
-    /// Like `few`, by marking; `None` if the ticker asked to stop.
+    /// Counts the same documents as `few`, by marking them; returns `None` if the ticker asked to
+    /// stop.
     fn many(
         &mut self,
         longest: &mut Forward<'_>,
@@ -160,13 +164,13 @@ impl<'a> Counter<'a> {
             (None, None) => {}
         }
         let window = &mut marks[..(to - from) as usize];
-        // The sum of at most 255 marks fits a byte.
+        // The sum of at most 255 marks fits in a byte.
         let count = window.chunks(255).map(|marks| u64::from(marks.iter().sum::<u8>())).sum();
         window.fill(0);
         Ok(Some(count))
     }
 
-    /// The number of blocks decoded.
+    /// Returns the number of blocks decoded.
     pub(crate) fn decoded(&self) -> u64 {
         self.longest.iter().chain(&self.others).map(|list| list.decoded).sum()
     }
@@ -176,9 +180,9 @@ fn admits(segment: &Segment, mask: Option<&DocSet>, doc: u32) -> bool {
     mask.map_or_else(|| !segment.is_deleted(doc), |mask| mask.contains(doc))
 }
 
-/// Live documents of the longest list.
+/// The live documents of the longest list.
 enum Known<'a> {
-    /// This many, if the whole segment is counted.
+    /// The number of documents, if the whole segment is counted.
     All(u64),
     /// The list, whose documents are still to be counted.
     Of(Box<Forward<'a>>),
@@ -189,7 +193,7 @@ struct Forward<'a> {
     list: List<'a>,
     /// The first block that may still be needed.
     next: usize,
-    /// The decoded block, `usize::MAX` before the first.
+    /// The decoded block, or `usize::MAX` before the first.
     block: usize,
     len: usize,
     decoded: u64,
@@ -201,7 +205,7 @@ impl<'a> Forward<'a> {
         Forward { list, next: 0, block: usize::MAX, len: 0, decoded: 0, docs: [0; BLOCK] }
     }
 
-    /// The blocks that may have documents from `from` up to, but not including, `to`.
+    /// Returns the blocks that may have documents from `from` up to, but not including, `to`.
     fn blocks(&mut self, from: u32, to: u32) -> Range<usize> {
         self.next = find_block(&self.list, self.next, from);
         let end = find_block(&self.list, self.next, to);
@@ -210,7 +214,7 @@ impl<'a> Forward<'a> {
         self.next..end + usize::from(reaches_in)
     }
 
-    /// The number of documents in a range that count.
+    /// Counts the admitted documents of a range.
     fn live(
         &mut self,
         segment: &Segment,
@@ -222,8 +226,8 @@ impl<'a> Forward<'a> {
             return Ok(live);
         }
         for block in self.blocks(docs.start, docs.end) {
-            let of = self.docs(block, docs.start, docs.end)?;
-            live += of.iter().filter(|&&doc| admits(segment, mask, doc)).count() as u64;
+            let found = self.docs(block, docs.start, docs.end)?;
+            live += found.iter().filter(|&&doc| admits(segment, mask, doc)).count() as u64;
         }
         Ok(live)
     }
@@ -232,15 +236,15 @@ impl<'a> Forward<'a> {
         self.list.block_max_doc(block)
     }
 
-    /// Bounds within the window on the documents of one of its blocks: none is before the first or after the second.
-    /// Both are in the window, whatever a forged skip array says.
+    /// Returns bounds within the window on the documents of one of its blocks: none is before the
+    /// first or after the second. Both are in the window, whatever a forged skip array says.
     fn span(&self, block: usize, from: u32, to: u32) -> (u32, u32) {
         let first = if block == 0 { 0 } else { self.last(block - 1) + 1 };
         let first = first.clamp(from, to - 1);
         (first, self.last(block).clamp(first, to - 1))
     }
 
-    /// The documents of a block from `from` up to, but not including, `to`.
+    /// Returns the documents of a block from `from` up to, but not including, `to`.
     fn docs(&mut self, block: usize, from: u32, to: u32) -> Result<&[u32], ListError> {
         self.load(block)?;
         let docs = &self.docs[..self.len];
@@ -249,7 +253,8 @@ impl<'a> Forward<'a> {
         Ok(&docs[start..end])
     }
 
-    /// Whether the list contains a document, which must follow those asked for before.
+    /// Returns true if the list contains a document, which must follow the documents of earlier
+    /// calls.
     fn has(&mut self, doc: u32) -> Result<bool, ListError> {
         self.next = find_block(&self.list, self.next, doc);
         if self.next == self.list.blocks() {

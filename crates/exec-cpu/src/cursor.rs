@@ -10,8 +10,9 @@ use crate::segment::Scorer;
 use crate::simd::find_doc;
 use crate::stream::find_block;
 
-/// A cursor is before its first posting until it is moved; then it is on a posting, or at [`NO_DOC`] past the last.
-/// Blocks are decoded when a posting in them is needed, and frequencies only when one is scored.
+/// A forward cursor. It is before its first posting until it is moved; then it is on a posting,
+/// or at [`NO_DOC`] past the last. It decodes blocks when a posting in them is needed, and
+/// frequencies only when a posting is scored.
 pub(crate) struct Cursor<'a> {
     list: List<'a>,
     weight: f32,
@@ -29,7 +30,7 @@ pub(crate) struct Cursor<'a> {
     freqs_of: usize,
     /// The block that a single frequency was fetched from.
     fetched_of: usize,
-    /// Blocks decoded so far.
+    /// Number of blocks decoded so far.
     pub(crate) decoded: u64,
     docs: [u32; BLOCK],
     freqs: [u32; BLOCK],
@@ -70,12 +71,12 @@ impl<'a> Cursor<'a> {
         self.list.blocks() as u64
     }
 
-    /// An upper bound on the documents of the list; it is a document of the segment.
+    /// Returns an upper bound on the documents of the list, which is a document of the segment.
     pub(crate) fn limit(&self) -> u32 {
         self.list.block_max_doc(self.list.blocks() - 1)
     }
 
-    /// The current document.
+    /// Returns the current document.
     #[inline]
     pub(crate) fn doc(&self) -> u32 {
         self.doc
@@ -92,7 +93,8 @@ impl<'a> Cursor<'a> {
         self.load(self.block.wrapping_add(1), 0)
     }
 
-    /// Moves to the first posting at or after `target`, unless it is already there or beyond.
+    /// Moves to the first posting at or after `target`, unless the cursor is already there or
+    /// beyond.
     pub(crate) fn enter(&mut self, target: u32) -> Result<u32, ListError> {
         if self.block == usize::MAX || self.doc < target { self.seek(target) } else { Ok(self.doc) }
     }
@@ -110,7 +112,8 @@ impl<'a> Cursor<'a> {
         self.load(block, target)
     }
 
-    /// Decodes `block` and moves to its first posting at or after `target`, or to a later block if it has none.
+    /// Decodes `block` and moves to its first posting at or after `target`, or to a later block
+    /// if it has none.
     fn load(&mut self, block: usize, target: u32) -> Result<u32, ListError> {
         let mut block = block;
         while block < self.list.blocks() {
@@ -130,8 +133,8 @@ impl<'a> Cursor<'a> {
         Ok(NO_DOC)
     }
 
-    /// The most that a posting at `target` can contribute, and the last document for which that holds, without
-    /// decoding.
+    /// Returns the most that a posting at `target` can contribute, and the last document for
+    /// which that holds, without decoding.
     #[inline]
     pub(crate) fn peek(&mut self, target: u32) -> (Score, u32) {
         if self.maxima.is_empty() {
@@ -150,7 +153,8 @@ impl<'a> Cursor<'a> {
         (most, self.list.block_max_doc(self.peeked))
     }
 
-    /// The block of the current posting, the frequencies of the block, and which of them is the posting's.
+    /// Returns the block of the current posting, the frequencies of the block, and the index of
+    /// the posting in it.
     pub(crate) fn place(&mut self) -> Result<(usize, &[u32], usize), ListError> {
         if self.freqs_of != self.block {
             self.list.decode_freqs(self.block, &mut self.freqs)?;
@@ -159,12 +163,12 @@ impl<'a> Cursor<'a> {
         Ok((self.block, &self.freqs[..self.len], self.at))
     }
 
-    /// The contribution of the current posting.
+    /// Returns the contribution of the current posting.
     #[inline]
     pub(crate) fn score(&mut self) -> Result<Score, ListError> {
         if self.freqs_of != self.block {
-            // The first frequency of a block is fetched alone (Ding 2009, section 8.2); a caller that wants a second
-            // one decodes them all.
+            // The first frequency of a block is fetched alone (Ding 2009, section 8.2); the
+            // second call for a block decodes all of them.
             if self.fetched_of != self.block {
                 self.fetched_of = self.block;
                 let freq = self.list.freq_at(self.block, self.at)?;

@@ -1,4 +1,5 @@
-//! Exhaustive, document at a time: the smallest document under any cursor is scored, and all cursors on it advance.
+//! Exhaustive search, document at a time: the smallest document under any cursor is scored, and
+//! all cursors on it advance.
 
 use std::ops::Range;
 

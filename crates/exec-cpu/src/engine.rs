@@ -1,3 +1,7 @@
+//! The engine of the CPU: it chooses an algorithm for each plan, runs it on all segments, and
+//! spreads the queries of a batch over threads. Memory that searches need is lent from a pool of
+//! scratches.
+
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -26,29 +30,31 @@ use crate::{
     filtered, gather, kept, maxscore, taat, tree, wand, windowed_maxscore,
 };
 
-/// Documents that are counted and searched alternately if matches are counted and the search may have to stop.
+/// Documents that are counted and searched alternately if matches are counted and the search may
+/// have to stop.
 const COUNTED_CHUNK: u32 = 1 << 15;
 
-/// An algorithm on all segments of an index; queries are spread over the threads of the context.
+/// An engine that runs an algorithm on all segments of an index and spreads queries over the
+/// threads of the context.
 pub struct CpuEngine {
     snapshot: Arc<Snapshot>,
     algorithm: Option<Algorithm>,
     tile: Option<u32>,
-    /// Positions that the engine answers for, if not all.
+    /// The positions that the engine answers for, if not all.
     within: Option<Range<u32>>,
     size: Size,
     max_static: f32,
-    /// By segment.
+    /// Caches by segment.
     caches: Vec<Caches>,
-    /// One per thread so far.
+    /// Scratches that are not in use; there are at most as many as threads so far.
     #[expect(
         clippy::vec_box,
-        reason = "one is lent for every query, which moves a pointer instead of all"
+        reason = "each query borrows one, which moves a pointer instead of the whole scratch"
     )]
     scratches: Mutex<Vec<Box<Scratch>>>,
 }
 
-/// What is kept of a segment from query to query.
+/// Values of a segment that are kept from query to query.
 #[derive(Default)]
 struct Caches {
     maxima: MaximaCache,
@@ -73,12 +79,13 @@ pub(crate) struct Scratch {
 pub(crate) struct Lent<'a> {
     #[expect(clippy::vec_box, reason = "as in the engine")]
     kept: &'a Mutex<Vec<Box<Scratch>>>,
-    /// None if it is yet to be made.
+    /// The scratch, or `None` before the first piece of work and after a failure.
     scratch: Option<Box<Scratch>>,
 }
 
 impl Lent<'_> {
-    /// Does a piece of work with the scratch. If that fails, the scratch is dropped, since sums may be left in it, and the next piece of work makes a new one.
+    /// Runs a piece of work with the scratch. If the work fails, the scratch is dropped, since
+    /// sums may be left in it, and the next piece of work creates a new one.
     pub(crate) fn with<T, E>(
         &mut self,
         work: impl FnOnce(&mut Scratch) -> Result<T, E>,
@@ -103,10 +110,11 @@ impl Drop for Lent<'_> {
 }
 
 impl CpuEngine {
-    /// An engine for an index. Without an algorithm, each query is answered by the cheapest one.
+    /// Creates an engine for an index. Without an algorithm, the cheapest one answers each query.
     pub fn new(snapshot: Arc<Snapshot>, algorithm: Option<Algorithm>) -> Self {
         let caches = snapshot.segments().iter().map(|_| Caches::default()).collect();
-        let sum = |of: fn(&SegmentEntry) -> u64| snapshot.manifest().segments.iter().map(of).sum();
+        let sum =
+            |count: fn(&SegmentEntry) -> u64| snapshot.manifest().segments.iter().map(count).sum();
         let size = Size { documents: sum(|s| s.documents), postings: sum(|s| s.postings) };
         let (max_static, tile, within) = (snapshot.statistics().max_static, None, None);
         CpuEngine {
@@ -126,13 +134,13 @@ impl CpuEngine {
         CpuEngine { tile: Some(docs), ..self }
     }
 
-    /// Restricts the engine to a range of documents, by position counted over all segments: hits and matches are those
-    /// of these documents. Other engines answer for the rest.
+    /// Restricts the engine to a range of documents, by position counted over all segments: hits
+    /// and matches are those of these documents. Other engines answer for the rest.
     pub fn within(self, docs: Range<u32>) -> Self {
         CpuEngine { within: Some(docs), ..self }
     }
 
-    /// The algorithm for a plan that has this many threads to itself.
+    /// Chooses the algorithm for a plan that has this many threads to itself.
     fn choose(&self, plan: &Plan, threads: usize) -> Algorithm {
         if let Some(algorithm) = self.algorithm {
             return algorithm;
@@ -143,13 +151,13 @@ impl CpuEngine {
         chosen.map_or(Algorithm::WindowedMaxScore, |&(algorithm, _)| algorithm)
     }
 
-    /// The documents of a segment that the engine answers for.
+    /// Returns the documents of a segment that the engine answers for.
     pub(crate) fn docs(&self, number: usize) -> Range<u32> {
         let segment = &self.segments()[number];
         self.within.as_ref().map_or(0..segment.documents().count(), |docs| segment.part(docs))
     }
 
-    /// The coverage of a search that stopped at this document of a segment.
+    /// Returns the coverage of a search that stopped at this document of a segment.
     pub(crate) fn up_to(&self, number: usize, end: u32) -> Coverage {
         let start = self.within.as_ref().map_or(0, |docs| docs.start);
         Coverage::of(std::iter::once(start..self.segments()[number].base() + end))
@@ -163,7 +171,7 @@ impl CpuEngine {
         &self.caches[number].maxima
     }
 
-    /// A scratch for a thread, reused or new.
+    /// Borrows a scratch for a thread, reused or new.
     pub(crate) fn scratch(&self) -> Lent<'_> {
         let mut kept = self.scratches.lock().unwrap_or_else(PoisonError::into_inner);
         Lent { kept: &self.scratches, scratch: kept.pop() }
@@ -180,7 +188,7 @@ impl CpuEngine {
         }
         let mut before = Some(Work::default());
         let algorithm = self.choose(plan, 1);
-        // An OR has a threshold to begin with.
+        // OR starts with a threshold, so it needs no first pass.
         if !plan.matches_any() {
             let answer = self.pass(algorithm, true, scratch, plan, ticker)?;
             // Pruning may leave matches uncounted, but only after k hits are found.
@@ -189,7 +197,8 @@ impl CpuEngine {
             }
             before = answer.work;
         }
-        // If the first pass had to stop, this one stops at once: it covers no document that the first did not.
+        // If the first pass had to stop, this one stops at once: it covers no document that the
+        // first did not.
         let mut answer = self.pass(algorithm, false, scratch, plan, ticker)?;
         answer.add_work(before);
         Ok(answer)
@@ -206,7 +215,7 @@ impl CpuEngine {
         SegmentQuery::new(plan, number, segment, factors, self.max_static, ticker)
     }
 
-    /// AND (`all`) or OR over all segments, or over as many as time permits.
+    /// Runs AND (`all`) or OR over all segments, or over as many as time permits.
     fn pass(
         &self,
         algorithm: Algorithm,
@@ -269,12 +278,13 @@ struct Pass<'a> {
     collector: Collector,
     counted: u64,
     work: Work,
-    /// In a search that may have to stop: the last segment at whose beginning what was found was exact, and what that was.
+    /// The last segment at whose beginning the results so far were exact, with the collector
+    /// and the count of that time; recorded in searches that may have to stop.
     before_floor: Option<(usize, Collector, u64)>,
 }
 
 impl Pass<'_> {
-    /// Returns the end of what was searched in the segment.
+    /// Runs AND on a segment. Returns the end of what was searched.
     fn and(
         &mut self,
         number: usize,
@@ -315,7 +325,7 @@ impl Pass<'_> {
         Ok(end)
     }
 
-    /// The tree of the plan, or AND (`all`) or OR of its terms as one.
+    /// Evaluates the tree of the plan, or its terms as a tree with AND (`all`) or OR.
     fn tree(
         &mut self,
         all: bool,
@@ -341,7 +351,7 @@ impl Pass<'_> {
         Ok(end)
     }
 
-    /// The same for OR.
+    /// Runs OR on a segment. Returns the end of what was searched.
     fn or(
         &mut self,
         number: usize,
@@ -402,8 +412,10 @@ impl Pass<'_> {
         Ok(end)
     }
 
-    /// Gives the collector a first threshold: what k documents reach by one list alone. That needs all documents: an answer for a part of them has to be complete for that part, whatever the
-    /// others reach. So a search with little time gets none, and [`Pass::without_floor`] undoes it for one that has to stop after all.
+    /// Gives the collector a first threshold: a score that k documents reach by one list alone.
+    /// That needs all documents: an answer for a part of them has to be complete for that part,
+    /// whatever the others reach. A search with little time therefore gets no threshold, and
+    /// [`Pass::without_floor`] undoes it for a search that has to stop after all.
     fn set_floor<'q>(
         &mut self,
         query: &SegmentQuery<'q>,
@@ -423,14 +435,16 @@ impl Pass<'_> {
         for ((info, ..), stream) in query.terms().zip(streams) {
             let value = tops.get(query, info.ordinal, self.plan.k, stream);
             if let Some(value) = value.map_err(|what| query.broken(what))? {
-                // Documents that reach it may be hits.
+                // Documents that score exactly this value may be hits.
                 self.collector.set_floor(stream.contribution_of(value).saturating_sub(1));
             }
         }
         Ok(())
     }
 
-    /// For a search that had to stop: if a first threshold may have kept away hits of what was searched, returns to what was found before it was set, and says in which segment that was.
+    /// Undoes a first threshold after a search had to stop: if the threshold may have excluded
+    /// hits of what was searched, restores the results from before it was set, and returns the
+    /// number of the segment of that time.
     fn without_floor(&mut self) -> Option<usize> {
         let (number, collector, counted) = self.before_floor.take()?;
         if self.collector.is_exact() {
@@ -440,8 +454,8 @@ impl Pass<'_> {
         Some(number)
     }
 
-    /// Counts matches separately from hits. If the search may have to stop, it proceeds in chunks, so that both cover
-    /// the same documents at all times.
+    /// Counts matches separately from hits. If the search may have to stop, it proceeds in
+    /// chunks, so that both cover the same documents at all times.
     fn or_and_count<'q>(
         &mut self,
         query: &SegmentQuery<'q>,
@@ -474,7 +488,8 @@ impl Pass<'_> {
         Ok(from)
     }
 
-    /// OR over a range of documents that follows the earlier ranges; returns the end of what was searched.
+    /// Runs OR over a range of documents that follows the earlier ranges; returns the end of what
+    /// was searched.
     fn or_over<'q>(
         &mut self,
         query: &SegmentQuery<'q>,
@@ -519,7 +534,7 @@ impl Pass<'_> {
 
 /// The lists of a query in one segment, in the form that the algorithm reads.
 enum Lists<'a> {
-    /// The algorithm opens the lists itself.
+    /// No lists, since the algorithm opens them itself.
     None,
     Streams(Vec<Stream<'a>>),
     Cursors(Vec<Cursor<'a>>),

@@ -1,4 +1,5 @@
-//! The factors that the formula needs of each document of a segment, computed once and kept for later queries.
+//! The factors that the formula needs of each document of a segment, computed once and kept for
+//! later queries.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -10,13 +11,14 @@ use crate::halt::Halt;
 /// Documents between two checks of the clock.
 const CHUNK: usize = 1 << 12;
 
-/// Formulas of each field whose factors are kept at the same time; the least recently made go first.
+/// Maximum number of formulas of each field whose factors are kept. The least recently computed
+/// go first.
 const FORMULAS: usize = 4;
 
 /// A field and its formula.
 type Key = (u8, Formula);
 
-/// Factors of one segment, for the last few formulas of each field.
+/// The factors of one segment, for the last few formulas of each field.
 #[derive(Default)]
 pub(crate) struct FactorCache {
     kept: RwLock<Vec<(Key, Arc<Vec<f32>>)>>,
@@ -37,7 +39,8 @@ impl FactorCache {
             return Ok(factors);
         }
         let (documents, source) = (segment.documents(), Factors::new(segment, field, formula)?);
-        // Nobody waits for anybody here: two threads may compute the same, which is rare and does no harm.
+        // No thread waits for another here: two threads may compute the same factors, which is
+        // rare and does no harm.
         let mut factors = self.take(key);
         factors.reserve_exact(documents.count() as usize - factors.len());
         while factors.len() < documents.count() as usize {
@@ -50,7 +53,7 @@ impl FactorCache {
         }
         let factors = Arc::new(factors);
         let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
-        kept.retain(|(of, _)| *of != key);
+        kept.retain(|(other, _)| *other != key);
         kept.insert(0, (key, factors.clone()));
         drop_oldest(&mut kept, field);
         Ok(factors)
@@ -58,20 +61,21 @@ impl FactorCache {
 
     fn kept(&self, key: Key) -> Option<Arc<Vec<f32>>> {
         let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
-        kept.iter().find(|(of, _)| *of == key).map(|(_, factors)| factors.clone())
+        kept.iter().find(|(other, _)| *other == key).map(|(_, factors)| factors.clone())
     }
 
-    /// What was begun for a field and its formula; empty if nothing was.
+    /// Takes the factors that were begun for a field and its formula; they are empty if there are
+    /// none.
     fn take(&self, key: Key) -> Vec<f32> {
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = begun.iter().position(|(of, _)| *of == key);
+        let at = begun.iter().position(|(other, _)| *other == key);
         at.map_or(Vec::new(), |at| begun.swap_remove(at).1)
     }
 
     fn put_back(&self, key: Key, factors: Vec<f32>) {
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        match begun.iter_mut().find(|(of, _)| *of == key) {
-            // Another thread was at it too: what came further stays.
+        match begun.iter_mut().find(|(begun_for, _)| *begun_for == key) {
+            // Another thread may have computed them at the same time; the longer part stays.
             Some((_, other)) if other.len() >= factors.len() => {}
             Some((_, other)) => *other = factors,
             None => {
@@ -82,12 +86,12 @@ impl FactorCache {
     }
 }
 
-/// Keeps the newest few of a field.
+/// Keeps the newest few entries of a field.
 fn drop_oldest<T>(kept: &mut Vec<(Key, T)>, field: u8) {
     let mut left = FORMULAS;
-    kept.retain(|((of, _), _)| {
-        let keep = *of != field || left > 0;
-        left = left.saturating_sub(usize::from(*of == field));
+    kept.retain(|((other, _), _)| {
+        let keep = *other != field || left > 0;
+        left = left.saturating_sub(usize::from(*other == field));
         keep
     });
 }

@@ -1,12 +1,15 @@
-//! The mask drives: its documents are looked up in the lists, where it admits few of them.
+//! Filtered queries that are led by the mask: its documents are looked up in the lists, where it
+//! admits few of them.
 //!
-//! For OR, [`windowed_maxscore`](crate::windowed_maxscore) decides in each window whether its documents come from the lists or from the mask. Those of the
-//! mask are taken in groups: block maxima first give an upper bound of each document's score; then one list after
-//! the other replaces its share of the bound with what it contributes, and a document is dropped as soon as its bound
-//! does not exceed the threshold. A block is decoded only if a document that can become a hit falls in it.
+//! For OR, [`windowed_maxscore`](crate::windowed_maxscore) decides in each window whether its
+//! documents come from the lists or from the mask. Those of the mask are processed in groups.
+//! Block maxima first give an upper bound of each document's score; then one list after the other
+//! replaces its share of the bound with its contribution, and a document is dropped as soon as
+//! its bound does not exceed the threshold. A block is decoded only if a document that can become
+//! a hit falls into it.
 //!
-//! For AND, the mask is one more list of the [`block_conjunction`](crate::block_conjunction), and leads it unless another list is
-//! hardly longer.
+//! For AND, the mask is one more list of the [`block_conjunction`](crate::block_conjunction), and
+//! leads it unless another list is hardly longer.
 
 use std::ops::Range;
 
@@ -20,31 +23,36 @@ use crate::collector::Collector;
 use crate::segment::SegmentQuery;
 use crate::stream::Stream;
 
-/// Documents per group: enough to read blocks in turn, and few, since the threshold rises between groups only.
+/// Documents per group: enough to read blocks in turn, and few, since the threshold rises between
+/// groups only.
 const GROUP: usize = 128;
 
-/// Postings that are scored in the time in which a document is looked up in a list.
+/// Number of postings that can be scored in the time that it takes to look up a document in a
+/// list.
 pub(crate) const LOOK_UP: u64 = 2;
 
-/// Postings of a list that are tested against the mask in the time in which a document of the mask is looked up in it.
+/// Number of postings of a list that can be tested against the mask in the time that it takes to
+/// look up a document of the mask in it.
 const TESTS: u64 = 8;
 
 /// A group of documents, reused from query to query.
 #[derive(Default)]
 pub(crate) struct Group {
     docs: Vec<u32>,
-    /// The most that each can score, with a static score.
+    /// The most that each document can score, with a static score.
     most: Vec<u64>,
 }
 
 impl Group {
-    /// Takes the first documents of a range that may be hits; returns the end of the documents that these are all of.
+    /// Replaces the documents by the first ones of a range that may be hits. Returns the end of
+    /// the part of the range that these documents cover completely.
     pub(crate) fn take(&mut self, query: &SegmentQuery<'_>, docs: Range<u32>) -> u32 {
         query.take_admitted(docs, GROUP, &mut self.docs)
     }
 
-    /// Drops the documents that cannot score more than the threshold, and finds the scores of the others. `order` has the numbers of the lists that
-    /// may contain them, those that contribute most last. False if the ticker asked to stop.
+    /// Drops the documents that cannot score more than the threshold, and computes the scores of
+    /// the others. `order` has the numbers of the lists that may contain them, in ascending order
+    /// of their contributions. Returns false if the ticker asked to stop.
     pub(crate) fn score(
         &mut self,
         query: &SegmentQuery<'_>,
@@ -61,7 +69,7 @@ impl Group {
             }
             streams[i].add_bounds(&self.docs, &mut self.most);
         }
-        // Lists that contribute much decide early, and lists that contribute little are long.
+        // Lists with large contributions decide early, and lists with small ones are long.
         for &(_, i) in order.iter().rev() {
             if ticker.must_stop(self.docs.len()) {
                 return Ok(false);
@@ -71,7 +79,7 @@ impl Group {
         Ok(true)
     }
 
-    /// Replaces the share of a list in the bounds with what it contributes.
+    /// Replaces the share of a list in the bounds with its actual contributions.
     fn look_up(
         &mut self,
         stream: &mut Stream<'_>,
@@ -109,7 +117,7 @@ impl Group {
         Ok(())
     }
 
-    /// Offers those that are in a list, with their scores; returns how many there are.
+    /// Offers the documents that are in a list, with their scores; returns how many there are.
     pub(crate) fn offer(&self, query: &SegmentQuery<'_>, collector: &mut Collector) -> u64 {
         let mut matches = 0;
         for (&doc, &score) in self.docs.iter().zip(&self.most) {
@@ -123,14 +131,15 @@ impl Group {
     }
 }
 
-/// Whether the mask leads the conjunction, and not the shortest list.
+/// Returns true if the mask should lead the conjunction instead of the shortest list.
 pub(crate) fn leads(query: &SegmentQuery<'_>, streams: &[Stream<'_>]) -> bool {
     let Some(mask) = query.mask else { return false };
     streams.iter().all(|stream| mask.len().saturating_mul(TESTS) <= u64::from(stream.df()))
 }
 
-/// Offers all documents of a range that are in every list and can become hits, or all that are in every list if matches
-/// are counted. Returns the end of what was searched, which is the end of the range unless the ticker asked to stop.
+/// Offers all documents of a range that are in every list and can become hits, or all that are in
+/// every list if matches are counted. Returns the end of what was searched, which is the end of
+/// the range unless the ticker asked to stop.
 pub(crate) fn and<'a>(
     query: &SegmentQuery<'a>,
     streams: &mut [Stream<'a>],

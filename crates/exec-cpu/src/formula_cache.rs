@@ -1,4 +1,4 @@
-//! What is kept of lists from query to query, for one formula of each field.
+//! A cache of values of lists from query to query, for one formula of each field.
 
 use std::hash::Hash;
 use std::sync::{PoisonError, RwLock};
@@ -6,7 +6,9 @@ use std::sync::{PoisonError, RwLock};
 use rustc_hash::FxHashMap;
 use warpseek_exec::Formulas;
 
-/// Values that hold for the formulas of a plan; those of other formulas take their place. Were they kept by the formula of one field, lists of two fields would evict each other at every query.
+/// A cache of values that hold for the formulas of one plan; values for other formulas replace
+/// them all. The key is all formulas of a plan, since with the formula of a single field, lists
+/// of two fields would evict each other at every query.
 pub(crate) struct FormulaCache<K, V> {
     kept: RwLock<(Option<Formulas>, FxHashMap<K, V>)>,
 }

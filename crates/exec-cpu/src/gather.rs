@@ -1,7 +1,10 @@
 //! All matches of a query in another order than by score, and counts of them: [`Gather`].
 //!
-//! Windows of the query tree give every match once. In a segment, documents are compared by codes, which are numbers that compare as the values of their columns do (`sorter`); between segments by the values
-//! themselves. Scores are computed for all matches only if the order depends on them, and else for the hits alone, at the end. Counts are kept by ordinal or number (`facets`).
+//! Windows of the query tree return every match once. Within a segment, documents are compared by
+//! codes, which are numbers that compare as the values of their columns do (`sorter`); between
+//! segments they are compared by the values themselves. Scores are computed for all matches only
+//! if the order depends on them; otherwise they are computed for the hits alone, at the end.
+//! Counts are kept by ordinal or number (`facets`).
 
 mod facets;
 mod sorter;
@@ -17,7 +20,7 @@ use crate::tree::{self, Tree, WINDOW, WORDS, for_each};
 use facets::Facets;
 use sorter::Sorter;
 
-/// A hit so far.
+/// A hit so far, with its sort values.
 struct Listed {
     values: Vec<SortValue>,
     hit: Hit,
@@ -68,7 +71,9 @@ pub(crate) fn answer(
     Ok(Answer { hits, matches: Some(matches), coverage, work: Some(work), gathered })
 }
 
-/// Whether all matches are scored. If it is not needed for the order, scores of the hits are computed at the end; but phrases, which may take any time, are not looked for again.
+/// Returns true if all matches are scored during the search. If the order does not need scores,
+/// those of the hits are computed at the end, except with phrases, which may take any time and
+/// are not searched for twice.
 fn is_scored_at_once(plan: &Plan, gather: &Gather) -> bool {
     gather.by_score() || plan.needed_tree().is_some_and(|tree| !tree.phrases.is_empty())
 }
@@ -77,7 +82,7 @@ struct Gathering<'a> {
     engine: &'a CpuEngine,
     plan: &'a Plan,
     gather: &'a Gather,
-    /// The first k so far, in order.
+    /// The first k matches so far, in order.
     listed: Vec<Listed>,
     facets: Facets<'a>,
     matches: u64,
@@ -85,7 +90,7 @@ struct Gathering<'a> {
 }
 
 impl<'a> Gathering<'a> {
-    /// Takes the matches of a segment; returns the end of what was searched.
+    /// Processes the matches of a segment; returns the end of what was searched.
     fn segment(
         &mut self,
         number: usize,
@@ -95,9 +100,9 @@ impl<'a> Gathering<'a> {
         let (engine, plan, docs) = (self.engine, self.plan, self.engine.docs(number));
         let query = engine.query(plan, number, ticker)?;
         let flat = tree::flat(plan, plan.mode == Mode::And);
-        let (root, of) = tree::root(plan, &flat);
+        let (root, plan_tree) = tree::root(plan, &flat);
         let scored = is_scored_at_once(plan, self.gather) && plan.k > 0;
-        let mut tree = Tree::open(&query, root, of, scored, engine.maxima(number), ticker)?;
+        let mut tree = Tree::open(&query, root, plan_tree, scored, engine.maxima(number), ticker)?;
         let segment = &engine.segments()[number];
         let mut facets = self.facets.enter(segment)?;
         let mut sorter = match plan.k {
@@ -117,7 +122,7 @@ impl<'a> Gathering<'a> {
                 let found =
                     match tree::matches(&query, &mut tree, from, &live, scratch, work, ticker) {
                         Ok(found) => found,
-                        // What comes before the window is done.
+                        // Everything before the window is done.
                         Err(Halt::Stop) => break,
                         Err(failed) => return Err(failed),
                     };
@@ -154,7 +159,9 @@ impl<'a> Gathering<'a> {
         Ok(from)
     }
 
-    /// Computes the scores of the hits. Nothing stops it, since the hits are chosen: it takes no longer than the search did, as only blocks that have hits are read, which were read to find them.
+    /// Computes the scores of the hits. There is no time limit, since the hits are already
+    /// chosen. It takes no longer than the search did: it reads only blocks that have hits, which
+    /// the search read as well.
     fn score(&mut self, scratch: &mut Scratch) -> Result<(), ExecError> {
         let mut order: Vec<usize> = (0..self.listed.len()).collect();
         order.sort_unstable_by_key(|&i| (self.listed[i].segment, self.listed[i].position));
@@ -183,8 +190,8 @@ impl<'a> Gathering<'a> {
         let (engine, plan) = (self.engine, self.plan);
         let query = engine.query(plan, number, ticker)?;
         let flat = tree::flat(plan, plan.mode == Mode::And);
-        let (root, of) = tree::root(plan, &flat);
-        let mut tree = Tree::open(&query, root, of, true, engine.maxima(number), ticker)?;
+        let (root, plan_tree) = tree::root(plan, &flat);
+        let mut tree = Tree::open(&query, root, plan_tree, true, engine.maxima(number), ticker)?;
         let window = |i: usize| self.listed[i].position / WINDOW;
         let windows: Vec<&[usize]> = hits.chunk_by(|&a, &b| window(a) == window(b)).collect();
         for of_window in windows {

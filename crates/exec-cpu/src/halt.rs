@@ -1,11 +1,13 @@
+//! The reasons why a step of a search ends without a result.
+
 use warpseek_exec::ExecError;
 
-/// Why a step of a search gave no result.
+/// The reason why a step of a search gave no result.
 #[derive(Debug)]
 pub(crate) enum Halt {
     /// The search has to stop: its deadline has passed, or it was cancelled.
     Stop,
-    /// Something failed.
+    /// An error occurred.
     Failed(ExecError),
 }
 

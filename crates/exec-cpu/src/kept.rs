@@ -1,7 +1,11 @@
-//! Every posting, term at a time, from lists that stay decoded: for small collections, in which most documents of an OR are candidates and there is little to skip.
+//! Exhaustive search, term at a time, in lists that stay decoded: for small collections, in which
+//! most documents of an OR are candidates and there is little to skip.
 //!
-//! A posting's value, before the weight of its term, does not depend on the query. So each list is decoded once, with the values of its postings, and kept for later queries, which
-//! multiply by the weight and add. That takes eight bytes for each posting of the words that were asked for, which is why nothing but small indexes is searched in this way unless it is asked for.
+//! A posting's value, before the weight of its term, does not depend on the query. Each list is
+//! therefore decoded once, with the values of its postings, and kept for later queries, which
+//! multiply by the weight and add. That takes eight bytes for each posting of the words that were
+//! searched for, which is why only small indexes are searched in this way unless the caller
+//! requests it.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +30,7 @@ const WINDOW: usize = 1 << 16;
 /// Postings that are multiplied before they are added.
 const RUN: usize = 512;
 
-/// A list, decoded, with the value of each posting.
+/// A decoded list, with the value of each posting.
 #[derive(Default)]
 pub(crate) struct Values {
     docs: Vec<u32>,
@@ -55,7 +59,8 @@ impl ValuesCache {
         }
         let list = query.segment.list(info)?;
         let formula = formulas.of(term.field);
-        // Nobody waits for anybody here: two threads may decode the same list, which is rare and does no harm.
+        // No thread waits for another here: two threads may decode the same list, which is rare
+        // and does no harm.
         let mut values = self.take(ordinal, formula);
         let read = values.read(&list, scorer, ticker, work);
         if !read.map_err(|what| query.segment.bad_list(info, what))? {
@@ -68,17 +73,20 @@ impl ValuesCache {
         Ok(values)
     }
 
-    /// What was begun for a list and its formula; empty if nothing was.
+    /// Takes what was decoded so far of a list with this formula; it is empty if there is
+    /// nothing.
     fn take(&self, ordinal: u32, formula: Formula) -> Values {
         let begun = self.begun().remove(&ordinal);
-        begun.filter(|(of, _)| *of == formula).map_or_else(Values::default, |(_, values)| values)
+        begun
+            .filter(|(begun_for, _)| *begun_for == formula)
+            .map_or_else(Values::default, |(_, values)| values)
     }
 
     fn put_back(&self, ordinal: u32, formula: Formula, values: Values) {
         let mut begun = self.begun();
         match begun.get(&ordinal) {
-            // Another thread was at it too: what came further stays.
-            Some((of, other)) if *of == formula && other.docs.len() >= values.docs.len() => {}
+            // Another thread may have decoded it at the same time; the longer part stays.
+            Some((known, other)) if *known == formula && other.docs.len() >= values.docs.len() => {}
             _ => {
                 begun.insert(ordinal, (formula, values));
             }
@@ -91,7 +99,7 @@ impl ValuesCache {
 }
 
 impl Values {
-    /// Decodes what is left of a list; false if the ticker asked to stop.
+    /// Decodes the rest of a list; returns false if the ticker asked to stop.
     fn read(
         &mut self,
         list: &List<'_>,
@@ -117,7 +125,7 @@ impl Values {
         Ok(true)
     }
 
-    /// The first posting at or after a document.
+    /// Returns the index of the first posting at or after a document.
     fn find(&self, doc: u32) -> usize {
         match self.docs.last() {
             Some(&last) if last >= doc => self.docs.partition_point(|&d| d < doc),
@@ -126,11 +134,11 @@ impl Values {
     }
 }
 
-/// Sums of a window, reused from query to query.
+/// The sums of a window, reused from query to query.
 #[derive(Default)]
 pub(crate) struct Scratch {
     sums: Vec<Score>,
-    /// A bit for each sum that is not 0; those of others may be set, too.
+    /// Bits of the sums that are not 0; bits of other sums may be set, too.
     touched: Vec<u64>,
     candidates: Candidates,
 }
@@ -142,8 +150,8 @@ struct Reader {
     at: usize,
 }
 
-/// Searches a range of documents. Returns the end of what was searched, which is the end of the range unless the ticker
-/// asked to stop, and the number of matches there if they are counted.
+/// Searches a range of documents. Returns the end of what was searched, which is the end of the
+/// range unless the ticker asked to stop, and the number of matches there if they are counted.
 #[expect(clippy::too_many_arguments, reason = "the state of a search, as its siblings take it")]
 pub(crate) fn or(
     query: &SegmentQuery<'_>,
@@ -156,11 +164,11 @@ pub(crate) fn or(
     work: &mut Work,
 ) -> Result<(u32, u64), Halt> {
     let mut readers = Vec::with_capacity(query.plan.terms.len());
-    for of @ (_, term, _) in query.terms() {
+    for scored @ (_, term, _) in query.terms() {
         if ticker.must_stop(OPENING_COST) {
             return Err(Halt::Stop);
         }
-        let list = cache.get(query, of, ticker, work)?;
+        let list = cache.get(query, scored, ticker, work)?;
         let at = if docs.start == 0 { 0 } else { list.find(docs.start) };
         readers.push(Reader { list, weight: term.weight, at });
     }
@@ -189,7 +197,8 @@ pub(crate) fn or(
     Ok((docs.end, counted))
 }
 
-/// Adds the contributions of all lists to the sums of a window; false if the ticker asked to stop.
+/// Adds the contributions of all lists to the sums of a window; returns false if the ticker asked
+/// to stop.
 fn add_up(
     readers: &mut [Reader],
     window: Range<u32>,
@@ -215,7 +224,9 @@ fn add_up(
     true
 }
 
-/// Offers the documents of a window whose sums are high enough, and clears the sums. In the first window the threshold is low at first, so few documents are looked at before it is asked for again.
+/// Offers the documents of a window whose sums are high enough, and clears the sums. In the first
+/// window the threshold is low at first, so the chunks start small, and the threshold is read
+/// again before each of them.
 fn offer(
     query: &SegmentQuery<'_>,
     window: Range<u32>,
@@ -255,7 +266,9 @@ mod tests {
         Query::of(words.iter().map(|&word| (word.to_owned(), 1.0)))
     }
 
-    /// Lists that go on from window to window, begin in a later one, and end before the last; ranges that begin and end in the middle of a window, with documents that are refused.
+    /// Tests lists that go on from window to window, begin in a later one, or end before the
+    /// last, and ranges that begin and end in the middle of a window, with documents that are
+    /// refused.
     #[test]
     fn windows_follow_each_other() {
         let last = WINDOW + WINDOW / 2;
@@ -275,8 +288,10 @@ mod tests {
         let middle = WINDOW as u32;
         for docs in [0..last as u32, 5..middle + 3, middle - 1..last as u32 - 1, middle..middle + 1]
         {
-            for (of, mask) in [&words[..3], &words, &words[1..3]].iter().zip(masks.iter().cycle()) {
-                let mut plan = planner.plan(&query(of), Mode::Or, 20).unwrap();
+            for (chosen, mask) in
+                [&words[..3], &words, &words[1..3]].iter().zip(masks.iter().cycle())
+            {
+                let mut plan = planner.plan(&query(chosen), Mode::Or, 20).unwrap();
                 (plan.count, plan.mask) = (true, mask.clone());
                 let answer = |algorithm| {
                     let engine =
@@ -284,12 +299,17 @@ mod tests {
                     let answer = engine.search(&[&plan], &Context::new(1)).remove(0).unwrap();
                     (answer.hits, answer.matches)
                 };
-                assert_eq!(answer(Algorithm::Kept), answer(Algorithm::Taat), "{of:?} in {docs:?}");
+                assert_eq!(
+                    answer(Algorithm::Kept),
+                    answer(Algorithm::Taat),
+                    "{chosen:?} in {docs:?}"
+                );
             }
         }
     }
 
-    /// Searches with too little time decode a list together, each block once; those of another ranking begin anew.
+    /// Searches with too little time decode a list together, each block once; searches with
+    /// another ranking start over.
     #[test]
     fn a_list_that_was_begun_is_continued() {
         let text = |i: usize| "pear ".repeat(1 + i % 5);
@@ -314,7 +334,7 @@ mod tests {
                     break answer;
                 }
             };
-            // Of the first ranking, some were decoded before.
+            // For the first ranking, some blocks were decoded before.
             assert!(if plan == &plans[0] { (1..40).contains(&blocks) } else { blocks == 40 });
             let taat = CpuEngine::new(snapshot.clone(), Some(Algorithm::Taat));
             let expected = taat.search(&[plan], &Context::new(1)).remove(0).unwrap();

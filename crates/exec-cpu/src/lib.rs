@@ -1,9 +1,11 @@
 //! The engines that run on the CPU, one file per algorithm.
 //!
-//! Every algorithm answers OR over one segment at a time and keeps the best hits so far; [`CpuEngine`] does the rest:
-//! modes, segments and threads. Algorithms share `conjunction` for AND, with the bounds that the algorithm uses,
-//! except for windowed MaxScore, `cohort` and `kept`, which have `block_conjunction`, `filtered` and `tree`. All of them proceed by ranges of documents and can stop
-//! at a deadline: they return how far they got, and everything before that is done.
+//! Every algorithm answers OR over one segment at a time and keeps the best hits so far;
+//! [`CpuEngine`] does the rest: modes, segments and threads. Most algorithms share `conjunction`
+//! for AND, with the bounds that the algorithm uses; windowed MaxScore, `cohort` and `kept` use
+//! `block_conjunction`, and `filtered` and `tree` have their own. All of them proceed by ranges
+//! of documents and can stop at a deadline: they return how far they got, and everything before
+//! that is done.
 
 mod algorithm;
 mod block_conjunction;

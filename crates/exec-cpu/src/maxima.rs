@@ -1,4 +1,5 @@
-//! The largest value of each block of a list, computed from its bounds once and kept for later queries.
+//! The largest value of each block of a list, computed from its bounds once and kept for later
+//! queries.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,7 +9,8 @@ use warpseek_index::{List, ListError};
 
 use crate::formula_cache::FormulaCache;
 
-/// Values by block; empty for a list of one block, for which the bound of the list suffices.
+/// Maxima by block. They are empty for a list of one block, for which the bound of the list
+/// suffices.
 pub(crate) type Maxima = Arc<[f32]>;
 
 /// Number of postings whose scoring takes as long as computing one bound.
@@ -18,12 +20,14 @@ const BOUND_COST: usize = 8;
 #[derive(Default)]
 pub(crate) struct MaximaCache {
     kept: FormulaCache<u32, Maxima>,
-    /// Maxima of lists that a query with too little time began to compute; the next query continues.
+    /// Maxima of lists that a query with too little time began to compute; the next query
+    /// continues.
     begun: Mutex<FxHashMap<u32, (Formula, Vec<f32>)>>,
 }
 
 impl MaximaCache {
-    /// The maxima of a list, by the formula of its field, which is one of `formulas`; `None` if the ticker asked to stop.
+    /// Returns the maxima of a list for the formula of its field, which is one of `formulas`, or
+    /// `None` if the ticker asked to stop.
     pub(crate) fn get(
         &self,
         ordinal: u32,
@@ -37,8 +41,8 @@ impl MaximaCache {
         }
         let mut values = Vec::new();
         if ticker.is_limited()
-            && let Some((of, begun)) = self.begun().remove(&ordinal)
-            && of == formula
+            && let Some((begun_for, begun)) = self.begun().remove(&ordinal)
+            && begun_for == formula
         {
             values = begun;
         }
@@ -69,7 +73,8 @@ mod tests {
 
     use crate::{Algorithm, CpuEngine};
 
-    /// Lists of two fields with formulas of their own are kept beside each other; another ranking takes their place.
+    /// Tests that maxima of two fields with different formulas are kept beside each other, and
+    /// that another ranking replaces both.
     #[test]
     fn fields_do_not_evict_each_other() {
         let doc = |i: usize| Doc { title: "apple".into(), ..Doc::text(i, "apple") };
@@ -92,7 +97,7 @@ mod tests {
         let first = kept(&before, 0).unwrap();
         search(&suited, 1, "appl");
         search(&suited, 0, "apple");
-        // The same memory: it was not computed again.
+        // The pointers are equal, so the maxima were not computed again.
         assert!(std::ptr::eq(&*first, &*kept(&before, 0).unwrap()) && kept(&before, 1).is_some());
         let function = RankingFunction::Okapi { k1: 1.2, b: 0.4 };
         let ranking = Ranking { function, static_weight: 0.0 };

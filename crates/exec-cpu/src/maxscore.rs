@@ -1,6 +1,7 @@
-//! MaxScore (Turtle 1995; Gaioso 2019, algorithm 1): lists are sorted by their maxima. Those whose maxima together do
-//! not exceed the threshold are not essential: a document that is in no other list cannot become a hit. Documents come
-//! from the essential lists and are looked up in the others.
+//! MaxScore (Turtle 1995; Gaioso 2019, algorithm 1): lists are sorted by their maxima. Those
+//! whose maxima together do not exceed the threshold are not essential: a document that is in no
+//! other list cannot become a hit. Documents come from the essential lists and are looked up in
+//! the others.
 
 use std::ops::Range;
 
@@ -35,9 +36,9 @@ pub(crate) fn or(
 
 /// Cursors in ascending order of maxima, divided into essential ones and others.
 pub(crate) struct Partition {
-    /// `sums[i]`: the most that the first i + 1 lists and the static score contribute together.
+    /// `sums[i]` is the most that the first i + 1 lists and the static score contribute together.
     pub(crate) sums: Vec<u64>,
-    /// The first essential list.
+    /// Index of the first essential list.
     pub(crate) first: usize,
 }
 
@@ -62,7 +63,7 @@ impl Partition {
         Ok(Partition { sums, first: 0 })
     }
 
-    /// The next document of an essential list.
+    /// Returns the next document of an essential list.
     pub(crate) fn next(&mut self, cursors: &[Cursor<'_>], collector: &Collector) -> Option<u32> {
         let threshold = u64::from(collector.threshold());
         while self.first < cursors.len() && self.sums[self.first] <= threshold {
@@ -72,7 +73,8 @@ impl Partition {
         (doc < NO_DOC).then_some(doc)
     }
 
-    /// The contribution of the essential lists to the document; their cursors advance.
+    /// Returns the contribution of the essential lists to the document, and advances their
+    /// cursors.
     pub(crate) fn score_essential(
         &self,
         cursors: &mut [Cursor<'_>],
@@ -88,7 +90,8 @@ impl Partition {
         Ok(sum)
     }
 
-    /// Adds the contributions of the other lists; false as soon as the document cannot become a hit.
+    /// Adds the contributions of the other lists. Returns false as soon as the document cannot
+    /// become a hit.
     pub(crate) fn look_up(
         &self,
         cursors: &mut [Cursor<'_>],

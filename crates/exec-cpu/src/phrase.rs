@@ -1,6 +1,7 @@
 //! Phrases: terms at the positions that they have in the query (docs/reference/query-syntax.md).
 //!
-//! Positions are read only of documents that all terms have, and only until it is clear that a document does not have the phrase.
+//! Positions are read only for documents that contain all terms, and only until it is clear that
+//! a document does not contain the phrase.
 
 use std::ops::Range;
 
@@ -13,31 +14,31 @@ use crate::halt::Halt;
 use crate::simd::find_doc;
 use crate::stream::find_block;
 
-/// What reading the positions of a posting costs, in postings.
+/// Cost of reading the positions of a posting, in postings.
 pub(crate) const POSITIONS_COST: usize = 16;
 
-/// A phrase on one segment. Documents are asked for in ascending order.
+/// A phrase on one segment. Calls must name documents in ascending order.
 pub(crate) struct Phrase<'a> {
     segment: &'a Segment,
-    /// Its terms, those of the fewest documents first.
+    /// The terms of the phrase, those of the fewest documents first.
     terms: Vec<Term<'a>>,
     matcher: Matcher<'a>,
 }
 
-/// Finds out whether positions are those of a phrase.
+/// A matcher that decides whether the positions of terms form a phrase.
 pub(crate) struct Matcher<'a> {
     plan: &'a PlanPhrase,
-    /// For each term, in the order in which positions are read: the offsets of its slots.
+    /// The offsets of the slots of each term, in the order in which positions are read.
     order: Vec<Vec<u32>>,
-    /// Where the phrase may begin, without a slop and with one.
+    /// Positions at which the phrase may begin, without a slop and with one.
     starts: Vec<u32>,
     sloppy: Starts,
-    /// Positions of the term at hand.
+    /// Positions of the current term.
     positions: Vec<u32>,
 }
 
 impl<'a> Matcher<'a> {
-    /// Terms are read in this order.
+    /// Creates a matcher that reads the terms in this order.
     pub(crate) fn new(plan: &'a PlanPhrase, order: impl IntoIterator<Item = usize>) -> Self {
         let offsets = |term: usize| {
             let own = plan.slots.iter().filter(|slot| slot.0 == term);
@@ -53,7 +54,9 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Whether a document has the phrase. `read` sets the vector to the positions of the i-th term in the order above; terms are read until it is clear that the document does not have it.
+    /// Returns true if a document contains the phrase. `read` sets the vector to the positions of
+    /// the i-th term in the order above. It is called for one term after another until it is
+    /// clear that the document does not contain the phrase.
     pub(crate) fn is_met(
         &mut self,
         ticker: &mut Ticker<'_>,
@@ -88,7 +91,7 @@ impl<'a> Matcher<'a> {
     }
 }
 
-/// Positions that are looked through for an exact phrase in the time of a posting.
+/// Number of positions that are compared for an exact phrase in the time of a posting.
 const EXACT_PER_POSTING: usize = 4;
 
 /// Keeps those starts that have a position at this distance. Both ascend.
@@ -104,7 +107,7 @@ fn keep(starts: &mut Vec<u32>, positions: &[u32], offset: u32) {
 }
 
 impl<'a> Phrase<'a> {
-    /// Opens the lists of a phrase; `None` if the segment lacks a term.
+    /// Opens the lists of a phrase, or returns `None` if the segment lacks a term.
     pub(crate) fn open(
         segment: &'a Segment,
         number: usize,
@@ -119,7 +122,7 @@ impl<'a> Phrase<'a> {
         Ok(Some(Phrase { segment, terms, matcher: Matcher::new(plan, order) }))
     }
 
-    /// Whether a document of a range may have it, as far as skip arrays tell.
+    /// Returns true if a document of a range may contain the phrase, as far as skip arrays tell.
     pub(crate) fn may_be_in(&mut self, docs: &Range<u32>) -> bool {
         self.terms.iter_mut().all(|term| {
             let block = find_block(&term.list, term.next(), docs.start);
@@ -128,7 +131,9 @@ impl<'a> Phrase<'a> {
         })
     }
 
-    /// Calls `f` with every document from `from` up to, but not including, `to` that has it, if `wanted` says so of the document and of a range that it is in.
+    /// Calls `f` with every document from `from` up to, but not including, `to` that contains the
+    /// phrase, if `wanted` holds for the document and for a range that contains it. Returns the
+    /// number of documents whose positions were checked.
     pub(crate) fn for_each(
         &mut self,
         from: u32,
@@ -167,7 +172,8 @@ impl<'a> Phrase<'a> {
         Ok(checked)
     }
 
-    /// Whether a document has it. It must follow those asked for before.
+    /// Returns true if a document contains the phrase. The document must follow those of earlier
+    /// calls.
     fn has(&mut self, doc: u32, ticker: &mut Ticker<'_>) -> Result<bool, Halt> {
         for term in &mut self.terms {
             if !term.seek(self.segment, doc)? {
@@ -178,7 +184,7 @@ impl<'a> Phrase<'a> {
         self.matcher.is_met(ticker, |i, out| Ok(terms[i].read(segment, out)?))
     }
 
-    /// Blocks that were decoded and that there are, of each list.
+    /// Returns, for each list, how many blocks were decoded and how many there are.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.terms.iter().map(|term| (term.decoded, term.list.blocks() as u64))
     }
@@ -189,7 +195,7 @@ struct Term<'a> {
     info: &'a TermInfo,
     list: List<'a>,
     positions: PositionReader<'a>,
-    /// The decoded block, `usize::MAX` before the first.
+    /// The decoded block, or `usize::MAX` before the first.
     block: usize,
     freqs_of: usize,
     at: usize,
@@ -215,7 +221,7 @@ impl<'a> Term<'a> {
         })
     }
 
-    /// The first block that may still be needed.
+    /// Returns the first block that may still be needed.
     fn next(&self) -> usize {
         if self.block == usize::MAX { 0 } else { self.block }
     }
@@ -230,7 +236,7 @@ impl<'a> Term<'a> {
         Ok(())
     }
 
-    /// Moves to a document; false if the list lacks it.
+    /// Moves to a document; returns false if the list lacks it.
     fn seek(&mut self, segment: &Segment, doc: u32) -> Result<bool, ExecError> {
         let block = find_block(&self.list, self.next(), doc);
         if block == self.list.blocks() {
@@ -241,7 +247,7 @@ impl<'a> Term<'a> {
         Ok(self.at < self.len && self.docs[self.at] == doc)
     }
 
-    /// The positions of the document that it is at.
+    /// Reads the positions of the current document.
     fn read(&mut self, segment: &Segment, out: &mut Vec<u32>) -> Result<(), ExecError> {
         if self.freqs_of != self.block {
             let decoded = self.list.decode_freqs(self.block, &mut self.freqs);
@@ -252,7 +258,7 @@ impl<'a> Term<'a> {
     }
 }
 
-/// Reads the positions of a term.
+/// Opens a reader for the positions of a term.
 pub(crate) fn reader<'a>(
     segment: &'a Segment,
     info: &TermInfo,

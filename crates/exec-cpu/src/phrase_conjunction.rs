@@ -1,6 +1,9 @@
-//! AND with phrases: as `conjunction`, with the positions of documents that are in all lists and may become hits.
+//! AND with phrases: like `conjunction`, and positions are checked for documents that are in all
+//! lists and may become hits.
 //!
-//! A tree is one of these if it wants all of its terms, phrases made of them, and sets. Cursors are then on the document whose positions are wanted, and no list is read twice.
+//! This algorithm answers trees that require all of their terms, phrases of these terms, and
+//! sets. When the positions of a document are needed, the cursors are already on it, so no list
+//! is read twice.
 
 use std::ops::Range;
 
@@ -21,13 +24,13 @@ use crate::tree::lift;
 /// All terms of a plan, with phrases and sets.
 pub(crate) struct PhraseConjunction<'a> {
     phrases: Vec<&'a PlanPhrase>,
-    /// By phrase and term of the phrase: the term of the plan that is the same.
+    /// The number in the plan of each term of each phrase.
     terms: Vec<Vec<usize>>,
     filter: &'a [PlanNode],
 }
 
 impl<'a> PhraseConjunction<'a> {
-    /// `None` if the tree says something else.
+    /// Returns `None` if the tree has any other shape.
     pub(crate) fn of(plan: &Plan, tree: &'a PlanTree) -> Option<Self> {
         let PlanNode::Group(Group { must, should, must_not, filter, .. }) = &tree.root else {
             return None;
@@ -56,7 +59,8 @@ impl<'a> PhraseConjunction<'a> {
         (!phrases.is_empty()).then_some(PhraseConjunction { phrases, terms, filter })
     }
 
-    /// Offers all documents of a range that match and can become hits; if matches are counted, all that match. Returns the end of what was searched.
+    /// Offers all documents of a range that match and can become hits or, if matches are counted,
+    /// all that match. Returns the end of what was searched.
     pub(crate) fn search(
         &self,
         query: &SegmentQuery<'a>,
@@ -115,12 +119,12 @@ struct Placed<'a> {
 
 struct Pass<'p, 'a> {
     query: &'p SegmentQuery<'a>,
-    /// Shortest list first.
+    /// The cursors, shortest list first.
     cursors: Vec<Placed<'a>>,
-    /// Each phrase, and which cursors its terms are, in the order in which they are read.
+    /// Each phrase, with the cursors of its terms in the order in which they are read.
     phrases: Vec<(Matcher<'a>, Vec<usize>)>,
     sets: Vec<&'a DocSet>,
-    /// Postings whose positions were read.
+    /// Number of postings whose positions were read.
     checked: usize,
 }
 
@@ -137,7 +141,7 @@ impl Pass<'_, '_> {
         let fixed = u64::from(query.static_most) + u64::from(lift(query.plan));
         let lists = self.cursors.len();
         let mut doc = self.cursors[0].cursor.enter(docs.start).map_err(broken)?;
-        // The end of what block maxima are known for.
+        // The last document that the block maxima hold for.
         let mut known = None;
         'documents: while doc < docs.end {
             let cost = lists + POSITIONS_COST * std::mem::take(&mut self.checked);
@@ -155,7 +159,8 @@ impl Pass<'_, '_> {
                     doc = self.cursors[0].cursor.seek(end.max(doc) + 1).map_err(broken)?;
                     continue;
                 }
-                // The threshold may rise before the end; then a few documents are scored needlessly.
+                // The threshold may rise before the end; then a few documents are scored
+                // needlessly.
                 known = Some(end);
             }
             for i in 1..lists {
@@ -179,7 +184,7 @@ impl Pass<'_, '_> {
                     match self.has_phrases(ticker) {
                         Ok(true) => query.offer(doc, sum + lift(query.plan), collector),
                         Ok(false) => {}
-                        // What comes before the document is done.
+                        // Everything before the document is done.
                         Err(Halt::Stop) => return Ok(doc),
                         Err(failed) => return Err(failed),
                     }
@@ -190,7 +195,7 @@ impl Pass<'_, '_> {
         Ok(docs.end)
     }
 
-    /// Whether the document that all cursors are on has all phrases.
+    /// Returns true if the document that all cursors are on contains all phrases.
     fn has_phrases(&mut self, ticker: &mut Ticker<'_>) -> Result<bool, Halt> {
         let Pass { query, cursors, phrases, checked, .. } = self;
         for (matcher, of_phrase) in phrases {

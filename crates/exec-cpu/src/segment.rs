@@ -20,11 +20,11 @@ use crate::stream::Stream;
 /// Number of postings whose scoring takes as long as opening one list.
 pub(crate) const OPENING_COST: usize = 128;
 
-/// What scoring needs to know about a field and its documents. Every list has that of its field.
+/// The formula and the factors that scoring a list needs, shared by all lists of a field.
 #[derive(Clone)]
 pub(crate) struct Scorer {
     formula: Formula,
-    /// One factor per document of the segment.
+    /// Factors, one per document of the segment.
     factors: Arc<Vec<f32>>,
 }
 
@@ -34,13 +34,14 @@ impl Scorer {
         self.formula.contribution(weight, freq, self.factors[doc as usize])
     }
 
-    /// The value of a posting, before the weight of its term.
+    /// Returns the value of a posting, before the weight of its term.
     #[inline]
     pub(crate) fn value(&self, freq: u32, doc: u32) -> f32 {
         self.formula.value(freq, self.factors[doc as usize])
     }
 
-    /// The largest contribution of the postings of a list of one block, which may have too few to have bounds.
+    /// Returns the largest contribution of the postings of a list of one block, which may have
+    /// too few postings to have bounds.
     fn most_of(&self, weight: f32, list: &List<'_>) -> Result<Score, ListError> {
         let (mut docs, mut freqs) = ([0; BLOCK], [0; BLOCK]);
         let n = list.decode_docs(0, &mut docs)?;
@@ -49,7 +50,7 @@ impl Scorer {
         Ok(pairs.map(|(&doc, &freq)| self.contribution(weight, freq, doc)).max().unwrap_or(0))
     }
 
-    /// The contributions of postings.
+    /// Writes the contributions of postings to `out`.
     #[inline]
     pub(crate) fn score_block(&self, weight: f32, docs: &[u32], freqs: &[u32], out: &mut [Score]) {
         score_block(&self.formula, weight, docs, freqs, &self.factors, out);
@@ -60,10 +61,10 @@ impl Scorer {
 pub(crate) struct SegmentQuery<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) segment: &'a Segment,
-    /// By term of the plan.
+    /// Scorers by term of the plan.
     scorers: Vec<Scorer>,
     statics: Option<Floats<'a>>,
-    /// Present in a reordered segment.
+    /// The ids of documents by position; present in a reordered segment.
     ordinals: Option<Ordinals<'a>>,
     /// The documents that may be hits, if not all live ones.
     pub(crate) mask: Option<&'a DocSet>,
@@ -111,7 +112,7 @@ impl<'a> SegmentQuery<'a> {
         collector.enter(self.segment, self.ordinals.is_some());
     }
 
-    /// A cursor for each term that the segment contains, before its first posting.
+    /// Opens a cursor for each term that the segment contains, before its first posting.
     pub(crate) fn cursors(
         &self,
         pruning: Pruning,
@@ -121,7 +122,7 @@ impl<'a> SegmentQuery<'a> {
         self.lists(pruning, cache, ticker, Cursor::new)
     }
 
-    /// The same lists as streams, which always know block maxima.
+    /// Opens a stream for each term that the segment contains. Streams always know block maxima.
     pub(crate) fn streams(
         &self,
         cache: &MaximaCache,
@@ -130,7 +131,8 @@ impl<'a> SegmentQuery<'a> {
         self.lists(Pruning::Blocks, cache, ticker, Stream::new)
     }
 
-    /// What `make` makes of the list of each term that the segment contains.
+    /// Opens the list of each term that the segment contains, and returns what `make` builds from
+    /// it.
     pub(crate) fn lists<T>(
         &self,
         pruning: Pruning,
@@ -166,7 +168,8 @@ impl<'a> SegmentQuery<'a> {
         Ok(cursors)
     }
 
-    /// The error for a broken list; it finds out which of the query's lists is broken.
+    /// Returns the error for a broken list, after finding out which of the query's lists is
+    /// broken.
     pub(crate) fn broken(&self, what: ListError) -> ExecError {
         let mut infos = self.terms().map(|(info, ..)| info);
         let first = infos.clone().next();
@@ -176,7 +179,8 @@ impl<'a> SegmentQuery<'a> {
         }
     }
 
-    /// Whether the document at a position may be a hit: it is in the mask, which has no deleted ones, or live if there is no mask.
+    /// Returns true if the document at a position may be a hit: it is in the mask, which contains
+    /// no deleted documents, or live if there is no mask.
     #[inline]
     pub(crate) fn admits(&self, position: u32) -> bool {
         match self.mask {
@@ -185,7 +189,8 @@ impl<'a> SegmentQuery<'a> {
         }
     }
 
-    /// Clears the sums of documents that cannot be hits, and their bits in `touched`. The first sum is that of the document at `from`; a sum that is not 0 has its bit.
+    /// Clears the sums of documents that cannot be hits, and their bits in `touched`. The first
+    /// sum is that of the document at `from`. Every sum that is not 0 must have its bit set.
     pub(crate) fn clear_refused(&self, from: u32, sums: &mut [Score], touched: &mut [u64]) {
         if self.admits_all() {
             return;
@@ -201,7 +206,8 @@ impl<'a> SegmentQuery<'a> {
         }
     }
 
-    /// Those of the 64 documents from a position on that cannot be hits: the mask does not admit them, or they are deleted.
+    /// Returns the set of those of the 64 documents from a position on that cannot be hits,
+    /// because the mask does not admit them or because they are deleted.
     fn refused_at(&self, from: u32) -> u64 {
         match (self.mask, self.segment.deletes()) {
             // A mask admits no deleted document.
@@ -211,12 +217,13 @@ impl<'a> SegmentQuery<'a> {
         }
     }
 
-    /// Whether every document may be a hit.
+    /// Returns true if every document may be a hit.
     pub(crate) fn admits_all(&self) -> bool {
         self.mask.is_none() && self.segment.deletes().is_none()
     }
 
-    /// Sets `out` to the documents of a range that may be hits, one bit each, and the rest of it to 0. False if there are none.
+    /// Sets `out` to the documents of a range that may be hits, one bit each, and the rest of it
+    /// to 0. Returns false if there are none.
     pub(crate) fn admitted(&self, docs: Range<u32>, out: &mut [u64]) -> bool {
         let mut any = 0;
         for (i, word) in out.iter_mut().enumerate() {
@@ -231,7 +238,8 @@ impl<'a> SegmentQuery<'a> {
         any != 0
     }
 
-    /// Sets `out` to the first documents of a range that may be hits, at most `room` of them; returns the end of the documents that these are all of.
+    /// Sets `out` to the first documents of a range that may be hits, at most `room` of them.
+    /// Returns the end of the part of the range that these documents cover completely.
     pub(crate) fn take_admitted(&self, docs: Range<u32>, room: usize, out: &mut Vec<u32>) -> u32 {
         match (self.mask, self.segment.deletes()) {
             (Some(mask), _) => take(docs, room, out, |i| mask.words()[i]),
@@ -240,19 +248,21 @@ impl<'a> SegmentQuery<'a> {
         }
     }
 
-    /// Whether the mask has fewer documents than `limit` in a range, or in the words that the range touches.
+    /// Returns true if the mask has fewer documents than `limit` in a range, or in the words that
+    /// the range touches.
     pub(crate) fn admits_fewer(&self, docs: Range<u32>, limit: u64) -> bool {
         let Some(mask) = self.mask else { return u64::from(docs.end - docs.start) < limit };
         let words = &mask.words()[docs.start as usize / 64..(docs.end as usize).div_ceil(64)];
         let mut count = 0;
-        // Of a dense mask, few words suffice.
+        // For a dense mask, a few words suffice.
         words.chunks(16).all(|words| {
             count += words.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
             count < limit
         })
     }
 
-    /// The first document of a range that may be a hit, or the end of the range. Without a mask, it is the first of all.
+    /// Returns the first document of a range that the mask admits, or the end of the range.
+    /// Without a mask, it is the first document of the range.
     pub(crate) fn first_admitted(&self, docs: Range<u32>) -> u32 {
         let Some(mask) = self.mask else { return docs.start };
         let mut from = docs.start;
@@ -265,7 +275,8 @@ impl<'a> SegmentQuery<'a> {
         docs.end
     }
 
-    /// Offers the document at a position with the sum of its terms' contributions, if it may be a hit.
+    /// Offers the document at a position with the sum of its terms' contributions, if it may be a
+    /// hit.
     #[inline]
     pub(crate) fn offer(&self, position: u32, sum: Score, collector: &mut Collector) {
         if self.admits(position) {
@@ -273,26 +284,26 @@ impl<'a> SegmentQuery<'a> {
         }
     }
 
-    /// What its static score adds to a document.
+    /// Returns what its static score adds to a document.
     #[inline]
     pub(crate) fn static_score(&self, position: u32) -> Score {
         self.statics.map_or(0, |s| self.plan.static_score(s.get(position)))
     }
 
-    /// The id of the document at a position.
+    /// Returns the id of the document at a position.
     #[inline]
     pub(crate) fn doc(&self, position: u32) -> DocId {
         self.segment.base() + self.ordinals.map_or(position, |o| o.get(position))
     }
 
-    /// Counts a document that matches but cannot become a hit, if it may be one.
+    /// Counts a document that matches but scores too low to become a hit, if the mask admits it.
     pub(crate) fn count(&self, doc: u32, collector: &mut Collector) {
         if self.admits(doc) {
             collector.count();
         }
     }
 
-    /// The plan's terms that the segment contains, with what scores them.
+    /// Returns the plan's terms that the segment contains, with their scorers.
     pub(crate) fn terms(
         &self,
     ) -> impl Iterator<Item = (&'a TermInfo, &'a PlanTerm, &Scorer)> + Clone {
@@ -305,7 +316,8 @@ impl<'a> SegmentQuery<'a> {
     }
 }
 
-/// Sets `out` to the first documents of a range whose bits are set, at most `room`; returns the end of the documents that these are all of.
+/// Sets `out` to the first documents of a range whose bits are set, at most `room` of them.
+/// Returns the end of the part of the range that these documents cover completely.
 fn take(docs: Range<u32>, room: usize, out: &mut Vec<u32>, word: impl Fn(usize) -> u64) -> u32 {
     out.clear();
     let mut before = !0 << (docs.start % 64);
@@ -323,7 +335,7 @@ fn take(docs: Range<u32>, room: usize, out: &mut Vec<u32>, word: impl Fn(usize) 
     docs.end
 }
 
-/// Adds the blocks that were decoded, out of how many, to the work.
+/// Adds the numbers of decoded and skipped blocks to the work.
 pub(crate) fn account(blocks: impl Iterator<Item = (u64, u64)>, work: &mut Work) {
     for (decoded, all) in blocks {
         work.blocks_decoded += decoded;

@@ -1,4 +1,5 @@
-//! A list that is read in windows of documents: whole blocks are scored at once, and single documents are looked up.
+//! A list that is read in windows of documents: whole blocks are scored at once, and single
+//! documents are looked up.
 
 use std::ops::Range;
 
@@ -11,7 +12,8 @@ use crate::maxima::Maxima;
 use crate::segment::Scorer;
 use crate::simd::{find_doc, rank};
 
-/// For more blocks than this, the list's maximum is used instead of theirs.
+/// Maximum number of blocks whose maxima are compared. For more blocks, the list's maximum is
+/// used.
 const FEW: usize = 8;
 
 /// A list read in windows. Windows and lookups must ascend, except after [`Stream::rewind`].
@@ -24,16 +26,16 @@ pub(crate) struct Stream<'a> {
     maxima: Maxima,
     /// The first block that may still be needed, as far as [`Stream::window`] knows.
     ahead: usize,
-    /// What that was when the last window began.
+    /// The value of `ahead` when the last window began.
     began: usize,
-    /// The decoded block, `usize::MAX` before the first.
+    /// The decoded block, or `usize::MAX` before the first.
     block: usize,
     at: usize,
     len: usize,
     freqs_of: usize,
     scores_of: usize,
     pub(crate) decoded: u64,
-    /// Apart, so that streams can be moved and sorted at little cost.
+    /// The buffers of the block, boxed so that streams can be moved and sorted at little cost.
     buffers: Box<Buffers>,
 }
 
@@ -78,19 +80,20 @@ impl<'a> Stream<'a> {
         self.list.blocks() as u64
     }
 
-    /// The first document that a block may contain, and an upper bound on its documents.
+    /// Returns the first document that a block may contain, and an upper bound on its documents.
     pub(crate) fn span(&self, block: usize) -> (u32, u32) {
         let first = if block == 0 { 0 } else { self.list.block_max_doc(block - 1) + 1 };
         (first, self.list.block_max_doc(block))
     }
 
-    /// The most that a posting of the block contributes.
+    /// Returns the most that a posting of the block contributes.
     #[inline]
     pub(crate) fn block_most(&self, block: usize) -> Score {
         self.maxima.get(block).map_or(self.most, |&max| Formula::units(self.weight, max))
     }
 
-    /// A value that no posting of the block exceeds. If the list has one block, that says nothing.
+    /// Returns a value that no posting of the block exceeds. If the list has one block, that is
+    /// `f32::MAX`.
     pub(crate) fn block_value(&self, block: usize) -> f32 {
         self.maxima.get(block).copied().unwrap_or(f32::MAX)
     }
@@ -110,13 +113,14 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// What a posting with this value contributes.
+    /// Returns the contribution of a posting with this value.
     pub(crate) fn contribution_of(&self, value: f32) -> Score {
         Formula::units(self.weight, value)
     }
 
-    /// About how many postings are from `from` up to, but not including, `to`, in blocks with a contribution above
-    /// `needed`. [`Stream::window`] must have been called for these documents.
+    /// Estimates the number of postings from `from` up to, but not including, `to`, in blocks
+    /// with a contribution above `needed`. [`Stream::window`] must have been called for these
+    /// documents.
     pub(crate) fn postings_within(&self, from: u32, to: u32, needed: Score) -> u64 {
         let (mut postings, mut begin) = (0, from);
         let most = u64::from(self.df()).min(BLOCK as u64);
@@ -135,7 +139,9 @@ impl<'a> Stream<'a> {
         postings
     }
 
-    /// The number of blocks with documents from `from` up to, but not including, `to` that may contribute more than `needed`, and the number of all of them. [`Stream::window`] must have been called for these documents.
+    /// Returns the number of blocks with documents from `from` up to, but not including, `to`
+    /// that may contribute more than `needed`, and the number of all blocks there.
+    /// [`Stream::window`] must have been called for these documents.
     pub(crate) fn blocks_above(&self, from: u32, to: u32, needed: Score) -> (usize, usize) {
         let (mut above, mut all) = (0, 0);
         for block in find_block(&self.list, self.ahead, from)..self.list.blocks() {
@@ -148,7 +154,8 @@ impl<'a> Stream<'a> {
         (above, all)
     }
 
-    /// Adds to `most` what the list contributes at most to each of these documents, which ascend.
+    /// Adds to `most` the most that the list contributes to each of these documents, which
+    /// ascend.
     pub(crate) fn add_bounds(&mut self, docs: &[u32], most: &mut [u64]) {
         let Some(&first) = docs.first() else { return };
         self.ahead = find_block(&self.list, self.ahead, first);
@@ -166,8 +173,8 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// The most that a posting from `from` to `last` contributes; `None` if there is no posting from `from` on. If that
-    /// spans many blocks, it is the list's maximum.
+    /// Returns the most that a posting from `from` to `last` contributes, or `None` if there is
+    /// no posting from `from` on. If the range spans many blocks, it is the list's maximum.
     pub(crate) fn most_over(&mut self, from: u32, last: u32) -> Option<Score> {
         if self.maxima.is_empty() {
             return Some(self.most);
@@ -186,13 +193,15 @@ impl<'a> Stream<'a> {
         Some(Formula::units(self.weight, most))
     }
 
-    /// The block that may contain `doc`; the number of blocks if all end before it.
+    /// Returns the block that may contain `doc`, or the number of blocks if all of them end
+    /// before it.
     #[inline]
     pub(crate) fn find(&self, doc: u32) -> usize {
         find_block(&self.list, self.next_block(), doc)
     }
 
-    /// The block from `block` on that may contain `doc`, which is asked for; the number of blocks if all end before it.
+    /// Returns the block from `block` on that may contain `doc`, or the number of blocks if all
+    /// of them end before it. Prefetches that block unless it is `block` itself.
     pub(crate) fn find_ahead(&self, block: usize, doc: u32) -> usize {
         let next = find_block(&self.list, block, doc);
         if next != block && next < self.list.blocks() {
@@ -201,19 +210,20 @@ impl<'a> Stream<'a> {
         next
     }
 
-    /// Documents of the decoded block.
+    /// Returns the documents of the decoded block.
     #[inline]
     pub(crate) fn docs(&self) -> &[u32] {
         &self.buffers.docs[..self.len]
     }
 
-    /// The indexes in the decoded block of the documents of a range.
+    /// Returns the indexes in the decoded block of the documents of a range.
     pub(crate) fn within(&self, docs: &Range<u32>) -> Range<usize> {
         let index = |limit: u32| self.docs().partition_point(|&doc| doc < limit);
         index(docs.start)..index(docs.end)
     }
 
-    /// Contributions of some documents of the decoded block, given their indexes in it.
+    /// Computes the contributions of some documents of the decoded block, given their indexes in
+    /// it.
     pub(crate) fn contributions(
         &mut self,
         docs: &[u32],
@@ -229,7 +239,7 @@ impl<'a> Stream<'a> {
         let n = docs.len();
         let mut freqs = [0; BLOCK];
         if n <= 2 && self.freqs_of != self.block {
-            // A few frequencies are fetched one by one (Ding 2009, section 8.2).
+            // One or two frequencies are fetched individually (Ding 2009, section 8.2).
             for (slot, &at) in freqs.iter_mut().zip(indexes) {
                 *slot = self.list.freq_at(self.block, usize::from(at))?;
             }
@@ -243,8 +253,9 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// The most that a posting from `from` up to, but not including, `to` contributes, 0 if there is certainly none;
-    /// and a lower bound on the documents of postings from `from` on.
+    /// Starts a window. Returns the most that a posting from `from` up to, but not including,
+    /// `to` contributes, or 0 if there is certainly none, and a lower bound on the documents of
+    /// postings from `from` on.
     pub(crate) fn window(&mut self, from: u32, to: u32) -> Result<(Score, u32), ListError> {
         if self.maxima.is_empty() {
             // There is only one block, so it is decoded.
@@ -275,7 +286,7 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Returns to where the last window began.
+    /// Returns to the beginning of the last window.
     pub(crate) fn rewind(&mut self) {
         (self.ahead, self.at) = (self.began, 0);
         if self.block != self.began {
@@ -284,7 +295,8 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// The most that a posting at `doc` contributes, from its block's maximum, and the last document for which that holds.
+    /// Returns the most that a posting at `doc` contributes, from its block's maximum, and the
+    /// last document for which that holds.
     #[inline]
     pub(crate) fn peek(&mut self, doc: u32) -> (Score, u32) {
         if self.maxima.is_empty() {
@@ -297,9 +309,10 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Scores the next run of postings from `from` up to, but not including, `to`: all of those in one block. Blocks
-    /// without a contribution above `needed` are skipped. Returns the indexes of the run in the block, for
-    /// [`Stream::postings`], and the document to continue from.
+    /// Scores the next run of postings from `from` up to, but not including, `to`: all of those
+    /// in one block. Blocks without a contribution above `needed` are skipped. Returns the
+    /// indexes of the run in the block, for [`Stream::postings`], and the document to continue
+    /// from.
     pub(crate) fn run(
         &mut self,
         from: u32,
@@ -330,7 +343,8 @@ impl<'a> Stream<'a> {
         Ok(None)
     }
 
-    /// Sets the bit of each document from `from` up to, but not including, `to`, whose first bit is that of `from`; returns their number. The block that is decoded stays, since
+    /// Sets the bit of each document from `from` up to, but not including, `to`, and returns the
+    /// number of bits set. The first bit is that of `from`. The decoded block is kept, since
     /// documents before its end may still be looked up.
     pub(crate) fn mark(
         &mut self,
@@ -361,13 +375,13 @@ impl<'a> Stream<'a> {
         Ok(marked)
     }
 
-    /// Documents and contributions of a run.
+    /// Returns the documents and contributions of a run.
     #[inline]
     pub(crate) fn postings(&self, run: Range<usize>) -> (&[u32], &[Score]) {
         (&self.buffers.docs[run.clone()], &self.buffers.scores[run])
     }
 
-    /// The contribution of `doc`; 0 if it has no posting here.
+    /// Returns the contribution of `doc`, or 0 if the list has no posting for it.
     pub(crate) fn look_up(&mut self, doc: u32) -> Result<Score, ListError> {
         if self.len == 0 || self.buffers.docs[self.len - 1] < doc {
             let block = find_block(&self.list, self.next_block(), doc);
@@ -390,7 +404,7 @@ impl<'a> Stream<'a> {
         Ok(self.scorer.contribution(self.weight, self.buffers.freqs[self.at], doc))
     }
 
-    /// The block to start looking from: the decoded one may still contain what is wanted.
+    /// Returns the block to start looking from; the decoded one may still contain the document.
     fn next_block(&self) -> usize {
         let decoded = if self.block == usize::MAX { 0 } else { self.block };
         decoded.max(self.ahead.min(self.list.blocks() - 1))
@@ -425,7 +439,8 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// The first block from `from` on that may hold a document at or after `doc`; the number of blocks if there is none.
+/// Returns the first block from `from` on that may hold a document at or after `doc`, or the
+/// number of blocks if there is none.
 pub(crate) fn find_block(list: &List<'_>, from: usize, doc: u32) -> usize {
     let blocks = list.blocks();
     // Galloping search, since the document is usually near.

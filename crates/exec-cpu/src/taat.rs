@@ -1,4 +1,5 @@
-//! Exhaustive, term at a time, with one accumulator per document: every posting is decoded and scored.
+//! Exhaustive search, term at a time, with one accumulator per document: every posting is decoded
+//! and scored.
 //!
 //! A score of 0 means "no match" (contributions are at least 1), so only the sums are needed.
 
@@ -15,8 +16,9 @@ use crate::stream::find_block;
 /// Documents per chunk if the search may have to stop: small enough that little work is lost.
 const CHUNK: u32 = 1 << 16;
 
-/// Searches a range of documents, and returns the end of what was searched, which is the end of the range unless the
-/// ticker asked to stop. `sums` is scratch memory, reused from query to query.
+/// Searches a range of documents, and returns the end of what was searched, which is the end of
+/// the range unless the ticker asked to stop. `sums` is scratch memory, reused from query to
+/// query.
 pub(crate) fn or(
     query: &SegmentQuery<'_>,
     docs: Range<u32>,
@@ -44,7 +46,8 @@ pub(crate) fn or(
     Ok(docs.end)
 }
 
-/// Adds the contributions of all terms to the documents of a range; false if the ticker asked to stop.
+/// Adds the contributions of all terms to the documents of a range; returns false if the ticker
+/// asked to stop.
 fn add_up(
     query: &SegmentQuery<'_>,
     range: Range<u32>,

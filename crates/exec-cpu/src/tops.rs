@@ -1,8 +1,10 @@
 //! Lower bounds on the best values of a list, which give a search its first threshold.
 //!
-//! If k live documents of one list reach a score by that list alone, no document below that score is among the best k of an OR. The index does not record the best
-//! postings of a list, but its block maxima say where they are: the blocks with the largest maxima are scored, once, and the k-th best value among them is kept. It need not be
-//! the k-th best of the list; any k postings give a bound.
+//! If k live documents of one list reach a score by that list alone, no document below that score
+//! is among the best k of an OR. The index does not record the best postings of a list, but its
+//! block maxima show where they are: the blocks with the largest maxima are scored, once, and the
+//! k-th best value among them is kept. This need not be the k-th best value of the list; any k
+//! postings give a bound.
 
 use std::cmp::Reverse;
 
@@ -12,20 +14,23 @@ use crate::formula_cache::FormulaCache;
 use crate::segment::SegmentQuery;
 use crate::stream::Stream;
 
-/// The numbers of hits that bounds are kept for. A bound for more hits holds for fewer.
+/// Numbers of hits that bounds are kept for. A bound for more hits also holds for fewer.
 const CLASSES: [usize; 6] = [10, 32, 100, 320, 1000, 3200];
 
-/// Blocks that are scored besides as many as hold the hits: the best postings are rarely in blocks of their own.
+/// Number of blocks that are scored in addition to those that could hold the hits: the best
+/// postings rarely share a block.
 const MORE_BLOCKS: usize = 12;
 
-/// The bounds kept for one segment, by ordinal of the term and class; none if a list has too few documents.
+/// The bounds kept for one segment, by ordinal of the term and class; `None` if a list has too
+/// few documents.
 #[derive(Default)]
 pub(crate) struct TopsCache {
     kept: FormulaCache<(u32, u8), Option<f32>>,
 }
 
 impl TopsCache {
-    /// A value that at least `k` live documents of a list reach; `None` if there is none for so many. The stream must not have been read from.
+    /// Returns a value that at least `k` live documents of a list reach, or `None` if no bound is
+    /// kept for so many. The stream must not have been read from.
     pub(crate) fn get(
         &self,
         query: &SegmentQuery<'_>,
@@ -44,7 +49,7 @@ impl TopsCache {
     }
 }
 
-/// The `k`-th best value in the blocks that promise most.
+/// Computes the `k`-th best value in the blocks with the largest maxima.
 fn bound(
     query: &SegmentQuery<'_>,
     k: usize,
@@ -67,7 +72,7 @@ fn bound(
     if values.len() < k {
         return Ok(None);
     }
-    // Values are not negative, so their bits are in their order.
+    // Values are not negative, so their bits compare like the values.
     let (_, &mut value, _) =
         values.select_nth_unstable_by_key(k - 1, |value| Reverse(value.to_bits()));
     Ok(Some(value))

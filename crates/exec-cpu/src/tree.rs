@@ -1,7 +1,10 @@
-//! Query trees, a window of documents at a time: each part of the tree gives the documents of the window that match it, as bits, and their scores.
+//! Query trees, a window of documents at a time: each part of the tree gives the documents of the
+//! window that match it, as bits, and their scores.
 //!
-//! A part is asked only about documents that the parts before it left over, so lists are not decoded where nothing is left. Documents that are deleted or not in the plan's mask are left out from the start. Unless matches are counted, a window is
-//! skipped if the maxima of its blocks say that no document in it can become a hit.
+//! A part is evaluated only for documents that the parts before it left over, so lists are not
+//! decoded where nothing is left. Documents that are deleted or not in the plan's mask are
+//! excluded from the start. Unless matches are counted, a window is skipped if the maxima of its
+//! blocks show that no document in it can become a hit.
 
 use std::ops::Range;
 
@@ -19,16 +22,18 @@ use crate::phrase::Phrase;
 use crate::segment::{Scorer, SegmentQuery};
 use crate::stream::find_block;
 
-/// Documents of a window. The scores of a part take 32 KiB, so that those of a few parts stay in the cache.
+/// Documents of a window. The scores of a part take 32 KiB, so that those of a few parts stay in
+/// the cache.
 pub(crate) const WINDOW: u32 = 1 << 13;
 pub(crate) const WORDS: usize = WINDOW as usize / 64;
 
-/// What is added to scores on the way: documents may match a tree with a score of 0, and the collector takes 0 for none.
+/// Returns the amount that is added to scores during the search: documents may match a tree with
+/// a score of 0, which the collector would treat as no match.
 pub(crate) fn lift(plan: &Plan) -> Score {
     u32::from(plan.needed_tree().is_some())
 }
 
-/// The tree that says the same as the terms of a flat plan, with AND (`all`) or OR.
+/// Returns the tree that is equivalent to the terms of a flat plan, with AND (`all`) or OR.
 pub(crate) fn flat(plan: &Plan, all: bool) -> PlanNode {
     let terms = (0..plan.terms.len()).map(PlanNode::Term).collect();
     PlanNode::Group(match all {
@@ -37,16 +42,17 @@ pub(crate) fn flat(plan: &Plan, all: bool) -> PlanNode {
     })
 }
 
-/// What to evaluate for a plan: its own tree, or the flat one.
+/// Returns the tree to evaluate for a plan: its own tree, or the flat one.
 pub(crate) fn root<'a>(plan: &'a Plan, flat: &'a PlanNode) -> (&'a PlanNode, Option<&'a PlanTree>) {
     let tree = plan.needed_tree();
     (tree.map_or(flat, |tree| &tree.root), tree)
 }
 
-/// Some documents of a window.
+/// A set of documents of a window.
 pub(crate) type Bits = [u64; WORDS];
 
-/// The documents of a window that match a part of the tree, and their scores. Scores of other documents mean nothing.
+/// The documents of a window that match a part of the tree, and their scores. Scores of other
+/// documents are undefined.
 pub(crate) struct Values {
     pub(crate) bits: Box<Bits>,
     pub(crate) scores: Vec<Score>,
@@ -85,7 +91,8 @@ pub(crate) struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    /// Opens the lists of a part of a plan's tree, or of one that has no words and phrases. If it is not `scored`, nothing adds to scores.
+    /// Opens the lists of a plan's tree, or of a tree that has no words and phrases. Without
+    /// `scored`, all scores are 0.
     pub(crate) fn open(
         query: &SegmentQuery<'a>,
         root: &'a PlanNode,
@@ -124,7 +131,7 @@ impl<'a> Tree<'a> {
         Ok(Tree { root, lists, terms, words, phrases })
     }
 
-    /// Blocks that were decoded and that there are, of each list.
+    /// Returns, for each list, how many blocks were decoded and how many there are.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let leaves = self.terms.iter().chain(&self.words).flatten();
         let lists = leaves.map(|leaf| (leaf.decoded, leaf.list.blocks() as u64));
@@ -133,7 +140,8 @@ impl<'a> Tree<'a> {
 }
 
 impl Tree<'_> {
-    /// Whether a document of a range may match with a score that is high enough, or must be counted.
+    /// Returns true if a document of a range may match with a score that is high enough, or must
+    /// be counted.
     fn may_have_hits(
         &mut self,
         query: &SegmentQuery<'_>,
@@ -150,7 +158,9 @@ impl Tree<'_> {
     }
 }
 
-/// The most that a document of a range scores; `None` if none of them matches. Scores never decrease when those of parts increase. As in scores, sums have room: the scale of the plan is chosen by the most that its terms contribute.
+/// Returns the most that a document of a range scores, or `None` if none of them matches. Scores
+/// never decrease when those of parts increase. As with scores, sums cannot overflow: the scale
+/// of the plan is chosen by the most that its terms contribute.
 fn most_over(
     node: &PlanNode,
     terms: &mut [Option<Leaf<'_>>],
@@ -177,8 +187,8 @@ fn most_over(
             }
             (matching >= *least).then_some(sum)
         }
-        PlanNode::Best { of, tie } => {
-            let scores: Vec<Score> = of.iter().filter_map(most).collect();
+        PlanNode::Best { of: parts, tie } => {
+            let scores: Vec<Score> = parts.iter().filter_map(most).collect();
             let largest = *scores.iter().max()?;
             Some(best_score(largest, scores.iter().sum(), *tie))
         }
@@ -188,7 +198,8 @@ fn most_over(
     }
 }
 
-/// Offers the matches in a range of documents that may become hits, all if they are counted, with [`lift`] added to their scores, and returns the end of what was searched.
+/// Offers the matches in a range of documents that may become hits, or all matches if they are
+/// counted, with [`lift`] added to their scores. Returns the end of what was searched.
 pub(crate) fn search(
     query: &SegmentQuery<'_>,
     tree: &mut Tree<'_>,
@@ -209,7 +220,7 @@ pub(crate) fn search(
         {
             let values = match matches(query, tree, from, &live, scratch, work, ticker) {
                 Ok(values) => values,
-                // What comes before the window is done.
+                // Everything before the window is done.
                 Err(Halt::Stop) => return Ok(from),
                 Err(failed) => return Err(failed),
             };
@@ -223,7 +234,7 @@ pub(crate) fn search(
     Ok(docs.end)
 }
 
-/// Which of some documents of the window from `from` on match, and their scores.
+/// Returns which of some documents of the window from `from` on match, and their scores.
 pub(crate) fn matches(
     query: &SegmentQuery<'_>,
     tree: &mut Tree<'_>,
@@ -237,7 +248,7 @@ pub(crate) fn matches(
     Window { query, lists, terms, words, phrases, from, scratch, work, ticker }.values(root, live)
 }
 
-/// A window of documents.
+/// A window of documents that a tree is evaluated for.
 struct Window<'w, 'q, 'a, 't> {
     query: &'w SegmentQuery<'q>,
     lists: &'w [Vec<Option<TermInfo>>],
@@ -251,7 +262,7 @@ struct Window<'w, 'q, 'a, 't> {
 }
 
 impl Window<'_, '_, '_, '_> {
-    /// Which of the documents `within` match a part, and their scores.
+    /// Returns which of the documents `within` match a part, and their scores.
     fn values(&mut self, node: &PlanNode, within: &Bits) -> Result<Values, Halt> {
         if self.ticker.must_stop(WORDS) {
             return Err(Halt::Stop);
@@ -292,7 +303,7 @@ impl Window<'_, '_, '_, '_> {
                 }
             }
             PlanNode::Group(group) => self.group(group, within, &mut out)?,
-            PlanNode::Best { of, tie } => self.best(of, *tie, within, &mut out)?,
+            PlanNode::Best { of: parts, tie } => self.best(parts, *tie, within, &mut out)?,
             PlanNode::Constant { filter, score, .. } => {
                 let found = self.values(filter, within)?;
                 *out.bits = *found.bits;
@@ -352,7 +363,7 @@ impl Window<'_, '_, '_, '_> {
         if should.is_empty() || is_empty(&out.bits) {
             return Ok(());
         }
-        // How many matched: their bits for one, numbers for more.
+        // Number of parts that matched a document: bits if one suffices, numbers otherwise.
         let mut counts = self.scratch.take();
         for node in should {
             let found = self.values(node, &out.bits)?;
@@ -382,13 +393,13 @@ impl Window<'_, '_, '_, '_> {
 
     fn best(
         &mut self,
-        of: &[PlanNode],
+        parts: &[PlanNode],
         tie: u32,
         within: &Bits,
         out: &mut Values,
     ) -> Result<(), Halt> {
         let mut sums = self.scratch.take();
-        for node in of {
+        for node in parts {
             let found = self.values(node, within)?;
             add(&found, &mut sums.scores);
             for_each(&found.bits, |at| out.scores[at] = out.scores[at].max(found.scores[at]));
@@ -406,14 +417,15 @@ impl Window<'_, '_, '_, '_> {
 struct Leaf<'a> {
     list: List<'a>,
     weight: f32,
-    /// None for words that add nothing.
+    /// The scorer, or `None` for words that add nothing to scores.
     scorer: Option<Scorer>,
-    /// The most that a posting contributes, and the same of each block, as far as the formula goes.
+    /// The most that a posting contributes; `maxima` has the largest values by block, before the
+    /// weight.
     most: Score,
     maxima: Maxima,
     /// The first block that may have documents of this window or a later one.
     block: usize,
-    /// The decoded block, `usize::MAX` before the first.
+    /// The decoded block, or `usize::MAX` before the first.
     loaded: usize,
     len: usize,
     decoded: u64,
@@ -422,7 +434,7 @@ struct Leaf<'a> {
 }
 
 impl<'a> Leaf<'a> {
-    /// A list that adds nothing to scores.
+    /// Creates a leaf that adds nothing to scores.
     fn new(list: List<'a>) -> Self {
         Leaf {
             list,
@@ -439,7 +451,8 @@ impl<'a> Leaf<'a> {
         }
     }
 
-    /// The most that a document of a range gets from it; `None` if it has none of them.
+    /// Returns the most that the list contributes to a document of a range, or `None` if it
+    /// contains none of them.
     fn most_over(&mut self, docs: &Range<u32>) -> Option<Score> {
         self.block = find_block(&self.list, self.block, docs.start);
         let (mut most, mut any) = (0f32, false);
@@ -456,7 +469,8 @@ impl<'a> Leaf<'a> {
         any.then(|| if self.scorer.is_some() { Formula::units(self.weight, most) } else { 0 })
     }
 
-    /// Adds its documents among `within` to `out`; false if it had to stop.
+    /// Adds the documents of the list that are among `within` to `out`; returns false if it had
+    /// to stop.
     fn fill(
         &mut self,
         from: u32,
@@ -498,7 +512,7 @@ impl<'a> Leaf<'a> {
     }
 
     fn load(&mut self, block: usize, work: &mut Work) -> Result<(), ListError> {
-        // Until the block is whole, none is.
+        // If decoding fails halfway, no block counts as loaded.
         self.loaded = usize::MAX;
         self.len = self.list.decode_docs(block, &mut self.docs)?;
         self.decoded += 1;
@@ -518,7 +532,7 @@ fn is_empty(bits: &Bits) -> bool {
     bits.iter().all(|&word| word == 0)
 }
 
-/// Whether any bit from `first` to `last` is set, the last included.
+/// Returns true if any bit from `first` to `last` is set, the last included.
 fn has_any(bits: &Bits, first: u32, last: u32) -> bool {
     let (low, high) = (first as usize / 64, last as usize / 64);
     let after = u64::MAX << (first % 64);
@@ -531,12 +545,12 @@ fn has_any(bits: &Bits, first: u32, last: u32) -> bool {
         || bits[high] & before != 0
 }
 
-/// Adds the scores of what was found.
+/// Adds the scores of the documents found.
 fn add(found: &Values, scores: &mut [Score]) {
     for_each(&found.bits, |at| scores[at] += found.scores[at]);
 }
 
-/// Calls `f` with the set bits, ascending.
+/// Calls `f` with the indexes of the set bits, in ascending order.
 pub(crate) fn for_each(bits: &Bits, mut f: impl FnMut(usize)) {
     for (i, &word) in bits.iter().enumerate() {
         let mut left = word;

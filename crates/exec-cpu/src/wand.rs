@@ -1,5 +1,6 @@
-//! WAND (Broder 2003; Gaioso 2019, algorithm 2): cursors are sorted by their documents; the first one at which the sum
-//! of list maxima exceeds the threshold is the pivot. No document before the pivot's can become a hit.
+//! WAND (Broder 2003; Gaioso 2019, algorithm 2): cursors are sorted by their documents; the first
+//! one at which the sum of list maxima exceeds the threshold is the pivot. No document before the
+//! pivot's document can become a hit.
 
 use std::ops::Range;
 
@@ -30,7 +31,8 @@ pub(crate) fn or(
         if order.first_doc(cursors) == doc {
             order.score_pivot(query, cursors, doc, collector, work)?;
         } else {
-            // Any cursor before the pivot may move; the one just before it in the order has advanced furthest.
+            // Any cursor before the pivot may move; the one just before it in the order has
+            // advanced furthest.
             let behind = (0..pivot).rev().find(|&i| order.doc(cursors, i) < doc).unwrap_or(0);
             order.advance(cursors, behind, doc)?;
         }
@@ -68,8 +70,8 @@ impl ByDocument {
         self.doc(cursors, 0)
     }
 
-    /// The last cursor in this order that is on the pivot document, and that document; `None` when no document can
-    /// become a hit.
+    /// Returns the last cursor in this order that is on the pivot document, and that document, or
+    /// `None` when no document can become a hit.
     pub(crate) fn pivot(
         &self,
         cursors: &[Cursor<'_>],

@@ -1,12 +1,14 @@
-//! Windowed MaxScore, designed for vector units: the collection is divided into windows of documents that fit the
-//! second-level cache.
+//! Windowed MaxScore, designed for vector units: the collection is divided into windows of
+//! documents whose sums fit in the second-level cache.
 //!
-//! In each window the block maxima determine which lists are essential there, and whether the window can contain a hit
-//! at all. Essential lists are decoded and scored block by block into accumulators, without a branch per posting; the
-//! few documents whose sums are high enough are then looked up in the other lists; of these, lists with few postings are read like essential ones. A long list beside short ones that score more is searched
-//! apart from them, without accumulators. If a mask admits so few documents of a
-//! window that looking them up in all lists is less work than scoring the essential ones, this is done
-//! ([`filtered`](crate::filtered)).
+//! In each window the block maxima determine which lists are essential there, and whether the
+//! window can contain a hit at all. Essential lists are decoded and scored block by block into
+//! accumulators, without a branch per posting; the few documents whose sums are high enough are
+//! then looked up in the other lists. Other lists with few postings are read like essential ones.
+//! If a long list is the weakest essential one and the others are short, it is searched
+//! separately, without accumulators. If a mask admits so few documents of a window that looking
+//! them up in all lists is less work than scoring the essential ones, its documents are looked up
+//! instead ([`filtered`](crate::filtered)).
 
 use std::ops::Range;
 
@@ -21,35 +23,41 @@ use crate::filtered::{Group, LOOK_UP};
 use crate::segment::SegmentQuery;
 use crate::stream::Stream;
 
-/// Documents per window: four bytes each, so that they stay in a second-level cache beside the lists. If postings are sparse, windows are
-/// larger, up to `LARGEST`, so that each has `ENOUGH` of them.
+/// Documents per window. Sums take four bytes each, so that they stay in a second-level cache
+/// beside the lists. If postings are sparse, windows are larger, up to `LARGEST`, so that each
+/// has `ENOUGH` of them.
 const WINDOW: u32 = 1 << 14;
 const LARGEST: u32 = 1 << 17;
 const ENOUGH: u64 = 256;
-/// If a mask admits fewer documents than this in a window, windows are larger, too.
+/// Minimum number of documents that a mask should admit in a window; windows are larger
+/// otherwise.
 const ENOUGH_ADMITTED: u64 = 64;
 
-/// Documents of a run are close together if there is one in so many, or more, unless they are few.
+/// Maximum number of documents per posting of a run whose documents count as close together. Runs
+/// of fewer than `FEW` postings never do.
 const DENSE: usize = 16;
 const FEW: usize = 8;
 
-/// The number of candidates from which on they are looked up: several in a block are found faster than one by one.
+/// Minimum number of candidates for a joint lookup. Finding several documents in one block is
+/// faster than searching for each.
 const TOGETHER: usize = 256;
 
-/// A list is read if it has at most so many times the postings of all that are read anyway.
+/// Maximum ratio of the postings of a list to those of all lists that are read anyway for which
+/// the list is read, too.
 const READ: u64 = 2;
 
-/// The number of postings that are scored without sums in the time in which one is added to a sum, and in that in which a document is looked up.
+/// Number of postings that can be scored without sums in the time that it takes to add one to a
+/// sum; `LOOKED_UP` is that number for looking up a document.
 const ADDED: u64 = 2;
 const LOOKED_UP: u64 = 8;
 
-/// How windows are searched.
+/// The way windows are searched.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct How {
-    /// Whether all matches are counted in the scratch.
+    /// True if all matches are counted in the scratch.
     pub(crate) count: bool,
-    /// Whether documents come from the mask in all windows, or from all live documents if there is no mask. Otherwise
-    /// it is done where it is less work.
+    /// True if documents come from the mask in all windows, or from all live documents if there
+    /// is no mask. Otherwise the mask drives where that is less work.
     pub(crate) mask_drives: bool,
 }
 
@@ -57,20 +65,22 @@ pub(crate) struct How {
 #[derive(Default)]
 pub(crate) struct Scratch {
     sums: Vec<Score>,
-    /// One bit for each sum that is not 0, and for each match that is only counted. If matches are not counted, bits of other sums may be set, too.
+    /// Bits of the sums that are not 0 and of the matches that are only counted. If matches are
+    /// not counted, bits of other sums may be set, too.
     touched: Vec<u64>,
     candidates: Candidates,
-    /// What was found in the stronger lists if the weakest essential one is searched by itself, and a bit for each of their documents.
+    /// Candidates from the stronger lists if the weakest essential list is searched separately;
+    /// `stronger` has a bit for each document of these lists.
     found: Candidates,
     stronger: Vec<u64>,
     order: Vec<(Score, usize)>,
     most_below: Vec<u64>,
     group: Group,
-    /// Matches so far, if they are counted.
+    /// Number of matches so far, if they are counted.
     pub(crate) counted: u64,
 }
 
-/// Documents per window for these lists.
+/// Returns the number of documents per window for these lists.
 fn window(query: &SegmentQuery<'_>, streams: &[Stream<'_>]) -> u32 {
     let postings: u64 = streams.iter().map(|stream| u64::from(stream.df())).sum();
     let all = u64::from(query.segment.documents().count());
@@ -81,13 +91,15 @@ fn window(query: &SegmentQuery<'_>, streams: &[Stream<'_>]) -> u32 {
     docs.clamp(u64::from(WINDOW), u64::from(LARGEST)).next_power_of_two() as u32
 }
 
-/// Whether matches are best counted during the search, which then reads all documents of all lists: that is so if they
-/// are so few that going over them twice takes longer.
+/// Returns true if matches are best counted during the search, which then reads all documents of
+/// all lists. This is the case if they are so few that going over them twice takes longer.
 pub(crate) fn counts(streams: &[Stream<'_>]) -> bool {
     streams.iter().map(|stream| u64::from(stream.df())).sum::<u64>() <= 1 << 15
 }
 
-/// Searches a range of documents; the next range must not begin before its end. Returns the end of what was searched, which is the end of the range unless the ticker asked to stop.
+/// Searches a range of documents; the next range must not begin before the end of this one.
+/// Returns the end of what was searched, which is the end of the range unless the ticker asked to
+/// stop.
 #[expect(clippy::too_many_arguments, reason = "the state of a search, as its siblings take it")]
 pub(crate) fn or<'a>(
     query: &SegmentQuery<'a>,
@@ -104,7 +116,7 @@ pub(crate) fn or<'a>(
     let window = window(query, streams);
     let mut from = docs.start;
     loop {
-        // Windows without documents that may be hits are passed over.
+        // Windows without documents that may be hits are skipped.
         from = query.first_admitted(from..docs.end);
         if from >= docs.end {
             return Ok(docs.end);
@@ -128,13 +140,14 @@ pub(crate) fn or<'a>(
     }
 }
 
-/// The score that a sum must exceed to become a hit, if other lists contribute at most `others`.
+/// Returns the score that a sum must exceed to become a hit, if other lists contribute at most
+/// `others`.
 #[inline]
 fn needed(collector: &Collector, others: u64) -> Score {
     u64::from(collector.threshold()).saturating_sub(others).min(u64::from(Score::MAX)) as Score
 }
 
-/// Adds contributions to the sums of documents from `base` on, and sets their bits.
+/// Adds contributions to the sums of documents from `base` on, and sets exactly their bits.
 fn add_exactly(docs: &[u32], scores: &[Score], base: u32, sums: &mut [Score], touched: &mut [u64]) {
     for (&doc, &score) in docs.iter().zip(scores) {
         // The remainder proves to the compiler that the index is in bounds.
@@ -144,8 +157,9 @@ fn add_exactly(docs: &[u32], scores: &[Score], base: u32, sums: &mut [Score], to
     }
 }
 
-/// The same, but of documents that are close together the bits between them are set, too: were they set one by one, each would wait
-/// for the one before.
+/// Adds contributions like [`add_exactly`]; for documents that are close together it sets all
+/// bits between them, too: setting them individually would make each operation wait for the one
+/// before.
 pub(crate) fn add(
     docs: &[u32],
     scores: &[Score],
@@ -175,8 +189,8 @@ struct Window<'w, 'a, 't> {
 }
 
 impl Window<'_, '_, '_> {
-    /// Sorts the lists that have postings here by the most that these can contribute; returns a lower bound on the
-    /// documents of their postings.
+    /// Sorts the lists that have postings here by the most that these can contribute. Returns a
+    /// lower bound on the documents of their postings.
     fn bounds(&mut self) -> Result<u32, ListError> {
         let (order, most_below) = (&mut self.scratch.order, &mut self.scratch.most_below);
         order.clear();
@@ -199,14 +213,15 @@ impl Window<'_, '_, '_> {
         Ok(next)
     }
 
-    /// Returns the end of what was searched, which is the end of the window unless the ticker asked to stop.
+    /// Searches the window. Returns the end of what was searched, which is the end of the window
+    /// unless the ticker asked to stop.
     fn search(&mut self, collector: &mut Collector, work: &mut Work) -> Result<u32, ListError> {
-        // `most_below[i]`: the most that the first i lists and a static score contribute. The first list that raises it
-        // above the threshold is essential.
+        // `most_below[i]` is the most that the first i lists and a static score contribute. The
+        // first list that raises it above the threshold is essential.
         let threshold = u64::from(collector.threshold());
         let lists = self.scratch.order.len();
         let first = (0..lists).find(|&i| self.scratch.most_below[i + 1] > threshold);
-        // To count matches, every document must be seen.
+        // To count matches, the search must see every document.
         let Some(first) = first.or(self.how.count.then_some(lists)) else {
             return Ok(self.to);
         };
@@ -227,7 +242,7 @@ impl Window<'_, '_, '_> {
                 return Ok(self.abandon());
             }
         }
-        // With a mask, bits that were set for nothing have to be cleared again.
+        // With a mask, bits that were set needlessly have to be cleared again.
         let exactly = self.how.count || self.query.mask.is_some();
         if !self.add_up(first, exactly, work)? {
             return Ok(self.abandon());
@@ -235,14 +250,15 @@ impl Window<'_, '_, '_> {
         self.collect(first, collector, work)
     }
 
-    /// The first list of which all postings are read: the first essential one, or one before it. A short list with few more postings than those after it is read sooner than candidates are looked up in
-    /// it, which also become fewer by it.
+    /// Returns the first list of which all postings are read: the first essential one, or one
+    /// before it. If a short list has few more postings than those after it, reading it is faster
+    /// than looking up candidates in it, and leaves fewer candidates.
     fn first_read(&self, essential: usize) -> usize {
         let stream = |at: usize| &self.streams[self.scratch.order[at].1];
         let is_short = |at: usize| stream(at).df() <= WINDOW;
         let postings = |at: usize| stream(at).postings_within(self.from, self.to, 0);
         let (mut first, lists) = (essential, self.scratch.order.len());
-        // Of a single long list, blocks may be skipped.
+        // Blocks of a single long list may be skipped.
         let is_one = first + 1 == lists && !is_short(first);
         if first == 0 || is_one || !is_short(first - 1) {
             return first;
@@ -258,7 +274,8 @@ impl Window<'_, '_, '_> {
         first
     }
 
-    /// Adds up what the lists from `first` on contribute. False if the ticker asked to stop.
+    /// Adds up the contributions of the lists from `first` on. Returns false if the ticker asked
+    /// to stop.
     fn add_up(&mut self, first: usize, exactly: bool, work: &mut Work) -> Result<bool, ListError> {
         let (sums, touched) = (&mut self.scratch.sums, &mut self.scratch.touched);
         for &(_, i) in &self.scratch.order[first..] {
@@ -280,7 +297,8 @@ impl Window<'_, '_, '_> {
         Ok(true)
     }
 
-    /// Whether it is less work to search the weakest essential list by itself, since it has many more postings than the stronger ones.
+    /// Returns true if it is less work to search the weakest essential list separately, since it
+    /// has many more postings than the stronger ones.
     fn weakest_apart(&self, first: usize, collector: &Collector) -> bool {
         let Scratch { order, most_below, .. } = &*self.scratch;
         let weakest = &self.streams[order[first].1];
@@ -295,8 +313,9 @@ impl Window<'_, '_, '_> {
         LOOKED_UP * here + (above * BLOCK) as u64 <= ADDED * (all * BLOCK) as u64
     }
 
-    /// Searches the weakest essential list and the stronger ones one after the other: documents of the stronger ones are looked up in it, and the rest of it is searched like a single essential list,
-    /// without sums, and without the blocks that cannot contain a hit.
+    /// Searches the weakest essential list and the stronger ones one after the other. Documents
+    /// of the stronger lists are looked up in it; the rest of it is searched like a single
+    /// essential list, without sums, and without the blocks that cannot contain a hit.
     fn search_apart(
         &mut self,
         first: usize,
@@ -325,7 +344,8 @@ impl Window<'_, '_, '_> {
         Ok(end)
     }
 
-    /// Whether the documents that are looked up come from the mask, and not from the essential lists.
+    /// Returns true if the documents that are looked up come from the mask instead of the
+    /// essential lists.
     fn mask_drives(&self, first: usize, collector: &Collector) -> bool {
         let (true, false) = (self.query.mask.is_some(), self.how.mask_drives) else {
             return self.how.mask_drives;
@@ -334,14 +354,14 @@ impl Window<'_, '_, '_> {
         // Blocks of a single essential list may be skipped.
         let alone = first + 1 == order.len() && !self.how.count;
         let least = if alone { needed(collector, most_below[first]) } else { 0 };
-        // To count, all lists are read.
+        // To count matches, all lists are read.
         let read = order[if self.how.count { 0 } else { first }..].iter();
         let postings: u64 =
             read.map(|&(_, i)| self.streams[i].postings_within(self.from, self.to, least)).sum();
         self.query.admits_fewer(self.from..self.to, postings / (LOOK_UP * order.len() as u64))
     }
 
-    /// Looks the documents of the mask up in all lists.
+    /// Looks up the documents of the mask in all lists.
     fn search_admitted(
         &mut self,
         collector: &mut Collector,
@@ -361,8 +381,10 @@ impl Window<'_, '_, '_> {
         Ok(self.to)
     }
 
-    /// Searches with one essential list, or the weakest one by itself: its blocks need no sums, and those that cannot contain a hit are not decoded. Documents of stronger lists are left out, and what was found
-    /// in these is offered along with the others: hits have to be offered in ascending order.
+    /// Searches with one essential list, or with the weakest one separately. Its blocks need no
+    /// sums, and blocks that cannot contain a hit are not decoded. Documents of stronger lists
+    /// are left out, and the candidates from these are offered along with the others, because
+    /// hits have to be offered in ascending order.
     fn search_one(
         &mut self,
         first: usize,
@@ -373,7 +395,8 @@ impl Window<'_, '_, '_> {
         let others = self.scratch.most_below[first];
         let (i, mut from) = (self.scratch.order[first].1, self.from);
         let mut least = needed(collector, others);
-        // Documents before this are done: what was found in stronger lists was offered, and others that are not in this one cannot become hits.
+        // Documents before this are done: candidates from stronger lists were offered, and
+        // documents that are in neither cannot become hits.
         let mut done = from;
         while done < self.to {
             let run = self.streams[i].run(from, self.to, least)?;
@@ -408,7 +431,8 @@ impl Window<'_, '_, '_> {
         Ok(self.to)
     }
 
-    /// Clears the sums, as if nothing had been done in the window; returns the start of the window.
+    /// Clears the sums, as if nothing had been done in the window; returns the start of the
+    /// window.
     fn abandon(&mut self) -> u32 {
         let words = (self.to - self.from).div_ceil(64) as usize;
         self.scratch.sums[..64 * words].fill(0);
@@ -434,7 +458,8 @@ impl Window<'_, '_, '_> {
         Ok(self.from)
     }
 
-    /// Makes candidates of the documents whose sums are high enough if the lists before `first` are looked up, and clears the sums.
+    /// Turns the documents whose sums are high enough into candidates, given that the lists
+    /// before `first` will be looked up, and clears the sums.
     fn sweep(&mut self, first: usize, collector: &Collector) {
         let least = needed(collector, self.scratch.most_below[first]);
         let Scratch { sums, touched, candidates, counted, .. } = &mut *self.scratch;
@@ -447,9 +472,9 @@ impl Window<'_, '_, '_> {
         candidates.sweep(sums, touched, self.from, least);
     }
 
-    /// Adds the contributions of the first lists to the candidates, and drops those that cannot become hits. It proceeds
-    /// list by list: the candidates ascend, so each list is read forward once. False if the ticker asked to stop; then
-    /// there are no candidates.
+    /// Adds the contributions of the first lists to the candidates, and drops those that cannot
+    /// become hits. It proceeds list by list: the candidates ascend, so each list is read forward
+    /// once. Returns false if the ticker asked to stop; then there are no candidates.
     fn look_up(
         &mut self,
         lists: usize,

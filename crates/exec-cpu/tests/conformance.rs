@@ -25,7 +25,7 @@ algorithms! {
     auto None,
 }
 
-/// Phrases are for trees; algorithms that answer none refuse them.
+/// Phrases need trees; algorithms that cannot answer them return an error.
 mod phrases {
     use super::*;
     use warpseek_testkit::phrases::check_phrases;

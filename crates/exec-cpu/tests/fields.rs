@@ -1,4 +1,5 @@
-//! Filters and query trees on an index with a schema: filters against a scan of the documents, trees against the reference.
+//! Tests of filters and query trees on an index with a schema: filters against a scan of the
+//! documents, trees against the reference.
 #![allow(clippy::unwrap_used)]
 
 use std::ops::Bound;
@@ -60,14 +61,14 @@ fn filters() -> Vec<Filter> {
     filters
 }
 
-/// What a filter says of a document, from its JSON.
+/// Returns true if a filter admits a document, according to its JSON.
 fn admits(filter: &Filter, document: &Value) -> bool {
     let values = |field: &str| match &document[field] {
         Value::Null => Vec::new(),
         Value::Array(values) => values.clone(),
         value => vec![value.clone()],
     };
-    // Numbers, booleans and dates by their size, strings by their bytes.
+    // Numbers, booleans and dates compare by size, strings by their bytes.
     let key = |field: &str, text: &str| -> (f64, String) {
         match field {
             "tag" | "name" => (0.0, text.to_owned()),
@@ -108,7 +109,7 @@ fn admits(filter: &Filter, document: &Value) -> bool {
     }
 }
 
-/// The ids of the documents that a tree matches.
+/// Returns the ids of the documents that a tree matches.
 fn matching(snapshot: &Arc<Snapshot>, tree: &Node, cache: &FilterCache) -> Vec<String> {
     let mask = planner(snapshot).matching(tree, cache).unwrap();
     let mut ids = Vec::new();

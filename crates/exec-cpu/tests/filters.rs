@@ -1,4 +1,5 @@
-//! Filtered queries on an index of many windows: masks of all densities, on segments with deletions, in two orders of documents.
+//! Tests of filtered queries on an index of many windows: masks of all densities, on segments
+//! with deletions, in two orders of documents.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -11,7 +12,8 @@ use warpseek_testkit::{Doc, Fixture, Random, Search, expected, orders, plans};
 /// Documents of the two segments; the first has several windows.
 const SEGMENTS: [usize; 2] = [40_000, 9_000];
 
-/// Documents of one to eight words, of which few are in many documents and many in few; words also come in stretches.
+/// Returns documents of two to nine words. A few words are in many documents, many are in few,
+/// and some come in stretches of documents.
 fn docs(random: &mut Random, ids: std::ops::Range<usize>) -> Vec<Doc> {
     let mut doc = |id: usize| {
         let mut words = Vec::new();
@@ -25,7 +27,7 @@ fn docs(random: &mut Random, ids: std::ops::Range<usize>) -> Vec<Doc> {
     ids.map(&mut doc).collect()
 }
 
-/// Sets of documents, with names.
+/// Returns sets of documents, with names.
 fn masks(snapshot: &Snapshot) -> Vec<(&'static str, Option<Arc<Mask>>)> {
     let mut random = Random::new(3);
     let mut mask = |admits: &mut dyn FnMut(u32, &mut Random) -> bool| {
@@ -125,7 +127,8 @@ fn and_in_reordered_segments() {
     check(orders()[1].clone());
 }
 
-/// Neither the postings that are scored nor the blocks that are decoded grow with the lists if a mask has few documents.
+/// Tests that neither the postings that are scored nor the blocks that are decoded grow with the
+/// lists if a mask has few documents.
 #[test]
 fn a_selective_mask_bounds_the_work() {
     let mut random = Random::new(5);
@@ -145,7 +148,7 @@ fn a_selective_mask_bounds_the_work() {
                 let engine = CpuEngine::new(snapshot.clone(), algorithm);
                 let work = engine.search(&[&plan], &Context::new(1)).remove(0).unwrap().work;
                 let work = work.unwrap();
-                // Counting is apart in windowed MaxScore, and reads all lists.
+                // Windowed MaxScore counts separately, and reads all lists for that.
                 let counts_apart = count && algorithm == Some(Algorithm::WindowedMaxScore);
                 let most = 2 * documents;
                 let what = format!("{algorithm:?} {mode:?} {count}: {work:?}");

@@ -1,4 +1,5 @@
-//! Orders of hits and facets: against the reference, and against the documents themselves.
+//! Tests of orders of hits and facets: against the reference, and against the documents
+//! themselves.
 #![allow(clippy::unwrap_used)]
 
 use std::cmp::Ordering;
@@ -75,7 +76,7 @@ fn facet(random: &mut Random) -> Facet {
     Facet::Ranges { field, ranges }
 }
 
-/// Random plans: trees, and words in each mode with and without a mask.
+/// Creates random plans: trees, and words in each mode with and without a mask.
 fn plans(snapshot: &Arc<Snapshot>, random: &mut Random, count: usize) -> Vec<Plan> {
     let (planner, cache) = (planner(snapshot), FilterCache::new(1 << 20));
     let mut plans = Vec::new();
@@ -106,7 +107,7 @@ fn plans(snapshot: &Arc<Snapshot>, random: &mut Random, count: usize) -> Vec<Pla
         plan.k = *random.pick(&[0, 1, 3, 10, usize::MAX]);
         let mut after = None;
         if random.one_in(2) {
-            // After a match, or after all that are like it.
+            // After a match, or after all matches with the same values.
             let all = planner.gather(&sort, None, &[Facet::Values { field: "tag".into(), top: 0 }]);
             let all = Plan { k: usize::MAX, gather: all.unwrap().map(Arc::new), ..plan.clone() };
             let all = answers(&Reference::new(snapshot.clone()), &[all], 1).unwrap().remove(0);
@@ -122,12 +123,12 @@ fn plans(snapshot: &Arc<Snapshot>, random: &mut Random, count: usize) -> Vec<Pla
     plans
 }
 
-/// An answer without what engines may differ in.
+/// Returns an answer without the figures in which engines may differ.
 fn results(answer: &Answer) -> Answer {
     Answer { work: None, ..answer.clone() }
 }
 
-/// Compares answers that are whole and answers that are stopped after so many looks at the clock.
+/// Compares complete answers, and answers that stop after this many checks of the clock.
 fn check(snapshot: &Arc<Snapshot>, plans: &[Plan], stops: &[u32]) {
     let mut listed = 0;
     for algorithm in [None, Some(Algorithm::Tree)] {
@@ -177,7 +178,7 @@ fn windows_of_documents() {
     check(&snapshot, &plans, &[6, 10]);
 }
 
-/// All documents of an index in an order, by their numbers in the order of documents, and its facets.
+/// Returns the ids of all documents of an index in an order, and the answer with its facets.
 fn all(snapshot: &Arc<Snapshot>, sort: &[SortKey], facets: &[Facet]) -> (Vec<String>, Answer) {
     let (planner, cache) = (planner(snapshot), FilterCache::new(0));
     let plan = planner.plan_tree(&Node::All, None, None, usize::MAX, &cache).unwrap();
@@ -188,7 +189,7 @@ fn all(snapshot: &Arc<Snapshot>, sort: &[SortKey], facets: &[Facet]) -> (Vec<Str
     (answer.hits.iter().map(id).collect(), answer)
 }
 
-/// The values of a field of a document.
+/// Returns the values of a field of a document.
 fn values_of<'a>(document: &'a Value, field: &str) -> Vec<&'a Value> {
     match &document[field] {
         Value::Null => Vec::new(),
@@ -217,8 +218,8 @@ fn orders_and_facets_are_those_of_the_documents() {
                 let (found, answer) = all(&snapshot, &[key], &facets);
                 let mut documents: Vec<&Value> = library.live.iter().collect();
                 documents.sort_by(|a, b| {
-                    let value = |of: &Value| {
-                        let values = values_of(of, field).into_iter().cloned();
+                    let value = |document: &Value| {
+                        let values = values_of(document, field).into_iter().cloned();
                         match descending {
                             true => values.max_by(cmp),
                             false => values.min_by(cmp),
@@ -234,7 +235,7 @@ fn orders_and_facets_are_those_of_the_documents() {
                         (Some(a), Some(b)) => cmp(&a, &b),
                     }
                 });
-                let id = |of: &&Value| of["id"].as_str().unwrap().to_owned();
+                let id = |document: &&Value| document["id"].as_str().unwrap().to_owned();
                 assert_eq!(found, documents.iter().map(id).collect::<Vec<_>>(), "{field}");
                 let mut counts: BTreeMap<String, u64> = BTreeMap::new();
                 let mut without = 0;
@@ -259,7 +260,7 @@ fn orders_and_facets_are_those_of_the_documents() {
             }
         }
         let (ids, _) = all(&snapshot, &[SortKey::document()], &[]);
-        let live = library.live.iter().map(|of| of["id"].as_str().unwrap());
+        let live = library.live.iter().map(|document| document["id"].as_str().unwrap());
         assert_eq!(ids, live.collect::<Vec<_>>());
     }
 }
@@ -277,7 +278,8 @@ fn pages_make_up_the_whole() {
     for round in 0..12 {
         let sort: Vec<SortKey> = (0..round % 4).map(|_| key(&mut random)).collect();
         let whole = planner.gather(&sort, None, &[]).unwrap().map(Arc::new);
-        // The order without keys is the usual one, of an engine that knows nothing of places.
+        // Without keys, hits are in the usual order, which comes from an engine without sort
+        // values.
         assert_eq!(whole.is_none(), sort.is_empty() || sort == [SortKey::score()]);
         let whole = answer(&Plan { gather: whole, ..plan(usize::MAX) });
         let (mut hits, mut after) = (Vec::new(), None);
@@ -291,7 +293,7 @@ fn pages_make_up_the_whole() {
                 None => vec![SortValue::Score(plan.real(last.score))],
             };
             let place = SortValues { values, doc: Some(last.doc) };
-            // It comes back the same from JSON.
+            // The values survive a round trip through JSON.
             let json = serde_json::to_string(&place.to_json()).unwrap();
             let json: Vec<Value> = serde_json::from_str(&json).unwrap();
             assert_eq!(planner.sort_values(&sort, &json).unwrap(), place);

@@ -1,6 +1,6 @@
-//! Bounds must hold after rounding, too: with f / (f + c) in single precision, 127 occurrences can score more than 128.
-//! The bound of the list is that of 128, so an engine that trusts it loses the best hit. The formula is written so that
-//! this cannot happen.
+//! Bounds must hold after rounding, too: with f / (f + c) in single precision, 127 occurrences
+//! can score more than 128. The bound of the list is that of 128, so an engine that trusts it
+//! would lose the best hit. The formula is written so that this cannot happen.
 #![allow(clippy::unwrap_used)]
 
 use warpseek_exec::{Mode, Planner, Query, Ranking, RankingFunction};

@@ -1,11 +1,13 @@
-//! A first threshold comes from all documents of a segment. A search that has to stop before it has seen them must not miss hits because of it: its answer is exact over what it covers.
+//! A first threshold comes from all documents of a segment. A search that has to stop before it
+//! has seen them must not miss hits because of it: its answer is exact over what it covers.
 #![allow(clippy::unwrap_used)]
 
 use warpseek_exec::{Cancel, Context, Coverage, Engine, Mode, Planner, Query, Reference};
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
 use warpseek_testkit::{Doc, Fixture, answers};
 
-/// Segments of which each is better than the one before, and better at its end: worst for a threshold that is known at its beginning.
+/// Tests segments each of which is better than the one before, and better at its end: the worst
+/// case for a threshold that is known at its beginning.
 #[test]
 fn hits_of_what_was_searched_are_there() {
     let freq = |i: usize| match i {
@@ -13,7 +15,9 @@ fn hits_of_what_was_searched_are_there() {
         2000..35_900 => 3 + i % 3,
         _ => 9,
     };
-    // The second segment has several windows. Half of the documents have the word, so that it counts; the others have one that hardly does. A rare one scores more, so that lists are searched apart.
+    // The second segment has several windows. Half of the documents contain "apple", the word
+    // that counts; the others contain one that hardly does. A rare word scores more, so that
+    // lists are searched separately.
     let text = |i: usize| match i % 2 {
         _ if i % 1000 == 399 => "fig pear".to_owned(),
         _ if i % 1000 == 700 => "apple apple fig".to_owned(),
@@ -48,7 +52,8 @@ fn hits_of_what_was_searched_are_there() {
         let mut plan = planner.plan(&query(fig), Mode::Or, k).unwrap();
         plan.count = count;
         let engine = CpuEngine::new(snapshot.clone(), Some(algorithm));
-        // Once without a limit, so that nothing is left to be computed on the way.
+        // The first search has no limit, so that nothing is left to be computed during the
+        // others.
         engine.search(&[&plan], &Context::new(1)).remove(0).unwrap();
         for checks in 0..400 {
             let context = Context::new(1).cancelled_by(Cancel::after(checks));

@@ -1,6 +1,8 @@
-//! Compiles every kernel, or those of the sources named, for the given architectures (75 80 90 100), without a GPU, and prints registers and spills.
+//! Compiles every kernel, or those of the sources named, for the given architectures (75 80 90
+//! 100), without a GPU, and prints registers and spills.
 //!
-//!     WARPSEEK_NVRTC=.../libnvrtc.so.12 cargo run -p warpseek-exec-gpu-papers --example compile_kernels -- 75 80 90 100
+//!     WARPSEEK_NVRTC=.../libnvrtc.so.12 \
+//!         cargo run -p warpseek-exec-gpu-papers --example compile_kernels -- 75 80 90 100
 
 use std::num::NonZero;
 use std::process::ExitCode;
@@ -14,14 +16,14 @@ use warpseek_exec_gpu::kernels::ALL as SERVING;
 use warpseek_exec_gpu_papers::kernels::ALL as PAPERS;
 use warpseek_ngram::kernels::ALL as NGRAMS;
 
-/// The emulator's test kernels must be valid CUDA too, or they would prove little.
+/// The emulator's test kernels, which must be valid CUDA too, or they would prove little.
 const PROBES: Source = Source {
     name: "probes",
     text: include_str!("../../cuda-emulator/tests/kernels/probes/kernel.cu"),
     headers: &[common::TYPES, common::WARP, common::SCAN],
 };
 
-/// These are for the tests of primitives.
+/// The kernels for the tests of primitives.
 const LOOK_BACK: Source = Source {
     name: "look_back",
     text: include_str!("../../cuda-emulator/tests/kernels/look_back/kernel.cu"),
@@ -65,7 +67,8 @@ fn compile(architectures: &[u32], names: &[String]) -> Result<(), DeviceError> {
         }
         let mut options = compiler.options(architecture);
         options.push("--ptxas-options=-v".into());
-        // Kernels that count bytes are for benchmarks and take long to compile: one architecture is enough.
+        // Kernels that count bytes are for benchmarks and take long to compile: one architecture
+        // is enough.
         let wanted = |source: &&Source| {
             !source.name.starts_with("counted_") || architecture == Architecture(COUNTED_FOR)
         };
@@ -93,7 +96,8 @@ fn compile(architectures: &[u32], names: &[String]) -> Result<(), DeviceError> {
     Ok(())
 }
 
-/// Prints registers and spills from the assembler's report, which has a kernel's name in one line and its usage in the next ones.
+/// Prints registers and spills from the assembler's report, which has a kernel's name in one line
+/// and its usage in the next ones.
 fn usage(log: &str) {
     let mut kernel = "";
     let mut spills = "";

@@ -1,11 +1,13 @@
-//! Cohorts (Agrawal 2016, sections 3.2 and 3.3.2): the queries of a batch as a sparse matrix times the documents of a segment. The product
-//! is never written to memory: it exists in shared memory, for one microtile of documents and one group of queries at a time, and only the
-//! best hits are written.
+//! Cohorts (Agrawal 2016, sections 3.2 and 3.3.2): the queries of a batch as a sparse matrix
+//! times the documents of a segment. The product is never written to memory: it exists in shared
+//! memory, for one microtile of documents and one group of queries at a time, and only the best
+//! hits are written.
 //!
-//! The host cuts a shard (the segment) into tiles, and a tile into subtiles. A subtile and a group of queries make an item, which a warp
-//! processes microtile by microtile. All groups are at one tile before the next begins, so that what they read of it stays in the cache.
-//! For dense lists, the image already says where a list enters a microtile (`starts`); for sparse lists, the device searches once per item
-//! and continues from there.
+//! The host cuts a shard (the segment) into tiles, and a tile into subtiles. A subtile and a
+//! group of queries make an item, which a warp processes microtile by microtile. All groups
+//! process one tile before the next begins, so that what they read of it stays in the cache. For
+//! dense lists, the image already says where a list enters a microtile (`starts`); for sparse
+//! lists, the device searches once per item and continues from there.
 #![allow(unsafe_code)]
 
 mod matrix;
@@ -28,40 +30,43 @@ use warpseek_exec_gpu::limits::check_shared;
 use warpseek_exec_gpu::round::{Kind, Pass, Round, State, WARP, key_capacity};
 use warpseek_exec_gpu::workspace::Workspace;
 
-/// The most queries in a cohort.
+/// Maximum number of queries in a cohort.
 pub const MAX_COHORT: usize = 1024;
 
-/// The fewest and the most documents in a microtile, as binary logarithms: positions and numbers of candidates have 15 bits.
+/// Minimum and maximum number of documents in a microtile, as binary logarithms: positions and
+/// numbers of candidates have 15 bits.
 const MICRO_BITS: (u32, u32) = (7, 15);
 
-/// The most queries in a group: one bit each says whether there are candidates.
+/// Maximum number of queries in a group: one bit each says whether there are candidates.
 const MAX_GROUP: usize = 32;
 
-/// Keys that all items have room for together, unless each group is one item.
+/// Maximum number of keys that all items keep together, unless each group is one item.
 const KEYS: usize = 1 << 26;
 
-/// Costs on an H200 (docs/measurements/gpu.md). A single query was not measured: the line goes through cohorts of 64 and of 1,024.
+/// Costs on an H200 (docs/measurements/gpu.md). A single query was not measured: the line goes
+/// through cohorts of 64 and of 1,024.
 const RATES: Rates = Rates::device(614_000.0, 2_000.0, 0.0049, 7.0);
 
-/// How often a cohort fills the device.
+/// Number of times that a cohort fills the device.
 const WAVES: u64 = 4;
 
-/// How a cohort is laid out on the device. Hits do not depend on it.
+/// The layout of a cohort on the device. Hits do not depend on it.
 #[derive(Debug, Clone, Copy)]
 pub struct CohortSettings {
     /// Queries in a cohort, 1 to [`MAX_COHORT`].
     pub cohort: usize,
-    /// Documents in a tile. Small tiles stay in the device's cache while all queries go over them; large ones make longer items.
+    /// Documents in a tile. Small tiles stay in the device's cache while all queries go over
+    /// them; large ones make longer items.
     pub tile: u32,
-    /// Binary logarithm of the documents in a microtile: at least that of the image's tiles, at most what shared memory has room for, where
-    /// each document takes two bytes per query.
+    /// Binary logarithm of the documents in a microtile: at least that of the image's tiles, and
+    /// at most what fits in shared memory, where each document takes two bytes per query.
     pub micro_bits: u32,
-    /// Queries in a group, which share what they read: 1 to 32, as far as shared memory has room.
+    /// Queries in a group, which share what they read: 1 to 32, as far as shared memory permits.
     pub group: usize,
 }
 
 impl CohortSettings {
-    /// Shared memory that the kernel takes for a group with this many sparse lists.
+    /// Returns the shared memory that the kernel takes for a group with this many sparse lists.
     fn shared_bytes(&self, sparse: u32) -> u32 {
         shared_bytes(self.group as u32, 1 << self.micro_bits, sparse)
     }
@@ -73,7 +78,8 @@ impl Default for CohortSettings {
     }
 }
 
-/// Answers batches on a GPU, one cohort after another, from the image of a [`GpuEngine`].
+/// An engine that answers batches on a GPU, one cohort after another, from the image of a
+/// [`GpuEngine`].
 pub struct CohortEngine {
     tiles: Arc<GpuEngine>,
     kernel: Kernel,
@@ -81,7 +87,7 @@ pub struct CohortEngine {
 }
 
 impl CohortEngine {
-    /// An engine that shares the image and the memory of another.
+    /// Creates an engine that shares the image and the memory of another.
     pub fn new(tiles: Arc<GpuEngine>, settings: CohortSettings) -> Result<Self, DeviceError> {
         let kernel = tiles.device().kernel(&SOURCE, "cohort")?;
         let least = MICRO_BITS.0.max(tiles.settings().tile_bits);
@@ -104,24 +110,25 @@ impl CohortEngine {
         Ok(CohortEngine { tiles, kernel, settings })
     }
 
-    /// Why the engine cannot answer a plan; none if it can. The engine whose image it uses has no such limits.
+    /// Returns the reason why the engine cannot answer a plan, or `None` if it can. The engine
+    /// whose image it uses has no such limits.
     pub fn why_not(&self, plan: &Plan) -> Option<&'static str> {
         let fits = |pass| matrix::shift(plan, largest_value(plan.formulas.of(0)), pass).is_some();
         if plan.mode != Mode::Or && !fits(Pass::And) || plan.mode != Mode::And && !fits(Pass::Or) {
-            return Some("sums of 15 bits have no room for so many terms");
+            return Some("sums of 15 bits cannot hold so many terms");
         }
         let sparse = || self.tiles.sparse_lists(plan) as u32;
         let room = plan.terms.len() <= GROUP_TERMS
             || check_shared(&self.kernel, self.settings.shared_bytes(sparse())).is_ok();
-        (!room).then_some("shared memory has no room for cursors of so many short lists")
+        (!room).then_some("shared memory is too small for the cursors of so many short lists")
     }
 
-    /// The engine whose image this one uses.
+    /// Returns the engine whose image this one uses.
     pub fn tiles(&self) -> &Arc<GpuEngine> {
         &self.tiles
     }
 
-    /// The settings, reduced to what is possible on the device.
+    /// Returns the settings, reduced to what is possible on the device.
     pub fn settings(&self) -> CohortSettings {
         self.settings
     }
@@ -136,7 +143,7 @@ impl CohortEngine {
         let order = order(plans);
         let ordered: Vec<&Plan> = order.iter().map(|&i| plans[i]).collect();
         let docs: u64 = image.iter().map(|segment| u64::from(segment.view().docs)).sum();
-        // Kernels keep at least one hit; a plan may ask for matches only.
+        // Kernels keep at least one hit, even if a plan needs only the number of matches.
         let wanted = |plan: &&Plan| (plan.k as u64).clamp(1, docs.max(1)) as u32;
         let ks: Vec<u32> = ordered.iter().map(wanted).collect();
         let stride = ks.iter().copied().max().unwrap_or(1);
@@ -156,7 +163,8 @@ impl CohortEngine {
         Ok(answers)
     }
 
-    /// Runs over all segments and merges the hits; with `enough`, only for queries that lack hits.
+    /// Runs over all segments and merges the hits; with `enough`, only for queries that lack
+    /// hits.
     fn pass(
         &self,
         round: &mut Round<'_>,
@@ -194,15 +202,15 @@ impl CohortEngine {
                 0 => None,
                 room => Some(round.workspace.block_keys.take(device, room)?),
             };
-            let of = |range: &Range<usize>| input.slice(range.clone());
+            let slice = |range: &Range<usize>| input.slice(range.clone());
             let args = Args::new()
                 .value(segment.view())
-                .buffer(&of(&lists[0]))
-                .buffer(&of(&lists[1]))
-                .buffer(&of(&lists[2]))
-                .buffer(&of(&queries))
-                .buffer(&of(&items[0]))
-                .buffer(&of(&items[1]))
+                .buffer(&slice(&lists[0]))
+                .buffer(&slice(&lists[1]))
+                .buffer(&slice(&lists[2]))
+                .buffer(&slice(&queries))
+                .buffer(&slice(&items[0]))
+                .buffer(&slice(&items[1]))
                 .value(round.results.matches(pass))
                 .buffer(&state.thresholds())
                 .buffer(&state.histograms())
@@ -217,15 +225,18 @@ impl CohortEngine {
                 .value(launch.sparse);
             let shared = self.settings.shared_bytes(launch.sparse);
             let grid = Grid::new(blocks, WARP).shared(shared);
-            // SAFETY: the arguments are the kernel's. Items name groups, groups name queries and lists, queries name members, and lists
-            // name entries, all of this launch. Lists belong to this image, which keeps the memory that their addresses point to. There is
-            // room for the hits of all items, and as much room for keys as the kernel is told.
+            // SAFETY: the arguments are the kernel's. Items name groups, groups name queries and
+            // lists, queries name members, and lists name entries, all of this launch. Lists
+            // belong to this image, which keeps the memory that their addresses point to. The
+            // buffers are large enough for the hits of all items, and for the number of keys that
+            // the kernel is given.
             unsafe { stream.launch(&self.kernel, grid, &args) }?;
         }
         round.merge(&stream, input.slice(queries_at).address(), &state, enough, &slot_keys)
     }
 
-    /// Groups of queries and items, one launch per segment; and the number of slots for the hits of all items, one per query of an item.
+    /// Creates the groups of queries and the items, one launch per segment, and counts the slots
+    /// for the hits of all items, one per query of an item.
     fn launches(
         &self,
         round: &Round<'_>,
@@ -253,7 +264,8 @@ impl CohortEngine {
         let micro_docs = 1u32 << self.settings.micro_bits;
         let tile = self.settings.tile.div_ceil(micro_docs);
         let all: u64 = image.iter().map(|s| u64::from(s.view().docs.div_ceil(micro_docs))).sum();
-        // Short enough that items fill the device a few times over, and that there is room for the keys of all.
+        // Subtiles are short enough that items fill the device a few times over, and long enough
+        // that the keys of all items fit in memory.
         let share = all * groups.len() as u64 / (resident * WAVES);
         let keys = round.plans.len() * round.stride.max(round.capacity) as usize;
         let most_items = (KEYS / keys).max(1) as u64;
@@ -311,12 +323,12 @@ impl Engine for CohortEngine {
             rates: limit.map_or(Ok(RATES), Err),
             why: "asked for",
         };
-        // What a cohort has no room for goes to the engine whose image this one uses.
+        // Plans beyond the limits go to the engine whose image this one uses.
         let other =
             cheapest(&self.tiles.candidates(plan, alone, context), &Load::of(plan)).copied();
         let other = other.map(|other| match limit {
             Some(why) => Candidate { why, ..other },
-            None => Candidate { rates: Err("cohort is asked for"), ..other },
+            None => Candidate { rates: Err("cohort was requested"), ..other },
         });
         std::iter::once(cohort).chain(other).collect()
     }
@@ -328,17 +340,17 @@ impl Engine for CohortEngine {
     fn search(&self, plans: &[&Plan], context: &Context) -> Answers {
         let group = |plan: &Plan| (plan.mode, plan.formulas.of(0));
         let run =
-            |of: (Mode, Formula),
+            |key: (Mode, Formula),
              image: &[SegmentImage],
              plans: &[&Plan],
-             workspace: &mut Workspace| self.run(image, of.0, plans, workspace);
+             workspace: &mut Workspace| self.run(image, key.0, plans, workspace);
         answer_supported(self, plans, |plans| {
             let fits: Vec<bool> = plans.iter().map(|plan| self.why_not(plan).is_none()).collect();
-            let of = |wanted: bool| -> Vec<&Plan> {
+            let select = |wanted: bool| -> Vec<&Plan> {
                 let some = plans.iter().zip(&fits).filter(|(_, fits)| **fits == wanted);
                 some.map(|(&plan, _)| plan).collect()
             };
-            let (own, others) = (of(true), of(false));
+            let (own, others) = (select(true), select(false));
             let mut own =
                 self.tiles.in_rounds(&own, self.settings.cohort, context, group, run).into_iter();
             let mut others = match others.is_empty() {

@@ -1,7 +1,9 @@
-//! Lists on the device in compressed form, in blocks of 128 postings that are decoded independently (see `kernels/common/lists.cuh`).
+//! Lists on the device in compressed form, in blocks of 128 postings that are decoded
+//! independently (see `kernels/common/lists.cuh`).
 //!
-//! Each codec keeps the idea of its counterpart on disk, but the bits are laid out anew, in units of 16 bytes, so that a lane loads what
-//! four postings need at once. A block's first document is stored uncompressed in its head; gaps follow from the second posting on.
+//! Each codec keeps the idea of its counterpart on disk, but with a different layout of bits, in
+//! units of 16 bytes, so that a lane loads what four postings need at once. A block's first
+//! document is stored uncompressed in its head; gaps follow from the second posting on.
 
 mod bitpack;
 mod form;
@@ -37,17 +39,18 @@ pub const CODECS: [CodecId; 7] = [
     CodecId::PFor4,
 ];
 
-/// Bytes that lanes without postings may read after the last block of a part: a unit for each bit of a width, and one more, twice over.
+/// Bytes that lanes without postings may read after the last block of a part: a unit for each bit
+/// of a width, and one more, twice over.
 const SLACK: usize = 2 * 33 * size_of::<Unit>();
 
-/// Documents, frequencies and values of a list; no values if its maxima are not needed.
+/// Documents, frequencies and values of a list; without values if its maxima are not needed.
 #[derive(Debug, Clone, Default)]
 pub struct Postings {
-    /// Ascending.
+    /// Documents, ascending.
     pub docs: Vec<u32>,
-    /// At least 1.
+    /// Frequencies, each at least 1.
     pub freqs: Vec<u32>,
-    /// As the formula gives them.
+    /// Values, as computed by the formula.
     pub values: Vec<f32>,
 }
 
@@ -66,7 +69,7 @@ pub struct CompressedSegment {
     values: ValueTables,
 }
 
-/// The numbers of a block, as codecs take them.
+/// The numbers of a block in the form that codecs encode.
 struct Block<'a> {
     first: u32,
     /// Gaps less one; the first is 0.
@@ -75,14 +78,14 @@ struct Block<'a> {
     freqs: &'a [u32],
 }
 
-/// A list as a codec encodes it.
+/// A list in encoded form.
 #[derive(Default)]
 struct Coded {
     units: Vec<Unit>,
     /// Heads as words; the codec determines how many words a block has.
     heads: Vec<u32>,
     nodes: Vec<Node>,
-    /// Units that do not belong to frequencies.
+    /// Number of units that do not belong to frequencies.
     doc_units: usize,
 }
 
@@ -108,7 +111,8 @@ struct Sent {
 }
 
 impl CompressedLists {
-    /// Encodes lists with all threads and sends them to the device `copies` times, one copy after another.
+    /// Encodes lists with all threads and sends them to the device `copies` times, one copy after
+    /// another.
     pub fn new(
         device: &Device,
         codec: CodecId,
@@ -147,34 +151,36 @@ impl CompressedLists {
         lists.for_each(|(ordinal, list)| self.lists[first + ordinal as usize] = list);
     }
 
-    /// Bytes that are read to decode all documents, without skip arrays and frequencies.
+    /// Returns the bytes that are read to decode all documents, without skip arrays and
+    /// frequencies.
     pub fn doc_bytes(&self) -> u64 {
         self.doc_bytes
     }
 
-    /// Their codec.
+    /// Returns the codec of the lists.
     pub fn codec(&self) -> CodecId {
         self.codec
     }
 
-    /// All of them, in order.
+    /// Returns all lists, in order.
     pub fn lists(&self) -> &[CompressedList] {
         &self.lists
     }
 
-    /// The memory that their addresses point to.
+    /// Returns the memory that the lists' addresses point to.
     pub(crate) fn kept(&self) -> &[Buffer<u8>] {
         &self.kept
     }
 
-    /// Bytes they take on the device.
+    /// Returns the bytes that the lists take on the device.
     pub fn bytes(&self) -> u64 {
         self.kept.iter().map(|buffer| buffer.bytes() as u64).sum()
     }
 }
 
 impl CompressedSegment {
-    /// Encodes all lists of a segment with all threads; `loaded` counts postings as they are copied.
+    /// Encodes all lists of a segment with all threads; `loaded` counts postings as they are
+    /// copied.
     pub fn load(
         device: &Device,
         segment: &Segment,
@@ -214,22 +220,22 @@ impl CompressedSegment {
         Ok(CompressedSegment { lists, values })
     }
 
-    /// The list of a term.
+    /// Returns the list of a term.
     pub fn list(&self, info: &TermInfo) -> CompressedList {
         self.lists.lists[info.ordinal as usize]
     }
 
-    /// All lists, by the ordinal of their terms.
+    /// Returns all lists, by the ordinal of their terms.
     pub fn lists(&self) -> &CompressedLists {
         &self.lists
     }
 
-    /// The tables for the values of postings.
+    /// Returns the tables for the values of postings.
     pub fn values(&self) -> Values {
         self.values.view()
     }
 
-    /// Bytes it takes on the device.
+    /// Returns the bytes that the segment takes on the device.
     pub fn bytes(&self) -> u64 {
         self.lists.bytes() + self.values.bytes()
     }
@@ -239,7 +245,7 @@ fn check(codec: CodecId) -> Result<(), ImageError> {
     if CODECS.contains(&codec) { Ok(()) } else { Err(ImageError::Codec(codec)) }
 }
 
-/// In a part, the offset of an array that a list does not have.
+/// The offset, within a part, of an array that a list does not have.
 const NOWHERE: u64 = u64::MAX;
 
 impl Part {
@@ -293,7 +299,7 @@ fn append<T: bytemuck::NoUninit>(bytes: &mut Vec<u8>, numbers: &[T]) -> u64 {
     offset
 }
 
-/// The offset of numbers that a list may lack.
+/// Returns the offset of numbers that a list may lack.
 fn some<T>(numbers: &[T], offset: u64) -> u64 {
     if numbers.is_empty() { NOWHERE } else { offset }
 }
@@ -351,7 +357,7 @@ fn read(
 mod tests {
     use super::*;
 
-    /// Bytes of the arrays that decoding does not read.
+    /// Tests the arrays that decoding does not read.
     #[test]
     fn blocks_have_lasts_and_maxima() {
         let docs: Vec<u32> = (0..300).map(|i| 7 * i).collect();

@@ -9,15 +9,17 @@ use crate::kernels::counted;
 use warpseek_cuda::{Args, DeviceError, Grid, Kernel};
 use warpseek_exec_gpu::{GpuEngine, Kernels};
 
-/// A [`GpuEngine`] whose kernels count the bytes of device memory that they read and write. It is slower, and its hits are the same.
+/// A [`GpuEngine`] whose kernels count the bytes of device memory that they read and write. It is
+/// slower, but its hits are the same.
 pub struct CountedEngine {
     engine: GpuEngine,
-    /// The first kernel of each source by name, and the kernel that returns the count of that source.
+    /// The first kernel of each source by name, and the kernel that returns the count of that
+    /// source.
     takers: Vec<(Arc<str>, Kernel)>,
 }
 
 impl CountedEngine {
-    /// The same engine with kernels that count. The image is kept.
+    /// Replaces the kernels of an engine by kernels that count. The image is kept.
     pub fn new(engine: GpuEngine) -> Result<Self, DeviceError> {
         let (device, mut takers) = (engine.device().clone(), Vec::new());
         let mut kernel = |source, name: &str| {
@@ -42,12 +44,12 @@ impl CountedEngine {
         Ok(CountedEngine { engine: engine.with_kernels(kernels), takers })
     }
 
-    /// Answers plans, as [`GpuEngine`] does.
+    /// Answers plans like [`GpuEngine`].
     pub fn search(&self, plans: &[&Plan], context: &Context) -> Answers {
         self.engine.search(plans, context)
     }
 
-    /// Each kernel's name, and the bytes that it moved since the last call.
+    /// Returns each kernel's name, and the bytes that it moved since the last call.
     pub fn take_moved(&self) -> Result<Vec<(Arc<str>, u64)>, DeviceError> {
         const THREADS: u32 = 1024;
         let stream = self.engine.device().stream()?;

@@ -1,5 +1,6 @@
-//! AND on compressed lists (Ding 2009, section 8): the skip arrays select the blocks to decode, the shortest list comes first,
-//! contributions are added up term by term, and the best k are found by a tree of maxima.
+//! AND on compressed lists (Ding 2009, section 8): the skip arrays select the blocks to decode,
+//! the shortest list comes first, contributions are added up term by term, and the best k are
+//! found by a tree of maxima.
 #![allow(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,14 +30,16 @@ use warpseek_exec_gpu::workspace::{Growing, Input, Output};
 /// Postings in a block.
 const BLOCK: usize = 128;
 
-/// The most candidates in a round, unless one query has more; each takes about 36 bytes.
+/// Maximum number of candidates in a round, unless one query has more; each takes about 36 bytes.
 const ROUND: usize = 1 << 25;
 
-/// The most queries in a round, and the most hits they may ask for together.
+/// Maximum number of queries in a round; `ROUND_HITS` is the maximum number of hits for all of
+/// them together.
 const ROUND_QUERIES: usize = 1 << 14;
 const ROUND_HITS: usize = 1 << 22;
 
-/// After this many turns the host checks whether few candidates are left, so that one launch can do the rest.
+/// Number of turns after which the host checks whether few candidates are left, so that one
+/// launch can do the rest.
 const LOOK: u32 = 16;
 
 /// The phases into which the time of a round is divided.
@@ -51,7 +54,7 @@ pub const PHASES: [&str; 5] = [
 /// Costs on an H200 (docs/measurements/gpu.md).
 const RATES: Rates = Rates::device(115_000.0, 2_000.0, 0.0050, 7.0);
 
-/// Answers AND on a GPU from compressed lists.
+/// An engine that answers AND on a GPU from compressed lists.
 pub struct IntersectEngine {
     snapshot: Arc<Snapshot>,
     device: Device,
@@ -82,7 +85,7 @@ struct Workspace {
     results: Growing<u64>,
 }
 
-/// A segment's part of a plan.
+/// Results for one plan in a segment.
 struct Part {
     keys: Vec<u64>,
     matches: u32,
@@ -91,8 +94,9 @@ struct Part {
 }
 
 impl IntersectEngine {
-    /// An engine for an index, whose lists are copied to the device in the form of a codec, with the first query or by
-    /// [`IntersectEngine::load`]. Without a codec it uses the index's own, or bit packing if that one has no form on the device.
+    /// Creates an engine for an index. Its lists are copied to the device in the form of a codec,
+    /// with the first query or by [`IntersectEngine::load`]. Without a codec it uses the index's
+    /// own, or bit packing if that one has no form on the device.
     pub fn new(
         snapshot: Arc<Snapshot>,
         device: Device,
@@ -116,12 +120,12 @@ impl IntersectEngine {
         })
     }
 
-    /// The codec of its lists.
+    /// Returns the codec of the lists.
     pub fn codec(&self) -> CodecId {
         self.codec
     }
 
-    /// Why the engine cannot answer a plan; none if it can.
+    /// Returns the reason why the engine cannot answer a plan, or `None` if it can.
     pub fn why_not(&self, plan: &Plan) -> Option<&'static str> {
         (plan.mode != Mode::And).then_some("it answers AND alone")
     }
@@ -132,17 +136,17 @@ impl IntersectEngine {
         Ok(self.image(formula, threads)?.iter().map(|segment| segment.lists.bytes()).sum())
     }
 
-    /// Postings copied so far, for progress displays.
+    /// Returns the number of postings copied so far, for progress displays.
     pub fn loaded(&self) -> &AtomicU64 {
         &self.loaded
     }
 
-    /// Whether phases are timed from now on.
+    /// Switches the timing of phases on or off.
     pub fn time_phases(&self, timed: bool) {
         self.timed.store(timed, Ordering::Relaxed);
     }
 
-    /// The times of [`PHASES`] since the last call.
+    /// Returns the times of [`PHASES`] since the last call, and resets them.
     pub fn take_phase_times(&self) -> [Duration; PHASES.len()] {
         std::array::from_fn(|i| Duration::from_nanos(self.times[i].swap(0, Ordering::Relaxed)))
     }
@@ -155,7 +159,7 @@ impl IntersectEngine {
         })
     }
 
-    /// Answers plans of one formula, chunk by chunk; when time is up, the rest is not begun.
+    /// Answers plans of one formula, chunk by chunk; once time is up, no further chunk begins.
     fn of_formula(&self, formula: Formula, plans: &[&Plan], context: &Context) -> Answers {
         let mut answers = Vec::with_capacity(plans.len());
         for chunk in plans.chunks(ROUND_QUERIES) {
@@ -203,7 +207,8 @@ impl IntersectEngine {
         Ok(answers.map(answer).collect())
     }
 
-    /// Answers plans of one formula on one segment, round by round. `plans` have numbers, which are passed to `found`.
+    /// Answers plans of one formula on one segment, round by round. `plans` have numbers, which
+    /// are passed to `found`.
     fn segment(
         &self,
         number: usize,
@@ -265,7 +270,8 @@ impl IntersectEngine {
             count: turns.slice(turn as usize..=turn as usize),
             bits: bits.clone(),
         };
-        // Two sets of candidates take turns. Each has the scratch memory of compaction, which ends with the number of candidates.
+        // Two sets of candidates take turns. Each has the scratch memory of compaction, which
+        // ends with the number of candidates.
         let mut sets = Vec::new();
         for set in &mut workspace.candidates {
             let [docs, scores, owners, scratch] = set;
@@ -288,7 +294,8 @@ impl IntersectEngine {
         let (mut turn, mut few) = (1, false);
         while turn < round.most_terms.max(2) {
             let tasks = tasks(turn);
-            // SAFETY: `Round::add` gave every query its blocks and terms, and lists belong to the image, which `segment` keeps.
+            // SAFETY: `Round::add` gave every query its blocks and terms, and lists belong to the
+            // image, which `segment` keeps.
             unsafe {
                 if few {
                     let last = &candidates;
@@ -329,7 +336,7 @@ impl IntersectEngine {
             }
             turn += 1;
         }
-        // Blocks have been decoded, so the room for tasks can be used for keys.
+        // Blocks have been decoded, so the memory for tasks can be used for keys.
         let keys = tasks_room;
         let (view, matches) = (segment.documents.view(), results.matches());
         // SAFETY: as above.
@@ -355,7 +362,8 @@ impl IntersectEngine {
     }
 }
 
-/// Keys that a plan needs of a segment: at least one, since a plan may ask for matches only.
+/// Returns the number of keys that a plan needs of a segment: at least one, since a plan may need
+/// only the number of matches.
 fn wanted(plan: &Plan, segment: &SegmentLists) -> usize {
     plan.k.clamp(1, segment.documents.view().docs.max(1) as usize)
 }
@@ -367,23 +375,25 @@ struct Round {
     terms: Vec<TermList>,
     first_blocks: Vec<u32>,
     ks: Vec<u32>,
-    /// Blocks of the shortest lists.
+    /// Number of blocks of the shortest lists.
     blocks: u32,
     most_terms: u32,
     most: usize,
-    /// Blocks of all lists, for each query.
+    /// Number of blocks of all lists, for each query.
     all_blocks: Vec<u64>,
 }
 
 impl Round {
-    /// Adds a plan whose terms the segment has, unless there is no room.
+    /// Adds a plan whose terms the segment has, unless the round is full. Returns false if it is.
+    /// With `must`, the plan is added in any case.
     fn add(&mut self, number: usize, segment: &SegmentLists, plan: &Plan, must: bool) -> bool {
         let first_term = self.terms.len();
         self.terms.extend(plan.terms.iter().filter_map(|term| {
             let list = segment.lists.list(term.lists[number].as_ref()?);
             Some(TermList { list, weight: term.weight, unused: 0 })
         }));
-        // By length, as on the CPU; lists of the same length in the order of the query.
+        // Lists are sorted by length, as on the CPU; lists of the same length stay in the order
+        // of the query.
         let terms = &mut self.terms[first_term..];
         terms.sort_by_key(|term| term.list.df);
         let blocks = terms[0].list.blocks;
@@ -406,7 +416,8 @@ impl Round {
     }
 }
 
-/// Parts of the results' buffer: blocks decoded, matches, numbers of keys (half a word per query each), keys.
+/// The parts of the results' buffer: blocks decoded, matches, numbers of keys (half a word per
+/// query each), keys.
 struct Results {
     buffer: Buffer<u64>,
     count: usize,
@@ -457,7 +468,7 @@ impl Results {
     }
 }
 
-/// Times the phases, if requested.
+/// A clock for the phases, if timing was requested.
 struct Clock<'a> {
     engine: &'a IntersectEngine,
     events: Option<Vec<(usize, Event)>>,
@@ -527,8 +538,8 @@ impl Engine for IntersectEngine {
                 let (now, later): (Vec<usize>, Vec<usize>) =
                     left.into_iter().partition(|&i| plans[i].formulas.of(0) == formula);
                 left = later;
-                let of: Vec<&Plan> = now.iter().map(|&i| plans[i]).collect();
-                for (i, answer) in now.into_iter().zip(self.of_formula(formula, &of, context)) {
+                let chosen: Vec<&Plan> = now.iter().map(|&i| plans[i]).collect();
+                for (i, answer) in now.into_iter().zip(self.of_formula(formula, &chosen, context)) {
                     answers[i] = Some(answer);
                 }
             }

@@ -1,3 +1,5 @@
+//! The image of a segment for engines on compressed lists.
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -10,14 +12,15 @@ use warpseek_cuda::Device;
 use warpseek_exec_gpu::image::{DocumentTables, ImageError};
 use warpseek_exec_gpu::limits::check_docs;
 
-/// A segment as engines on compressed lists need it: its lists, and tables of its documents.
+/// A segment in the form that engines on compressed lists need: its lists, and tables of its
+/// documents.
 pub(crate) struct SegmentLists {
     pub(crate) lists: CompressedSegment,
     pub(crate) documents: DocumentTables,
 }
 
 impl SegmentLists {
-    /// The lists of all segments of an index; `loaded` counts postings as they are copied.
+    /// Loads the lists of all segments of an index; `loaded` counts postings as they are copied.
     pub(crate) fn load_all(
         device: &Device,
         snapshot: &Snapshot,

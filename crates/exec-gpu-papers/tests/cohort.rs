@@ -1,4 +1,5 @@
-//! Cohorts: the conformance suite of all engines, and cohorts, groups and tiles of many sizes.
+//! Tests of cohorts: the conformance suite of all engines, and cohorts, groups and tiles of many
+//! sizes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,7 +19,7 @@ use warpseek_index::Snapshot;
 use warpseek_testkit::skips::elsewhere;
 use warpseek_testkit::{Doc, Fixture, Search, answers, conformance, expected, plans};
 
-/// Tiles so small that small indexes have many of them.
+/// Returns settings with tiles so small that small indexes have many of them.
 const SMALL: Settings = Settings {
     tile_bits: 5,
     or_bits: 8,
@@ -35,7 +36,7 @@ fn engine(snapshot: Arc<Snapshot>, device: usize, cohort: CohortSettings) -> Coh
     CohortEngine::new(Arc::new(tiles), cohort).unwrap()
 }
 
-/// On one device with one thread, on the other with three.
+/// Runs on one device with one thread, on the other with three.
 fn cohort(snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn Engine> {
     let settings = CohortSettings { cohort: 50, tile: 300, micro_bits: 7, group: 6 };
     Box::new(engine(snapshot, threads / 2, settings))
@@ -43,7 +44,8 @@ fn cohort(snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn Engine> {
 
 conformance!(cohorts, cohort, cases alone);
 
-/// Words in every second to seventh document, and a few in very few documents.
+/// Returns a text with words that are in every second to seventh document, and a few that are in
+/// very few documents.
 fn text(i: usize) -> String {
     let words =
         [("ant ", 2), ("bee ", 3), ("cat ", 5), ("dog ", 7), ("rare ", 211), ("rarer ", 607)];
@@ -51,7 +53,7 @@ fn text(i: usize) -> String {
     words.iter().map(|&(word, every)| word.repeat(times(every))).collect::<String>() + "elk"
 }
 
-/// Queries that share lists, dense and sparse, in both halves of a pair or in one.
+/// Returns queries that share lists, dense and sparse, in both halves of a pair or in one.
 fn searches(mode: Mode) -> Vec<Search> {
     let queries: [&[&str]; 9] = [
         &["ant", "bee"],
@@ -64,11 +66,11 @@ fn searches(mode: Mode) -> Vec<Search> {
         &["ant", "rarer"],
         &["elk", "dog"],
     ];
-    let of = |terms: &&[&str]| Search { mode, ..Search::of(terms) };
-    queries.iter().map(of).collect()
+    let search = |terms: &&[&str]| Search { mode, ..Search::of(terms) };
+    queries.iter().map(search).collect()
 }
 
-/// Answers do not depend on the layout.
+/// Tests that answers do not depend on the layout.
 #[test]
 fn layouts() {
     let docs: Vec<_> = (0..1500).map(|i| Doc::text(i, text(i))).collect();
@@ -95,14 +97,15 @@ fn layouts() {
     }
 }
 
-/// The first `terms` words of an index of vectors.
+/// Returns a search for the first `terms` words of an index of vectors.
 fn many(terms: usize, mode: Mode) -> Search {
     let terms = (0..terms).map(|i| (format!("w{i}"), 1.0));
     let ranking = Ranking { function: RankingFunction::Impact, static_weight: 0.0 };
     Search { query: Query::of(terms), mode, k: 5, ranking }
 }
 
-/// Documents that contain this many words with the largest possible values; every third document lacks one of them.
+/// Creates documents that contain this many words with the largest possible values; every third
+/// document lacks one of them.
 fn full(words: usize) -> Fixture {
     let names: Vec<String> = (0..words).map(|i| format!("w{i}")).collect();
     // Weights are kept in 256ths.
@@ -115,8 +118,8 @@ fn full(words: usize) -> Fixture {
     Fixture::of(&(0..40).map(doc).collect::<Vec<_>>())
 }
 
-/// A plan is answered as by the reference, by a cohort or, above its limits, by the engine whose image it uses. Returns whether it was a
-/// cohort.
+/// Checks that a plan is answered as by the reference, by a cohort or, above its limits, by the
+/// engine whose image it uses. Returns true if it was a cohort.
 fn check(engine: &CohortEngine, snapshot: &Arc<Snapshot>, search: &Search) -> bool {
     let plans = plans(snapshot, std::slice::from_ref(search));
     let answers = answers(engine, &plans, 1).unwrap();
@@ -129,8 +132,8 @@ fn check(engine: &CohortEngine, snapshot: &Arc<Snapshot>, search: &Search) -> bo
     limit.is_none()
 }
 
-/// Sums have 15 bits, and with the largest unit a posting adds up to three units, which is enough for 10,922 terms. With AND each posting
-/// adds one.
+/// Tests the limits of sums of 15 bits. With the largest unit a posting adds up to three units,
+/// which is enough for 10,922 terms; with AND each posting adds one.
 #[test]
 fn more_terms_than_sums_have_room_for() {
     let snapshot = full(32_768).snapshot();
@@ -143,7 +146,7 @@ fn more_terms_than_sums_have_room_for() {
     }
 }
 
-/// Short lists take two words of shared memory each, long lists none.
+/// Tests the limits of shared memory: short lists take two words each, long lists none.
 #[test]
 fn more_short_lists_than_shared_memory_has_room_for() {
     if on_gpu() {
@@ -165,7 +168,8 @@ fn more_short_lists_than_shared_memory_has_room_for() {
         let room = ((65_536 - fixed) / 8) as usize;
         assert!(check(&engine, &snapshot, &many(2000 + room, Mode::Or)));
         assert!(!check(&engine, &snapshot, &many(2000 + room + 1, Mode::Or)));
-        // Settings shrink to what fits, and a device without room for the smallest is refused.
+        // Settings shrink to what fits, and a device whose shared memory is too small for the
+        // smallest settings is refused.
         let large = CohortSettings { micro_bits: 15, group: 32, ..CohortSettings::default() };
         let engine = CohortEngine::new(engine.tiles().clone(), large).unwrap();
         let CohortSettings { micro_bits, group, .. } = engine.settings();

@@ -1,4 +1,5 @@
-//! Lists in compressed form and their decoders, on the emulator or on a GPU (see `support`).
+//! Tests of lists in compressed form and their decoders, on the emulator or on a GPU (see
+//! `support`).
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../cuda/tests/support/mod.rs"]
@@ -18,7 +19,7 @@ use warpseek_exec_gpu_papers::compressed::{
 use warpseek_exec_gpu_papers::kernels::decode::{Decode, What, Work, posting_values};
 use warpseek_testkit::{Doc, Fixture};
 
-/// Numbers of all widths, a few of them much wider than the others.
+/// Returns numbers of all widths, a few of them much wider than the others.
 fn postings(len: usize, gap_bits: u32, freq_bits: u32, outliers: u32, mut state: u64) -> Postings {
     state |= 1;
     let mut next = move |bits: u32| {
@@ -30,7 +31,7 @@ fn postings(len: usize, gap_bits: u32, freq_bits: u32, outliers: u32, mut state:
     let (mut docs, mut freqs, mut doc) = (Vec::new(), Vec::new(), 0u32);
     for i in 0..len as u32 {
         let wide = outliers == 0 || next(32) % outliers == 0;
-        // As wide as requested, as long as there is room for the rest of the list.
+        // Numbers are as wide as requested, as long as the rest of the list fits.
         let room = u32::MAX - 1 - doc - (len as u32 - i);
         doc += next(if wide { gap_bits } else { gap_bits / 4 }).min(room);
         docs.push(doc);
@@ -150,7 +151,7 @@ proptest! {
     }
 }
 
-/// Every list of an index is at its ordinal, with its largest value.
+/// Tests that every list of an index is at its ordinal, with its largest value.
 #[test]
 fn segments_are_loaded_completely() {
     let text =
@@ -221,7 +222,8 @@ fn values_have_the_bits_of_the_cpu() {
         Formula::Linear,
         Formula::Quantized,
     ];
-    // Around powers of two, where rounding changes its step, and some of all sizes.
+    // Frequencies around powers of two, where the step of rounding changes, and some of all
+    // sizes.
     let around = (0..32u32).flat_map(|bit| (-2..=2i64).map(move |by| (1i64 << bit) + by));
     let mut freqs: Vec<u32> =
         around.filter_map(|f| u32::try_from(f).ok()).filter(|&f| f > 0).collect();

@@ -1,4 +1,5 @@
-//! What the papers' engines report as the cost of queries, compared with the engine that serves.
+//! Tests of the costs that the papers' engines report for queries, compared with the engine that
+//! serves.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../cuda/tests/support/mod.rs"]
@@ -14,7 +15,7 @@ use warpseek_exec_gpu_papers::partitioned::{PartitionSettings, PartitionedEngine
 use warpseek_exec_gpu_papers::{CohortEngine, CohortSettings, IntersectEngine};
 use warpseek_testkit::{Doc, Fixture, Search, plans};
 
-/// All engines of one small index, and a plan of three terms.
+/// Creates all engines of one small index, and a plan of three terms.
 struct Engines {
     serving: Arc<GpuEngine>,
     papers: Vec<Box<dyn Engine>>,
@@ -39,14 +40,15 @@ static ENGINES: LazyLock<Engines> = LazyLock::new(|| {
     Engines { serving, papers, plan }
 });
 
-/// A plan of terms that occur in this many documents each.
+/// Creates a plan of terms that occur in this many documents each.
 fn plan(mode: Mode, k: usize, count: bool, dfs: [u64; 3]) -> Plan {
     let mut plan = Plan { mode, k, count, ..ENGINES.plan.clone() };
     plan.terms.iter_mut().zip(dfs).for_each(|(term, df)| term.df = df);
     plan
 }
 
-/// The rates reproduce the measurements that they were derived from (docs/measurements/gpu.md), in microseconds per query.
+/// Tests that the rates reproduce the measurements that they were derived from
+/// (docs/measurements/gpu.md), in microseconds per query.
 #[test]
 fn rates_reproduce_the_measurements() {
     let dfs = [240_000, 1_000_000, 2_500_000];
@@ -72,7 +74,8 @@ fn rates_reproduce_the_measurements() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// With these rates the engine that serves is never the worse choice, so no other engine need be opened.
+    /// Tests that with these rates the engine that serves is never the worse choice, so that no
+    /// other engine need be opened.
     #[test]
     fn the_serving_engine_is_never_the_worse_choice(
         dfs in [1u64..50_000_000, 1u64..50_000_000, 1u64..50_000_000],

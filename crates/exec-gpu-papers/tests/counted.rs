@@ -1,4 +1,4 @@
-//! The bytes that kernels count, compared with those that follow from reading their sources.
+//! Compares the bytes that kernels count with those that follow from reading their sources.
 
 #![allow(clippy::unwrap_used)]
 
@@ -31,7 +31,7 @@ fn plan(snapshot: &Arc<Snapshot>, text: &str, mode: Mode) -> Plan {
     planner.plan(&query, mode, 1).unwrap()
 }
 
-/// Bytes moved by each kernel, for a query whose hits equal the reference's.
+/// Returns the bytes moved by each kernel, for a query whose hits equal the reference's.
 fn moved(
     engine: &CountedEngine,
     snapshot: &Arc<Snapshot>,
@@ -47,8 +47,8 @@ fn moved(
     moved.into_iter().map(|(name, bytes)| (name.to_string(), bytes)).collect()
 }
 
-/// What the single warp of `or_tiles` moves to score every one of 100 documents, for a query whose lists contain all of them. Four tiles of
-/// 32 are taken at once.
+/// Returns the bytes that the single warp of `or_tiles` moves to score every one of 100
+/// documents, for a query whose lists contain all of them. Four tiles of 32 are processed at once.
 fn or_tiles(lists: u64) -> u64 {
     let begin = LANES * (ITEM + QUERY) + lists * TERM;
     let rough = lists * (LANES * 4 + POSTINGS * (2 + 2));
@@ -58,16 +58,16 @@ fn or_tiles(lists: u64) -> u64 {
     begin + rough + exact + (8 + 8) + (8 + 4)
 }
 
-/// What the single warp of `and_tiles` moves for the same documents.
+/// Returns the bytes that the single warp of `and_tiles` moves for the same documents.
 fn and_tiles(lists: u64) -> u64 {
     let begin = LANES * (ITEM + QUERY) + lists * TERM;
     // Both ends by one lane, positions for the bits, then positions and values of the matches.
     let lists = lists * ((4 + 4) + POSTINGS * (2 + 2 + 4));
-    // As with OR, and matches are counted.
+    // The rest is as with OR, and matches are counted.
     begin + lists + (8 + 8) + (8 + 4) + 8
 }
 
-/// A single test, because the emulator's counters belong to the process.
+/// Runs all checks in a single test, because the emulator's counters belong to the process.
 #[test]
 fn every_byte_is_counted_once() {
     let docs: Vec<Doc> = (0..100).map(|i| Doc::text(i, "red green")).collect();
@@ -94,7 +94,8 @@ fn every_byte_is_counted_once() {
             };
             assert_eq!((other, moved["pruned_tiles"]), (0, 0));
             if on_gpu() {
-                // On a GPU, sectors are counted: fewer bytes if lanes read the same address, more at the ends of runs.
+                // On a GPU, the kernels count sectors: fewer bytes if lanes read the same
+                // address, more at the ends of runs.
                 assert!(here.is_multiple_of(32) && here > lists * 8 * POSTINGS, "{here}");
                 assert!(moved["merge"].is_multiple_of(32) && moved["merge"] > 0);
                 continue;

@@ -1,4 +1,5 @@
-//! Searches by the papers' engines that are stopped, on the emulator or on a GPU (see `support`).
+//! Tests of searches by the papers' engines that are stopped, on the emulator or on a GPU (see
+//! `support`).
 
 #![allow(clippy::unwrap_used)]
 
@@ -31,7 +32,7 @@ fn cohorts() {
     }
 }
 
-/// AND-then-OR has two passes, between which the search may stop, too.
+/// Tests AND-then-OR, which has two passes between which the search may stop.
 #[test]
 fn partitions() {
     let (_fixture, snapshot, plans) = stopped::case(&MODES);
@@ -47,7 +48,7 @@ fn partitions() {
     }
 }
 
-/// Rounds are so large that these queries take one for each formula.
+/// Tests rounds that are so large that these queries take one for each formula.
 #[test]
 fn intersection() {
     let (_fixture, snapshot, plans) = stopped::case(&[Mode::And]);

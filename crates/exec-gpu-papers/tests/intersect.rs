@@ -1,4 +1,5 @@
-//! AND on compressed lists: the conformance suite of all engines, and as many blocks are decoded as on the CPU (Ding 2009, section 8.1).
+//! Tests of AND on compressed lists: the conformance suite of all engines, and a check that as
+//! many blocks are decoded as on the CPU (Ding 2009, section 8.1).
 
 #![allow(clippy::unwrap_used)]
 
@@ -25,7 +26,7 @@ fn engine(snapshot: Arc<Snapshot>, threads: usize, codec: Option<CodecId>) -> Bo
     Box::new(IntersectEngine::new(snapshot, device, codec).unwrap())
 }
 
-/// Every query that is not AND is refused, and the others of its batch are answered.
+/// Tests that every query that is not AND is refused, and the others of its batch are answered.
 #[test]
 fn other_modes_are_refused() {
     let fixture = Fixture::of(&(0..700).map(|i| Doc::text(i, text(i))).collect::<Vec<_>>());
@@ -59,7 +60,7 @@ fn fixed_cases() {
     check_fixed_cases(|snapshot, threads| engine(snapshot, threads, None), part_of(1, 1));
 }
 
-/// The device uses the index's codec, or bit packing instead.
+/// Tests that the device uses the index's codec, or bit packing instead.
 #[test]
 fn random_cases() {
     check_random_cases(|snapshot, threads| engine(snapshot, threads, None), part_of(1, 1));
@@ -80,7 +81,7 @@ fn shared_collections() {
     check_collections(|snapshot, threads| engine(snapshot, threads, None));
 }
 
-/// Every codec of the device, whatever the codec of the index.
+/// Tests every codec of the device, whatever the codec of the index.
 #[test]
 fn codecs() {
     for codec in CODECS {
@@ -92,7 +93,8 @@ fn codecs() {
     }
 }
 
-/// Words in every second, third and fifth document, sometimes many times over.
+/// Returns a text with words of every second, third and fifth document, sometimes many times
+/// over.
 fn text(i: usize) -> String {
     let words = [("a ", 2), ("b ", 3), ("c ", 5)];
     let times = |every: usize| if i.is_multiple_of(every) { 1 + i * i % 7 * (i % 31) } else { 0 };

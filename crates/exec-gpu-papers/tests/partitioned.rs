@@ -1,4 +1,4 @@
-//! WAND and MaxScore on compressed lists.
+//! Tests of WAND and MaxScore on compressed lists.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,7 +18,8 @@ use warpseek_exec_gpu_papers::partitioned::{
 use warpseek_index::Snapshot;
 use warpseek_testkit::{Doc, Fixture, Random, Search, answers, conformance, expected, plans};
 
-/// One of all combinations of settings that give the same hits, with partitions so small that small indexes have many.
+/// Returns one of all combinations of settings that give the same hits, with partitions so small
+/// that small indexes have many.
 fn settings(pruning: Pruning, turn: usize) -> PartitionSettings {
     PartitionSettings {
         pruning,
@@ -53,12 +54,14 @@ conformance!(gpu_wand, wand, part 1 of 2);
 
 conformance!(gpu_maxscore, maxscore, part 2 of 2);
 
-/// Documents of a dozen words, from one that all of them contain to rare ones that occur in clusters, with different lengths.
+/// Creates documents of a dozen words, from one that all of them contain to rare ones that occur
+/// in clusters, with different lengths.
 fn documents(count: usize, random: &mut Random) -> Vec<Doc> {
     let text = |i: usize, random: &mut Random| {
         let mut words = vec!["w0".to_owned()];
         for word in 1..12 {
-            // Each word is in fewer documents than the one before; odd words only in every other run of 200 documents.
+            // Each word is in fewer documents than the one before; odd words only in every other
+            // run of 200 documents.
             let clump = word % 2 == 0 || (i / 200).is_multiple_of(2);
             if clump && random.below(1 << (word * 2 / 3)) == 0 {
                 (0..=random.below(4)).for_each(|_| words.push(format!("w{word}")));
@@ -70,7 +73,7 @@ fn documents(count: usize, random: &mut Random) -> Vec<Doc> {
     (0..count).map(|i| Doc::text(i, text(i, random))).collect()
 }
 
-/// Queries of one to five words.
+/// Creates queries of one to five words.
 fn searches(count: usize, random: &mut Random) -> Vec<Search> {
     let search = |random: &mut Random| {
         let word = |random: &mut Random| match random.below(4) {
@@ -86,7 +89,7 @@ fn searches(count: usize, random: &mut Random) -> Vec<Search> {
     (0..count).map(|_| search(random)).collect()
 }
 
-/// An index of some of the documents, to which the rest are added, and of which some are deleted.
+/// Creates an index of some of the documents, adds the rest, and deletes some of them.
 fn fixture(count: usize, random: &mut Random) -> Fixture {
     let docs = documents(count, random);
     let (first, second) = docs.split_at(1 + random.below(count - 1));
@@ -97,7 +100,7 @@ fn fixture(count: usize, random: &mut Random) -> Fixture {
     fixture
 }
 
-/// Engines with all settings must answer as the reference does.
+/// Checks that engines with all settings answer as the reference does.
 fn check(fixture: &Fixture, searches: &[Search], turns: std::ops::Range<usize>) {
     let snapshot = fixture.snapshot();
     let plans = plans(&snapshot, searches);
@@ -123,7 +126,7 @@ fn lists_of_many_blocks() {
     check(&fixture, &searches(24, &mut random), 0..6);
 }
 
-/// Windows that are too long for sums in shared memory, with few lists and with many.
+/// Tests windows that are too long for sums in shared memory, with few lists and with many.
 #[test]
 fn lists_of_documents_far_apart() {
     let mut random = Random::new(13);
@@ -141,7 +144,9 @@ fn lists_of_documents_far_apart() {
     check(&Fixture::of(&docs), &searches, 0..2);
 }
 
-/// Runs a few random queries, or as many as WARPSEEK_SOAK_QUERIES says, as `cargo xtask soak` does; on a GPU: `WARPSEEK_TEST_DEVICE=cuda WARPSEEK_SOAK_QUERIES=1000000 partitioned random_queries`.
+/// Runs a few random queries, or as many as WARPSEEK_SOAK_QUERIES says, as `cargo xtask soak`
+/// does; on a GPU: `WARPSEEK_TEST_DEVICE=cuda WARPSEEK_SOAK_QUERIES=1000000 partitioned
+/// random_queries`.
 #[test]
 fn random_queries() {
     let queries: usize = std::env::var("WARPSEEK_SOAK_QUERIES").map_or(240, |n| n.parse().unwrap());
@@ -159,7 +164,8 @@ fn random_queries() {
     }
 }
 
-/// Lists that cannot contribute hits are neither scored nor decoded, unless matches are counted.
+/// Tests that lists that cannot contribute hits are neither scored nor decoded, unless matches
+/// are counted.
 #[test]
 fn blocks_are_skipped() {
     let docs: Vec<_> =
@@ -191,7 +197,8 @@ fn blocks_are_skipped() {
     }
 }
 
-/// Homogeneous partitions: every document is a hit at most once, and its score is at most the real one; a single partition is exact.
+/// Tests homogeneous partitions: every document is a hit at most once, and its score is at most
+/// the real one; a single partition is exact.
 #[test]
 fn homogeneous_partitions_are_approximate() {
     let mut random = Random::new(3);

@@ -1,3 +1,7 @@
+//! The GPU engine. It copies the index to the device, chooses between kernels that skip documents
+//! and kernels that score every posting, and answers plans in rounds, several of which are in
+//! flight.
+
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
@@ -27,44 +31,47 @@ use crate::resident::Resident;
 use crate::round::{self, Kind};
 use crate::workspace::{Pool, Workspace};
 
-/// How work is laid out on the device. Hits do not depend on it.
+/// Settings for the layout of work on the device. Hits do not depend on them.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// Binary logarithm of the documents in a tile, 5 to 15. Lists can be entered at the start of each tile.
+    /// Binary logarithm of the number of documents in a tile, 5 to 15. Lists can be entered at
+    /// the start of each tile.
     pub tile_bits: u32,
-    /// Binary logarithm of the documents that OR takes at once: at least `tile_bits` and 8, at most 15 or what fits into shared memory,
-    /// where each document takes two bytes.
+    /// Binary logarithm of the number of documents that OR processes at once: at least
+    /// `tile_bits` and 8, at most 15 or what fits into shared memory, where each document takes
+    /// two bytes.
     pub or_bits: u32,
-    /// Binary logarithm of the documents that AND takes at once: at least `tile_bits` and 10, at most 15 or what fits into shared memory,
-    /// where each document takes three and a half bits.
+    /// Binary logarithm of the number of documents that AND processes at once: at least
+    /// `tile_bits` and 10, at most 15 or what fits into shared memory, where each document takes
+    /// three and a half bits.
     pub and_bits: u32,
-    /// The most queries in one round.
+    /// Maximum number of queries in one round.
     pub round: usize,
-    /// How many rounds of a batch are in flight at the same time.
+    /// Number of rounds of a batch that are in flight at the same time.
     pub in_flight: usize,
-    /// Whether documents that cannot become hits are skipped; otherwise every posting is scored.
+    /// True if documents that cannot become hits are skipped; otherwise every posting is scored.
     pub pruned: bool,
-    /// Where lists are on the device.
+    /// Form of the lists on the device.
     pub form: Form,
-    /// Which lists stay on the device if not all have room.
+    /// Policy that decides which lists stay on the device if they do not all fit.
     pub policy: Policy,
 }
 
 /// The form of lists on the device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Form {
-    /// Tiles if all lists have room as tiles, else compact.
+    /// Tiles if all lists fit as tiles, else compact.
     #[default]
     Auto,
-    /// All lists as tiles; an index that has no room is refused.
+    /// All lists as tiles. An index that does not fit is refused.
     Tiles,
-    /// All lists compressed if they have room, with tiles made when queries need them.
+    /// All lists compressed if they fit. Tiles are created when queries need them.
     Compact,
-    /// Nothing before a query needs it: best for few queries.
+    /// Lists are copied only when a query needs them. Best for few queries.
     OnDemand,
 }
 
-/// How a form is called, in the order of the enumeration.
+/// Names of the forms, in the order of the enumeration.
 const FORMS: [(Form, &str); 4] = [
     (Form::Auto, "auto"),
     (Form::Tiles, "tiles"),
@@ -73,7 +80,7 @@ const FORMS: [(Form, &str); 4] = [
 ];
 
 impl Form {
-    /// The names of all forms.
+    /// Names of all forms.
     pub const NAMES: [&str; 4] = [FORMS[0].1, FORMS[1].1, FORMS[2].1, FORMS[3].1];
 }
 
@@ -114,40 +121,46 @@ impl Default for Settings {
     }
 }
 
-/// Names of the algorithms it chooses from.
+/// Names of the algorithms that the engine chooses from.
 const PRUNED: &str = "pruned tiles";
 const EXHAUSTIVE: &str = "tiles";
 
-/// Costs on an H200 with `gov2` (3.74 million postings per query, docs/measurements/gpu.md): per query in batches of thousands, less 2 us, an
-/// estimate of what does not grow with postings; and of a single query, which gives the fixed cost of a batch. The cost of hits was
-/// measured for pruned tiles. AND-then-OR counts as OR, though it seldom reaches its second part.
+/// Costs on an H200 with `gov2` (3.74 million postings per query, docs/measurements/gpu.md). The
+/// cost per query was measured in batches of thousands, less 2 us, an estimate of the part that
+/// does not grow with the postings. The fixed cost of a batch was measured with a single query,
+/// the cost of hits with pruned tiles. AND-then-OR counts as OR, although it seldom reaches its
+/// second part.
 const PRUNED_OR: Rates = Rates::device(57_000.0, 2_000.0, 0.0007, 7.0);
 const PRUNED_AND: Rates = Rates::device(46_000.0, 2_000.0, 0.0004, 2.4);
 const TILES: Rates = Rates::device(83_000.0, 2_000.0, 0.0028, 7.0);
 
-/// Seconds to bring a byte of a list from main memory, and to make tiles of a posting.
+/// Seconds to copy a byte of a list from main memory, and to make tiles of a posting.
 const MISSING_BYTE: f64 = 1.0 / 20e9;
 const MISSING_POSTING: f64 = 1.0 / 100e9;
 
-/// How many times as many queries a round has if its lists must be made first.
+/// Factor by which rounds have more queries if their lists must be made first.
 const DEMAND_ROUNDS: usize = 8;
 
-/// Batches of at most this many queries leave memory for other rounds, if their lists must be made first.
+/// Maximum number of queries in a batch that leaves memory for other rounds while its lists are
+/// made.
 const SMALL_BATCH: usize = 256;
 
-/// About the bytes of a posting in tiles.
+/// Approximate number of bytes of a posting in tiles.
 const TILE_BYTES: u64 = 11;
 
-/// If an index has tiles only where that leaves room for rounds: so many bytes, or less for a small index.
+/// Bytes that must remain for rounds if an index is to be loaded as tiles. A small index requires
+/// less.
 const ROOM_FOR_ROUNDS: u64 = 32 << 20;
 
-/// The most formulas for which images are kept.
+/// Maximum number of formulas for which images are kept.
 const MOST_FORMULAS: usize = 8;
 
-/// The most hits that the queries of a round may ask for together, unless the round is one query.
+/// Maximum number of hits that the queries of a round request together, unless the round is one
+/// query.
 const ROUND_HITS: usize = 1 << 24;
 
-/// Lists that come when queries need them, by formula: the one asked for last comes last.
+/// Lists that are loaded when queries need them, by formula. The formula requested last comes
+/// last.
 pub(crate) type OnDemands = Vec<(Formula, Arc<OnDemand>)>;
 
 /// Answers queries on a GPU, one tile of documents after another.
@@ -157,50 +170,52 @@ pub struct GpuEngine {
     pub(crate) settings: Settings,
     pub(crate) kernels: Kernels,
     pub(crate) max_static: f32,
-    /// Positions that it answers for, if not for all.
+    /// Positions that the engine answers for, if not for all.
     within: Option<Range<u32>>,
     workspaces: Pool,
     /// Kernels that make the image.
     make: MakeKernels,
-    /// The images of all segments, for the formulas asked for last.
+    /// Images of all segments, for the formulas requested last.
     image: Arc<Kept<SegmentImage>>,
-    /// What it shares with engines for other snapshots.
+    /// Segments on the device, shared with engines for other snapshots.
     residence: Arc<Residence>,
-    /// Advances terms from one slice of documents to the next.
+    /// Kernel that advances terms from one slice of documents to the next.
     pub(crate) advance: Kernel,
-    /// If lists have no room as tiles.
+    /// Lists that are loaded when queries need them, used if the lists do not all fit as tiles.
     on_demand: Arc<Mutex<OnDemands>>,
-    /// Held while lists on demand are started.
+    /// Lock that is held while lists on demand are set up.
     starting: Arc<Mutex<()>>,
     loading: Arc<Loading>,
     pub(crate) masks: Arc<Masks>,
 }
 
-/// The kernels that answer queries. They can be replaced by others with the same arguments ([`GpuEngine::with_kernels`]).
+/// The kernels that answer queries. Others with the same arguments can replace them
+/// ([`GpuEngine::with_kernels`]).
 #[derive(Clone)]
 pub struct Kernels {
-    /// OR that scores every posting.
+    /// OR kernel that scores every posting.
     pub or: Kernel,
-    /// OR of very many terms that scores every posting.
+    /// OR kernel for very many terms that scores every posting.
     pub or_many: Kernel,
-    /// AND that reads every posting.
+    /// AND kernel that reads every posting.
     pub and: Kernel,
-    /// AND of very many terms that reads every posting.
+    /// AND kernel for very many terms that reads every posting.
     pub and_many: Kernel,
-    /// Pruning, for batches of queries with at most 32 hits each.
+    /// Pruning kernel for batches of queries with at most 32 hits each.
     pub pruned: Kernel,
-    /// Pruning, for batches of queries with any number of hits.
+    /// Pruning kernel for batches of queries with any number of hits.
     pub any_k: Kernel,
-    /// Pruning, for a single query.
+    /// Pruning kernel for a single query.
     pub single: Kernel,
-    /// Pruning in two passes, for a single query.
+    /// Pruning kernel with two passes, for a single query.
     pub two_pass: Kernel,
-    /// Merges the hits of a query's items.
+    /// Kernel that merges the hits of a query's items.
     pub merge: Kernel,
 }
 
 impl GpuEngine {
-    /// An engine for an index, which is copied to the device with the first query or by [`GpuEngine::load`].
+    /// Creates an engine for an index. The first query, or [`GpuEngine::load`], copies the index
+    /// to the device.
     pub fn new(
         snapshot: Arc<Snapshot>,
         device: Device,
@@ -243,7 +258,8 @@ impl GpuEngine {
         })
     }
 
-    /// A second engine on the same image with other settings, except `tile_bits`, which the image determines.
+    /// Creates a second engine that shares this one's image. It has other settings, except for
+    /// `tile_bits`, which the image determines.
     pub fn sharing_image(&self, settings: Settings) -> Self {
         GpuEngine {
             snapshot: self.snapshot.clone(),
@@ -264,55 +280,59 @@ impl GpuEngine {
         }
     }
 
-    /// The same engine, which shares segments on the device with all others that are given this residence. Their device must be the same.
+    /// Makes the engine share segments on the device with all other engines that have this
+    /// residence. They must use the same device.
     pub fn in_residence(self, residence: Arc<Residence>) -> Self {
         GpuEngine { residence, ..self }
     }
 
-    /// The same engine with other kernels, which must take the same arguments. The image is kept.
+    /// Replaces the kernels by others that take the same arguments. The image is kept.
     pub fn with_kernels(self, kernels: Kernels) -> Self {
         GpuEngine { kernels, ..self }
     }
 
-    /// The device it runs on.
+    /// Returns the device that the engine runs on.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// How work is laid out on the device.
+    /// Returns the settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The largest static score of the index.
+    /// Returns the largest static score of the index.
     pub fn max_static(&self) -> f32 {
         self.max_static
     }
 
-    /// Restricts the engine to a range of documents, by position, counted through all segments: its hits are the best of these documents,
-    /// and its matches are counted among them. Only these documents are copied to the device; other engines answer for the rest.
+    /// Restricts the engine to a range of documents, given by positions counted through all
+    /// segments. Its hits are the best of these documents, and its matches are counted among
+    /// them. Only these documents are copied to the device; other engines answer for the rest.
     pub fn within(self, docs: Range<u32>) -> Self {
         GpuEngine { within: Some(docs), ..self }
     }
 
-    /// The documents of a segment that it answers for.
+    /// Returns the documents of a segment that the engine answers for.
     fn docs(&self, segment: &Segment) -> Range<u32> {
         self.within.as_ref().map_or(0..segment.documents().count(), |docs| segment.part(docs))
     }
 
-    /// Brings the index to the device by this many host threads, with the values of a formula; there may be one only. If it has no room there as tiles, lists come
-    /// when queries need them.
+    /// Copies the index to the device with this many host threads, with the values of the one
+    /// formula in `formulas`. If the lists do not all fit as tiles, they are loaded when queries
+    /// need them.
     pub fn load(&self, formulas: &Formulas, threads: usize) -> Result<(), ExecError> {
         self.source(only_formula(self, formulas)?, threads).map(|_| ())
     }
 
-    /// The progress of the copy, which can be displayed or cancelled.
+    /// Returns the progress of the copy, which can be displayed or cancelled.
     pub fn loading(&self) -> &Arc<Loading> {
         &self.loading
     }
 
-    /// Brings the index to the device as tiles. Refuses one that cannot fit. Unless it is `alone`, it must leave room for rounds: otherwise
-    /// images for other formulas would be kept instead of answering queries.
+    /// Copies the index to the device as tiles. Returns an error if it cannot fit. Unless it is
+    /// `alone`, it must leave memory for rounds: otherwise, images for other formulas would be
+    /// kept although no memory is left to answer queries.
     fn load_tiles(
         &self,
         formula: Formula,
@@ -368,12 +388,13 @@ impl GpuEngine {
                 images.push(image);
             }
             if self.settings.form == Form::Auto {
-                // Without room for rounds, no query would be answered.
+                // Without memory for rounds, no query would be answered.
                 self.device.require((needed / 32).min(ROOM_FOR_ROUNDS))?;
             }
             Ok(images)
         };
-        // Compressed lists stay if there is also room for rounds, which is known once tiles have their padding.
+        // Compressed lists stay if there is also memory for rounds. This is known only once tiles
+        // have their padding.
         let keep_packed = needed + packed + (needed + packed) / 8 <= available;
         match load(keep_packed) {
             Err(error) if keep_packed && packed > 0 && is_short(&error) => load(false),
@@ -381,7 +402,8 @@ impl GpuEngine {
         }
     }
 
-    /// What the queries of one round share: formula, mode and kind of kernels.
+    /// Returns the properties that the queries of one round share: mode, formula and kind of
+    /// kernels.
     fn group(&self, plan: &Plan) -> (Mode, Formula, Kind) {
         let kind = match plan.terms.len() {
             _ if self.is_pruned(plan) => Kind::Pruned,
@@ -391,15 +413,16 @@ impl GpuEngine {
         (plan.mode, plan.formulas.of(0), kind)
     }
 
-    /// Why the engine cannot answer a plan; none if it can.
+    /// Returns the reason why the engine cannot answer a plan, or `None` if it can.
     pub fn why_not(&self, plan: &Plan) -> Option<&'static str> {
         // Kernels take as many terms as a plan can have.
         let too_many = plan.terms.len() > MAX_QUERY_TERMS;
         too_many.then_some("the query has more terms than a plan can have")
     }
 
-    /// The largest number of sparse lists that a plan has in a segment. A list is sparse if it has fewer postings than the segment has
-    /// tiles. If the engine has only a part of the documents, it is not known which lists are sparse, so every list counts.
+    /// Returns the largest number of sparse lists that a plan has in any segment. A list is
+    /// sparse if it has fewer postings than the segment has tiles. If the engine answers for only
+    /// a part of the documents, it cannot tell which lists are sparse, so every list counts.
     pub fn sparse_lists(&self, plan: &Plan) -> usize {
         let sparse = |(number, segment): (usize, &Arc<Segment>)| {
             let tiles = segment.documents().count().div_ceil(1 << self.settings.tile_bits);
@@ -414,11 +437,11 @@ impl GpuEngine {
         chosen.is_some_and(|candidate| candidate.algorithm == PRUNED)
     }
 
-    /// The algorithms, with the cost of a plan for each.
+    /// Returns the algorithms, with the cost of a plan for each.
     fn offers(&self, plan: &Plan) -> [Candidate; 2] {
         let rates = if plan.mode == Mode::And { PRUNED_AND } else { PRUNED_OR };
         let pruned = match plan {
-            _ if !self.settings.pruned => Err("every posting is to be scored"),
+            _ if !self.settings.pruned => Err("pruning is disabled"),
             plan if plan.count => Err("matches are counted"),
             plan if plan.terms.len() > PRUNED_TERMS => Err("too many terms"),
             _ => Ok(rates),
@@ -435,7 +458,7 @@ impl GpuEngine {
             Candidate {
                 algorithm: PRUNED,
                 rates: pruned,
-                why: "it skips documents without a chance",
+                why: "it skips documents that cannot become hits",
             },
             Candidate {
                 algorithm: EXHAUSTIVE,
@@ -445,7 +468,8 @@ impl GpuEngine {
         ]
     }
 
-    /// The images of all segments for a formula. This many threads build them if they do not exist.
+    /// Returns the images of all segments for a formula. If they do not exist, this many threads
+    /// build them.
     pub fn image(
         &self,
         formula: Formula,
@@ -456,7 +480,7 @@ impl GpuEngine {
         image.map_err(as_setup).inspect_err(|error| self.forget_cancellation(error))
     }
 
-    /// A cancellation that has ended a copy does not end the next one.
+    /// Clears a cancellation that has ended a copy, so that it does not end the next one.
     fn forget_cancellation(&self, error: &ExecError) {
         if let ExecError::Index(error) = error
             && matches!(**error, IndexError::Cancelled)
@@ -465,10 +489,10 @@ impl GpuEngine {
         }
     }
 
-    /// Where the lists are that answer queries by a formula.
+    /// Returns the lists that answer queries by a formula, and loads them if necessary.
     fn source(&self, formula: Formula, threads: usize) -> Result<Source, ExecError> {
         let mut on_demand = lock(&self.on_demand);
-        if let Some(at) = on_demand.iter().position(|(of, _)| *of == formula) {
+        if let Some(at) = on_demand.iter().position(|(known, _)| *known == formula) {
             let found = on_demand.remove(at);
             on_demand.push(found.clone());
             return Ok(Source::OnDemand(found.1));
@@ -493,9 +517,9 @@ impl GpuEngine {
         formula: Formula,
         threads: usize,
     ) -> Result<Arc<OnDemand>, ImageError> {
-        // Nothing is started twice; who only looks at what is there does not wait meanwhile.
+        // Lists of a formula are set up only once. Readers of `on_demand` do not wait for this.
         let _starting = lock(&self.starting);
-        let there = lock(&self.on_demand).iter().find(|(of, _)| *of == formula).cloned();
+        let there = lock(&self.on_demand).iter().find(|(known, _)| *known == formula).cloned();
         if let Some((_, lists)) = there {
             return Ok(lists);
         }
@@ -509,7 +533,7 @@ impl GpuEngine {
             needs.tiles += TILE_BYTES * segment.dictionary().postings();
             needs.tables += table_bytes(segment)?;
         }
-        // Who asks for little memory gets small rounds as well.
+        // Forms that are chosen to save memory have small rounds as well.
         needs.round = needs.tiles / 64;
         if self.settings.form == Form::Auto {
             (needs.kept, needs.round) = (2 * needs.tiles, needs.tiles / 8);
@@ -529,21 +553,22 @@ impl GpuEngine {
         Ok(lists)
     }
 
-    /// What the cache of lists has done, if there is one: if not all lists are on the device as tiles.
+    /// Returns the counters of the list cache, or `None` if all lists are on the device as tiles.
     pub fn cache_counts(&self) -> Option<CacheCounts> {
         self.resident().now().cache
     }
 
-    /// What it has on the device, for those who want to look at any time.
+    /// Returns a handle that reports the engine's data on the device at any time.
     pub fn resident(&self) -> Resident {
         let (device, loading) = (self.device.clone(), self.loading.clone());
         let (image, on_demand) = (self.image.clone(), self.on_demand.clone());
         Resident { device, image, on_demand, loading }
     }
 
-    /// Answers plans in rounds of at most `most` queries, each from one group; the plans of a group have the same formula. While one round
-    /// runs on the device, the next is prepared and the hits of the last are read. If a round fails, its queries fail; no round begins once
-    /// time is up. All lists must have room on the device as tiles.
+    /// Answers plans in rounds of at most `most` queries, each from one group; the plans of a
+    /// group have the same formula. While one round runs on the device, the next is prepared and
+    /// the hits of the last are read. If a round fails, its queries fail. No round begins once
+    /// time is up. All lists must fit on the device as tiles.
     pub fn in_rounds<G: Copy + PartialEq + Sync>(
         &self,
         plans: &[&Plan],
@@ -553,13 +578,13 @@ impl GpuEngine {
         run: impl Fn(G, &[SegmentImage], &[&Plan], &mut Workspace) -> Result<Vec<Answer>, DeviceError>
         + Sync,
     ) -> Answers {
-        self.in_groups(plans, context, group, |of, plans| {
+        self.in_groups(plans, context, group, |shared, plans| {
             let image = match self.image(plans[0].formulas.of(0), context.threads()) {
                 Ok(image) => image,
                 Err(error) => return fail_all(plans, &error),
             };
             let run = |plans: &[&Plan], workspace: &mut Workspace| {
-                run(of, &image, plans, workspace).map_err(failed)
+                run(shared, &image, plans, workspace).map_err(failed)
             };
             self.rounds(plans, most, self.settings.in_flight, context, run)
         })
@@ -579,14 +604,14 @@ impl GpuEngine {
         let mut left: Vec<usize> = (0..plans.len()).filter(|&i| asks(plans[i])).collect();
         let groups: Vec<G> = plans.iter().map(|plan| group(plan)).collect();
         while let Some(&first) = left.first() {
-            let of = groups[first];
+            let shared = groups[first];
             let (chosen, others): (Vec<usize>, Vec<usize>) =
-                left.into_iter().partition(|&i| groups[i] == of);
+                left.into_iter().partition(|&i| groups[i] == shared);
             left = others;
             let chosen_plans: Vec<&Plan> = chosen.iter().map(|&i| plans[i]).collect();
             let done = match context.is_over() {
                 true => chosen_plans.iter().map(|plan| Ok(Answer::nothing(plan))).collect(),
-                false => answer(of, &chosen_plans),
+                false => answer(shared, &chosen_plans),
             };
             for (i, answer) in chosen.into_iter().zip(done) {
                 answers[i] = answer;
@@ -595,7 +620,7 @@ impl GpuEngine {
         answers
     }
 
-    /// Answers the plans of a group, wherever lists are.
+    /// Answers the plans of a group with lists that are on the device or loaded on demand.
     fn answer(
         &self,
         (mode, formula, kind): (Mode, Formula, Kind),
@@ -652,7 +677,7 @@ impl GpuEngine {
         context: &Context,
         run: impl Fn(&[&Plan], &mut Workspace) -> Result<Vec<Answer>, ExecError> + Sync,
     ) -> Answers {
-        // If queries ask for many hits, a round has room for few queries.
+        // If queries request many hits, few queries fit into a round.
         let docs = self.snapshot.doc_limit() as usize;
         let k = plans.iter().map(|plan| plan.k.min(docs)).max().unwrap_or(0);
         let most = most.min(ROUND_HITS / k.max(1)).max(1);
@@ -681,15 +706,16 @@ impl GpuEngine {
     }
 }
 
-/// Where lists are.
+/// The lists that answer a round.
 enum Source {
-    /// All on the device, as tiles.
+    /// All lists on the device, as tiles.
     Tiles(Arc<[SegmentImage]>),
-    /// Brought when queries need them.
+    /// Lists that are loaded when queries need them.
     OnDemand(Arc<OnDemand>),
 }
 
-/// An index for which there is no memory is no query's fault: every query would fail.
+/// Turns a failure to load an index into a setup fault: it is not the fault of one query, because
+/// every query would fail.
 fn as_setup(error: ExecError) -> ExecError {
     match error {
         ExecError::Device { fault: Fault::Query, source } => {
@@ -699,7 +725,7 @@ fn as_setup(error: ExecError) -> ExecError {
     }
 }
 
-/// Whether an index has no room on the device as tiles.
+/// Returns true if an index does not fit on the device as tiles.
 fn is_too_large(error: &ExecError) -> bool {
     let ExecError::Device { source, .. } = error else { return false };
     source.downcast_ref().is_some_and(DeviceError::is_short)
@@ -709,7 +735,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether the plan asks for anything that can be found.
+/// Returns true if the plan requests hits or a count and can have matches.
 fn asks(plan: &Plan) -> bool {
     let hopeless = plan.mode == Mode::And && plan.lacks_terms();
     (plan.k > 0 || plan.count) && !plan.terms.is_empty() && !hopeless
@@ -744,7 +770,7 @@ impl Engine for GpuEngine {
         let answered = batch_time(plans.iter().copied(), context.threads(), |plan, load| {
             cheapest(&self.offers(plan), load)?.rates.ok()
         });
-        // Lists may be far away.
+        // Lists that are not on the device as tiles must be copied or made first.
         let on_demand = lock(&self.on_demand).last().map(|(_, lists)| lists.clone());
         let (bytes, postings) = on_demand.map_or((0, 0), |lists| lists.missing(plans));
         answered
@@ -766,7 +792,7 @@ impl Engine for GpuEngine {
 
     fn search(&self, plans: &[&Plan], context: &Context) -> Answers {
         answer_supported(self, plans, |plans| {
-            let answer = |of, plans: &[&Plan]| self.answer(of, plans, context);
+            let answer = |shared, plans: &[&Plan]| self.answer(shared, plans, context);
             self.in_groups(plans, context, |plan| self.group(plan), answer)
         })
     }

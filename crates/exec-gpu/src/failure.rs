@@ -1,9 +1,11 @@
+//! Conversion of device errors into errors of the engine contract.
+
 use std::sync::Arc;
 
 use warpseek_cuda::DeviceError;
 use warpseek_exec::{ExecError, Fault};
 
-/// Turns a device's error into an error of the engine contract.
+/// Converts a device error into an error of the engine contract.
 pub fn failed(error: DeviceError) -> ExecError {
     let fault = match error.fault() {
         warpseek_cuda::Fault::Query => Fault::Query,

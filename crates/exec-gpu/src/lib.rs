@@ -1,8 +1,9 @@
 //! The engine that serves queries on a GPU.
 //!
-//! [`image`] is the form of an index on the device, in tiles of documents. [`kernels`] has one folder per kernel. [`round`] takes queries
-//! of one mode and formula from plans to hits, using the memory of a [`workspace`]. [`GpuEngine`] combines them: plans in, answers out. The
-//! engines of the papers, in `warpseek-exec-gpu-papers`, use the same parts, which are public for them.
+//! [`image`] is the layout of an index on the device: lists in tiles of documents. [`kernels`]
+//! has one folder per kernel. [`round`] turns plans of one mode and formula into hits, using the
+//! memory of a [`workspace`]. [`GpuEngine`] combines them and answers plans. The engines of the
+//! papers, in `warpseek-exec-gpu-papers`, use the same parts, which are public for that reason.
 
 mod engine;
 mod failure;

@@ -1,19 +1,22 @@
-//! What kernels have room for. Each limit is stated once. Plans are checked before anything is launched, images before anything is copied.
+//! Capacities of the kernels, each defined once. Plans are checked before anything is launched,
+//! images before anything is copied.
 
 use warpseek_cuda::{DeviceError, Kernel};
 
 use crate::image::ImageError;
 
-/// The most documents of an image, in all segments together. Kernels use 32 bits for the number of postings of a list with padding, and for
-/// the number of documents rounded up to whole tiles. The buffer in which a warp keeps the best k hits has up to 2^31 keys, of which 32
-/// must be free.
+/// Maximum number of documents in an image, over all segments. Kernels use 32 bits for the number
+/// of postings of a list with padding, and for the number of documents rounded up to whole tiles.
+/// The buffer in which a warp keeps the best k hits has up to 2^31 keys, of which 32 must be
+/// free.
 pub const MAX_DOCS: u64 = (1 << 31) - 64;
 
-/// The most terms of a query for which shared memory has room for the cursors and 16 bits always have room for the rough sums: with the
-/// largest unit, a term adds at most three units. Queries with more terms use kernels that need neither.
+/// Maximum number of terms in a query whose cursors fit into shared memory and whose rough sums
+/// always fit into 16 bits: with the largest unit, a term adds at most three units. Queries with
+/// more terms use kernels that need neither.
 pub const FEW_TERMS: usize = 4096;
 
-/// The largest rough sum of `or_tiles`.
+/// Largest rough sum of `or_tiles`.
 pub const TILE_SUM: u16 = u16::MAX;
 
 /// Refuses an image with too many documents.
@@ -41,7 +44,7 @@ mod tests {
     #[test]
     fn keys_and_tiles_of_the_largest_image_have_room() {
         assert!(check_docs(MAX_DOCS).is_ok() && check_docs(MAX_DOCS + 1).is_err());
-        // A warp needs room for 32 keys in addition to the best k.
+        // A warp needs space for 32 keys in addition to the best k.
         let docs = MAX_DOCS as u32;
         assert!(key_capacity(docs) >= docs + 32);
         // A list of all documents in tiles of 32, each padded with three postings.

@@ -1,4 +1,4 @@
-//! What of an index is on a device.
+//! The part of an index that is on a device, as reported to users.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use crate::engine::OnDemands;
 use crate::image::{CacheCounts, Kept, SegmentImage};
 use crate::loading::Loading;
 
-/// What an engine has on its device, at any time.
+/// A handle that reports the data an engine has on its device, at any time.
 #[derive(Clone)]
 pub struct Resident {
     pub(crate) device: Device,
@@ -18,30 +18,31 @@ pub struct Resident {
     pub(crate) loading: Arc<Loading>,
 }
 
-/// What an engine has on its device now.
+/// The data that an engine has on its device at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Residency {
     /// Name of the device.
     pub device: String,
-    /// Formulas for which all lists are there as tiles.
+    /// Number of formulas for which all lists are on the device as tiles.
     pub formulas: usize,
-    /// The cache of lists, if they have no room as tiles.
+    /// Counters of the list cache, if the lists do not all fit on the device as tiles.
     pub cache: Option<CacheCounts>,
-    /// Bytes that are in use, and that may be, by all engines on the device that share its budget.
+    /// Bytes of device memory in use by all engines that share the device's budget.
     pub used: u64,
-    /// See `used`.
+    /// Maximum of `used`, if a budget is set.
     pub limit: Option<u64>,
-    /// Bytes of lists that were last copied to have all of them there.
+    /// Bytes of lists copied by the last load of all lists.
     pub copied: u64,
 }
 
 impl Resident {
-    /// The copy of the index to the device, to show its progress or to cancel it.
+    /// Returns the progress of copying the index to the device, which can be displayed or
+    /// cancelled.
     pub fn loading(&self) -> &Arc<Loading> {
         &self.loading
     }
 
-    /// What is there now.
+    /// Returns the data that the engine has on the device now.
     pub fn now(&self) -> Residency {
         let on_demand = self.on_demand.lock().unwrap_or_else(PoisonError::into_inner);
         let cache = on_demand.last().map(|(_, lists)| lists.lending().counts());
@@ -59,7 +60,7 @@ impl Resident {
 }
 
 impl Residency {
-    /// The form of lists on the device: none before they are there.
+    /// Returns the form of the lists on the device, or `None` before any are there.
     pub fn form(&self) -> Option<&'static str> {
         match (&self.cache, self.formulas) {
             (Some(_), _) => Some("compact"),
@@ -69,27 +70,27 @@ impl Residency {
     }
 }
 
-/// In a line, for people.
+/// A line of text for users.
 impl fmt::Display for Residency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.cache, self.formulas) {
-            (None, 0) => f.write_str("nothing is there yet"),
-            (None, 1) => f.write_str("all lists are there as tiles"),
-            (None, n) => write!(f, "all lists are there as tiles, for {n} formulas"),
+            (None, 0) => f.write_str("no lists are loaded yet"),
+            (None, 1) => f.write_str("all lists are loaded as tiles"),
+            (None, n) => write!(f, "all lists are loaded as tiles, for {n} formulas"),
             (Some(cache), _) if cache.lists.iter().sum::<u64>() == 0 => {
-                f.write_str("lists come when queries need them; none has been asked for")
+                f.write_str("lists are loaded when queries need them; no query has used one yet")
             }
             (Some(cache), _) => {
-                let of = |part: u64, all: &[u64; 3]| {
+                let percent = |part: u64, all: &[u64; 3]| {
                     100.0 * part as f64 / all.iter().sum::<u64>().max(1) as f64
                 };
                 write!(
                     f,
-                    "lists come when queries need them: {:.1}% of those asked for ({:.1}% of their postings) were tiles there, {:.1}% ({:.1}%) compressed there",
-                    of(cache.lists[0], &cache.lists),
-                    of(cache.postings[0], &cache.postings),
-                    of(cache.lists[1], &cache.lists),
-                    of(cache.postings[1], &cache.postings),
+                    "lists are loaded when queries need them: of those used, {:.1}% ({:.1}% of the postings) were on the device as tiles, {:.1}% ({:.1}%) compressed",
+                    percent(cache.lists[0], &cache.lists),
+                    percent(cache.postings[0], &cache.postings),
+                    percent(cache.lists[1], &cache.lists),
+                    percent(cache.postings[1], &cache.postings),
                 )
             }
         }

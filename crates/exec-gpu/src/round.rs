@@ -1,4 +1,5 @@
-//! One round: queries of one mode and formula, from plans to hits, in a fixed small number of launches.
+//! One round: queries of one mode and formula, from plans to hits, in a fixed small number of
+//! launches.
 #![allow(unsafe_code)]
 
 mod memory;
@@ -27,69 +28,75 @@ pub(crate) use shared::fitting;
 use shared::{SHARED_KEYS, and_bytes, key_bytes, or_bytes, pruned_bytes};
 use warpseek_cuda::{Args, Buffer, DeviceError, Grid, Kernel, Stream};
 
-/// How many postings cost as much as looking at a tile.
+/// Number of postings that cost as much as processing a tile.
 const TILE_COST: u64 = 512;
 
-/// How often a batch fills the device, so that short items fill the gaps that long ones leave.
+/// Number of times that a batch fills the device, so that short items fill the gaps that long
+/// ones leave.
 const WAVES: u64 = 4;
 
-/// With at least this many terms, OR of a single query goes over its postings twice: the thresholds that other windows find save more than
-/// that costs.
+/// Minimum number of terms for which OR of a single query reads its postings twice: the
+/// thresholds that other windows find save more than that costs.
 const TWICE_FROM: usize = 4;
 
-/// Queries that are enough work for a thread of the host.
+/// Number of queries that are enough work for a host thread.
 const QUERIES_OF_A_THREAD: usize = 512;
 
 /// Threads that work on an item.
 pub const WARP: u32 = 32;
 
-/// Threads that merge the hits of a query, and the fewest keys they have room for.
+/// Threads that merge the hits of a query, and the minimum number of keys in their buffer.
 const MERGE_THREADS: u32 = 512;
 const MERGE_KEYS: u32 = 1024;
 
-/// Hits of an item that wait to be merged, unless it finds more at once, and launches that find them.
+/// Maximum number of an item's hits that wait to be merged, unless it finds more at once, and
+/// maximum number of launches that find them.
 const UNMERGED_HITS: u32 = 1 << 13;
 const MOST_UNMERGED: u32 = 8;
 
-/// Threads of a block that changes terms.
+/// Threads of a block that advances terms.
 const ADVANCE_THREADS: u32 = 256;
 
-/// What is launched for one segment.
+/// The launch for one segment.
 #[derive(Default)]
 struct Launch {
     queries: Vec<QueryView>,
     terms: Vec<TermView>,
-    /// One per block of threads, or none: then the blocks share the windows of the one query evenly.
+    /// Work items, one per block of threads. If empty, the blocks share the windows of the one
+    /// query evenly.
     items: Vec<Item>,
     blocks: u32,
-    /// The most sparse terms of a query.
+    /// Maximum number of sparse terms in a query.
     sparse: u32,
-    /// The most terms of a query.
+    /// Maximum number of terms in a query.
     most: u32,
 }
 
-/// Work of a query in a launch: both by number, tiles, and what they cost.
+/// The work of a query in a launch: the number of the query, the number of the launch, tiles, and
+/// their cost.
 type Cost = (u32, usize, u32, u64);
 
-/// Addresses of what was sent for a launch; 0 for what was not sent.
+/// Addresses of the tables that were sent for a launch; 0 for empty tables.
 struct Sent {
     queries: u64,
     terms: u64,
     items: u64,
 }
 
-/// Which kernels answer a query.
+/// The kind of kernels that answer a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Kernels that skip documents that cannot become hits.
     Pruned,
-    /// Kernels that look at every posting, for at most [`FEW_TERMS`](crate::limits::FEW_TERMS) terms.
+    /// Kernels that read every posting, for at most [`FEW_TERMS`](crate::limits::FEW_TERMS)
+    /// terms.
     Tiles,
-    /// Kernels that look at every posting, for any number of terms.
+    /// Kernels that read every posting, for any number of terms.
     ManyTerms,
 }
 
-/// Answers the plans. All of them have this mode, one formula, and a `kind` that suits them. So many threads of the host prepare the round.
+/// Answers plans that all have this mode, one formula, and a `kind` that suits them. `threads`
+/// host threads prepare the round.
 pub fn run(
     engine: &GpuEngine,
     image: &[SegmentImage],
@@ -100,7 +107,7 @@ pub fn run(
     threads: usize,
 ) -> Result<Vec<Answer>, ImageError> {
     let docs: u64 = image.iter().map(SegmentImage::docs).sum();
-    // Kernels keep at least one hit; a plan may ask for matches only.
+    // Kernels keep at least one hit; a plan may request matches only.
     let ks: Vec<u32> = plans.iter().map(|p| (p.k as u64).clamp(1, docs.max(1)) as u32).collect();
     let stride = ks.iter().copied().max().unwrap_or(1);
     let capacity = key_capacity(stride);
@@ -111,13 +118,15 @@ pub fn run(
         round.pass(image, Pass::And, false)?;
     }
     if mode != Mode::And {
-        // Queries with enough hits keep them: the kernel reads the counts of the first pass on the device.
+        // Queries with enough hits keep them: the kernel reads the counts of the first pass on
+        // the device.
         round.pass(image, Pass::Or, mode == Mode::AndOr)?;
     }
     Ok(round.answers()?)
 }
 
-/// Room for the keys of a query that asks for `k` hits. Up to 32 keys are held in the lanes of a warp and need none.
+/// Returns the capacity of the key buffer of a query with `k` hits. Up to 32 keys are held in the
+/// lanes of a warp and need no buffer.
 pub fn key_capacity(k: u32) -> u32 {
     match k {
         ..=WARP => 0,
@@ -134,7 +143,7 @@ pub enum Pass {
     Or,
 }
 
-/// How many launches find hits before they are merged.
+/// Returns the number of launches that find hits before their hits are merged.
 fn most_unmerged(k: u32) -> usize {
     (UNMERGED_HITS / k.max(1)).clamp(1, MOST_UNMERGED) as usize
 }
@@ -146,23 +155,24 @@ pub struct Round<'a> {
     pub workspace: &'a mut Workspace,
     /// The plans to answer.
     pub plans: &'a [&'a Plan],
-    /// The number of hits that each plan asks for, at least one.
+    /// Number of hits that each plan requests, at least one.
     pub ks: &'a [u32],
     /// The largest k, which is the distance between the hits of queries.
     pub stride: u32,
-    /// Keys that a block of threads has room for.
+    /// Capacity of the key buffer of a block of threads.
     pub capacity: u32,
     kind: Kind,
-    /// Threads of the host that prepare it.
+    /// Host threads that prepare the round.
     threads: usize,
-    /// The mask of each plan that has one; none at all if no plan has.
+    /// The mask of each plan that has one; empty if no plan has a mask.
     masks: Vec<Option<Arc<DeviceMask>>>,
-    /// Where the results are written.
+    /// Memory for the results.
     pub results: Results,
 }
 
 impl<'a> Round<'a> {
-    /// A round with room for `stride` hits per query, the largest of `ks`, and for `capacity` keys per block of threads.
+    /// Creates a round with space for `stride` hits per query, the largest of `ks`, and for
+    /// `capacity` keys per block of threads.
     pub fn new(
         engine: &'a GpuEngine,
         plans: &'a [&'a Plan],
@@ -179,7 +189,7 @@ impl<'a> Round<'a> {
         Ok(Round { engine, workspace, plans, ks, stride, capacity, kind, threads, masks, results })
     }
 
-    /// The masks of the plans, on the device until the round has ended.
+    /// Copies the masks of the plans to the device, where they stay until the round has ended.
     fn bring_masks(&self) -> Result<Vec<Option<Arc<DeviceMask>>>, DeviceError> {
         if self.plans.iter().all(|plan| plan.mask.is_none()) {
             return Ok(Vec::new());
@@ -193,7 +203,8 @@ impl<'a> Round<'a> {
         self.plans.iter().map(bring).collect()
     }
 
-    /// Runs over all segments and merges the hits; with `enough`, only for queries that lack hits.
+    /// Runs over all segments and merges the hits. With `enough`, it does so only for queries
+    /// that lack hits.
     fn pass(&mut self, image: &[SegmentImage], pass: Pass, enough: bool) -> Result<(), ImageError> {
         let (device, stream) = (&self.engine.device, self.workspace.stream.clone());
         let stream = &stream;
@@ -238,9 +249,11 @@ impl<'a> Round<'a> {
                     self.advance(stream, sent.terms, launch, slice.first_tile - tile)?;
                     tile = slice.first_tile;
                 }
-                // The first merges come soon: each gives all items of a query the threshold of its best hits.
+                // The first merges come early: each gives all items of a query the threshold of
+                // its best hits.
                 if unmerged > 0 && unmerged == most_unmerged(self.stride).min(merged.max(1)) {
-                    // What is the best so far is kept elsewhere than the answers: those of the first pass are still needed.
+                    // The best hits so far are not kept with the answers, because those of the
+                    // first pass are still needed.
                     let best = Best::room(self.workspace, device, self.plans.len(), self.stride)?;
                     self.merge_to(stream, queries, &state, enough, &slot_keys, before, best)?;
                     stream.zero(&state.found())?;
@@ -265,9 +278,11 @@ impl<'a> Round<'a> {
                     false => args.value(span.ilog2()),
                 };
                 let grid = Grid::new(launch.blocks, WARP).shared(shared);
-                // SAFETY: the arguments are the kernel's. Items name queries, queries name terms, and terms name lists of this image, which
-                // keeps the memory that their addresses point to; what was sent is in one allocation with the state. There is room for the
-                // hits of all items, and as much room for keys and cursors as the kernel is told.
+                // SAFETY: the arguments match the kernel's parameters. Items name queries,
+                // queries name terms, and terms name lists of this image, which keeps the memory
+                // that their addresses point to alive. Everything that was sent is in one
+                // allocation with the state. The buffers are large enough for the hits of all
+                // items, and as large for keys and cursors as the arguments say.
                 unsafe { stream.launch(kernel, grid, &args) }?;
                 unmerged += 1;
             }
@@ -276,7 +291,7 @@ impl<'a> Round<'a> {
         Ok(self.merge_to(stream, queries, &state, enough, &slot_keys, before, answers)?)
     }
 
-    /// Sends everything that kernels read in one copy, and returns its addresses for each launch.
+    /// Sends everything that kernels read in one copy and returns its addresses for each launch.
     fn send(&mut self, launches: &[Launch]) -> Result<(State, Vec<Sent>), DeviceError> {
         let queries = self.plans.len();
         let input = self.workspace.input.start();
@@ -300,7 +315,7 @@ impl<'a> Round<'a> {
         Ok((State { queries, words }, parts.into_iter().map(sent).collect()))
     }
 
-    /// The terms become those of a slice that begins this many tiles later.
+    /// Advances the terms to a slice that begins this many tiles later.
     fn advance(
         &self,
         stream: &Stream,
@@ -312,12 +327,12 @@ impl<'a> Round<'a> {
         let args = Args::new().value(terms).value(count).value(tiles);
         let args = args.value(self.engine.settings.tile_bits);
         let grid = Grid::new(count.div_ceil(ADVANCE_THREADS), ADVANCE_THREADS);
-        // SAFETY: the arguments are the kernel's, and so many terms were sent.
+        // SAFETY: the arguments match the kernel's parameters, and `count` terms were sent.
         unsafe { stream.launch(&self.engine.advance, grid, &args) }
     }
 
-    /// Merges the hits of each query's items. `queries` is the address of the queries, in one allocation with the state; `enough` is as in
-    /// the kernels.
+    /// Merges the hits of each query's items. `queries` is the address of the queries, in one
+    /// allocation with the state; `enough` is as in the kernels.
     pub fn merge(
         &mut self,
         stream: &Stream,
@@ -329,7 +344,8 @@ impl<'a> Round<'a> {
         self.merge_to(stream, queries, state, enough, slot_keys, None, self.results.best())
     }
 
-    /// The same with those that were the best `before`; the result goes `to` a place, which may be the same.
+    /// Merges the hits of each query's items with its best hits `before` and writes the result to
+    /// `to`, which may be the same memory.
     #[allow(clippy::too_many_arguments)]
     fn merge_to(
         &mut self,
@@ -360,12 +376,13 @@ impl<'a> Round<'a> {
             .value(capacity);
         let shared = if keys.is_none() { 8 * capacity } else { 0 };
         let grid = Grid::new(blocks, MERGE_THREADS).shared(shared);
-        // SAFETY: the arguments are the kernel's; queries name where their hits are.
+        // SAFETY: the arguments match the kernel's parameters, and queries say where their hits
+        // are.
         unsafe { stream.launch(&self.engine.kernels.merge, grid, &args) }
     }
 
-    /// The plans in the form that kernels need, one launch per segment and slice, and the number of slots for hits. The items of a query have
-    /// neighbouring slots.
+    /// Prepares the plans for the kernels, with one launch per segment image. Returns the
+    /// launches and the number of slots for hits. The items of a query have neighbouring slots.
     fn launches(
         &self,
         image: &[SegmentImage],
@@ -373,7 +390,7 @@ impl<'a> Round<'a> {
         kernel: &Kernel,
         span: u32,
     ) -> Result<(Vec<Launch>, usize), ImageError> {
-        // The queries of a large round are shared among threads.
+        // Threads share the queries of a large round.
         let chunks: Vec<Range<usize>> = (0..self.plans.len())
             .step_by(QUERIES_OF_A_THREAD)
             .map(|from| from..(from + QUERIES_OF_A_THREAD).min(self.plans.len()))
@@ -382,8 +399,8 @@ impl<'a> Round<'a> {
         let views = numbered(chunks.len(), self.threads, || Ok(()), view)?;
         let mut launches: Vec<Launch> = image.iter().map(|_| Launch::default()).collect();
         let mut costs = Vec::with_capacity(self.plans.len() * image.len());
-        for (of, some) in views {
-            for (launch, more) in launches.iter_mut().zip(of) {
+        for (parts, some) in views {
+            for (launch, more) in launches.iter_mut().zip(parts) {
                 let before = launch.terms.len() as u32;
                 launch.terms.extend(more.terms);
                 let moved =
@@ -397,7 +414,8 @@ impl<'a> Round<'a> {
         let shared = launches.iter().zip(image).map(|(l, s)| self.shared_bytes(s, pass, l, span));
         let resident = self.resident(kernel, shared.max().unwrap_or(0))?;
         let waves = if self.plans.len() == 1 { 1 } else { WAVES };
-        // One launch runs after the other, so the longest must fill the device; those of a single query fill it together.
+        // Launches run one after another, so the longest must fill the device. The launches of a
+        // single query fill it together.
         let mut totals = vec![0; image.len()];
         costs.iter().for_each(|&(_, number, _, cost)| totals[number] += cost);
         let total = match self.is_single(image) {
@@ -411,13 +429,14 @@ impl<'a> Round<'a> {
             costs.iter().map(|&(.., tiles, cost)| u64::from(parts_of(share, tiles, cost))).sum()
         };
         let mut share = (total / (resident * waves)).max(1);
-        // Where lists come on demand, memory for hits was set aside for so many items of a query.
+        // If lists are loaded on demand, memory for hits was reserved for this many items of a
+        // query.
         let on_demand = image.iter().any(|segment| segment.slices().len() > 1);
         let most_parts = ITEM_HITS / u64::from(MOST_UNMERGED) * costs.len() as u64;
         while on_demand && parts_by(share) > most_parts {
             share += share.div_ceil(4);
         }
-        // Of each query: the parts of all launches, and the most parts of one.
+        // For each query: the parts in all launches, and the most parts in one launch.
         let (mut all, mut widest) = (vec![0; self.plans.len()], vec![0; self.plans.len()]);
         for &(query, number, tiles, cost) in &costs {
             let parts = parts_of(share, tiles, cost);
@@ -434,7 +453,7 @@ impl<'a> Round<'a> {
                 launches[number].items.push(Item { query, begin, end, unused: 0 });
             }
         }
-        // Hits are merged before there are too many, except those of a single query.
+        // Hits are merged before there are too many, except for those of a single query.
         let most = if self.is_single(image) { u32::MAX } else { most_unmerged(self.stride) as u32 };
         let slots =
             all.iter().zip(&widest).map(|(&all, &widest)| most.saturating_mul(widest).min(all));
@@ -449,20 +468,21 @@ impl<'a> Round<'a> {
         if self.plans.len() > 1 {
             for (number, launch) in launches.iter_mut().enumerate() {
                 // The longest items first.
-                let mut of = vec![0; self.plans.len()];
+                let mut costs_per_tile = vec![0; self.plans.len()];
                 for &(query, at, tiles, cost) in &costs {
                     if at == number {
-                        of[query as usize] = cost / u64::from(tiles);
+                        costs_per_tile[query as usize] = cost / u64::from(tiles);
                     }
                 }
-                let cost = |i: &Item| of[i.query as usize] * u64::from(i.end - i.begin);
+                let cost = |i: &Item| costs_per_tile[i.query as usize] * u64::from(i.end - i.begin);
                 launch.items.sort_by_cached_key(|item| std::cmp::Reverse(cost(item)));
             }
         }
         Ok((launches, slots.into_iter().map(|slots| slots as usize).sum()))
     }
 
-    /// Some queries in the form that kernels need, by launch, and the costs of those that have work there.
+    /// Prepares some queries for the kernels. Returns them by launch, with the costs of those
+    /// that have work there.
     fn view(
         &self,
         image: &[SegmentImage],
@@ -527,9 +547,10 @@ impl<'a> Round<'a> {
                     low_shift: histogram_shift(plan, low, static_most),
                     mask: mask.map_or(0, |mask| mask.address(segment.number())),
                 });
-                // A segment may have none of the engine's documents.
+                // A segment may contain none of the engine's documents.
                 if !lacks && terms > 0 && tiles > 0 {
-                    // Lists are those of the whole segment, a launch is about a slice of its documents.
+                    // The lists are those of the whole segment, but the launch covers only a
+                    // slice of its documents.
                     let here = postings * u64::from(segment.tiles()) / all_tiles[number];
                     let cost = here + u64::from(tiles) * TILE_COST;
                     costs.push((q as u32, number, tiles, cost));
@@ -543,7 +564,7 @@ impl<'a> Round<'a> {
         self.kind == Kind::Pruned
     }
 
-    /// Sparse terms that have cursors in shared memory.
+    /// Returns the number of sparse terms that have cursors in shared memory.
     fn cursors(&self, launch: &Launch) -> u32 {
         if self.kind == Kind::ManyTerms { 0 } else { launch.sparse }
     }
@@ -558,13 +579,14 @@ impl<'a> Round<'a> {
         bytes + key_bytes(self.capacity)
     }
 
-    /// Blocks of threads that the device runs at once, each with this much shared memory.
+    /// Returns the number of blocks that the device runs at once, each with this much shared
+    /// memory.
     fn resident(&self, kernel: &Kernel, shared: u32) -> Result<u64, DeviceError> {
         let each = kernel.blocks_per_multiprocessor(WARP, shared)?.max(1);
         Ok(u64::from(each) * u64::from(self.engine.device.info().multiprocessors))
     }
 
-    /// Tiles taken at once.
+    /// Returns the number of tiles that a warp processes at once.
     fn span(
         &self,
         image: &[SegmentImage],
@@ -576,7 +598,8 @@ impl<'a> Round<'a> {
             let bits = if pass == Pass::Or { settings.or_bits } else { settings.and_bits };
             return Ok(1 << bits.saturating_sub(settings.tile_bits));
         };
-        // As many as 15 bits can number; but with few queries, a window per warp must fill the device.
+        // At most as many as 15 bits can number. With few queries, there must be enough windows
+        // for all the warps that the device can run.
         let tiles: u64 = image.iter().map(|segment| u64::from(segment.tiles())).sum();
         let most = self.plans.iter().map(|plan| plan.terms.len()).max().unwrap_or(0) as u32;
         let all = Launch { most, sparse: most, ..Launch::default() };
@@ -585,7 +608,8 @@ impl<'a> Round<'a> {
         Ok(even.clamp(1, u64::from(WARP.min(1 << (15 - settings.tile_bits)))) as u32)
     }
 
-    /// Room for the keys of this many blocks, unless they are in shared memory.
+    /// Returns a buffer for the keys of this many blocks, or `None` if the keys are in shared
+    /// memory.
     fn key_room(&mut self, blocks: u32, capacity: u32) -> Result<Option<Buffer<u64>>, DeviceError> {
         if capacity <= SHARED_KEYS {
             return Ok(None);
@@ -606,7 +630,7 @@ impl<'a> Round<'a> {
             let from = i * self.stride as usize;
             let keys = &keys[from..from + counts[i] as usize];
             let hits = keys.iter().map(|&key| Hit::from_key(key)).take(self.plans[i].k).collect();
-            // If the first pass, with AND, found enough, it was the last.
+            // If the first pass, with AND, found enough hits, there was no second.
             let all = self.plans[i].mode == Mode::And
                 || self.plans[i].mode == Mode::AndOr
                     && (and[i] >= u64::from(self.ks[i]) || self.plans[i].k == 0);
@@ -617,15 +641,16 @@ impl<'a> Round<'a> {
     }
 }
 
-/// Tiles of a segment in all slices, of which a shorter one at the end is an image of its own; at least one.
+/// Returns the number of tiles of a segment in all slices, at least one. A shorter slice at the
+/// end is a separate image.
 fn all_tiles(image: &[SegmentImage], segment: &SegmentImage) -> u64 {
-    let of = image.iter().filter(|other| other.number() == segment.number());
-    let tiles = of.map(|other| u64::from(other.tiles()) * other.slices().len() as u64);
+    let images = image.iter().filter(|other| other.number() == segment.number());
+    let tiles = images.map(|other| u64::from(other.tiles()) * other.slices().len() as u64);
     tiles.sum::<u64>().max(1)
 }
 
-/// Not reachable: queries with so many terms have kernels of their own.
+/// Returns an error that cannot occur: queries with so many terms use other kernels.
 fn too_many(kernel: &Kernel) -> DeviceError {
-    let problem = "its sums have no room for so many terms".to_owned();
+    let problem = "its 16-bit sums overflow with this many terms".to_owned();
     DeviceError::Launch { kernel: kernel.name().to_owned(), problem }
 }

@@ -1,4 +1,4 @@
-//! Memory that rounds reuse.
+//! Device and pinned host memory that rounds reuse, and the pool that runs rounds with it.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ impl<T> Default for Growing<T> {
 }
 
 impl<T: Pod> Growing<T> {
-    /// This many values, with unspecified contents.
+    /// Returns a buffer of this many values with unspecified contents.
     pub fn take(&mut self, device: &Device, len: usize) -> Result<Buffer<T>, DeviceError> {
         if let Some(buffer) = &self.0
             && buffer.len() >= len
@@ -29,7 +29,7 @@ impl<T: Pod> Growing<T> {
         }
         // The old buffer is freed first.
         self.0 = None;
-        // A little more, so that it seldom grows.
+        // Allocates a little more, so that it seldom grows.
         let buffer = device.buffer((len + len / 8).next_multiple_of(64))?;
         let part = buffer.slice(..len);
         self.0 = Some(buffer);
@@ -37,11 +37,12 @@ impl<T: Pod> Growing<T> {
     }
 }
 
-/// What a round needs in addition to the image. Only one round at a time uses it and its stream.
+/// The memory and the stream that a round needs in addition to the image. Only one round at a
+/// time uses them.
 pub struct Workspace {
     /// The stream of the round's work.
     pub stream: Stream,
-    /// What kernels read.
+    /// The tables that kernels read.
     pub input: Input,
     /// Results on the host.
     pub output: Output,
@@ -49,31 +50,32 @@ pub struct Workspace {
     pub results: Growing<u64>,
     /// The best keys of each item.
     pub slot_keys: Growing<u64>,
-    /// The best keys of each query, if those of its items are merged several times.
+    /// The best keys of each query, if the keys of its items are merged several times.
     pub(crate) best: Growing<u64>,
-    /// Keys that blocks of threads keep while they work, if shared memory has no room for them.
+    /// Keys that blocks of threads keep while they work, if they do not fit into shared memory.
     pub block_keys: Growing<u64>,
-    /// What the kernels read that make tiles for the round, if not all lists are there.
+    /// The tables of the kernels that make tiles for the round, if not all lists are on the
+    /// device.
     pub(crate) make_input: Input,
-    /// Whether that failed.
+    /// The failure of those kernels: one word, 0 if they succeeded.
     pub(crate) failed: Growing<u32>,
     /// See [`Workspace::state`].
     state: Option<Buffer<u64>>,
 }
 
-/// Idle workspaces: at most as many as there ever were concurrent rounds.
+/// A pool of idle workspaces: at most as many as the largest number of concurrent rounds so far.
 pub struct Pool {
     device: Device,
     idle: Mutex<Vec<Workspace>>,
 }
 
 impl Pool {
-    /// An empty pool.
+    /// Creates an empty pool.
     pub fn new(device: Device) -> Self {
         Pool { device, idle: Mutex::default() }
     }
 
-    /// Works with a workspace that nobody else uses. After a failure it is not used again.
+    /// Calls `work` with exclusive use of a workspace, which is discarded after a failure.
     fn with_workspace<T>(
         &self,
         work: impl FnOnce(&mut Workspace) -> Result<T, ExecError>,
@@ -89,9 +91,10 @@ impl Pool {
         Ok(done)
     }
 
-    /// Runs rounds, several at a time, and returns the results of each, item by item, or none for rounds that were not begun because time
-    /// was up. Rounds that ran out of memory are run again after the others, one at a time and in halves as far as that helps. An item that
-    /// does not fit alone fails alone.
+    /// Runs rounds, several at a time, and returns the results of each, item by item, or `None`
+    /// for rounds that did not begin because time was up. Rounds that ran out of memory run again
+    /// after the others, one at a time, and are halved as long as that helps. An item that does
+    /// not fit alone fails alone.
     pub fn rounds<P: Sync, R: Send>(
         &self,
         rounds: &[&[P]],
@@ -123,7 +126,7 @@ impl Pool {
         all.into_iter().map(again).collect()
     }
 
-    /// Runs a round while no other is in flight.
+    /// Runs a round while no other is in flight, in halves if there is too little memory.
     fn halved<P, R>(
         &self,
         round: &[P],
@@ -143,7 +146,7 @@ impl Pool {
     }
 }
 
-/// Whether the error means that there was too little memory.
+/// Returns true if there was too little memory.
 fn is_short(error: &ExecError) -> bool {
     let ExecError::Device { source, .. } = error else { return false };
     matches!(
@@ -152,7 +155,7 @@ fn is_short(error: &ExecError) -> bool {
     )
 }
 
-/// The result of each item of a round; if the round failed, all items share the error.
+/// Returns the result of each item of a round; if the round failed, all items share the error.
 fn each<P, R>(round: &[P], done: Result<Vec<R>, ExecError>) -> Vec<Result<R, ExecError>> {
     match done {
         Ok(done) => done.into_iter().map(Ok).collect(),
@@ -176,7 +179,8 @@ impl Workspace {
         })
     }
 
-    /// This many words, the same number in every call. They are 0 at first, and whoever uses them must leave them 0.
+    /// Returns this many words, the same number in every call. They are 0 at first, and every
+    /// user must leave them 0.
     pub fn state(&mut self, device: &Device, words: usize) -> Result<Buffer<u64>, DeviceError> {
         if let Some(state) = &self.state {
             return Ok(state.clone());
@@ -187,7 +191,7 @@ impl Workspace {
     }
 }
 
-/// Structures that are collected and sent to the device.
+/// Structures that are collected on the host and sent to the device in one copy.
 #[derive(Default)]
 pub struct Input {
     bytes: Vec<u8>,
@@ -202,7 +206,7 @@ impl Input {
         self
     }
 
-    /// Adds values at a multiple of 16 bytes; returns their byte range.
+    /// Adds values at a multiple of 16 bytes and returns their byte range.
     pub fn add<T: NoUninit>(&mut self, values: &[T]) -> Range<usize> {
         self.bytes.resize(self.bytes.len().next_multiple_of(16), 0);
         let from = self.bytes.len();
@@ -239,7 +243,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Host memory for this many words.
+    /// Returns host memory for at least this many words.
     fn grown(&mut self, device: &Device, len: usize) -> Result<&mut Pinned<u64>, DeviceError> {
         let pinned = match self.pinned.take() {
             Some(pinned) if pinned.len() >= len => pinned,
@@ -248,12 +252,13 @@ impl Output {
         Ok(self.pinned.insert(pinned))
     }
 
-    /// The address of host memory to which kernels may write this many words. They can be read once the stream has been waited for.
+    /// Returns the address of host memory to which kernels may write this many words. The words
+    /// can be read after synchronizing with the stream.
     pub fn room(&mut self, device: &Device, len: usize) -> Result<u64, DeviceError> {
         Ok(self.grown(device, len)?.address())
     }
 
-    /// The words that kernels wrote.
+    /// Returns the words that kernels wrote.
     pub fn read(&self, len: usize) -> Result<&[u64], DeviceError> {
         match &self.pinned {
             Some(pinned) => Ok(&pinned.read()?[..len]),
@@ -261,7 +266,7 @@ impl Output {
         }
     }
 
-    /// Waits for the words of a buffer.
+    /// Copies the words of a buffer to the host, waits for them and returns them.
     pub fn receive(
         &mut self,
         device: &Device,

@@ -1,4 +1,4 @@
-//! What the engine reports as the cost of queries, and which algorithm it chooses for them.
+//! The costs of queries that the engine reports, and the algorithms it chooses.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../cuda/tests/support/mod.rs"]
@@ -9,7 +9,7 @@ use warpseek_exec::{Candidate, Context, Engine, Load, Mode, Plan, cheapest};
 use warpseek_exec_gpu::{GpuEngine, PRUNED_TERMS, Settings};
 use warpseek_testkit::{Doc, Fixture, Search, plans};
 
-/// An engine, and a plan of terms that occur in this many documents each.
+/// Returns an engine, and a plan of terms that occur in this many documents each.
 fn engine(settings: Settings, dfs: &[u64]) -> (GpuEngine, Plan) {
     let words: Vec<String> = (0..dfs.len()).map(|i| format!("a{i}")).collect();
     let snapshot = Fixture::of(&[Doc::text(0, words.join(" "))]).snapshot();
@@ -29,7 +29,8 @@ fn chosen(engine: &GpuEngine, plan: &Plan) -> &'static str {
     cheapest(&candidates, &Load::of(plan)).unwrap().algorithm
 }
 
-/// The rates reproduce the measurements that they were derived from (docs/measurements/gpu.md), in microseconds per query.
+/// Checks that the rates reproduce the measurements that they were derived from
+/// (docs/measurements/gpu.md), in microseconds per query.
 #[test]
 fn rates_reproduce_the_measurements() {
     let (engine, plan) = engine(Settings::default(), &[240_000, 1_000_000, 2_500_000]);
@@ -69,7 +70,7 @@ fn the_algorithm_follows_from_the_plan() {
     let (exhaustive, plan) = engine(Settings { pruned: false, ..Settings::default() }, &[5, 9]);
     assert_eq!(chosen(&exhaustive, &plan), "tiles");
     assert_eq!(candidate(&exhaustive, &plan, "tiles").why, "asked for");
-    // What one algorithm cannot do, the other does.
+    // If one algorithm cannot answer a plan, the other does.
     for plan in [&plan, &counted] {
         assert_eq!((exhaustive.supports(plan), pruned.supports(plan)), (Ok(()), Ok(())));
     }

@@ -15,7 +15,7 @@ use warpseek_exec_gpu::{GpuEngine, Settings};
 
 const MODES: [Mode; 3] = [Mode::Or, Mode::And, Mode::AndOr];
 
-/// Rounds of two queries.
+/// Settings with rounds of two queries.
 const SMALL: Settings =
     Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 2, ..Settings::USUAL };
 
@@ -27,7 +27,7 @@ fn queries_are_answered_as_a_whole_or_not_at_all() {
             let settings = Settings { pruned, in_flight, ..SMALL };
             let engine = GpuEngine::new(snapshot.clone(), device.clone(), settings).unwrap();
             let trivial = stopped::check(&engine, &snapshot, &plans, in_flight == 1);
-            // No hits are asked for, or a term is in no document.
+            // No hits are requested, or a term is in no document.
             let asks = |plan: &&Plan| {
                 (plan.k > 0 || plan.count) && (plan.mode != Mode::And || !plan.lacks_terms())
             };
@@ -36,7 +36,7 @@ fn queries_are_answered_as_a_whole_or_not_at_all() {
     }
 }
 
-/// If the deadline has passed, not even the copy of the index begins.
+/// Checks that not even the copy of the index begins if the deadline has passed.
 #[test]
 fn no_index_is_copied_too_late() {
     let (_fixture, snapshot, plans) = stopped::case(&MODES);

@@ -1,4 +1,5 @@
-//! Failures of a device: each query ends with an error or with the right hits. The emulator fails on purpose.
+//! Failures of a device: each query ends with an error or with the correct hits. The emulator
+//! fails on purpose.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use std::collections::HashSet;
@@ -24,10 +25,10 @@ const SMALL: Settings = Settings {
     ..Settings::USUAL
 };
 
-/// The largest rounds, and several at a time.
+/// Settings with the largest rounds, several at a time.
 const LAYOUTS: [Settings; 2] = [SMALL, Settings { round: 2, ..SMALL }];
 
-/// The same, and lists that come when queries need them.
+/// Settings with the largest rounds, and lists that are loaded when queries need them.
 const FORMS: [Settings; 4] = [
     SMALL,
     Settings { round: 2, ..SMALL },
@@ -90,7 +91,8 @@ impl Case {
         answers
     }
 
-    /// The queries that failed, each with its error; the others must have the right hits.
+    /// Returns the queries that failed, each with its error. The others must have the correct
+    /// hits.
     fn failures(&self, answers: Answers) -> Vec<(usize, ExecError)> {
         let mut failures = Vec::new();
         for (i, (answer, expected)) in answers.into_iter().zip(&self.expected).enumerate() {
@@ -105,7 +107,7 @@ impl Case {
         failures
     }
 
-    /// The error of an engine that fails all queries for the same reason.
+    /// Returns the error of an engine that fails all queries for the same reason.
     fn failure(&self, engine: &GpuEngine) -> ExecError {
         let mut failures = self.failures(self.search(engine));
         assert_eq!(failures.len(), self.plans.len(), "{failures:?}");
@@ -124,7 +126,8 @@ fn device_error(error: &ExecError) -> &DeviceError {
     }
 }
 
-/// The device is lost at every call of every driver function that the engine uses: queries end with errors, and never with wrong hits.
+/// Loses the device at every call of every driver function that the engine uses: queries end with
+/// errors, and never with wrong hits.
 #[test]
 fn a_device_may_be_lost_at_any_call() {
     let case = Case::new(100);
@@ -170,7 +173,7 @@ fn a_device_may_be_lost_at_any_call() {
                     assert!(said.contains("CUDA_ERROR_UNKNOWN"), "{function} {n}: {said}");
                     assert_ne!(error.fault(), Some(Fault::Query), "{function} {n}: {said}");
                 }
-                // Calls after all queries are answered come too late.
+                // Calls after all queries are answered come too late to matter.
                 if failures.is_empty() {
                     break;
                 }
@@ -185,7 +188,8 @@ fn a_device_may_be_lost_at_any_call() {
     }
 }
 
-/// A call fails once, and the device survives: the queries of its round fail, all others are answered, and so are all later batches.
+/// Fails one call, after which the device survives: the queries of its round fail, and all other
+/// queries and all later batches are answered.
 #[test]
 fn a_transient_failure_fails_only_its_round() {
     let case = Case::new(100);
@@ -197,7 +201,7 @@ fn a_transient_failure_fails_only_its_round() {
                 let injected = inject(&format!("{function}@{n}=1"));
                 let engine = case.engine_with(None, settings).unwrap();
                 drop(injected);
-                // Here it may fail as well, once.
+                // The setup may fail as well, once.
                 let loaded = engine.load(&case.plans[0].formulas, 1).is_ok();
                 let mut failed_batches = usize::from(!loaded);
                 for _ in 0..3 {
@@ -226,8 +230,8 @@ fn a_transient_failure_fails_only_its_round() {
     assert!(first_rounds.contains(&vec![0, 3, 4]), "{first_rounds:?}");
 }
 
-/// A kernel that never ends, at every launch of a search: the error comes within the limit, nothing waits after it, and another device
-/// answers.
+/// Hangs a kernel at every launch of a search: the error comes within the limit, nothing waits
+/// after it, and another device answers.
 #[test]
 fn a_device_that_hangs_ends_a_search_and_no_more() {
     let case = Case::new(100);
@@ -252,7 +256,7 @@ fn a_device_that_hangs_ends_a_search_and_no_more() {
             let error = device_error(&error);
             assert!(matches!(error, DeviceError::Hung { .. }), "{launch}: {error}");
         }
-        // Without a limit, anything that still waited would wait for ever.
+        // Without a limit, anything that still waited would wait forever.
         failing.device().set_time_limit(None);
         assert_eq!(case.failures(case.search(&failing)).len(), case.plans.len());
         hung += 1;
@@ -262,7 +266,8 @@ fn a_device_that_hangs_ends_a_search_and_no_more() {
     assert!(hung > 3);
 }
 
-/// A lost device answers again once the engine and all handles have been dropped and it is opened again.
+/// Checks that a lost device answers again once the engine and all handles have been dropped and
+/// it is opened again.
 #[test]
 fn a_lost_device_answers_when_opened_again() {
     let case = Case::new(100);
@@ -289,7 +294,7 @@ fn kernels_that_fail_are_named() {
         };
         assert_eq!(error.fault(), Some(Fault::Device));
         assert!(error.to_string().contains("--device cpu"), "{error}");
-        // What is given back after the copy of the index may be the first to notice.
+        // Freeing memory after the copy of the index may be the first call to notice.
         let DeviceError::Kernel { ran, .. } = device_error(&error) else { return false };
         ran.contains(&"merge".to_owned())
     });
@@ -309,7 +314,8 @@ fn an_index_that_cannot_fit_is_refused_before_it_is_copied() {
     let least: u64 = sizes.sum();
     let (copied, total) = whole.loading().postings();
     assert_eq!(copied, total);
-    // The estimate is at most the real size and not far from it. Padding is the difference, and small lists have much of it.
+    // The estimate is at most the real size and close to it. The difference is padding, of which
+    // small lists have much.
     let real = whole.device().memory().current;
     assert!(least <= real && least * 4 > real, "{least} and {real}");
 
@@ -328,7 +334,7 @@ fn an_index_that_cannot_fit_is_refused_before_it_is_copied() {
     assert!(!budget && error.to_string().contains("--device cpu"), "{error}");
 }
 
-/// What has no room as tiles is answered with what there is.
+/// Answers queries on an index that does not fit as tiles with the memory that there is.
 #[test]
 fn an_index_that_cannot_fit_is_answered_on_demand() {
     let case = Case::new(40_000);
@@ -345,8 +351,9 @@ fn an_index_that_cannot_fit_is_answered_on_demand() {
     }
 }
 
-/// Memory that another process takes: allocations fail from some moment on, or once. Queries are answered with what is left, or end with
-/// an error that says what is missing; and all memory is given back.
+/// Lets another process take memory: allocations fail from some moment on, or once. Queries are
+/// answered with the remaining memory, or end with an error that says what is missing; and all
+/// memory is freed.
 #[test]
 fn allocations_may_fail_half_way() {
     let case = Case::new(100);
@@ -382,7 +389,7 @@ fn allocations_may_fail_half_way() {
     }
 }
 
-/// Bytes of the image, and the most bytes that rounds need in addition.
+/// Returns the bytes of the image, and the maximum number of bytes that rounds need in addition.
 fn memory(case: &Case, plans: &[Plan], settings: Settings) -> (u64, u64) {
     let engine = case.engine_with(None, settings).unwrap();
     engine.load(&plans[0].formulas, 1).unwrap();
@@ -391,7 +398,8 @@ fn memory(case: &Case, plans: &[Plan], settings: Settings) -> (u64, u64) {
     (image, engine.device().memory().peak - image)
 }
 
-/// Memory that suffices for the image and some queries, but not for all at once: there are more rounds, and the hits are the same.
+/// Provides memory for the image and some queries, but not for all at once: there are more
+/// rounds, and the hits are the same.
 #[test]
 fn batches_shrink_to_what_fits() {
     let case = Case::new(300);
@@ -407,7 +415,7 @@ fn batches_shrink_to_what_fits() {
     }
 }
 
-/// Memory for one round at a time: rounds wait for each other instead of failing.
+/// Provides memory for one round at a time: rounds wait for each other instead of failing.
 #[test]
 fn rounds_take_turns_if_memory_is_short() {
     let case = Case::new(300);
@@ -426,7 +434,7 @@ fn rounds_take_turns_if_memory_is_short() {
     }
 }
 
-/// A query that does not fit alone fails alone.
+/// Checks that a query that does not fit alone fails alone.
 #[test]
 fn a_query_that_cannot_fit_fails_alone() {
     let case = Case::new(300);
@@ -451,7 +459,8 @@ fn a_query_that_cannot_fit_fails_alone() {
     }
 }
 
-/// A second engine on the same image has the same hits, and takes no memory for another image.
+/// Checks that a second engine on the same image has the same hits, and takes no memory for
+/// another image.
 #[test]
 fn engines_can_share_an_image() {
     let case = Case::new(300);
@@ -510,7 +519,7 @@ fn old_drivers_and_devices_are_refused() {
     }
 }
 
-/// Pieces of every length arrive, with and without pinned memory.
+/// Checks that pieces of every length arrive, with and without pinned memory.
 #[test]
 fn uploads_in_pieces() {
     let bytes: Vec<u8> = (0..9_000_001u32).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect();

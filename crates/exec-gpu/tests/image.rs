@@ -1,4 +1,5 @@
-//! Images made on the device equal those made on the host, byte for byte, on the emulator or on a GPU (see `support`).
+//! Images made on the device equal those made on the host, byte for byte, on the emulator or on a
+//! GPU (see `support`).
 
 #![allow(clippy::unwrap_used)]
 
@@ -64,7 +65,8 @@ fn check_formulas(snapshot: &Arc<Snapshot>, device: &Device, bits: u32, part: Op
     }
 }
 
-/// Words with frequencies that need patches and with gaps of all sizes, in lists of one posting to several groups of blocks.
+/// Returns words with frequencies that need patches and with gaps of all sizes, in lists of one
+/// posting to several groups of blocks.
 fn many(docs: usize, seed: u64) -> Vec<Doc> {
     let mut random = Random::new(seed);
     let text = |i: usize| {
@@ -76,7 +78,7 @@ fn many(docs: usize, seed: u64) -> Vec<Doc> {
                 words.extend(std::iter::repeat_n(word.to_owned(), times));
             }
         }
-        // A run of neighbours, and a word of its own.
+        // A run of neighbours, and a word that occurs in one document only.
         if (i / 100).is_multiple_of(7) {
             words.push("run".to_owned());
         }
@@ -103,7 +105,8 @@ fn long_lists_in_every_codec() {
     }
 }
 
-/// With as many tiles as this, the largest values of tiles say where the best values are.
+/// Covers lists with so many tiles that the largest values of tiles show where the best values
+/// are.
 #[test]
 fn many_tiles() {
     let fixture = Fixture::of(&many(40_000, 13));

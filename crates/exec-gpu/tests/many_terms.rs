@@ -1,5 +1,5 @@
-//! Queries with very many terms: the engine finds the hits of the reference, up to the most terms that a query can have, on every device,
-//! whatever its shared memory.
+//! Queries with very many terms: the engine finds the hits of the reference, up to the maximum
+//! number of terms in a query, on every device, whatever its shared memory.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn word(i: usize) -> String {
     format!("w{i}")
 }
 
-/// A query for any or all of the first `terms` words.
+/// Returns a query for any or all of the first `terms` words.
 fn search(terms: usize, mode: Mode) -> Search {
     let terms = (0..terms).map(|i| (word(i), 1.0));
     let ranking = Ranking { function: RankingFunction::Impact, static_weight: 0.0 };
@@ -43,8 +43,9 @@ fn check(snapshot: &Arc<Snapshot>, searches: &[Search]) {
     }
 }
 
-/// Lists with postings in every tile. With the largest rough unit, a posting adds three units, or two if its value is small. 16 bits are
-/// full from 21,845 terms on, and with two small values among 21,846 terms a 16-bit sum would be 0, which means no match.
+/// Covers lists with postings in every tile. With the largest rough unit, a posting adds three
+/// units, or two if its value is small. 16 bits are full from 21,845 terms on, and with two small
+/// values among 21,846 terms a 16-bit sum would be 0, which means no match.
 #[test]
 fn sums_of_many_terms() {
     const WORDS: usize = 21_846;
@@ -71,7 +72,7 @@ fn sums_of_many_terms() {
     check(&fixture.snapshot(), &searches);
 }
 
-/// Lists of one document: their cursors do not fit into the shared memory of any GPU.
+/// Covers lists of one document: their cursors do not fit into the shared memory of any GPU.
 #[test]
 fn short_lists_of_many_terms() {
     const DOCS: usize = 70;
@@ -91,7 +92,8 @@ fn short_lists_of_many_terms() {
     check(&fixture.snapshot(), &searches);
 }
 
-/// On a GPU with little shared memory the engine takes fewer documents at once; a GPU with too little is refused when the engine is made.
+/// Checks that the engine processes fewer documents at once on a GPU with little shared memory,
+/// and that creating it fails on a GPU with too little.
 #[test]
 fn settings_shrink_to_the_available_shared_memory() {
     let docs: Vec<Doc> =
@@ -112,18 +114,18 @@ fn settings_shrink_to_the_available_shared_memory() {
         pruned: false,
         ..Settings::USUAL
     };
-    let of = |engine: GpuEngine| {
+    let sizes = |engine: GpuEngine| {
         let Settings { tile_bits, or_bits, and_bits, round, .. } = *engine.settings();
         (tile_bits, or_bits, and_bits, round)
     };
-    assert_eq!(of(engine(wide).unwrap()), (5, 15, 10, 1));
+    assert_eq!(sizes(engine(wide).unwrap()), (5, 15, 10, 1));
     // Cursors of 4,096 terms and keys take 20 KiB, candidates some more.
     let injected = inject("shared=65536");
     let small = engine(wide).unwrap();
     let plans = plans(&snapshot, &[search(1, Mode::Or)]);
     let expected = expected(&snapshot, &plans);
     assert_eq!(answers(&small, &plans, 1).unwrap()[0].hits, expected[0].hits);
-    assert_eq!(of(small), (5, 14, 10, 1));
+    assert_eq!(sizes(small), (5, 14, 10, 1));
     drop(injected);
     let _injected = inject("shared=16384");
     let error = engine(Settings::default()).err().unwrap();

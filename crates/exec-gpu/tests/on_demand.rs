@@ -1,4 +1,5 @@
-//! Lists that come to the device when queries need them: whatever the memory, the hits are the reference's.
+//! Lists that are loaded to the device when queries need them: whatever the memory, the hits are
+//! the reference's.
 
 #![allow(clippy::unwrap_used)]
 
@@ -33,7 +34,8 @@ fn compact(snapshot: Arc<Snapshot>, threads: usize) -> Box<dyn Engine> {
 
 conformance!(compact_lists, compact, cases alone);
 
-/// Answers all plans, in one batch and in small ones; errors must be about memory. Returns how many were answered.
+/// Answers all plans, in one batch and in small ones, and returns the number answered. Errors
+/// must be about memory.
 fn check(engine: &GpuEngine, snapshot: &Arc<Snapshot>, plans: &[Plan], threads: usize) -> usize {
     let context = Context::new(threads);
     let expected = expected(snapshot, plans);
@@ -60,7 +62,7 @@ fn check(engine: &GpuEngine, snapshot: &Arc<Snapshot>, plans: &[Plan], threads: 
     answered
 }
 
-/// Documents with common and rare words.
+/// Returns documents with common and rare words.
 fn docs(count: usize) -> Vec<Doc> {
     let mut random = Random::new(3);
     let text = |i: usize| {
@@ -97,14 +99,15 @@ fn searches() -> Vec<Search> {
     searches.into_iter().chain(and).chain(and_or).collect()
 }
 
-/// Plans of the searches, half of them with a count of all matches.
+/// Returns plans of the searches, half of them with a count of all matches.
 fn all_plans(snapshot: &Arc<Snapshot>) -> Vec<Plan> {
     let plans = plans(snapshot, &searches());
     let counted = plans.iter().map(|plan| Plan { count: true, ..plan.clone() });
     plans.iter().cloned().chain(counted).collect()
 }
 
-/// From no memory at all to enough for everything: the answers are right or there are none, and every query is answered from some size on.
+/// Varies memory from none to enough for everything: answers are correct or absent, and every
+/// query is answered from some size on.
 #[test]
 fn any_budget() {
     let docs = docs(6000);
@@ -114,7 +117,7 @@ fn any_budget() {
     fixture.delete(&deleted).unwrap();
     let snapshot = fixture.snapshot();
     let plans = all_plans(&snapshot);
-    // Those that need no list at all are answered without memory.
+    // Queries that need no list are answered without memory.
     let asks = |plan: &&Plan| plan.mode != Mode::And || plan.missing.is_empty();
     let asking = 3 * plans.iter().filter(asks).count();
     let idle = 3 * plans.len() - asking;
@@ -133,13 +136,14 @@ fn any_budget() {
                 (slices, rounds) = (slices + counts.slices, rounds + counts.rounds);
             }
         }
-        // On a GPU, rounds need more memory than all lists. Tiles stayed, compressed lists stayed, lists came from main memory, and documents were cut.
+        // On a GPU, rounds need more memory than all lists. Tiles stayed, compressed lists
+        // stayed, lists were copied from main memory, and documents were cut.
         let used = lists.iter().all(|&n| n > 0) && slices > 3 * rounds;
         assert!(on_gpu() || used, "{lists:?} {slices} {rounds}");
     }
 }
 
-/// Lists that stay as tiles are entered in the middle by slices.
+/// Checks that slices can enter lists that stay as tiles in the middle.
 #[test]
 fn tiles_that_stay_are_cut_too() {
     let mut random = Random::new(5);
@@ -148,7 +152,7 @@ fn tiles_that_stay_are_cut_too() {
         let bits = random.bits();
         let some = words.iter().enumerate().filter(|(i, _)| bits >> i & 1 == 1);
         let text = some.map(|(_, word)| word.as_str()).collect::<Vec<_>>().join(" ");
-        // The best documents are far behind.
+        // The best documents come late.
         text.repeat(if i > 70_000 && i.is_multiple_of(97) { i % 5 + 1 } else { 1 })
     };
     let docs: Vec<Doc> = (0..100_000).map(|i| Doc::text(i, text(i))).collect();

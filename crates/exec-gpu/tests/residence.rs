@@ -1,4 +1,5 @@
-//! What newer snapshots and other formulas share on a device: only what is new is copied, and memory is freed with the last user.
+//! Data that newer snapshots and other formulas share on a device: only new data is copied, and
+//! memory is freed with the last user.
 
 #![allow(clippy::unwrap_used)]
 
@@ -29,7 +30,7 @@ fn docs(range: std::ops::Range<usize>) -> Vec<Doc> {
     range.map(|i| Doc::text(i, text(i))).collect()
 }
 
-/// Queries by some formulas: this many others in addition to the usual one.
+/// Returns queries by some formulas: this many others in addition to the usual one.
 fn searches(snapshot: &Arc<Snapshot>, formulas: usize) -> Vec<Plan> {
     let words: [&[&str]; 5] =
         [&["one", "two"], &["three", "seven"], &["two", "rare3", "seven"], &["rare90"], &["one"]];
@@ -65,7 +66,7 @@ fn engine(
     engine.in_residence(residence.clone())
 }
 
-/// Bytes of lists that went to the device.
+/// Returns the number of bytes of lists that were copied to the device.
 fn moved(engine: &GpuEngine) -> u64 {
     engine.cache_counts().map_or(engine.loading().bytes(), |counts| counts.bytes_moved)
 }
@@ -99,10 +100,10 @@ fn a_newer_snapshot_copies_only_what_is_new() {
             let copied = newest
                 .cache_counts()
                 .map_or(newest.loading().bytes(), |counts| counts.bytes_moved - before - added);
-            // Deletions are not in lists; but lists may have made room for tiles.
+            // Lists do not contain deletions, but lists may have been removed for tiles.
             assert!(copied == 0 || form == Form::Compact && copied < all / 20, "{form}: {copied}");
 
-            // Searches over older snapshots go on.
+            // Searches over older snapshots still work.
             check(&old, &first, &searches(&first, 0));
             check(&new, &second, &searches(&second, 0));
             let together = device.memory().current;
@@ -138,19 +139,21 @@ fn formulas_share_lists() {
     }
 }
 
-/// The most memory that searches took on a device that has enough. How much that is depends on the device: rounds take more on one with more processors.
+/// Returns the most memory that searches took on a device that has enough. It depends on the
+/// device: rounds take more on one with more processors.
 fn taken(search: impl FnOnce(&Device)) -> u64 {
     let device = devices().remove(0);
     search(&device);
     device.memory().peak
 }
 
-/// So many documents that their lists take more memory than rounds do, which take more on a GPU than on the emulator.
+/// Returns a number of documents whose lists take more memory than rounds do. Rounds take more on
+/// a GPU than on the emulator.
 fn many() -> std::ops::Range<usize> {
     0..if on_gpu() { 150_000 } else { 6000 }
 }
 
-/// Memory for one formula, but not for all: the oldest goes.
+/// Provides memory for one formula, but not for all: the oldest image is dropped.
 #[test]
 fn formulas_take_turns_if_memory_is_short() {
     let fixture = Fixture::of(&docs(many()));
@@ -177,7 +180,7 @@ fn formulas_take_turns_if_memory_is_short() {
     }
 }
 
-/// Without room for both, the newer snapshot's lists come on demand.
+/// Checks that the newer snapshot's lists are loaded on demand if both do not fit.
 #[test]
 fn a_newer_snapshot_may_have_less_room() {
     let fixture = Fixture::of(&docs(many()));
@@ -210,8 +213,8 @@ fn a_newer_snapshot_may_have_less_room() {
     }
 }
 
-/// The best hits come last, from many segments: each of them keeps as many as are asked for until they are merged. With many terms, what
-/// the best of one list are worth excludes none.
+/// Puts the best hits last, in many segments: each segment keeps as many as are requested until
+/// they are merged. With many terms, the best values of one list exclude none of them.
 #[test]
 fn every_segment_may_have_the_best_hits() {
     const ALL: [&str; 6] = ["sun", "moon", "red", "blue", "green", "tree"];
@@ -241,7 +244,7 @@ fn every_segment_may_have_the_best_hits() {
     }
 }
 
-/// Engines for a part of the documents, which may be none of a segment's.
+/// Covers engines for a part of the documents, which may be none of a segment's.
 #[test]
 fn parts_of_the_documents_in_every_form() {
     let fixture = Fixture::of(&docs(0..300));
@@ -257,7 +260,7 @@ fn parts_of_the_documents_in_every_form() {
             let engine = engine(&snapshot, &device, &Arc::default(), form).within(within.clone());
             let answers = engine.search(&plans.iter().collect::<Vec<_>>(), &Context::new(1));
             for ((answer, expected), plan) in answers.into_iter().zip(&expected).zip(&plans) {
-                // AND-then-OR decides by what it finds in its own documents.
+                // AND-then-OR decides by the hits among its own documents.
                 if plan.mode == Mode::AndOr {
                     continue;
                 }
@@ -269,7 +272,7 @@ fn parts_of_the_documents_in_every_form() {
     }
 }
 
-/// The memory for lists grows with the index.
+/// Checks that the memory for lists grows with the index.
 #[test]
 fn an_index_may_begin_empty() {
     let fixture = Fixture::of(&[]);

@@ -1,14 +1,18 @@
+//! The algorithms of approximate search on the CPU.
+
 use std::fmt;
 use std::str::FromStr;
 
-/// How hits are found. All algorithms find the same ones.
+/// An algorithm that finds hits. All algorithms find the same ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Algorithm {
-    /// List by list over all documents, as published: rare n-grams gather documents, the others prune them.
+    /// Goes list by list over all documents, as published: rare n-grams gather documents, the
+    /// others prune them.
     Baseline,
-    /// The same in bins of 256 documents; bins without documents left are skipped.
+    /// Processes bins of 256 documents in the same way; bins without documents left are skipped.
     Bins,
-    /// Documents that have enough of the rare n-grams are counted first; only these are looked up in the other lists.
+    /// Counts documents that have enough of the rare n-grams first; only these are looked up in
+    /// the other lists.
     #[default]
     Counting,
 }
@@ -17,7 +21,7 @@ impl Algorithm {
     /// All algorithms.
     pub const ALL: [Algorithm; 3] = [Algorithm::Baseline, Algorithm::Bins, Algorithm::Counting];
 
-    /// Its name in flags.
+    /// Returns the name of the algorithm in flags.
     pub fn name(self) -> &'static str {
         match self {
             Algorithm::Baseline => "baseline",

@@ -1,5 +1,7 @@
-//! The published algorithm: lists by length, shortest first. As long as a document could still be a hit with the lists that are left,
-//! documents are gathered; then those gathered are pruned with a minimum that rises by one a list. Every list is read as a whole.
+//! The published algorithm, which processes lists by length, shortest first. As long as a
+//! document could still be a hit with the lists that are left, documents are gathered; then those
+//! gathered are pruned with a minimum that rises by one with each list. Every list is read as a
+//! whole.
 
 use std::ops::Range;
 
@@ -10,7 +12,8 @@ use crate::collector::Collector;
 use crate::lists::{Cursor, Lists};
 use crate::tally::Tally;
 
-/// Searches a range of parts. Returns where it stopped, which is the end of the range unless time ran out.
+/// Searches a range of parts. Returns the end of what was searched, which is the end of the range
+/// unless time ran out.
 pub(crate) fn search(
     lists: &Lists<'_>,
     range: Range<u32>,

@@ -1,4 +1,5 @@
-//! The published algorithm in bins of 256 documents: a bin whose documents were all pruned, or that none of the rare n-grams has, is left at once.
+//! The published algorithm in bins of 256 documents. The search leaves a bin as soon as all its
+//! documents are pruned, or if it has none of the rare n-grams.
 
 use std::ops::Range;
 
@@ -9,7 +10,8 @@ use crate::collector::Collector;
 use crate::lists::{Cursor, Lists};
 use crate::tally::Tally;
 
-/// Searches a range of parts. Returns where it stopped, which is the end of the range unless time ran out.
+/// Searches a range of parts. Returns the end of what was searched, which is the end of the range
+/// unless time ran out.
 pub(crate) fn search(
     lists: &Lists<'_>,
     range: Range<u32>,
@@ -41,9 +43,9 @@ pub(crate) fn search(
 
 struct Bin {
     empty: Tally,
-    /// The counts of each document, and whether it may still be a hit.
+    /// The counts of each document, and a flag that is set if it may still be a hit.
     documents: Vec<(Tally, bool)>,
-    /// How many may be.
+    /// Number of documents that may still be hits.
     alive: usize,
 }
 

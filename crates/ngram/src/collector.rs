@@ -1,12 +1,13 @@
-//! The best hits so far, and what a document must score to become one.
+//! The best hits so far, and the score that a document needs to become one.
 
 use warpseek_core::{Hit, Score, TopK};
 use warpseek_index::Segment;
 
-/// Takes scores of parts, in ascending order within a segment, and keeps the best documents.
+/// A collector that receives scores of parts, in ascending order within a segment, and keeps the
+/// best documents.
 pub(crate) struct Collector {
     top: TopK,
-    /// What a hit must have, however few there are.
+    /// Minimum score of a hit, even if there are few.
     least: Score,
     /// The last document offered and the best score of its parts so far.
     pending: Option<(u32, Score)>,
@@ -17,7 +18,8 @@ impl Collector {
         Collector { top: TopK::new(k), least, pending: None }
     }
 
-    /// The lowest score at which a part can make a difference, if it comes after all parts offered.
+    /// Returns the lowest score at which a part can make a difference, if it comes after all
+    /// parts offered.
     #[inline]
     pub(crate) fn least(&self, segment: &Segment, part: u32) -> Score {
         let doc = segment.base() + segment.parts().document(part);
@@ -49,14 +51,15 @@ impl Collector {
         }
     }
 
-    /// Says that all parts of documents below `end` were offered.
+    /// Reports that all parts of documents below `end` were offered.
     pub(crate) fn settle_before(&mut self, end: u32) {
         if self.pending.is_some_and(|(doc, _)| doc < end) {
             self.settle();
         }
     }
 
-    /// The hits, best first. Unless all parts were offered, the last document may lack some and is left out.
+    /// Returns the hits, best first. Unless all parts were offered, the last document may lack
+    /// some and is left out.
     pub(crate) fn into_hits(mut self, complete: bool) -> Vec<Hit> {
         if complete {
             self.settle();

@@ -1,7 +1,11 @@
-//! Contamination: which items of a test set share n-grams with the documents of a training corpus.
+//! Contamination: the items of a test set that share n-grams with the documents of a training
+//! corpus.
 //!
-//! An item has the n-grams that it would have as a document of an index, each counted once. The corpus is an index of n-grams ([`against_snapshot`]), whose lists say
-//! which documents have them, or documents that are read once ([`against_reader`]): then the n-grams of all items are in memory, and each document looks its own up. Both give the same report.
+//! An item has the n-grams that it would have as a document of an index, each counted once. The
+//! corpus is either an index of n-grams ([`against_snapshot`]), whose lists contain the documents
+//! that have them, or documents that are read once ([`against_reader`]); in that case the n-grams
+//! of all items are in memory, and each document looks up its n-grams there. Both give the same
+//! report.
 
 mod lists;
 mod rolling;
@@ -16,17 +20,17 @@ use warpseek_text::{GramConfig, Reader};
 pub use lists::against_snapshot;
 pub use stream::against_reader;
 
-/// Reasons for skipping that a report names.
+/// Maximum number of reasons for skipping in a report.
 const REASONS: usize = 10;
 
-/// How a comparison is made.
+/// The settings of a comparison.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How many documents of the corpus are named for each item, at most. Default: 10.
+    /// Maximum number of documents of the corpus that are named for each item. Default: 10.
     pub documents: usize,
-    /// Worker threads. Default: one a core.
+    /// Number of worker threads. Default: one per core.
     pub threads: usize,
-    /// What to do with malformed records of the corpus. Default: stop.
+    /// The reaction to malformed records of the corpus. Default: stop.
     pub on_error: OnError,
 }
 
@@ -56,10 +60,10 @@ pub struct TestSet {
 }
 
 impl TestSet {
-    /// A set without items, which are compared by these n-grams.
+    /// Creates a set without items, which will be compared by these n-grams.
     pub fn new(config: GramConfig) -> Result<Self> {
         config.check().map_err(|what| IndexError::Grams { what })?;
-        // Where documents would be cut makes no difference: parts overlap by more than an n-gram.
+        // The borders of parts make no difference: parts overlap by more than an n-gram.
         Ok(TestSet { config: GramConfig { parts: false, ..config }, items: Vec::new() })
     }
 
@@ -84,17 +88,17 @@ impl TestSet {
         Ok(skipped)
     }
 
-    /// The number of items.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether there are no items.
+    /// Returns true if there are no items.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// By which n-grams items are compared.
+    /// Returns the configuration of the n-grams by which items are compared.
     pub fn config(&self) -> &GramConfig {
         &self.config
     }
@@ -103,26 +107,26 @@ impl TestSet {
 /// A document of the corpus that shares n-grams with an item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SharedDocument {
-    /// Its id.
+    /// The id of the document.
     pub id: String,
-    /// How many different n-grams of the item it has.
+    /// Number of different n-grams of the item that the document has.
     pub shared: u32,
 }
 
-/// What was found of an item.
+/// The results for an item.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ItemReport {
-    /// Its id.
+    /// The id of the item.
     pub id: String,
-    /// The number of its different n-grams; 0 if it is too short to have one.
+    /// Number of different n-grams of the item; 0 if it is too short to have one.
     pub ngrams: u32,
-    /// How many of them the corpus has.
+    /// Number of these n-grams that the corpus has.
     pub found: u32,
-    /// The share of them that the corpus has, 0 to 1.
+    /// The share of these n-grams that the corpus has, 0 to 1.
     pub share: f64,
-    /// How many documents of the corpus share n-grams with it.
+    /// Number of documents of the corpus that share n-grams with the item.
     pub matching: u64,
-    /// Those that share the most, best first, then in their order.
+    /// The documents that share the most n-grams, best first, then in the order of the corpus.
     pub documents: Vec<SharedDocument>,
 }
 
@@ -135,38 +139,39 @@ impl ItemReport {
     }
 }
 
-/// What was found of all items.
+/// The results for all items.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Contamination {
-    /// The items, in their order.
+    /// The items, in the order of the test set.
     pub items: Vec<ItemReport>,
-    /// The documents of the corpus.
+    /// Number of documents of the corpus.
     pub documents: u64,
-    /// Malformed records of the corpus that were left out.
+    /// Number of malformed records of the corpus that were left out.
     pub skipped: u64,
-    /// Why the first of them were left out.
+    /// The reasons why the first of them were left out.
     pub reasons: Vec<String>,
 }
 
-/// How many items are contaminated.
+/// Numbers of contaminated items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// Items of the test set.
+    /// Number of items of the test set.
     pub items: u64,
-    /// Items without an n-gram, about which nothing is known.
+    /// Number of items without an n-gram, about which nothing is known.
     pub too_short: u64,
-    /// Items with at least one n-gram in the corpus.
+    /// Number of items with at least one n-gram in the corpus.
     pub any: u64,
-    /// Items with at least half of their n-grams there.
+    /// Number of items with at least half of their n-grams there.
     pub half: u64,
-    /// Items with at least four in five of them there.
+    /// Number of items with at least four in five of their n-grams there.
     pub most: u64,
-    /// Items with n-grams by their share in the corpus: none, then above 0 up to a tenth, above that up to two tenths, and so on.
+    /// Numbers of items with n-grams by their share in the corpus: none, then above 0 up to a
+    /// tenth, above that up to two tenths, and so on.
     pub histogram: [u64; 11],
 }
 
 impl Contamination {
-    /// Counts items by how much of them is in the corpus.
+    /// Counts items by the share of their n-grams that the corpus has.
     pub fn summary(&self) -> Summary {
         let mut summary = Summary { items: self.items.len() as u64, ..Summary::default() };
         for item in &self.items {
@@ -184,7 +189,7 @@ impl Contamination {
     }
 }
 
-/// Where a document stands in the corpus.
+/// The position of a document in the corpus.
 type Order = (u64, u32);
 
 /// A document that is among the best of an item so far.
@@ -203,7 +208,7 @@ struct Best {
 }
 
 impl Best {
-    /// Offers a document; its id is asked for if it is kept.
+    /// Offers a document; `id` is called only if the document is kept.
     fn offer(
         &mut self,
         shared: u32,
@@ -247,7 +252,7 @@ mod tests {
         Reader::of_documents(documents(texts), config).unwrap()
     }
 
-    /// The n-grams of a document by definition.
+    /// Returns the n-grams of a document by the definition.
     fn grams(config: GramConfig, title: &str, text: &str) -> BTreeSet<String> {
         let mut fields = [title, text].map(|field| {
             let mut normal = String::new();
@@ -268,7 +273,7 @@ mod tests {
         }
     }
 
-    /// The report by definition.
+    /// Computes the report by the definition.
     fn by_hand(
         config: GramConfig,
         items: &[String],
@@ -280,13 +285,13 @@ mod tests {
         let report = |(i, item): (usize, &String)| {
             let own = grams("", item);
             let mut best = Best::default();
-            for (doc, of) in corpus.iter().enumerate() {
-                let shared = of.intersection(&own).count() as u32;
+            for (doc, known) in corpus.iter().enumerate() {
+                let shared = known.intersection(&own).count() as u32;
                 if shared > 0 {
                     best.offer(shared, (0, doc as u32), most, || Ok(format!("d{doc}"))).unwrap();
                 }
             }
-            let found = own.iter().filter(|gram| corpus.iter().any(|of| of.contains(*gram)));
+            let found = own.iter().filter(|gram| corpus.iter().any(|known| known.contains(*gram)));
             ItemReport::new(&i.to_string(), own.len() as u32, found.count() as u32, best)
         };
         items.iter().enumerate().map(report).collect()
@@ -326,7 +331,8 @@ mod tests {
                 against_snapshot(set, &snapshot, &settings, &progress).unwrap()
             };
             prop_assert_eq!(indexed(&set), streamed);
-            // A document that is deleted is as one that was never there; ids stay, and order among the others does too.
+            // A deleted document counts as if it had never been there; ids stay, and so does the
+            // order of the others.
             delete(dir.path(), &[format!("d{gone}")], 1, &progress).unwrap();
             let mut left = texts.clone();
             if let Some(text) = left.get_mut(gone) {

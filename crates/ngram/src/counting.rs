@@ -1,7 +1,10 @@
-//! Our own algorithm. A hit lacks at most `misses` n-grams, so of any `misses + t` lists it is in at least `t`. Some of the shortest lists are read and
-//! documents counted, without their maps; a document that reaches `t` is a candidate, which is looked up in the other lists until it lacks too many, and only then are maps of segments compared.
-//! The more lists are counted, the fewer candidates there are; how many are counted follows from the lengths of the lists. Once there are k hits, a document must be better than the worst of them, so
-//! that fewer misses are allowed and fewer lists are read for the documents that follow.
+//! Our own algorithm. A hit lacks at most `misses` n-grams, so of any `misses + t` lists it is in
+//! at least `t`. The algorithm reads some of the shortest lists and counts documents, without
+//! their maps. A document that reaches `t` is a candidate, which is looked up in the other lists
+//! until it lacks too many, and only then are maps of segments compared. The more lists are
+//! counted, the fewer candidates there are; the lengths of the lists determine how many are
+//! counted. Once there are k hits, a document must be better than the worst of them, so that
+//! fewer misses are allowed and fewer lists are read for the documents that follow.
 
 use std::ops::Range;
 
@@ -14,29 +17,33 @@ use crate::lists::{Cursor, Lists};
 use crate::simd;
 use crate::tally::Tally;
 
-/// Parts whose counters are kept at the same time: these fit into the fastest cache beside the blocks that are read.
+/// Number of parts whose counters are kept at the same time: these fit into the fastest cache
+/// beside the blocks that are read.
 const WINDOW: usize = 1 << 14;
 
-/// Candidates that are looked up together, before their scores raise what the next ones need.
+/// Number of candidates that are looked up together, before their scores raise the minimum for
+/// the next ones.
 const CHUNK: usize = 32;
 
-/// The most lists whose documents are counted, so that the highest bit of a counter's byte is free.
+/// Maximum number of lists whose documents are counted, so that the highest bit of a counter's
+/// byte is free.
 pub(crate) const MOST_COUNTED: u32 = 127;
 
-/// What reading and looking up cost; only the ratios matter.
+/// The costs of reading and looking up; only the ratios matter.
 pub(crate) struct Costs {
-    /// For an entry of a sparse list: to decode and count it.
+    /// Cost of decoding and counting an entry of a sparse list.
     pub entry: f64,
-    /// For a bin of a dense list.
+    /// Cost of a bin of a dense list.
     pub bin: f64,
-    /// For a candidate: to look it up in the other lists.
+    /// Cost of looking a candidate up in the other lists.
     pub candidate: f64,
 }
 
-/// Nanoseconds on one core.
+/// Costs in nanoseconds on one core.
 const ON_CPU: Costs = Costs { entry: 1.0, bin: 5.0, candidate: 800.0 };
 
-/// Searches a range of parts. Returns where it stopped, which is the end of the range unless time ran out.
+/// Searches a range of parts. Returns the end of what was searched, which is the end of the range
+/// unless time ran out.
 pub(crate) fn search(
     lists: &Lists<'_>,
     range: Range<u32>,
@@ -49,7 +56,7 @@ pub(crate) fn search(
         let least = collector.least(lists.segment, start);
         let Some(misses) = lists.len().checked_sub(least) else { return Ok(range.end) };
         if misses >= MOST_COUNTED {
-            // Nearly everything may be missing: there is nothing to gain from counting.
+            // Nearly all n-grams may be missing, so counting has no benefit.
             return bins::search(lists, start..range.end, collector, ticker);
         }
         let end = range.end.min((start / WINDOW as u32 + 1) * WINDOW as u32);
@@ -62,7 +69,9 @@ pub(crate) fn search(
     Ok(range.end)
 }
 
-/// The candidates of a segment, in ascending order, with the number of counted lists that each is in, and how many lists were counted. There are at least as many lists as a hit needs.
+/// Returns the candidates of a segment, in ascending order, with the number of counted lists that
+/// each is in, and the number of lists that were counted. There must be at least as many lists as
+/// a hit needs.
 pub(crate) fn gather(lists: &Lists<'_>, least: u32) -> Result<(Vec<(u32, u32)>, u32)> {
     let misses = lists.len() - least;
     let (mut counting, mut candidates, mut start) = (Counting::new(lists), Vec::new(), 0);
@@ -76,7 +85,7 @@ pub(crate) fn gather(lists: &Lists<'_>, least: u32) -> Result<(Vec<(u32, u32)>, 
     Ok((candidates, counted))
 }
 
-/// Scores such candidates.
+/// Scores candidates that [`gather`] returned.
 pub(crate) fn prune(
     lists: &Lists<'_>,
     candidates: &[(u32, u32)],
@@ -92,40 +101,41 @@ pub(crate) fn prune(
 
 struct Counting<'a, 'b> {
     lists: &'a Lists<'b>,
-    /// The first list that is dense; those behind it are too, as they are longer.
+    /// Index of the first dense list; the lists behind it are dense too, since they are longer.
     dense: usize,
     cursors: Vec<Cursor>,
-    /// For each part of the window, by its remainder, how many of the lists that are counted have it.
+    /// Number of counted lists that have a part, for each part of the window by its remainder.
     counters: Box<[u8; WINDOW]>,
-    /// How many lists are counted, by the number of misses; 0 if not known yet.
+    /// Number of lists to count, by the number of misses; 0 if not known yet.
     counted: Vec<u32>,
     /// The parts of the window that are candidates.
     found: Vec<u32>,
-    /// For each sparse list, the block that was decoded last to look candidates up, and one for dense lists, which need none.
+    /// The block of each sparse list that was decoded last to look candidates up, and one for
+    /// dense lists, which need none.
     look_ups: Vec<LookUp>,
     candidates: Vec<Candidate>,
-    /// Which candidates are not ruled out.
+    /// The candidates that are not ruled out.
     left: Vec<u32>,
-    /// Which of these are to be looked up in a list.
+    /// Candidates that are to be looked up in the current list.
     looked_up: Vec<u32>,
-    /// What the list says of these.
+    /// The results of these look-ups.
     glimpses: Vec<Glimpse>,
-    /// Candidates, and lists that have them in several segments.
+    /// Candidates, with lists that have them in several segments.
     several: Vec<(u32, u32)>,
 }
 
 /// A document that may be a hit.
 struct Candidate {
     part: u32,
-    /// How many lists may have it.
+    /// Number of lists that may have it.
     possible: u32,
-    /// How many of the lists that were counted have it, less those that are known to.
+    /// Number of counted lists that have it, less those that were already identified.
     counted: u32,
-    /// How many lists that have it were added to the tally.
+    /// Number of lists that have it and were added to the tally.
     seen: u32,
-    /// Whether all its segments are within reach of each other, so that maps say nothing new.
+    /// True if all its segments are within reach of each other, so that maps say nothing new.
     is_short: bool,
-    /// Whether it cannot be a hit.
+    /// True if it cannot be a hit.
     is_out: bool,
     tally: Tally,
 }
@@ -138,10 +148,10 @@ impl Candidate {
         self.seen += 1;
     }
 
-    /// Whether it may score this much.
+    /// Returns true if the candidate may score this much.
     #[inline]
     fn may_score(&self, least: u32) -> bool {
-        // This many of the lists that have it may have it elsewhere.
+        // Up to this many of the lists that have the candidate may have it elsewhere.
         let Some(slack) = self.possible.checked_sub(least) else { return false };
         self.seen <= slack || self.tally.max() + slack >= self.seen
     }
@@ -179,12 +189,12 @@ impl<'a, 'b> Counting<'a, 'b> {
         Ok(())
     }
 
-    /// How many of the counted lists have a part of the present window.
+    /// Returns the number of counted lists that have a part of the current window.
     fn count_of(&self, part: u32) -> u32 {
         u32::from(self.counters[part as usize % WINDOW])
     }
 
-    /// Finds the candidates of a window; returns how many lists were counted.
+    /// Finds the candidates of a window; returns the number of lists that were counted.
     fn count(&mut self, parts: &Range<u32>, misses: u32) -> Result<usize> {
         let counted = self.counted(misses) as usize;
         if self.cursors.len() < counted {
@@ -230,8 +240,10 @@ impl<'a, 'b> Counting<'a, 'b> {
         }
     }
 
-    /// Scores candidates (parts, and in how many counted lists they are) unless a list rules them out. What is cheap comes first: the bitmaps of dense lists that were not counted; then maps that are known from their heads,
-    /// of dense lists, of sparse ones that were not counted, and of those that were; the other maps last.
+    /// Scores candidates (parts, with the number of counted lists that they are in) unless a list
+    /// rules them out. Cheap checks come first: the bitmaps of dense lists that were not counted;
+    /// then maps that are known from their heads, of dense lists, of sparse ones that were not
+    /// counted, and of those that were; the other maps last.
     fn look_up(
         &mut self,
         found: &[(u32, u32)],
@@ -280,7 +292,9 @@ impl<'a, 'b> Counting<'a, 'b> {
         Ok(())
     }
 
-    /// Looks candidates up in the bitmaps of a dense list. Lists take turns, not candidates: so a block of a sparse list is decoded once, and while one look-up waits for memory the next ones begin.
+    /// Looks candidates up in the bitmaps of a dense list. The outer loop goes over lists, not
+    /// candidates, so that a block of a sparse list is decoded once, and while one look-up waits
+    /// for memory the next ones begin.
     fn rule_out(&mut self, i: usize, least: u32) {
         let (bitmaps, mut left) = (self.lists.lists[i].bitmaps(), 0);
         for j in 0..self.left.len() {
@@ -288,18 +302,18 @@ impl<'a, 'b> Counting<'a, 'b> {
             let candidate = &mut self.candidates[at as usize];
             candidate.possible -= u32::from(!is_set(bitmaps, candidate.part));
             candidate.is_out = candidate.possible < least;
-            // Without branches, as none could be predicted.
+            // There are no branches here, as none could be predicted.
             self.left[left] = at;
             left += usize::from(!candidate.is_out);
         }
         self.left.truncate(left);
     }
 
-    /// Adds the maps that a list tells at little cost, and notes where there are others.
+    /// Adds the maps that a list returns at little cost, and records where there are others.
     fn glimpse(&mut self, i: usize, counted: usize, least: u32) -> Result<()> {
         let list = &self.lists.lists[i];
         let (bitmaps, was_counted) = (list.bitmaps(), i < counted);
-        // A sparse list that was not counted says something about the documents it does not have, too.
+        // A sparse list that was not counted also rules out documents that it does not have.
         let is_new = !was_counted && !list.is_dense();
         self.looked_up.clear();
         self.looked_up.resize(self.left.len(), 0);
@@ -312,7 +326,7 @@ impl<'a, 'b> Counting<'a, 'b> {
             n += usize::from(is_new | (has & is_open));
         }
         let look_up = &mut self.look_ups[i.min(self.dense)];
-        // In two steps, so that look-ups do not wait for branches that follow from others.
+        // There are two steps, so that look-ups do not wait for branches that depend on others.
         self.glimpses.clear();
         for &at in &self.looked_up[..n] {
             let glimpse = list.glimpse(self.candidates[at as usize].part, look_up);
@@ -335,7 +349,7 @@ impl<'a, 'b> Counting<'a, 'b> {
         Ok(())
     }
 
-    /// Adds the maps that were noted.
+    /// Adds the maps that were recorded.
     fn add_several(&mut self, least: u32) -> Result<()> {
         for &(at, i) in &self.several {
             let candidate = &mut self.candidates[at as usize];
@@ -354,7 +368,7 @@ impl<'a, 'b> Counting<'a, 'b> {
         Ok(())
     }
 
-    /// How many lists to count if this many n-grams may be missing.
+    /// Returns the number of lists to count if this many n-grams may be missing.
     fn counted(&mut self, misses: u32) -> u32 {
         if self.counted.len() <= misses as usize {
             self.counted.resize(misses as usize + 1, 0);
@@ -367,8 +381,10 @@ impl<'a, 'b> Counting<'a, 'b> {
     }
 }
 
-/// How many lists to count if this many n-grams may be missing, fewer than [`MOST_COUNTED`]: as many as make reading them and looking candidates up cheapest. Of each list, shortest first, its
-/// entries and whether it is dense; `parts` is the number of parts of the segment.
+/// Chooses how many lists to count if this many n-grams may be missing, fewer than
+/// [`MOST_COUNTED`]: the number that makes reading them and looking candidates up cheapest.
+/// `lists` has the number of entries of each list, shortest first, and true if it is dense;
+/// `parts` is the number of parts of the segment.
 pub(crate) fn choose(
     lists: impl Iterator<Item = (u32, bool)>,
     parts: u32,
@@ -376,7 +392,8 @@ pub(crate) fn choose(
     costs: &Costs,
 ) -> u32 {
     let parts = f64::from(parts);
-    // The chance of a document to be in exactly 0, 1, 2... of the lists so far, as if n-grams were independent.
+    // The probability that a document is in exactly 0, 1, 2... of the lists so far, as if n-grams
+    // were independent.
     let mut chances = vec![1.0];
     let (mut read, mut best) = (0.0, (f64::INFINITY, misses + 1));
     for ((df, dense), i) in lists.zip(1..=MOST_COUNTED) {
@@ -401,20 +418,21 @@ pub(crate) fn choose(
     best.1
 }
 
-/// Whether the bitmaps of a dense list have a part.
+/// Returns true if the bitmaps of a dense list contain a part.
 #[inline]
 fn is_set(bitmaps: &[[u8; BIN / 8]], part: u32) -> bool {
     bitmaps.as_flattened()[part as usize / 8] >> (part % 8) & 1 == 1
 }
 
-/// Replaces `found` by the parts whose counters are at least `enough`, of which the first one is `first`. Counters are below 128, as is `enough`, which is not 0.
+/// Replaces `found` by the parts whose counters are at least `enough`. `first` is the part of the
+/// first counter. Counters are below 128, as is `enough`, which is not 0.
 fn find(counters: &[u8], enough: u8, first: u32, found: &mut Vec<u32>) {
     found.clear();
-    // The highest bit of a byte becomes that of "at least enough".
+    // After the addition, the highest bit of a byte is set if the counter is at least `enough`.
     let add = 128 - enough;
     let (chunks, rest) = counters.as_chunks::<64>();
     for (chunk, start) in chunks.iter().zip((first..).step_by(64)) {
-        // Compilers vectorise this, and most chunks have none.
+        // Compilers vectorise this, and most chunks have no such counter.
         if chunk.iter().fold(0, |any, &count| any | count.wrapping_add(add)) < 128 {
             continue;
         }

@@ -1,54 +1,63 @@
-//! How many errors a text has where it resembles a query most: the edit distance of the whole query to its best match in the text, by the bit-parallel algorithm of Myers 1999.
+//! The edit distance of a whole query to its best match in a text, by the bit-parallel algorithm
+//! of Myers 1999.
 //!
-//! A column of the table of distances, one row for each character of the query and one column for each of the text, is kept as differences between rows, one bit each. Up to four words of 64 rows
-//! go through the text together; the rows of a longer query follow strip by strip, and need only the differences between columns that the strip above left. So memory is linear in both lengths.
-//! The search runs forward to find where the match ends, then backward from there to find where it begins.
+//! A column of the table of distances, one row for each character of the query and one column for
+//! each of the text, is kept as differences between rows, one bit each. Up to four words of 64
+//! rows go through the text together; the rows of a longer query follow strip by strip, and need
+//! only the differences between columns that the strip above left. Memory is therefore linear in
+//! both lengths. The search runs forward to find the end of the match, then backward from there
+//! to find its start.
 
 /// The best match of a query in a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Match {
-    /// The fewest characters to insert, delete or replace in the match that turn it into the query.
+    /// The minimum number of characters to insert, delete or replace in the match to turn it into
+    /// the query.
     pub distance: u32,
-    /// Where the match begins, in characters.
+    /// The start of the match, in characters.
     pub start: usize,
-    /// Where it ends, in characters.
+    /// The end of the match, in characters.
     pub end: usize,
 }
 
-/// Finds the best match of a query in a text. See [`Pattern::best_match`]; a query that is matched with many texts should be a [`Pattern`].
+/// Finds the best match of a query in a text. See [`Pattern::best_match`]; to match a query with
+/// many texts, create a [`Pattern`].
 pub fn best_match(query: &str, text: &str) -> Match {
     Pattern::new(query).best_match(text)
 }
 
-/// Words of 64 rows that go through the text together. A word needs the one above it and its own last step, so a core works on several at a time.
+/// Number of words of 64 rows that go through the text together. A word needs the one above it
+/// and its previous step, so a core works on several at a time.
 const STRIP: usize = 4;
 
-/// Texts, or ranges of a text, that a query of one word goes through at the same time, for the same reason.
+/// Number of texts, or ranges of a text, that a query of one word goes through at the same time,
+/// for the same reason.
 const LANES: usize = 4;
 
 /// A query, ready to be matched with texts.
 #[derive(Clone, Debug)]
 pub struct Pattern {
-    /// For texts of ASCII, whose letters are their bytes.
+    /// The spelling for texts of ASCII, whose letters are their bytes.
     ascii: Spelling<u8>,
-    /// For others, by the numbers that letters have.
+    /// The spelling for other texts, by the numbers of letters.
     others: Spelling<u32>,
     numbers: Numbers,
 }
 
 impl Pattern {
-    /// For a query.
+    /// Creates a pattern for a query.
     pub fn new(query: &str) -> Self {
         let mut numbers = Numbers::default();
-        // No text of ASCII has the byte that stands for all other characters.
+        // No text of ASCII has the byte that replaces all other characters.
         let bytes = query.chars().map(|c| if c.is_ascii() { c as u8 } else { u8::MAX }).collect();
         let others = query.chars().map(|c| numbers.number_or_new(c)).collect();
         let others = Spelling::new(others, numbers.last as usize + 1);
         Pattern { ascii: Spelling::new(bytes, 256), others, numbers }
     }
 
-    /// Finds the best match in a text. Of all matches with the least distance it is the one that ends first, and of these the shortest.
-    /// So it begins and ends with characters that agree, and it is empty, at 0, if no character does.
+    /// Finds the best match in a text. Of all matches with the least distance it is the one that
+    /// ends first, and of these the shortest. It therefore begins and ends with characters that
+    /// agree, and it is empty, at 0, if no character does.
     pub fn best_match(&self, text: &str) -> Match {
         match text.is_ascii() {
             true => self.ascii.best_match(text.as_bytes()),
@@ -56,7 +65,8 @@ impl Pattern {
         }
     }
 
-    /// Finds the best match in each of many texts: the same as one by one, and faster if they are short.
+    /// Finds the best match in each of many texts. The results are those of
+    /// [`Pattern::best_match`], but many short texts together are faster.
     pub fn best_matches<T: AsRef<str>>(&self, texts: &[T]) -> Vec<Match> {
         let mut matches = vec![Match::default(); texts.len()];
         let (mut ascii, mut others) = (Vec::new(), Vec::new());
@@ -72,9 +82,9 @@ impl Pattern {
     }
 }
 
-/// How a letter is written down.
+/// A representation of letters.
 trait Letter: Copy {
-    /// Stands for a letter that the query does not have.
+    /// A letter that the query does not have.
     const NONE: Self;
 
     fn index(self) -> usize;
@@ -103,7 +113,7 @@ impl Letter for u32 {
 struct Spelling<L> {
     forward: Vec<L>,
     backward: Vec<L>,
-    /// All letters have an index below this.
+    /// Upper limit of the indexes of letters.
     limit: usize,
 }
 
@@ -127,13 +137,14 @@ impl<L: Letter> Spelling<L> {
         Match { distance, start: end - length, end }
     }
 
-    /// Takes texts with their indexes in `matches`.
+    /// Matches texts, which come with their indexes in `matches`.
     fn best_matches(&self, texts: Vec<(usize, Vec<L>)>, matches: &mut [Match]) {
         let is_short =
             |text: &(usize, Vec<L>)| self.has_one_word() && text.1.len() <= 64 * self.forward.len();
         let (mut short, long): (Vec<_>, Vec<_>) = texts.into_iter().partition(is_short);
         long.iter().for_each(|(i, text)| matches[*i] = self.best_match(text));
-        // Texts of a group should have about the same length, since the longest decides how long it takes.
+        // Texts of a group should have about the same length, since the longest determines how
+        // long it takes.
         short.sort_unstable_by_key(|(_, text)| text.len());
         let forward = self.masks(&self.forward, 0, Step::EVEN);
         let backward = self.masks(&self.backward, 0, Step::UP);
@@ -152,14 +163,18 @@ impl<L: Letter> Spelling<L> {
         }
     }
 
-    /// The letters before the end of a match, backward, as far as it can reach. From there the match begins at once, so distances above the first row go up by one a column.
+    /// Returns the letters before the end of a match, backward, as far as it can reach. From
+    /// there the match begins at once, so distances above the first row go up by one with each
+    /// column.
     fn before(&self, text: &[L], distance: u32, end: usize) -> Vec<L> {
         let start = end.saturating_sub(self.forward.len() + distance as usize);
         text[start..end].iter().rev().copied().collect()
     }
 
-    /// For each letter, the rows of words `from..from + N` of the query that have it. The query ends with the last row of its last word. Rows before it, in the first word, are all the same as the one
-    /// above the first row: if that stays even they match any letter, and if it goes up they match none.
+    /// Computes, for each letter, the rows of words `from..from + N` of the query that have it.
+    /// The query ends with the last row of its last word. Rows before it, in the first word, all
+    /// equal the one above the first row: if that stays even they match any letter, and if it
+    /// goes up they match none.
     fn masks<const N: usize>(&self, query: &[L], from: usize, above: Step) -> Vec<[u64; N]> {
         let mut empty = [0; N];
         if from == 0 && above.up == 0 {
@@ -175,8 +190,9 @@ impl<L: Letter> Spelling<L> {
         masks
     }
 
-    /// The least distance of a query, and the first column with it, from 0 (before the text) on. `above` is the difference between columns above the first row.
-    /// The search stops at a column whose distance is at most `enough`.
+    /// Returns the least distance of a query, and the first column with it, from 0 (before the
+    /// text) on. `above` is the difference between columns above the first row. The search stops
+    /// at a column whose distance is at most `enough`.
     fn search(&self, query: &[L], text: &[L], above: Step, enough: u32) -> (u32, usize) {
         let mut best = Best::new(query.len());
         let mut steps = vec![above.packed(); text.len()];
@@ -194,8 +210,9 @@ impl<L: Letter> Spelling<L> {
         (best.distance, best.column)
     }
 
-    /// The same forward, for a query of one word in a long text. A match has at most twice the length of the query, since to insert the whole query costs its length.
-    /// Ranges overlap by as much; so the distance at an end is exact in one of them, and not too low in the others.
+    /// Searches a long text forward for a query of one word. A match has at most twice the length
+    /// of the query, since inserting the whole query costs its length. Ranges overlap by that
+    /// length, so the distance at an end is exact in one of them, and not too low in the others.
     fn search_ranges(&self, text: &[L]) -> (u32, usize) {
         let overlap = 2 * self.forward.len();
         let stride = (text.len() - overlap).div_ceil(LANES);
@@ -208,14 +225,16 @@ impl<L: Letter> Spelling<L> {
             self.forward.len(),
             Step::EVEN,
         );
-        // In a range without any letter of the query, the match before its first column is that before the text.
+        // In a range without any letter of the query, the best match is the empty one before the
+        // text.
         let ends = found.into_iter().zip(starts).map(|((distance, column), start)| {
             (distance, if column == 0 { 0 } else { start + column })
         });
         ends.min().unwrap_or_default()
     }
 
-    /// The same for several texts. Letters that the query does not have fill up the shorter ones: they never lower a distance.
+    /// Searches several texts at once. Shorter texts are padded with letters that the query does
+    /// not have, which never lower a distance.
     fn search_lanes(
         &self,
         masks: &[[u64; 1]],
@@ -230,7 +249,9 @@ impl<L: Letter> Spelling<L> {
         lanes(masks, texts, self.forward.len(), above)
     }
 
-    /// Takes words `from..from + N` of a query through the text. `steps` has the steps above them, and then those of their last row; or, if `last` is given, the distances of the last row are compared with the best.
+    /// Moves words `from..from + N` of a query through the text. `steps` has the steps above
+    /// them, and then those of their last row; or, if `last` is given, the distances of the last
+    /// row are compared with the best.
     fn strip<const N: usize>(
         &self,
         query: &[L],
@@ -273,13 +294,14 @@ struct Best {
 }
 
 impl Best {
-    /// Before the text the whole query is missing.
+    /// Starts before the text, where the whole query is missing.
     fn new(query: usize) -> Self {
         Best { current: query as u32, distance: query as u32, column: 0 }
     }
 }
 
-/// The difference between the distances of two columns in one row: each is 0 or 1, and not both are 1.
+/// The difference between the distances of two columns in one row: `up` and `down` are 0 or 1,
+/// and at most one of them is 1.
 #[derive(Clone, Copy)]
 struct Step {
     up: u64,
@@ -299,7 +321,8 @@ impl Step {
     }
 }
 
-/// Differences between the rows of a column, 64 of them: where the distance is higher by one than in the row above, and where it is lower.
+/// The differences between the rows of a column, 64 of them: the bits of `up` are set where the
+/// distance is higher by one than in the row above, those of `down` where it is lower.
 #[derive(Clone, Copy)]
 struct Rows {
     up: u64,
@@ -307,10 +330,11 @@ struct Rows {
 }
 
 impl Rows {
-    /// Before the text each row lacks one character more than the one above.
+    /// The rows before the text, each of which lacks one character more than the one above.
     const ALL: Rows = Rows { up: u64::MAX, down: 0 };
 
-    /// Goes on by a column (Myers 1999, section 4). `same` has the rows whose character is that of the text. Returns the step from one column to the next in the last row.
+    /// Advances by a column (Myers 1999, section 4). `same` has the rows whose character is that
+    /// of the text. Returns the step from one column to the next in the last row.
     #[inline(always)]
     fn advance(&mut self, same: u64, above: Step) -> Step {
         let level = same | self.down;
@@ -323,17 +347,18 @@ impl Rows {
     }
 }
 
-/// Rows of the first word that lie before a query of this length.
+/// Returns the number of rows of the first word that lie before a query of this length.
 fn padding(query: usize) -> usize {
     64 * query.div_ceil(64) - query
 }
 
-/// The first word of a query of this length, before the text.
+/// Returns the first word of a query of this length, before the text.
 fn first_rows(query: usize) -> Rows {
     Rows { up: Rows::ALL.up << padding(query), down: 0 }
 }
 
-/// Takes a query of at most 64 rows through texts of one length at the same time. Returns the least distance of each, and the first column with it.
+/// Moves a query of at most 64 rows through texts of one length at the same time. Returns the
+/// least distance of each, and the first column with it.
 fn lanes<L: Letter>(
     masks: &[[u64; 1]],
     texts: [&[L]; LANES],
@@ -344,7 +369,8 @@ fn lanes<L: Letter>(
     let texts = texts.map(|text| &text[..length]);
     let first = first_rows(query);
     let (mut up, mut down) = ([first.up; LANES], [first.down; LANES]);
-    // How much lower than the best distance so far; negative if higher.
+    // Difference between the best distance so far and the current one; negative if the current
+    // one is higher.
     let mut gained = [0i32; LANES];
     let mut best = [(query as u32, 0); LANES];
     for column in 0..length {
@@ -358,7 +384,7 @@ fn lanes<L: Letter>(
         for i in 0..LANES {
             gained[i] += steps[i].down as i32 - steps[i].up as i32;
         }
-        // A distance is lowered seldom: a branch costs less than to look at each lane.
+        // The distance seldom falls, so one branch costs less than checking each lane.
         if gained.iter().any(|&gained| gained > 0) {
             for i in 0..LANES {
                 if gained[i] > 0 {
@@ -371,10 +397,10 @@ fn lanes<L: Letter>(
     best
 }
 
-/// Letters of a page of [`Numbers`].
+/// Number of letters of a page of [`Numbers`].
 const PAGE: usize = 256;
 
-/// Numbers of the letters of a query, from 1 on; all others are 0.
+/// The numbers of the letters of a query, from 1 on; all others are 0.
 #[derive(Clone, Debug)]
 struct Numbers {
     /// The page of each range of letters; those without letters share page 0.
@@ -419,11 +445,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The definition: the whole table of distances, with the longest start of each place beside it.
+    /// Computes the match by the definition: the whole table of distances, with the latest start
+    /// of each entry beside it.
     fn by_table(query: &str, text: &str) -> Match {
         let (query, text): (Vec<char>, Vec<char>) =
             (query.chars().collect(), text.chars().collect());
-        // For the rows of one column: the distance, and the latest start of a match with it, negative so that the least pair is the best.
+        // Each row of the column has the distance, and the latest start of a match with it,
+        // negated so that the least pair is the best.
         let mut column: Vec<(u32, i64)> = (0..=query.len() as u32).map(|row| (row, 0)).collect();
         let mut best = (column[query.len()], 0);
         for (end, c) in text.iter().enumerate() {
@@ -443,11 +471,11 @@ mod tests {
         Match { distance, start: -start as usize, end }
     }
 
-    /// A query and a text in which it may occur with errors.
+    /// Generates a query and a text in which it may occur with errors.
     fn pair() -> impl Strategy<Value = (String, String)> {
         let letter = |n: u32, i: u32| match n {
             ..=26 => char::from(b'a' + (i % n) as u8),
-            // Some of each: ASCII, letters of two bytes, ideographs.
+            // The letters are a mixture of ASCII, letters of two bytes, and ideographs.
             _ => char::from_u32([0x21, 0xc0, 0x4e00][i as usize % 3] + i % n / 3).unwrap_or('x'),
         };
         let letters = |most| proptest::collection::vec(any::<u32>(), 0..=most);

@@ -1,3 +1,5 @@
+//! The errors of approximate search.
+
 use std::sync::Arc;
 
 use warpseek_codec::CodecId;
@@ -24,7 +26,7 @@ pub enum NgramError {
     #[error(transparent)]
     Device(Arc<DeviceError>),
     /// The lists are in a codec that kernels do not decode.
-    #[error("a GPU reads n-gram lists in the codecs rice and bitpack, and this index has {0}")]
+    #[error("a GPU needs n-gram lists in the codec rice or bitpack, but this index has {0}")]
     Codec(CodecId),
     /// There are too many different n-grams for a GPU.
     #[error("a segment has {0} different n-grams; a GPU takes at most {MOST_GRAMS}")]
@@ -37,7 +39,7 @@ pub enum NgramError {
     /// A list on the device is malformed, although its checksums are right.
     #[error("a list on the device is malformed")]
     Malformed,
-    /// Misses are not what they can be.
+    /// The number of misses is invalid.
     #[error("{0}")]
     Misses(String),
 }

@@ -1,7 +1,12 @@
-//! Searching on a GPU: batches of queries over an index that is resident there, in its compressed form.
+//! Searching on a GPU: batches of queries over an index that is resident there, in its compressed
+//! form.
 //!
-//! The host looks n-grams up and decides how many lists are counted, as the CPU does (`counting`), while the GPU works on other rounds. One kernel counts and finds candidates, another one scores them, and the host
-//! sorts the hits. A query with more candidates than a query of a round may have is tried again with fewer misses: if that finds k hits, they are the best k. If it does not, it is asked once more with all the room there is.
+//! The host looks n-grams up and decides how many lists are counted, as the CPU does
+//! (`counting`), while the GPU works on other rounds. One kernel counts and finds candidates,
+//! another one scores them, and the host sorts the hits. If a query has more candidates than a
+//! query of a round may have, it is tried again with fewer misses: if that finds k hits, they are
+//! the best k. If it does not, the query runs once more, alone, with all the memory for
+//! candidates.
 #![allow(unsafe_code)]
 
 mod divided;
@@ -38,37 +43,42 @@ use crate::searcher::{Answer, Searcher};
 
 /// Threads of a block. Must equal the kernels'.
 const COUNT_THREADS: u32 = 256;
-/// Lists without bitmaps that are counted at a time. Must equal the kernel's.
+/// Number of lists without bitmaps that are counted at a time. Must equal the kernel's.
 const GROUPED: u32 = 7;
 const LOOK_UP_THREADS: u32 = 128;
 
-/// Scores of hits that are told apart when the k-th best is sought. Must equal the kernel's.
+/// Number of scores of hits that are distinguished to find the k-th best. Must equal the
+/// kernel's.
 const LEVELS: usize = 32;
 
-/// Bytes of device memory for which there is room for a candidate, which takes 80 in all workspaces.
+/// Bytes of device memory per candidate of a round. A candidate takes 80 in all workspaces.
 const MEMORY_PER_CANDIDATE: u64 = 256;
 
-/// A query may have one in this many parts as candidates before it is tried with fewer misses.
+/// Number of parts per candidate that a query may have before it is tried with fewer misses.
 const PARTS_PER_CANDIDATE: u32 = 64;
 
-/// What kernels take, in picoseconds on an H200. A candidate takes about 300; it is given ten times that, since n-grams are not independent and there are more candidates than lengths of lists predict. That factor is not tuned.
+/// Costs of kernels, in picoseconds on an H200. A candidate takes about 300; it is counted as ten
+/// times that, since n-grams are not independent and there are more candidates than lengths of
+/// lists predict. That factor is not tuned.
 const ON_GPU: Costs = Costs { entry: 3.0, bin: 8.0, candidate: 3000.0 };
 
-/// How much is done at a time. The usual settings are right but for tests.
+/// The amounts of work that are done at a time. The usual settings are right except for tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GpuSettings {
-    /// The most queries of a round, at most 2^24. There are fewer if not all of them could have as many candidates as they may.
+    /// Maximum number of queries of a round, at most 2^24. A round has fewer if not all of them
+    /// could have the permitted number of candidates.
     pub round: usize,
     /// Binary logarithm of the parts whose counters a block of threads keeps, 8 to 15.
     pub range_bits: u32,
-    /// Candidates of a round. A device with little memory gets less room.
+    /// Maximum number of candidates of a round, which is lower on a device with little memory.
     pub room: u32,
-    /// Candidates of a query that is one of many; a large segment allows more. The CPU answers if a query asked alone may have more than there is room for.
+    /// Maximum number of candidates of a query that is one of many; a large segment allows more.
+    /// The CPU answers a query if its candidates alone may exceed `room`.
     pub most_of_query: u32,
 }
 
 impl GpuSettings {
-    /// What is usual.
+    /// The usual settings.
     pub const USUAL: GpuSettings =
         GpuSettings { round: 1024, range_bits: 15, room: 1 << 26, most_of_query: 1 << 16 };
 }
@@ -119,42 +129,45 @@ struct DeviceHit {
     score: u32,
 }
 
-/// Memory that rounds use.
+/// The memory that a round uses.
 struct Workspace {
     stream: Stream,
     queries: Buffer<DeviceQuery>,
-    /// Of their lists; grows, as memory that is set free waits for all other rounds.
+    /// The ordinals of the queries' lists. The buffer grows and is kept, as releasing memory
+    /// would wait for all other rounds.
     ordinals: RefCell<Buffer<u32>>,
     keys: Buffer<u64>,
     hits: Buffer<DeviceHit>,
     of_query: Buffer<u32>,
-    /// For each range and query, where its candidates are.
+    /// The position of the candidates, for each range and query.
     rooms: Buffer<[u32; 2]>,
-    /// For each query, the hits at each level of scores.
+    /// The hits at each level of scores, for each query.
     levels: Buffer<[u32; 2]>,
-    /// For each query, what k hits reach.
+    /// The bound that k hits reach, for each query.
     bounds: Buffer<u64>,
-    /// Candidates and hits.
+    /// The numbers of candidates and hits.
     counters: Buffer<u32>,
 }
 
-/// Answers queries on a GPU that holds the index. Threads that ask for one round each at the same time take turns.
+/// A searcher that answers queries on a GPU that holds the index. Threads that request one round
+/// each at the same time take turns.
 pub struct GpuSearcher {
     searcher: Searcher,
     device: Device,
     settings: GpuSettings,
     lists: Lists,
-    /// For rounds at the same time.
+    /// Workspaces for rounds that run at the same time.
     workspaces: [Mutex<Workspace>; 4],
     count: Kernel,
     look_up: Kernel,
 }
 
-/// Where lists are.
+/// The location of lists.
 enum Lists {
-    /// All on the device, by segment.
+    /// All lists are on the device, by segment.
     Resident(Vec<Image>),
-    /// They come with the queries that need them; what is known of parts is there.
+    /// Lists are copied with the queries that need them; the tables of the parts are on the
+    /// device.
     OnDemand(Vec<Arc<Tables>>),
 }
 
@@ -163,7 +176,7 @@ enum Lists {
 struct SegmentPlan {
     queries: Vec<DeviceQuery>,
     ordinals: Vec<u32>,
-    /// Their numbers in the round.
+    /// The numbers of the queries in the round.
     numbers: Vec<usize>,
 }
 
@@ -175,7 +188,8 @@ impl SegmentPlan {
     }
 }
 
-/// What the GPU does in each segment for some queries of a round, and the numbers of the queries that the CPU answers.
+/// The GPU's work in each segment for some queries of a round, and the numbers of the queries
+/// that the CPU answers.
 #[derive(Default)]
 struct RoundPlan {
     segments: Vec<SegmentPlan>,
@@ -192,7 +206,8 @@ struct Round<'a> {
     images: &'a [Image],
 }
 
-/// A query that is tried: the score that hits must have, between one at which there were too many candidates and one at which there were too few hits.
+/// A query that is being tried: the score that hits must have, between one at which there were
+/// too many candidates and one at which there were too few hits.
 #[derive(Clone, Copy)]
 struct Try {
     number: usize,
@@ -206,7 +221,8 @@ impl Try {
         Try { number, too_many: query.least, too_few: query.len() + 1, least: query.least }
     }
 
-    /// The next score to try; if none is left, the error is the one to ask alone with.
+    /// Returns the next score to try. If none is left, the error is the score for running the
+    /// query alone.
     fn next(mut self, found_too_many: bool) -> Result<Self, Self> {
         match found_too_many {
             true => self.too_many = self.least,
@@ -218,7 +234,8 @@ impl Try {
 }
 
 impl Image {
-    /// The plan for hits of at least this many n-grams; `None` if there are none. A plan without lists is left to the CPU.
+    /// Returns the plan for hits of at least this many n-grams, or `None` if there are none. A
+    /// plan without lists is left to the CPU.
     fn plan(&self, query: &Query, least: u32) -> Option<(DeviceQuery, Vec<HostList>)> {
         let lists = self.lists_of(query);
         let misses = (lists.len() as u32).checked_sub(least)?;
@@ -230,7 +247,7 @@ impl Image {
         Some((self.query(query, &lists, least, counted), lists))
     }
 
-    /// The lists of a query, shortest first.
+    /// Returns the lists of a query, shortest first.
     fn lists_of(&self, query: &Query) -> Vec<HostList> {
         let grams = query.grams.grams.iter();
         let mut lists: Vec<HostList> =
@@ -239,7 +256,7 @@ impl Image {
         lists
     }
 
-    /// A query of which so many lists are counted.
+    /// Creates the device's form of a query with this many counted lists.
     fn query(&self, query: &Query, lists: &[HostList], least: u32, counted: u32) -> DeviceQuery {
         DeviceQuery {
             first: 0,
@@ -255,7 +272,8 @@ impl Image {
 }
 
 impl GpuSearcher {
-    /// Copies the index to the device. If it has no room there, lists are copied when queries need them, as many queries at a time as there is room for.
+    /// Copies the index to the device. If it does not fit there, lists are copied when queries
+    /// need them, for as many queries at a time as fit.
     pub fn new(
         searcher: Searcher,
         device: Device,
@@ -288,7 +306,7 @@ impl GpuSearcher {
                 counters: device.buffer(2)?,
             }))
         };
-        // Before lists, which take what is left.
+        // Workspaces are allocated before the lists, which take the rest.
         let workspaces = [workspace()?, workspace()?, workspace()?, workspace()?];
         let lists = match resident(&searcher, &device) {
             Err(error) if is_short(&error) => Lists::OnDemand(tables(&searcher, &device)?),
@@ -305,7 +323,7 @@ impl GpuSearcher {
         })
     }
 
-    /// Bytes of the index on the device.
+    /// Returns the bytes of the index on the device.
     pub fn resident(&self) -> u64 {
         let bytes: usize = match &self.lists {
             Lists::Resident(images) => images.iter().map(Image::resident).sum(),
@@ -314,7 +332,8 @@ impl GpuSearcher {
         bytes as u64
     }
 
-    /// Whether all lists are on the device; if not, they come with the queries that need them.
+    /// Returns true if all lists are on the device; otherwise they are copied with the queries
+    /// that need them.
     pub fn is_resident(&self) -> bool {
         matches!(self.lists, Lists::Resident(_))
     }
@@ -344,12 +363,14 @@ impl GpuSearcher {
         use_images(&images)
     }
 
-    /// The name of the device.
+    /// Returns the name of the device.
     pub fn device_name(&self) -> &str {
         &self.device.info().name
     }
 
-    /// The best `k` hits of each query. Threads of the context look n-grams up, and answer what the GPU gives up. If time runs out, queries of rounds that have not begun have empty answers that cover nothing.
+    /// Returns the best `k` hits of each query. Threads of the context look n-grams up, and
+    /// answer the queries that the GPU gives up. If time runs out, queries of rounds that have
+    /// not begun have empty answers that cover nothing.
     pub fn search_many(
         &self,
         queries: &[Query],
@@ -364,7 +385,8 @@ impl GpuSearcher {
         if let [round] = rounds[..] {
             return self.answer_round(round, k, context, &self.workspaces[0]);
         }
-        // The host prepares and finishes rounds while the GPU works on others, and a round with too little work for the whole GPU shares it.
+        // The host prepares and finishes rounds while the GPU works on others, and a round with
+        // too little work for the whole GPU shares it.
         let (next, answered) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(rounds.len())));
         std::thread::scope(|scope| {
             for workspace in &self.workspaces {
@@ -392,7 +414,8 @@ impl GpuSearcher {
         answered(queries, context, || self.answer_some(queries, k, context, &lock(workspace)))
     }
 
-    /// Answers queries together, or each half of them if there is no room for the lists of all. The CPU answers one for whose lists alone there is none.
+    /// Answers queries together, or each half of them if the lists of all do not fit. The CPU
+    /// answers a query whose lists alone do not fit.
     fn answer_some(
         &self,
         queries: &[Query],
@@ -417,7 +440,7 @@ impl GpuSearcher {
         }
     }
 
-    /// Parts of the largest segment.
+    /// Returns the number of parts of the largest segment.
     fn most_parts(&self) -> u32 {
         let segments = self.searcher.snapshot().segments().iter();
         segments.map(|segment| segment.parts().count()).max().unwrap_or(0)
@@ -474,7 +497,7 @@ impl GpuSearcher {
             }
             tries = again;
         }
-        // So few at a time that there is room for all that they can have.
+        // Only so many queries run at a time that all their possible candidates fit.
         let parts = self.most_parts();
         let at_a_time = ((self.settings.room / parts.max(1)) as usize).min(self.settings.round);
         if at_a_time == 0 {
@@ -509,7 +532,8 @@ impl GpuSearcher {
         Ok(answers)
     }
 
-    /// Adds the best `k` hits of each query in each segment; returns which queries have more than `most` candidates.
+    /// Adds the best `k` hits of each query in each segment; returns which queries have more than
+    /// `most` candidates.
     fn run(
         &self,
         round: &Round<'_>,
@@ -543,7 +567,9 @@ impl GpuSearcher {
         Ok(too_many)
     }
 
-    /// Runs the kernels; returns hits, among them the best `k` of each query and others, and the candidates of each query. There must be room for `most_of_query` of each.
+    /// Runs the kernels. Returns hits, among them the best `k` of each query, and the number of
+    /// candidates of each query. The workspace must be able to hold `most_of_query` candidates of
+    /// each.
     fn launch(
         &self,
         image: &Image,
@@ -559,7 +585,8 @@ impl GpuSearcher {
         Ok((found, workspace.stream.download(&workspace.of_query.slice(..queries))?))
     }
 
-    /// Copies a plan, of at most as many queries as a round has; returns the first arguments of kernels.
+    /// Copies a plan, of at most as many queries as a round has; returns the first arguments of
+    /// kernels.
     fn send(
         &self,
         image: &Image,
@@ -576,7 +603,7 @@ impl GpuSearcher {
         Ok(Args::new().buffer(queries).buffer(&ordinals).value(image.on_device()))
     }
 
-    /// Finds the candidates of as many queries; returns the number of ranges.
+    /// Finds the candidates of this many queries; returns the number of ranges.
     fn count(
         &self,
         image: &Image,
@@ -603,7 +630,8 @@ impl GpuSearcher {
         let args = args.clone().value(range_bits).value(ranges).value(into);
         let shared = (GROUPED << range_bits) / 8;
         let grid = Grid::new(ranges * queries as u32, COUNT_THREADS).shared(shared);
-        // SAFETY: arguments are those of the kernel, whose structures equal ours. The memory they refer to lives as long as this searcher, and nobody else uses the workspace.
+        // SAFETY: arguments are those of the kernel, whose structures equal ours. The memory they
+        // refer to lives as long as this searcher, and only this round uses the workspace.
         unsafe { stream.launch(&self.count, grid, &args) }?;
         Ok(ranges)
     }
@@ -635,39 +663,41 @@ impl GpuSearcher {
         };
         let args = args.clone().value(queries as u32).value(ranges).value(into);
         let blocks = self.device.info().multiprocessors * 16;
-        // SAFETY: as in `count`; at most as many hits are written as there are candidates, for which there is room.
+        // SAFETY: as in `count`; at most as many hits are written as there are candidates, and
+        // `hits` is as long as `keys`.
         unsafe { stream.launch(&self.look_up, Grid::new(blocks, LOOK_UP_THREADS), &args) }?;
         found_hits(workspace)
     }
 }
 
-/// The share of each segment in the parts of all.
+/// Returns the share of each segment in the parts of all.
 fn shares(searcher: &Searcher) -> Vec<f64> {
     let parts = searcher.snapshot().segments().iter().map(|segment| segment.parts().count());
     let all: f64 = parts.clone().map(f64::from).sum();
     parts.map(|parts| f64::from(parts) / all.max(1.0)).collect()
 }
 
-/// All lists of all segments.
+/// Copies all lists of all segments to the device.
 fn resident(searcher: &Searcher, device: &Device) -> Result<Vec<Image>, NgramError> {
     let mut uploader = Uploader::new(device)?;
     let segments = searcher.snapshot().segments().iter().zip(shares(searcher));
     segments.map(|(segment, share)| Image::new(segment, share, device, &mut uploader)).collect()
 }
 
-/// What is known of the parts of all segments.
+/// Copies the tables of the parts of all segments to the device.
 fn tables(searcher: &Searcher, device: &Device) -> Result<Vec<Arc<Tables>>, NgramError> {
     let mut uploader = Uploader::new(device)?;
     let segments = searcher.snapshot().segments().iter();
     segments.map(|segment| Tables::load(segment, device, &mut uploader).map(Arc::new)).collect()
 }
 
-/// Whether there was no room on the device.
+/// Returns true if the device had too little memory.
 fn is_short(error: &NgramError) -> bool {
     matches!(error, NgramError::Device(error) if error.is_short())
 }
 
-/// What `search` answers to queries; if it fails, all have its error, and if time is over, answers that cover nothing.
+/// Returns the results of `search`. If it fails, all queries have its error; if time is over,
+/// they have answers that cover nothing.
 fn answered(
     queries: &[Query],
     context: &Context,
@@ -680,18 +710,19 @@ fn answered(
     search().unwrap_or_else(|error| queries.iter().map(|_| Err(error.clone())).collect())
 }
 
-/// One bit for each of the adjacent segments that may contribute.
+/// Returns one bit for each of the adjacent segments that may contribute.
 fn window_of(query: &Query) -> u32 {
     ((1u64 << query.grams.window) - 1) as u32
 }
 
-/// How many parts must be hits before others can be passed over. Several parts may be one hit, so then all are scored.
+/// Returns how many parts must be hits before others can be skipped. Several parts may belong to
+/// one hit; in that case all are scored.
 fn enough_hits(segment: &Segment, k: usize) -> u32 {
     let enough = if segment.parts().are_documents() { k } else { usize::MAX };
     u32::try_from(enough).unwrap_or(u32::MAX)
 }
 
-/// The hits that kernels found.
+/// Copies the hits that kernels found to the host.
 fn found_hits(workspace: &Workspace) -> Result<Vec<DeviceHit>, NgramError> {
     let found = workspace.stream.download(&workspace.counters.slice(1..))?[0];
     Ok(workspace.stream.download(&workspace.hits.slice(..found as usize))?)
@@ -701,14 +732,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The best of all segments' hits.
+/// Returns the best of all segments' hits.
 fn answer_of(mut hits: Vec<Hit>, k: usize) -> Answer {
     hits.sort_unstable();
     hits.truncate(k);
     Answer { hits, coverage: Coverage::Complete }
 }
 
-/// The best of the hits that kernels found in a segment, in any order.
+/// Returns the best of the hits that kernels found in a segment, which come in any order.
 fn best_of(segment: &Segment, found: &[DeviceHit], k: usize, least: u32) -> Vec<Hit> {
     let mut found: Vec<_> = found.iter().map(|hit| (hit.part, hit.score)).collect();
     found.sort_unstable();
@@ -717,7 +748,7 @@ fn best_of(segment: &Segment, found: &[DeviceHit], k: usize, least: u32) -> Vec<
     collector.into_hits(true)
 }
 
-/// The hits of each query, of which there are `queries`.
+/// Divides hits by query; there are `queries` queries.
 fn by_query(found: &[DeviceHit], queries: usize) -> Vec<Vec<DeviceHit>> {
     let mut counts = vec![0; queries];
     found.iter().for_each(|hit| counts[hit.query as usize] += 1);

@@ -1,7 +1,8 @@
-//! Approximate search: documents that contain nearly all n-grams of a query close together, although query or text is misspelt (Walkowiak 2010).
+//! Approximate search: documents that contain nearly all n-grams of a query close together,
+//! although query or text is misspelt (Walkowiak 2010).
 //!
-//! [`oracle`] is the definition. [`Searcher`] answers queries from an index of n-grams, which the crate `warpseek-index` builds; all [`Algorithm`]s
-//! return the same hits in the same order.
+//! [`oracle`] is the definition. [`Searcher`] answers queries from an index of n-grams, which the
+//! crate `warpseek-index` builds; all [`Algorithm`]s return the same hits in the same order.
 
 mod algorithm;
 mod baseline;

@@ -11,7 +11,7 @@ pub(crate) struct Lists<'a> {
     pub(crate) segment: &'a Segment,
     pub(crate) lists: Vec<MapList<'a>>,
     infos: Vec<TermInfo>,
-    /// How many adjacent segments of a document may contribute.
+    /// Number of adjacent segments of a document that may contribute.
     pub(crate) window: u32,
 }
 
@@ -26,12 +26,12 @@ impl<'a> Lists<'a> {
         Ok(Lists { segment, lists, infos: found, window: query.grams.window })
     }
 
-    /// The number of n-grams of the query that the segment has.
+    /// Returns the number of n-grams of the query that the segment has.
     pub(crate) fn len(&self) -> u32 {
         self.lists.len() as u32
     }
 
-    /// Parts of the segment.
+    /// Returns the number of parts of the segment.
     pub(crate) fn parts(&self) -> u32 {
         self.segment.parts().count()
     }
@@ -43,12 +43,12 @@ impl<'a> Lists<'a> {
     }
 }
 
-/// Reads a list forward, a range of parts at a time.
+/// A cursor that reads a list forward, a range of parts at a time.
 pub(crate) struct Cursor {
     /// The block that `docs` and `maps` hold.
     block: Option<usize>,
     n: usize,
-    /// Entries of that block that were read.
+    /// Number of entries of that block that were read.
     read: usize,
     next: usize,
     pub(crate) docs: [u32; BIN],
@@ -62,7 +62,8 @@ impl Default for Cursor {
 }
 
 impl Cursor {
-    /// Moves on to the first part at or after `part`, which must not lie behind parts already read.
+    /// Moves on to the first part at or after `part`, which must not lie before parts already
+    /// read.
     pub(crate) fn seek(&mut self, list: &MapList<'_>, part: u32) {
         if self.block.is_some() && self.read < self.n && self.docs[self.n - 1] >= part {
             self.read += self.docs[self.read..self.n].partition_point(|&doc| doc < part);
@@ -72,7 +73,8 @@ impl Cursor {
         self.block = None;
     }
 
-    /// The next entries with parts below `end`, as a range of `docs` (and of `maps` with `MAPS`); empty if there are none.
+    /// Returns the next entries with parts below `end`, as a range of `docs` (and of `maps` with
+    /// `MAPS`), which is empty if there are none.
     #[inline]
     pub(crate) fn entries<const MAPS: bool>(
         &mut self,

@@ -1,4 +1,5 @@
-//! The definition of a hit, by brute force over texts. It shares nothing with the engines but the normal form of text.
+//! The definition of a hit, by brute force over texts. It shares only the normal form of text
+//! with the engines.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,7 +12,7 @@ fn normal(text: &str) -> String {
     out
 }
 
-/// The n-grams of a text, each with where it starts: characters, or words, joined by blanks.
+/// Returns the n-grams of a text in their order: characters, or words joined by blanks.
 fn grams(text: &str, config: &GramConfig) -> Vec<String> {
     let n = config.n as usize;
     match config.unit {
@@ -26,7 +27,7 @@ fn grams(text: &str, config: &GramConfig) -> Vec<String> {
     }
 }
 
-/// The map of segments of each n-gram of a text in normal form.
+/// Returns the map of segments of each n-gram of a text in normal form.
 fn maps(text: &str, config: &GramConfig) -> HashMap<String, u32> {
     let mut maps = HashMap::new();
     let words = text.split(' ').count() as u64;
@@ -44,7 +45,7 @@ fn maps(text: &str, config: &GramConfig) -> HashMap<String, u32> {
     maps
 }
 
-/// The parts of a text in normal form.
+/// Returns the parts of a text in normal form.
 fn parts(text: &str, config: &GramConfig) -> Vec<String> {
     let words: Vec<&str> = text.split(' ').collect();
     let most = (SEGMENTS * 4 * config.segment_words) as usize;
@@ -63,7 +64,8 @@ fn parts(text: &str, config: &GramConfig) -> Vec<String> {
     parts
 }
 
-/// The score of a text: the most n-grams of the query that occur in adjacent segments, as many as the query is long. Second, the number of the query's n-grams.
+/// Returns the score of a text, which is the maximum number of n-grams of the query that occur in
+/// a window of adjacent segments as long as the query, and the number of the query's n-grams.
 pub fn score(query: &str, text: &str, config: &GramConfig) -> (u32, u32) {
     let query = normal(query);
     let wanted: BTreeSet<String> = grams(&query, config).into_iter().collect();
@@ -83,7 +85,8 @@ pub fn score(query: &str, text: &str, config: &GramConfig) -> (u32, u32) {
     (best, wanted.len() as u32)
 }
 
-/// All texts that lack at most `misses` of the query's n-grams, best first, then in their order.
+/// Returns all texts that lack at most `misses` of the query's n-grams, best first, then in their
+/// order.
 pub fn search<T: AsRef<str>>(
     query: &str,
     texts: &[T],

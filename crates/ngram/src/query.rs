@@ -1,4 +1,4 @@
-//! What is searched for: n-grams, how many may be missing, and how far apart they may be.
+//! Queries: n-grams, how many of them may be missing, and how far apart they may be.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,26 +8,27 @@ use warpseek_text::{GramConfig, QueryGrams};
 
 use crate::error::NgramError;
 
-/// How many n-grams of a query a hit may lack.
+/// The number of n-grams of a query that a hit may lack.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Misses {
-    /// As many as five misspelt characters can spoil or a quarter of them, whichever is more, but never more than two thirds of them: phrases with up to four errors are found
-    /// (docs/guide/ngrams.md), and what has little in common with the query is no hit.
+    /// The larger of the n-grams that five misspelt characters can spoil and a quarter of all,
+    /// but never more than two thirds of them. Phrases with up to four errors are found
+    /// (docs/guide/ngrams.md), and texts that have little in common with the query are not hits.
     #[default]
     Usual,
-    /// This many.
+    /// A fixed number of n-grams.
     Count(u32),
-    /// This share of them, 0 to 1, rounded down.
+    /// A share of the n-grams, 0 to 1, rounded down.
     Share(f64),
-    /// As many as this many misspelt characters can spoil: n for each.
+    /// The n-grams that this many misspelt characters can spoil: n for each.
     Errors(u32),
 }
 
-/// The errors that [`Misses::Usual`] allows for.
+/// Number of errors that [`Misses::Usual`] allows for.
 const USUAL_ERRORS: u32 = 5;
 
 impl Misses {
-    /// The number for a query of this many n-grams of length `n`.
+    /// Returns the number for a query of this many n-grams of length `n`.
     fn of(self, grams: usize, n: u32) -> Result<u32, NgramError> {
         match self {
             Misses::Usual => {
@@ -39,9 +40,9 @@ impl Misses {
             Misses::Share(share) if (0.0..=1.0).contains(&share) => {
                 Ok((share * grams as f64) as u32)
             }
-            Misses::Share(share) => {
-                Err(NgramError::Misses(format!("a share of {share} is not between 0 and 1")))
-            }
+            Misses::Share(share) => Err(NgramError::Misses(format!(
+                "the share of misses must be between 0 and 1, but is {share}"
+            ))),
             Misses::Errors(errors) => Ok(errors.saturating_mul(n)),
         }
     }
@@ -61,10 +62,11 @@ impl fmt::Display for Misses {
 impl FromStr for Misses {
     type Err = String;
 
-    /// A number (`6`), or a share (`25%`).
+    /// Parses a number (`6`), or a share (`25%`).
     fn from_str(text: &str) -> Result<Self, String> {
-        let malformed =
-            || format!("`{text}` is neither a number of n-grams (6) nor a share of them (25%)");
+        let malformed = || {
+            format!("misses must be a number of n-grams (6) or a share of them (25%), not `{text}`")
+        };
         match text.strip_suffix('%') {
             None => text.parse().map(Misses::Count).map_err(|_| malformed()),
             Some(share) => match share.trim().parse::<f64>() {
@@ -78,14 +80,14 @@ impl FromStr for Misses {
 /// A query, ready for an index with these n-grams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
-    /// Its n-grams.
+    /// The n-grams of the query.
     pub grams: QueryGrams,
-    /// How many of them a hit has at least; at least 1.
+    /// Minimum number of n-grams of a hit; at least 1.
     pub least: u32,
 }
 
 impl Query {
-    /// The query for a text.
+    /// Creates the query for a text.
     pub fn new(text: &str, misses: Misses, config: &GramConfig) -> Result<Self, NgramError> {
         let grams = config.query(text);
         let n = grams.grams.len();
@@ -96,12 +98,13 @@ impl Query {
         Ok(Query { least: (n as u32).saturating_sub(misses).max(1), grams })
     }
 
-    /// The number of its different n-grams: the highest score. If it is 0, the query is too short to find anything.
+    /// Returns the number of different n-grams, which is the highest score. If it is 0, the query
+    /// is too short to find anything.
     pub fn len(&self) -> u32 {
         self.grams.grams.len() as u32
     }
 
-    /// Whether it has no n-gram at all.
+    /// Returns true if the query has no n-grams.
     pub fn is_empty(&self) -> bool {
         self.grams.grams.is_empty()
     }

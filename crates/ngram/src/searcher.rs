@@ -1,4 +1,4 @@
-//! Searching a snapshot of an n-gram index.
+//! Search in a snapshot of an n-gram index on the CPU.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::lists::Lists;
 use crate::query::{Misses, Query};
 use crate::{baseline, bins, counting};
 
-/// A single query is shared between threads if each has at least this many parts of documents.
+/// Minimum number of parts of documents per thread if threads share a single query.
 const LEAST_SHARE: u32 = 1 << 16;
 
 /// The hits of a query.
@@ -27,7 +27,7 @@ pub struct Answer {
     pub coverage: Coverage,
 }
 
-/// Answers queries from a snapshot.
+/// A searcher that answers queries from a snapshot.
 #[derive(Clone)]
 pub struct Searcher {
     snapshot: Arc<Snapshot>,
@@ -35,28 +35,29 @@ pub struct Searcher {
 }
 
 impl Searcher {
-    /// For a snapshot of an n-gram index.
+    /// Creates a searcher for a snapshot of an n-gram index.
     pub fn new(snapshot: Arc<Snapshot>) -> Result<Self, NgramError> {
         let config = snapshot.manifest().grams.ok_or(NgramError::NotGrams)?;
         Ok(Searcher { snapshot, config })
     }
 
-    /// The snapshot.
+    /// Returns the snapshot.
     pub fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
     }
 
-    /// Which n-grams the index has.
+    /// Returns the configuration of the index's n-grams.
     pub fn config(&self) -> &GramConfig {
         &self.config
     }
 
-    /// The query for a text.
+    /// Creates the query for a text.
     pub fn query(&self, text: &str, misses: Misses) -> Result<Query, NgramError> {
         Query::new(text, misses, &self.config)
     }
 
-    /// The best `k` hits of a query. If time runs out, the answer covers the documents it says, exactly.
+    /// Returns the best `k` hits of a query. If time runs out, the answer is exact for the
+    /// documents in its coverage.
     pub fn search(
         &self,
         query: &Query,
@@ -93,7 +94,7 @@ impl Searcher {
         Ok(Answer { hits, coverage })
     }
 
-    /// The best `k` hits of each query, which threads share.
+    /// Returns the best `k` hits of each query. Threads share the queries.
     pub fn search_many(
         &self,
         queries: &[Query],
@@ -138,14 +139,14 @@ impl Searcher {
     }
 }
 
-/// Ranges of parts for threads, cut between bins.
+/// Divides parts into ranges for threads, cut between bins.
 fn pieces(parts: u32, threads: usize) -> Vec<Range<u32>> {
     let most = (parts / LEAST_SHARE).max(1).min(threads as u32);
     let size = parts.div_ceil(most).next_multiple_of(BIN as u32).max(1);
     (0..parts).step_by(size as usize).map(|start| start..parts.min(start + size)).collect()
 }
 
-/// The documents of the index all of whose parts lie in a range.
+/// Returns the documents of the index all of whose parts lie in a range.
 fn documents(segment: &Segment, parts: Range<u32>) -> Range<u32> {
     let first = |part: u32| match part >= segment.parts().count() {
         true => segment.documents().count(),

@@ -1,6 +1,7 @@
-//! Counts, for each segment of a document, how many n-grams occur in it or in the segments behind it that belong to its window.
+//! A tally of n-grams for each segment of a document: the number of those that occur in it or in
+//! the segments behind it that belong to its window.
 
-/// Bytes of 1 where an index has bits.
+/// The eight bytes that are 1 where an index has bits.
 pub(crate) const SPREAD: [u64; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;
@@ -17,20 +18,20 @@ pub(crate) const SPREAD: [u64; 256] = {
     table
 };
 
-/// One count for each of 32 windows.
+/// A count for each of 32 windows.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     window: u32,
     /// Counts of one byte each.
     low: [u8; 32],
-    /// n-grams in `low`, at most 255.
+    /// Number of n-grams in `low`, at most 255.
     in_low: u32,
-    /// What did not fit there.
+    /// The counts that did not fit in `low`.
     high: Option<Box<[u32; 32]>>,
 }
 
 impl Tally {
-    /// For windows of this many segments, 1 to 32.
+    /// Creates a tally for windows of this many segments, 1 to 32.
     pub(crate) fn new(window: u32) -> Self {
         Tally { window, low: [0; 32], in_low: 0, high: None }
     }
@@ -56,7 +57,7 @@ impl Tally {
         (self.low, self.in_low) = ([0; 32], 0);
     }
 
-    /// The highest count.
+    /// Returns the highest count.
     #[inline]
     pub(crate) fn max(&self) -> u32 {
         match &self.high {
@@ -70,7 +71,8 @@ impl Tally {
     }
 }
 
-/// The segments from which a window of this many segments reaches one that is set.
+/// Returns the segments at which a window of this many segments starts that reaches one that is
+/// set.
 #[inline]
 fn widen(map: u32, window: u32) -> u32 {
     let (mut wide, mut reach) = (map, 1);

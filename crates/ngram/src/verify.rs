@@ -1,11 +1,13 @@
-//! Verification of batches: the best match of each query in each of its candidates. A document that several queries have in common is read once.
+//! Verification of batches: the best match of each query in each of its candidates. A document
+//! that several queries have in common is read once.
 
 use warpseek_core::DocId;
 use warpseek_exec::Context;
 
 use crate::distance::{Match, Pattern};
 
-/// Documents that a thread reads at a time. The store compresses neighbours together, and several short texts are compared faster together.
+/// Number of documents that a thread reads at a time. The store compresses neighbours together,
+/// and several short texts are compared faster together.
 pub(crate) const READ_TOGETHER: usize = 64;
 
 /// A query, by its number in a batch, and a document that may match it.
@@ -17,10 +19,12 @@ pub struct Pair {
     pub doc: DocId,
 }
 
-/// Reads the normal forms of some documents, which differ and are in order: one for each, `None` if it cannot be read.
+/// A function that reads the normal forms of some documents, which differ and are in order. It
+/// returns one for each, or `None` if the document cannot be read.
 pub type ReadTexts<'a> = dyn Fn(&[DocId]) -> Vec<Option<String>> + Sync + 'a;
 
-/// Finds the best match of the query in the document of each pair, on the CPU; `None` if the document cannot be read. Queries are in normal form.
+/// Finds the best match of the query in the document of each pair, on the CPU; the match is
+/// `None` if the document cannot be read. Queries are in normal form.
 pub fn best_matches(
     queries: &[&str],
     pairs: &[Pair],
@@ -46,7 +50,8 @@ pub fn best_matches(
     matches
 }
 
-/// Pairs in the order of documents, as many together as a thread reads.
+/// Divides pairs, in the order of documents, into groups of as many documents as a thread reads
+/// together.
 fn groups<'a>(order: &'a [u32], pairs: &[Pair]) -> Vec<&'a [u32]> {
     let (mut groups, mut rest) = (Vec::new(), order);
     while !rest.is_empty() {
@@ -59,7 +64,7 @@ fn groups<'a>(order: &'a [u32], pairs: &[Pair]) -> Vec<&'a [u32]> {
     groups
 }
 
-/// The matches of some pairs, which are in the order of documents.
+/// Returns the matches of some pairs, which are in the order of documents.
 fn of_group(
     patterns: &[Option<Pattern>],
     pairs: &[Pair],

@@ -1,4 +1,4 @@
-//! All engines find what the definition says, in indexes on disk of every kind.
+//! Tests that all engines find the hits of the definition, in indexes on disk of every kind.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,15 +14,15 @@ use warpseek_ngram::{Algorithm, Misses, NgramError, Query, Searcher, oracle};
 use warpseek_testkit::{Doc, Fixture, History, Operation, Random, file_bytes};
 use warpseek_text::{GramConfig, Unit};
 
-/// What a random case is made of.
+/// The parameters of a random case.
 #[derive(Clone, Debug)]
 struct Case {
     seed: u64,
     alphabet: usize,
     documents: usize,
-    /// The most words of most documents.
+    /// Maximum number of words of most documents.
     words: usize,
-    /// Words of a document that is longer than the others; 0 for none.
+    /// Number of words of a document that is longer than the others; 0 for none.
     long: usize,
     grams: GramConfig,
     operations: usize,
@@ -52,7 +52,7 @@ fn case(
     let long = prop_oneof![3 => Just(0), 1 => 1..=long];
     (any::<u64>(), alphabet, documents, 1..=words, long, grams(), 0usize..4).prop_map(
         |(seed, alphabet, documents, words, long, grams, operations)| {
-            // Words of few letters make few n-grams of words.
+            // Words of few letters have few n-grams of words.
             let alphabet = if grams.unit == Unit::Word { alphabet.min(5) } else { alphabet };
             Case { seed, alphabet, documents, words, long, grams, operations }
         },
@@ -103,7 +103,8 @@ impl Case {
         History { operations }
     }
 
-    /// Texts of queries: parts of documents with errors, others that need not occur, and hostile ones.
+    /// Generates texts of queries: parts of documents with errors, others that need not occur,
+    /// and hostile ones.
     fn queries(
         &self,
         indexed: &Indexed,
@@ -139,7 +140,8 @@ fn misses(random: &mut Random) -> u32 {
     }
 }
 
-/// Compares all algorithms with the definition, alone and in batches, by one thread and two, to the end and stopped before.
+/// Compares all algorithms with the definition, alone and in batches, by one thread and two, to
+/// the end and stopped before.
 fn check(indexed: &Indexed, texts: &[String], random: &mut Random) {
     let Indexed { searcher, .. } = indexed;
     let k = [1, 2, 10, usize::MAX][random.below(4)];
@@ -200,19 +202,19 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
-    /// Enough for lists of several blocks and bins.
+    /// Tests enough documents for lists of several blocks and bins.
     #[test]
     fn many_documents(case in case(1500..4000, 12, 1)) {
         check_case(&case, 8);
     }
 
-    /// One document has up to 10^5 characters.
+    /// Tests one document of up to 10^5 characters.
     #[test]
     fn long_documents(case in case(1..4, 2000, 20_000)) {
         check_case(&case, 8);
     }
 
-    /// More parts than a bin has, of which some begin documents and others do not.
+    /// Tests more parts than a bin has, some of which begin documents and others do not.
     #[test]
     fn many_parts(mut case in case(150..500, 400, 1)) {
         case.grams.parts = true;
@@ -235,7 +237,7 @@ proptest! {
     }
 }
 
-/// What an index of one segment has, by kind of file.
+/// Returns the files of an index of one segment, by kind.
 fn files(indexed: &Indexed) -> BTreeMap<&'static str, Vec<u8>> {
     let files = file_bytes(&indexed.fixture.dir());
     let of_kind = |kind| {
@@ -246,7 +248,7 @@ fn files(indexed: &Indexed) -> BTreeMap<&'static str, Vec<u8>> {
     [".dict", ".post", ".docs", ".ids", ".del"].into_iter().filter_map(of_kind).collect()
 }
 
-/// More documents than are counted at a time, and enough for two threads to share a query.
+/// Tests more documents than are counted at a time, and enough for two threads to share a query.
 #[test]
 fn very_many_documents() {
     let (alphabet, mut random) = (Alphabet::new(26), Random::new(1));
@@ -267,7 +269,7 @@ fn very_many_documents() {
     check(&indexed, &queries, &mut random);
 }
 
-/// Counters of bytes overflow at 128 and 256 n-grams.
+/// Tests counters of bytes, which overflow at 128 and 256 n-grams.
 #[test]
 fn long_queries() {
     let (alphabet, mut random) = (Alphabet::new(300), Random::new(2));
@@ -383,7 +385,7 @@ fn what_cannot_be_searched_is_refused() {
     let letters: String = ('一'..='龥').collect();
     let many: String =
         letters.chars().chain(letters.chars().rev()).chain(letters.chars().step_by(2)).collect();
-    // Short of the limit of different n-grams, and beyond it.
+    // These queries are just below and above the limit of different n-grams.
     let long = |n: usize| many.chars().cycle().take(n).collect::<String>();
     assert!(Query::new(&long(60_000), Misses::Count(0), &GramConfig::default()).is_ok());
     let pairs: String = (0..300).flat_map(|i| letters.chars().skip(i).step_by(i + 1)).collect();
@@ -391,7 +393,7 @@ fn what_cannot_be_searched_is_refused() {
     assert!(matches!(refused, Err(NgramError::TooManyGrams(n)) if n > 65_536));
 }
 
-/// An index may have no documents at all, or have lost them.
+/// Tests indexes without documents, or with deleted documents only.
 #[test]
 fn empty_indexes_have_no_hits() {
     let gone = Operation::Delete(vec!["0".into()]);

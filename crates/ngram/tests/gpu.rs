@@ -1,4 +1,4 @@
-//! The GPU finds what the CPU finds, on the emulator or on a GPU (see `support`).
+//! Tests that the GPU finds the hits of the CPU, on the emulator or on a GPU (see `support`).
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,10 +15,10 @@ use warpseek_index::{BuildConfig, Progress, Snapshot, StoreMode, create_from_rea
 use warpseek_ngram::{Algorithm, Division, GpuSearcher, GpuSettings, Misses, Query, Searcher};
 use warpseek_text::{GramConfig, OwnedDocument, Reader, ReaderConfig};
 
-/// Ranges and room so small that small indexes have many ranges, and some queries too many candidates.
+/// Settings so small that small indexes have many ranges, and some queries too many candidates.
 const SMALL: GpuSettings = GpuSettings { round: 5, range_bits: 8, room: 3000, most_of_query: 150 };
 
-/// Words of few letters, so that n-grams repeat.
+/// Generates words of few letters, so that n-grams repeat.
 fn texts(documents: usize, words: usize) -> impl Strategy<Value = Vec<String>> {
     let word = prop_oneof!["[a-d]{1,6}", "[a-d]{1,6}", "[東京都の]{1,4}"];
     let text = proptest::collection::vec(word, 0..words).prop_map(|words| words.join(" "));
@@ -47,7 +47,7 @@ fn searcher(
     Searcher::new(Arc::new(Snapshot::open(dir).unwrap())).unwrap()
 }
 
-/// Parts of texts, some with a letter changed.
+/// Generates parts of texts, some with a letter changed.
 fn queries(
     searcher: &Searcher,
     texts: &[String],
@@ -90,7 +90,7 @@ fn check_codec(
         .collect();
     for device in devices() {
         let roomy = GpuSettings { room: 1 << 16, most_of_query: 1 << 14, ..SMALL };
-        // Queries take each other's room.
+        // Queries compete for the memory of candidates.
         let crowded = GpuSettings { room: 200, ..SMALL };
         for settings in [SMALL, roomy, crowded] {
             let gpu = GpuSearcher::new(cpu.clone(), device.clone(), settings).unwrap();
@@ -125,7 +125,7 @@ proptest! {
     }
 }
 
-/// With too little memory for all lists, and down to too little for those of one query.
+/// Tests memory that is too small for all lists, and down to too small for those of one query.
 #[test]
 fn lists_that_have_no_room_come_with_queries() {
     let word = |i: usize| format!("{}{}", ["ka", "to", "ri", "su"][i % 4], i * i % 97);
@@ -149,7 +149,8 @@ fn lists_that_have_no_room_come_with_queries() {
         for eighths in [6, 5, 4, 3, 2] {
             let device = devices_within(Some(all - lists + lists * eighths / 8)).remove(0).unwrap();
             let gpu = GpuSearcher::new(cpu.clone(), device, SMALL).unwrap();
-            // With less memory there is less room for candidates, too, so it is not known from where on lists have none.
+            // With less memory there are fewer candidates, too, so the size at which lists do not
+            // fit is not known.
             on_demand += usize::from(!gpu.is_resident());
             for algorithm in Algorithm::ALL {
                 let found = gpu.search_many(&queries, 10, algorithm, &context);
@@ -165,7 +166,7 @@ fn lists_that_have_no_room_come_with_queries() {
     }
 }
 
-/// Documents of more than 32 segments, lists of every form, and windows of many segments.
+/// Tests documents of more than 32 segments, lists of every form, and windows of many segments.
 #[test]
 fn long_documents_and_long_queries() {
     let word = |i: usize| {
@@ -185,7 +186,8 @@ fn long_documents_and_long_queries() {
     }
 }
 
-/// Enough documents for lists of several blocks that are not dense, and of more than 16 blocks.
+/// Tests enough documents for lists of several blocks that are not dense, and of more than 16
+/// blocks.
 #[test]
 fn lists_of_many_blocks() {
     let mut state = 1u64;
@@ -206,7 +208,8 @@ fn lists_of_many_blocks() {
     check(&texts, GramConfig { segment_words: 2, ..GramConfig::default() }, &picks, 10);
 }
 
-/// Segments of one to nine documents, where a list has no bitmap or every list may be dense, with maps and, where every document has one segment, without.
+/// Tests segments of one to nine documents, where a list has no bitmap or every list may be
+/// dense, with maps and, where every document has one segment, without.
 #[test]
 fn few_documents() {
     for documents in 1..=9 {
@@ -219,7 +222,8 @@ fn few_documents() {
     }
 }
 
-/// No hits wanted, more than there are, and so many misses that scores have more levels than are told apart, or that counting is of no use.
+/// Tests queries for no hits, for more than there are, and with so many misses that scores have
+/// more levels than are distinguished, or that counting has no benefit.
 #[test]
 fn unusual_numbers() {
     let text = |i: usize| {
@@ -232,7 +236,7 @@ fn unusual_numbers() {
     for k in [0, 10] {
         check(&texts, GramConfig { segment_words: 3, ..GramConfig::default() }, &picks, k);
     }
-    // More lists than a byte counts.
+    // This is more lists than a byte counts.
     let long: Vec<_> = (0..4).map(|i| (i, 0, 2000, 300)).collect();
     check(&texts, GramConfig { n: 4, ..GramConfig::default() }, &long, 5);
 }

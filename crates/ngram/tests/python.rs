@@ -1,4 +1,5 @@
-//! The definition in Python (`ngram/oracle.py` in the shared directory next to the repository), which shares no code with ours, gives the same hits.
+//! Tests that the definition in Python (`ngram/oracle.py` in the shared directory next to the
+//! repository), which shares no code with ours, gives the same hits.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,8 +17,9 @@ use warpseek_testkit::skips::skipped;
 use warpseek_testkit::{Random, collections};
 use warpseek_text::GramConfig;
 
-/// Reads n, the words of a segment, texts and queries, and prints the hits of each query. The functions of the definition take n and the
-/// words of a segment as defaults, which are replaced here.
+/// Reads n, the words of a segment, texts and queries, and prints the hits of each query. The
+/// functions of the definition take n and the words of a segment as defaults, which are replaced
+/// here.
 const DRIVER: &str = "
 import json, sys
 sys.path.insert(0, sys.argv[1])
@@ -30,7 +32,8 @@ oracle.score.__defaults__ = (words,)
 json.dump([oracle.search(query, case['texts'], misses) for query, misses in case['queries']], sys.stdout)
 ";
 
-/// The hits that Python finds; `None` if Python or the definition is missing, so that the test is skipped.
+/// Returns the hits that Python finds, or `None` if Python or the definition is missing, so that
+/// the test is skipped.
 fn by_python(
     grams: &GramConfig,
     texts: &[String],
@@ -48,7 +51,7 @@ fn by_python(
         "queries": queries,
     });
     let started = Command::new("python3")
-        // The shared directory may not be written to.
+        // The shared directory may not be writable.
         .args(["-B", "-c", DRIVER])
         .arg(&dir)
         .stdin(Stdio::piped())
@@ -109,7 +112,8 @@ fn random_texts_have_the_same_hits() {
     }
 }
 
-/// Characters that normalization changes, joins, splits or drops. All of them are older than any Unicode tables in use.
+/// Tests characters that normalization changes, joins, splits or drops. All of them are older than
+/// any Unicode tables in use.
 #[test]
 fn odd_characters_have_the_same_hits() {
     let texts = [

@@ -1,4 +1,5 @@
-//! The GPU finds the best matches that the CPU finds and that the whole table of distances has, on the emulator or on a GPU (see `support`).
+//! Tests that the GPU finds the best matches that the CPU and the whole table of distances find,
+//! on the emulator or on a GPU (see `support`).
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,13 +16,15 @@ use warpseek_ngram::distance::Match;
 use warpseek_ngram::verify::{Pair, best_matches};
 use warpseek_ngram::{GpuVerifier, MOST_LETTERS, VerifyCounts, VerifySettings};
 
-/// Room for so little that there are many rounds, launches and ranges, and texts drop each other.
+/// Returns settings so small that there are many rounds, launches and ranges, and texts displace
+/// each other.
 fn small() -> VerifySettings {
     let usual = VerifySettings::within(1 << 20);
     VerifySettings { chunk: 4096, chunks: 3, pairs: 7, range: 64, ..usual }
 }
 
-/// The definition: the whole table of distances, with the latest start of each match beside it.
+/// Computes the match by the definition: the whole table of distances, with the latest start of
+/// each match beside it.
 fn by_table(query: &str, text: &str) -> Match {
     let query: Vec<char> = query.chars().collect();
     let mut column: Vec<(u32, i64)> = (0..=query.len() as u32).map(|row| (row, 0)).collect();
@@ -43,7 +46,8 @@ fn by_table(query: &str, text: &str) -> Match {
     Match { distance, start: -start as usize, end }
 }
 
-/// Compares all queries with all texts, on every device; every eleventh document cannot be read. Returns what was counted on the last device with usual settings.
+/// Compares all queries with all texts, on every device; every eleventh document cannot be read.
+/// Returns the counts of the last device with usual settings.
 fn check(queries: &[String], texts: &[String]) -> VerifyCounts {
     let queries: Vec<&str> = queries.iter().map(String::as_str).collect();
     let pairs: Vec<Pair> = (0..queries.len() as u32)
@@ -61,7 +65,7 @@ fn check(queries: &[String], texts: &[String]) -> VerifyCounts {
     for device in devices() {
         for settings in [small(), VerifySettings::within(8 << 20)] {
             let verifier = GpuVerifier::new(&device, Some(settings));
-            // The second time, texts may be there.
+            // The second time, texts may be on the device already.
             for _ in 0..2 {
                 let found = verifier.best_matches(&queries, &pairs, &read, &context).unwrap();
                 for ((pair, found), want) in pairs.iter().zip(found).zip(&want) {
@@ -75,7 +79,8 @@ fn check(queries: &[String], texts: &[String]) -> VerifyCounts {
     counts
 }
 
-/// Letters of an alphabet: some of each, ASCII, letters of two bytes, ideographs and pictures, unless it is small.
+/// Returns a letter of an alphabet: a mixture of ASCII, letters of two bytes, ideographs and
+/// pictures, unless the alphabet is small.
 fn letter(alphabet: u32, i: u32) -> char {
     match alphabet {
         ..=26 => char::from(b'a' + (i % alphabet) as u8),
@@ -90,16 +95,16 @@ fn spell(alphabet: u32, letters: &[u32]) -> String {
     letters.iter().map(|&i| letter(alphabet, i)).collect()
 }
 
-/// A text as it is drawn: letters, errors of the query in it, and whether and where it has one.
+/// A random text: letters, errors of the query in it, and a flag and a position for the query.
 type Drawn = (Vec<u32>, Vec<(u32, u32)>, (bool, u32));
 
-/// Numbers of letters, as many as one of the ranges says.
+/// Generates numbers of letters, with a length in one of the ranges.
 fn letters(lengths: [std::ops::Range<usize>; 3]) -> impl Strategy<Value = Vec<u32>> {
     let [a, b, c] = lengths.map(|lengths| proptest::collection::vec(any::<u32>(), lengths));
     prop_oneof![a, b, c]
 }
 
-/// A query with some errors.
+/// Generates a query with some errors.
 fn misspelt(query: &str, alphabet: u32, edits: &[(u32, u32)]) -> String {
     let mut letters: Vec<char> = query.chars().collect();
     for &(at, what) in edits {
@@ -146,7 +151,8 @@ proptest! {
     }
 }
 
-/// Queries around every number of letters at which something changes, with 0 to 5 errors at the beginning, in the middle and at the end of texts.
+/// Tests queries around every number of letters at which something changes, with 0 to 5 errors at
+/// the beginning, in the middle and at the end of texts.
 #[test]
 fn queries_of_all_lengths() {
     let lengths = [1, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 1024, 1025];
@@ -170,7 +176,8 @@ fn queries_of_all_lengths() {
             texts.push(spell(alphabet, &before) + &wrong + &spell(alphabet, &after));
             queries.push(query);
         }
-        // Each query with its own text and two others, so that there are not too many pairs for the emulator.
+        // Each query is compared with its own text and two others, so that there are not too many
+        // pairs for the emulator.
         for i in 0..queries.len() {
             let own = [i, (i + 1) % texts.len(), (i + 5) % texts.len()].map(|i| texts[i].clone());
             check(&queries[i..=i], &own);
@@ -178,7 +185,8 @@ fn queries_of_all_lengths() {
     }
 }
 
-/// The longest query that the GPU takes, one that is longer, and texts around the largest that a chunk takes.
+/// Tests the longest query that the GPU takes, one that is longer, and texts around the largest
+/// that fit in a chunk.
 #[test]
 fn what_is_too_long_is_left_to_the_cpu() {
     let ideographs = |from: u32, len: usize| -> String {
@@ -205,7 +213,7 @@ fn what_is_too_long_is_left_to_the_cpu() {
     assert_eq!((counts.on_gpu, counts.on_cpu, counts.texts_read), (2, 1, 2));
 }
 
-/// Texts stay on the device until there is no room, and are read again then.
+/// Tests that texts stay on the device until memory runs out, and are read again then.
 #[test]
 fn texts_are_read_once_if_there_is_room() {
     let text = |doc: DocId| format!("{} acid of {doc} {}", "abc ".repeat(20), "äöü ".repeat(30));
@@ -239,7 +247,7 @@ fn texts_are_read_once_if_there_is_room() {
         }
         let all = reads.load(Ordering::Relaxed);
         assert!(if chunks == 100 { all == 150 } else { all > 200 }, "{all} texts were read");
-        // Those that were read last are there in any case.
+        // The texts that were read last are there in any case.
         let end = if chunks == 100 { 150 } else { all - 150 } as DocId;
         verifier.best_matches(&queries, &batch(end - 10..end), &read, &context).unwrap();
         assert_eq!(reads.load(Ordering::Relaxed), all);
@@ -252,7 +260,7 @@ fn texts_are_read_once_if_there_is_room() {
     }
 }
 
-/// Without memory the CPU verifies, and the counts say so.
+/// Tests that without memory the CPU verifies, and the counts say so.
 #[test]
 fn without_memory_the_cpu_verifies() {
     let text = |doc: DocId| format!("flap {doc} damping");
@@ -261,7 +269,7 @@ fn without_memory_the_cpu_verifies() {
     let context = Context::new(1);
     let want = best_matches(&["flap 31 dam"], &pairs, &read, &context);
     let mut by_cpu = Vec::new();
-    // The last is too little for a chunk of texts, beside all the rest.
+    // The last one is too small for a chunk of texts beside the rest.
     let beside = devices().remove(0);
     let all = GpuVerifier::new(&beside, Some(VerifySettings::within(1 << 20)));
     all.best_matches(&["flap 31 dam"], &pairs, &read, &context).unwrap();
@@ -280,7 +288,7 @@ fn without_memory_the_cpu_verifies() {
     assert_eq!(by_cpu, [0, 100, 100, 100]);
 }
 
-/// All of it together has room in the memory that is given.
+/// Tests that all buffers together fit in the given memory.
 #[test]
 fn settings_follow_memory() {
     for memory in [0, 1, 1 << 20, 100 << 20, 30 << 30, u64::MAX] {

@@ -1,6 +1,9 @@
-//! Columns of Arrow in and out, in the memory where they are: its C data interface, in capsules of Python.
+//! Import and export of Arrow columns without copies, through Arrow's C data interface in Python
+//! capsules.
 //!
-//! The only unsafe code of this crate is here: it takes over what a capsule points to. A capsule's name says what that is, and Python compares it before the pointer is given out.
+//! This module has the only unsafe code of the crate: it takes over the structures that capsules
+//! point to. The name of a capsule says what it holds, and Python compares the name before it
+//! returns the pointer.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -16,7 +19,7 @@ use pyo3::types::{PyCapsule, PyCapsuleMethods, PyTuple};
 
 use crate::error::{Failure, Result};
 
-/// The names of capsules.
+/// Names of capsules.
 const STREAM: &CStr = c"arrow_array_stream";
 const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
@@ -27,7 +30,8 @@ pub(crate) struct Texts {
 }
 
 impl Texts {
-    /// The column of an object that has Arrow's interface; none if it has none, or if its values are no strings.
+    /// Returns the column of an object with Arrow's interface, or `None` if it lacks the
+    /// interface or its values are not strings.
     pub(crate) fn of(object: &Bound<'_, PyAny>) -> Result<Option<Self>> {
         let chunks = if object.hasattr("__arrow_c_stream__")? {
             of_stream(object)?
@@ -38,13 +42,13 @@ impl Texts {
         };
         let Some(chunks) = chunks else { return Ok(None) };
         for chunk in &chunks {
-            // Strings are trusted to be UTF-8 later on, and whoever made them need not have looked.
+            // Later code relies on valid UTF-8, which the producer need not have checked.
             chunk.to_data().validate_full().map_err(broken)?;
         }
         Ok(Some(Texts { chunks }))
     }
 
-    /// All values; the first that is missing is an error.
+    /// Returns all values. A missing value is an error.
     pub(crate) fn values(&self) -> Result<Vec<&str>> {
         let mut values = Vec::with_capacity(self.chunks.iter().map(Array::len).sum());
         for chunk in &self.chunks {
@@ -80,7 +84,9 @@ fn of_stream(object: &Bound<'_, PyAny>) -> Result<Option<Vec<ArrayRef>>> {
     let Some(capsule) = asked(object, "__arrow_c_stream__")? else { return Ok(None) };
     let capsule = capsule.cast::<PyCapsule>().map_err(PyErr::from)?;
     let pointer = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
-    // SAFETY: a capsule of this name has such a stream, which nobody else uses while this thread is attached; it is moved out, and what stays behind is released.
+    // SAFETY: a capsule of this name holds such a stream, which nothing else uses while this
+    // thread is attached; the stream is moved out, and the structure left behind is marked as
+    // released.
     let reader = unsafe { ArrayStreamReader::from_raw(pointer.as_ptr()) }.map_err(broken)?;
     if !is_text(reader.field().data_type()) {
         return Ok(None);
@@ -96,22 +102,25 @@ fn of_array(object: &Bound<'_, PyAny>) -> Result<Option<Vec<ArrayRef>>> {
     let array = array.cast::<PyCapsule>().map_err(PyErr::from)?;
     let schema = schema.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
     let array = array.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
-    // SAFETY: capsules of these names have such structures, which nobody else uses while this thread is attached; they are moved out, and what stays behind is released.
+    // SAFETY: capsules of these names hold such structures, which nothing else uses while this
+    // thread is attached; they are moved out, and the structures left behind are marked as
+    // released.
     let (schema, array) = unsafe {
         (FFI_ArrowSchema::from_raw(schema.as_ptr()), FFI_ArrowArray::from_raw(array.as_ptr()))
     };
     if array.is_released() || schema.release().is_none() {
-        return Err(Failure::Argument("the column of Arrow was released before".to_owned()));
+        return Err(Failure::Argument("the Arrow column was already released".to_owned()));
     }
     if !is_text(&DataType::try_from(&schema).map_err(broken)?) {
         return Ok(None);
     }
-    // SAFETY: both come from one call of the object, so the one describes the other.
+    // SAFETY: both come from one call of the object, so the schema describes the array.
     let data = unsafe { from_ffi(array, &schema) }.map_err(broken)?;
     Ok(Some(vec![make_array(data)]))
 }
 
-/// What a method returns; none if it raises an exception, for example since it needs a package that is missing: then the object is read in another way.
+/// Calls a method, and returns `None` if it raises an exception, for example because a package is
+/// missing. The caller then reads the object in another way.
 fn asked<'py>(object: &Bound<'py, PyAny>, method: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
     match object.call_method0(method) {
         Ok(found) => Ok(Some(found)),
@@ -121,10 +130,10 @@ fn asked<'py>(object: &Bound<'py, PyAny>, method: &str) -> PyResult<Option<Bound
 }
 
 fn broken(error: ArrowError) -> Failure {
-    Failure::Argument(format!("the column of Arrow cannot be read: {error}"))
+    Failure::Argument(format!("the Arrow column cannot be read: {error}"))
 }
 
-/// A stream of one record batch, which others read where it is.
+/// Returns a stream of one record batch, which consumers read without copying it.
 pub(crate) fn stream(py: Python<'_>, batch: RecordBatch) -> PyResult<Bound<'_, PyCapsule>> {
     let schema = batch.schema();
     let reader = RecordBatchIterator::new(vec![Ok(batch)].into_iter(), schema);

@@ -1,4 +1,5 @@
-//! Answers in the form of bm25s: for each query the same number of documents, of which some may not match.
+//! Answers in the form of bm25s: the same number of documents for each query, some of which may
+//! not match.
 
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -15,8 +16,10 @@ use crate::search::many;
 /// Numbers and scores of documents, query by query.
 type Rows<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<f64>>);
 
-/// The best `k` documents of each list of tokens, with scores times `unit`. Where fewer match, others follow with a score of 0, in ascending
-/// order. With a mask, scores are multiplied by that of the document. Numbers among the tokens are looked up in `words`, if there are any.
+/// Returns the best `k` documents of each list of tokens, with scores multiplied by `unit`. If
+/// fewer match, others follow with a score of 0, in ascending order. With a mask, the score of
+/// each document is multiplied by its entry. Numbers among the tokens are looked up in `words`,
+/// if it is given.
 #[pyfunction]
 #[pyo3(signature = (index, queries, words, k, asking, unit, mask, report))]
 #[expect(clippy::too_many_arguments, reason = "they are the keywords of the call")]
@@ -47,7 +50,7 @@ pub(crate) fn retrieve_tokens<'py>(
     Ok((docs.into_pyarray(py), scores.into_pyarray(py)))
 }
 
-/// The tokens of a query, which count as often as they are there.
+/// Converts the tokens of a query. A token counts as often as it occurs.
 fn query(tokens: &Bound<'_, PyAny>, words: Option<&Bound<'_, PyDict>>) -> PyResult<QueryInput> {
     let mut terms = Vec::new();
     for token in tokens.try_iter()? {
@@ -58,16 +61,16 @@ fn query(tokens: &Bound<'_, PyAny>, words: Option<&Bound<'_, PyDict>>) -> PyResu
             terms.push(word(&token, words)?);
         } else {
             let kind = token.get_type().name()?;
-            let what = format!("a token is a string or its number, not of type {kind}");
+            let what = format!("a token must be a string or its number, not of type {kind}");
             return Err(PyTypeError::new_err(what));
         }
     }
-    // The empty token stands for a text without tokens.
+    // The empty token represents a text without tokens.
     let terms = terms.into_iter().filter(|term| !term.is_empty()).map(|term| (term, 1.0));
     Ok(QueryInput::Terms(Query::of(terms)))
 }
 
-/// The token that a number stands for.
+/// Returns the token that a number represents.
 fn word(number: &Bound<'_, PyAny>, words: Option<&Bound<'_, PyDict>>) -> PyResult<String> {
     let Some(words) = words else { return number.str()?.extract() };
     match words.get_item(number)? {
@@ -79,7 +82,7 @@ fn word(number: &Bound<'_, PyAny>, words: Option<&Bound<'_, PyDict>>) -> PyResul
     }
 }
 
-/// The rows of an answer while they are filled.
+/// The rows of an answer under construction.
 struct Filled {
     docs: Vec<i64>,
     scores: Vec<f64>,
@@ -104,7 +107,7 @@ impl Filled {
                 Some(mask) => {
                     let mut hits: Vec<_> =
                         hits.map(|(doc, score)| (doc, score * mask[doc])).collect();
-                    // What is not a number comes last.
+                    // NaN comes last.
                     hits.sort_by(|a, b| {
                         let order = b.1.partial_cmp(&a.1);
                         order.unwrap_or_else(|| a.1.is_nan().cmp(&b.1.is_nan()))
@@ -124,13 +127,13 @@ impl Filled {
         }
     }
 
-    /// Fills a row up with the first documents that it has not.
+    /// Pads a row with the first documents that are not in it.
     fn pad(&mut self, start: usize, end: usize, documents: usize, taken: &mut Vec<bool>) {
         let missing = end - self.docs.len();
         if missing == 0 {
             return;
         }
-        // As many as are there and as many as are missing have enough.
+        // Among as many documents as the row has and lacks together, enough are not in it.
         let first = documents.min(end - start + (end - start - missing));
         taken.clear();
         taken.resize(first, false);

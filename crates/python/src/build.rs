@@ -1,4 +1,4 @@
-//! Building an index of files, of what an iterator gives, or of a matrix.
+//! Building an index from files, from an iterator, or from a matrix.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::error::Failure;
 use crate::interrupt::interruptible;
 use crate::options::Building;
 
-/// Calls what reports progress, if anything does.
+/// Calls the function that reports progress, if there is one.
 pub(crate) fn told(
     py: Python<'_>,
     report: Option<&Py<PyAny>>,
@@ -30,7 +30,7 @@ pub(crate) fn told(
     Ok(())
 }
 
-/// Builds an index of files.
+/// Builds an index from files.
 #[pyfunction]
 pub(crate) fn build_files<'py>(
     py: Python<'py>,
@@ -50,7 +50,7 @@ pub(crate) fn build_files<'py>(
     built(py, &outcome.map_err(Failure::from)?.1)
 }
 
-/// Builds an index of what an iterator gives.
+/// Builds an index from the items of an iterator.
 #[pyfunction]
 pub(crate) fn build_documents<'py>(
     py: Python<'py>,
@@ -72,7 +72,7 @@ pub(crate) fn build_documents<'py>(
     built(py, &outcome)
 }
 
-/// Builds an index of the rows of a CSR matrix.
+/// Builds an index from the rows of a CSR matrix.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "a matrix has several arrays")]
 pub(crate) fn build_rows<'py>(

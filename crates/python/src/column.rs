@@ -1,12 +1,12 @@
-//! Arrays of results, which NumPy and Arrow share.
+//! Arrays of results, which NumPy and Arrow share without copying.
 
 use arrow_buffer::{ArrowNativeType, Buffer, ScalarBuffer};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// A number that NumPy has a name for.
+/// A number type that NumPy has a name for.
 pub(crate) trait Number: ArrowNativeType {
-    /// Its kind and its bytes, as NumPy writes them.
+    /// Kind and size of the type in NumPy's notation.
     const KIND: &'static str;
 }
 
@@ -22,7 +22,7 @@ impl Number for f64 {
     const KIND: &'static str = "f8";
 }
 
-/// An array that cannot be changed. `numpy.asarray` makes a view of it, which keeps it alive.
+/// A read-only array. `numpy.asarray` creates a view of it, which keeps it alive.
 #[pyclass(frozen, module = "warpseek._warpseek")]
 pub(crate) struct NativeColumn {
     values: Buffer,
@@ -42,7 +42,7 @@ impl NativeColumn {
         self.length
     }
 
-    /// Where the values are, for NumPy.
+    /// Returns the address and type of the values, for NumPy.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         const READ_ONLY: bool = true;

@@ -1,22 +1,23 @@
-//! What an exception says beside its message: its class, the name of the library's error, and its fields.
+//! Details of exceptions: the Python class, the name of the library's error, and its fields as
+//! text.
 
 use std::fmt::{self, Debug, Write};
 
 use warpseek::eval::EvalError;
 use warpseek::{DeviceError, Error, ExecError, IndexError, NgramError, OptionsError, TextError};
 
-/// An error as Python has it.
+/// An error in the form that Python sees.
 pub(crate) struct Description {
-    /// The name of a class of warpseek/errors.py.
+    /// Name of a class in warpseek/errors.py.
     pub(crate) class: &'static str,
-    /// The name of the library's error.
+    /// Name of the library's error.
     pub(crate) kind: String,
     pub(crate) fields: Fields,
 }
 
 type Fields = Vec<(&'static str, String)>;
 
-/// Fields by name, as text.
+/// Collects fields by name, as text.
 macro_rules! fields {
     ($($name:ident = $value:expr),* $(,)?) => {
         vec![$((stringify!($name), $value.to_string())),*]
@@ -254,7 +255,7 @@ pub(crate) fn of_evaluation(error: &EvalError) -> Description {
     described("EvaluationError", error, fields)
 }
 
-/// The name of an error's variant, which is how its `Debug` begins.
+/// Returns the name of an error's variant, which is how its `Debug` output starts.
 fn variant(error: &dyn Debug) -> String {
     struct Name(String);
     impl Write for Name {
@@ -265,7 +266,7 @@ fn variant(error: &dyn Debug) -> String {
         }
     }
     let mut name = Name(String::new());
-    // It ends with an error as soon as the name is known.
+    // Writing fails as soon as the name is known.
     let _ = write!(name, "{error:?}");
     name.0
 }

@@ -1,4 +1,5 @@
-//! Documents from Python, and their way to the thread that builds an index.
+//! Conversion of Python documents, and the channel that sends them to the thread that builds an
+//! index.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -14,26 +15,28 @@ use warpseek::{Document, Progress};
 use crate::error::{Failure, Result, panicked};
 use crate::json::to_json;
 
-/// Documents that go to the builder at a time, and the characters after which fewer do.
+/// Maximum number of documents in a batch for the builder, and number of bytes of text that
+/// complete a batch early.
 const BATCH: usize = 1024;
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Batches that wait for the builder.
+/// Number of batches that can wait for the builder.
 const AHEAD: usize = 4;
 
-/// How long to wait for a builder that has enough to do.
+/// Pause before trying again to send to a busy builder.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Which field is what.
+/// Names of the fields with a special meaning.
 pub(crate) struct Fields {
     pub(crate) id: String,
     pub(crate) static_score: String,
-    /// Whether items are vectors of their own, that is tokens with weights.
+    /// True if items are vectors themselves: dicts of tokens with weights.
     pub(crate) vectors: bool,
 }
 
 impl Fields {
-    /// A document; `number` is its place, which is the id of what has none.
+    /// Converts an item to a document. `number` is its position, which is the id of strings and
+    /// vectors.
     pub(crate) fn document(&self, item: &Bound<'_, PyAny>, number: u64) -> PyResult<Document> {
         if let Ok(text) = item.cast::<PyString>() {
             let text = text.to_cow()?.into_owned();
@@ -42,7 +45,7 @@ impl Fields {
         let Ok(dict) = item.cast::<PyDict>() else {
             let kind = item.get_type().name()?;
             return Err(PyTypeError::new_err(format!(
-                "document {number} is of type {kind}; documents are dicts or strings"
+                "document {number} is of type {kind}; documents must be dicts or strings"
             )));
         };
         if self.vectors {
@@ -53,7 +56,7 @@ impl Fields {
         for (key, value) in dict {
             let key = key.cast::<PyString>().map_err(|_| {
                 PyTypeError::new_err(format!(
-                    "document {number} has a field whose name is no string"
+                    "document {number} has a field whose name is not a string"
                 ))
             })?;
             self.set(&mut document, &key.to_cow()?, &value).map_err(|error| {
@@ -85,7 +88,7 @@ impl Fields {
             },
             "vector" => {
                 let dict = value.cast::<PyDict>().map_err(|_| {
-                    PyTypeError::new_err("a vector is a dict of tokens and weights")
+                    PyTypeError::new_err("a vector must be a dict of tokens and weights")
                 })?;
                 document.vector = Some(weights(dict)?);
             }
@@ -100,7 +103,7 @@ impl Fields {
     }
 }
 
-/// An id, which may be a number.
+/// Converts an id, which may be an integer.
 pub(crate) fn id(value: &Bound<'_, PyAny>) -> PyResult<String> {
     if let Ok(text) = value.cast::<PyString>() {
         return Ok(text.to_cow()?.into_owned());
@@ -109,10 +112,10 @@ pub(crate) fn id(value: &Bound<'_, PyAny>) -> PyResult<String> {
         return Ok(value.str()?.to_cow()?.into_owned());
     }
     let kind = value.get_type().name()?;
-    Err(PyTypeError::new_err(format!("an id is a string or an integer, not of type {kind}")))
+    Err(PyTypeError::new_err(format!("an id must be a string or an integer, not of type {kind}")))
 }
 
-/// Tokens with weights; those of weight zero are left out.
+/// Converts tokens with weights, without those of weight zero.
 pub(crate) fn weights(dict: &Bound<'_, PyDict>) -> PyResult<Vec<(String, f64)>> {
     let mut weights = Vec::with_capacity(dict.len());
     for (token, weight) in dict {
@@ -129,16 +132,17 @@ pub(crate) fn weights(dict: &Bound<'_, PyDict>) -> PyResult<Vec<(String, f64)>> 
 
 fn not_a_weight(token: &Bound<'_, PyAny>, weight: &Bound<'_, PyAny>) -> PyErr {
     let kind = weight.get_type();
-    PyTypeError::new_err(format!("the weight of {token:?} is a number, not of type {kind:?}"))
+    PyTypeError::new_err(format!("the weight of {token:?} must be a number, not of type {kind:?}"))
 }
 
-/// What the builder is sent.
+/// Messages to the builder.
 enum Message {
     Documents(Vec<Document>),
     End,
 }
 
-/// The documents that the builder takes. If they end without [`Message::End`], something went wrong, and the build is cancelled.
+/// The documents that the builder receives. If they end without [`Message::End`], something went
+/// wrong, and the build is cancelled.
 pub(crate) struct Feed {
     messages: Receiver<Message>,
     batch: std::vec::IntoIter<Document>,
@@ -163,7 +167,9 @@ impl Iterator for Feed {
                 Err(_) => {
                     self.over = true;
                     self.progress.cancel();
-                    // It is refused or left out, and the builder then sees that it is cancelled: without it, no documents at all would be an empty index.
+                    // The builder refuses or skips this document and then notices the
+                    // cancellation. Without it, a build without any documents would write an
+                    // empty index.
                     return Some(Document::default());
                 }
             }
@@ -171,7 +177,8 @@ impl Iterator for Feed {
     }
 }
 
-/// Builds an index of what an iterator gives. The iterator runs in this thread, and the build in another one.
+/// Builds an index from the items of an iterator. The iterator runs in this thread, the build in
+/// another one.
 pub(crate) fn feed<T: Send>(
     iterator: &Bound<'_, PyIterator>,
     fields: &Fields,
@@ -186,7 +193,7 @@ pub(crate) fn feed<T: Send>(
     std::thread::scope(|scope| {
         let builder = scope.spawn(move || build(feed));
         let fed = push(py, iterator, fields, report, &send);
-        // Without an end the builder cancels.
+        // Without an end message, the builder cancels.
         drop(send);
         let ended = py.detach(|| wait(builder, progress, report));
         fed?;
@@ -217,7 +224,7 @@ fn wait<T>(
     ended
 }
 
-/// Sends all documents. If the builder has ended early, it knows why.
+/// Sends all documents. If the builder has ended early, its result has the reason.
 fn push(
     py: Python<'_>,
     iterator: &Bound<'_, PyIterator>,
@@ -257,17 +264,17 @@ fn push(
     }
 }
 
-/// Rows of a sparse matrix in the form of SciPy's CSR.
+/// Rows of a sparse matrix in SciPy's CSR format.
 pub(crate) struct Rows {
     starts: Vec<i64>,
     columns: Vec<i64>,
     values: Vec<f64>,
-    /// What columns are called, if not by their number.
+    /// Tokens of the columns, if they are not represented by their numbers.
     tokens: Option<Vec<String>>,
 }
 
 impl Rows {
-    /// The rows of a matrix in arrays of NumPy.
+    /// Reads the rows of a matrix from NumPy arrays.
     pub(crate) fn read(
         starts: &PyReadonlyArray1<'_, i64>,
         columns: &PyReadonlyArray1<'_, i64>,
@@ -283,34 +290,36 @@ impl Rows {
         rows.checked()
     }
 
-    /// Checks that rows are inside the arrays, and columns among the tokens.
+    /// Checks that rows are inside the arrays, and that columns have tokens.
     fn checked(self) -> Result<Self> {
-        let bad = |what: &str| Err(Failure::Argument(format!("this is no CSR matrix: {what}")));
+        let bad = |what: &str| Err(Failure::Argument(format!("this is not a CSR matrix: {what}")));
         if self.columns.len() != self.values.len() {
-            return bad("it has more columns than values, or fewer");
+            return bad("the numbers of column indices and values differ");
         }
         if !self.starts.is_sorted()
             || self.starts.first().is_some_and(|&start| start != 0)
             || self.starts.last().is_some_and(|&end| end != self.columns.len() as i64)
         {
-            return bad("its rows do not cover its values");
+            return bad("the row offsets do not cover the values");
         }
         let most = self.tokens.as_ref().map_or(i64::MAX, |tokens| tokens.len() as i64);
         match self.columns.iter().max().filter(|&&column| column >= most) {
             Some(column) => Err(Failure::Argument(format!(
-                "vocabulary has {most} tokens, and the matrix has weights in column {column}; give a token for each column"
+                "vocabulary has {most} tokens, but the matrix has weights in column {column}; give a token for each column"
             ))),
-            None if self.columns.iter().any(|&column| column < 0) => bad("a column is negative"),
+            None if self.columns.iter().any(|&column| column < 0) => {
+                bad("a column index is negative")
+            }
             None => Ok(self),
         }
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub(crate) fn len(&self) -> usize {
         self.starts.len().saturating_sub(1)
     }
 
-    /// Tokens and weights of a row, without those of weight zero.
+    /// Returns the tokens and weights of a row, without those of weight zero.
     pub(crate) fn row(&self, row: usize) -> Vec<(String, f64)> {
         let range = self.starts[row] as usize..self.starts[row + 1] as usize;
         let token = |column: i64| match &self.tokens {

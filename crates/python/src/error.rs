@@ -1,4 +1,4 @@
-//! Errors of the library as exceptions of warpseek/errors.py, with their fields.
+//! Conversion of errors to the exceptions of warpseek/errors.py, with their fields.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -8,11 +8,11 @@ use warpseek::{Error, ExecError, IndexError, NgramError, OptionsError, TextError
 
 use crate::describe::{Description, of_evaluation, of_library};
 
-/// Why a call ends early: the library refuses, or Python raised an exception.
+/// The reason why a call ended early: an error of the library, or an exception of Python.
 pub(crate) enum Failure {
     Library(Box<Error>),
     Evaluation(EvalError),
-    /// An argument that the library has no type for.
+    /// An invalid argument, for which the library has no error type.
     Argument(String),
     Python(PyErr),
 }
@@ -70,25 +70,26 @@ impl From<Failure> for PyErr {
     }
 }
 
-fn raised(py: Python<'_>, message: String, of: Description) -> PyResult<PyErr> {
-    let class = py.import("warpseek.errors")?.getattr(of.class)?.cast_into::<PyType>()?;
+fn raised(py: Python<'_>, message: String, description: Description) -> PyResult<PyErr> {
+    let class = py.import("warpseek.errors")?.getattr(description.class)?.cast_into::<PyType>()?;
     let values = PyDict::new(py);
-    for (name, value) in of.fields {
+    for (name, value) in description.fields {
         values.set_item(name, value)?;
     }
-    Ok(PyErr::from_value(class.call1((message, of.kind, values))?))
+    Ok(PyErr::from_value(class.call1((message, description.kind, values))?))
 }
 
-/// What a thread that panicked leaves: it is a bug, and no reason to end the interpreter.
+/// Returns the exception for a thread that panicked: a bug, but not a reason to end the
+/// interpreter.
 pub(crate) fn panicked() -> PyErr {
     PyRuntimeError::new_err("warpseek has a bug: a thread panicked; please report it")
 }
 
-/// The message, with what to do about it in Python.
+/// Returns the message, with advice in terms of the Python package.
 fn in_python(error: &Error) -> String {
     let text = match error {
         Error::Index(IndexError::NotAnIndex { dir }) => {
-            format!("{} holds no index; make one with Index.build", dir.display())
+            format!("{} holds no index; create one with Index.build", dir.display())
         }
         Error::Index(IndexError::Exists { dir }) => {
             let dir = dir.display();
@@ -107,7 +108,7 @@ fn in_python(error: &Error) -> String {
     let words = [
         (
             "the id is empty; give each record an id of at least one character",
-            "it has no id, or an empty one; give each document an \"id\", or name the field that has it with id_field",
+            "the id is missing or empty; give each document an \"id\", or name the field that has it with id_field",
         ),
         ("`--on-error skip`", "on_error=\"skip\""),
         ("`--positions`", "positions=True"),

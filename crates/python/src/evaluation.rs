@@ -1,4 +1,4 @@
-//! Runs and judgements.
+//! Evaluation of runs, and reading of runs and judgements.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -11,7 +11,9 @@ use crate::error::{Failure, Result};
 
 type PerQuery = HashMap<String, Vec<f64>>;
 
-/// Measures of a run: those over all queries, those of each query, how many queries count, how many judged ones are missing from the run, and how many of the run have no judgements.
+/// Computes measures of a run. Returns those over all queries, those of each query, the number of
+/// queries that count, the number of judged queries that are missing from the run, and the number
+/// of queries of the run without judgements.
 #[pyfunction]
 pub(crate) fn evaluate(
     py: Python<'_>,
@@ -36,7 +38,7 @@ pub(crate) fn evaluate(
                         "the score of `{document}` for query `{query}` is not a finite number"
                     )));
                 }
-                // A dictionary has each document once.
+                // A dict has each document once.
                 let _ = found.insert(query, document, *score);
             }
         }

@@ -1,4 +1,4 @@
-//! The answer to one query.
+//! The response to one query.
 
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyIndexError;
@@ -13,7 +13,7 @@ use warpseek::{
 use crate::error::Result;
 use crate::json::to_python;
 
-/// A text, and where in it words are marked, in characters.
+/// A text with the ranges of highlighted words, in characters.
 pub(crate) type Marked = (String, Vec<(usize, usize)>);
 
 /// A response of the library.
@@ -28,9 +28,9 @@ impl NativeHits {
         let hits = self.response.hits().len();
         match rank < hits {
             true => Ok(()),
-            false => {
-                Err(PyIndexError::new_err(format!("there are {hits} hits, and none at {rank}")))
-            }
+            false => Err(PyIndexError::new_err(format!(
+                "there are {hits} hits, but none at rank {rank}"
+            ))),
         }
     }
 }
@@ -79,18 +79,19 @@ impl NativeHits {
         explained(py, self.response.plan(), &explanation)
     }
 
-    /// The text of the best part of a hit, and where in it the query's words are, in characters; none if the index keeps ids alone.
+    /// Returns the part of a hit's text with the most words of the query, and the ranges of these
+    /// words in characters, or `None` if the index stores only ids.
     fn snippet(&self, rank: usize, width: usize) -> PyResult<Option<Marked>> {
         self.check(rank)?;
         if let Some(of_field) = got(self.response.snippets(rank, width))?.into_iter().max_by_key(
             // Of several fields with as many words, the first.
-            |of| (of.snippet.highlights.len(), std::cmp::Reverse(of.field.clone())),
+            |part| (part.snippet.highlights.len(), std::cmp::Reverse(part.field.clone())),
         ) {
             return Ok(Some(in_characters(&of_field.snippet)));
         }
         let Some(document) = got(self.response.document(rank))? else { return Ok(None) };
         let part = |name: &str| document.get(name).and_then(|value| value.as_str());
-        // Without a text, readers take the contents.
+        // If there is no text, readers use the contents.
         let text = part("text").or_else(|| part("contents"));
         let text = [part("title"), text].map(Option::unwrap_or_default).join(" ");
         Ok(Some(in_characters(&self.response.snippet(text.trim(), width))))
@@ -116,7 +117,7 @@ impl NativeHits {
         self.response.generation()
     }
 
-    /// Where the last hit is in the order, for the next page.
+    /// Returns the position of a hit in the order, for the next page.
     fn after(&self, rank: usize) -> PyResult<String> {
         self.check(rank)?;
         Ok(serde_json::Value::from(self.response.sort_values(rank).to_json()).to_string())
@@ -144,12 +145,12 @@ impl NativeHits {
     }
 }
 
-/// What a method of the library returned, with its error as an exception.
+/// Converts an error of the library, so that it becomes an exception.
 fn got<T>(result: warpseek::Result<T>) -> Result<T> {
     Ok(result?)
 }
 
-/// How a score came about, as a dictionary. Scores are in the unit of hits.
+/// Returns the explanation of a score as a dict. Scores are in the unit of hits.
 pub(crate) fn explained<'py>(
     py: Python<'py>,
     plan: &Plan,
@@ -189,7 +190,7 @@ pub(crate) fn explained<'py>(
     Ok(dict)
 }
 
-/// A part of a score, with the parts that it is made of.
+/// Returns a part of a score as a dict, with the parts that it consists of.
 fn made_of_parts<'py>(
     py: Python<'py>,
     plan: &Plan,
@@ -204,7 +205,7 @@ fn made_of_parts<'py>(
     Ok(dict)
 }
 
-/// A snippet with its words by character, as Python counts.
+/// Returns a snippet with the ranges of its words in characters, as Python counts.
 pub(crate) fn in_characters(snippet: &Snippet) -> Marked {
     let at = |byte: usize| snippet.text[..byte].chars().count();
     let highlights = snippet.highlights.iter().map(|range| (at(range.start), at(range.end)));

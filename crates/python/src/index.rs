@@ -1,4 +1,4 @@
-//! An index with what searches and changes it.
+//! An index, with the searchers and the writer that use it.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ use crate::queries::Reading;
 use crate::results::NativeResults;
 use crate::search::{answer, limited, many};
 
-/// A directory with an index, opened for searching and for changes.
+/// The directory of an index, opened for searching and for changes.
 #[pyclass(frozen, module = "warpseek._warpseek")]
 pub(crate) struct NativeIndex {
     pub(crate) index: Index,
@@ -32,7 +32,7 @@ pub(crate) struct NativeIndex {
     notices: Arc<Mutex<Vec<String>>>,
 }
 
-/// Searchers of this process. Threads do not survive a fork, so a child makes its own.
+/// Searchers of this process. Threads do not survive a fork, so a child process creates its own.
 #[derive(Default)]
 struct Opened {
     process: u32,
@@ -50,7 +50,7 @@ impl NativeIndex {
         NativeIndex { index, searching, opened, writer, notices }
     }
 
-    /// The searcher of this process.
+    /// Returns the searcher of this process, and opens it at the first call.
     pub(crate) fn searcher(&self, py: Python<'_>) -> Result<Searcher> {
         let process = std::process::id();
         let mut opened = lock(&self.opened);
@@ -67,7 +67,8 @@ impl NativeIndex {
             *opened = Opened { process, searcher: Some(searcher.clone()), ngrams: None };
             return Ok(searcher);
         }
-        // Nobody waits for this lock while the interpreter's is given away.
+        // The lock is released before the interpreter's, so that no thread waits for it while
+        // holding the interpreter's lock.
         drop(opened);
         let searcher = py.detach(|| -> Result<_> {
             let notices = self.notices.clone();
@@ -80,7 +81,7 @@ impl NativeIndex {
         Ok(opened.searcher.get_or_insert(searcher).clone())
     }
 
-    /// The searcher for n-grams, in the same way.
+    /// Returns the n-gram searcher of this process, and opens it at the first call.
     pub(crate) fn ngrams(&self, py: Python<'_>) -> Result<NgramSearcher> {
         let process = std::process::id();
         let opened = lock(&self.opened);
@@ -98,7 +99,9 @@ impl NativeIndex {
         Ok(searcher)
     }
 
-    /// Changes that wait are in the writer, which is made when it is first needed. A commit keeps it for long, so nobody may wait for it with the interpreter's lock.
+    /// Calls a function with the writer, which holds pending changes and is opened at the first
+    /// call. A commit holds the writer for long, so this must not be called with the
+    /// interpreter's lock.
     fn with_writer<T>(&self, change: impl FnOnce(&mut IndexWriter) -> Result<T>) -> Result<T> {
         let mut writer = lock(&self.writer);
         let writer = match &mut *writer {
@@ -119,7 +122,8 @@ impl NativeIndex {
             Ok(Index::open_with(path, options)?)
         });
         let opened = NativeIndex::new(opened?, searching);
-        // What is searched is what there is now, and options that cannot be are better known now, too.
+        // Opening the searcher now fixes the snapshot that is searched, and reports invalid
+        // options early.
         opened.index_snapshot(py)?;
         Ok(opened)
     }
@@ -154,7 +158,7 @@ impl NativeIndex {
         many(py, &searcher, &asking, queries, report.as_ref())
     }
 
-    /// The same with the rows of a CSR matrix.
+    /// Answers the rows of a CSR matrix as queries.
     #[expect(clippy::too_many_arguments, reason = "a matrix has several arrays")]
     fn search_rows(
         &self,
@@ -173,7 +177,7 @@ impl NativeIndex {
         many(py, &searcher, &asking, queries, report.as_ref())
     }
 
-    /// How the score of a document comes about; none if there is no such document.
+    /// Explains the score of a document, or returns `None` if it does not exist.
     fn explain<'py>(
         &self,
         py: Python<'py>,
@@ -196,7 +200,8 @@ impl NativeIndex {
         explanation.map(explained).transpose()
     }
 
-    /// The stored document with an id; none if there is none, or if the index keeps ids alone.
+    /// Returns the stored document with an id, or `None` if it does not exist or the index stores
+    /// only ids.
     fn document<'py>(&self, py: Python<'py>, id: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
         let found = |id: &str| -> Result<_> {
             let snapshot = self.index_snapshot(py)?;
@@ -218,7 +223,7 @@ impl NativeIndex {
         Ok(snapshot.find_id(id).map_err(Failure::from)?.is_some())
     }
 
-    /// Goes over to the newest commit; false if it has that already.
+    /// Switches to the newest commit. Returns false if the index is up to date already.
     fn refresh(&self, py: Python<'_>) -> PyResult<bool> {
         let is_grams = self.manifest()?.grams.is_some();
         Ok(py.detach(|| -> Result<bool> {
@@ -228,13 +233,13 @@ impl NativeIndex {
             match (is_grams, words, grams) {
                 (true, _, Some(searcher)) => Ok(searcher.refresh()?),
                 (false, Some(searcher), _) => Ok(searcher.refresh()?),
-                // What is not open will see the newest commit anyway.
+                // A searcher that is not open yet will open the newest commit.
                 _ => Ok(false),
             }
         })?)
     }
 
-    /// Collects documents for the next commit, and says how many.
+    /// Queues documents for the next commit, and returns their number.
     fn add(
         &self,
         py: Python<'_>,
@@ -245,7 +250,7 @@ impl NativeIndex {
         let static_field = self.manifest()?.static_field;
         let static_score = static_field.unwrap_or_else(|| STATIC_FIELD.to_owned());
         let fields = Fields { id: id_field, static_score, vectors };
-        // All are read before any is added, so that a bad one adds nothing.
+        // All documents are read before any is added, so that an invalid one adds nothing.
         let mut read: Vec<Document> = Vec::new();
         for item in documents.try_iter()? {
             read.push(fields.document(&item?, read.len() as u64)?);
@@ -269,7 +274,7 @@ impl NativeIndex {
         Ok(deleted)
     }
 
-    /// How many documents and deletions wait for a commit.
+    /// Returns the numbers of documents and deletions that wait for a commit.
     fn pending(&self, py: Python<'_>) -> (usize, usize) {
         py.detach(|| lock(&self.writer).as_ref().map_or((0, 0), IndexWriter::pending))
     }
@@ -327,7 +332,7 @@ impl NativeIndex {
         Ok(())
     }
 
-    /// What is wrong with the files, which should be nothing.
+    /// Returns the problems of the files, if there are any.
     fn verify(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let progress = Progress::default();
         let work = || self.index.verify(&progress);
@@ -339,7 +344,7 @@ impl NativeIndex {
         Ok(listed.chain((more > 0).then(|| format!("and {more} more"))).collect())
     }
 
-    /// Facts about the snapshot that is searched.
+    /// Returns facts about the snapshot that is searched.
     fn facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let snapshot = self.index_snapshot(py)?;
         let (manifest, statistics) = (snapshot.manifest(), snapshot.statistics());
@@ -368,7 +373,7 @@ impl NativeIndex {
         Ok(facts)
     }
 
-    /// Which device answers, and what was noticed.
+    /// Returns which device answers, and notices.
     fn status<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let searcher = self.searcher(py)?;
         let gpu = searcher.gpu_status();
@@ -383,7 +388,7 @@ impl NativeIndex {
         Ok(status)
     }
 
-    /// Does what the first query would have to wait for.
+    /// Does the work that the first query would have to wait for.
     fn prepare(&self, py: Python<'_>) -> PyResult<()> {
         let searcher = self.searcher(py)?;
         Ok(py.detach(|| -> Result<()> { Ok(searcher.prepare()?) })?)
@@ -415,7 +420,7 @@ impl NativeIndex {
         Ok(self.index.manifest()?)
     }
 
-    /// The snapshot that is searched.
+    /// Returns the snapshot that is searched.
     fn index_snapshot(&self, py: Python<'_>) -> Result<Arc<warpseek::Snapshot>> {
         match self.manifest()?.grams {
             Some(_) => Ok(self.ngrams(py)?.snapshot()),

@@ -1,4 +1,4 @@
-//! Work without the interpreter's lock that Ctrl-C ends.
+//! Work without the interpreter's lock that Ctrl-C can end.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -7,10 +7,12 @@ use pyo3::prelude::*;
 
 use crate::error::panicked;
 
-/// How often signals are looked for, and progress is reported.
+/// Interval at which signals are checked and progress is reported.
 const PERIOD: Duration = Duration::from_millis(50);
 
-/// Does work in another thread while this one waits, without the interpreter's lock. After Ctrl-C, or when `report` raises an exception, `cancel` is called and the exception is raised once the work has ended.
+/// Does work in another thread while this one waits, without the interpreter's lock. After
+/// Ctrl-C, or when `report` raises an exception, it calls `cancel` and raises the exception once
+/// the work has ended.
 pub(crate) fn interruptible<T: Send>(
     py: Python<'_>,
     cancel: impl Fn() + Send + Sync,

@@ -1,14 +1,15 @@
-//! Values of Python and of JSON.
+//! Conversion between Python values and JSON.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use serde_json::{Map, Number, Value};
 
-/// The deepest nesting of a value, as deep as JSON is read.
+/// Maximum nesting depth of a value, which is that of reading JSON.
 const MAX_DEPTH: usize = 127;
 
-/// A value of Python as JSON. Numbers and dates of NumPy and pandas are taken for what they are.
+/// Converts a Python value to JSON. Numbers and dates of NumPy and pandas are converted by their
+/// values.
 pub(crate) fn to_json(value: &Bound<'_, PyAny>) -> PyResult<Value> {
     convert(value, MAX_DEPTH)
 }
@@ -20,7 +21,7 @@ fn convert(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
     if let Ok(text) = value.cast::<PyString>() {
         return Ok(Value::String(text.to_cow()?.into_owned()));
     }
-    // A boolean is an integer to Python.
+    // In Python, a bool is also an integer.
     if let Ok(flag) = value.cast::<PyBool>() {
         return Ok(Value::Bool(flag.is_true()));
     }
@@ -53,7 +54,7 @@ fn convert(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
         }
         return Ok(Value::Object(map));
     }
-    // Scalars of NumPy, then arrays, then dates.
+    // NumPy scalars, then arrays, then dates.
     for method in ["item", "tolist", "isoformat"] {
         if let Ok(converted) = value.call_method0(method) {
             return convert(&converted, depth);
@@ -63,7 +64,7 @@ fn convert(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
     Err(PyTypeError::new_err(format!("a value of type {kind} cannot be stored as JSON")))
 }
 
-/// JSON as a value of Python.
+/// Converts JSON to a Python value.
 pub(crate) fn to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
     Ok(match value {
         Value::Null => py.None().into_bound(py),

@@ -1,6 +1,8 @@
-//! The native half of the Python package `warpseek`: arrays, documents and errors go through here, and the library `warpseek` does the rest.
+//! The native part of the Python package `warpseek`. It converts arrays, documents and errors
+//! between Python and the library `warpseek`.
 //!
-//! What users see is written in Python (python/warpseek) on top of the few classes and functions of this module.
+//! The public classes are written in Python (python/warpseek), on top of the few classes and
+//! functions of this module.
 
 mod arrow;
 mod bm25s;
@@ -22,7 +24,7 @@ mod search;
 
 use pyo3::prelude::*;
 
-/// The module `warpseek._warpseek`; python/warpseek/_warpseek.pyi has its types.
+/// The module `warpseek._warpseek`. Its types are in python/warpseek/_warpseek.pyi.
 #[pymodule]
 mod _warpseek {
     use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! Approximate search.
+//! Approximate search by n-grams.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -9,10 +9,10 @@ use crate::hits::in_characters;
 use crate::interrupt::interruptible;
 use crate::options::{Searching, choice, deadline, named};
 
-/// Queries that are answered between two looks at whether to stop.
+/// Number of queries between two checks for cancellation.
 const PART: usize = 256;
 
-/// The options of an index that concern n-grams.
+/// Returns those options of an opened index that concern n-grams.
 pub(crate) fn options(searching: &Searching) -> Result<NgramOptions> {
     let mut options = NgramOptions::new().threads(searching.threads()).mmap(searching.mmap);
     if searching.algorithm != "auto" {
@@ -28,7 +28,7 @@ pub(crate) fn options(searching: &Searching) -> Result<NgramOptions> {
     })
 }
 
-/// What all queries of a call have in common.
+/// Options that all queries of a call share.
 pub(crate) struct Asking {
     pub(crate) k: usize,
     pub(crate) misses: Option<String>,
@@ -39,7 +39,8 @@ pub(crate) struct Asking {
     pub(crate) on_gpu: bool,
 }
 
-/// For each query a list of hits, each a dictionary; with `width`, with the part of the text that matches.
+/// Returns a list of hits for each query, each hit as a dict. With `width`, hits have the part of
+/// the text that matches.
 pub(crate) fn search<'py>(
     py: Python<'py>,
     searcher: &NgramSearcher,
@@ -61,7 +62,8 @@ pub(crate) fn search<'py>(
     };
     let mut requests: Vec<NgramRequest> = queries.into_iter().map(request).collect();
     let cancel = Cancel::new();
-    // What can be cancelled is not answered on a GPU, nor in batches, so only a query that is alone can.
+    // Queries that can be cancelled are not answered on a GPU or in batches, so only a single
+    // query can be cancelled.
     if let ([alone], false) = (&mut requests[..], asking.on_gpu) {
         alone.cancel = Some(cancel.clone());
     }

@@ -1,4 +1,4 @@
-//! Options as Python gives them, in dictionaries.
+//! Options in the form in which Python passes them: dicts.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -15,7 +15,7 @@ use warpseek::{
 
 use crate::error::{Failure, Result};
 
-/// How an index is made.
+/// Options of a build.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Building {
@@ -115,7 +115,7 @@ impl Building {
     }
 }
 
-/// How an index is searched.
+/// Options of an opened index.
 #[derive(Clone, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Searching {
@@ -165,7 +165,7 @@ impl Searching {
         })
     }
 
-    /// How many threads search.
+    /// Returns the number of search threads.
     pub(crate) fn threads(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         self.threads.unwrap_or_else(cores)
@@ -182,7 +182,7 @@ pub(crate) struct RankingChoice {
 }
 
 impl RankingChoice {
-    /// The ranking that was asked for, or the one that suits the index.
+    /// Returns the ranking with this name, or else the one that suits the index.
     pub(crate) fn get(&self, manifest: &Manifest) -> Result<Ranking> {
         let suited = Ranking::suited(manifest).function;
         let name = self.name.as_deref().unwrap_or(suited.name());
@@ -191,7 +191,7 @@ impl RankingChoice {
             function = suited;
         }
         let given = self.k1.is_some() || self.b.is_some();
-        // Parameters of all fields in the place of those of each.
+        // Given parameters apply to all fields and replace those of each field.
         if function == RankingFunction::Bm25ByField && given {
             function = Ranking::default().function;
         }
@@ -211,7 +211,7 @@ impl RankingChoice {
     }
 }
 
-/// What all queries of a call have in common.
+/// Options that all queries of a call share.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Asking {
@@ -221,23 +221,23 @@ pub(crate) struct Asking {
     pub(crate) syntax: Option<bool>,
     pub(crate) filter: Option<String>,
     pub(crate) among: Option<Vec<String>>,
-    /// Attributes, `_score` or `_doc`, with `-` before those that descend.
+    /// Attributes, `_score` or `_doc`, with `-` before those in descending order.
     pub(crate) sort: Option<Vec<String>>,
-    /// A list of JSON.
+    /// Sort values of the last hit of the previous page, as a JSON list.
     pub(crate) after: Option<String>,
     pub(crate) facets: Option<Vec<FacetChoice>>,
     pub(crate) ranking: Option<String>,
     pub(crate) k1: Option<f64>,
     pub(crate) b: Option<f64>,
-    /// In the place of that of the index.
+    /// Weight of static scores, if it is not that of the opened index.
     pub(crate) static_weight: Option<f64>,
-    /// In seconds.
+    /// Time limit in seconds.
     pub(crate) deadline: Option<f64>,
-    /// Threads of a batch, in the place of those of the index.
+    /// Number of threads for a batch, if it is not that of the opened index.
     pub(crate) threads: Option<usize>,
 }
 
-/// What matches are counted by: the most frequent values of an attribute, or ranges of them.
+/// A facet: the most frequent values of an attribute, or ranges of its values.
 #[derive(FromPyObject)]
 pub(crate) enum FacetChoice {
     Values(String, usize),
@@ -260,13 +260,13 @@ impl FacetChoice {
 }
 
 impl Asking {
-    /// The searcher with as many threads as are asked for.
+    /// Returns the searcher with the requested number of threads.
     pub(crate) fn searcher(&self, searcher: &Searcher) -> Result<Searcher> {
         let threads = threads(self.threads)?;
         Ok(threads.map_or_else(|| searcher.clone(), |threads| searcher.with_threads(threads)))
     }
 
-    /// A request for anything, to be asked of `searcher` with other queries.
+    /// Returns a request with these options and an empty query.
     pub(crate) fn request(&self, searcher: &Searcher) -> Result<Request> {
         let mut request = Request::new("").k(self.k).mode(named::<Mode>(&self.mode)?);
         request.count = self.count;
@@ -279,7 +279,7 @@ impl Asking {
         request.sort = self.sort.iter().flatten().map(|key| sort_key(key)).collect();
         if let Some(after) = &self.after {
             let wrong = |error: serde_json::Error| {
-                Failure::Argument(format!("after is not what Hits.after has: {error}"))
+                Failure::Argument(format!("after must be a value of Hits.after: {error}"))
             };
             let values: Vec<Value> = serde_json::from_str(after).map_err(wrong)?;
             request.after = Some(searcher.sort_values(&request.sort, &values)?);
@@ -309,11 +309,13 @@ fn sort_key(key: &str) -> SortKey {
     key
 }
 
-/// A time in seconds.
+/// Converts a time limit in seconds.
 pub(crate) fn deadline(seconds: Option<f64>) -> Result<Option<Duration>> {
     let read = |seconds: f64| {
         Duration::try_from_secs_f64(seconds).map_err(|_| {
-            Failure::Argument(format!("deadline is {seconds}; it is in seconds, 0 or more"))
+            Failure::Argument(format!(
+                "deadline is {seconds}; it must be a number of seconds, 0 or more"
+            ))
         })
     };
     seconds.map(read).transpose()
@@ -322,26 +324,31 @@ pub(crate) fn deadline(seconds: Option<f64>) -> Result<Option<Duration>> {
 fn threads(threads: Option<usize>) -> Result<Option<usize>> {
     match threads {
         Some(threads) if !(1..=1024).contains(&threads) => {
-            Err(Failure::Argument(format!("threads is {threads}; it is a number from 1 to 1024")))
+            Err(Failure::Argument(format!("threads is {threads}; it must be 1 to 1024")))
         }
         threads => Ok(threads),
     }
 }
 
-/// One of several values by its name.
-pub(crate) fn choice<T, const N: usize>(name: &str, of: &str, all: [(&str, T); N]) -> Result<T> {
+/// Returns the value with this name. `option` is the name of the option in errors.
+pub(crate) fn choice<T, const N: usize>(
+    name: &str,
+    option: &str,
+    all: [(&str, T); N],
+) -> Result<T> {
     let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
-    let wrong =
-        || Failure::Argument(format!("{of} is `{name}`; it is one of {}", names.join(", ")));
+    let wrong = || {
+        Failure::Argument(format!("{option} is `{name}`; it must be one of {}", names.join(", ")))
+    };
     all.into_iter().find(|(known, _)| *known == name).map(|(_, value)| value).ok_or_else(wrong)
 }
 
-/// What the library knows by this name.
+/// Parses a name that the library knows.
 pub(crate) fn named<T: FromStr<Err: std::fmt::Display>>(name: &str) -> Result<T> {
     name.parse().map_err(|error: T::Err| Failure::Argument(error.to_string()))
 }
 
-/// The names that options take.
+/// Returns the names that an option accepts.
 #[pyfunction]
 pub(crate) fn names(option: &str) -> PyResult<Vec<&'static str>> {
     Ok(match option {
@@ -354,13 +361,14 @@ pub(crate) fn names(option: &str) -> PyResult<Vec<&'static str>> {
         "ranking" => RankingFunction::NAMES.to_vec(),
         _ => {
             let known = "algorithm, analyzer, codec, format, measure, mode, ranking";
-            let what = format!("there are no names for `{option}`; there are some for {known}");
+            let what = format!("there are no names for `{option}`; options with names are {known}");
             return Err(Failure::Argument(what).into());
         }
     })
 }
 
-/// Whether a string is the name of a file that could be read: it ends as one, and has no blanks.
+/// Returns true if a string looks like the name of a file of documents: it has the extension of
+/// one, and no white space.
 #[pyfunction]
 pub(crate) fn names_file(text: &str) -> bool {
     !text.contains(char::is_whitespace) && Format::of_name(Path::new(text)).is_some()

@@ -9,14 +9,15 @@ use crate::arrow::Texts;
 use crate::documents::weights;
 use crate::error::{Failure, Result};
 
-/// How text is read.
+/// The way in which text is read.
 #[derive(Clone, Copy)]
 pub(crate) struct Reading {
     syntax: bool,
 }
 
 impl Reading {
-    /// In the syntax if that is asked for, or if the index has a schema or positions.
+    /// Chooses the query syntax if it is requested, and by default if the index has a schema or
+    /// positions.
     pub(crate) fn of(searcher: &Searcher, syntax: Option<bool>) -> Self {
         let snapshot = searcher.snapshot();
         let manifest = snapshot.manifest();
@@ -31,7 +32,7 @@ impl Reading {
         }
     }
 
-    /// A string, or terms with weights.
+    /// Converts a query: a string, or terms with weights.
     pub(crate) fn query(self, query: &Bound<'_, PyAny>) -> Result<QueryInput> {
         if let Ok(text) = query.cast::<PyString>() {
             return Ok(self.text(text.to_cow()?.into_owned()));
@@ -50,7 +51,8 @@ impl Reading {
         Err(PyTypeError::new_err(what).into())
     }
 
-    /// Several of them. A column of Arrow is read where it is; no objects are made of its strings.
+    /// Converts many queries. An Arrow column is read in place, without Python objects for its
+    /// strings.
     pub(crate) fn queries(self, queries: &Bound<'_, PyAny>) -> Result<Vec<QueryInput>> {
         let py = queries.py();
         if let Some(texts) = Texts::of(queries)? {
@@ -68,7 +70,8 @@ impl Reading {
     }
 }
 
-/// What can be iterated over: a column of Arrow whose values are no strings becomes a list first.
+/// Returns an object that can be iterated over. An Arrow column whose values are not strings
+/// becomes a list.
 fn listed<'py>(queries: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     if queries.hasattr("__arrow_c_stream__")? || queries.hasattr("__arrow_c_array__")? {
         return queries.py().import("warpseek._sources")?.call_method1("queries", (queries,));
@@ -76,7 +79,7 @@ fn listed<'py>(queries: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     Ok(queries.clone())
 }
 
-/// An exception about one of several queries, which says which.
+/// Adds the number of the query to an exception.
 pub(crate) fn numbered(py: Python<'_>, failure: Failure, number: usize) -> Failure {
     let Failure::Python(error) = failure else { return failure };
     let told = format!("query {number}: {}", error.value(py));

@@ -1,4 +1,4 @@
-//! The answers to many queries, as flat arrays.
+//! The responses to many queries, as flat arrays.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -14,26 +14,26 @@ use warpseek::{Error, Searcher, Snapshot};
 use crate::column::NativeColumn;
 use crate::error::{Failure, Result};
 
-/// Hits of many queries over one snapshot. Arrays are made once, and Python sees them where they are.
+/// Hits of many queries over one snapshot. The arrays are created once and shared with Python.
 #[pyclass(frozen, module = "warpseek._warpseek")]
 pub(crate) struct NativeResults {
     searcher: Searcher,
     snapshot: Arc<Snapshot>,
-    /// Where the hits of each query begin, and at the end how many there are.
+    /// Offset of the first hit of each query, followed by the number of all hits.
     offsets: ScalarBuffer<i64>,
     docs: ScalarBuffer<u32>,
     scores: ScalarBuffer<f64>,
     matches: ScalarBuffer<i64>,
-    /// Ids of the hits, once somebody has asked for them.
+    /// Ids of the hits, read at the first use.
     ids: OnceLock<LargeStringArray>,
-    /// Queries that could not be answered.
+    /// Queries that failed.
     errors: Vec<(usize, PyErr)>,
-    /// Queries whose time was up.
+    /// Queries that ran out of time.
     partial: Vec<usize>,
 }
 
 impl NativeResults {
-    /// The ids of all hits, which threads share out.
+    /// Returns the ids of all hits, which several threads read.
     fn all_ids(&self) -> Result<&LargeStringArray> {
         const PART: usize = 4096;
         if let Some(ids) = self.ids.get() {
@@ -63,7 +63,8 @@ impl NativeResults {
         Ok(self.ids.get_or_init(|| ids))
     }
 
-    /// A row for each hit: the number of its query, its id, its score and its rank. Scores and ids are not copied.
+    /// Returns a table with a row for each hit: the number of its query, its id, its score and
+    /// its rank. Scores and ids are not copied.
     fn batch(&self) -> Result<RecordBatch> {
         let (mut queries, mut ranks) =
             (Vec::with_capacity(self.docs.len()), Vec::with_capacity(self.docs.len()));
@@ -93,17 +94,17 @@ impl NativeResults {
         }
     }
 
-    /// How many queries there are.
+    /// Returns the number of queries.
     pub(crate) fn queries(&self) -> usize {
         self.offsets.len() - 1
     }
 
-    /// Numbers of documents and scores of the hits of a query.
+    /// Returns the document numbers and scores of the hits of a query.
     pub(crate) fn hits(&self, query: usize) -> impl Iterator<Item = (u32, f64)> {
         self.range(query).map(|i| (self.docs[i], self.scores[i]))
     }
 
-    /// The first error of a query, if there is any.
+    /// Returns the first error of a query, if there is one.
     pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
         self.errors.first().map_or(Ok(()), |(_, error)| Err(error.clone_ref(py)))
     }
@@ -115,7 +116,7 @@ impl NativeResults {
 
 #[pymethods]
 impl NativeResults {
-    /// The number of queries.
+    /// Returns the number of queries.
     fn __len__(&self) -> usize {
         self.queries()
     }
@@ -141,12 +142,12 @@ impl NativeResults {
         PyList::new(py, (0..self.docs.len()).map(|i| PyString::new(py, ids.value(i))))
     }
 
-    /// A table of all hits, as a stream of Arrow in a capsule.
+    /// Returns a table of all hits, as an Arrow stream in a capsule.
     fn stream<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         crate::arrow::stream(py, py.detach(|| self.batch())?)
     }
 
-    /// Hits by the id of the query, then by their own.
+    /// Returns the scores of hits by the id of the query and the id of the document.
     fn run<'py>(&self, py: Python<'py>, queries: Vec<String>) -> PyResult<Bound<'py, PyDict>> {
         self.check_queries(&queries)?;
         let ids = py.detach(|| self.all_ids())?;
@@ -202,7 +203,7 @@ impl NativeResults {
     }
 }
 
-/// Hits while they are collected.
+/// Hits that are being collected.
 pub(crate) struct Gathered {
     offsets: Vec<i64>,
     docs: Vec<u32>,
@@ -213,7 +214,7 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    /// Room for the hits of so many queries, as far as that is likely to be needed.
+    /// Reserves memory for the hits of this many queries, as far as it is likely to be needed.
     pub(crate) fn new(queries: usize, k: usize) -> Self {
         const MOST: usize = 1 << 20;
         let hits = queries.saturating_mul(k).min(MOST);
@@ -248,7 +249,7 @@ impl Gathered {
         self.offsets.push(self.docs.len() as i64);
     }
 
-    /// The results, of the snapshot that this searcher stays with.
+    /// Returns the results, with the snapshot that this searcher keeps.
     pub(crate) fn finish(self, searcher: Searcher) -> NativeResults {
         NativeResults {
             snapshot: searcher.snapshot(),

@@ -1,4 +1,4 @@
-//! Answering one query or many, so that Ctrl-C ends it.
+//! Answering one query or many, so that Ctrl-C can end the search.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,19 +10,21 @@ use crate::interrupt::interruptible;
 use crate::options::Asking;
 use crate::results::{Gathered, NativeResults};
 
-/// The postings that a search can read before it is worth a thread of its own, so that Ctrl-C can end it: some 50 ms of work.
+/// Maximum number of postings of a search that runs in the calling thread, some 50 ms of work.
+/// Others get a separate thread, so that Ctrl-C can end them.
 const SHORT: u64 = 1 << 25;
 
-/// Queries that are answered between two looks at whether to stop.
+/// Minimum number of queries between two checks for cancellation.
 const PART: usize = 1024;
 
-/// The request with no more hits than there can be, since room is made for them.
+/// Limits the number of hits to the number of documents, since memory is reserved for them.
 pub(crate) fn limited(request: Request, searcher: &Searcher) -> Request {
     let most = searcher.snapshot().doc_limit() as usize + 1;
     Request { k: request.k.min(most), ..request }
 }
 
-/// Answers one request. One that may take long is answered in another thread, so that Ctrl-C can end it.
+/// Answers one request. One that may take long is answered in another thread, so that Ctrl-C can
+/// end it.
 pub(crate) fn answer(
     py: Python<'_>,
     searcher: &Searcher,
@@ -42,7 +44,8 @@ pub(crate) fn answer(
     Ok(interruptible(py, || cancel.set(), |_| Ok(()), || searcher.search(&request))??)
 }
 
-/// Answers many queries over one snapshot; `report` is called with how many are answered.
+/// Answers many queries over one snapshot. `report` is called with the number of answered
+/// queries.
 pub(crate) fn many(
     py: Python<'_>,
     searcher: &Searcher,
@@ -53,7 +56,8 @@ pub(crate) fn many(
     let searcher = asking.searcher(searcher)?.frozen();
     let mut base = limited(asking.request(&searcher)?, &searcher);
     let (cancel, done) = (Cancel::new(), AtomicU64::new(0));
-    // A GPU without a copy of the index would leave what can be cancelled to the CPU; its batches are short.
+    // A GPU that does not hold a copy of the index would leave queries that can be cancelled to
+    // the CPU. Batches on a GPU are short anyway.
     if searcher.gpu_status().name.is_none() {
         base.cancel = Some(cancel.clone());
     }

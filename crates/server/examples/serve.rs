@@ -6,7 +6,7 @@ use warpseek_server::{Config, Server};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let data = arguments.next().ok_or("say which folder to serve")?;
+    let data = arguments.next().ok_or("expected the folder to serve")?;
     let listen = arguments.next().unwrap_or_else(|| "127.0.0.1:9200".into());
     let flags =
         BTreeMap::from([("data".to_owned(), data.into()), ("listen".to_owned(), listen.into())]);

@@ -212,7 +212,7 @@ fn an_index_says_whether_its_queries_have_a_syntax() {
     let all = status["indexes"].as_array().unwrap();
     let said: Vec<(&str, bool)> = all
         .iter()
-        .map(|of| (of["name"].as_str().unwrap(), of["syntax"].as_bool().unwrap()))
+        .map(|index| (index["name"].as_str().unwrap(), index["syntax"].as_bool().unwrap()))
         .collect();
     assert_eq!(said, [("made", true), ("positions", true), ("words", false)]);
     for index in ["words", "positions"] {
@@ -234,8 +234,8 @@ fn hits_are_sorted_by_fields() {
     let sorted = |sort: Value| {
         let body = json!({"query": {"match_all": {}}, "sort": sort});
         let found = search(&server, &body)["hits"].as_array().unwrap().clone();
-        let of = |hit: &Value| (hit["id"].as_str().unwrap().to_owned(), hit["sort"].clone());
-        let (ids, values): (Vec<String>, Vec<Value>) = found.iter().map(of).unzip();
+        let shown = |hit: &Value| (hit["id"].as_str().unwrap().to_owned(), hit["sort"].clone());
+        let (ids, values): (Vec<String>, Vec<Value>) = found.iter().map(shown).unzip();
         (ids.concat(), json!(values))
     };
     let years = json!([[2012], [2005], [1999], [null]]);
@@ -290,7 +290,7 @@ fn words_in_no_document_are_named() {
     assert_eq!(missing(json!({"query": {"match": {"text": "zebra tea"}}})), json!(["zebra"]));
     let many = json!({"searches": [{"query": "zebra"}, {"query": "tea"}]});
     let many = server.ok("POST", "/v1/indexes/shop/batch", &many);
-    let missing = |of: &Value| of["missing"].clone();
+    let missing = |answer: &Value| answer["missing"].clone();
     assert_eq!(
         (missing(&many["results"][0]), missing(&many["results"][1])),
         (json!(["zebra"]), json!([]))
@@ -333,13 +333,13 @@ fn highlights_are_pieces_of_the_text_as_it_is() {
         ])
     );
     // Fields without a match are shown on request.
-    let of = |highlight: Value| {
+    let highlights = |highlight: Value| {
         let body = json!({"query": "coffee", "highlight": highlight});
         search(&server, &body)["hits"][0]["highlights"].clone()
     };
-    assert_eq!(of(json!({"fields": ["title"]})), json!([]));
+    assert_eq!(highlights(json!({"fields": ["title"]})), json!([]));
     let beginning = json!([{"field": "title", "pieces": [piece("Red kettle", false)]}]);
-    assert_eq!(of(json!({"fields": ["title", "t*le"], "all": true})), beginning);
+    assert_eq!(highlights(json!({"fields": ["title", "t*le"], "all": true})), beginning);
 }
 
 #[test]

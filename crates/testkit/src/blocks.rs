@@ -15,12 +15,12 @@ use crate::document::Doc;
 use crate::fixture::{Fixture, build_config};
 use crate::{Random, answers, collections};
 
-/// The number of random cases per run.
+/// Number of random cases per run.
 const CASES: u32 = 24;
 
-/// The number of blocks that the textbook algorithm decodes for plain lists. Nothing past the end of
-/// a list is looked at, as far as skip arrays show where it ends: a list of a single block has no
-/// skip array, so its end is unknown unless it is a single posting.
+/// Returns the number of blocks that the textbook algorithm decodes for plain lists. It stops at
+/// the last document of the list that ends first, as far as skip arrays reveal the ends: a list
+/// of a single block has no skip array, so its end is unknown unless it is a single posting.
 fn textbook(mut lists: Vec<Vec<u32>>) -> u64 {
     lists.sort_by_key(Vec::len);
     let one_block = |list: &[u32]| (2..=BLOCK).contains(&list.len());
@@ -28,7 +28,7 @@ fn textbook(mut lists: Vec<Vec<u32>>) -> u64 {
     let end = ends.min().copied().unwrap_or(u32::MAX);
     let Some((shortest, others)) = lists.split_first() else { return 0 };
     let mut decoded = 0;
-    // For each of the other lists, the block it decoded last and the current posting.
+    // The last decoded block and the current posting of each of the other lists.
     let mut cursors = vec![(usize::MAX, 0); others.len()];
     for (i, &doc) in shortest.iter().enumerate() {
         decoded += u64::from(i.is_multiple_of(BLOCK));
@@ -37,7 +37,7 @@ fn textbook(mut lists: Vec<Vec<u32>>) -> u64 {
         }
         for (list, (block, at)) in others.iter().zip(&mut cursors) {
             *at += list[*at..].partition_point(|&d| d < doc);
-            // The block of a single-block list is decoded at once.
+            // The block of a single-block list is decoded immediately.
             let wanted = if one_block(list) { 0 } else { *at / BLOCK };
             if wanted != *block {
                 *block = wanted;
@@ -82,7 +82,7 @@ fn check(make: &impl MakeEngine, snapshot: &Arc<Snapshot>, queries: &[Query]) {
     }
 }
 
-/// Lists of all densities, some of which end early or begin late.
+/// Checks lists of all densities, some of which end early or begin late.
 pub fn check_random_lists(make: impl MakeEngine) {
     let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
     let run = TestRunner::new(config).run(&(any::<u64>(), 1usize..3000), |(seed, docs)| {
@@ -112,7 +112,7 @@ pub fn check_random_lists(make: impl MakeEngine) {
     run.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// The lists of the shared collections, with the collections' own queries.
+/// Checks the lists of the shared collections with the collections' own queries.
 #[track_caller]
 pub fn check_real_lists(make: impl MakeEngine) {
     for collection in collections::present() {

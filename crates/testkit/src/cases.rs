@@ -1,5 +1,5 @@
-//! Deterministic cases of the conformance suite: each is an index with the searches that matter for
-//! it.
+//! Deterministic cases of the conformance suite. Each case is an index with the searches that
+//! matter for it.
 
 use warpseek_core::limits::{BLOCK, MAX_QUERY_TERMS};
 use warpseek_exec::{Mode, Query, Ranking, RankingFunction};
@@ -16,7 +16,7 @@ pub(crate) struct FixedCase {
     pub(crate) searches: Vec<Search>,
 }
 
-/// All cases, built with the given configuration.
+/// Builds all cases with the given configuration.
 pub(crate) fn fixed_cases(config: &BuildConfig) -> Vec<FixedCase> {
     let case = |name, (fixture, searches)| FixedCase { name, fixture, searches };
     vec![
@@ -39,11 +39,11 @@ const KS: [usize; 6] = [0, 1, 10, 100, 1000, usize::MAX];
 
 fn rankings() -> Vec<Ranking> {
     let names = ["bm25", "okapi", "wakatsuki", "cosine"];
-    let of = |name: &str| Ranking { function: name.parse().unwrap(), static_weight: 0.0 };
-    names.map(of).to_vec()
+    let ranking = |name: &str| Ranking { function: name.parse().unwrap(), static_weight: 0.0 };
+    names.map(ranking).to_vec()
 }
 
-/// Every query in every mode with every k; rankings alternate.
+/// Returns every query in every mode with every k; rankings alternate.
 fn cross(queries: &[Vec<(&str, f64)>], rankings: &[Ranking]) -> Vec<Search> {
     let (mut searches, mut turn) = (Vec::new(), rankings.iter().cycle());
     for terms in queries {
@@ -63,8 +63,8 @@ fn plain<'a>(terms: &[&'a str]) -> Vec<(&'a str, f64)> {
     terms.iter().map(|&term| (term, 1.0)).collect()
 }
 
-/// Words whose lists have 1, 2, B - 1, B, B + 1, 2 B - 1 and so on postings, spread over 700
-/// documents.
+/// Builds words whose lists have 1, 2, B - 1, B, B + 1, 2 B - 1 and so on postings, spread over
+/// 700 documents.
 fn list_lengths(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     const DOCS: usize = 700;
     let lengths =
@@ -87,7 +87,7 @@ fn list_lengths(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     (Fixture::with(&docs, config.clone()), cross(&queries, &rankings()))
 }
 
-/// Three hundred copies of two documents, so that only the order of documents decides.
+/// Builds three hundred copies of two documents, so that only the order of documents decides.
 fn ties(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     let text = |i: usize| if i.is_multiple_of(2) { "apple pie" } else { "apple apple pie crust" };
     let docs: Vec<_> = (0..300).map(|i| Doc::text(i, text(i))).collect();
@@ -99,8 +99,8 @@ fn ties(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     (Fixture::with(&docs, config.clone()), searches)
 }
 
-/// As many terms as in a long document that is pasted as a query; one document contains all of
-/// them.
+/// Builds queries with as many terms as a long document pasted as a query; one document contains
+/// all of them.
 fn many_terms(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     let word = |i: usize| format!("v{i}");
     let line = |from: usize| (from..from + 128).map(word).collect::<Vec<_>>().join(" ");
@@ -113,7 +113,8 @@ fn many_terms(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     (Fixture::with(&docs, config.clone()), cross(&[all, with_missing], &rankings()))
 }
 
-/// As many terms as a query can have. Two documents have them all, others some hundreds in turn; half of the lists are short.
+/// Builds queries with the maximum number of terms. Two documents contain all terms, the others
+/// some hundreds each; half of the lists are short.
 pub(crate) fn most_terms() -> (Fixture, Vec<Search>) {
     let word = |i: usize| format!("v{i}");
     let line =
@@ -139,8 +140,8 @@ fn all_deleted(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     (fixture, cross(&[plain(&["appl"]), plain(&["appl", "pie"])], &rankings()))
 }
 
-/// Five segments, two of which lack one of the words, with updates and deletions; the queries have
-/// missing terms, repeated terms and weights.
+/// Builds five segments, two of which lack one of the words, with updates and deletions. The
+/// queries have missing terms, repeated terms and weights.
 fn segments(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     let fixture = Fixture::with(&[], config.clone());
     for batch in 0..5 {
@@ -168,7 +169,8 @@ fn segments(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     (fixture, cross(&queries, &rankings()))
 }
 
-/// Words in half, a third, a fifth and a two-hundredth of the documents, some of which are deleted.
+/// Builds words in half, a third, a fifth and a two-hundredth of the documents, some of which are
+/// deleted.
 fn long_lists(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     let word = |i: usize| {
         let words = [(2, "half"), (3, "third"), (5, "fifth"), (200, "rare")];
@@ -192,8 +194,8 @@ fn statics(config: &BuildConfig) -> (Fixture, Vec<Search>) {
         if i.is_multiple_of(4) { doc } else { doc.with_static((i * 37 % 100) as f32 / 8.0) }
     };
     let fixture = Fixture::with(&(0..150).map(doc).collect::<Vec<_>>(), config.clone());
-    // A second segment without static scores, and a document whose score would determine the scale
-    // if it were not deleted.
+    // A second segment has no static scores. The static score of a deleted document would
+    // determine the scale if the document were live.
     fixture.add(&[Doc::text("none", "apple pie")]).unwrap();
     fixture.add(&[Doc::text("huge", "apple pie").with_static(1e9)]).unwrap();
     fixture.delete(&["huge".to_owned()]).unwrap();
@@ -220,8 +222,9 @@ fn vectors(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     (fixture, cross(&queries, &[ranking]))
 }
 
-/// Hits of the short list tie with hits of the long one, before and after them, so that the order of ids decides which of them are in the top k. Some documents are in
-/// both, and most are in a list that hardly counts. Some are deleted.
+/// Builds hits of a short list that tie with hits of a long one, before and after them, so that
+/// the order of ids decides which of them are among the best k. Some documents are in both lists,
+/// and most are in a list that hardly counts. Some are deleted.
 fn ties_across_lists(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     let doc = |i: usize| {
         let weights: &[_] = match i {
@@ -241,8 +244,8 @@ fn ties_across_lists(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     (fixture, cross(&queries, &[ranking]))
 }
 
-/// Impacts of all sizes in three segments with deletions. The lengths in the last two segments
-/// differ from those that the mean was computed from. There are also many ties.
+/// Builds impacts of all sizes in three segments with deletions. The lengths in the last two
+/// segments differ from those that the mean was computed from. There are also many ties.
 fn quantized(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     let (k1, b) = (1.2, 0.75);
     let config = BuildConfig { impacts: Some(Impacts::new(k1, b)), ..config.clone() };

@@ -11,24 +11,24 @@ pub const NAMES: [&str; 3] = ["cacm", "cranfield", "scifact"];
 /// A collection on disk.
 #[derive(Clone, Debug)]
 pub struct Collection {
-    /// Its name.
+    /// Name of the collection.
     pub name: &'static str,
-    /// Its directory.
+    /// Directory of the collection.
     pub dir: PathBuf,
 }
 
 impl Collection {
-    /// The documents, one JSON object per line.
+    /// Returns the path of the documents, one JSON object per line.
     pub fn corpus(&self) -> PathBuf {
         self.dir.join("corpus.jsonl")
     }
 
-    /// The relevance judgements.
+    /// Returns the path of the relevance judgements.
     pub fn qrels(&self) -> PathBuf {
         self.dir.join("qrels.tsv")
     }
 
-    /// The id and text of each query.
+    /// Returns the id and text of each query.
     pub fn queries(&self) -> Vec<(String, String)> {
         let text = fs::read_to_string(self.dir.join("queries.tsv")).unwrap();
         let split = |line: &str| line.split_once('\t').map(|(id, q)| (id.into(), q.into()));
@@ -36,12 +36,12 @@ impl Collection {
     }
 }
 
-/// The folder beside the repository with what is not ours to publish.
+/// Returns the directory next to the repository for data that we may not publish.
 pub fn shared() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared")
 }
 
-/// The collections that are present. Those that are not are skipped, by name.
+/// Returns the collections that are present, and reports the others as skipped.
 #[track_caller]
 pub fn present() -> Vec<Collection> {
     let mut present = Vec::new();
@@ -51,7 +51,7 @@ pub fn present() -> Vec<Collection> {
     present
 }
 
-/// A collection; without it, its part of a test is skipped.
+/// Returns a collection. If it is missing, reports that its part of the test is skipped.
 #[track_caller]
 pub fn find(name: &'static str) -> Option<Collection> {
     let dir = shared().join("data/collections").join(name);
@@ -61,7 +61,7 @@ pub fn find(name: &'static str) -> Option<Collection> {
     }
     skipped(
         format!("the collection {name}"),
-        format!("../shared/data/collections/{name} is not there"),
+        format!("../shared/data/collections/{name} does not exist"),
     );
     None
 }

@@ -22,13 +22,13 @@ use crate::search::{Search, answers, expected, plans};
 use crate::skips::elsewhere;
 use crate::trees::TreeSearch;
 
-/// The number of random cases per run.
+/// Number of random cases per run.
 const CASES: u32 = 24;
-/// The number of random cases with a schema.
+/// Number of random cases with a schema.
 const FIELD_CASES: u32 = 12;
-/// The number of searches per case.
+/// Number of searches per case.
 const SEARCHES: usize = 40;
-/// The number of query trees per case.
+/// Number of query trees per case.
 const TREES: usize = 24;
 
 /// Creates an engine for a snapshot with the given number of threads.
@@ -47,11 +47,11 @@ macro_rules! conformance {
             }
         });
     };
-    // An engine that is slow on the emulator skips the collections there.
+    // Engines that are slow on the emulator skip the collections there.
     ($name:ident, $make:expr, cases alone) => {
         $crate::conformance!($name, $make, {});
     };
-    // Slow engines that differ little divide the cases among themselves on the emulator.
+    // Slow engines that differ little share the cases among themselves on the emulator.
     ($name:ident, $make:expr, part $part:literal of $parts:literal) => {
         $crate::conformance!($name, $make, $crate::conformance::part_of($part, $parts), {});
     };
@@ -87,7 +87,7 @@ macro_rules! conformance {
     };
 }
 
-/// The whole suite.
+/// Runs the whole suite.
 pub fn check_engine(make: impl MakeEngine) {
     check_fixed_cases(&make, part_of(1, 1));
     check_random_cases(&make, part_of(1, 1));
@@ -96,8 +96,8 @@ pub fn check_engine(make: impl MakeEngine) {
     check_collections(&make);
 }
 
-/// Edge cases: list lengths around the block size, ties, many terms, empty indexes, deletions,
-/// segments, static scores and vectors; each also with reordered documents.
+/// Checks edge cases: list lengths around the block size, ties, many terms, empty indexes,
+/// deletions, segments, static scores and vectors. Each case also runs with reordered documents.
 pub fn check_fixed_cases(make: impl MakeEngine, (part, parts): Part) {
     let [by_input, by_text, ..] = orders();
     let mut number = 0;
@@ -113,7 +113,9 @@ pub fn check_fixed_cases(make: impl MakeEngine, (part, parts): Part) {
     }
 }
 
-/// Queries of as many terms as there can be. An engine may have no room for them, and must say so; that is reported by name, as is that a slow one does without.
+/// Checks queries with the maximum number of terms. An engine that has not enough memory for them
+/// must return an error; the suite reports such an engine, and a slow engine that skips the
+/// check, by name.
 #[track_caller]
 pub fn check_most_terms(make: impl MakeEngine, (_, parts): Part) {
     let (fixture, searches) = most_terms();
@@ -137,7 +139,7 @@ pub fn check_most_terms(make: impl MakeEngine, (_, parts): Part) {
     }
 }
 
-/// Random corpora with random histories, codecs and document orders.
+/// Checks random corpora with random histories, codecs and document orders.
 pub fn check_random_cases(make: impl MakeEngine, (_, parts): Part) {
     let cases = CASES.div_ceil(parts);
     let config = Config { cases, failure_persistence: None, ..Config::default() };
@@ -152,7 +154,8 @@ pub fn check_random_cases(make: impl MakeEngine, (_, parts): Part) {
     run.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// Random corpora with one text field to four. An engine that does not take fields answers with one of them, and refuses more.
+/// Checks random corpora with one to four text fields. An engine without support for fields must
+/// answer with one field and refuse more.
 pub fn check_fields(make: impl MakeEngine, (_, parts): Part) {
     let cases = FIELD_CASES.div_ceil(parts);
     let config = Config { cases, failure_persistence: None, ..Config::default() };
@@ -181,7 +184,7 @@ pub fn check_fields(make: impl MakeEngine, (_, parts): Part) {
     run.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// Which part of the cases to run, counted from 1, and the number of parts.
+/// The part of the cases to run, counted from 1, and the number of parts.
 pub type Part = (u32, u32);
 
 /// Returns the given part, or all cases when testing on a device. The environment variable
@@ -222,10 +225,11 @@ pub fn check_collections(make: impl MakeEngine) {
     }
 }
 
-/// Runs searches on one snapshot: in one batch and one by one, with one thread and with three, and
-/// each once with its matches counted and once without. A plan that the engine refuses is reported
-/// by name. Then the same searches are stopped at many moments: what was covered must be exact. If the engine takes masks, all of this is
-/// done once more with a mask for most of the searches.
+/// Runs searches on one snapshot, in one batch and one at a time, with one thread and with three,
+/// each once with its matches counted and once without. Plans that the engine refuses are
+/// reported by name. Then the searches are stopped at many moments; the answers must be exact
+/// over what they cover. If the engine supports masks, all of this is repeated with a mask for
+/// most of the searches.
 pub fn check_snapshot(
     make: &impl MakeEngine,
     name: &str,
@@ -240,7 +244,8 @@ pub fn check_snapshot(
     }
     let engine = make(snapshot.clone(), 1);
     if engine.takes().masks {
-        // Some of them, with all kinds of masks, if the device may be a slow emulator.
+        // The device may be a slow emulator, so only some of the searches run on it, with all
+        // kinds of masks.
         let step = if engine.device() == "CPU" { 1 } else { MASKED_ON_DEVICE };
         let searches: Vec<Search> = searches.iter().step_by(step).cloned().collect();
         let plans = plans.into_iter().step_by(step).collect();
@@ -251,14 +256,15 @@ pub fn check_snapshot(
     assert!(matches!(answer, None | Some(Err(ExecError::Unsupported { .. }))), "{name}");
 }
 
-/// On a device, one in this many searches is repeated with a mask; a number that has no factor in common with that of the masks.
+/// Step of the searches that are repeated with a mask on a device. It has no factor in common
+/// with 11, the length of the cycle of ten masks and none.
 const MASKED_ON_DEVICE: usize = 5;
 
-/// On a device, one in this many trees is checked: most others are refused there.
+/// Step of the trees that are checked on a device, which refuses most others.
 const TREES_ON_DEVICE: usize = 3;
 
-/// Checks query trees in the same way. Those that are sums are answered by every engine, the others by engines that take
-/// trees.
+/// Checks query trees like [`check_snapshot`]. Every engine answers the trees that are sums, and
+/// engines that support trees answer the others.
 pub fn check_trees(
     make: &impl MakeEngine,
     name: &str,
@@ -275,12 +281,12 @@ pub fn check_trees(
     let trees: Vec<&TreeSearch> =
         trees.iter().step_by(if on_device { TREES_ON_DEVICE } else { 1 }).collect();
     let plans: Vec<Plan> = trees.iter().copied().map(plan).collect();
-    // They are shown as searches for their own descriptions.
+    // Failures show the descriptions of the trees as terms.
     let shown: Vec<Search> = trees.iter().map(|tree| Search::of(&[&format!("{tree:?}")])).collect();
     check_plans(make, &format!("{name}, trees"), snapshot, &shown, plans);
 }
 
-/// Sets of documents: none, all, one, few, half, stretches, and all but a few.
+/// Returns masks: half of the documents, none, few, all, one, stretches, and all but a few.
 fn masks(snapshot: &Snapshot) -> Vec<Arc<Mask>> {
     let mut random = Random::new(7);
     let mut mask = |admits: &mut dyn FnMut(u32, &mut Random) -> bool| {
@@ -329,7 +335,8 @@ fn check_plans(
         for (i, (plan, answer)) in plans.iter().zip(&answers).enumerate() {
             case.compare("all at once", i, plan, answer, &expected[i]);
         }
-        // A device has its own threads: those of the host matter to batches alone, and an emulator is slow.
+        // A device has separate threads: the host's threads matter to batches only, and an
+        // emulator is slow.
         if threads > 1 && engine.device() != "CPU" {
             continue;
         }
@@ -345,15 +352,17 @@ fn check_plans(
     }
 }
 
-/// The number of searches of a case that are stopped, and after how many questions each.
+/// Number of searches of a case that are stopped.
 const STOPPED: usize = 12;
+/// Numbers of checks for cancellation after which a search is stopped.
 const MOMENTS: [u32; 6] = [0, 1, 2, 5, 17, 60];
-/// The same on a device, which stops between rounds only, and on a slow emulator. The tests of deadlines in `exec-gpu` and
-/// `exec-gpu-papers` stop them at more moments.
+/// Number of searches that are stopped on a device, which stops between rounds only and may be a
+/// slow emulator. The tests of deadlines in `exec-gpu` and `exec-gpu-papers` stop more often.
 const STOPPED_ON_DEVICE: usize = 3;
+/// Numbers of checks for cancellation after which a search is stopped on a device.
 const MOMENTS_ON_DEVICE: [u32; 2] = [0, 2];
 
-/// What is being checked.
+/// The context of a check, for failure messages.
 struct Case<'a> {
     engine: &'a dyn Engine,
     name: &'a str,
@@ -419,7 +428,7 @@ impl Case<'_> {
         }
     }
 
-    /// An answer must be exact over what it covers.
+    /// Checks that an answer is exact over what it covers.
     fn judge(
         &self,
         how: &str,
@@ -438,10 +447,11 @@ impl Case<'_> {
     }
 }
 
-/// The engines and cases that were reported already.
+/// The engines and cases that were already reported.
 static REFUSED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// Reports that an engine refuses plans of a case, once. All random cases count as one, since each is named by all that is in it.
+/// Reports once that an engine refuses plans of a case. All random cases count as one, since the
+/// name of each contains all its parameters.
 fn refused(engine: &str, name: &str, why: &str) {
     let case = match name.rfind('}') {
         Some(end) => format!("random cases{}", &name[end + 1..]),
@@ -453,7 +463,8 @@ fn refused(engine: &str, name: &str, why: &str) {
     }
 }
 
-/// A plan of another snapshot, be it of the same index, is refused, and disturbs no other.
+/// Checks that an engine refuses a plan of another snapshot, even of the same index, and that the
+/// refusal does not affect other plans of the batch.
 fn check_other_snapshot(
     engine: &dyn Engine,
     snapshot: &Arc<Snapshot>,
@@ -470,7 +481,7 @@ fn check_other_snapshot(
     assert_eq!(first.unwrap().hits, last.unwrap().hits, "{}", engine.name());
 }
 
-/// The search, cut to its first few terms.
+/// Returns the search with only its first few terms.
 fn brief(search: &Search) -> Search {
     let mut search = search.clone();
     search.query.terms.truncate(12);

@@ -1,3 +1,5 @@
+//! Documents of tests.
+
 use serde_json::{Map, Value, json};
 
 use crate::fixture::STATIC_FIELD;
@@ -18,24 +20,24 @@ pub struct Doc {
 }
 
 impl Doc {
-    /// A document with text.
+    /// Creates a document with text.
     pub fn text(id: impl ToString, text: impl Into<String>) -> Self {
         Doc { id: id.to_string(), text: text.into(), ..Doc::default() }
     }
 
-    /// A document with weights.
+    /// Creates a document with weights.
     pub fn vector(id: impl ToString, weights: &[(&str, f64)]) -> Self {
         let weights = weights.iter().map(|&(token, w)| (token.to_owned(), w)).collect();
         Doc { id: id.to_string(), vector: Some(weights), ..Doc::default() }
     }
 
-    /// The same with a static score.
+    /// Adds a static score.
     pub fn with_static(mut self, score: f32) -> Self {
         self.static_score = Some(score);
         self
     }
 
-    /// The document as JSON, without a line feed.
+    /// Returns the document as JSON, without a line feed.
     pub fn to_json(&self) -> String {
         let mut object = Map::new();
         object.insert("id".into(), json!(self.id));

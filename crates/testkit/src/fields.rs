@@ -12,11 +12,11 @@ use crate::history::History;
 use crate::random::Random;
 use crate::search::Search;
 
-/// The most fields that [`schema`] has.
+/// Maximum number of fields of [`schema`].
 pub const FIELDS: usize = 4;
 
-/// A schema of the first so many of four text fields. Two of them are made of titles, which some documents do not have, and two of texts; each has parameters of
-/// its own.
+/// Returns a schema of the first `fields` of four text fields. Two of them are sourced from
+/// titles, which some documents lack, and two from texts; each has different parameters.
 pub fn schema(fields: usize) -> Arc<Schema> {
     let all = [
         r#"{"name": "title", "analyzer": "plain", "k1": 1.2, "b": 0.75}"#,
@@ -33,13 +33,14 @@ pub fn schema(fields: usize) -> Arc<Schema> {
 pub struct FieldCase {
     /// Documents and words.
     pub case: Case,
-    /// Fields at the end of the history.
+    /// Number of fields at the end of the history.
     pub fields: usize,
-    /// Whether they come to the schema one by one, so that segments know different numbers of them.
+    /// True if the fields join the schema one at a time, so that segments have different numbers
+    /// of fields.
     pub growing: bool,
 }
 
-/// Cases with one field to four.
+/// Generates cases with one to four fields.
 pub fn field_cases() -> impl Strategy<Value = FieldCase> {
     (generator::cases(), 1..=FIELDS, any::<bool>()).prop_map(|(case, fields, growing)| {
         let case = Case { vectors: false, ..case };
@@ -48,22 +49,23 @@ pub fn field_cases() -> impl Strategy<Value = FieldCase> {
 }
 
 impl FieldCase {
-    /// How the documents got into the index.
+    /// Returns the operations that fill the index.
     pub fn history(self) -> History {
         self.case.history()
     }
 
-    /// The configuration for an operation of the history.
+    /// Returns the configuration for an operation of the history.
     pub fn config(self, operation: usize) -> BuildConfig {
         let mut config = self.case.config(operation);
         let fields = if self.growing { self.fields.min(1 + operation) } else { self.fields };
         config.reader.schema = Some(schema(fields));
-        // A schema has no norms.
+        // Norms exist only without a schema.
         config.norms = false;
         config
     }
 
-    /// Searches in all modes: for words in one field, in some, and in all, with the parameters of the fields or others.
+    /// Returns searches in all modes: for words in one field, in some, and in all, with the
+    /// parameters of the fields or with others.
     pub fn searches(self, count: usize) -> Vec<Search> {
         let mut random = Random::new(self.case.seed ^ 0x5eed);
         let searches = self.case.searches(count).into_iter();

@@ -19,15 +19,15 @@ use crate::history::{History, Operation};
 /// The field that contains static scores.
 pub const STATIC_FIELD: &str = "score";
 
-/// A configuration for tests: small, and the same on every machine.
+/// Returns a configuration for tests: small, and the same on every machine.
 pub fn build_config() -> BuildConfig {
     let reader =
         ReaderConfig { static_field: Some(STATIC_FIELD.into()), ..ReaderConfig::default() };
     BuildConfig { threads: 2, memory: 64 << 20, reader, ..BuildConfig::default() }
 }
 
-/// The same configuration with every kind of document order: input order, by text, by static score,
-/// by bisection, and by bisection that starts from the order by text.
+/// Returns the configuration of [`build_config`] with every kind of document order: input order,
+/// by text, by static score, by bisection, and by bisection that starts from the order by text.
 pub fn orders() -> [BuildConfig; 5] {
     let order = |field: Option<&str>, reorder| {
         let mut config = BuildConfig { reorder, ..build_config() };
@@ -43,7 +43,7 @@ pub fn orders() -> [BuildConfig; 5] {
     ]
 }
 
-/// An index in a directory that is removed with it.
+/// An index in a temporary directory, which is removed when the fixture is dropped.
 pub struct Fixture {
     home: TempDir,
     config: BuildConfig,
@@ -51,30 +51,30 @@ pub struct Fixture {
 }
 
 impl Fixture {
-    /// A fixture without an index.
+    /// Creates a fixture without an index.
     pub fn empty(config: BuildConfig) -> Self {
         Fixture { home: tempfile::tempdir().unwrap(), config, inputs: Cell::new(0) }
     }
 
-    /// An index of the given documents.
+    /// Builds an index of the given documents.
     pub fn of(docs: &[Doc]) -> Self {
         Self::with(docs, build_config())
     }
 
-    /// An index of the given documents with the given configuration.
+    /// Builds an index of the given documents with the given configuration.
     pub fn with(docs: &[Doc], config: BuildConfig) -> Self {
         let fixture = Self::empty(config);
         fixture.create(docs).unwrap();
         fixture
     }
 
-    /// An index after all operations of a history.
+    /// Builds an index and applies all operations of a history.
     pub fn after(history: &History, config: BuildConfig) -> Self {
         Self::after_each(history, |_| config.clone())
     }
 
-    /// An index after all operations of a history, with a separate configuration for each
-    /// operation.
+    /// Builds an index and applies all operations of a history, with a separate configuration for
+    /// each operation.
     pub fn after_each(history: &History, config: impl Fn(usize) -> BuildConfig) -> Self {
         let mut fixture = Self::empty(config(0));
         for (number, operation) in history.operations.iter().enumerate() {
@@ -90,12 +90,12 @@ impl Fixture {
         fixture
     }
 
-    /// The directory of the index.
+    /// Returns the directory of the index.
     pub fn dir(&self) -> PathBuf {
         self.home.path().join("index")
     }
 
-    /// The configuration it is built with.
+    /// Returns the configuration of the index.
     pub fn config(&self) -> &BuildConfig {
         &self.config
     }
@@ -143,13 +143,13 @@ impl Fixture {
         }
     }
 
-    /// A snapshot of the current state of the index.
+    /// Opens a snapshot of the current state of the index.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         Arc::new(Snapshot::open(&self.dir()).unwrap())
     }
 }
 
-/// The name and bytes of every file in a directory.
+/// Returns the name and bytes of every file in a directory.
 pub fn file_bytes(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
     entries

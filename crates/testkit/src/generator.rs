@@ -22,15 +22,16 @@ use crate::search::Search;
 /// The numbers from which a case is generated.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// The number of documents that are added, not counting updates.
+    /// Number of documents that are added, not counting updates.
     pub docs: usize,
-    /// Whether they are vectors.
+    /// True if the documents are vectors.
     pub vectors: bool,
-    /// Determines everything else.
+    /// Seed that determines everything else.
     pub seed: u64,
 }
 
-/// Cases with few documents, with about one or two blocks of documents, and with up to 600.
+/// Generates cases with few documents, with about one or two blocks of documents, and with up to
+/// 600.
 pub fn cases() -> impl Strategy<Value = Case> {
     let sizes: [(u32, Range<usize>); 4] = [(1, 0..4), (1, 120..136), (1, 250..264), (3, 4..600)];
     let docs = prop::strategy::Union::new_weighted(sizes.into());
@@ -45,8 +46,8 @@ impl Case {
         Random::new(self.seed ^ purpose.wrapping_mul(0xd6e8_feb8_6659_fd93))
     }
 
-    /// The configuration for an operation of the history, with any codec and document order, and
-    /// with or without norms: results do not depend on them.
+    /// Returns the configuration for an operation of the history, with any codec and document
+    /// order, and with or without norms: results do not depend on them.
     pub fn config(self, operation: usize) -> BuildConfig {
         let codec = *self.random(7).pick(&CodecId::ALL);
         BuildConfig {
@@ -56,7 +57,7 @@ impl Case {
         }
     }
 
-    /// The documents.
+    /// Generates the documents.
     pub fn corpus(self) -> Vec<Doc> {
         let mut random = self.random(1);
         let mut words: Vec<Vec<(usize, usize)>> = vec![Vec::new(); self.docs];
@@ -70,7 +71,8 @@ impl Case {
         let statics = random.one_in(2);
         let document = |(id, words): (usize, Vec<(usize, usize)>)| {
             let mut doc = self.document(id, &words);
-            // The scores have very different sizes, so that the largest one determines the scale.
+            // The scores have very different magnitudes, so that the largest one determines the
+            // scale.
             doc.static_score = (statics && random.one_in(2))
                 .then(|| random.pick(&[0.0, 0.3, 1.0, 1.7]) * (1u32 << random.below(20)) as f32);
             doc
@@ -78,7 +80,7 @@ impl Case {
         words.into_iter().enumerate().map(document).collect()
     }
 
-    /// The number of distinct words in the documents.
+    /// Returns the number of distinct words in the documents.
     pub fn vocabulary(self) -> usize {
         4 + self.random(2).below(36)
     }
@@ -99,8 +101,8 @@ impl Case {
         Doc { id, title: spell(title), text: spell(text), ..Doc::default() }
     }
 
-    /// How the documents got into the index: in batches, with updates, deletions and merges between
-    /// them.
+    /// Returns the operations that fill the index: batches, with updates, deletions and merges
+    /// between them.
     pub fn history(self) -> History {
         let (mut random, corpus) = (self.random(3), self.corpus());
         let mut operations = Vec::new();
@@ -126,7 +128,7 @@ impl Case {
         History { operations }
     }
 
-    /// Searches in all modes and with all rankings that the content allows.
+    /// Generates searches in all modes and with all rankings that the content allows.
     pub fn searches(self, count: usize) -> Vec<Search> {
         let mut random = self.random(4);
         (0..count).map(|_| self.search(&mut random)).collect()
@@ -165,7 +167,7 @@ impl Case {
     }
 }
 
-/// A word that no analyzer changes.
+/// Returns a word that no analyzer changes.
 pub fn word(number: usize) -> String {
     format!("w{number}")
 }

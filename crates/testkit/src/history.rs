@@ -1,3 +1,5 @@
+//! Sequences of changes that create and update an index.
+
 use crate::document::Doc;
 
 /// A change to an index.
@@ -19,13 +21,13 @@ pub struct History {
 }
 
 impl History {
-    /// A history with a single build.
+    /// Creates a history with a single build.
     pub fn of(docs: Vec<Doc>) -> Self {
         History { operations: vec![Operation::Add(docs)] }
     }
 
-    /// The documents that are live at the end, in index order. An updated document is at the
-    /// position of its newest version.
+    /// Returns the documents that are live at the end, in index order. An updated document is at
+    /// the position of its newest version.
     pub fn live(&self) -> Vec<Doc> {
         let mut live: Vec<Doc> = Vec::new();
         for operation in &self.operations {

@@ -1,4 +1,4 @@
-//! An index of random documents with fields and attributes.
+//! A random index with fields and attributes, and its live documents.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const SCHEMA: &str = r#"{
 const DAY: i64 = 86_400_000;
 
 fn word(random: &mut Random) -> String {
-    // Few words are in many documents, many in few.
+    // Few words are in many documents, and many words in few.
     let most = *random.pick(&[3, 10, 40]);
     format!("w{}", random.below(most))
 }
@@ -30,7 +30,7 @@ fn text(random: &mut Random, most: usize) -> String {
     words.join(" ")
 }
 
-/// A document in which any field may be missing.
+/// Generates a document in which any field may be missing.
 fn document(id: usize, random: &mut Random) -> Value {
     let mut fields = Map::new();
     let mut put = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
@@ -64,12 +64,13 @@ fn id(document: &Value) -> &str {
 pub struct Library {
     /// The index.
     pub fixture: Fixture,
-    /// Its documents, in the order in which they were added.
+    /// The live documents, in the order in which they were added.
     pub live: Vec<Value>,
 }
 
 impl Library {
-    /// An index of three segments of about this many documents, of which some are replaced or deleted.
+    /// Builds an index of three segments of about `docs` documents each, some of which are
+    /// replaced or deleted.
     pub fn new(seed: u64, docs: usize, config: BuildConfig) -> Self {
         let mut random = Random::new(seed);
         let mut config = config;
@@ -79,7 +80,7 @@ impl Library {
             let mut new: Vec<Value> =
                 (part * docs..(part + 1) * docs).map(|id| document(id, &mut random)).collect();
             if part > 0 {
-                // Some replace earlier ones.
+                // Some documents replace earlier ones.
                 new.extend((0..docs / 8).map(|i| document(i * 8, &mut random)));
             }
             library.add(&new);

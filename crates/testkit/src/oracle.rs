@@ -26,7 +26,7 @@ pub struct Oracle {
 
 /// Statistics of a text field.
 struct Field {
-    /// Documents that have it; without a schema, all.
+    /// Number of documents that have the field, or of all documents without a schema.
     documents: f64,
     df: HashMap<String, f64>,
     mean_length: f64,
@@ -35,7 +35,7 @@ struct Field {
 }
 
 struct Counted {
-    /// Of each text field.
+    /// Frequencies of the terms in each text field.
     freqs: Vec<HashMap<String, f64>>,
     norm: f64,
     static_score: f64,
@@ -71,7 +71,7 @@ impl Oracle {
         Self::with(live, docs, fields, vector_scale)
     }
 
-    /// The same with a schema, whose fields are made of titles and texts.
+    /// Analyzes the live documents with a schema whose fields have titles and texts as sources.
     pub fn with_schema(live: &[Doc], schema: &Schema) -> Self {
         let docs: Vec<_> = live.iter().map(|doc| count_fields(doc, schema)).collect();
         let field = |(number, field): (usize, &TextField)| {
@@ -87,8 +87,8 @@ impl Oracle {
         Oracle { docs, positions, fields, vector_scale: f64::from(vector_scale) }
     }
 
-    /// The scores of all matching documents, by position in the order of live documents. For
-    /// AND-then-OR, these are the documents of the mode that applies.
+    /// Returns the scores of all matching documents, by position in the order of live documents.
+    /// For AND-then-OR, these are the documents of the mode that applies.
     fn scores(&self, search: &Search) -> HashMap<usize, f64> {
         let mut weights: HashMap<Key<'_>, f64> = HashMap::new();
         for QueryTerm { field, term, weight } in &search.query.terms {
@@ -128,7 +128,7 @@ impl Oracle {
         }
     }
 
-    /// The query side of the formula.
+    /// Computes the query side of the formula.
     fn query_weights<'a>(
         &self,
         search: &Search,
@@ -159,7 +159,7 @@ impl Oracle {
         shares
     }
 
-    /// The document side of the formula.
+    /// Computes the document side of the formula.
     fn share(&self, search: &Search, doc: &Counted, field: usize, freq: f64) -> f64 {
         let Field { mean_length, k1, b, .. } = &self.fields[field];
         let saturated =

@@ -1,4 +1,5 @@
-//! Indexes with positions, of few different words in any order, and phrases in them.
+//! Indexes with positions, whose texts contain few different words in any order, and phrases in
+//! them.
 
 use proptest::test_runner::{Config, TestRunner};
 use warpseek_exec::query::Node;
@@ -13,10 +14,11 @@ use crate::history::{History, Operation};
 use crate::random::Random;
 use crate::trees::{Names, TreeSearch};
 
-/// The number of random cases per run.
+/// Number of random cases per run.
 const CASES: u32 = 24;
-/// The number of phrases, and of trees that have some, per case.
+/// Number of phrases per case.
 const PHRASES: usize = 24;
+/// Number of trees with phrases per case.
 const TREES: usize = 24;
 
 /// A random case with positions.
@@ -24,7 +26,7 @@ const TREES: usize = 24;
 pub struct PhraseCase {
     /// Documents and words.
     pub case: FieldCase,
-    /// Whether there is a schema.
+    /// True if the index has a schema.
     pub has_schema: bool,
 }
 
@@ -33,12 +35,13 @@ impl PhraseCase {
         Random::new(self.case.case.seed ^ purpose.wrapping_mul(0x9fb2_1c65_1e98_df25))
     }
 
-    /// How many different words there are.
+    /// Returns the number of different words.
     pub fn vocabulary(self) -> usize {
         2 + self.random(1).below(8)
     }
 
-    /// How the documents got into the index; words of documents stand in any order.
+    /// Returns the operations that fill the index; the words of each document are in random
+    /// order.
     pub fn history(self) -> History {
         let (mut random, vocabulary) = (self.random(2), self.vocabulary());
         let mut mixed = |text: &str| {
@@ -64,7 +67,7 @@ impl PhraseCase {
         history
     }
 
-    /// The configuration for an operation of the history.
+    /// Returns the configuration for an operation of the history.
     pub fn config(self, operation: usize) -> BuildConfig {
         let mut config = match self.has_schema {
             true => self.case.config(operation),
@@ -75,7 +78,7 @@ impl PhraseCase {
         BuildConfig { positions: true, ..config }
     }
 
-    /// What phrases and trees may name, in an index with so many text fields.
+    /// Returns the names that phrases and trees may use in an index with this many text fields.
     pub fn names(self, text_fields: usize) -> Names {
         let mut words: Vec<String> = (0..self.vocabulary()).map(word).collect();
         words.extend(["the", "absent"].map(String::from));
@@ -91,14 +94,14 @@ impl PhraseCase {
     }
 }
 
-/// Cases with and without a schema.
+/// Generates cases with and without a schema.
 pub fn phrase_cases() -> impl proptest::strategy::Strategy<Value = PhraseCase> {
     use proptest::prelude::*;
     (fields::field_cases(), any::<bool>())
         .prop_map(|(case, has_schema)| PhraseCase { case, has_schema })
 }
 
-/// Checks an engine with phrases and with trees that have some.
+/// Checks an engine with phrases and with trees that contain phrases.
 pub fn check_phrases(make: impl MakeEngine) {
     let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
     let run = TestRunner::new(config).run(&phrase_cases(), |case| {

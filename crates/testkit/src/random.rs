@@ -1,5 +1,6 @@
-/// A small random number generator (SplitMix64), so that a whole corpus can be generated from a
-/// seed.
+//! Reproducible random numbers for tests.
+
+/// A small random number generator (SplitMix64), which can generate a whole corpus from a seed.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
@@ -9,7 +10,7 @@ impl Random {
         Random(seed)
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -18,22 +19,22 @@ impl Random {
         z ^ z >> 31
     }
 
-    /// A number above 0 and at most 1.
+    /// Returns a number above 0 and at most 1.
     pub fn part(&mut self) -> f64 {
         ((self.bits() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
 
-    /// A number below `limit`, which must be at least 1.
+    /// Returns a number below `limit`, which must be at least 1.
     pub fn below(&mut self, limit: usize) -> usize {
         (self.bits() % limit as u64) as usize
     }
 
-    /// True with probability 1 / `n`.
+    /// Returns true with probability 1 / `n`.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    /// A random item.
+    /// Picks a random item.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len())]
     }

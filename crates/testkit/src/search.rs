@@ -1,3 +1,5 @@
+//! Searches with all their parameters, and the answers of engines to them.
+
 use std::sync::Arc;
 
 use warpseek_core::Hit;
@@ -11,23 +13,23 @@ use warpseek_index::Snapshot;
 pub struct Search {
     /// Analyzed terms and their weights.
     pub query: Query,
-    /// Which documents match.
+    /// Rule that decides which documents match.
     pub mode: Mode,
-    /// The number of hits.
+    /// Number of hits.
     pub k: usize,
-    /// How they are ranked.
+    /// Ranking of the hits.
     pub ranking: Ranking,
 }
 
 impl Search {
-    /// Terms of weight 1 in OR mode, with ten hits and the default ranking.
+    /// Creates a search for terms of weight 1 in OR mode, with ten hits and the default ranking.
     pub fn of(terms: &[&str]) -> Self {
         let terms = terms.iter().map(|&term| (term.to_owned(), 1.0));
         Search { query: Query::of(terms), mode: Mode::Or, k: 10, ranking: Ranking::default() }
     }
 }
 
-/// The plans of the given searches.
+/// Plans the given searches.
 pub fn plans(snapshot: &Arc<Snapshot>, searches: &[Search]) -> Vec<Plan> {
     let plan = |search: &Search| {
         let planner = Planner::new(snapshot.clone(), search.ranking).unwrap();
@@ -36,7 +38,7 @@ pub fn plans(snapshot: &Arc<Snapshot>, searches: &[Search]) -> Vec<Plan> {
     searches.iter().map(plan).collect()
 }
 
-/// An engine's answers to a batch, with the given number of threads, or the first error.
+/// Returns an engine's answers to a batch, with the given number of threads, or the first error.
 pub fn answers(
     engine: &(impl Engine + ?Sized),
     plans: &[Plan],
@@ -45,7 +47,7 @@ pub fn answers(
     answers_in(engine, plans, &Context::new(threads))
 }
 
-/// An engine's answers to a batch in the given context, or the first error.
+/// Returns an engine's answers to a batch in the given context, or the first error.
 pub fn answers_in(
     engine: &(impl Engine + ?Sized),
     plans: &[Plan],
@@ -54,7 +56,7 @@ pub fn answers_in(
     engine.search(&plans.iter().collect::<Vec<_>>(), context).into_iter().collect()
 }
 
-/// The answers that every engine must give.
+/// Returns the answers that every engine must give.
 pub fn expected(snapshot: &Arc<Snapshot>, plans: &[Plan]) -> Vec<Answer> {
     answers(&Reference::new(snapshot.clone()), plans, 1).unwrap()
 }
@@ -63,7 +65,7 @@ pub fn expected(snapshot: &Arc<Snapshot>, plans: &[Plan]) -> Vec<Answer> {
 /// live documents in the same order return equal external hits.
 pub type ExternalHit = (String, u32, i32);
 
-/// The hits of an answer without internal ids.
+/// Returns the hits of an answer without internal ids.
 pub fn external_hits(snapshot: &Snapshot, plan: &Plan, answer: &Answer) -> Vec<ExternalHit> {
     let external = |hit: &Hit| (snapshot.external_id(hit.doc).unwrap(), hit.score, plan.scale);
     answer.hits.iter().map(external).collect()

@@ -1,5 +1,5 @@
-//! Tests that this machine cannot run say so where people see it: on the real standard error, past the capture of the test harness,
-//! and in the file that `cargo xtask` names, which it shows in the end.
+//! Reports of tests that this machine cannot run. They go to the real standard error, past the
+//! capture of the test harness, and to a file that `cargo xtask` specifies and shows at the end.
 
 use std::env;
 use std::fmt::Display;
@@ -8,16 +8,19 @@ use std::io::Write;
 use std::panic::Location;
 use std::path::Path;
 
-/// The variable with the file that skips are appended to; `cargo xtask` sets it for all that it starts.
+/// Environment variable with the path of the file to append skips to. `cargo xtask` sets it for
+/// all programs that it starts.
 pub const VARIABLE: &str = "WARPSEEK_SKIPS";
 
-/// Says that something is not tested, since something that people can install or fetch is missing. `cargo xtask ci --no-skips` then fails.
+/// Reports that something is not tested because a dependency that can be installed or downloaded
+/// is missing. It makes `cargo xtask ci --no-skips` fail.
 #[track_caller]
 pub fn skipped(what: impl Display, why: impl Display) {
     say("skipped", &what, &why);
 }
 
-/// Says that something is not tested since it is for machines of another kind, for example with a GPU, or without. That is no failure anywhere.
+/// Reports that something is not tested because it is for machines of another kind, for example
+/// with a GPU, or without one. It never counts as a failure.
 #[track_caller]
 pub fn elsewhere(what: impl Display, why: impl Display) {
     say("elsewhere", &what, &why);
@@ -26,14 +29,15 @@ pub fn elsewhere(what: impl Display, why: impl Display) {
 #[track_caller]
 fn say(kind: &str, what: &dyn Display, why: &dyn Display) {
     let line = line(kind, Location::caller().file(), &what.to_string(), &why.to_string());
-    // One call each, since tests run at the same time. The macros would write to the harness, which shows it only if the test fails.
+    // One write per line, since tests run at the same time. The macros would write to the
+    // harness, which shows the output only if the test fails.
     let _ = std::io::stderr().write_all(line.as_bytes());
     if let Some(file) = env::var_os(VARIABLE).filter(|file| !file.is_empty()) {
         append(Path::new(&file), &line);
     }
 }
 
-/// A line of its own for each skip, whatever is in it.
+/// Formats a skip as one line, even if a part of it contains line breaks.
 fn line(kind: &str, file: &str, what: &str, why: &str) -> String {
     let one = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     format!("{kind}: {file}: {}: {}\n", one(what), one(why))
@@ -51,7 +55,7 @@ mod tests {
 
     use super::*;
 
-    /// What the test below does in a process of its own.
+    /// Variable that makes the test below skip, for a child process.
     const CHILD: &str = "WARPSEEK_SKIPS_CHILD";
 
     #[test]

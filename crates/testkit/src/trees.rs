@@ -10,29 +10,29 @@ use crate::random::Random;
 pub struct TreeSearch {
     /// The tree.
     pub tree: Node,
-    /// What hits must match besides.
+    /// Filter that hits must match in addition.
     pub filter: Option<Node>,
-    /// The number of hits.
+    /// Number of hits.
     pub k: usize,
 }
 
-/// What trees may name.
+/// The names that trees may use.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     /// Words, some of which may be in no document.
     pub words: Vec<String>,
-    /// Ids, some of which may not be there.
+    /// Ids, some of which may not exist.
     pub ids: Vec<String>,
     /// Text fields; none in an index without a schema.
     pub fields: Vec<String>,
     /// Conditions on attributes.
     pub filters: Vec<Filter>,
-    /// Whether there are phrases: all text fields have positions.
+    /// True if there are phrases; then all text fields have positions.
     pub phrases: bool,
 }
 
 impl Case {
-    /// Random trees over the words of the case.
+    /// Generates random trees over the words of the case.
     pub fn trees(self, count: usize) -> Vec<TreeSearch> {
         let mut words: Vec<String> = (0..self.vocabulary()).map(word).collect();
         words.extend(["absent", "the"].map(String::from));
@@ -43,7 +43,7 @@ impl Case {
 }
 
 impl Names {
-    /// Random trees.
+    /// Generates random trees.
     pub fn trees(&self, random: &mut Random, count: usize) -> Vec<TreeSearch> {
         let tree = |_| {
             let depth = random.below(4);
@@ -62,8 +62,8 @@ impl Names {
         let depth = depth - 1;
         match random.below(12) {
             0 => {
-                let of = self.nodes(random, depth, 4);
-                Node::Best { of, tie_breaker: *random.pick(&[0.0, 0.3, 1.0]) }
+                let branches = self.nodes(random, depth, 4);
+                Node::Best { of: branches, tie_breaker: *random.pick(&[0.0, 0.3, 1.0]) }
             }
             1 => {
                 let score = *random.pick(&[0.0, 1.0, 0.7, 25.0]);
@@ -118,7 +118,7 @@ impl Names {
         }
     }
 
-    /// A phrase of a few words.
+    /// Returns a phrase of a few words.
     pub(crate) fn phrase(&self, random: &mut Random) -> Phrase {
         let words = *random.pick(&[1, 2, 2, 2, 3, 4]);
         let text: Vec<&str> = (0..words).map(|_| random.pick(&self.words).as_str()).collect();

@@ -1,6 +1,8 @@
-"""Stands in for the program warpseek: `cluster fetch` and `node`, without an index.
+"""A replacement for the program warpseek, with `cluster fetch` and `node`, but without an index.
 
-A node answers HTTP/2 with an empty SETTINGS frame, as the real one does. Files of the folder STAND_IN say what goes wrong: `fail-SHARD-VERSION` for shards that cannot be fetched, `slow` with the seconds that a node takes to listen, `refuse` with what a node says that ends at once.
+A node answers HTTP/2 with an empty SETTINGS frame, as the real one does. Files in the folder
+STAND_IN cause failures: `fail-SHARD-VERSION` names shards that cannot be fetched, `slow` has the
+seconds that a node takes to listen, and `refuse` has the message of a node that ends at once.
 """
 
 import json

@@ -24,7 +24,7 @@ STAND_IN = [sys.executable, str(Path(__file__).parent / "stand_in.py")]
 
 
 def until(condition, seconds=180.0):
-    """Waits for something that must come true."""
+    """Waits until a condition is true."""
     give_up = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < give_up, "it did not come true"
@@ -60,7 +60,7 @@ def test_a_process_is_adopted_by_the_next_who_watches(config, tmp_path):
     until(lambda: answers(address, 1))
     second = Process(tmp_path / "node-x.json", tmp_path / "log")
     assert second.adopt() and second.pid == first.pid and second.address == address
-    # It is no child of ours: its end leaves no remains to be waited for.
+    # The process is not a child of this one, so it leaves no zombie.
     second.stop(5)
     assert not first.runs() and started_at(first.pid) is None
     assert not second.adopt()
@@ -120,13 +120,16 @@ def test_another_process_with_the_same_number_is_not_adopted(tmp_path):
 
 
 def test_a_process_of_which_nothing_can_be_noted_is_not_left(tmp_path):
-    """As on a full disk. What nobody knows of would be started again and again."""
+    """Covers a full disk.
+
+    A process without a state file would not be found again, and others would be started.
+    """
     process = Process(tmp_path / "node-x.json", tmp_path / "log")
     (tmp_path / "node-x.json").mkdir()
     with pytest.raises(ClusterError, match="cannot be written"):
         process.start([sys.executable, "-c", "import time; time.sleep(600)"], "127.0.0.1:1")
     assert process.pid is not None and started_at(process.pid) is None
-    # One that runs stays, and is noted when that is possible.
+    # A running process keeps running, and its state is saved once that is possible.
     (tmp_path / "node-x.json").rmdir()
     process.start([sys.executable, "-c", "import time; time.sleep(600)"], "127.0.0.1:1")
     try:
@@ -169,7 +172,7 @@ def test_a_hung_node_is_killed_and_started_again(config):
 def test_a_watcher_adopts_what_runs(config):
     first = NodeWatcher(config, 0, 0, 1, "127.0.0.1")
     state = until(lambda: (s := first.state())["ready"] and s)
-    # As if its worker was killed.
+    # The state is that after a worker was killed.
     first.stopping.set()
     first._thread.join()
     second = NodeWatcher(config, 0, 0, 1, "127.0.0.1")
@@ -196,7 +199,7 @@ def test_a_hung_node_that_was_adopted_is_killed_too(config):
 
 
 def test_a_node_that_takes_long_to_start_is_not_killed(config, tmp_path):
-    """Also when it is not the first start: what counts is whether this process has answered."""
+    """Covers later starts too: what counts is whether this process has answered."""
     watcher = NodeWatcher(config, 0, 0, 1, "127.0.0.1")
     try:
         state = until(lambda: (s := watcher.state())["ready"] and s)
@@ -268,7 +271,7 @@ def test_replicas_go_to_different_machines():
             host = place(shard, hosts, placed)
             assert (shard, host) not in placed, f"replica {replica} of shard {shard}"
             placed.append((shard, host))
-    assert sorted(sum(host == of for _, of in placed) for host in hosts) == [4, 4, 4]
+    assert sorted(sum(host == other for _, other in placed) for host in hosts) == [4, 4, 4]
     assert place(0, hosts, placed) in hosts
     assert place(0, [], []) is None
 

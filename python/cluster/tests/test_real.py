@@ -1,6 +1,7 @@
-"""A cluster of real nodes and a real aggregator, which is hurt in all ways while it is asked.
+"""A cluster of real nodes and a real aggregator that answer queries while parts of it fail.
 
-The variable WARPSEEK_BIN names the program; without it these tests are skipped. They build on each other: one cluster goes through all of them, since starting Ray takes longer than each.
+The variable WARPSEEK_BIN names the program; without it these tests are skipped. They build on each
+other: one cluster goes through all of them, since starting Ray takes longer than each test.
 """
 
 import contextlib
@@ -31,11 +32,12 @@ pytestmark = pytest.mark.skipif(not PROGRAM, reason="WARPSEEK_BIN does not name 
 SHARDS = 4
 DOCUMENTS = int(os.environ.get("WARPSEEK_DOCUMENTS", "4000"))
 QUERIES = int(os.environ.get("WARPSEEK_QUERIES", "2000"))
-#: Hits of each query that is asked while something breaks.
+#: Hits of each query that is sent while something fails.
 K = 10
-#: Seconds within which all should be whole again. Figures say if it took longer; that a machine was busy fails no test.
+#: Seconds within which the cluster should be complete again. Longer times are reported, but do not
+#: fail a test, since the machine may be busy.
 WHOLE = 10.0
-#: Seconds until something is taken to be broken for good.
+#: Seconds after which a failure counts as permanent.
 BROKEN = 180
 
 
@@ -47,11 +49,11 @@ class Cluster:
         self.environment = dict(os.environ, RAY_ENABLE_UV_RUN_RUNTIME_ENV="0")
         self.figures, self.ours = [], set()
         self.up = None
-        # Shards, logs and what is known of processes are on a disk that can be filled.
+        # Shards, logs and the state of processes are on a disk that can be filled.
         self.disk = Disk(self.folder, 64)
         chance = random.Random(19)
         words = [f"{chance.choice('bcdfgklmnprst')}{chance.choice('aeiou')}{chance.choice('bdlmnrst')}{number}" for number in range(3000)]
-        # Some words are in most documents, and most in few.
+        # Some words are in most documents, and most words in few.
         texts = [" ".join(words[int(len(words) * chance.random() ** 4)] for _ in range(chance.randint(3, 60))) for _ in range(DOCUMENTS)]
         self.texts = texts
         asked = [" ".join(words[int(len(words) * chance.random() ** 2)] for _ in range(chance.randint(1, 6))) for _ in range(QUERIES)]
@@ -66,7 +68,7 @@ class Cluster:
         return done.stdout
 
     def build(self, version, texts):
-        """A version in the store, and the answers of one index of the same documents."""
+        """Creates a version in the store, and the answers of one index of the same documents."""
         file, index = self.path / f"{version}.jsonl", self.path / f"index{version}"
         file.write_text("".join(json.dumps({"id": f"d{number}", "text": text}) + "\n" for number, text in enumerate(texts)))
         self.program("cluster", "build", file, "--store", self.store, "--name", "web", "--shards", SHARDS, "--quiet")
@@ -84,14 +86,14 @@ class Cluster:
 
     def start(self, *more):
         words = self.words("up", "--store", self.store, "--program", PROGRAM, "--replicas", 2, "--listen", "127.0.0.1:0", "--drain", 1, *more)
-        # Two cores for all, and every answer from the nodes.
+        # Two cores serve all processes, and every answer comes from the nodes.
         words += ["--node-argument=--threads", "--node-argument=1", "--node-argument=--scrub-period=1", "--aggregator-argument=--cache", "--aggregator-argument=1"]
         with (self.path / "up.log").open("w") as log:
             self.up = subprocess.Popen(words, env=self.environment, stdout=log, stderr=log)
         until(lambda: self.times_up() == 1, BROKEN)
 
     def times_up(self):
-        """How often `up` has said that all is ready."""
+        """Returns how often `up` has reported that all nodes are ready."""
         said = (self.path / "up.log").read_text()
         assert self.up.poll() is None, said
         return said.count("interrupt to stop")
@@ -105,7 +107,7 @@ class Cluster:
         return json.loads(self.run("status", "--json"))
 
     def nodes(self):
-        """What is known of the processes of nodes, by shard, replica and version."""
+        """Returns the state of the nodes' processes by shard, replica and version."""
         found = {}
         for path in (self.folder / "state/web").glob("node-*.json"):
             try:
@@ -122,7 +124,7 @@ class Cluster:
         return known
 
     def ask(self, path, body=None, connection=None, address=None):
-        """Status and answer of the aggregator."""
+        """Returns the status and the body of a response of the aggregator."""
         one = connection or http.client.HTTPConnection(address or self.aggregator()["address"], timeout=60)
         try:
             one.request("POST" if body else "GET", path, json.dumps(body) if body else None)
@@ -133,7 +135,9 @@ class Cluster:
                 one.close()
 
     def is_whole(self, killed=()):
-        """Whether two nodes that answer are there for each shard, none of them one of those that were killed, and the aggregator knows all of them."""
+        """Returns True if two nodes answer for each shard, none of them is a killed one, and the
+        aggregator knows all of them.
+        """
         nodes = self.nodes().values()
         if any(node["pid"] in killed or not node["has_answered"] or started_at(node["pid"]) != node["ticks"] for node in nodes):
             return False
@@ -144,21 +148,23 @@ class Cluster:
         return status == 200 and seen["replicas"] == [2] * SHARDS and not any(node["problem"] for node in seen["nodes"])
 
     def signal(self, number, *nodes):
-        """Sends a signal to nodes and returns the numbers of their processes."""
+        """Sends a signal to nodes and returns the pids of their processes."""
         pids = [self.nodes()[node]["pid"] for node in nodes]
         for pid in pids:
             os.kill(pid, number)
         return pids
 
     def watchers(self):
-        """The processes of Ray that watch nodes."""
+        """Returns the pids of the Ray processes that watch nodes."""
         found = [pid for pid in descendants(self.up.pid) if b"ray::Node" in Path(f"/proc/{pid}/cmdline").read_bytes()]
         assert len(found) == 2 * SHARDS
         return found
 
     @contextlib.contextmanager
     def unwatched(self):
-        """Meanwhile no node that dies is started again, however long that is."""
+        """Suspends the watchers, so that no node that dies is started again until the end of the
+        block.
+        """
         watchers = self.watchers()
         try:
             for pid in watchers:
@@ -170,11 +176,14 @@ class Cluster:
                     os.kill(pid, signal.SIGCONT)
 
     def left(self):
-        """Those of our processes that still run. Of one that ended before its start was seen, the number may be that of another process by now."""
+        """Returns the pids of our processes that are still running."""
         return [pid for pid, ticks in self.ours if ticks is not None and started_at(pid) == ticks]
 
     def kill_and_wait(self, what, number, *nodes):
-        """Hurts nodes while all is asked; nothing may fail, and all must be whole again in time."""
+        """Kills nodes while queries are sent.
+
+        No query may fail, and the cluster must be complete again in time.
+        """
         with Load(self) as load:
             begun = time.monotonic()
             pids = self.signal(number, *nodes)
@@ -189,7 +198,9 @@ class Cluster:
 
 
 class Load:
-    """Asks the aggregator all the time, and compares each answer with that of one index."""
+    """Sends queries to the aggregator continuously, and compares each answer with that of one
+    index.
+    """
 
     def __init__(self, cluster, threads=2, address=None):
         self.address = address or cluster.aggregator()["address"]
@@ -234,7 +245,7 @@ class Load:
     def __exit__(self, kind, *_):
         try:
             if kind is None:
-                # Enough to say something, also on a machine that is busy.
+                # Enough answers for a meaningful test, even on a busy machine.
                 until(lambda: len(self.times) > 20 or self.wrong, BROKEN)
         finally:
             self._stop.set()
@@ -243,7 +254,7 @@ class Load:
 
 
 class Disk:
-    """A small file system of its own at a folder, which only root can make."""
+    """Mounts a small file system on a folder, which only root can do."""
 
     def __init__(self, path, mebibytes):
         self.path, self._ballast = path, path / "ballast"
@@ -252,7 +263,7 @@ class Disk:
         self.why_not = done.stderr.strip() if done.returncode else None
 
     def fill(self):
-        """Takes all the room that there is."""
+        """Fills the file system."""
         with self._ballast.open("ab", buffering=0) as ballast, contextlib.suppress(OSError):
             while True:
                 ballast.write(bytes(4096))
@@ -266,7 +277,9 @@ class Disk:
 
 
 class Wire:
-    """A connection to a node that can be cut: nothing is refused and nothing arrives, as behind a network that drops packets."""
+    """A connection to a node that can be cut: nothing is refused and nothing arrives, as behind a
+    network that drops packets.
+    """
 
     def __init__(self, to):
         self.to, self.open = to.rpartition(":"), threading.Event()
@@ -322,10 +335,10 @@ def cluster(tmp_path_factory, request):
 
 
 def test_what_cannot_start_leaves_nothing(cluster):
-    """One node of four refuses its shard; the others must not be left without anybody who watches them."""
+    """One node of four refuses its shard. The others must not be left without a watcher."""
     command = json.dumps(["/bin/sh", "-c", 'test {shard} = 2 && echo "error: not this one" && exit 1; exec {program} node --listen {address} --shard {shard}={folder}'])
     error = cluster.run("up", "--store", cluster.store, "--program", PROGRAM, "--node-command", command, "--listen", "none", fails=True)
-    # The watchers of others may not have started theirs yet.
+    # The watchers of other nodes may not have started theirs yet.
     assert re.search(r"\d of 4 nodes were not ready", error) and "shard 2, replica 0: the process has ended: error: not this one" in error
     assert not any((cluster.folder / "state/web").glob("*.json"))
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -344,7 +357,7 @@ def test_one_command_starts_all_and_answers_are_those_of_one_index(cluster):
         nodes = [node["ready"] and node["listed"] for node in status["nodes"]]
         return len(nodes) == 8 and all(nodes) and status["aggregator"]["ready"] and status
 
-    # A watcher that answers late counts as not ready until the next look.
+    # A watcher that answers late counts as not ready until the next check.
     status = until(ready, BROKEN)
     assert status["aggregator"]["address"] == cluster.aggregator()["address"]
     nodes = ["aggregate", "--nodes", cluster.folder / "web.nodes", "--shards", SHARDS]
@@ -357,7 +370,7 @@ def test_one_command_starts_all_and_answers_are_those_of_one_index(cluster):
         time.sleep(2)
     load.check()
     cluster.note("nothing broken", 2, load)
-    # A second one would watch the same processes.
+    # A second `up` would watch the same processes.
     again = cluster.run("up", "--store", cluster.store, "--program", PROGRAM, fails=True)
     assert "is up already" in again
 
@@ -371,7 +384,10 @@ def test_a_hung_node(cluster):
 
 
 def test_nodes_that_cannot_be_reached(cluster):
-    """One replica of each shard is behind a wire that is cut. An aggregator of its own asks through it."""
+    """One replica of each shard is behind a connection that is cut.
+
+    A separate aggregator uses it.
+    """
     listed = {node: known["address"] for node, known in cluster.nodes().items()}
     with contextlib.ExitStack() as stack:
         wires = [stack.enter_context(Wire(address)) for (_, replica, _), address in listed.items() if replica == 0]
@@ -382,7 +398,7 @@ def test_nodes_that_cannot_be_reached(cluster):
         stack.callback(aggregator.kill)
         address = aggregator.stderr.readline().rsplit("/", 1)[1].strip()
 
-        # Only these: another node may be late for once.
+        # Only these nodes are checked: another one may be late once.
         cut = {wire.address for wire in wires}
 
         def problems():
@@ -410,8 +426,9 @@ def test_half_of_the_replicas(cluster):
 
 
 def test_all_replicas_of_a_shard(cluster):
-    """Answers go on, exact over what was searched, and say what is missing."""
-    # Half of it is spent on waiting for the shard, and the rest is enough for the others also on a busy machine.
+    """Answers continue, are exact over what was searched, and name what is missing."""
+    # Half of the deadline is spent waiting for the shard. The rest is enough for the others even
+    # on a busy machine.
     body = {"query": cluster.asked[0], "k": K, "deadline_ms": 10_000}
     with cluster.unwatched():
         begun = time.monotonic()
@@ -451,19 +468,19 @@ def test_more_and_fewer_replicas(cluster):
             begun = time.monotonic()
             cluster.run("scale", "--replicas", replicas)
             took = time.monotonic() - begun
-            # What was to stop has stopped, and is still not missed.
+            # The nodes to be stopped have stopped, and no query has failed.
             time.sleep(0.5)
         load.check()
         assert len(cluster.nodes()) == replicas * SHARDS
         cluster.note(f"scale to {replicas} replicas", took, load)
     until(cluster.is_whole, BROKEN)
-    assert "1 to 64 replicas" in cluster.run("scale", "--replicas", 65, fails=True)
+    assert "must be 1 to 64" in cluster.run("scale", "--replicas", 65, fails=True)
 
 
 def test_another_version(cluster):
     cluster.build(2, [f"{text} {cluster.texts[-number]}" for number, text in enumerate(cluster.texts)] + ["something new"] * 5)
     assert cluster.expected[1] != cluster.expected[2]
-    assert "has not a complete version 9" in cluster.run("roll", "--version-number", 9, fails=True)
+    assert "does not have a complete version 9" in cluster.run("roll", "--version-number", 9, fails=True)
     with Load(cluster) as load:
         until(lambda: 1 in load.versions or load.wrong, BROKEN)
         begun = time.monotonic()
@@ -500,13 +517,17 @@ def test_a_damaged_shard_on_disk(cluster):
     file = max((cluster.folder / "cache/web/00000002/00001").glob("*.dict"))
     damaged = file.with_name("damaged")
     damaged.write_bytes(file.read_bytes()[:-100] + bytes(100))
-    # Nodes that have it open keep the file that they have.
+    # Nodes that have the file open keep it.
     damaged.rename(file)
     cluster.kill_and_wait("kill -9 of a node whose files on disk were damaged", signal.SIGKILL, (1, 0, 2))
 
 
 def test_a_file_that_is_damaged_while_it_is_served(cluster):
-    """Both replicas have the same file on this machine. Each finds the damage, leaves, and comes back with what it has fetched again, in the same process."""
+    """Both replicas have the same file on this machine.
+
+    Each finds the damage, takes the shard out of service, fetches it again and serves it again in
+    the same process.
+    """
     file = max((cluster.folder / "cache/web/00000002/00001").glob("*.post"))
     sound, inode = file.read_bytes(), file.stat().st_ino
     pids = {key: node["pid"] for key, node in cluster.nodes().items()}
@@ -527,22 +548,26 @@ def test_a_file_that_is_damaged_while_it_is_served(cluster):
 
 
 def test_a_full_disk(cluster):
-    """A shard is gone from the disk, which has no room to fetch it: the other replica answers, then nobody does and answers say so, and all is whole soon after there is room."""
+    """A shard is lost and the disk has no space to fetch it.
+
+    The other replica answers; then none does, and answers say so; once there is space, all recovers
+    soon.
+    """
     if cluster.disk.why_not is not None:
         pytest.skip(f"no small file system: {cluster.disk.why_not}")
     shard = cluster.folder / "cache/web/00000002/00001"
     with contextlib.ExitStack() as stack:
-        # Files that are open take their room until the end.
+        # Open files occupy their space until they are closed.
         for path in shard.iterdir():
             stack.enter_context(path.open("rb"))
         cluster.disk.fill()
-        # Later tests need the room also if this one fails.
+        # Later tests need the space even if this one fails.
         stack.callback(cluster.disk.empty)
         shutil.rmtree(shard)
         with Load(cluster) as load:
             pids = cluster.signal(signal.SIGKILL, (1, 0, 2))
             until(lambda: any("no room for shard 1" in (node["problem"] or "") for node in cluster.status()["nodes"]), BROKEN)
-            # Long enough for the longest pause between two fetches.
+            # Longer than the longest pause between two fetches.
             time.sleep(12)
         load.check()
         pids += cluster.signal(signal.SIGKILL, (1, 1, 2))
@@ -562,16 +587,20 @@ def test_a_full_disk(cluster):
 
 
 def test_a_killed_watcher(cluster):
-    """The process goes on, and the next worker adopts it."""
+    """The process keeps running, and the next worker adopts it."""
     nodes = cluster.nodes()
     os.kill(cluster.watchers()[0], signal.SIGKILL)
-    # On a busy machine Ray may replace others as well.
+    # On a busy machine, Ray may replace other workers as well.
     until(lambda: any(node["adopted"] for node in cluster.status()["nodes"]), BROKEN)
     assert cluster.nodes() == nodes
 
 
 def test_a_killed_head(cluster):
-    """Queries go on as if nothing was; a new head watches the same processes, and restarts those that die. It goes on with the version that nodes have, though the store has another one now."""
+    """Queries continue without interruption.
+
+    A new head watches the same processes and restarts those that die. It keeps the version of the
+    nodes, although the store has another one now.
+    """
     heads = [pid for pid in descendants(cluster.up.pid) if b"gcs_server" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]]
     assert len(heads) == 1
     ray = [(pid, ticks) for pid in descendants(cluster.up.pid) if (ticks := started_at(pid)) is not None]
@@ -592,7 +621,7 @@ def test_a_killed_head(cluster):
 
 
 def test_all_of_ray_and_up_die(cluster):
-    """Nodes and aggregator go on, and the next `up` adopts them."""
+    """Nodes and the aggregator keep running, and the next `up` adopts them."""
     nodes, aggregator = cluster.nodes(), cluster.aggregator()
     with Load(cluster) as load:
         for pid in [cluster.up.pid, *descendants(cluster.up.pid)]:

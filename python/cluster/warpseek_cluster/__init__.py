@@ -1,4 +1,5 @@
-"""Starts, watches and restarts the nodes of a warpseek cluster, on Ray.
+"""Starts, watches and restarts the nodes of a warpseek cluster on Ray.
 
-Queries never pass through Ray: an aggregator asks the nodes, which are processes of their own and outlive the actors that watch them.
+Queries never pass through Ray: the aggregator calls the nodes directly. Nodes are separate
+processes that outlive the actors watching them.
 """

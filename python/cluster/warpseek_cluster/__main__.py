@@ -14,7 +14,7 @@ from warpseek_cluster.keeper import keep
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Returns the parser of the command line."""
     top = argparse.ArgumentParser(prog="python -m warpseek_cluster", description=__doc__)
     verbs = top.add_subparsers(dest="verb", required=True)
 
@@ -34,23 +34,23 @@ def parser() -> argparse.ArgumentParser:
     source(one)
     one.add_argument("--shards", type=int, required=True)
     one.add_argument("--cpus", type=float, default=1.0, help="CPUs of a task [default: %(default)s]")
-    one.add_argument("--option", action="append", default=[], metavar="WORD", help="a further word for `warpseek cluster build`, as --option=--positions; may be repeated")
+    one.add_argument("--option", action="append", default=[], metavar="WORD", help="a further argument of `warpseek cluster build`, such as --option=--positions; may be repeated")
 
-    one = verb("up", "start the nodes of a collection, or those of them that are not there")
+    one = verb("up", "start the nodes of a collection that are not running")
     source(one)
     one.add_argument("--shards", type=int, help="shards of the collection [default: as many as the version has]")
     one.add_argument("--replicas", type=int, default=1, help="nodes for each shard [default: %(default)s]")
     one.add_argument("--version-number", type=int, help="[default: the current version]")
     one.add_argument("--nodes", help="file for aggregators, on this machine [default: FOLDER/NAME.nodes]")
     one.add_argument("--host", default="", help="address that nodes listen on [default: 127.0.0.1 on a local Ray cluster, else that of each machine]")
-    one.add_argument("--listen", help="address of an aggregator on this machine, or `none` [default: 127.0.0.1:9200 on a local Ray cluster, else none]")
-    one.add_argument("--aggregator-argument", action="append", default=[], metavar="WORD", help="a further word for `warpseek aggregate`; may be repeated")
-    one.add_argument("--tls", action="store_true", help="nodes speak TLS; say with --node-argument where its files are")
-    one.add_argument("--node-argument", action="append", default=[], metavar="WORD", help="a further word for `warpseek node`; may be repeated")
-    one.add_argument("--node-command", help="JSON array of words that start a node, in place of `warpseek node`")
+    one.add_argument("--listen", help="address that an aggregator on this machine listens on, or `none` [default: 127.0.0.1:9200 on a local Ray cluster, else none]")
+    one.add_argument("--aggregator-argument", action="append", default=[], metavar="WORD", help="a further argument of `warpseek aggregate`; may be repeated")
+    one.add_argument("--tls", action="store_true", help="nodes use TLS; pass its files with --node-argument")
+    one.add_argument("--node-argument", action="append", default=[], metavar="WORD", help="a further argument of `warpseek node`; may be repeated")
+    one.add_argument("--node-command", help="JSON array with the command that starts a node, instead of `warpseek node`")
     one.add_argument("--cpus", type=float, default=0.0, help="CPUs that Ray counts for a node [default: %(default)s]")
     one.add_argument("--gpus", type=float, default=0.0, help="GPUs that Ray counts for a node [default: %(default)s]")
-    one.add_argument("--drain", type=float, default=2.0, help="seconds for a node to finish what it has [default: %(default)s]")
+    one.add_argument("--drain", type=float, default=2.0, help="seconds for a node to finish requests in progress [default: %(default)s]")
     one.add_argument("--timeout", type=float, default=300.0, help="seconds for all nodes to be ready [default: %(default)s]")
     one.add_argument("--kept", choices=("first", "again"), help=argparse.SUPPRESS)
 
@@ -59,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
     one = verb("scale", "change the number of replicas while nodes serve")
     one.add_argument("--replicas", type=int, required=True)
     one.add_argument("--timeout", type=float, default=300.0)
-    one = verb("roll", "go over to another version without a pause")
+    one = verb("roll", "switch to another version without interruption")
     one.add_argument("--version-number", type=int, help="[default: the current version of the store]")
     one.add_argument("--timeout", type=float, default=300.0)
     verb("down", "stop all nodes")
@@ -67,12 +67,15 @@ def parser() -> argparse.ArgumentParser:
 
 
 def default_folder() -> Path:
-    """Where things are kept on a machine unless said otherwise."""
+    """Returns the default folder for the files of nodes on a machine."""
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "warpseek"
 
 
 def use_own_token(options: argparse.Namespace) -> None:
-    """A local Ray cluster of ours is closed to others: it has a secret of its own, in a file that only this user can read. For other Ray clusters, Ray's own settings decide."""
+    """Sets the token of a local Ray cluster, so that only this user can access it.
+
+    The token is in a file that only this user can read. Other Ray clusters use Ray's own settings.
+    """
     if options.address is not None:
         return
     path = Path(options.folder).resolve() / "state" / options.name / "ray.token"
@@ -80,12 +83,12 @@ def use_own_token(options: argparse.Namespace) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
             file.write(secrets.token_hex(32))
-    # Ray reads these when it is imported, and hands them on to its processes.
+    # Ray reads these variables when it is imported, and its processes inherit them.
     os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN_PATH=str(path))
 
 
 def main() -> int:
-    """Returns the exit code: 0, or 1 with a message."""
+    """Runs the command and returns the exit code: 0, or 1 with a message."""
     options = parser().parse_args()
     if options.verb == "up" and options.address is None and options.kept is None:
         return keep(options, sys.argv[1:])

@@ -1,6 +1,9 @@
-"""The Ray actors of a cluster: one for each node and one for the aggregator, which watch their processes, and a supervisor that decides which nodes there are.
+"""The Ray actors of a cluster.
 
-Actors are detached and named, so they outlive the program that starts them, and are found again by name. If a machine dies, Ray starts its actors elsewhere. If Ray itself dies, processes go on, and the next `up` adopts them.
+There is an actor for each node and one for the aggregator, which watch their processes, and a
+supervisor that decides which nodes run. Actors are detached and named, so they outlive the program
+that starts them and are found again by name. If a machine dies, Ray starts its actors elsewhere. If
+Ray itself dies, the processes keep running, and the next `up` adopts them.
 """
 
 from __future__ import annotations
@@ -24,20 +27,20 @@ from warpseek_cluster.process import Process, remove_older, stop_others
 from warpseek_cluster.watcher import AGGREGATOR_FILE, STARTING, AggregatorWatcher, NodeWatcher, state_file
 
 NAMESPACE = "warpseek"
-#: Seconds between two looks of the supervisor at all nodes, and until an actor that does not answer is passed over.
+#: Interval between the supervisor's checks of all nodes, and time limit of an actor, in seconds.
 TEND_EVERY, ASK_TIMEOUT = 0.5, 2.0
-#: Starts of a process that never answered after which it is no longer waited for.
+#: Number of starts without any answer after which a process is given up.
 HOPELESS = 4
-#: Seconds that a supervisor that was restarted waits for the nodes that it had.
+#: Seconds for which a restarted supervisor waits for the nodes that it had.
 SETTLE = 30.0
-#: A node: shard, replica, version.
+#: Key of a node: shard, replica, version.
 Key = tuple[int, int, int]
-#: Stands for the aggregator where nodes have a key.
+#: Key that represents the aggregator.
 AGGREGATOR: Key = (-1, 0, 0)
 
 
 def supervisor_name(name: str) -> str:
-    """The name of the supervisor of a collection."""
+    """Returns the name of the supervisor of a collection."""
     return f"supervisor-{name}"
 
 
@@ -47,7 +50,11 @@ def _node_name(name: str, key: Key) -> str:
 
 
 class Node:
-    """Watches the processes of one replica of a shard on the machine where it runs, one for each version. Another version needs no other actor: starting one takes Ray seconds of a core, which the nodes of a busy machine do not leave."""
+    """Watches the processes of one replica of a shard on one machine, one for each version.
+
+    A new version needs no new actor: starting one takes Ray seconds of CPU time, which busy nodes
+    do not leave.
+    """
 
     def __init__(self, config: dict[str, Any], shard: int, replica: int) -> None:
         self._config, self._place = Config(**config), (shard, replica)
@@ -55,11 +62,15 @@ class Node:
         self._machine = ray.get_runtime_context().get_node_id()
         self._lock = threading.Lock()
         self._watchers: dict[int, NodeWatcher] = {}
-        # Versions that are not watched again because they were forgotten.
+        # Versions that were stopped and must not be watched again.
         self._stopped: set[int] = set()
 
     def watch(self, version: int, again: bool = False) -> None:
-        """Watches the process of a version, which is adopted or started. `again` is for an actor that Ray has restarted: what was stopped since stays so."""
+        """Watches the process of a version, which is adopted or started.
+
+        `again` is set after Ray has restarted the actor: versions that were stopped since stay
+        stopped.
+        """
         with self._lock:
             if version in self._watchers or (again and version in self._stopped):
                 return
@@ -67,17 +78,17 @@ class Node:
             self._watchers[version] = NodeWatcher(self._config, *self._place, version, self._host)
 
     def state(self, version: int) -> dict[str, Any] | None:
-        """What is known of the process of a version; None if it is not watched."""
+        """Returns the state of the process of a version, or None if it is not watched."""
         with self._lock:
             watcher = self._watchers.get(version)
         return None if watcher is None else {**watcher.state(), "machine": self._machine}
 
     def stop(self, version: int | None = None, keep: int | None = None) -> None:
-        """Stops the process of a version, or those of all but one, which are not started again."""
+        """Stops the process of a version, or of all versions except `keep`, permanently."""
         with self._lock:
-            gone = [of for of in self._watchers if of != keep] if version is None else [version]
+            gone = [other for other in self._watchers if other != keep] if version is None else [version]
             self._stopped.update(gone)
-            watchers = [self._watchers.pop(of) for of in gone if of in self._watchers]
+            watchers = [self._watchers.pop(other) for other in gone if other in self._watchers]
         for watcher in watchers:
             watcher.stop()
 
@@ -89,28 +100,28 @@ class Aggregator:
         self._watcher = AggregatorWatcher(Config(**config), shards)
 
     def state(self) -> dict[str, Any]:
-        """What is known of the aggregator."""
+        """Returns the state of the aggregator."""
         return self._watcher.state()
 
     def stop(self) -> None:
-        """Stops the process, which is not started again."""
+        """Stops the process permanently."""
         self._watcher.stop()
 
 
 def _stop_others(config: dict[str, Any], keep: list[str]) -> int:
-    """Stops what still runs on this machine and is not to be kept, also processes that no actor knows any more."""
+    """Stops all processes on this machine except `keep`, including those without an actor."""
     settings = Config(**config)
     return stop_others(settings.state(), set(keep), max(settings.drain, 1.0))
 
 
 def _remove_older(config: dict[str, Any], version: int) -> int:
-    """Removes versions before one from the cache of this machine."""
+    """Removes older versions from the cache of this machine."""
     settings = Config(**config)
     return remove_older(settings.cache() / settings.name, version)
 
 
 class Supervisor:
-    """Decides which nodes there are, and writes the file that aggregators read."""
+    """Decides which nodes run, and writes the file that aggregators read."""
 
     def __init__(self, config: dict[str, Any], shards: int, replicas: int, version: int) -> None:
         check_counts(shards, replicas)
@@ -120,12 +131,14 @@ class Supervisor:
         self._nodes: dict[Key, Any] = {}
         self._aggregator: Any = None
         self._states: dict[Key, dict[str, Any]] = {}
-        # Nodes that are not listed: they are about to be stopped, or not yet complete.
+        # Nodes that are not listed: they are about to be stopped, or not ready yet.
         self._hidden: set[Key] = set()
-        # The addresses in the file. A node whose watcher has not said yet how it is keeps its own: it may run all the time.
+        # The addresses in the file. A node whose watcher has not reported yet keeps its address,
+        # since its process may have been running all the time.
         self._listed = _read_nodes(Path(self.config.nodes_file))
         self._written = ""
-        # Until all nodes are ready, or it has been waited long enough for them, the file stays as it was: the nodes in it may be the ones that are about to be adopted.
+        # The file is not changed until all nodes are ready or the time for that is up: the nodes
+        # in it may be those that are about to be adopted.
         self._settled = False
         self._settle_by = math.inf
         self._changing = threading.Lock()
@@ -136,7 +149,7 @@ class Supervisor:
         threading.Thread(target=self._tend, name="tend", daemon=True).start()
 
     def _restore(self) -> None:
-        """After a restart: what was decided since the start, the actors that are there, and no others."""
+        """Restores the state after a restart: the last decisions and their actors, and no others."""
         known = read_json(self._file)
         if not isinstance(known, dict):
             return
@@ -155,16 +168,16 @@ class Supervisor:
         known = {"shards": self.shards, "replicas": self.replicas, "version": self.version, "nodes_file": self.config.nodes_file}
         write_json(self._file, known)
 
-    # What callers ask for.
+    # Calls from the command line
 
     def up(self, timeout: float) -> dict[str, Any]:
-        """Starts what is missing, and waits until all nodes are ready, and then the aggregator."""
+        """Starts missing nodes, waits until all are ready, and then starts the aggregator."""
         with self._changing:
             self._save()
             wanted = self._keys(self.version, self.replicas)
             for key in wanted:
                 self._start(key)
-            # An aggregator that runs has its list of nodes; its actor starts meanwhile.
+            # An aggregator that is running has its list of nodes, so its actor can start now.
             if Process(self.config.state() / AGGREGATOR_FILE, Path(os.devnull)).adopt():
                 self._start_aggregator()
             try:
@@ -172,10 +185,10 @@ class Supervisor:
             finally:
                 self._settle_by = 0.0
                 self._look()
-            # It reads the file of nodes, which is there now.
+            # The aggregator reads the file of nodes, which is complete now.
             if self._start_aggregator():
                 self._wait_ready([AGGREGATOR], timeout)
-            # What a Ray cluster before this one has left and nobody wants any more.
+            # Stops processes that an earlier Ray cluster has left and that are not needed.
             self._stop_others([state_file(*key) for key in wanted] + [AGGREGATOR_FILE] * bool(self.config.listen))
             return self.status()
 
@@ -194,7 +207,11 @@ class Supervisor:
             return self.status()
 
     def roll(self, version: int, timeout: float) -> dict[str, Any]:
-        """Goes over to another version: all of its nodes are started beside those of the old one, and only when all are ready are they listed and the old ones stopped. If that fails, the old ones go on."""
+        """Switches to another version.
+
+        Its nodes are started beside the old ones. When all of them are ready, they are listed and
+        the old ones are stopped. If a node fails, the old ones keep serving.
+        """
         with self._changing:
             if version == self.version:
                 return self.status()
@@ -202,23 +219,25 @@ class Supervisor:
             self._add(new, timeout)
             self.version = version
             self._save()
-            # Aggregators have both versions now, and take the newer one when they have seen all of it.
+            # Aggregators see both versions now, and switch to the newer one once they know all
+            # its shards.
             time.sleep(self.config.drain)
             self._drop([key for key in list(self._nodes) if key not in new])
-            # The version before stays on the disks, for the way back; what is older would fill them.
+            # The previous version stays on the disks, to return to it; older ones would fill
+            # them.
             self._on_all_machines(_remove_older, min(before, version))
             return self.status()
 
     def down(self) -> int:
-        """Stops all nodes. Returns how many processes had to be stopped that no actor knew."""
-        # Whoever waits for nodes gives up.
+        """Stops all nodes. Returns the number of stopped processes that had no actor."""
+        # Calls that wait for nodes give up.
         self._ended.set()
         with self._changing:
             with self._lock:
                 self._nodes, nodes = {}, self._nodes
                 self._aggregator, aggregator = None, self._aggregator
                 self._hidden = set()
-            # First the one that asks the others.
+            # The aggregator is stopped first, since it calls the nodes.
             if aggregator is not None:
                 _end([aggregator], self.config.drain)
             self._write({})
@@ -227,11 +246,11 @@ class Supervisor:
             return self._stop_others([])
 
     def settings(self) -> dict[str, Any]:
-        """What the cluster was started with."""
+        """Returns the settings that the cluster was started with."""
         return self.config.to_json()
 
     def status(self) -> dict[str, Any]:
-        """All nodes."""
+        """Returns the state of all nodes."""
         with self._lock:
             states = [self._states.get(key, _unknown(key)) | {"listed": key not in self._hidden} for key in sorted(self._nodes)]
             return {
@@ -244,13 +263,13 @@ class Supervisor:
                 "nodes": states,
             }
 
-    # What these are made of.
+    # Helpers
 
     def _keys(self, version: int, replicas: int) -> list[Key]:
         return [(shard, replica, version) for replica in range(replicas) for shard in range(self.shards)]
 
     def _start(self, key: Key) -> Any:
-        """Has a node watched; by the actor that watches another version of it, if there is one."""
+        """Lets an actor watch a node: the one that watches another version of it, or a new one."""
         shard, replica, version = key
         with self._lock:
             if key in self._nodes:
@@ -261,10 +280,10 @@ class Supervisor:
                     self._nodes[key] = actor
                     self._states[key] = _unknown(key) | {"machine": self._states[other]["machine"]}
                     return actor
-            taken = [(of[0], str(state.get("machine"))) for of, state in self._states.items() if of in self._nodes]
+            taken = [(other[0], str(state.get("machine"))) for other, state in self._states.items() if other in self._nodes]
         machine = place(shard, _machines(), taken)
         if machine is None:
-            raise ClusterError("the Ray cluster has no machine")
+            raise ClusterError("the Ray cluster has no machines")
         options: dict[str, Any] = {
             **_actor_options(_node_name(self.config.name, key), machine),
             "max_concurrency": 8,
@@ -281,7 +300,7 @@ class Supervisor:
         return made
 
     def _start_aggregator(self) -> bool:
-        """Starts the aggregator here, if there is to be one; whether there is."""
+        """Starts the aggregator on this machine. Returns False if no address is configured."""
         if not self.config.listen:
             return False
         with self._lock:
@@ -295,11 +314,11 @@ class Supervisor:
         return self._on_all_machines(_stop_others, keep)
 
     def _on_all_machines(self, function: Callable[[dict[str, Any], Any], int], argument: Any) -> int:
-        """Calls a function on every machine; the sum of what it returns."""
+        """Calls a function on every machine, and returns the sum of the results."""
         task, here = ray.remote(function), ray.get_runtime_context().get_node_id()
         left = []
         for machine in _machines():
-            # On this machine without a worker, which would have to be started.
+            # On this machine the function runs without a worker, which would have to be started.
             if machine != here:
                 there = NodeAffinitySchedulingStrategy(machine, soft=False)
                 left.append(task.options(num_cpus=0, scheduling_strategy=there).remote(self.config.to_json(), argument))
@@ -307,7 +326,7 @@ class Supervisor:
         return function(self.config.to_json(), argument) + sum(others)
 
     def _add(self, keys: list[Key], timeout: float) -> None:
-        """Starts nodes that are listed when all of them are ready; if one does not become so, none is left."""
+        """Starts nodes and lists them once all are ready. If one fails, all are stopped again."""
         with self._lock:
             self._hidden.update(keys)
         try:
@@ -322,7 +341,7 @@ class Supervisor:
         self._look()
 
     def _drop(self, keys: list[Key]) -> None:
-        """Takes nodes from the list, lets them finish, and stops them."""
+        """Removes nodes from the list, lets them finish, and stops them."""
         if not keys:
             return
         with self._lock:
@@ -335,7 +354,7 @@ class Supervisor:
                 self._states.pop(key, None)
                 self._hidden.discard(key)
             still = {id(actor) for actor in self._nodes.values()}
-        # First those whose actors go on with another version.
+        # First those whose actors continue with another version.
         stopping = [actor.stop.remote(key[2]) for key, actor in gone if id(actor) in still]
         if stopping:
             ray.wait(stopping, num_returns=len(stopping), timeout=self.config.drain + 15)
@@ -350,7 +369,7 @@ class Supervisor:
             if not waiting:
                 return
             if self._ended.is_set():
-                raise ClusterError("the cluster was told to stop")
+                raise ClusterError("the cluster was stopped")
             hopeless = [state for state in waiting if state["starts"] > HOPELESS and not state["was_ready"]]
             if hopeless or time.monotonic() > give_up:
                 first = min(hopeless or waiting, key=lambda state: bool(state["problem"] == STARTING))
@@ -364,7 +383,7 @@ class Supervisor:
             time.sleep(0.1)
 
     def _look(self) -> None:
-        """Asks all nodes how they are, and writes the file if something has changed."""
+        """Asks all actors for their state, and writes the file if something has changed."""
         with self._lock:
             actors = dict(self._nodes)
             if self._aggregator is not None:
@@ -382,7 +401,7 @@ class Supervisor:
                     problem = f"its watcher is down: {type(error).__name__}"
             with self._lock:
                 if is_new and key in self._nodes:
-                    # Ray has restarted the actor, which knows nothing of its processes.
+                    # Ray has restarted the actor, which does not know its processes.
                     self._nodes[key].watch.remote(key[2], True)
                 if key in self._states:
                     self._states[key] = state or self._states[key] | {"ready": False, "problem": problem}
@@ -397,7 +416,7 @@ class Supervisor:
             self._write({key: address for key, address in addresses if address})
 
     def _write(self, addresses: dict[Key, str]) -> None:
-        # An address a line, as `warpseek aggregate --nodes` reads it.
+        # One address per line, as `warpseek aggregate --nodes` reads it.
         lines = [f"# nodes of {self.config.name}, {self.shards} shards"]
         for (shard, replica, version), address in addresses.items():
             lines.append(f"# shard {shard}, replica {replica}, version {version}")
@@ -410,12 +429,12 @@ class Supervisor:
                 self._written = contents
 
     def _tend(self) -> None:
-        """Looks at all nodes again and again."""
+        """Checks all nodes at regular intervals."""
         while not self._ended.wait(TEND_EVERY):
             try:
                 self._look()
             except Exception as error:  # noqa: BLE001 - the next look may be better
-                print(f"warpseek: the nodes could not be looked at: {error}", flush=True)
+                print(f"warpseek: the nodes could not be checked: {error}", flush=True)
 
 
 def _unknown(key: Key) -> dict[str, Any]:
@@ -441,15 +460,19 @@ def _key(state: dict[str, Any]) -> Key:
 
 
 def _address(state: dict[str, Any], listed: dict[Key, str]) -> str:
-    """Where aggregators are to look for a node; empty if they should not."""
+    """Returns the address of a node for the file, or an empty string if it must not be listed."""
     if state["was_ready"]:
         return str(state["address"])
-    # Nothing was heard of a process that was there before. One that was started since is listed when it is ready.
+    # The process was listed before, and its watcher has not reported yet. A process that was
+    # started since is listed once it is ready.
     return listed.get(_key(state), "") if state["starts"] == 0 else ""
 
 
 def _read_nodes(file: Path) -> dict[Key, str]:
-    """The nodes in a file of this module; none if there is no such file, or if somebody else wrote it."""
+    """Reads the nodes in a file of this module.
+
+    Returns none if the file does not exist or was written by something else.
+    """
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
@@ -464,7 +487,7 @@ def _read_nodes(file: Path) -> dict[Key, str]:
 
 
 def _actor_options(name: str, machine: str) -> dict[str, Any]:
-    """An actor that outlives us, is found by its name, and starts again on its machine."""
+    """Returns the options of an actor that is detached, named, and restarted on its machine."""
     return {
         "name": name,
         "namespace": NAMESPACE,
@@ -481,7 +504,7 @@ def _machines() -> list[str]:
 
 
 def _end(actors: list[Any], drain: float) -> None:
-    """Stops nodes and their actors; one that does not answer is ended all the same."""
+    """Stops actors and their processes. An actor that does not answer is killed."""
     stopping = [actor.stop.remote() for actor in actors]
     if stopping:
         ray.wait(stopping, num_returns=len(stopping), timeout=drain + 15)
@@ -490,14 +513,17 @@ def _end(actors: list[Any], drain: float) -> None:
 
 
 def start_supervisor(config: Config, shards: int, replicas: int, version: int) -> Any:
-    """The supervisor of a collection, which is started on this machine if there is none: the file that it writes is here."""
+    """Returns the supervisor of a collection, and starts it on this machine if there is none.
+
+    It must run here because the file that it writes is here.
+    """
     here = ray.get_runtime_context().get_node_id()
     options = _actor_options(supervisor_name(config.name), here)
     return ray.remote(Supervisor).options(max_concurrency=8, **options).remote(config.to_json(), shards, replicas, version)
 
 
 def find_supervisor(name: str) -> Any:
-    """The supervisor of a collection."""
+    """Returns the supervisor of a collection."""
     try:
         return ray.get_actor(supervisor_name(name), namespace=NAMESPACE)
     except ValueError:

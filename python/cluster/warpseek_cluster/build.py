@@ -1,4 +1,4 @@
-"""Builds the shards of a collection as Ray tasks, one each."""
+"""Builds the shards of a collection, each as a Ray task."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from warpseek_cluster.config import ClusterError
 
 
 def call(command: list[str]) -> str:
-    """Runs a program and returns what it prints; what it says when it fails is the error."""
+    """Runs a program and returns its output. If it fails, its message becomes the error."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     except OSError as error:
@@ -24,7 +24,11 @@ def call(command: list[str]) -> str:
 
 
 def build(program: str, target: list[str], inputs: list[str], options: list[str], shards: int, cpus: float) -> int:
-    """Cuts the inputs, builds each shard as a task that is tried again if its machine dies, and publishes them. Inputs must be at the same paths on all machines. Returns the version."""
+    """Builds a version of a collection and returns its number.
+
+    The inputs are cut, each shard is built as a task that is retried if its machine fails, and the
+    version is published. Inputs must have the same paths on all machines.
+    """
     cut = json.loads(call([program, "cluster", "cut", *inputs, *target, "--shards", str(shards), "--json", "--quiet", *options]))
     version = int(cut["version"])
     task = ray.remote(call).options(num_cpus=cpus, max_retries=3)
@@ -35,6 +39,6 @@ def build(program: str, target: list[str], inputs: list[str], options: list[str]
     except ray.exceptions.RayTaskError as error:
         for other in running:
             ray.cancel(other)
-        raise ClusterError(f"version {version} is not finished, and the current one is as it was: {error.cause}") from None
+        raise ClusterError(f"version {version} could not be finished, and the current one is unchanged: {error.cause}") from None
     call([program, "cluster", "publish", *target, "--build", str(version)])
     return version

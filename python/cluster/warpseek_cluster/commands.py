@@ -1,4 +1,4 @@
-"""What the command line does. It is imported when the environment is as Ray is to find it."""
+"""The commands of the command line. Import this after setting the environment variables of Ray."""
 
 from __future__ import annotations
 
@@ -26,23 +26,25 @@ from warpseek_cluster.process import Process, answers, descendants, is_free, sta
 from warpseek_cluster.progress import Progress, waiting_for
 from warpseek_cluster.watcher import AGGREGATOR_FILE
 
-#: A machine that is gone is noticed after about (2 + 1) * 0.5 s + 0.5 s, instead of more than a minute by default.
+#: With these settings, a dead machine is noticed after about (2 + 1) * 0.5 s + 0.5 s, instead of
+#: more than a minute by default.
 HEALTH = {
     "health_check_initial_delay_ms": 1000,
     "health_check_period_ms": 500,
     "health_check_timeout_ms": 500,
     "health_check_failure_threshold": 3,
 }
-#: Seconds between two looks at the process of the head.
+#: Seconds between two checks of the head's process.
 HEAD_EVERY = 0.1
-#: Looks at the head in a row, half a second apart, that must fail before a local cluster is started again.
+#: Number of consecutive failed checks of the head, half a second apart, after which a local cluster
+#: is started again.
 HEAD_FAILURES = 3
-#: The least that Ray takes; nothing but small answers goes through its store of objects.
+#: Minimum size that Ray accepts; only small messages go through its object store.
 OBJECT_STORE = 80 << 20
 
 
 def connect(options: argparse.Namespace) -> None:
-    """Connects to the Ray cluster that was asked for, or to the local one of `up`."""
+    """Connects to the Ray cluster that was named, or to the local one of `up`."""
     address = options.address
     if address is None:
         known = read_json(ray_file(options))
@@ -56,23 +58,23 @@ def connect(options: argparse.Namespace) -> None:
 
 
 def versions(options: argparse.Namespace, program: str, store: str) -> list[dict[str, Any]]:
-    """The versions of the collection that are complete."""
+    """Returns the complete versions of the collection."""
     listed = json.loads(call([program, "cluster", "list", "--store", store, "--name", options.name, "--json"]))
     found: list[dict[str, Any]] = listed["collections"][0]["versions"]
     return [version for version in found if version["state"] != "unfinished"]
 
 
 def choose(options: argparse.Namespace, program: str, store: str) -> dict[str, Any]:
-    """The version that was asked for, or the current one."""
+    """Returns the version that was requested, or the current one."""
     for version in versions(options, program, store):
         if version["version"] == options.version_number or (options.version_number is None and version["state"] == "current"):
             return version
     wanted = "a current version" if options.version_number is None else f"a complete version {options.version_number}"
-    raise ClusterError(f"collection `{options.name}` has not {wanted}; look at `warpseek cluster list`")
+    raise ClusterError(f"collection `{options.name}` does not have {wanted}; see `warpseek cluster list`")
 
 
 def up(options: argparse.Namespace) -> None:
-    """Starts a cluster. On a local Ray cluster it stays until it is interrupted."""
+    """Starts a cluster. On a local Ray cluster, this function waits until it is interrupted."""
     local = options.address is None
     if local and is_up(options):
         raise ClusterError(f"a local cluster of collection `{options.name}` is up already; use `scale` and `roll`, or `down` first")
@@ -103,7 +105,7 @@ def up(options: argparse.Namespace) -> None:
     )
     aggregator = Process(config.state() / AGGREGATOR_FILE, Path(os.devnull))
     if config.listen and not aggregator.adopt() and not is_free(config.listen):
-        raise ClusterError(f"no aggregator can listen on {config.listen}: it is no address of this machine, or in use; choose another one with --listen, or `none`")
+        raise ClusterError(f"no aggregator can listen on {config.listen}: it is not an address of this machine, or is in use; choose another one with --listen, or `none`")
     fresh = not (config.state() / CLUSTER_FILE).exists()
     stop, progress = threading.Event(), Progress()
     progress.show(["Ray is starting" if local else f"connecting to Ray at {options.address}"])
@@ -116,7 +118,7 @@ def up(options: argparse.Namespace) -> None:
             object_store_memory=OBJECT_STORE,
             _system_config=HEALTH,
         )
-        # Ray has its own answers to signals, which are replaced here.
+        # These handlers replace Ray's own.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
         address = ray.get_runtime_context().gcs_address
@@ -134,7 +136,7 @@ def up(options: argparse.Namespace) -> None:
     settings = ask(supervisor.settings.remote())
     other = sorted(name for name, value in config.to_json().items() if settings.get(name) != value)
     if other:
-        raise ClusterError(f"a cluster with another {', '.join(other)} is up already; use `down` first")
+        raise ClusterError(f"a cluster with different settings ({', '.join(other)}) is up already; use `down` first")
     starting = supervisor.up.remote(options.timeout)
     watch(supervisor, starting, progress, version, stop)
     if not stop.is_set():
@@ -144,8 +146,8 @@ def up(options: argparse.Namespace) -> None:
             if not local:
                 raise
             if not fresh:
-                raise ClusterError(f"{error}; nodes that were running go on, and `down` stops them") from None
-            # Nobody would watch those that have started.
+                raise ClusterError(f"{error}; nodes that were running keep running, and `down` stops them") from None
+            # No supervisor would watch the nodes that have started.
             ask(supervisor.down.remote())
             ray_file(options).unlink(missing_ok=True)
             raise
@@ -158,7 +160,11 @@ def up(options: argparse.Namespace) -> None:
 
 
 def what_is_wanted(options: argparse.Namespace) -> tuple[int, int, int]:
-    """Shards, replicas and the version. After a loss of Ray they are what they were, whatever `scale` and `roll` have made of them, and whether or not the store can be reached."""
+    """Returns the numbers of shards and replicas, and the version.
+
+    After a loss of Ray they are the last ones, as changed by `scale` and `roll`, even if the store
+    cannot be reached.
+    """
     if options.kept == "again":
         known = read_json(Path(options.folder).resolve() / "state" / options.name / CLUSTER_FILE)
         if isinstance(known, dict):
@@ -172,7 +178,7 @@ def what_is_wanted(options: argparse.Namespace) -> tuple[int, int, int]:
 
 
 def head_process() -> tuple[int, int] | None:
-    """The process of the head of a Ray cluster that we have started: its number and when it was started; None if it is not found."""
+    """Returns the pid and start time of the head of the local Ray cluster, or None."""
     for pid in descendants(os.getpid()):
         with contextlib.suppress(OSError):
             program = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]
@@ -182,7 +188,11 @@ def head_process() -> tuple[int, int] | None:
 
 
 def stay(options: argparse.Namespace, stop: threading.Event, head: str, process: tuple[int, int] | None) -> bool:
-    """Waits until it is interrupted (true) or `down` was called (false). If Ray is gone, this process ends at once, and what is left of Ray with it; `keeper` starts both again."""
+    """Waits until it is interrupted (True) or `down` was called (False).
+
+    If Ray is gone, this process ends at once, and what is left of Ray with it; `keeper` starts both
+    again.
+    """
     failures, looked = 0, 0.0
     while not stop.wait(HEAD_EVERY):
         if read_json(ray_file(options)) is None:
@@ -191,11 +201,11 @@ def stay(options: argparse.Namespace, stop: threading.Event, head: str, process:
         is_gone = process is not None and started_at(process[0]) != process[1]
         if not is_gone and time.monotonic() - looked >= 0.5:
             looked = time.monotonic()
-            # Ray's own calls wait for a head that is gone.
+            # Ray's own calls block if the head is gone.
             failures = 0 if answers(head, 1.0) and any(node["Alive"] for node in ray.nodes()) else failures + 1
         if is_gone or failures >= HEAD_FAILURES:
             print("the head of the Ray cluster is gone", file=sys.stderr, flush=True)
-            # Some processes of Ray would look for their head for another minute.
+            # Some processes of Ray would wait for the head for another minute.
             for pid in descendants(os.getpid()):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -204,19 +214,19 @@ def stay(options: argparse.Namespace, stop: threading.Event, head: str, process:
 
 
 def watch(supervisor: Any, reference: Any, progress: Progress, version: int | None = None, stop: threading.Event | None = None) -> None:
-    """Says what is waited for until an answer is there, or it is interrupted."""
+    """Shows what is waited for until the result is available or the command is interrupted."""
     asked = None
     while not ray.wait([reference], timeout=0.2)[0] and not (stop and stop.is_set()):
         asked = asked or supervisor.status.remote()
         if ray.wait([asked], timeout=0)[0]:
-            # What went wrong is told by the answer that is waited for.
+            # If this fails, the result that is waited for reports why.
             with contextlib.suppress(ray.exceptions.RayError):
                 progress.show(waiting_for(ray.get(asked), version))
             asked = None
 
 
 def ask(reference: Any) -> Any:
-    """The answer of an actor; what it could not do is an error of ours."""
+    """Returns the result of an actor. A ClusterError of the actor is raised as one."""
     try:
         return ray.get(reference)
     except ray.exceptions.RayTaskError as error:
@@ -242,7 +252,7 @@ def show(status: dict[str, Any]) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Does what a command line asks for."""
+    """Runs the command of the command line."""
     if options.verb == "up":
         return up(options)
     if options.verb == "build":
@@ -275,7 +285,7 @@ def run(options: argparse.Namespace) -> None:
         config = ask(supervisor.settings.remote())
         new = choose(options, config["program"], config["store"])
         if new["shards"] != status["shards"]:
-            raise ClusterError(f"version {new['version']} has {new['shards']} shards, and the cluster {status['shards']}; start one of its own under another --folder")
+            raise ClusterError(f"version {new['version']} has {new['shards']} shards, but the cluster has {status['shards']}; start another cluster with another --folder")
         start = time.monotonic()
         rolling = supervisor.roll.remote(int(new["version"]), options.timeout)
         watch(supervisor, rolling, Progress(), int(new["version"]))
@@ -284,12 +294,12 @@ def run(options: argparse.Namespace) -> None:
     elif options.verb == "down":
         ask(supervisor.down.remote())
         ray.kill(supervisor, no_restart=True)
-        # Tells a local `up` that it can go.
+        # Tells a local `up` that it can end.
         ray_file(options).unlink(missing_ok=True)
     return None
 
 
 def end() -> None:
-    """Leaves the Ray cluster, if we are in one."""
+    """Disconnects from the Ray cluster, if connected."""
     if ray.is_initialized():
         ray.shutdown()

@@ -1,4 +1,4 @@
-"""What a cluster is to be."""
+"""The configuration of a cluster."""
 
 from __future__ import annotations
 
@@ -9,63 +9,65 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-#: How `warpseek node` is called. Words in braces are replaced; there is also {folder}, that of the shard, and {replica}. A node that knows the store fetches files again that are damaged while it serves them.
+#: The command of a node. Names in braces are replaced; `folder`, that of the shard, and `replica`
+#: are also available. A node that knows the store fetches files again that are damaged while it
+#: serves them.
 NODE_COMMAND = [
     *("{program}", "node", "--listen", "{address}", "--store", "{store}", "--name", "{name}", "--cache", "{cache}"),
     *("--shard", "{shard}", "--collection-version", "{version}", "--status-file", "{status}"),
 ]
 
-#: How `warpseek aggregate` is called, likewise.
+#: The command of an aggregator, with names in braces.
 AGGREGATOR_COMMAND = ["{program}", "aggregate", "--nodes", "{nodes}", "--shards", "{shards}", "--listen", "{address}"]
 
-#: The name of the file with what was decided: shards, replicas and version. It is there from `up` to `down`.
+#: Name of the file with the current shards, replicas and version. It exists from `up` to `down`.
 CLUSTER_FILE = "cluster.json"
 
-#: The most shards of a collection, as crates/collection has it.
+#: Maximum number of shards of a collection, as in crates/collection.
 MAX_SHARDS = 65_536
-#: The most replicas of a shard.
+#: Maximum number of replicas of a shard.
 MAX_REPLICAS = 64
 
 
 class ClusterError(Exception):
-    """Something that the caller should know and can act on."""
+    """An error that is reported to the user."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """Everything that the actors of a cluster need to know; it is the same for all of them."""
+    """The settings that all actors of a cluster share."""
 
-    #: Where the collection is: a folder or the URL of an object store.
+    #: Store of the collection: a folder or the URL of an object store.
     store: str
-    #: The collection.
+    #: Name of the collection.
     name: str
-    #: The program `warpseek`, on every machine at the same path.
+    #: Path of the program `warpseek`, the same on every machine.
     program: str
-    #: Folder of each machine for shards, logs and what is known of processes.
+    #: Folder on each machine for shards, logs and the state of processes.
     folder: str
-    #: The file that aggregators read, on the machine of the supervisor.
+    #: Path of the file that aggregators read, on the machine of the supervisor.
     nodes_file: str
-    #: How a node is started.
+    #: Command that starts a node.
     node_command: list[str] = field(default_factory=lambda: list(NODE_COMMAND))
     #: Further arguments of every node, such as those for certificates.
     node_arguments: list[str] = field(default_factory=list)
-    #: Where an aggregator listens, on the machine of the supervisor; empty for none.
+    #: Address of an aggregator on the machine of the supervisor; empty for none.
     listen: str = ""
     #: Further arguments of the aggregator.
     aggregator_arguments: list[str] = field(default_factory=list)
-    #: Whether nodes speak TLS.
+    #: True if nodes use TLS.
     tls: bool = False
-    #: The address that nodes listen on; empty for that of their machine in the Ray cluster.
+    #: Address that nodes listen on; empty for that of their machine in the Ray cluster.
     host: str = ""
-    #: CPUs and GPUs that Ray counts for a node; nodes are not held to it.
+    #: Numbers of CPUs and GPUs that Ray counts for a node; it does not enforce them.
     cpus: float = 0.0
     gpus: float = 0.0
-    #: Seconds between looks at a process, and until a look has failed.
+    #: Interval between checks of a process, and time limit of a check, in seconds.
     look_every: float = 0.5
     look_timeout: float = 1.0
-    #: Looks in a row that must fail before a process counts as hung and is killed.
+    #: Number of consecutive failed checks after which a process counts as hung and is killed.
     failures: int = 3
-    #: Seconds that a node that is no longer listed has for what it is doing.
+    #: Seconds for a node that is no longer listed to finish requests in progress.
     drain: float = 2.0
 
     def __post_init__(self) -> None:
@@ -78,37 +80,37 @@ class Config:
             raise ClusterError("failures must be from 1 to 100")
 
     def state(self) -> Path:
-        """The folder with what is known of the processes of this collection."""
+        """Returns the folder with the state of the processes of this collection."""
         return Path(self.folder) / "state" / self.name
 
     def logs(self) -> Path:
-        """The folder with the logs of nodes."""
+        """Returns the folder with the logs of nodes."""
         return Path(self.folder) / "logs" / self.name
 
     def cache(self) -> Path:
-        """The folder with shards."""
+        """Returns the folder with shards."""
         return Path(self.folder) / "cache"
 
     def to_json(self) -> dict[str, Any]:
-        """As a dict that `Config(**d)` takes."""
+        """Returns the settings as a dict that `Config(**d)` accepts."""
         return asdict(self)
 
 
 def check_counts(shards: int, replicas: int) -> None:
-    """Refuses numbers that cannot be, before anything is done."""
+    """Checks the numbers of shards and replicas."""
     if not 1 <= shards <= MAX_SHARDS:
-        raise ClusterError(f"a collection has 1 to {MAX_SHARDS} shards, not {shards}")
+        raise ClusterError(f"the number of shards must be 1 to {MAX_SHARDS}, but is {shards}")
     if not 1 <= replicas <= MAX_REPLICAS:
-        raise ClusterError(f"a shard has 1 to {MAX_REPLICAS} replicas, not {replicas}")
+        raise ClusterError(f"the number of replicas must be 1 to {MAX_REPLICAS}, but is {replicas}")
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Writes a file of JSON as a whole."""
+    """Writes a JSON file atomically."""
     write_text(path, json.dumps(value, indent=1) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a file as a whole: readers see the old one or the new one."""
+    """Writes a file atomically: readers see the old contents or the new ones."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -124,7 +126,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """What a file says; None if there is none, or if it is no JSON."""
+    """Returns the contents of a JSON file, or None if it is missing or not valid."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,6 +1,8 @@
-"""The process of a node or an aggregator: started, adopted, looked at, stopped. Nothing here knows Ray.
+"""The process of a node or an aggregator: starting, adopting, checking and stopping it.
 
-What is known of a process is in a file, so that whoever watches it can die and be replaced: the next one finds the process by its number and the time of its start, and adopts it.
+The state of a process is kept in a file, so that its watcher can die and be replaced: the next
+watcher recognizes the process by its pid and start time, and adopts it. This module does not use
+Ray.
 """
 
 from __future__ import annotations
@@ -19,19 +21,23 @@ from pathlib import Path
 
 from warpseek_cluster.config import ClusterError, read_json, write_json
 
-#: What every HTTP/2 server must answer with its own settings: the preface and an empty SETTINGS frame (RFC 9113, section 3.4).
+#: The HTTP/2 connection preface with an empty SETTINGS frame, which every HTTP/2 server must answer
+#: with its own settings (RFC 9113, section 3.4).
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 
 
 def answers(address: str, timeout: float, tls: bool = False) -> bool:
-    """Whether a node answers: that it accepts a connection says nothing, since the system does that for a process that hangs."""
+    """Returns True if a node answers.
+
+    An accepted connection is not enough: the system accepts connections for a process that hangs.
+    """
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=timeout) as plain:
             plain.settimeout(timeout)
             if tls:
                 context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-                # Only whether it speaks is asked; nothing is told to it.
+                # This only tests whether the node speaks TLS; no data is sent.
                 context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
                 with context.wrap_socket(plain):
                     return True
@@ -48,11 +54,11 @@ def answers(address: str, timeout: float, tls: bool = False) -> bool:
 
 
 def answers_http(address: str, timeout: float, tls: bool = False) -> bool:
-    """Whether an aggregator answers."""
+    """Returns True if an aggregator answers."""
     host, _, port = address.rpartition(":")
     connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=timeout)
     if tls:
-        # Only whether it answers is asked; nothing is told to it.
+        # This only tests whether the aggregator answers; no data is sent.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         connection = http.client.HTTPSConnection(host.strip("[]"), int(port), timeout=timeout, context=context)
@@ -66,18 +72,21 @@ def answers_http(address: str, timeout: float, tls: bool = False) -> bool:
 
 
 def started_at(pid: int) -> int | None:
-    """When a process was started, in ticks since the machine was; None if there is none, or only its remains."""
+    """Returns the start time of a process in clock ticks since the system was booted.
+
+    Returns None if the process does not exist or is a zombie.
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return None
-    # The name of the program is in parentheses, and may have any character in it.
+    # The name of the program is in parentheses, and may contain any character.
     fields = stat[stat.rfind(b")") + 2 :].split()
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
 
 
 def descendants(pid: int) -> list[int]:
-    """All processes below one."""
+    """Returns the pids of all descendants of a process."""
     found = []
     try:
         children = [int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
@@ -89,7 +98,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def free_address(host: str, wanted: int | None = None) -> str:
-    """An address of this machine that nobody listens on, with the wanted port if that is free."""
+    """Returns a free address of this machine, with the wanted port if it is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -104,7 +113,7 @@ def free_address(host: str, wanted: int | None = None) -> str:
 
 
 def is_free(address: str) -> bool:
-    """Whether a program could listen on an address of this machine."""
+    """Returns True if a program could listen on an address of this machine."""
     host, _, port = address.rpartition(":")
     try:
         return free_address(host.strip("[]"), int(port)) == address or int(port) == 0
@@ -113,7 +122,7 @@ def is_free(address: str) -> bool:
 
 
 class Process:
-    """One node or aggregator on this machine."""
+    """A node or aggregator on this machine."""
 
     def __init__(self, state: Path, log: Path) -> None:
         self.state, self.log = state, log
@@ -121,13 +130,13 @@ class Process:
         self._ticks: int | None = None
         self._command: list[str] = []
         self.address = ""
-        #: Whether the process has ever answered; one that has not may still be opening a large shard.
+        #: True if the process has ever answered. Otherwise it may still be opening a large shard.
         self.has_answered = False
-        #: Whether the file says what is known here.
+        #: True if the file is up to date.
         self._is_saved = True
 
     def adopt(self) -> bool:
-        """Takes over a process that somebody else has started, if it still runs."""
+        """Adopts a process that another watcher has started, and returns False if it is gone."""
         known = read_json(self.state)
         if not isinstance(known, dict):
             return False
@@ -143,14 +152,14 @@ class Process:
         return True
 
     def start(self, command: list[str], address: str) -> None:
-        """Starts a process, which must not be running."""
+        """Starts the process, which must not be running."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         spawn = [sys.executable, "-m", "warpseek_cluster.spawn", str(self.log), *command]
         folder = str(Path(__file__).resolve().parent.parent)
         environment = dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")])))
         done = subprocess.run(spawn, capture_output=True, text=True, env=environment, check=False)  # noqa: S603
         if done.returncode != 0:
-            last = done.stderr.strip().splitlines()[-1:] or ["no reason was given"]
+            last = done.stderr.strip().splitlines()[-1:] or ["the reason is not known"]
             raise ClusterError(f"{command[0]} could not be started: {last[0]}")
         self.pid, self.address = int(done.stdout), address
         self._ticks = started_at(self.pid)
@@ -158,7 +167,8 @@ class Process:
         try:
             self._save()
         except OSError as error:
-            # If the disk is full, nobody would know of the process, and the next one would be started beside it.
+            # Without the file, the process would not be found again, and another one would be
+            # started.
             self.kill()
             raise ClusterError(f"{self.state} cannot be written: {error}") from None
 
@@ -169,15 +179,20 @@ class Process:
         self._is_saved = True
 
     def note_answer(self) -> None:
-        """The process answers. The next one who watches it must know, so that it is not taken for one that still starts if it hangs then."""
+        """Records that the process answers.
+
+        Its next watcher must know this, so that a process that hangs does not look like one that is
+        still starting.
+        """
         if not self.has_answered or not self._is_saved:
             self.has_answered = True
-            # A process that answers is not disturbed because the disk is full; it is noted by a later look.
+            # A process that answers must not be disturbed by a full disk; a later check saves the
+            # state.
             with contextlib.suppress(OSError):
                 self._save()
 
     def last_words(self) -> str:
-        """The last error in the log, or else its last line."""
+        """Returns the last error in the log, or else its last line."""
         try:
             with self.log.open("rb") as log:
                 log.seek(max(log.seek(0, os.SEEK_END) - 1000, 0))
@@ -188,11 +203,11 @@ class Process:
         return (errors or lines or [""])[-1]
 
     def runs(self) -> bool:
-        """Whether the process is there."""
+        """Returns True if the process is running."""
         return self.pid is not None and self._ticks is not None and started_at(self.pid) == self._ticks
 
     def _signal(self, number: signal.Signals) -> None:
-        # Between the look and the signal the number could go to another process only after all others were used.
+        # The pid could be reused in between only after all other pids had been used.
         if self.runs() and self.pid is not None:
             try:
                 os.kill(self.pid, number)
@@ -200,14 +215,14 @@ class Process:
                 pass
 
     def kill(self) -> None:
-        """Ends the process at once, also one that was stopped."""
+        """Kills the process, even if it is suspended."""
         self._signal(signal.SIGKILL)
         give_up = time.monotonic() + 10
         while self.runs() and time.monotonic() < give_up:
             time.sleep(0.01)
 
     def stop(self, grace: float) -> None:
-        """Asks the process to end, and ends it if it does not."""
+        """Terminates the process, and kills it if it does not end in time."""
         self._signal(signal.SIGTERM)
         give_up = time.monotonic() + grace
         while self.runs() and time.monotonic() < give_up:
@@ -217,7 +232,7 @@ class Process:
 
 
 def remove_older(versions: Path, version: int) -> int:
-    """Removes the folders of versions before one from a cache. Returns how many there were."""
+    """Removes the folders of older versions from a cache, and returns their number."""
     removed = 0
     for path in versions.glob("[0-9]*"):
         if path.name.isdecimal() and int(path.name) < version:
@@ -227,7 +242,10 @@ def remove_older(versions: Path, version: int) -> int:
 
 
 def stop_others(state: Path, keep: set[str], grace: float) -> int:
-    """Stops all nodes and aggregators that files in this folder know, but those of the files to keep. Returns how many there were."""
+    """Stops all nodes and aggregators whose state is in a folder, except those of `keep`.
+
+    Returns the number of processes that were running.
+    """
     stopped = 0
     for path in [*sorted(state.glob("aggregator.json")), *sorted(state.glob("node-*.json"))]:
         if path.name in keep:

@@ -1,4 +1,4 @@
-"""Says on standard error what a command waits for. Nothing here knows Ray."""
+"""Progress messages on standard error while a command waits. This module does not use Ray."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import sys
 import time
 from typing import Any, TextIO
 
-#: Seconds after which a line is written also if nothing has changed.
+#: Seconds after which a line is written even if nothing has changed.
 AGAIN = 10.0
 
 
 def waiting_for(status: dict[str, Any], version: int | None = None) -> list[str]:
-    """What is not ready: each node of the version, and the aggregator."""
+    """Returns what is not ready yet: nodes of the version, and the aggregator."""
     version = status["version"] if version is None else version
     nodes = [node for node in status["nodes"] if node["version"] == version]
     ready = sum(bool(node["ready"]) for node in nodes)
@@ -24,7 +24,7 @@ def waiting_for(status: dict[str, Any], version: int | None = None) -> list[str]
 
 
 class Progress:
-    """Writes what is waited for whenever it has changed, and now and then that it is still the same."""
+    """Writes what a command waits for whenever it changes, and regularly otherwise."""
 
     def __init__(self, out: TextIO | None = None) -> None:
         self._out = out
@@ -33,7 +33,7 @@ class Progress:
         self._written = 0.0
 
     def show(self, lines: list[str]) -> None:
-        """Writes the first line if anything is new, and of the others those that are."""
+        """Writes the first line if anything is new, and those of the other lines that are new."""
         now = time.monotonic()
         if lines == self._last and now - self._written < AGAIN:
             return

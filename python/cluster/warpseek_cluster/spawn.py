@@ -1,6 +1,7 @@
-"""Starts a program that outlives the process that asks for it.
+"""Starts a program that outlives the process that starts it.
 
-`python -m warpseek_cluster.spawn LOG PROGRAM ARGUMENT...` prints the number of the new process and ends. The new process is then no child of a Ray worker, which would take it along when it ends.
+`python -m warpseek_cluster.spawn LOG PROGRAM ARGUMENT...` prints the pid of the new process and
+ends. The new process is then not a child of a Ray worker, which would kill it at its own end.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import sys
 
 
 def main() -> None:
-    """See the module."""
+    """Starts the program; see the module."""
     log, *command = sys.argv[1:]
     with open(log, "ab") as out:
         process = subprocess.Popen(  # noqa: S603

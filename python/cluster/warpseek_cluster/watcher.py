@@ -1,4 +1,7 @@
-"""Keeps one process running: starts it, looks at it, and restarts it when it dies or hangs. A node's shard is fetched before. Nothing here knows Ray."""
+"""Keeps a process running: starts it, checks it, and restarts it when it dies or hangs.
+
+The shard of a node is fetched first. This module does not use Ray.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +16,22 @@ from typing import Any
 from warpseek_cluster.config import AGGREGATOR_COMMAND, Config, read_json
 from warpseek_cluster.process import Process, answers, answers_http, free_address
 
-#: Seconds before a process that died at once is started again: the first and the longest. A shard for which the disk had no room, however long, has to be there within ten seconds after there is.
+#: First and longest pause before a process that died at once is started again, in seconds. A shard
+#: that did not fit on the disk has to be there within ten seconds after there is enough space.
 PAUSE, LONGEST_PAUSE = 0.2, 5.0
-#: What is said of a process of which nothing else is known yet.
+#: Problem of a process of which nothing else is known yet.
 STARTING = "it is starting"
-#: The name of the file with what is known of the aggregator's process.
+#: Name of the file with the state of the aggregator's process.
 AGGREGATOR_FILE = "aggregator.json"
 
 
 def state_file(shard: int, replica: int, version: int) -> str:
-    """The name of the file with what is known of a node's process."""
+    """Returns the name of the file with the state of a node's process."""
     return f"node-{shard:05}-{replica}-{version:08}.json"
 
 
 class Watcher(ABC):
-    """A thread that keeps one process running until it is told to stop."""
+    """A thread that keeps a process running until it is stopped."""
 
     def __init__(self, config: Config, file: str) -> None:
         self.config = config
@@ -45,22 +49,22 @@ class Watcher(ABC):
 
     @abstractmethod
     def choose_address(self) -> str:
-        """Where the process is to listen."""
+        """Returns the address that the process is to listen on."""
 
     @abstractmethod
     def command(self, address: str) -> list[str]:
-        """The words that start the process, after what it needs was brought here."""
+        """Prepares what the process needs, and returns the command that starts it."""
 
     @abstractmethod
     def looks_well(self) -> bool:
-        """Whether the process answers."""
+        """Returns True if the process answers."""
 
     def trouble(self) -> str | None:
-        """Why a process that answers does not serve, if it says so."""
+        """Returns why a process that answers does not serve, or None if it does."""
         return None
 
     def state(self) -> dict[str, Any]:
-        """What is known now."""
+        """Returns the current state."""
         with self._lock:
             return {
                 "address": self.process.address,
@@ -73,7 +77,7 @@ class Watcher(ABC):
             }
 
     def stop(self) -> None:
-        """Stops the process. It is not started again."""
+        """Stops the process permanently."""
         self.stopping.set()
         self._thread.join(timeout=60)
         self.process.stop(max(self.config.drain, 1.0))
@@ -99,7 +103,7 @@ class Watcher(ABC):
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _once(self) -> None:
-        """Has the process running, and returns when it no longer does."""
+        """Adopts or starts the process, and returns when it is no longer running."""
         adopted = self.process.adopt()
         if adopted:
             with self._lock:
@@ -113,7 +117,7 @@ class Watcher(ABC):
             with self._lock:
                 self._starts += 1
         failures = 0
-        # One that runs already is looked at at once.
+        # A process that is running already is checked immediately.
         pause = 0.0 if adopted else self.config.look_every
         while not self.stopping.wait(pause):
             pause = self.config.look_every
@@ -128,7 +132,7 @@ class Watcher(ABC):
                 continue
             failures += 1
             self._set(ready=False, problem=f"it did not answer {failures} times")
-            # One that has not answered yet may be opening a large shard.
+            # A process that has not answered yet may be opening a large shard.
             if self.process.has_answered and failures >= self.config.failures:
                 self.process.kill()
                 self._set(ready=False, problem="it hung and was killed")
@@ -143,37 +147,37 @@ class NodeWatcher(Watcher):
         super().__init__(config, state_file(shard, replica, version))
 
     def state(self) -> dict[str, Any]:
-        """What is known now."""
+        """Returns the current state."""
         return {"shard": self.shard, "replica": self.replica, "version": self.version, "host": self.host, **super().state()}
 
     def choose_address(self) -> str:
-        """The port that it had before, so that aggregators need not be told."""
+        """Returns the previous address if its port is free, so that the list need not change."""
         before = self.process.address.rpartition(":")[2]
         return free_address(self.host, int(before) if before else None)
 
     def looks_well(self) -> bool:
-        """Whether the node speaks HTTP/2."""
+        """Returns True if the node speaks HTTP/2."""
         return answers(self.process.address, self.config.look_timeout, self.config.tls)
 
     def status(self) -> Path:
-        """The file in which the node says which of its shards are damaged."""
+        """Returns the file in which the node reports which of its shards are damaged."""
         return self.process.state.with_suffix(".status")
 
     def trouble(self) -> str | None:
-        """What is damaged, as long as the node has not fetched it again."""
+        """Returns the damage of a shard that the node has not repaired yet."""
         said = read_json(self.status())
         damaged = said.get("damaged") if isinstance(said, dict) else None
         return str(damaged[0]["reason"]) if damaged else None
 
     def stop(self) -> None:
-        """Stops the process. It is not started again."""
+        """Stops the process permanently."""
         super().stop()
         self.status().unlink(missing_ok=True)
 
     def command(self, address: str) -> list[str]:
-        """Fetches the shard."""
+        """Fetches the shard, and returns the command of the node."""
         folder = self._fetch()
-        # What the process before this one has said is over.
+        # The report of the previous process is outdated.
         self.status().unlink(missing_ok=True)
         values = {
             "program": self.config.program,
@@ -194,7 +198,8 @@ class NodeWatcher(Watcher):
         command = [config.program, "cluster", "fetch", "--store", config.store, "--name", config.name]
         command += ["--shard", str(self.shard), "--version-number", str(self.version)]
         command += ["--cache", str(config.cache()), "--json", "--quiet"]
-        # The shard was whole when it was fetched; if a node could not open it, its files may no longer be.
+        # The shard was complete when it was fetched. If a node cannot open it, its files may be
+        # damaged.
         if self.process.pid is not None and not self.process.has_answered:
             command.append("--verify")
         fetch = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # noqa: S603
@@ -218,19 +223,19 @@ class AggregatorWatcher(Watcher):
         super().__init__(config, AGGREGATOR_FILE)
 
     def choose_address(self) -> str:
-        """The address that was asked for; if its port is 0, one that is free, and then always that one."""
+        """Returns the configured address. Port 0 stands for a free port, which is then kept."""
         host, _, port = self.config.listen.rpartition(":")
         if port != "0":
             return self.config.listen
         return self.process.address or free_address(host.strip("[]"))
 
     def looks_well(self) -> bool:
-        """Whether it answers HTTP."""
+        """Returns True if the aggregator answers over HTTP."""
         words = self.config.aggregator_arguments
         tls = any(word.split("=")[0] == "--http-certificate" for word in words)
         return answers_http(self.process.address, self.config.look_timeout, tls)
 
     def command(self, address: str) -> list[str]:
-        """It needs only the file of nodes."""
+        """Returns the command of the aggregator, which needs only the file of nodes."""
         values = {"program": self.config.program, "nodes": self.config.nodes_file, "shards": self.shards, "address": address}
         return [word.format(**values) for word in AGGREGATOR_COMMAND] + self.config.aggregator_arguments

@@ -1,8 +1,11 @@
-//! Filtered queries of this engine and of tantivy, in one process on one thread, taking turns.
+//! Compares filtered queries of this engine and of tantivy, in one process and on one thread,
+//! taking turns.
 //!
-//! Arguments: CORPUS QUERIES DIR [ROUNDS [ALGORITHM]]. CORPUS is JSONL with `text`, whose words are separated by blanks; QUERIES has `id<TAB>words`. Indexes
-//! are made in DIR, unless they are there. Prints a table: for each share of the documents that a filter admits, scattered at random, the mean time of
-//! a query. The time of a query is the best of the rounds; a round asks both engines for each query in turn.
+//! Arguments: CORPUS QUERIES DIR [ROUNDS [ALGORITHM]]. CORPUS is JSONL with `text`, whose words
+//! are separated by blanks; QUERIES has `id<TAB>words`. The program builds its indexes in DIR
+//! unless they exist. It prints a table with the mean time of a query for each share of the
+//! documents that a filter admits, scattered at random. The time of a query is the best of the
+//! rounds; a round runs each query on both engines in turn.
 
 mod ours;
 mod theirs;
@@ -13,15 +16,18 @@ use std::time::Instant;
 
 pub type Failure = Box<dyn std::error::Error>;
 
-/// Hits of a query.
+/// Number of hits per query.
 pub const K: usize = 10;
-/// Of this many documents a filter admits as many as `SHARES` says; the last filter is none.
+/// Denominator of `SHARES`.
 const BUCKETS: u64 = 1000;
+/// Shares of the documents that the filters admit, in units of 1 / `BUCKETS`. The last one means
+/// no filter.
 pub const SHARES: [u64; 6] = [1, 10, 100, 500, 900, BUCKETS];
 
-/// Whether a filter admits a document, by its number in the corpus. The documents of a smaller share are also in the larger ones.
+/// Returns true if a filter admits a document, given by its number in the corpus. The documents
+/// of a smaller share are also in the larger ones.
 pub fn admits(share: u64, number: u64) -> bool {
-    // A finaliser of 64 bits: neighbours fall into buckets that have nothing to do with each other.
+    // A 64-bit finaliser puts neighbours into unrelated buckets.
     let mut x = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -61,14 +67,15 @@ fn main() -> Result<(), Failure> {
     println!("| mode | admitted | warpseek us | of unfiltered | tantivy us | of unfiltered | ratio | same hits |");
     println!("|---|---|---|---|---|---|---|---|");
     for and in [false, true] {
-        // All shares take turns too, so that their ratios are of the same minutes.
+        // The shares take turns too, so that their ratios are measured in the same minutes.
         let mut best = vec![[Best { ours: f64::MAX, theirs: f64::MAX }; SHARES.len()]; queries.len()];
         let mut same = [(0, 0); SHARES.len()];
         for round in 0..=rounds {
             for (words, best) in queries.iter().zip(&mut best) {
                 for (filter, best) in best.iter_mut().enumerate() {
                     let case = Case { words, and, filter };
-                    // Both have what they need in the cache at the first of two calls.
+                    // Each search runs twice, so that both engines have their data in the cache
+                    // when they are timed.
                     let (our_hits, _) = timed(|| ours.search(&case))?;
                     let (_, our_time) = timed(|| ours.search(&case))?;
                     let (their_hits, _) = timed(|| theirs.search(&case))?;
@@ -87,8 +94,8 @@ fn main() -> Result<(), Failure> {
                 }
             }
         }
-        let mean = |filter: usize, of: fn(&Best) -> f64| {
-            best.iter().map(|best| of(&best[filter])).sum::<f64>() / best.len() as f64
+        let mean = |filter: usize, time: fn(&Best) -> f64| {
+            best.iter().map(|best| time(&best[filter])).sum::<f64>() / best.len() as f64
         };
         let none = SHARES.len() - 1;
         for (filter, share) in SHARES.iter().enumerate() {
@@ -109,7 +116,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a search returns, and the microseconds that it takes.
+/// Returns the result of a search and the microseconds that it takes.
 fn timed<T>(search: impl FnOnce() -> Result<T, Failure>) -> Result<(T, f64), Failure> {
     let start = Instant::now();
     let found = search()?;

@@ -1,3 +1,5 @@
+//! warpseek as a library.
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -7,7 +9,8 @@ use warpseek_index::{BuildConfig, DocSet, Progress, Snapshot, StoreMode, create}
 
 use crate::{Case, Failure, K, SHARES, admits};
 
-/// This engine, on one thread, with a mask for each filter, as the library keeps them.
+/// The warpseek engine on one thread, with a mask for each filter, in the form in which the library
+/// caches filters.
 pub struct Engine {
     planner: Planner,
     engine: CpuEngine,

@@ -1,3 +1,5 @@
+//! tantivy as a library.
+
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -13,7 +15,7 @@ use tantivy::{Index, ReloadPolicy, Searcher, TantivyDocument, Term};
 
 use crate::{Case, Failure, K, SHARES, admits};
 
-/// tantivy, with one segment. A document has a keyword for each filter that admits it.
+/// A tantivy index with one segment. Each document has a keyword for each filter that admits it.
 pub struct Engine {
     searcher: Searcher,
     text: Field,
@@ -59,7 +61,8 @@ impl Engine {
     }
 }
 
-/// Documents keep their numbers: one thread writes them, and segments are merged in their order.
+/// Builds the index. Documents keep their numbers: one thread writes them, and segments are
+/// merged in their order.
 fn build(corpus: &Path, dir: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(dir)?;
     let mut schema = Schema::builder();

@@ -1,7 +1,9 @@
-//! Other engines for approximate search: BM25 over the 3-grams of a text (tantivy), and a scan for the nearest place of all texts (sassy). One core, ten hits.
+//! Other engines for approximate search: BM25 over the 3-grams of a text (tantivy), and a scan
+//! for the nearest match in all texts (sassy). They run on one core and return ten hits.
 //!
-//! Arguments: ENGINE CORPUS PHRASES DIR. CORPUS is JSONL with `id`, `title` and `text`; PHRASES is JSONL with `doc`, `errors` and `text`; an index is made in DIR, unless it is there. Prints one line of JSON for each
-//! number of errors.
+//! Arguments: ENGINE CORPUS PHRASES DIR. CORPUS is JSONL with `id`, `title` and `text`; PHRASES
+//! is JSONL with `doc`, `errors` and `text`. The program builds an index in DIR unless there is
+//! one, and prints one line of JSON for each number of errors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -18,9 +20,9 @@ use tantivy::{Index, IndexReader, TantivyDocument, Term, doc};
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Hits of a query.
+/// Number of hits per query.
 const K: usize = 10;
-/// The name of the tokenizer.
+/// Name of the tokenizer.
 const GRAMS: &str = "3-grams";
 
 struct Phrase {
@@ -64,11 +66,11 @@ fn main() -> Result<(), Failure> {
                 Ok(found.iter().take(K).map(|&(_, number)| documents[number].0.clone()).collect())
             })
         }
-        other => Err(format!("no engine `{other}`").into()),
+        other => Err(format!("unknown engine `{other}`; it must be tantivy or sassy").into()),
     }
 }
 
-/// Lower-case letters and digits; anything else is one blank.
+/// Returns the text as lower-case letters and digits; anything else becomes one blank.
 fn normal(text: &str) -> String {
     let letters: String = text.chars().flat_map(char::to_lowercase).collect();
     let words = letters.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
@@ -176,7 +178,7 @@ impl Tantivy {
         found.into_iter().map(|(_, address)| name(address)).collect()
     }
 
-    /// Bytes of the index without what it stores.
+    /// Returns the bytes of the index without its stored fields.
     fn bytes(&self, dir: &Path) -> Result<u64, Failure> {
         let mut bytes = 0;
         for entry in std::fs::read_dir(dir)? {

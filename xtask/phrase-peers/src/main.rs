@@ -1,8 +1,12 @@
-//! Phrases of adjacent words, by warpseek and by tantivy, on one thread: `phrase-peers CORPUS QUERIES [K]`.
+//! Compares phrases of adjacent words in warpseek and in tantivy, on one thread: `phrase-peers
+//! CORPUS QUERIES [K]`.
 //!
-//! The corpus has one JSON object a line with `id` and `text`, whose words are lower case and have blanks between them; a line of queries has words, after an id and a tab if there is
-//! one. Phrases are all pairs of adjacent words, and all queries of three words or more. Both engines have one segment of the same tokens, with k1 1.2 and b 0.75. Timed are the
-//! construction of the query, the look-up of terms and the best k hits; the engines take turns, and of the five times of a query the best counts.
+//! The corpus has one JSON object per line with `id` and `text`, whose words are lower case and
+//! separated by blanks; a line of queries has words, optionally after an id and a tab. The
+//! phrases are all pairs of adjacent words, and all queries of three words or more. Both engines
+//! have one segment of the same tokens, with k1 1.2 and b 0.75. The measured time covers the
+//! construction of the query, the lookup of terms and the best k hits. The engines take turns,
+//! and the time of a query is the best of five.
 
 use std::collections::BTreeSet;
 use std::error::Error;

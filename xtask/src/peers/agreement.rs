@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Scores within this relative distance of the last hit's score count as a tie with it.
+/// Maximum relative distance of a score from the last hit's score that counts as a tie.
 const TIE: f64 = 0.002;
 
 #[derive(Serialize, Deserialize)]
@@ -18,16 +18,16 @@ pub(super) struct Agreement {
     pub(super) log: String,
     pub(super) mode: String,
     pub(super) engine: String,
-    /// The share of the top ten that both engines return, averaged over queries.
+    /// Share of the top ten that both engines return, averaged over queries.
     pub(super) overlap: f64,
-    /// The same, where documents that tie with the last hit count as equally good.
+    /// Share of the top ten if documents that tie with the last hit count as equally good.
     pub(super) with_ties: f64,
 }
 
-/// For each query, the documents (by ordinal in the corpus) and scores, best first.
+/// The documents (by ordinal in the corpus) and scores of each query, best first.
 pub(super) type Hits = HashMap<String, Vec<(u64, f64)>>;
 
-/// The ordinal of each id in the corpus, by which the runners identify documents.
+/// Returns the ordinal of each id in the corpus, by which the runners identify documents.
 pub(super) fn ordinals(corpus: &Path) -> Result<HashMap<String, u64>, String> {
     #[derive(Deserialize)]
     struct Document {
@@ -55,7 +55,7 @@ pub(super) fn from_run(run: &str, ordinals: &HashMap<String, u64>) -> Result<Hit
             Some((query, *ordinals.get(id)?, columns.nth(1)?.parse().ok()?))
         })();
         let (query, document, score) =
-            hit.ok_or_else(|| format!("not a hit of our run: {line}"))?;
+            hit.ok_or_else(|| format!("invalid line in our run: {line}"))?;
         hits.entry(query.to_owned()).or_default().push((document, score));
     }
     Ok(hits)
@@ -72,13 +72,13 @@ pub(super) fn from_dump(file: &Path) -> Result<Hits, String> {
             Some((query, document, columns.next()?.parse().ok()?))
         })();
         let (query, document, score) =
-            hit.ok_or_else(|| format!("{}: not a hit: {line}", file.display()))?;
+            hit.ok_or_else(|| format!("{}: invalid line: {line}", file.display()))?;
         hits.entry(query.to_owned()).or_default().push((document, score));
     }
     Ok(hits)
 }
 
-/// The engines with dumps for a mode and k, sorted by name. The name of a dump is
+/// Returns the engines with dumps for a mode and k, sorted by name. The name of a dump is
 /// `ENGINE[.ALGORITHM].MODE.K`.
 pub(super) fn dumps(dir: &Path, mode: &str, k: usize) -> Result<Vec<(String, PathBuf)>, String> {
     let end = format!(".{mode}.{k}");
@@ -94,8 +94,8 @@ pub(super) fn dumps(dir: &Path, mode: &str, k: usize) -> Result<Vec<(String, Pat
     Ok(dumps)
 }
 
-/// The mean shares over all queries for which at least one of the engines has hits: without and
-/// with ties.
+/// Returns the mean shares over all queries for which at least one of the engines has hits,
+/// without and with ties.
 pub(super) fn overlap(ours: &Hits, theirs: &Hits) -> (f64, f64) {
     let queries: HashSet<&String> = ours.keys().chain(theirs.keys()).collect();
     let (mut plain, mut tied) = (0.0, 0.0);
@@ -126,7 +126,7 @@ mod tests {
     fn shares_are_means_over_queries() {
         let ours = hits(&[("a", &[(1, 9.0), (2, 8.0)]), ("b", &[(5, 1.0)]), ("c", &[(7, 1.0)])]);
         let theirs = hits(&[("a", &[(1, 9.0), (3, 8.0)]), ("b", &[(5, 2.0)])]);
-        // a: one of two, or two with the tie at the cutoff; b: all; c: none.
+        // The shares are 1/2 for a, or 1 with the tie at the cutoff; 1 for b; and 0 for c.
         assert_eq!(overlap(&ours, &theirs), ((0.5 + 1.0) / 3.0, (1.0 + 1.0) / 3.0));
     }
 

@@ -1,7 +1,9 @@
-//! `cargo xtask peers --prepare`: collections of five kinds with three query logs each, as tokens that every engine sees alike.
+//! `cargo xtask peers --prepare`: writes collections of five kinds with three query logs each, as
+//! tokens that every engine sees alike.
 //!
-//! A token is a run of lower-case letters and digits. Words of a query that its collection lacks are dropped, as are repeated ones: some engines would drop them by
-//! themselves, and others would find nothing.
+//! A token is a run of lower-case letters and digits. Query words that the collection lacks are
+//! dropped, and so are repeated ones: some engines would drop them themselves, and others would
+//! find nothing.
 
 use std::collections::HashSet;
 use std::fs;
@@ -17,21 +19,21 @@ use super::engine;
 pub(super) const USAGE: &str = "\
 usage: cargo xtask peers --prepare DIR [OPTIONS]
 
-Writes DIR/KIND/corpus.jsonl and DIR/KIND/queries_*.tsv, and names the kinds for which a source is missing:
+Writes DIR/KIND/corpus.jsonl and DIR/KIND/queries_*.tsv, and lists the kinds for which a source is missing:
   rfc       passages: title and text              (--rfc)
   debian    package descriptions: title and text  (--debian)
   titles    very short documents: the titles of both
   whole     long documents: whole RFCs            (--rfc)
   syn400k   400,000 documents of independent words, by `warpseek synth`
 
-  --rfc FILE         what corpora/rfc.sh wrote
-  --debian FILE      what corpora/debian-descriptions.sh wrote
-  --logs DIR         folder with query logs, one query a line [../shared/data/queries]
-  --most N           queries taken from each log [400]
-  --docs N           documents of syn400k [400000]
+  --rfc FILE         output of corpora/rfc.sh
+  --debian FILE      output of corpora/debian-descriptions.sh
+  --logs DIR         folder with query logs, one query per line [../shared/data/queries]
+  --most N           number of queries from each log [400]
+  --docs N           number of documents in syn400k [400000]
   --warpseek FILE    the warpseek program [a dist build of this source tree]";
 
-/// Tokens that are longer are dropped.
+/// Maximum length of a token; longer ones are dropped.
 const LONGEST_TOKEN: usize = 64;
 
 struct Options {
@@ -78,7 +80,7 @@ pub(super) fn run(mut args: impl Iterator<Item = String>) -> Result<(), String> 
     ];
     for (kind, sources, walk, part) in kinds {
         if sources.is_empty() {
-            eprintln!("{kind}: no source, left out");
+            eprintln!("{kind}: skipped, because no source was given");
             continue;
         }
         let dir = options.dir.join(kind);
@@ -95,13 +97,13 @@ pub(super) fn run(mut args: impl Iterator<Item = String>) -> Result<(), String> 
     synthetic(&options)
 }
 
-/// What is done with a document.
+/// A function that processes a document.
 type Visit<'a> = dyn FnMut(Document) -> Result<(), String> + 'a;
 
-/// How the documents of a file are taken.
+/// A function that reads the documents of a file.
 type Walk = fn(&Path, &mut Visit<'_>) -> Result<(), String>;
 
-/// What of a document is indexed.
+/// A function that returns the indexed text of a document.
 type Part = fn(&Document) -> String;
 
 fn title_and_text(document: &Document) -> String {
@@ -118,7 +120,7 @@ struct Document {
     text: String,
 }
 
-/// Reads documents one by one.
+/// Reads each line as one document.
 fn each(path: &Path, f: &mut Visit<'_>) -> Result<(), String> {
     let error = |what: String| format!("{}: {what}", path.display());
     let file = fs::File::open(path).map_err(|e| error(e.to_string()))?;
@@ -132,7 +134,7 @@ fn each(path: &Path, f: &mut Visit<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// The same with passages put together: those that follow each other and have the same id up to `#`.
+/// Reads documents whose passages are joined: consecutive lines with the same id up to `#`.
 fn grouped(path: &Path, f: &mut Visit<'_>) -> Result<(), String> {
     let whole = |id: &str| id.split('#').next().unwrap_or_default().to_owned();
     let mut open: Option<Document> = None;
@@ -177,7 +179,7 @@ impl Corpus {
             return Ok(());
         }
         let id = id.replace(['"', '\\'], "");
-        // One of the runners takes the line apart by itself.
+        // The line has a fixed layout, because one of the runners parses it by hand.
         let line = format!("{{\"id\": \"{id}\", \"text\": \"{}\"}}\n", tokens.join(" "));
         self.file
             .write_all(line.as_bytes())
@@ -191,7 +193,7 @@ impl Corpus {
         Ok(())
     }
 
-    /// The number of documents, and the words in them.
+    /// Returns the number of documents and their distinct words.
     fn finish(mut self) -> Result<(usize, HashSet<String>), String> {
         self.file.flush().map_err(|e| format!("{}: {e}", self.path.display()))?;
         Ok((self.docs, self.words))
@@ -205,7 +207,7 @@ fn tokens(text: &str) -> Vec<String> {
     lower.split(other).filter(fits).map(str::to_owned).collect()
 }
 
-/// The logs of a folder: `NAME.txt` with one query a line.
+/// Reads the logs of a folder: files `NAME.txt` with one query per line.
 fn logs(dir: &Path) -> Result<Vec<(String, Vec<String>)>, String> {
     let error = |e: std::io::Error| format!("{}: {e}", dir.display());
     let mut logs = Vec::new();
@@ -219,7 +221,7 @@ fn logs(dir: &Path) -> Result<Vec<(String, Vec<String>)>, String> {
     logs.sort();
     match logs.is_empty() {
         true => Err(format!(
-            "{} has no query logs (*.txt); name their folder with --logs",
+            "{} contains no query logs (*.txt); specify their folder with --logs",
             dir.display()
         )),
         false => Ok(logs),
@@ -243,7 +245,7 @@ fn write_log(
     fs::write(&path, out).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// The distinct words of a query that the collection has.
+/// Returns the distinct words of a query that the collection has.
 fn known_words(query: &str, words: &HashSet<String>) -> Vec<String> {
     let mut seen = HashSet::new();
     tokens(query)
@@ -252,7 +254,8 @@ fn known_words(query: &str, words: &HashSet<String>) -> Vec<String> {
         .collect()
 }
 
-/// A collection without correlations, and queries for it: as they are drawn, short ones and long ones.
+/// Generates a collection without correlations, with three logs of queries for it: as drawn,
+/// short ones, and long ones.
 fn synthetic(options: &Options) -> Result<(), String> {
     let dir = options.dir.join("syn400k");
     fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
@@ -273,13 +276,15 @@ fn synthetic(options: &Options) -> Result<(), String> {
     let text = fs::read_to_string(&drawn).map_err(|e| format!("{}: {e}", drawn.display()))?;
     let query = |line: &str| line.split_once('\t').map_or(line, |(_, text)| text).to_owned();
     let queries: Vec<String> = text.lines().map(query).collect();
-    let of = |words: RangeInclusive<usize>| -> Vec<String> {
+    let of_length = |words: RangeInclusive<usize>| -> Vec<String> {
         let fits = |query: &&String| words.contains(&query.split_whitespace().count());
         queries.iter().filter(fits).cloned().collect()
     };
-    for (name, queries) in
-        [("main", of(1..=usize::MAX)), ("short", of(1..=2)), ("long", of(4..=usize::MAX))]
-    {
+    for (name, queries) in [
+        ("main", of_length(1..=usize::MAX)),
+        ("short", of_length(1..=2)),
+        ("long", of_length(4..=usize::MAX)),
+    ] {
         write_log(&dir, name, &queries, options.most, &words)?;
     }
     for file in [raw, drawn] {

@@ -1,5 +1,5 @@
-//! How warpseek and the other engines are built, run and timed. All of them are separate programs;
-//! nothing here links to them.
+//! Building, running and timing of warpseek and the other engines. All of them are separate
+//! programs; nothing here links to them.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -12,29 +12,30 @@ use super::options::Options;
 use super::words::{self, Group};
 use super::{REORDERED, REORDERED_PEER, US};
 
-/// The BM25 parameters of all engines; one of them has these as constants.
+/// BM25 parameters of all engines; one of them has these as constants.
 const BM25: [&str; 4] = ["--k1", "1.2", "--b", "0.75"];
 
-/// What to measure in one process: one log, in one mode and with one number of hits. A JIT compiler that sees several
-/// kinds of queries compiles for all of them, which is slower for each.
+/// The measurement of one process: one log, in one mode and with one number of hits. A JIT
+/// compiler that sees several kinds of queries would compile for all of them, which makes each
+/// slower.
 #[derive(Clone, Copy)]
 pub(super) struct Call<'a> {
     pub(super) queries: &'a Path,
     pub(super) mode: &'a str,
     pub(super) k: usize,
     pub(super) reps: usize,
-    /// Whether the exact number of matches is requested, too.
+    /// True if the exact number of matches is requested, too.
     pub(super) counted: bool,
 }
 
-/// The time of a query is the best of several passes; the figures are the mean and the 99th
-/// percentile over queries.
+/// Figures of an engine. The time of a query is the best of several passes; the figures are the
+/// mean and the 99th percentile over queries.
 #[derive(Debug, PartialEq)]
 pub(super) struct Figure {
     pub(super) engine: String,
     pub(super) mean_us: f64,
     pub(super) p99_us: f64,
-    /// The same by number of words, if the runner gives the times of single queries.
+    /// Figures by number of words, if the runner reports the times of single queries.
     pub(super) by_words: Vec<Group>,
 }
 
@@ -66,9 +67,9 @@ impl Form {
 pub(super) struct Ours {
     program: PathBuf,
     index_args: Vec<String>,
-    /// Whether it can return the exact number of matches.
+    /// True if the program can return the exact number of matches.
     pub(super) counts: bool,
-    /// Whether it can write the times of single queries.
+    /// True if the program can write the times of single queries.
     gives_times: bool,
 }
 
@@ -121,7 +122,7 @@ impl Ours {
         Ok(figure)
     }
 
-    /// The hits for a log, as a TREC run.
+    /// Returns the hits for a log as a TREC run.
     pub(super) fn hits(
         &self,
         form: Form,
@@ -136,7 +137,7 @@ impl Ours {
     }
 }
 
-/// The files in which a program leaves the times of single queries.
+/// The files to which a program writes the times of single queries.
 struct Times {
     prefix: PathBuf,
 }
@@ -155,7 +156,7 @@ impl Times {
     fn groups(&self, call: &Call) -> Result<Vec<Group>, String> {
         let file = self.file(call);
         let groups = words::groups(call.queries, &file)?;
-        // The next engine must not be given these.
+        // The next engine must not read these times.
         fs::remove_file(&file).map_err(|e| format!("{}: {e}", file.display()))?;
         Ok(groups)
     }
@@ -184,10 +185,11 @@ pub(super) enum Peer {
     Bm25s,
 }
 
-/// Where the source archive of Pyserini has Lucene 10; LUCENE10_JAR may name other jars.
+/// Folder of Lucene 10 in the source archive of Pyserini. The variable LUCENE10_JAR may specify
+/// other jars.
 const LUCENE10_JARS: &str = "pyserini-2.4.0/pyserini/resources/jars";
 
-/// Words with fewer documents than this do not take part in Lucene's bisection.
+/// Minimum number of documents of a word that takes part in Lucene's bisection.
 const BP_LEAST_DOCUMENTS: &str = "64";
 
 impl Peer {
@@ -211,7 +213,7 @@ impl Peer {
         found.ok_or_else(|| format!("engine `{name}` is not one of {names}"))
     }
 
-    /// What the engine needs and is not installed.
+    /// Returns the first requirement of the engine that is not installed.
     pub(super) fn missing(self, options: &Options) -> Option<String> {
         let home = &options.home;
         let packages = || {
@@ -245,8 +247,8 @@ impl Peer {
         self != Peer::Bm25s || mode == "or"
     }
 
-    /// Whether the engine can return the exact number of matches; its runner may still not support
-    /// that.
+    /// Returns true if the engine can return the exact number of matches; its runner may still
+    /// lack support for that.
     pub(super) fn counts(self) -> bool {
         matches!(self, Peer::Tantivy | Peer::Lucene)
     }
@@ -274,7 +276,7 @@ impl Peer {
         if self == Peer::Lucene10Bp {
             command.args(["--reorder", BP_LEAST_DOCUMENTS]);
         }
-        // The folder of the runners may be read-only and must not be changed.
+        // The folder of the runners may be read-only, and nothing may be written to it.
         command.env("PEERS_HOME", home).env("NUMBA_CACHE_DIR", home.join("numba"));
         command.env("PYTHONDONTWRITEBYTECODE", "1").arg("--corpus").arg(corpus);
         command
@@ -295,8 +297,8 @@ impl Peer {
         })
     }
 
-    /// The figures of a cell, one for each algorithm; none if counts are requested and the runner does not support
-    /// them.
+    /// Returns the figures of a cell, one for each algorithm; none if counts are requested and
+    /// the runner does not support them.
     pub(super) fn measure(
         self,
         options: &Options,
@@ -312,7 +314,7 @@ impl Peer {
         let lines = output(&mut command)?;
         let mut figures = peer_figures(&lines, call.counted)
             .map_err(|e| format!("runner of {}: {e}", self.name()))?;
-        // With several algorithms, the file has the times of the last one.
+        // With several algorithms, the file contains only the times of the last one.
         if times.file(call).exists() {
             let groups = times.groups(call)?;
             if let [figure] = &mut figures[..] {
@@ -322,7 +324,7 @@ impl Peer {
         Ok(figures)
     }
 
-    /// Lets the runner write the hits of a cell to files that begin with `prefix`.
+    /// Makes the runner write the hits of a cell to files that begin with `prefix`.
     pub(super) fn dump(
         self,
         options: &Options,
@@ -332,7 +334,7 @@ impl Peer {
     ) -> Result<(), String> {
         let mut command = self.call(options, corpus, call);
         command.arg("--dump").arg(prefix);
-        // Warming up for the JIT compiler matters for times alone.
+        // Warming up for the JIT compiler matters only for times.
         match self {
             Peer::Lucene => _ = command.args(["--warmup", "1"]),
             Peer::Lucene10 | Peer::Lucene10Bp => {
@@ -352,14 +354,15 @@ impl Peer {
     }
 }
 
-/// A Java for Lucene 10.
+/// Returns a Java for Lucene 10.
 fn lucene10_jdk(home: &Path) -> Option<PathBuf> {
     let given = std::env::var_os("LUCENE10_JDK").map(PathBuf::from);
     let found = given.into_iter().chain([home.join("jdk-25/jdk"), home.join("jdk25")]);
     found.into_iter().find(|jdk| jdk.join("bin/java").exists())
 }
 
-/// Its class path: that of the variable, which may name several jars, or the jar of Pyserini's source archive.
+/// Returns the class path of Lucene 10: that of the variable, which may list several jars, or the
+/// jar of Pyserini's source archive.
 fn lucene10_jars(home: &Path) -> Option<OsString> {
     if let Some(given) = std::env::var_os("LUCENE10_JAR").filter(|given| !given.is_empty()) {
         return std::env::split_paths(&given).all(|jar| jar.exists()).then_some(given);
@@ -370,7 +373,8 @@ fn lucene10_jars(home: &Path) -> Option<OsString> {
     jars.flatten().map(|jar| jar.path()).find(fat).map(PathBuf::into_os_string)
 }
 
-/// Whether the class path has what reorders documents, which is in `lucene-misc` and not in Pyserini's jar.
+/// Returns true if the class path contains the class that reorders documents. It is in
+/// `lucene-misc` and not in Pyserini's jar.
 fn lucene10_reorders(home: &Path) -> bool {
     let (Some(jdk), Some(jars)) = (lucene10_jdk(home), lucene10_jars(home)) else { return false };
     let mut look = Command::new(jdk.join("bin/javap"));
@@ -378,7 +382,7 @@ fn lucene10_reorders(home: &Path) -> bool {
     look.output().is_ok_and(|output| output.status.success())
 }
 
-/// A program on the core that measurements are to run on, if there is one.
+/// Returns a command for a program, pinned to the core for measurements if there is one.
 fn pinned(options: &Options, program: &OsStr) -> Command {
     match &options.cpu {
         Some(cpu) => {
@@ -390,8 +394,8 @@ fn pinned(options: &Options, program: &OsStr) -> Command {
     }
 }
 
-/// A runner that does not support counts ignores the flag, so its output must say whether it
-/// counted.
+/// Parses the output of a runner. A runner that does not support counts ignores the flag, so its
+/// output must say that it counted.
 fn peer_figures(lines: &str, counted: bool) -> Result<Vec<Figure>, String> {
     let mut figures = Vec::new();
     for line in lines.lines().filter(|line| line.starts_with('{')) {
@@ -399,8 +403,10 @@ fn peer_figures(lines: &str, counted: bool) -> Result<Vec<Figure>, String> {
         if counted && value["count"] != true {
             continue;
         }
-        let text = |name: &str| value[name].as_str().ok_or_else(|| format!("no `{name}`: {line}"));
-        let time = |name: &str| value[name].as_f64().ok_or_else(|| format!("no `{name}`: {line}"));
+        let text =
+            |name: &str| value[name].as_str().ok_or_else(|| format!("`{name}` is missing: {line}"));
+        let time =
+            |name: &str| value[name].as_f64().ok_or_else(|| format!("`{name}` is missing: {line}"));
         let engine = match (text("engine")?, text("algo")?) {
             (engine @ "pisa", algorithm) => format!("{engine} {algorithm}"),
             (engine, _) => engine.to_owned(),
@@ -409,12 +415,12 @@ fn peer_figures(lines: &str, counted: bool) -> Result<Vec<Figure>, String> {
         figures.push(Figure { engine, mean_us, p99_us, by_words: Vec::new() });
     }
     if figures.is_empty() && !counted {
-        return Err("no figures in its output".to_owned());
+        return Err("its output contains no figures".to_owned());
     }
     Ok(figures)
 }
 
-/// The given program, or one that is built here with the profile `dist`.
+/// Returns the given program, or builds one with the profile `dist`.
 pub(super) fn program(given: Option<&Path>) -> Result<PathBuf, String> {
     if let Some(program) = given {
         return Ok(program.to_owned());
@@ -424,7 +430,8 @@ pub(super) fn program(given: Option<&Path>) -> Result<PathBuf, String> {
     Ok(Path::new(&target).join("dist/warpseek"))
 }
 
-/// The directory of an engine's index, next to the corpus; the runners follow the same rule.
+/// Returns the directory of an engine's index, next to the corpus; the runners follow the same
+/// rule.
 fn next_to(corpus: &Path, engine: &str) -> PathBuf {
     let mut name = corpus.as_os_str().to_owned();
     name.push(".");
@@ -455,7 +462,7 @@ pub(super) fn output(command: &mut Command) -> Result<String, String> {
     String::from_utf8(out.stdout).map_err(|_| format!("{shown}: its output is not UTF-8"))
 }
 
-/// The load average of the last minute, if the system provides it.
+/// Returns the load average of the last minute, if the system provides it.
 pub(super) fn load_average() -> Option<f64> {
     fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }

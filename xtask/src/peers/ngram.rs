@@ -1,4 +1,5 @@
-//! `cargo xtask peers --ngram`: compares approximate search with other engines, on phrases cut out of a corpus and misspelt.
+//! `cargo xtask peers --ngram`: compares approximate search with other engines, on misspelt
+//! phrases from a corpus.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +15,7 @@ usage: cargo xtask peers --ngram --corpus FILE [OPTIONS]
 
   --corpus FILE      JSONL with `id`, `title` and `text`; indexes are written below target/peers
   --phrases N        number of phrases, each with 0 to 4 errors [200]
-  --rounds N         number of rounds, in which the engines take turns; the best counts [3]
+  --rounds N         number of rounds, in which the engines take turns; the best is reported [3]
   --engines NAMES    engines to compare with: tantivy (BM25 of 3-grams), sassy (scan) [tantivy,sassy]
   --warpseek FILE    the warpseek program to measure [a dist build of this source tree]
   --json FILE        write all figures to this file, in addition to the table";
@@ -55,21 +56,21 @@ impl Options {
             }
         }
         if options.corpus.as_os_str().is_empty() {
-            return Err(format!("there is nothing to search: --corpus is missing\n\n{USAGE}"));
+            return Err(format!("--corpus is missing\n\n{USAGE}"));
         }
         fs::metadata(&options.corpus).map_err(|e| format!("{}: {e}", options.corpus.display()))?;
         Ok(options)
     }
 }
 
-/// What an engine reaches at a number of errors, the best of all rounds.
+/// Results of an engine at a number of errors, the best of all rounds.
 #[derive(Clone, Copy, Default)]
 struct Figure {
     recall: f64,
     ms: f64,
 }
 
-/// By engine, then by number of errors.
+/// Results by engine, then by number of errors.
 type Figures = BTreeMap<String, BTreeMap<u64, Figure>>;
 
 pub(super) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
@@ -82,7 +83,8 @@ pub(super) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
     let theirs = home.join(format!("{name}.tantivy"));
     let phrases = home.join(format!("{name}.phrases.jsonl"));
     fs::create_dir_all(&home).map_err(|e| format!("{}: {e}", home.display()))?;
-    // The scan needs AVX2 at compile time, and the others may use what the machine has, too.
+    // The scan needs AVX2 at compile time, so all engines are compiled for the features of this
+    // machine.
     let manifest = "xtask/ngram-peers/Cargo.toml";
     let build = ["build", "--release", "--locked", "--manifest-path", manifest, "--target-dir"];
     let folder = home.to_string_lossy().into_owned();
@@ -93,7 +95,7 @@ pub(super) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
     output(&mut index)?;
     let of_index = |name: &str| [".dict", ".post", ".docs"].iter().any(|end| name.ends_with(end));
     let mut bytes = BTreeMap::from([("warpseek".to_owned(), sum_bytes(&ours, of_index)?)]);
-    // All indexes are made anew, of the same documents.
+    // All indexes are rebuilt from the same documents.
     if theirs.exists() {
         fs::remove_dir_all(&theirs).map_err(|e| format!("{}: {e}", theirs.display()))?;
     }
@@ -104,7 +106,7 @@ pub(super) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
         bench.arg(&options.phrases).arg("--index").arg(&ours).arg("--save-phrases").arg(&phrases);
         add_ours(&mut figures, &output(&mut bench)?)?;
         for engine in &options.engines {
-            // A scan takes long and always the same.
+            // A scan takes long, and its time varies little.
             if engine == "sassy" && round > 0 {
                 continue;
             }
@@ -122,9 +124,9 @@ pub(super) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
     if let Some(file) = &options.json {
         let figures: BTreeMap<_, Vec<Value>> = figures
             .into_iter()
-            .map(|(engine, of)| {
+            .map(|(engine, by_errors)| {
                 let line = |(errors, f): (u64, Figure)| json!({ "errors": errors, "recall": f.recall, "mean_ms": f.ms });
-                (engine, of.into_iter().map(line).collect())
+                (engine, by_errors.into_iter().map(line).collect())
             })
             .collect();
         let text = json!({ "figures": figures, "bytes": bytes });
@@ -133,11 +135,13 @@ pub(super) fn run(args: impl Iterator<Item = String>) -> Result<(), String> {
     Ok(())
 }
 
-/// Adds what `bench ngram` reports: with 12 misses and with 3 an error, each without and with edit distances.
+/// Adds the report of `bench ngram`: with 12 misses and with 3 misses per error, each without and
+/// with edit distances.
 fn add_ours(figures: &mut Figures, report: &str) -> Result<(), String> {
     let report: Value = serde_json::from_str(report).map_err(|e| format!("`bench ngram`: {e}"))?;
     let lines = report["recall"].as_array().ok_or("`bench ngram` reports no recall")?;
-    // The first half has 12 misses whatever the errors; with 4 errors both are the same.
+    // The first half has 12 misses for any number of errors; with 4 errors the two halves are
+    // equal.
     for (i, line) in lines.iter().enumerate() {
         let name = if i < lines.len() / 2 { "12 misses" } else { "3 an error" };
         add(figures, &format!("warpseek, {name}"), line, "recall", "mean_ms");
@@ -150,13 +154,13 @@ fn add(figures: &mut Figures, engine: &str, line: &Value, recall: &str, ms: &str
     let errors = line["errors"].as_u64().unwrap_or(0);
     let recall = line[recall].as_f64().unwrap_or(0.0);
     let ms = line[ms].as_f64().unwrap_or(f64::INFINITY);
-    let of = figures.entry(engine.to_owned()).or_default();
-    let known = of.entry(errors).or_insert(Figure { recall, ms });
+    let by_errors = figures.entry(engine.to_owned()).or_default();
+    let known = by_errors.entry(errors).or_insert(Figure { recall, ms });
     known.ms = known.ms.min(ms);
 }
 
-fn mean_ms(of: &BTreeMap<u64, Figure>) -> f64 {
-    of.values().map(|f| f.ms).sum::<f64>() / of.len().max(1) as f64
+fn mean_ms(by_errors: &BTreeMap<u64, Figure>) -> f64 {
+    by_errors.values().map(|f| f.ms).sum::<f64>() / by_errors.len().max(1) as f64
 }
 
 fn table(figures: &Figures, bytes: &BTreeMap<String, u64>) -> String {
@@ -164,13 +168,15 @@ fn table(figures: &Figures, bytes: &BTreeMap<String, u64>) -> String {
     let mut out = String::from(
         "| engine | recall at 0 | 1 | 2 | 3 | 4 errors | mean ms | by tantivy's | index MB |\n|---|---|---|---|---|---|--:|--:|--:|\n",
     );
-    for (engine, of) in figures {
-        let recall = |e: u64| of.get(&e).map_or_else(String::new, |f| format!("{:.3}", f.recall));
+    for (engine, by_errors) in figures {
+        let recall =
+            |e: u64| by_errors.get(&e).map_or_else(String::new, |f| format!("{:.3}", f.recall));
         let recalls: Vec<String> = (0..=4).map(recall).collect();
-        let ratio = base.map_or_else(String::new, |base| format!("{:.3}", mean_ms(of) / base));
+        let ratio =
+            base.map_or_else(String::new, |base| format!("{:.3}", mean_ms(by_errors) / base));
         let size = bytes.get(engine.split(',').next().unwrap_or_default());
         let size = size.map_or_else(String::new, |bytes| (bytes / 1_000_000).to_string());
-        let (recalls, ms) = (recalls.join(" | "), mean_ms(of));
+        let (recalls, ms) = (recalls.join(" | "), mean_ms(by_errors));
         out += &format!("| {engine} | {recalls} | {ms:.3} | {ratio} | {size} |\n");
     }
     out

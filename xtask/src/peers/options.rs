@@ -16,13 +16,13 @@ usage: cargo xtask peers --corpus FILE --queries FILE[,FILE] [--corpus FILE --qu
   --modes MODES      or, and [or,and]
   --k NUMBERS        numbers of hits [10,100,1000]
   --rounds N         number of rounds, in which the engines take turns [5]
-  --reps N           passes over a log in each round, of which the best counts [3]
-  --cpu N            pin every process that is measured to this core
+  --reps N           passes over a log in each round, of which the best is reported [3]
+  --cpu N            pin every measured process to this core
   --index-args ARGS  additional arguments for `warpseek index`, in one string
   --warpseek FILE    the warpseek program to measure [a dist build of this source tree]
   --json FILE        write all figures to this file, in addition to the tables on standard output
 
-       cargo xtask peers --tables FILE[,FILE]    the tables of such files";
+       cargo xtask peers --tables FILE[,FILE]    print the tables of such files";
 
 /// A collection and the query logs for it.
 #[derive(Debug, PartialEq)]
@@ -32,7 +32,7 @@ pub(super) struct Data {
 }
 
 impl Data {
-    /// The name of a collection is that of its folder, as in the runners.
+    /// Returns the name of the collection's folder, as the runners do.
     pub(super) fn name(&self) -> String {
         let path = std::path::absolute(&self.corpus).unwrap_or_else(|_| self.corpus.clone());
         let folder = path.parent().and_then(Path::file_name);
@@ -109,14 +109,14 @@ impl Options {
         options.home =
             home.ok_or("specify the folder of the engines with --home DIR or PEERS_HOME")?;
         if options.data.is_empty() {
-            return Err(format!("there is nothing to compare: --corpus is missing\n\n{USAGE}"));
+            return Err(format!("nothing to compare: --corpus is missing\n\n{USAGE}"));
         }
         for data in &options.data {
             if data.queries.is_empty() {
                 return Err(format!("{} has no --queries", data.corpus.display()));
             }
-            // Runners build indexes next to the corpus; it is better to fail now than after the
-            // first of them.
+            // Check the files now, because runners build indexes next to the corpus, and a later
+            // failure would waste that work.
             for file in data.queries.iter().chain([&data.corpus]) {
                 std::fs::metadata(file).map_err(|e| format!("{}: {e}", file.display()))?;
             }

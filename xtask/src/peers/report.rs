@@ -1,4 +1,4 @@
-//! Computes the tables from the samples.
+//! Computation of the tables from the samples.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -14,7 +14,7 @@ pub(super) struct Cell {
     pub(super) log: String,
     pub(super) mode: String,
     pub(super) k: usize,
-    /// Whether the exact number of matches was requested.
+    /// True if the exact number of matches was requested.
     pub(super) counted: bool,
 }
 
@@ -50,13 +50,14 @@ pub(super) struct Size {
 #[derive(Clone, Debug, PartialEq)]
 struct Ratio {
     engine: String,
-    /// The medians over rounds of our time divided by theirs in the same round.
+    /// Median over rounds of our mean time divided by theirs in the same round; `p99` is computed
+    /// in the same way.
     mean: f64,
     p99: f64,
     /// Our best round divided by theirs.
     best_mean: f64,
     best_p99: f64,
-    /// Medians as of `mean`, by number of words.
+    /// Medians like `mean`, by number of words.
     by_words: BTreeMap<usize, f64>,
 }
 
@@ -69,7 +70,7 @@ struct Row {
 }
 
 impl Row {
-    /// The engine that is hardest to beat, by the given column of the ratios.
+    /// Returns the engine that is hardest to beat, by the given column of the ratios.
     fn best(&self, column: impl Fn(&Ratio) -> f64) -> Option<&Ratio> {
         self.ratios.iter().max_by(|a, b| column(a).total_cmp(&column(b)))
     }
@@ -85,7 +86,8 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     Some((upper + lower) / 2.0)
 }
 
-/// The rows with at least one engine to compare with, the slowest ones relative to the peers first.
+/// Returns the rows with at least one engine to compare with, the slowest ones relative to the
+/// peers first.
 fn rows(samples: &[Sample]) -> Vec<Row> {
     let cells: BTreeSet<&Cell> = samples.iter().map(|s| &s.cell).collect();
     let ours = [US, REORDERED];
@@ -98,19 +100,21 @@ fn rows(samples: &[Sample]) -> Vec<Row> {
     rows
 }
 
-/// Which of our forms an engine is compared with: one that reorders documents with ours that does, if that was measured.
+/// Returns our forms to compare an engine with, in order of preference. An engine that reorders
+/// documents is compared with our reordered index, if that was measured.
 fn counterpart(engine: &str) -> [&'static str; 2] {
     if engine == REORDERED_PEER { [REORDERED, US] } else { [US, REORDERED] }
 }
 
 fn row(samples: &[Sample], cell: &Cell, engines: &BTreeSet<&str>) -> Option<Row> {
-    let of = |engine: &str| -> Vec<&Sample> {
+    let samples_of = |engine: &str| -> Vec<&Sample> {
         samples.iter().filter(|s| s.engine == engine && s.cell == *cell).collect()
     };
-    let first = |names: [&str; 2]| names.map(of).into_iter().find(|found| !found.is_empty());
+    let first =
+        |names: [&str; 2]| names.map(samples_of).into_iter().find(|found| !found.is_empty());
     let ratios: Vec<Ratio> = engines
         .iter()
-        .filter_map(|engine| ratio(engine, &first(counterpart(engine))?, &of(engine)))
+        .filter_map(|engine| ratio(engine, &first(counterpart(engine))?, &samples_of(engine)))
         .collect();
     let ours = first([US, REORDERED])?;
     let mean_us = median(ours.iter().map(|s| s.mean_us).collect())?;
@@ -125,7 +129,7 @@ fn ratio(engine: &str, ours: &[&Sample], theirs: &[&Sample]) -> Option<Ratio> {
         median(pairs.filter_map(|(a, b)| Some(value(a)? / value(b)?)).collect())
     };
     let best = |value: fn(&Sample) -> f64| {
-        let least = |of: &[&Sample]| of.iter().map(|s| value(s)).fold(f64::MAX, f64::min);
+        let least = |samples: &[&Sample]| samples.iter().map(|s| value(s)).fold(f64::MAX, f64::min);
         least(ours) / least(theirs)
     };
     let with_words =
@@ -140,12 +144,12 @@ fn ratio(engine: &str, ours: &[&Sample], theirs: &[&Sample]) -> Option<Ratio> {
     })
 }
 
-/// The arithmetic mean of ratios. A lost cell raises it more than a won one lowers it.
+/// Returns the arithmetic mean of ratios. A lost cell raises it more than a won one lowers it.
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// The ratio with two digits, in bold if we are slower.
+/// Formats a ratio with two digits, in bold if we are slower.
 fn shown(ratio: f64) -> String {
     if ratio > 1.0 { format!("**{ratio:.2}**") } else { format!("{ratio:.2}") }
 }
@@ -207,18 +211,18 @@ fn best_peers(out: &mut String, rows: &[Row], found: &Findings) -> std::fmt::Res
     )
 }
 
-/// Every collection as a whole: its cells count alike.
+/// Writes a table with one row for each collection, in which all cells have the same weight.
 fn by_corpus(out: &mut String, rows: &[Row]) -> std::fmt::Result {
     writeln!(out, "## Means over the cells of a corpus, best peer in each\n")?;
     writeln!(out, "| corpus | cells | mean | worst | p99 | worst |\n|---|--:|--:|--:|--:|--:|")?;
     let corpora: BTreeSet<&str> = rows.iter().map(|row| &*row.cell.corpus).collect();
     for corpus in corpora {
-        let of = |column: fn(&Ratio) -> f64| -> Vec<f64> {
+        let best = |column: fn(&Ratio) -> f64| -> Vec<f64> {
             let rows = rows.iter().filter(|row| row.cell.corpus == corpus);
             rows.filter_map(|row| row.best(column)).map(column).collect()
         };
         let worst = |ratios: &[f64]| shown(ratios.iter().copied().fold(0.0, f64::max));
-        let (means, tails) = (of(|r| r.mean), of(|r| r.p99));
+        let (means, tails) = (best(|r| r.mean), best(|r| r.p99));
         let (cells, mean_of, tail) = (means.len(), shown(mean(&means)), shown(mean(&tails)));
         let (mean_worst, tail_worst) = (worst(&means), worst(&tails));
         writeln!(out, "| {corpus} | {cells} | {mean_of} | {mean_worst} | {tail} | {tail_worst} |")?;
@@ -226,7 +230,7 @@ fn by_corpus(out: &mut String, rows: &[Row]) -> std::fmt::Result {
     writeln!(out)
 }
 
-/// The mean ratio to the best peer, by number of words.
+/// Writes a table of the mean ratios to the best peer, by number of words.
 fn by_words(out: &mut String, rows: &[Row]) -> std::fmt::Result {
     let heads: Vec<String> = (1..=words::MOST).map(words::name).collect();
     writeln!(out, "## Means by number of words, best peer in each\n")?;
@@ -235,9 +239,9 @@ fn by_words(out: &mut String, rows: &[Row]) -> std::fmt::Result {
     for row in rows.iter().filter(|row| row.ratios.iter().any(|r| !r.by_words.is_empty())) {
         write!(out, "| {} |", name(&row.cell))?;
         for words in 1..=words::MOST {
-            let of = |ratio: &Ratio| ratio.by_words.get(&words).copied().unwrap_or(0.0);
-            match row.best(of).filter(|ratio| of(ratio) > 0.0) {
-                Some(best) => write!(out, " {} {} |", shown(of(best)), best.engine)?,
+            let value = |ratio: &Ratio| ratio.by_words.get(&words).copied().unwrap_or(0.0);
+            match row.best(value).filter(|ratio| value(ratio) > 0.0) {
+                Some(best) => write!(out, " {} {} |", shown(value(best)), best.engine)?,
                 None => write!(out, " |")?,
             }
         }
@@ -246,7 +250,7 @@ fn by_words(out: &mut String, rows: &[Row]) -> std::fmt::Result {
     writeln!(out)
 }
 
-/// The first four columns of a row.
+/// Formats the first four columns of a row.
 pub(super) fn name(cell: &Cell) -> String {
     let counted = if cell.counted { " + count" } else { "" };
     format!("{} | {} | {}{counted} | {}", cell.corpus, cell.log, cell.mode.to_uppercase(), cell.k)
@@ -351,7 +355,7 @@ mod tests {
         let rows = rows(&samples);
         assert_eq!(rows.len(), 1);
         let (engine, by_words) = ("a".to_owned(), BTreeMap::from([(2, 0.5)]));
-        // The best rounds are 10 and 10, whatever round they are of.
+        // The best rounds take 10 and 10, even though they are different rounds.
         let (best_mean, best_p99) = (1.0, 1.0);
         let expected = Ratio { engine, mean: 0.5, p99: 0.5, best_mean, best_p99, by_words };
         assert_eq!(rows[0].ratios, [expected]);
@@ -389,7 +393,7 @@ mod tests {
         assert_eq!(ratio(&samples, REORDERED_PEER), 2.0);
         samples.push(sample(1, 0, REORDERED, 4.0));
         assert_eq!((ratio(&samples, REORDERED_PEER), ratio(&samples, "a")), (0.8, 0.5));
-        assert_eq!(rows(&samples)[0].ratios.len(), 2, "our own forms are no peers");
+        assert_eq!(rows(&samples)[0].ratios.len(), 2, "our own forms are not peers");
     }
 
     #[test]

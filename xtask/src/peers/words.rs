@@ -1,4 +1,4 @@
-//! Times by the number of words of a query: engines that are level in the mean may differ there.
+//! Times by the number of words of a query. Engines with equal means may differ there.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -6,19 +6,19 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// Queries with this many words or more are one group.
+/// Number of words of the last group, which also contains longer queries.
 pub(super) const MOST: usize = 6;
 
 /// The queries of a log with the same number of words.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Group {
-    /// The number of words; [`MOST`] stands for more, too.
+    /// Number of words; [`MOST`] also means more.
     pub(super) words: usize,
     pub(super) queries: usize,
     pub(super) mean_us: f64,
 }
 
-/// The groups of a log, from a file of `id<TAB>microseconds` that a runner wrote.
+/// Reads the groups of a log from a file of `id<TAB>microseconds` that a runner wrote.
 pub(super) fn groups(queries: &Path, latencies: &Path) -> Result<Vec<Group>, String> {
     let read =
         |path: &Path| fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()));
@@ -33,8 +33,12 @@ pub(super) fn groups(queries: &Path, latencies: &Path) -> Result<Vec<Group>, Str
         let parsed = line
             .split_once('\t')
             .and_then(|(id, time)| Some((*words.get(id)?, time.trim().parse::<f64>().ok()?)));
-        let wrong =
-            || format!("{}: not a query of the log with its time: {line}", latencies.display());
+        let wrong = || {
+            format!(
+                "{}: expected the id of a query in the log and a time: {line}",
+                latencies.display()
+            )
+        };
         let (words, time) = parsed.ok_or_else(wrong)?;
         let (queries, sum) = sums.entry(words).or_default();
         *queries += 1;
@@ -48,7 +52,7 @@ fn count(text: &str) -> usize {
     text.split_whitespace().count().min(MOST)
 }
 
-/// The name of a group in tables.
+/// Returns the name of a group in tables.
 pub(super) fn name(words: usize) -> String {
     if words == MOST { format!("{MOST}+") } else { words.to_string() }
 }

@@ -1,4 +1,4 @@
-//! Queries by their number of terms.
+//! The `--classes` part of `bench gpu`: queries grouped by their number of terms.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use warpseek_exec_gpu::GpuEngine;
 
 use super::queries::{Alone, BatchRates, Bench, Setting, check, postings_of};
 
-/// Queries of this many terms or more form one class.
+/// Number of terms of the last class, which also contains longer queries.
 const MOST: usize = 6;
 
 /// Figures of one class.
@@ -19,10 +19,10 @@ const MOST: usize = 6;
 pub(super) struct Cell {
     #[serde(flatten)]
     setting: Setting,
-    /// Number of terms that are in the index; the last class also has queries with more.
+    /// Number of terms that are in the index; the last class also contains queries with more.
     terms: usize,
     queries: usize,
-    /// Of all queries of the class.
+    /// Number of postings of all queries of the class.
     postings: u64,
     #[serde(flatten)]
     batch: BatchRates,
@@ -30,7 +30,8 @@ pub(super) struct Cell {
     alone: Alone,
 }
 
-/// Measures each class in a batch of its own and one query at a time. `answers` are those to all queries in one batch.
+/// Measures each class as a separate batch and one query at a time. `answers` are the answers to
+/// all queries in one batch.
 pub(super) fn measure(
     bench: &Bench<'_>,
     engine: &GpuEngine,
@@ -40,14 +41,14 @@ pub(super) fn measure(
     let plans = bench.plans(bench.queries, setting.mode, setting.k, &bench.context)?;
     let mut cells = Vec::new();
     for terms in 1..=MOST {
-        let is_of = |i: &usize| plans[*i].terms.len().min(MOST) == terms;
-        let of: Vec<usize> = (0..plans.len()).filter(is_of).collect();
-        if of.is_empty() {
+        let is_in_class = |i: &usize| plans[*i].terms.len().min(MOST) == terms;
+        let members: Vec<usize> = (0..plans.len()).filter(is_in_class).collect();
+        if members.is_empty() {
             continue;
         }
-        let queries: Vec<&str> = of.iter().map(|&i| bench.queries[i]).collect();
-        let expected: Vec<Answer> = of.iter().map(|&i| answers[i].clone()).collect();
-        let postings = of.iter().map(|&i| postings_of(&plans[i..=i])).sum();
+        let queries: Vec<&str> = members.iter().map(|&i| bench.queries[i]).collect();
+        let expected: Vec<Answer> = members.iter().map(|&i| answers[i].clone()).collect();
+        let postings = members.iter().map(|&i| postings_of(&plans[i..=i])).sum();
         let (batch, answers) = bench.batch(engine, &queries, setting)?;
         check(
             &expected,
@@ -63,7 +64,7 @@ pub(super) fn measure(
 }
 
 pub(super) fn print(cells: &[Cell], out: &mut impl Write) -> std::io::Result<()> {
-    writeln!(out, "\nQueries by number of terms, each class in a batch of its own")?;
+    writeln!(out, "\nQueries by number of terms, each class as a separate batch")?;
     let head = [
         "terms",
         "tile",

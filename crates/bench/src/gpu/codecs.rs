@@ -1,4 +1,5 @@
-//! Decoding of lists by every codec (Ding 2009, table 1 and figure 4).
+//! The `--codecs` part of `bench gpu`: decoding of lists with every codec (Ding 2009, table 1 and
+//! figure 4).
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -21,17 +22,17 @@ use super::{Options, median};
 use crate::codecs::{Coded, Sample, encode, sample};
 use crate::hardware;
 
-/// Documents that the synthetic lists are drawn from: as many as GOV2 has.
+/// Number of documents that the synthetic lists are drawn from, as many as GOV2 has.
 const DOCS: u32 = 25_200_000;
 
 /// Lengths of the synthetic lists.
 const LENGTHS: [u32; 6] = [1_000, 8_000, 64_000, 512_000, 4_000_000, 12_000_000];
 
-/// Postings of a class that are encoded, and that the CPU decodes. The device has several copies of them, so that no decoder finds in a cache what the previous one
-/// left there.
+/// Number of postings of a class that are encoded, and that the CPU decodes. The device holds
+/// several copies of them, so that no decoder finds data of the previous one in a cache.
 const CODED: u64 = 1 << 22;
 
-/// Lists that are measured together.
+/// A group of lists that are measured together.
 struct Class {
     name: String,
     lists: Vec<Postings>,
@@ -41,22 +42,22 @@ struct Class {
 struct Cell {
     codec: &'static str,
     lists: String,
-    /// Decoded at once.
+    /// Number of postings that are decoded at once.
     postings: u64,
-    /// With the heads of blocks, without skip array and bounds.
+    /// Bits per document, including the heads of blocks, without the skip array and bounds.
     bits_per_doc: f64,
     docs_per_s: f64,
-    /// Read while documents are decoded.
+    /// Bytes read per second while documents are decoded.
     bytes_per_s: f64,
-    /// That rate as a fraction of the copy bandwidth.
+    /// `bytes_per_s` as a fraction of the copy bandwidth.
     of_copy: f64,
-    /// Without the prefix sum.
+    /// Gaps decoded per second, without the prefix sum.
     gaps_per_s: Option<f64>,
-    /// Postings with frequencies.
+    /// Postings decoded per second, documents and frequencies.
     both_per_s: f64,
-    /// Postings with frequencies, written to memory.
+    /// Postings with frequencies per second that are decoded and written to memory.
     written_per_s: f64,
-    /// Frequencies, each fetched alone.
+    /// Frequencies per second, each fetched alone.
     fetched_per_s: f64,
     cpu_docs_per_s: f64,
     cpu_threads_docs_per_s: f64,
@@ -108,7 +109,8 @@ fn failed(error: impl std::fmt::Display) -> Failure {
     Failure::user(error.to_string())
 }
 
-/// Lists of random documents, by length. Every document is in a list with the same probability.
+/// Generates lists of random documents, by length. Every document is in a list with the same
+/// probability.
 fn synthetic(threads: usize) -> Vec<Class> {
     let class = |&length: &u32| {
         let number = (CODED / u64::from(length)).max(1);
@@ -128,7 +130,8 @@ fn draw(length: u32, seed: u64) -> Postings {
         state ^= state << 17;
         (state >> 11) as f64 / (1u64 << 53) as f64
     };
-    // `log` comes from the probability of a document. Gaps have a geometric distribution; so have frequencies, each of which is half as likely as the next smaller one.
+    // `log` follows from the probability of a document. Gaps have a geometric distribution.
+    // Frequencies have one too: each frequency is half as likely as the next smaller one.
     let log = (-f64::from(length) / f64::from(DOCS)).ln_1p();
     let (mut docs, mut freqs, mut doc) = (Vec::new(), Vec::new(), 0u64);
     for _ in 0..length {
@@ -197,7 +200,7 @@ fn measure(
     })
 }
 
-/// Fails unless the first copy decodes to the lists, and all others to the same sums.
+/// Checks that the first copy decodes to the lists, and that all other copies give the same sums.
 fn check(
     device: &Device,
     stream: &Stream,
@@ -239,7 +242,7 @@ fn check(
             }
             at = end.next_multiple_of(BLOCK);
         }
-        // The sums must be those of the numbers that were written.
+        // The sums must equal those of the numbers that were written.
         let sum = |numbers: &[u32]| numbers.iter().copied().fold(0, u32::wrapping_add);
         if sum(&first_sums) != sum(&docs).wrapping_add(sum(&freqs)) {
             return Err(wrong("sums"));
@@ -248,7 +251,8 @@ fn check(
     Ok(())
 }
 
-/// The median time of `rounds` launches by the device's clock, after one to warm up.
+/// Returns the median time of `rounds` launches by the device's clock, after one launch to warm
+/// up.
 fn time(
     device: &Device,
     stream: &Stream,
@@ -270,7 +274,7 @@ fn time(
     Ok(median(&mut times))
 }
 
-/// Documents that the CPU decodes per second, on one thread and on all.
+/// Returns the number of documents that the CPU decodes per second, on one thread and on all.
 fn cpu(
     codec: CodecId,
     lists: &[Postings],
@@ -280,7 +284,7 @@ fn cpu(
     let (mut samples, mut postings) = (Vec::new(), 0u64);
     for list in lists {
         if postings < CODED {
-            // Long lists are divided, so that all threads have work.
+            // Long lists are split, so that all threads have work.
             for (docs, freqs) in list.docs.chunks(1 << 18).zip(list.freqs.chunks(1 << 18)) {
                 samples.push(Sample { docs: docs.to_vec(), freqs: freqs.to_vec() });
             }
@@ -348,15 +352,17 @@ fn print(cells: &[Cell], threads: usize, out: &mut impl Write) -> std::io::Resul
     table(&rows, out)
 }
 
-/// Table 1 and figure 4 of (Ding 2009) next to what was measured here. Of the figure, only what the text says about it is known.
+/// Prints table 1 and figure 4 of (Ding 2009) next to the measurements. The paper states only a
+/// few values of the figure in its text.
 fn paper(cells: &[Cell], out: &mut impl Write) -> std::io::Result<()> {
-    // The longest synthetic lists, since those of the paper are long, too.
+    // The longest synthetic lists are used, since those of the paper are long, too.
     let longest = |codec: CodecId| {
         cells.iter().rfind(|cell| cell.codec == codec.name() && !cell.lists.starts_with("index"))
     };
     let here = |codec: CodecId| {
         let cell = longest(codec);
-        let rate = |of: fn(&Cell) -> f64| cell.map_or("-".to_owned(), |cell| billions(of(cell)));
+        let rate =
+            |value: fn(&Cell) -> f64| cell.map_or("-".to_owned(), |cell| billions(value(cell)));
         (rate(|cell| cell.cpu_docs_per_s), rate(|cell| cell.docs_per_s))
     };
     let head = ["Table 1", "CPU", "GPU", "CPU here", "GPU here"];
@@ -392,7 +398,7 @@ mod tests {
     use super::*;
     use crate::gpu::tests::device;
 
-    /// Runs on the emulator, and compares what is decoded. Only the rates are meaningless.
+    /// Runs on the emulator and compares the decoded lists. Only the rates are meaningless.
     #[test]
     fn every_codec_is_measured() {
         let class = Class { name: "some".into(), lists: vec![draw(140, 1), draw(3, 2)] };
@@ -411,7 +417,8 @@ mod tests {
         assert_eq!(text.lines().count(), 1 + CODECS.len() + 3 + 2 + 2, "{text}");
     }
 
-    /// The lists have the length asked for, are ascending, and are about as dense as they should be.
+    /// Checks that the lists have the requested length, are ascending, and have about the
+    /// expected density.
     #[test]
     fn synthetic_lists_are_valid() {
         for length in [1_000, 100_000] {

@@ -1,4 +1,5 @@
-//! Cohorts by their size and by the size of tiles (Agrawal 2016, figures 6 and 7).
+//! The `--cohorts` part of `bench gpu`: throughput by the size of cohorts and of tiles (Agrawal
+//! 2016, figures 6 and 7).
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -19,35 +20,39 @@ use warpseek_index::Snapshot;
 use super::{Options, given, kernel_time, load, matrices, median, one_round_at_a_time, search_all};
 use crate::{hardware, read_queries};
 
-/// Queries of a cell: 1,000 for small cohorts, as in (Agrawal 2016), and 8,192 for others.
+/// Number of queries of a cell: 1,000 for small cohorts, as in (Agrawal 2016), and 8,192 for
+/// others.
 const FEW: usize = 1000;
 const MANY: usize = 8192;
 const SMALL_COHORT: usize = 64;
 
-/// Throughput of a GTX Titan over that of 16 cores of a Xeon, by size of cohort (Agrawal 2016, section 6.2).
+/// Throughput of a GTX Titan relative to 16 cores of a Xeon, by size of cohort (Agrawal 2016,
+/// section 6.2).
 const PAPER: [(usize, f64); 2] = [(1, 1.09), (64, 2.5)];
 
 #[derive(Serialize)]
 struct Cell {
     k: usize,
-    /// What answers: cohorts on the GPU, or one of the engines they are compared with.
+    /// The engine: cohorts on the GPU, or one of those that they are compared with.
     engine: String,
     cohort: usize,
-    /// Documents in a tile, if the engine has tiles.
+    /// Number of documents in a tile, if the engine has tiles.
     tile: Option<u32>,
-    /// Binary logarithm of documents in a microtile, and queries in a group.
+    /// Binary logarithm of the number of documents in a microtile, and number of queries in a
+    /// group.
     micro_bits: Option<u32>,
     group: Option<usize>,
     queries: usize,
-    /// From plans to hits.
+    /// Queries per second, from plans to hits.
     qps: f64,
-    /// Kernels only; none on the CPU.
+    /// Queries per second by the time of kernels only; `None` on the CPU.
     device_qps: Option<f64>,
-    /// Queries times documents per second (Agrawal 2016, figure 6), by kernels or by the CPU.
+    /// Queries times documents per second (Agrawal 2016, figure 6), by the time of kernels or of
+    /// the CPU.
     work_per_s: f64,
 }
 
-/// The best throughput of the GPU over that of the CPU (Agrawal 2016, figure 7).
+/// Best throughput of the GPU relative to that of the CPU (Agrawal 2016, figure 7).
 #[derive(Serialize)]
 struct Ratio {
     k: usize,
@@ -59,7 +64,7 @@ struct Ratio {
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let queries = read_queries(given(options.queries.as_deref(), "--queries")?)?;
     if queries.is_empty() {
-        return Err(Failure::user("there is nothing to measure: no queries"));
+        return Err(Failure::user("the file of --queries is empty"));
     }
     let threads = options.threads.get();
     let device = Device::open(options.gpu, None)?;
@@ -127,18 +132,18 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
 
 struct Bench<'a> {
     options: &'a Options,
-    /// All threads, without a deadline.
+    /// Uses all threads and has no deadline.
     context: Context,
     docs: u64,
     /// The CPU's answers to the first queries.
     expected: Vec<Answer>,
     cells: Vec<Cell>,
-    /// The engine that `auto` chooses; it has the image that cohorts use, too.
+    /// The engine that `auto` chooses. The cohort engines share its image.
     usual: Arc<GpuEngine>,
     cpu: CpuEngine,
 }
 
-/// From plans to hits, and of kernels only.
+/// Times from plans to hits, and of the kernels alone.
 #[derive(Clone, Copy)]
 pub(super) struct Times {
     pub(super) whole: Duration,
@@ -175,8 +180,8 @@ impl Bench<'_> {
                         let timed = CohortEngine::new(self.timed(), settings)?;
                         let (_, times) = self.measure(&engine, &timed, some, cohort)?;
                         let CohortSettings { tile, micro_bits, group, .. } = engine.settings();
-                        let of = (Some(tile), Some(micro_bits), Some(group));
-                        self.cell(k, "cohort", cohort, of, some.len(), times);
+                        let shape = (Some(tile), Some(micro_bits), Some(group));
+                        self.cell(k, "cohort", cohort, shape, some.len(), times);
                     }
                 }
             }
@@ -184,12 +189,13 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The usual engine for timing kernels.
+    /// Returns the usual engine in the form that times kernels.
     fn timed(&self) -> Arc<GpuEngine> {
         Arc::new(one_round_at_a_time(&self.usual))
     }
 
-    /// Compares hits, then takes medians. `timed` is the same engine for timing kernels. Each search has `cohort` queries, unless the engine forms cohorts itself.
+    /// Compares hits, then measures medians. `timed` is the same engine in the form that times
+    /// kernels. Each search has `cohort` queries, unless the engine forms cohorts itself.
     fn measure(
         &self,
         engine: &dyn Engine,
@@ -197,7 +203,7 @@ impl Bench<'_> {
         plans: &[Plan],
         cohort: usize,
     ) -> Result<(Vec<Answer>, Times), Failure> {
-        // A cohort engine gets all queries at once, so that several cohorts can be under way.
+        // A cohort engine gets all queries at once, so that several cohorts can be in flight.
         let at_once = if engine.name() == "cohort" { plans.len() } else { cohort };
         let ask = |engine: &dyn Engine| -> Result<Vec<Answer>, Failure> {
             let mut answers = Vec::with_capacity(plans.len());
@@ -211,7 +217,7 @@ impl Bench<'_> {
             if expected.hits != answer.hits {
                 let name = engine.name();
                 return Err(Failure::broken(format!(
-                    "query {} has different hits by `{name}` than on the CPU",
+                    "query {}: the hits of `{name}` differ from the CPU's",
                     i + 1
                 )));
             }
@@ -230,7 +236,7 @@ impl Bench<'_> {
         Ok((answers, Times { whole: median(&mut whole), kernels }))
     }
 
-    /// Measures once only, because it is slow.
+    /// Measures only once, because the CPU is slow.
     fn on_cpu(&self, plans: &[Plan], cohort: usize) -> Result<Times, Failure> {
         let start = Instant::now();
         for some in plans.chunks(cohort) {
@@ -273,11 +279,11 @@ impl Bench<'_> {
         for &k in &self.options.k {
             for (cohort, paper) in PAPER {
                 let best = |engine: &str| {
-                    let of = self
+                    let rates = self
                         .cells
                         .iter()
                         .filter(|c| c.k == k && c.cohort == cohort && c.engine == engine);
-                    of.map(|cell| cell.qps).fold(0.0, f64::max)
+                    rates.map(|cell| cell.qps).fold(0.0, f64::max)
                 };
                 let (gpu, cpu) = (best("cohort"), best("CPU"));
                 if cpu > 0.0 {
@@ -327,7 +333,7 @@ fn print_ratios(ratios: &[Ratio], threads: usize, out: &mut impl Write) -> std::
     }
     writeln!(
         out,
-        "\nFigure 7 of Agrawal 2016: the best of the GPU's cohorts compared with the CPU's on {threads} threads; the paper compares a GTX Titan with 16 cores"
+        "\nFigure 7 of Agrawal 2016: the best throughput of cohorts on the GPU relative to the CPU on {threads} threads; the paper compares a GTX Titan with 16 cores"
     )?;
     let mut rows = vec![["k", "cohort", "GPU / CPU", "paper"].map(String::from).to_vec()];
     for ratio in ratios {

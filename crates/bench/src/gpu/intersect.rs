@@ -1,4 +1,5 @@
-//! Intersection of lists and selection of the best k (Ding 2009, figure 6, section 8.1, table 3).
+//! The `--intersect` part of `bench gpu`: intersection of lists and selection of the best k (Ding
+//! 2009, figure 6, section 8.1, table 3).
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -20,7 +21,8 @@ use warpseek_index::Snapshot;
 use super::{Options, median, search_all};
 use crate::{hardware, read_queries};
 
-/// Lengths of the two lists. Those of the paper go from 5,000 to 16 million, first equal, then with 200,000 in the shorter list.
+/// Lengths of the two lists. The lists of the paper have 5,000 to 16 million numbers: first both
+/// the same length, then 200,000 in the shorter list.
 const LENGTHS: [(usize, usize); 9] = [
     (5_000, 5_000),
     (50_000, 50_000),
@@ -33,17 +35,19 @@ const LENGTHS: [(usize, usize); 9] = [
     (200_000, 12_800_000),
 ];
 
-/// Lengths of arrays of keys, and how many of the best are selected from each.
+/// Lengths of arrays of keys.
 const KEYS: [usize; 3] = [100_000, 1_000_000, 25_200_000];
+/// Numbers of best keys to select from each array.
 const BEST: [usize; 5] = [10, 100, 1_000, 4_000, 10_000];
 
-/// Runs into which the second method of selecting the best k divides an array.
+/// Number of runs into which the second method of selecting the best k divides an array.
 const RUNS: usize = 264;
 
-/// Hits per query.
+/// Number of hits per query.
 const K: usize = 10;
 
-/// Shares of phases (Ding 2009, table 3): the best k with scores, intersection, decompression.
+/// Shares of phases (Ding 2009, table 3): scores with selection of the best k, intersection,
+/// decompression.
 const TABLE_3: [f64; 3] = [0.08, 0.45, 0.47];
 
 #[derive(Serialize)]
@@ -53,10 +57,11 @@ struct Lists {
     both: usize,
     /// Nanoseconds per number of the shorter list, by levels of splitters.
     ns: Vec<f64>,
-    /// A merge on one thread of the CPU, and one on all.
+    /// Nanoseconds of a merge per number of the shorter list, on one thread of the CPU and on
+    /// all.
     cpu_ns: f64,
     cpu_threads_ns: f64,
-    /// What the paper reports for its device.
+    /// Figures that the paper reports for its device.
     paper: &'static str,
 }
 
@@ -64,11 +69,11 @@ struct Lists {
 struct TopK {
     keys: usize,
     k: usize,
-    /// With the tree of maxima.
+    /// Time with the tree of maxima.
     tree_us: f64,
-    /// With sorted buffers: the best of runs, then the best of those.
+    /// Time with sorted buffers: the best of each run, then the best of those.
     buffers_us: f64,
-    /// Selection and sorting on one thread.
+    /// Time of selection and sorting on one thread.
     cpu_us: f64,
 }
 
@@ -78,12 +83,12 @@ struct Queries {
     codec: &'static str,
     list_bytes: u64,
     blocks: u64,
-    /// As many as the CPU decodes without pruning.
+    /// Number of decoded blocks, equal to the number that the CPU decodes without pruning.
     blocks_decoded: u64,
     qps: f64,
     device_qps: f64,
     p50_us: f64,
-    /// With the algorithm that the CPU engine chooses, on all threads.
+    /// Queries per second with the algorithm that the CPU engine chooses, on all threads.
     cpu_qps: f64,
     /// Names and shares of phases.
     phases: Vec<(String, f64)>,
@@ -115,11 +120,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         writeln!(out, "{report:#}")?;
         return Ok(ExitCode::SUCCESS);
     }
-    writeln!(
-        out,
-        "{hardware}; median of {} rounds; what is timed equals the CPU's",
-        options.rounds
-    )?;
+    writeln!(out, "{hardware}; median of {} rounds; all results equal the CPU's", options.rounds)?;
     print_lists(&lists, threads, &mut out)?;
     print_best(&best, &mut out)?;
     if let Some(queries) = &queries {
@@ -136,14 +137,14 @@ fn differs(what: &str) -> Failure {
     Failure::broken(format!("{what} differs from the CPU's"))
 }
 
-/// Numbers that look random and are the same in every run.
+/// Returns a number that looks random but is the same in every run.
 fn mixed(i: u64) -> u64 {
     let x = (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ x >> 31).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x ^ x >> 29
 }
 
-/// Ascending numbers up to about four times the length of the longer list.
+/// Returns ascending numbers, up to about four times the length of the longer list.
 fn draw(len: usize, longer: usize, seed: u64) -> Vec<u32> {
     let most = (8 * longer / len - 1) as u64;
     let mut number = 0;
@@ -157,7 +158,8 @@ fn draw(len: usize, longer: usize, seed: u64) -> Vec<u32> {
 fn merge(a: &[u32], b: &[u32]) -> Vec<u32> {
     let (mut j, mut both) = (0, Vec::new());
     for &number in a {
-        // The next number is near if the lists have the same length, and far away in a longer list.
+        // The next number is near if the lists have the same length, and far away in a longer
+        // list.
         let mut step = 1;
         while j + step < b.len() && b[j + step] < number {
             j += step;
@@ -172,7 +174,7 @@ fn merge(a: &[u32], b: &[u32]) -> Vec<u32> {
     both
 }
 
-/// Merges parts of `a` on several threads; returns how many numbers are in both lists.
+/// Merges parts of `a` on several threads; returns the number of elements in both lists.
 fn merge_in_parallel(a: &[u32], b: &[u32], pool: &Pool) -> usize {
     let parts: Vec<&[u32]> = a.chunks(a.len().div_ceil(pool.threads() * 4).max(1)).collect();
     let part = |(): &mut (), part: &&[u32]| {
@@ -183,7 +185,8 @@ fn merge_in_parallel(a: &[u32], b: &[u32], pool: &Pool) -> usize {
     pool.map(&parts, || (), part).iter().sum()
 }
 
-/// The median time of `rounds` launches by the device's clock, after one to warm up.
+/// Returns the median time of `rounds` launches by the device's clock, after one launch to warm
+/// up.
 fn time(
     device: &Device,
     stream: &Stream,
@@ -231,7 +234,8 @@ fn merge_find(
         let scratch = device.buffer(MergeFind::scratch_len(shorter))?;
         let (mut ns, mut equal) = (Vec::new(), true);
         for levels in 0..=MAX_LEVELS {
-            // One graph, because a list of 5,000 is finished before the host could start the next launch.
+            // All launches are one graph, because a list of 5,000 is finished before the host
+            // could start the next launch.
             let mut graph = stream.capture(|stream| {
                 kernels.intersect(stream, &on_a, &on_b, levels, &out, &scratch)
             })?;
@@ -262,7 +266,8 @@ fn merge_find(
     Ok(Lists { shorter, longer, both: expected.len(), ns, cpu_ns, cpu_threads_ns, paper })
 }
 
-/// Keys as hits have them, with so few different scores that the order often depends on the document.
+/// Returns keys like those of hits, with so few different scores that the document often decides
+/// the order.
 fn keys(len: usize) -> Vec<u64> {
     (0..len as u64)
         .map(|doc| (mixed(doc) % 1_000_000 + 1) << 32 | u64::from(!(doc as u32)))
@@ -290,7 +295,8 @@ fn top_k(device: &Device, len: usize, rounds: usize, cells: &mut Vec<TopK>) -> R
             graph.launch(&stream)?;
             let mut equal = stream.download(&out.keys)? == expected;
             let by_tree = time(device, &stream, rounds, &mut || graph.launch(&stream))?;
-            // The best of each run, then the best of those. A run with fewer than k keys leaves zeros, which are not keys.
+            // Select the best of each run, then the best of those. A run with fewer than k keys
+            // leaves zeros, which are not valid keys.
             let edge = |i: usize| (len * i / RUNS) as u32;
             let starts: Vec<u32> = (0..=RUNS).map(edge).collect();
             let (starts, ks) =
@@ -322,7 +328,7 @@ fn top_k(device: &Device, len: usize, rounds: usize, cells: &mut Vec<TopK>) -> R
     Ok(())
 }
 
-/// What an engine that counts its work did for a query.
+/// Returns the work that an engine reports for a query.
 fn work(answer: &Answer) -> Work {
     answer.work.unwrap_or_default()
 }
@@ -330,7 +336,7 @@ fn work(answer: &Answer) -> Work {
 fn queries(device: &Device, options: &Options, threads: usize) -> Result<Queries, Failure> {
     let (index, file) = (options.index.as_deref(), options.queries.as_deref());
     let (Some(index), Some(file)) = (index, file) else {
-        return Err(Failure::user("--index and --queries are missing"));
+        return Err(Failure::user("--index and --queries must be given together"));
     };
     let texts = read_queries(file)?;
     let snapshot = Arc::new(Snapshot::open(index)?);
@@ -342,7 +348,7 @@ fn queries(device: &Device, options: &Options, threads: usize) -> Result<Queries
     let plans = context.pool().map(&texts, || (), plan);
     let plans = plans.into_iter().collect::<Result<Vec<Plan>, ExecError>>()?;
     let Some(first) = plans.first() else {
-        return Err(Failure::user("there is nothing to measure: no queries"));
+        return Err(Failure::user("the file of --queries is empty"));
     };
     let engine = IntersectEngine::new(snapshot.clone(), device.clone(), None).map_err(failed)?;
     let start = Instant::now();
@@ -350,7 +356,8 @@ fn queries(device: &Device, options: &Options, threads: usize) -> Result<Queries
     let took = start.elapsed().as_secs_f64();
     eprintln!("lists in {}: {took:.1} s, {:.2} GB", engine.codec(), list_bytes as f64 / 1e9);
 
-    // DAAT, which does not prune, shows which blocks must be decoded; the algorithm that the CPU engine chooses shows how long the CPU takes.
+    // DAAT does not prune, so it shows which blocks must be decoded. The time of the CPU is that
+    // of the algorithm that the CPU engine chooses.
     let some = &plans[..options.cpu.min(plans.len())];
     let daat = CpuEngine::new(snapshot.clone(), Some(Algorithm::Daat));
     let expected = search_all(&daat, some, &context)?;

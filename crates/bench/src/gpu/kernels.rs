@@ -1,5 +1,6 @@
-//! Where the time between a query's text and its hits goes: every copy, fill and kernel of a round, and the host. Rounds run one after the other here, so that
-//! their times add up.
+//! The `--kernels` part of `bench gpu`: a breakdown of the time between a query's text and its
+//! hits into copies, fills and kernels of a round, and the host. Rounds run one after the other
+//! here, so that their times add up.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -17,13 +18,14 @@ use warpseek_exec_gpu_papers::CountedEngine;
 use super::queries::{Bench, Setting, check, postings_of};
 use super::{median, one_round_at_a_time, search_all};
 
-/// The parts of a query's time in OR (Ding 2009, table 3).
+/// Parts of a query's time in OR (Ding 2009, table 3).
 const TABLE_3: &str = "initialization 9%, decompression 30%, scoring 48%, the best k 13%";
 
-/// The time of a run outside of all steps: planning, preparing rounds, giving them to the device, waiting, reading hits.
+/// Name of the row for the time of a run outside of all steps: planning, preparing rounds,
+/// submitting them to the device, waiting, and reading hits.
 const HOST: &str = "host";
 
-/// How queries are sent to the engine.
+/// Grouping of the queries that are sent to the engine.
 #[derive(Serialize, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 enum Way {
@@ -40,12 +42,12 @@ pub(super) struct Cell {
     setting: Setting,
     way: Way,
     queries: usize,
-    /// Per query, from text to hits: the sum of all steps.
+    /// Microseconds per query, from text to hits: the sum of all steps.
     us: f64,
-    /// The mean time of a query without a trace, where rounds may overlap.
+    /// Mean time of a query without a trace, when rounds may overlap.
     usual_us: f64,
     steps: Vec<Row>,
-    /// Hits of the first queries.
+    /// The CPU's hits for the first queries.
     #[serde(skip)]
     expected: Vec<Answer>,
 }
@@ -54,18 +56,18 @@ pub(super) struct Cell {
 #[derive(Serialize, Clone, Debug, Default, PartialEq)]
 struct Row {
     name: String,
-    /// How often it occurs in a run.
+    /// Number of occurrences in a run.
     times: usize,
-    /// Per query, as is everything below except rates.
+    /// Microseconds per query. All following fields except rates are per query, too.
     us: f64,
     /// Share of the time from text to hits.
     share: f64,
-    /// For kernels: postings of all lists, read or not.
+    /// Postings of all lists per second, read or not, for kernels only.
     postings_per_s: Option<f64>,
     /// Bytes read and written on the device; for copies in and out, bytes copied.
     bytes: Option<f64>,
     bytes_per_s: Option<f64>,
-    /// That rate as a fraction of what copies on the device read and write.
+    /// `bytes_per_s` as a fraction of the rate at which copies on the device read and write.
     of_copy: Option<f64>,
 }
 
@@ -77,7 +79,7 @@ impl Way {
         }
     }
 
-    /// From text to hits.
+    /// Answers the queries, from text to hits.
     fn ask(
         self,
         bench: &Bench<'_>,
@@ -98,7 +100,8 @@ impl Way {
     }
 }
 
-/// Times the steps of a cell, in a batch and one query at a time, which take `usual_us` per query without a trace. `expected` are the answers to all queries.
+/// Measures the steps of a cell, in a batch and one query at a time. Without a trace, these take
+/// `usual_us` per query. `expected` are the answers to all queries.
 pub(super) fn time(
     bench: &Bench<'_>,
     engine: &GpuEngine,
@@ -159,7 +162,7 @@ pub(super) fn count_moved(
     Ok(cells)
 }
 
-/// Medians over runs, each given as its time from text to hits and its steps.
+/// Returns medians over runs; each run is given as its time from text to hits and its steps.
 fn rows(runs: &[(Duration, Vec<Step>)], queries: usize, postings: u64, copy: f64) -> Vec<Row> {
     let of_query = |time: Duration| time.as_secs_f64() * 1e6 / queries.max(1) as f64;
     let mut names: Vec<&Arc<str>> = Vec::new();
@@ -170,15 +173,16 @@ fn rows(runs: &[(Duration, Vec<Step>)], queries: usize, postings: u64, copy: f64
     }
     let mut rows = Vec::new();
     for name in names {
-        let of = |steps: &[Step]| -> (Duration, u64, usize) {
-            let of = steps.iter().filter(|step| step.name == *name);
-            of.fold((Duration::ZERO, 0, 0), |(time, bytes, times), step| {
+        let total = |steps: &[Step]| -> (Duration, u64, usize) {
+            let matching = steps.iter().filter(|step| step.name == *name);
+            matching.fold((Duration::ZERO, 0, 0), |(time, bytes, times), step| {
                 (time + step.time, bytes + step.bytes, times + 1)
             })
         };
-        let mut times: Vec<Duration> = runs.iter().map(|(_, steps)| of(steps).0).collect();
+        let mut times: Vec<Duration> = runs.iter().map(|(_, steps)| total(steps).0).collect();
         let time = median(&mut times);
-        let (_, bytes, times) = runs.last().map_or_else(Default::default, |(_, steps)| of(steps));
+        let (_, bytes, times) =
+            runs.last().map_or_else(Default::default, |(_, steps)| total(steps));
         let mut row = Row { name: name.to_string(), times, us: of_query(time), ..Row::default() };
         if bytes > 0 {
             row.set_bytes(bytes as f64 / queries.max(1) as f64, copy);
@@ -222,7 +226,7 @@ pub(super) fn print(cells: &[Cell], copy: f64, out: &mut impl Write) -> std::io:
         };
         writeln!(
             out,
-            "\n{mode}, k = {k}, tiles of {}{at_once}: {} queries {way}, {:.2} us each if rounds may overlap and no step is timed",
+            "\n{mode}, k = {k}, tiles of {}{at_once}: {} queries {way}, {:.2} us each when rounds may overlap and no step is timed",
             1u64 << tile_bits,
             count(cell.queries as u64),
             cell.usual_us
@@ -279,7 +283,7 @@ mod tests {
         Step { name: name.into(), bytes, time: Duration::from_micros(us) }
     }
 
-    /// Sums within runs, medians over runs, and shares that add up to 1.
+    /// Checks the sums within runs, the medians over runs, and that shares add up to 1.
     #[test]
     fn steps_and_host_add_up() {
         let run = |whole: u64, kernel: u64| {
@@ -298,7 +302,7 @@ mod tests {
         assert_eq!(seen, [("copy in", 2, 4.0), ("k", 2, 40.0), (HOST, 0, 76.0)]);
         let shares: Vec<f64> = rows.iter().map(|row| row.share).collect();
         assert_eq!(shares, [4.0 / 120.0, 40.0 / 120.0, 76.0 / 120.0]);
-        // 5000 bytes in 40 us, 8000 postings in 400.
+        // 5000 bytes in 40 us, 8000 postings in 400 us.
         assert_eq!((rows[0].bytes, rows[0].bytes_per_s), (Some(500.0), Some(125e6)));
         assert_eq!((rows[0].of_copy, rows[0].postings_per_s), (Some(0.125), None));
         assert_eq!((rows[1].bytes, rows[1].postings_per_s), (None, Some(20e6)));

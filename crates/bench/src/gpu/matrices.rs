@@ -1,8 +1,10 @@
-//! Writes a cohort and the lists it needs as sparse matrices in CSR, for other programs to multiply (scripts/cusparse.py).
+//! The `--matrices` part of `bench gpu`: writes a cohort and the lists it needs as sparse
+//! matrices in CSR, for other programs to multiply (scripts/cusparse.py).
 //!
-//! `docs_*` has a row for each list and a column for each document, with the values of postings; `queries_*` has a row
-//! for each query and a column for each list, with weights; `hits` and `scores` have k entries for each query, which
-//! are 2^32 - 1 and 0 if there are fewer hits. All are NumPy files.
+//! `docs_*` has a row for each list and a column for each document, with the values of postings;
+//! `queries_*` has a row for each query and a column for each list, with weights; `hits` and
+//! `scores` have k entries for each query, which are 2^32 - 1 and 0 if there are fewer hits. All
+//! are NumPy files.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,7 +19,7 @@ use warpseek_index::Snapshot;
 
 use super::cohorts::Times;
 
-/// A matrix in CSR.
+/// A matrix in CSR, without the leading 0 of the row offsets.
 #[derive(Default)]
 struct Csr {
     rows: Vec<u64>,
@@ -40,7 +42,7 @@ impl Csr {
     }
 }
 
-/// Writes the matrices of plans, their answers, and how long these took.
+/// Writes the matrices of plans, the answers to them, and the times of the answers.
 pub(super) fn write(
     folder: &Path,
     snapshot: &Snapshot,

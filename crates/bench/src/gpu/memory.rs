@@ -1,4 +1,5 @@
-//! Queries by the memory of the GPU: how much the cache of lists saves (Ding 2009, section 5).
+//! The `--memory` part of `bench gpu`: throughput of queries by the memory of the GPU, which
+//! shows how much the cache of lists saves (Ding 2009, section 5).
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -22,37 +23,39 @@ use super::queries::{check, per_second};
 use super::{Options, given, median, search_all};
 use crate::{hardware, read_queries};
 
-/// What the queries need of an index that is on the device as a whole.
+/// Measurements of an index that is on the device as a whole.
 #[derive(Serialize)]
 struct Whole {
-    /// Seconds from an open device to an index that is ready, and bytes that were copied.
+    /// Seconds from an open device until the index is ready, and bytes that were copied.
     ready_s: f64,
     copied: u64,
-    /// Bytes on the device, with compressed lists and without them.
+    /// Bytes on the device, with the compressed lists and without them.
     bytes: u64,
     tile_bytes: u64,
-    /// Seconds until another formula is ready.
+    /// Seconds until the index is ready for another formula.
     other_formula_s: f64,
-    /// Milliseconds of each kernel and copy, one after the other, for a first formula and for another one.
+    /// Milliseconds of each kernel and copy, run one after the other, for the first formula and
+    /// for another one.
     steps: [BTreeMap<String, f64>; 2],
     qps: f64,
     postings: u64,
 }
 
-/// Queries with less memory.
+/// Measurements of queries with less memory.
 #[derive(Serialize)]
 struct Row {
     policy: &'static str,
-    /// Bytes that the device may use, and their part of those that tiles take.
+    /// Bytes that the device may use, also as a percentage of the bytes that tiles take.
     budget: u64,
     percent: f64,
     ready_s: f64,
     qps: f64,
-    /// Of the CPU's throughput.
+    /// Throughput relative to the CPU's.
     over_cpu: f64,
-    /// Of the whole index's throughput.
+    /// Throughput relative to that of the whole index.
     of_whole: f64,
-    /// Lists and postings of a warm batch that were tiles, compressed, and in main memory.
+    /// Shares of the lists, and of the postings, of a warm batch that were tiles, compressed, and
+    /// in main memory.
     lists: [f64; 3],
     postings: [f64; 3],
     /// Bytes copied for a warm batch, and seconds that rounds waited.
@@ -60,17 +63,17 @@ struct Row {
     waited_s: f64,
     slices: f64,
     held: u64,
-    /// The most bytes that were in use.
+    /// Maximum number of bytes in use.
     peak: u64,
     p50_us: f64,
-    /// Milliseconds of each kernel and copy for the batch, one after the other.
+    /// Milliseconds of each kernel and copy for the batch, run one after the other.
     steps: BTreeMap<String, f64>,
 }
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let queries = read_queries(given(options.queries.as_deref(), "--queries")?)?;
     if queries.is_empty() {
-        return Err(Failure::user("there is nothing to measure: no queries"));
+        return Err(Failure::user("the file of --queries is empty"));
     }
     let snapshot = Arc::new(Snapshot::open(given(options.index.as_deref(), "--index")?)?);
     let ranking = options.ranking.get(snapshot.manifest())?;
@@ -159,7 +162,8 @@ impl Bench<'_> {
         Ok(GpuEngine::new(self.snapshot.clone(), device, settings)?)
     }
 
-    /// Seconds of a batch, from text to hits; its answers are compared.
+    /// Measures a batch from text to hits and compares its answers; returns the median seconds
+    /// and the answers.
     fn batch(
         &self,
         engine: &GpuEngine,
@@ -174,7 +178,7 @@ impl Bench<'_> {
             if round > 0 {
                 times.push(start.elapsed());
             }
-            check(expected, &answers, "has other hits")?;
+            check(expected, &answers, "has different hits than expected")?;
         }
         Ok((median(&mut times).as_secs_f64(), answers))
     }
@@ -213,17 +217,17 @@ impl Bench<'_> {
         Ok((whole, answers, engine.device().info().name.clone()))
     }
 
-    /// The time of each step by the device's clock, with one thread.
+    /// Returns the time of each step by the device's clock, with one thread.
     fn steps(&self, settings: Settings) -> Result<[BTreeMap<String, f64>; 2], Failure> {
         let engine = self.engine(None, settings)?;
-        let of = |formulas: &Formulas| -> Result<BTreeMap<String, f64>, Failure> {
+        let load = |formulas: &Formulas| -> Result<BTreeMap<String, f64>, Failure> {
             traced(&engine, || Ok(engine.load(formulas, 1)?))
         };
         let other = self.others().into_iter().next().unwrap_or_else(|| Formula::Linear.into());
-        Ok([of(self.planner.formulas())?, of(&other)?])
+        Ok([load(self.planner.formulas())?, load(&other)?])
     }
 
-    /// Formulas with other parameters.
+    /// Returns formulas with other parameters.
     fn others(&self) -> Vec<Formulas> {
         let other = |(k1, b)| {
             let function = RankingFunction::Bm25 { k1, b };
@@ -260,7 +264,7 @@ impl Bench<'_> {
             let start = Instant::now();
             let answers = search_all(&engine, plan, &self.context)?;
             times.push(start.elapsed());
-            check(&expected[i..], &answers, "has other hits alone")?;
+            check(&expected[i..], &answers, "has different hits alone than in the batch")?;
         }
         let plans = self.plans(&self.queries)?;
         let steps = traced(&engine, || search_all(&engine, &plans, &self.context).map(|_| ()))?;
@@ -287,7 +291,7 @@ impl Bench<'_> {
     }
 }
 
-/// Milliseconds of each kernel and copy of some work, by the device's clock.
+/// Returns the milliseconds of each kernel and copy of some work, by the device's clock.
 fn traced(
     engine: &GpuEngine,
     work: impl FnOnce() -> Result<(), Failure>,
@@ -305,7 +309,7 @@ fn slices(before: &CacheCounts, after: &CacheCounts) -> f64 {
     (after.slices - before.slices) as f64 / (after.rounds - before.rounds).max(1) as f64
 }
 
-/// The parts of a sum.
+/// Returns the share of each increase in their sum.
 fn parts(before: [u64; 3], after: [u64; 3]) -> [f64; 3] {
     let by: [u64; 3] = std::array::from_fn(|i| after[i] - before[i]);
     let all: u64 = by.iter().sum();

@@ -1,4 +1,5 @@
-//! The primitives that other kernels are made of, beside their counterparts in CuPy if that is installed.
+//! The `--primitives` part of `bench gpu`: the primitives that other kernels are composed of,
+//! next to their counterparts in CuPy if that is installed.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -23,18 +24,19 @@ use crate::hardware;
 
 const SCRIPT: &str = include_str!("../../../../scripts/cupy_primitives.py");
 
-/// One primitive.
+/// Measurements of one primitive.
 #[derive(Serialize)]
 struct Cell {
     name: &'static str,
     seconds: f64,
     values_per_s: f64,
-    /// Bytes that must be read and written at least, if their number is plain, by what copies on the device read and write.
+    /// Rate of the bytes that the primitive must at least read and write, relative to the rate of
+    /// copies on the device; `None` if that number of bytes is not obvious.
     of_copy: Option<f64>,
     cupy_seconds: Option<f64>,
 }
 
-/// A line of the script.
+/// A line that the script prints.
 #[derive(Deserialize)]
 struct Peer {
     name: String,
@@ -81,7 +83,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Times by name; empty if CuPy cannot be used, which is said.
+/// Returns CuPy's times by name. If CuPy cannot be used, prints a note and returns no times.
 fn cupy(options: &Options, n: usize) -> Result<HashMap<String, f64>, Failure> {
     let ran = Command::new(&options.python)
         .args(["-c", SCRIPT, &n.to_string(), &options.rounds.to_string()])
@@ -89,7 +91,10 @@ fn cupy(options: &Options, n: usize) -> Result<HashMap<String, f64>, Failure> {
     let ran = match ran {
         Ok(ran) if ran.status.success() => ran,
         Ok(ran) => {
-            note(format!("not compared: {}", String::from_utf8_lossy(&ran.stderr).trim()));
+            note(format!(
+                "not compared with CuPy: {}",
+                String::from_utf8_lossy(&ran.stderr).trim()
+            ));
             return Ok(HashMap::new());
         }
         Err(error) => {
@@ -103,11 +108,11 @@ fn cupy(options: &Options, n: usize) -> Result<HashMap<String, f64>, Failure> {
         Ok((peer.name, peer.seconds))
     };
     lines.lines().map(peer).collect::<Result<_, serde_json::Error>>().map_err(|error| {
-        Failure::user(format!("the script for CuPy printed something else: {error}"))
+        Failure::user(format!("cannot parse the output of the CuPy script: {error}"))
     })
 }
 
-/// Numbers without a pattern.
+/// Returns a number that looks random but is the same in every run.
 fn mixed(i: u64) -> u64 {
     let mut x = i.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -186,7 +191,9 @@ struct Timer<'a> {
 }
 
 impl Timer<'_> {
-    /// The median time of `work`, before each of which its input is made anew. `bytes` is what it must read and write for each value at least, 0 if that is not plain.
+    /// Returns the median time of `work`. `prepare` recreates its input before every run. `bytes`
+    /// is the number of bytes that it must at least read and write per value, or 0 if that is not
+    /// obvious.
     fn time(
         &self,
         name: &'static str,
@@ -222,7 +229,7 @@ mod tests {
         let cells = measure(&device(), 5000, 1, 1e12).expect("it fits");
         assert_eq!(cells.len(), 8);
         assert!(cells.iter().all(|cell| cell.seconds > 0.0 && cell.cupy_seconds.is_none()));
-        // The script has the same names, so that times are found.
+        // The script must use the same names, or its times would not be found.
         let compared = cells.iter().filter(|cell| SCRIPT.contains(&format!("{:?}:", cell.name)));
         assert_eq!(compared.count(), 7);
     }

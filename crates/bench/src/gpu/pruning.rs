@@ -1,4 +1,5 @@
-//! WAND and MaxScore on a GPU compared with the same on one core (Gaioso 2019, tables 5.3 to 5.14 and 7.1 to 7.4).
+//! The `--pruning` part of `bench gpu`: WAND and MaxScore on a GPU, compared with the same
+//! algorithms on one core (Gaioso 2019, tables 5.3 to 5.14 and 7.1 to 7.4).
 
 mod tables;
 
@@ -22,11 +23,11 @@ use warpseek_index::Snapshot;
 use super::{Options, given, median, search_all, thesis};
 use crate::{hardware, read_queries};
 
-/// Hits per query, as in (Gaioso 2019).
+/// Number of hits per query, as in (Gaioso 2019).
 const K: usize = 128;
-/// Queries that one core answers to warm up.
+/// Number of queries that one core answers to warm up.
 const WARM: usize = 2;
-/// Postings of the shortest list that is measured.
+/// Number of postings of the shortest list that is measured.
 const LEAST_DF: u32 = 128;
 
 /// The GPU's figures for a class of queries or a batch, in one setting.
@@ -39,22 +40,23 @@ struct Cell {
     partitioning: &'static str,
     threshold: &'static str,
     batch: &'static str,
-    /// Postings of the longest list in a partition, and partitions per block; none if the engine chooses.
+    /// Number of postings of the longest list in a partition; `None` if the engine chooses.
     partition_size: Option<u32>,
     per_block: Option<u32>,
-    /// Per query, from plans to hits.
+    /// Milliseconds per query, from plans to hits.
     ms: f64,
-    /// The part of it during which the device works.
+    /// The part of `ms` during which the device works.
     device_ms: f64,
-    /// For the same queries by the same algorithm on one core.
+    /// Milliseconds of the same queries with the same algorithm on one core.
     cpu_ms: f64,
     speedup: f64,
     /// The speedup in (Gaioso 2019).
     thesis: Option<f64>,
     /// Share of the lists' blocks that were not decoded.
     skipped: f64,
-    /// Mean share of the exact hits that were found, and its standard deviation; 1 and 0 unless partitions are homogeneous.
+    /// Mean share of the exact hits that were found; 1 unless partitions are homogeneous.
     recall: f64,
+    /// Standard deviation of `recall`; 0 unless partitions are homogeneous.
     recall_deviation: f64,
     thesis_recall: Option<f64>,
 }
@@ -65,29 +67,30 @@ struct Sequential {
     algorithm: &'static str,
     mode: String,
     class: &'static str,
-    /// Mean postings per list; only for classes.
+    /// Mean number of postings per list, for classes only.
     docs_a_list: Option<u64>,
     queries: usize,
-    /// Per query.
+    /// Milliseconds per query.
     ms: f64,
     thesis_ms: f64,
 }
 
-/// What the measurements of one algorithm are to show.
+/// Key figures of one algorithm.
 #[derive(Serialize)]
 struct Goals {
     algorithm: &'static str,
-    /// On extra-long lists in OR with heterogeneous partitions: how many times as fast the device is with shared thresholds, in the setting where the gain is largest, and in our own.
+    /// Speedup on the device due to shared thresholds, on extra-long lists in OR with heterogeneous
+    /// partitions: the largest of all settings. `in_our_own_setting` is that of our own setting.
     safe_read_over_local: f64,
     partition_size: Option<u32>,
     per_block: Option<u32>,
     in_our_own_setting: f64,
-    /// Of batches with heterogeneous partitions, over one core.
+    /// Speedup of batches with heterogeneous partitions over one core.
     asynchronous_speedup: f64,
     synchronous_speedup: f64,
 }
 
-/// Queries, with the answers and the time of one core.
+/// Queries with the answers and the time of one core.
 struct Sample {
     class: &'static str,
     mode: Mode,
@@ -98,7 +101,7 @@ struct Sample {
 }
 
 impl Sample {
-    /// Milliseconds per query on one core.
+    /// Returns the milliseconds per query on one core.
     fn ms(&self) -> f64 {
         milliseconds(self.cpu) / self.plans.len() as f64
     }
@@ -131,7 +134,8 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     });
     let batch = batch.collect::<Result<Vec<_>, _>>()?;
     let hardware = format!("{}; {}", device.info().name, hardware());
-    // Tables can be read while the rest is measured. With --json, standard output has nothing but the report.
+    // Tables are printed while the rest is measured. With --json, standard output contains only
+    // the report.
     let mut out: Box<dyn Write> = match options.json {
         true => Box::new(std::io::stderr()),
         false => Box::new(std::io::stdout()),
@@ -211,7 +215,8 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The name of a class, its terms and the mean length of their lists. The terms are those whose lists come closest to the lengths in (Gaioso 2019); if the index is smaller, to the same
+/// The name of a class, its terms, and the mean length of their lists. The terms are those whose
+/// lists come closest to the lengths in (Gaioso 2019) or, if the index is smaller, to the same
 /// fractions of its longest list.
 type Class = (&'static str, Vec<String>, u64);
 
@@ -246,7 +251,8 @@ fn classes(snapshot: &Snapshot, queries: usize) -> Result<Vec<Class>, Failure> {
     Ok(thesis::CLASSES.iter().map(class).collect())
 }
 
-/// The rows of (Gaioso 2019, tables 5.4, 5.7, 5.10 and 5.13) in their order, then settings of our own.
+/// Returns the rows of (Gaioso 2019, tables 5.4, 5.7, 5.10 and 5.13) in their order, then our own
+/// settings.
 fn single_settings(pruning: Pruning) -> Vec<PartitionSettings> {
     let base = PartitionSettings { pruning, streams: 1, ..PartitionSettings::default() };
     let mut all = Vec::new();
@@ -266,7 +272,9 @@ fn single_settings(pruning: Pruning) -> Vec<PartitionSettings> {
             }
         }
     }
-    // As many partitions per block as suit the extra-long lists in (Gaioso 2019), some partitions of whole blocks of a list, and what the engine chooses.
+    // The additional settings are the number of partitions per block that suits the extra-long
+    // lists in (Gaioso 2019), some partitions of whole blocks of a list, and the engine's own
+    // choice.
     for (size, per_block) in [(64, Some(100)), (128, Some(8)), (128, Some(32)), (128, None)] {
         for partitioning in [Partitioning::Homogeneous, Partitioning::Heterogeneous] {
             let each = Threshold::ALL.iter().map(|&threshold| PartitionSettings {
@@ -282,7 +290,8 @@ fn single_settings(pruning: Pruning) -> Vec<PartitionSettings> {
     all
 }
 
-/// The rows of (Gaioso 2019, tables 7.2 and 7.3) with their positions there, more partitions per block, what the engine chooses, and synchronous batches.
+/// Returns the rows of (Gaioso 2019, tables 7.2 and 7.3) with their positions there, then more
+/// partitions per block, the engine's own choice, and synchronous batches.
 fn batch_settings(pruning: Pruning) -> Vec<(PartitionSettings, Option<(usize, usize)>)> {
     let base = PartitionSettings { pruning, ..PartitionSettings::default() };
     let mut all = Vec::new();
@@ -290,19 +299,19 @@ fn batch_settings(pruning: Pruning) -> Vec<(PartitionSettings, Option<(usize, us
         [Partitioning::Homogeneous, Partitioning::Heterogeneous].into_iter().enumerate()
     {
         for (policy, &threshold) in Threshold::ALL.iter().enumerate() {
-            let of = PartitionSettings { partitioning, threshold, ..base };
+            let common = PartitionSettings { partitioning, threshold, ..base };
             for (few, per_block) in [1, 10].into_iter().enumerate() {
                 for (column, size) in [32, 64, 128].into_iter().enumerate() {
                     let (partition_size, per_block) = (Some(size), Some(per_block));
                     let position = Some((6 * half + 2 * policy + few, column));
-                    all.push((PartitionSettings { partition_size, per_block, ..of }, position));
+                    all.push((PartitionSettings { partition_size, per_block, ..common }, position));
                 }
             }
             for per_block in [100, 250] {
                 let (partition_size, per_block) = (Some(128), Some(per_block));
-                all.push((PartitionSettings { partition_size, per_block, ..of }, None));
+                all.push((PartitionSettings { partition_size, per_block, ..common }, None));
             }
-            all.push((of, None));
+            all.push((common, None));
         }
     }
     all.push((PartitionSettings { batch: Batch::Synchronous, ..base }, None));
@@ -319,7 +328,7 @@ fn measure_cpu(
 ) -> Result<Sample, Failure> {
     if plans.is_empty() {
         return Err(Failure::user(
-            "there is nothing to measure: no lists long enough, or no queries",
+            "nothing to measure: --queries must name a file with queries, and --index an index with lists of at least 128 postings",
         ));
     }
     search_all(cpu, &plans[..plans.len().min(WARM)], context)?;
@@ -333,7 +342,7 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// Compares hits, then takes times, with one query after the other or all of them at once.
+/// Compares hits, then measures times, with one query after the other or all of them at once.
 fn measure(
     engine: &PartitionedEngine,
     context: &Context,
@@ -411,7 +420,7 @@ fn measure(
 }
 
 fn goals(cells: &[Cell]) -> Vec<Goals> {
-    let of = |&pruning: &Pruning| {
+    let goals_of = |&pruning: &Pruning| {
         let exact = |class: &'static str| {
             cells.iter().filter(move |cell| {
                 (cell.class, &*cell.mode, cell.partitioning) == (class, "or", "heterogeneous")
@@ -441,5 +450,5 @@ fn goals(cells: &[Cell]) -> Vec<Goals> {
             synchronous_speedup: batch("sync"),
         }
     };
-    Pruning::ALL.iter().map(of).collect()
+    Pruning::ALL.iter().map(goals_of).collect()
 }

@@ -1,4 +1,5 @@
-//! Queries in a batch and one at a time, next to (Ding 2009, table 2).
+//! The default part of `bench gpu`: queries in a batch and one at a time, next to (Ding 2009,
+//! table 2).
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -22,11 +23,12 @@ use super::{
 };
 use crate::{hardware, read_queries};
 
-/// Queries that a thread plans and sends to the engine together.
+/// Number of queries that a thread plans and sends to the engine together.
 const CHUNK: usize = 1024;
 
-/// (Ding 2009, table 2): hits per query, and for each mode the milliseconds on one core and on the GPU.
+/// Number of hits per query in (Ding 2009, table 2).
 const TABLE_2_K: usize = 10;
+/// Rows of (Ding 2009, table 2): for each mode, the milliseconds on one core and on the GPU.
 const TABLE_2: [(Mode, f64, f64); 3] =
     [(Mode::And, 8.71, 7.66), (Mode::Or, 212.72, 29.31), (Mode::AndOr, 23.85, 9.98)];
 
@@ -38,11 +40,11 @@ struct ImageCell {
     seconds: f64,
 }
 
-/// What a cell measures.
+/// The setting that a cell measures.
 #[derive(Serialize, Clone, Copy)]
 pub(super) struct Setting {
     pub(super) tile_bits: u32,
-    /// Documents taken at once, if the user chose it.
+    /// Number of documents processed at once, if the user chose it.
     pub(super) at_once: Option<u32>,
     #[serde(serialize_with = "mode_name")]
     pub(super) mode: Mode,
@@ -61,42 +63,42 @@ struct Cell {
     batch: BatchRates,
     #[serde(flatten)]
     alone: Alone,
-    /// On all threads of the CPU, from text to hits.
+    /// Queries per second on all threads of the CPU, from text to hits.
     cpu_qps: f64,
-    /// On one thread, from text to hits.
+    /// Queries per second on one thread of the CPU, from text to hits.
     cpu_core_qps: f64,
-    /// Queries whose hits were compared with the CPU's. All were equal.
+    /// Number of queries whose hits were compared with the CPU's. All were equal.
     compared: usize,
 }
 
-/// Queries in one batch; medians of the rounds.
+/// Rates of queries in one batch; medians of the rounds.
 #[derive(Serialize, Clone, Copy)]
 pub(super) struct BatchRates {
-    /// From text to hits.
+    /// Queries per second, from text to hits.
     pub(super) qps: f64,
-    /// Kernels only.
+    /// Queries per second by the time of kernels only.
     pub(super) device_qps: f64,
     /// Postings of all lists, read or not, per second of kernel time.
     pub(super) postings_per_s: f64,
 }
 
-/// Queries one at a time, from text to hits.
+/// Times of queries one at a time, from text to hits.
 #[derive(Serialize, Clone, Copy)]
 pub(super) struct Alone {
     pub(super) p50_us: f64,
     pub(super) p99_us: f64,
     pub(super) mean_us: f64,
-    /// The median time that planning takes.
+    /// Median time of planning.
     pub(super) plan_us: f64,
-    /// The median time that kernels take.
+    /// Median time of kernels.
     pub(super) kernels_us: f64,
 }
 
-/// What the measurements of all cells share.
+/// The state that the measurements of all cells share.
 pub(super) struct Bench<'a> {
     pub(super) options: &'a Options,
     pub(super) queries: &'a [&'a str],
-    /// All threads, without a deadline.
+    /// Uses all threads and has no deadline.
     pub(super) context: Context,
     pub(super) device: &'a Device,
     snapshot: &'a Arc<Snapshot>,
@@ -107,7 +109,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let queries = read_queries(given(options.queries.as_deref(), "--queries")?)?;
     let queries: Vec<&str> = queries.iter().map(String::as_str).collect();
     if queries.is_empty() {
-        return Err(Failure::user("there is nothing to measure: no queries"));
+        return Err(Failure::user("the file of --queries is empty"));
     }
     let device = Device::open(options.gpu, None)?;
     let snapshot = Arc::new(Snapshot::open(given(options.index.as_deref(), "--index")?)?);
@@ -120,7 +122,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         snapshot: &snapshot,
         planner: &planner,
     };
-    // This needs device memory that the image takes later.
+    // Measure the bandwidth first: it needs device memory that the image takes later.
     let copy = if options.kernels { Some(bandwidth(&device)?) } else { None };
     let (mut cells, mut images) = (Vec::new(), Vec::new());
     let (mut all_steps, mut by_class) = (Vec::new(), Vec::new());
@@ -168,7 +170,8 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
                 }
             }
             if let Some(copy) = copy {
-                // The engine with counting kernels replaces this one and keeps its image, so the device never holds two.
+                // The engine with counting kernels replaces this one and keeps its image, so the
+                // device never holds two.
                 let counted = CountedEngine::new(engine)?;
                 all_steps.extend(kernels::count_moved(&bench, &counted, steps, copy)?);
             }
@@ -212,7 +215,7 @@ impl Bench<'_> {
         self.planner.plan(&Query::for_index(text, manifest)?, mode, k)
     }
 
-    /// Plans on the threads of a context.
+    /// Plans queries on the threads of a context.
     pub(super) fn plans(
         &self,
         queries: &[&str],
@@ -236,7 +239,7 @@ impl Bench<'_> {
             Ok((answers, per_second(queries.len(), start.elapsed())))
         };
         let (expected, cpu_qps) = on_cpu(some, &self.context)?;
-        // As many queries as one thread answers in about the same time.
+        // One thread answers this many queries in about the same time.
         let share = some.len().div_ceil(self.context.threads());
         let (_, cpu_core_qps) = on_cpu(&some[..share], &Context::new(1))?;
         let (batch, answers) = self.batch(engine, self.queries, setting)?;
@@ -255,7 +258,8 @@ impl Bench<'_> {
     ) -> Result<(BatchRates, Vec<Answer>), Failure> {
         let (mut whole, mut on_device) = (Vec::new(), Vec::new());
         let mut answers = Vec::new();
-        // From text to hits: threads take chunks, so that planning, the device and the reading of results overlap.
+        // Threads take chunks of queries from text to hits, so that planning, the device and the
+        // reading of results overlap.
         let pool = Pool::shared(self.context.threads().max(2));
         let answer = |(): &mut (), chunk: &&[&str]| -> Result<Vec<Answer>, Failure> {
             let planned = chunk.iter().map(|text| self.plan(text, mode, k));
@@ -307,7 +311,7 @@ impl Bench<'_> {
             times.push(start.elapsed());
         }
         check(expected, &answers, "has different hits alone than in the batch")?;
-        // Kernels are timed in a second run, because that takes time itself.
+        // Kernels are timed in a second run, because timing them slows the queries down.
         let timed = one_round_at_a_time(engine);
         for query in queries {
             let planned = [self.plan(query, mode, k)?];
@@ -325,7 +329,7 @@ impl Bench<'_> {
     }
 }
 
-/// Fails if the hits of a query that both sides answered differ.
+/// Checks that the hits of all queries that both sides answered are equal.
 pub(super) fn check(expected: &[Answer], answers: &[Answer], problem: &str) -> Result<(), Failure> {
     let differs = |(a, b): (&Answer, &Answer)| a.hits != b.hits;
     match expected.iter().zip(answers).position(differs) {
@@ -334,7 +338,7 @@ pub(super) fn check(expected: &[Answer], answers: &[Answer], problem: &str) -> R
     }
 }
 
-/// The number of postings in the lists of plans.
+/// Returns the number of postings in the lists of plans.
 pub(super) fn postings_of(plans: &[Plan]) -> u64 {
     plans.iter().flat_map(|plan| &plan.terms).map(|term| term.df).sum()
 }
@@ -393,16 +397,16 @@ struct Table2 {
     mode: Mode,
     paper_cpu_ms: f64,
     paper_gpu_ms: f64,
-    /// On one core.
+    /// Time on one core.
     cpu_ms: Option<f64>,
-    /// One at a time.
+    /// Time of queries one at a time.
     gpu_ms: f64,
-    /// In a batch.
+    /// Time in a batch.
     gpu_batch_ms: f64,
 }
 
 impl Table2 {
-    /// The row of a cell, if the table has one.
+    /// Returns the row of a cell, if the table has one.
     fn of(cell: &Cell) -> Option<Table2> {
         let of_mode = |row: &&(Mode, f64, f64)| row.0 == cell.setting.mode;
         let &(mode, paper_cpu_ms, paper_gpu_ms) = TABLE_2.iter().find(of_mode)?;

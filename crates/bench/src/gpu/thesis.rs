@@ -1,11 +1,13 @@
-//! Figures of (Gaioso 2019, chapters 5 and 7): ClueWeb09 B, 50.2 million documents, k = 128; WAND and MaxScore in Java on one core of a Core i7-5820K, and
-//! in CUDA on a Titan Xp.
+//! Figures of (Gaioso 2019, chapters 5 and 7). The thesis uses ClueWeb09 B with 50.2 million
+//! documents and k = 128; WAND and MaxScore run in Java on one core of a Core i7-5820K, and in
+//! CUDA on a Titan Xp.
 
 /// Classes of queries of two terms: name, and mean number of documents per list (table 5.2).
 pub(super) const CLASSES: [(&str, u32); 4] =
     [("short", 89_615), ("medium", 476_771), ("long", 1_032_795), ("extra-long", 5_494_285)];
 
-/// Sequential times in ms by class: WAND OR and AND, MaxScore OR and AND (tables 5.3, 5.6, 5.9, 5.12).
+/// Sequential times in ms by class: WAND OR and AND, MaxScore OR and AND (tables 5.3, 5.6, 5.9,
+/// 5.12).
 pub(super) const SEQUENTIAL: [[f64; 4]; 4] = [
     [14.01, 42.86, 45.52, 202.79],
     [13.83, 42.43, 45.44, 200.77],
@@ -13,7 +15,7 @@ pub(super) const SEQUENTIAL: [[f64; 4]; 4] = [
     [6.31, 33.43, 70.08, 331.06],
 ];
 
-/// Queries in a batch.
+/// Number of queries in a batch.
 pub(super) const A_BATCH: usize = 500;
 
 /// Sequential times of such a batch in s: WAND, MaxScore (table 7.1).
@@ -22,7 +24,8 @@ pub(super) const BATCH_SEQUENTIAL: [f64; 2] = [17.106, 22.763];
 /// Speedups with one block of 32 threads per query: WAND, MaxScore (table 7.4).
 pub(super) const SYNCHRONOUS: [f64; 2] = [21.131, 7.407];
 
-// Rows of the next four: homogeneous then heterogeneous; local, safe-read, safe-write-read; partitions of 32 and 64; 1 and 10 per block. Columns: classes.
+// Rows of the next four tables: homogeneous then heterogeneous; local, safe-read,
+// safe-write-read; partitions of 32 and 64; 1 and 10 per block. Columns: classes.
 
 /// Speedups of WAND, OR (table 5.4).
 pub(super) const WAND_OR: [[f64; 4]; 24] = [
@@ -136,7 +139,8 @@ pub(super) const MAXSCORE_AND: [[f64; 4]; 24] = [
     [1.27, 4.75, 8.94, 14.68],
 ];
 
-/// Recall of homogeneous partitions, by policy and class: WAND OR and AND, MaxScore OR and AND (tables 5.5, 5.8, 5.11, 5.14).
+/// Recall of homogeneous partitions, by policy and class: WAND OR and AND, MaxScore OR and AND
+/// (tables 5.5, 5.8, 5.11, 5.14).
 pub(super) const RECALL: [[[f64; 4]; 3]; 4] = [
     [[0.891, 0.897, 0.833, 0.905], [0.89, 0.897, 0.833, 0.905], [0.891, 0.897, 0.833, 0.905]],
     [[0.911, 0.907, 0.821, 0.812], [0.891, 0.887, 0.821, 0.812], [0.911, 0.857, 0.821, 0.812]],
@@ -144,7 +148,8 @@ pub(super) const RECALL: [[[f64; 4]; 3]; 4] = [
     [[0.777, 0.783, 0.781, 0.789], [0.777, 0.783, 0.781, 0.789], [0.732, 0.781, 0.78, 0.789]],
 ];
 
-// Rows of the next two: as above, but only 1 and 10 partitions per block. Columns: partitions of 32, 64 and 128.
+// Rows of the next two tables: as above, but only 1 and 10 partitions per block. Columns:
+// partitions of 32, 64 and 128.
 
 /// Speedups of asynchronous batches, WAND (table 7.2).
 pub(super) const WAND_BATCH: [[f64; 3]; 12] = [

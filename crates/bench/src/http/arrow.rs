@@ -1,4 +1,4 @@
-//! Batches of queries as Arrow streams, and the hits in their answers.
+//! Batches of queries as Arrow streams, and the hits in the answers to them.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ fn failed(error: ArrowError) -> Failure {
     Failure::broken(format!("Arrow: {error}"))
 }
 
-/// The body of a request.
+/// Returns the body of a request.
 pub(super) fn body(queries: &[&str], k: usize) -> Result<Vec<u8>, Failure> {
     let schema = Arc::new(Schema::new(vec![
         Field::new("query", DataType::Utf8, false),
@@ -36,20 +36,20 @@ pub(super) fn body(queries: &[&str], k: usize) -> Result<Vec<u8>, Failure> {
     writer.into_inner().map_err(failed)
 }
 
-/// The ids of the hits of each of so many queries in an answer.
+/// Returns the ids of the hits for each of so many queries in an answer.
 pub(super) fn ids(body: &[u8], queries: usize) -> Result<Vec<Vec<String>>, Failure> {
     let mut found = vec![Vec::new(); queries];
     for rows in StreamReader::try_new(body, None).map_err(failed)? {
         let rows = rows.map_err(failed)?;
         let column = |name: &str| {
-            let missing = || Failure::broken(format!("an answer without the column {name}"));
+            let missing = || Failure::broken(format!("the answer has no column {name}"));
             rows.column_by_name(name).ok_or_else(missing)
         };
         let (numbers, ids) = (column("query")?, column("id")?);
         let (numbers, ids) = (numbers.as_primitive::<UInt32Type>(), ids.as_string::<i32>());
         for row in (0..rows.num_rows()).filter(|&row| !ids.is_null(row)) {
-            let of = found.get_mut(numbers.value(row) as usize);
-            of.ok_or_else(|| Failure::broken("an answer to a query that was not asked"))?
+            let hits = found.get_mut(numbers.value(row) as usize);
+            hits.ok_or_else(|| Failure::broken("the answer contains a query that was not sent"))?
                 .push(ids.value(row).to_owned());
         }
     }

@@ -1,4 +1,4 @@
-//! Connections that send requests and read answers. Each has a thread of its own.
+//! Connections that send requests and read answers. Each connection has a separate thread.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,19 +12,21 @@ use warpseek_console::{Failure, Interrupt};
 
 use crate::random::Random;
 
-/// How long an answer is waited for before that is an error.
+/// Maximum time to wait for an answer before it is an error.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Requests that were answered within some time.
+/// Requests that were answered within the time of a measurement.
 pub(super) struct Sent {
-    /// How long each took: from when it was to arrive, if there are times for that, else from when it was sent.
+    /// Milliseconds of each request, from its scheduled arrival or, without a schedule, from when
+    /// it was sent.
     pub(super) times_ms: Vec<f64>,
-    /// Those that the server refused as it had too many.
+    /// Number of requests that the server refused due to overload.
     pub(super) refused: u64,
     pub(super) seconds: f64,
 }
 
-/// Sends requests over several connections for some time: at a rate, or each when the one before it was answered.
+/// Sends requests over several connections for some time, either at a rate or each as soon as the
+/// previous one was answered.
 pub(super) fn load(
     address: SocketAddr,
     requests: &[Vec<u8>],
@@ -39,7 +41,7 @@ pub(super) fn load(
         (0..connections).map(|_| Connection::open(address)).collect::<Result<_, _>>()?;
     let start = Instant::now();
     let work = |mut connection: Connection| -> Result<(Vec<f64>, u64), Failure> {
-        // Threads wake up on time.
+        // A fine timer slack lets threads wake up on time.
         let _ = rustix::thread::set_current_timer_slack(Some(NonZeroU64::MIN));
         let (mut times, mut refused) = (Vec::new(), 0);
         while !interrupt.is_set() {
@@ -69,9 +71,11 @@ pub(super) fn load(
     };
     let done: Vec<Result<(Vec<f64>, u64), Failure>> = std::thread::scope(|scope| {
         let work = &work;
-        let threads: Vec<_> =
-            connections.into_iter().map(|of| scope.spawn(move || work(of))).collect();
-        let panicked = || Err(Failure::broken("a thread that sends has panicked"));
+        let threads: Vec<_> = connections
+            .into_iter()
+            .map(|connection| scope.spawn(move || work(connection)))
+            .collect();
+        let panicked = || Err(Failure::broken("a sending thread panicked"));
         threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| panicked())).collect()
     });
     let mut sent =
@@ -84,7 +88,8 @@ pub(super) fn load(
     Ok(sent)
 }
 
-/// Clients that send requests and read no answers, until this is dropped. A server has to end such connections, and they are opened again.
+/// Clients that send requests and read no answers until they are dropped. The server has to close
+/// such connections, and the clients open them again.
 pub(super) struct Deaf {
     ended: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -104,12 +109,12 @@ impl Deaf {
                         Some(stream)
                     };
                     stream = stream.or_else(open);
-                    // When all buffers are full, nothing more can be sent.
+                    // Once all buffers are full, nothing more can be sent.
                     let sent = stream.as_mut().map(|stream| stream.write(&request));
                     match sent {
                         Some(Ok(bytes)) if bytes == request.len() => {}
                         Some(Err(e)) if e.kind() == ErrorKind::WouldBlock => {}
-                        // Broken, or ended by the server.
+                        // The connection is broken, or the server closed it.
                         _ => stream = None,
                     }
                     std::thread::sleep(Duration::from_millis(20));
@@ -130,13 +135,13 @@ impl Drop for Deaf {
     }
 }
 
-/// When requests arrive, independently of each other, from the start on.
+/// Returns the times at which requests arrive independently of each other, relative to the start.
 fn arrivals(rate: f64, time: Duration) -> Vec<Duration> {
     let all = Random(0x5eed).arrivals(1.0 / rate);
     all.take_while(|&at| at < time.as_secs_f64()).map(Duration::from_secs_f64).collect()
 }
 
-/// A connection that is kept open.
+/// A connection that stays open.
 pub(super) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
@@ -150,7 +155,7 @@ impl Connection {
         Ok(Connection { stream, buffer: vec![0; 1 << 16] })
     }
 
-    /// Sends a request and reads the answer: its status and body.
+    /// Sends a request and reads the answer; returns its status and body.
     pub(super) fn exchange(&mut self, request: &[u8]) -> Result<(u16, &[u8]), Failure> {
         self.stream.write_all(request)?;
         let (mut filled, mut whole) = (0, None);
@@ -159,7 +164,7 @@ impl Connection {
                 self.buffer.resize(2 * filled, 0);
             }
             match self.stream.read(&mut self.buffer[filled..])? {
-                0 => return Err(Failure::broken("the server has closed the connection")),
+                0 => return Err(Failure::broken("the server closed the connection")),
                 more => filled += more,
             }
             if whole.is_none() {
@@ -174,7 +179,8 @@ impl Connection {
     }
 }
 
-/// The status of an answer, where its body begins, and how long that is; `None` if the head is not whole yet.
+/// Returns the status of an answer, the position of its body, and the length of the body; `None`
+/// if the head is incomplete.
 fn head(bytes: &[u8]) -> Result<Option<(u16, usize, usize)>, Failure> {
     let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(None) };
     let text = std::str::from_utf8(&bytes[..end]).unwrap_or_default();
@@ -185,7 +191,7 @@ fn head(bytes: &[u8]) -> Result<Option<(u16, usize, usize)>, Failure> {
     });
     match (status, length) {
         (Some(status), Some(length)) => Ok(Some((status, end + 4, length))),
-        _ => Err(Failure::broken(format!("an answer without status or length: {text}"))),
+        _ => Err(Failure::broken(format!("the answer has no status or content-length: {text}"))),
     }
 }
 

@@ -1,4 +1,4 @@
-//! A server in a process of its own.
+//! A server in a separate process.
 
 use std::fs::{File, read_to_string};
 use std::net::SocketAddr;
@@ -10,23 +10,23 @@ use warpseek_console::Failure;
 
 use super::client::Connection;
 
-/// How long it may take to open the index, and to copy it to a GPU.
+/// Maximum time for the server to open the index and to copy it to a GPU.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// A server that ends when this is dropped.
+/// A server that ends when it is dropped.
 pub(super) struct Server {
     process: Child,
     pub(super) address: SocketAddr,
-    /// Its data: a link to the index, whose name there is `index`.
+    /// The server's data directory: a link to the index, which is named `index` there.
     _folder: tempfile::TempDir,
 }
 
 impl Server {
-    /// Starts this very program as a server and waits until it is ready.
+    /// Starts this program as a server and waits until it is ready.
     pub(super) fn start(index: &Path, device: &str) -> Result<Self, Failure> {
         let folder = tempfile::tempdir()?;
         std::os::unix::fs::symlink(index.canonicalize()?, folder.path().join("index"))?;
-        // A file takes the log, so that nobody has to read it meanwhile.
+        // The log goes to a file, because the server would block on a full pipe.
         let log = folder.path().join("log");
         let process = Command::new(std::env::current_exe()?)
             .args(["serve", "--listen", "127.0.0.1:0", "--device", device])
@@ -43,12 +43,13 @@ impl Server {
                 return Err(Failure::broken(format!("the server ended ({ended}): {said}")));
             }
             let address = said.split_once("listening on http://").map(|(_, rest)| rest);
-            // A line that is not whole yet has no end.
+            // An incomplete line has no end yet.
             if let Some((address, _)) = address.and_then(|rest| rest.split_once(['\n', ' '])) {
-                server.address = address
-                    .trim_end_matches('/')
-                    .parse()
-                    .map_err(|e| Failure::broken(format!("the server's address {address}: {e}")))?;
+                server.address = address.trim_end_matches('/').parse().map_err(|e| {
+                    Failure::broken(format!(
+                        "the server printed an invalid address, {address}: {e}"
+                    ))
+                })?;
                 let (status, _) = Connection::open(server.address)?
                     .exchange(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\n\r\n")
                     .map(|(status, body)| (status, body.len()))?;
@@ -57,13 +58,13 @@ impl Server {
                 }
             }
             if start.elapsed() > PATIENCE {
-                return Err(Failure::broken(format!("the server is not ready in time: {said}")));
+                return Err(Failure::broken(format!("the server was not ready in time: {said}")));
             }
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// Bytes of memory that it has now; 0 if the system does not say.
+    /// Returns the resident memory of the server in bytes, or 0 if the system does not report it.
     pub(super) fn memory(&self) -> u64 {
         let pages = || {
             let text = read_to_string(format!("/proc/{}/statm", self.process.id())).ok()?;
@@ -72,7 +73,7 @@ impl Server {
         pages().unwrap_or(0) * rustix::param::page_size() as u64
     }
 
-    /// Tells it to end, and waits until it did.
+    /// Tells the server to end and waits for it.
     pub(super) fn end(mut self) -> Result<(), Failure> {
         if let Some(id) = rustix::process::Pid::from_raw(self.process.id() as i32) {
             rustix::process::kill_process(id, rustix::process::Signal::TERM)
@@ -81,7 +82,7 @@ impl Server {
         let ended = self.process.wait()?;
         match ended.success() {
             true => Ok(()),
-            false => Err(Failure::broken(format!("the server ended with {ended}"))),
+            false => Err(Failure::broken(format!("the server failed: {ended}"))),
         }
     }
 }

@@ -1,37 +1,38 @@
-//! When requests arrive.
+//! Arrival times of requests.
 
 use crate::random::Random;
 use warpseek_console::Failure;
 
-/// At random, or as they did once.
+/// A schedule of requests: random, or recorded in a log.
 pub(super) enum Arrivals {
-    /// In bursts of this many, at times that are independent of each other (Poisson).
+    /// Bursts of this many requests, at times that are independent of each other (Poisson).
     Random { bursts: usize },
-    /// At these times, in seconds from the first; the log begins again after its mean distance.
+    /// Recorded times in seconds since the first request. The log starts again after its mean
+    /// interval.
     Log { times: Vec<f64> },
 }
 
 impl Arrivals {
-    /// Those of a log: the times of its lines, in seconds.
+    /// Parses the times of a log's lines, in seconds.
     pub(super) fn of_log(file: &str, lines: &[&str]) -> Result<Self, Failure> {
         let mut times: Vec<f64> = Vec::with_capacity(lines.len());
         for (number, line) in lines.iter().enumerate() {
             let fail = |problem: &str| {
                 Failure::user(format!(
-                    "{file}, line {}: {problem}; a log to replay has lines `seconds<TAB>text`",
+                    "{file}, line {}: {problem}; --replay requires lines of the form `seconds<TAB>text`",
                     number + 1
                 ))
             };
             let time = line.split_once('\t').map(|(time, _)| time.trim().parse::<f64>());
-            let Some(Ok(time)) = time else { return Err(fail("it has no time")) };
+            let Some(Ok(time)) = time else { return Err(fail("the line has no valid time")) };
             if line.split_once('\t').is_none_or(|(_, text)| text.trim().is_empty()) {
-                return Err(fail("it has no text"));
+                return Err(fail("the line has no text"));
             }
             if !time.is_finite() {
-                return Err(fail("its time is not a number"));
+                return Err(fail("the time is not finite"));
             }
             if times.last().is_some_and(|&last| time < last) {
-                return Err(fail("it is earlier than the one before"));
+                return Err(fail("the time is earlier than that of the previous line"));
             }
             times.push(time);
         }
@@ -43,7 +44,7 @@ impl Arrivals {
         Ok(Arrivals::Log { times })
     }
 
-    /// Requests per second of a log.
+    /// Returns the mean rate of a log in requests per second.
     pub(super) fn own_rate(&self) -> Option<f64> {
         match self {
             Arrivals::Random { .. } => None,
@@ -51,7 +52,8 @@ impl Arrivals {
         }
     }
 
-    /// The arrivals at a rate that one of several generators makes: seconds from the start, and the number of the request.
+    /// Returns the arrivals, at a rate, that one of several generators produces: seconds from the
+    /// start, and the number of the request.
     pub(super) fn at_rate(
         &self,
         rate: f64,
@@ -79,10 +81,11 @@ impl Arrivals {
 mod tests {
     use super::*;
 
-    /// The numbers of all requests that arrive in a time, and how many.
+    /// Returns the times and numbers of all requests that arrive within a time.
     fn all(arrivals: &Arrivals, rate: f64, generators: usize, seconds: f64) -> Vec<(f64, usize)> {
-        let of = |g| arrivals.at_rate(rate, g, generators).take_while(move |(at, _)| *at < seconds);
-        let mut all: Vec<(f64, usize)> = (0..generators).flat_map(of).collect();
+        let generated =
+            |g| arrivals.at_rate(rate, g, generators).take_while(move |(at, _)| *at < seconds);
+        let mut all: Vec<(f64, usize)> = (0..generators).flat_map(generated).collect();
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
         all
     }

@@ -1,4 +1,5 @@
-//! One measurement: requests at a rate, for a time.
+//! One measurement of `bench load`: requests arrive at a rate for some time, and their outcomes
+//! are counted.
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,16 +13,18 @@ use warpseek_console::{Failure, Interrupt};
 
 use super::arrivals::Arrivals;
 
-/// Requests that a generator hands in per second before another one helps.
+/// Number of requests that a generator can submit per second. Higher rates use several
+/// generators.
 const PER_GENERATOR: f64 = 40_000.0;
 
-/// Distances longer than this are slept through; the rest of the way is waited out, since a thread that sleeps wakes late. On a machine with few cores,
-/// waiting would take them from those who answer.
+/// Longest remaining time that a generator waits actively, since a thread that sleeps wakes late.
+/// It is shorter on a machine with few cores, where active waiting would take them from the
+/// threads that answer.
 const SLEEP: Duration = Duration::from_micros(200);
 const SLEEP_ON_FEW_CORES: Duration = Duration::from_micros(20);
 const FEW_CORES: usize = 4;
 
-/// What was measured.
+/// Results of one measurement.
 #[derive(Clone, Serialize)]
 pub(super) struct Row {
     pub(super) configuration: String,
@@ -37,23 +40,24 @@ pub(super) struct Row {
     pub(super) partial: f64,
     pub(super) late: f64,
     pub(super) refused: f64,
-    /// The share of the requests that were admitted that were answered in full and in time.
+    /// Share of the admitted requests that were answered in full and in time.
     pub(super) kept: f64,
-    /// How long it took until requests were refused: 99.9% of them, and the longest.
+    /// Time until a refusal was returned: the 99.9th percentile and the maximum.
     pub(super) refusal_p999_us: f64,
     pub(super) refusal_max_us: f64,
-    /// Requests per batch of the GPU, mean over requests, and how many could be gathered and answered within the deadline at this rate.
+    /// Number of requests per batch of the GPU (mean over requests), and number that could be
+    /// gathered and answered within the deadline at this rate.
     pub(super) batch: f64,
     pub(super) largest_cohort: Option<f64>,
     /// Memory of the process at the end, in MB.
     pub(super) memory_mb: f64,
-    /// Whether it is the highest rate that is sustained.
+    /// True if this is the highest sustained rate.
     pub(super) sustained: bool,
 }
 
-/// What became of requests.
+/// Outcomes of the requests of one generator.
 struct Outcomes {
-    /// How long it took until requests were answered, and refused.
+    /// Times until requests were answered, and until they were refused.
     took: Histogram<u64>,
     refusals: Histogram<u64>,
     full: u64,
@@ -68,7 +72,7 @@ impl Outcomes {
     fn new() -> Result<Self, Failure> {
         let histogram = || {
             let new = Histogram::new(3);
-            new.map_err(|error| Failure::broken(format!("no histogram: {error}")))
+            new.map_err(|error| Failure::broken(format!("cannot create a histogram: {error}")))
         };
         let (took, refusals) = (histogram()?, histogram()?);
         Ok(Outcomes {
@@ -84,7 +88,7 @@ impl Outcomes {
     }
 
     fn add(&mut self, other: &Outcomes) -> Result<(), Failure> {
-        let failed = |error| Failure::broken(format!("no histogram: {error}"));
+        let failed = |error| Failure::broken(format!("cannot add histograms: {error}"));
         self.took.add(&other.took).map_err(failed)?;
         self.refusals.add(&other.refusals).map_err(failed)?;
         self.full += other.full;
@@ -96,7 +100,7 @@ impl Outcomes {
         Ok(())
     }
 
-    /// The GPU is the last station.
+    /// Records an answered request. The GPU is the last station.
     fn answered(&mut self, served: &ServiceResponse, last: usize) {
         record(&mut self.took, served.took);
         if served.station == Some(last) {
@@ -112,7 +116,7 @@ impl Outcomes {
     }
 }
 
-/// Requests of one configuration.
+/// The requests of one configuration and their schedule.
 pub(super) struct Load<'a> {
     pub(super) requests: &'a [Request],
     pub(super) arrivals: &'a Arrivals,
@@ -122,7 +126,7 @@ pub(super) struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// Requests at a rate, for the time of a measurement.
+    /// Sends requests at a rate for the time of a measurement.
     pub(super) fn measure(
         &self,
         service: &Service,
@@ -135,7 +139,7 @@ impl Load<'_> {
             outcomes.push(Arc::new(Mutex::new(Outcomes::new()?)));
         }
         let time = Duration::try_from_secs_f64(deadline * 1e-3)
-            .map_err(|_| Failure::user("no such deadline"))?;
+            .map_err(|_| Failure::user("a deadline is out of range"))?;
         let (start, pending) =
             (Instant::now() + Duration::from_millis(5), Arc::new(AtomicU64::new(0)));
         let last = service.status().batch_costs.len().saturating_sub(1);
@@ -145,7 +149,8 @@ impl Load<'_> {
             for (number, outcomes) in outcomes.iter().enumerate() {
                 let pending = pending.clone();
                 scope.spawn(move || {
-                    // Sleeps end on time, so that no core is used up by waiting; if that is not possible they end late, and so do requests.
+                    // A fine timer slack ends sleeps on time, so that active waiting does not use
+                    // up a core. If it cannot be set, sleeps end late, and so do requests.
                     let _ = rustix::thread::set_current_timer_slack(Some(NonZeroU64::MIN));
                     for (at, request) in self.arrivals.at_rate(rate, number, generators) {
                         if at >= self.seconds || self.interrupt.is_set() {
@@ -165,7 +170,9 @@ impl Load<'_> {
             std::thread::sleep(Duration::from_millis(1));
         }
         if pending.load(Ordering::Acquire) > 0 {
-            return Err(Failure::broken("requests have no answer"));
+            return Err(Failure::broken(
+                "some requests were not answered within 10 s after their deadline",
+            ));
         }
         if self.interrupt.is_set() {
             return Err(Failure::interrupted("interrupted"));
@@ -180,7 +187,7 @@ impl Load<'_> {
         let ms = |p: f64| all.took.value_at_quantile(p) as f64 * 1e-4;
         let (admitted, refused) = (all.took.len().max(1) as f64, all.refusals.len());
         let n = (all.took.len() + refused).max(1) as f64;
-        // The GPU's, which is the last station, if it answers batches.
+        // Costs of the GPU, which is the last station if it answers batches.
         let (fixed, each) = service.status().batch_costs.last().copied().unwrap_or_default();
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let cohort = warpseek::largest_cohort(rate, nanos, fixed, each);
@@ -234,9 +241,10 @@ fn hand_in(
     }
 }
 
-/// Times are kept in tenths of microseconds, as GPUs answer in some tens of them.
+/// Records a time in tenths of microseconds, because GPUs answer within some tens of
+/// microseconds.
 fn record(times: &mut Histogram<u64>, took: Duration) {
-    // It grows as needed, up to the largest number.
+    // The histogram grows as needed, up to the largest number.
     let _ = times.record((took.as_nanos() / 100) as u64);
 }
 
@@ -253,7 +261,7 @@ fn wait_until(moment: Instant, sleep: Duration) {
     }
 }
 
-/// Bytes of this process in memory, or 0 where the system does not tell.
+/// Returns the resident memory of this process in bytes, or 0 if the system does not report it.
 fn resident_memory() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").ok();
     let pages = pages.and_then(|text| text.split_whitespace().nth(1)?.parse::<u64>().ok());

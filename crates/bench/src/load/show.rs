@@ -1,4 +1,4 @@
-//! Measurements as a table and as a page.
+//! Measurements of `bench load` as a table and as a page.
 
 use super::measure::Row;
 use crate::hardware;
@@ -32,7 +32,7 @@ pub(super) fn cells(rows: &[Row]) -> Vec<Vec<String>> {
         cell.extend([row.rate, row.answered].map(|rate| format!("{rate:.0}")));
         cell.extend([row.p50_ms, row.p99_ms, row.p999_ms].map(ms));
         cell.extend([row.within, row.partial, row.late, row.refused].map(percent));
-        // Who waits for the slowest refusal: 99.9% of them are faster.
+        // 99.9% of the refusals are faster than this.
         cell.push(if row.refused > 0.0 {
             format!("{:.0}", row.refusal_p999_us)
         } else {
@@ -58,15 +58,20 @@ pub(super) fn page(facts: &str, what: &str, rows: &[Row]) -> Page {
     let mut names: Vec<String> = rows.iter().map(|row| row.configuration.clone()).collect();
     names.dedup();
     let curve = |deadline: f64, what: &str, value: fn(&Row) -> f64, scale: Scale| {
-        let of = |name: &String| {
+        let points = |name: &String| {
             let own =
                 rows.iter().filter(|row| row.deadline_ms == deadline && row.configuration == *name);
             (name.clone(), own.map(|row| (row.rate, value(row))).collect())
         };
         let units = ("requests/s".to_owned(), what.to_owned());
         let title = format!("{what}, deadline {deadline} ms");
-        Curves { title, units, scales: (Scale::Log, scale), series: names.iter().map(of).collect() }
-            .draw()
+        Curves {
+            title,
+            units,
+            scales: (Scale::Log, scale),
+            series: names.iter().map(points).collect(),
+        }
+        .draw()
     };
     let mut drawn = Vec::new();
     for &deadline in &deadlines {

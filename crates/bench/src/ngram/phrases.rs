@@ -1,10 +1,11 @@
-//! Phrases cut out of documents and misspelt as scanners and typists do: confused, neighbouring, lost and doubled letters, words run together and split.
+//! Phrases from documents, with errors like those of scanners and typists: confused,
+//! neighbouring, lost and doubled letters, words run together and split.
 
 use warpseek_ngram::distance::best_match;
 
 use crate::random::Random;
 
-/// Letters and digits that scanners of printed matter confuse.
+/// Letters and digits that scanners of printed text confuse.
 const CONFUSED: [(u8, &[u8]); 36] = [
     (b'e', b"co"),
     (b'c', b"eo"),
@@ -61,13 +62,13 @@ fn neighbours(c: u8) -> &'static [u8] {
     if c.is_ascii_lowercase() { NEIGHBOURS[usize::from(c - b'a')] } else { LETTERS }
 }
 
-/// One error somewhere; `None` if there is none to make there.
+/// Adds one error at a random position; returns `None` if no error is possible there.
 fn misspell(text: &[u8], random: &mut Random) -> Option<Vec<u8>> {
     let (at, chance) = (random.below(text.len()), random.unit());
     let (before, c, after) = (&text[..at], text[at], &text[at + 1..]);
     let put = |middle: &[u8]| Some([before, middle, after].concat());
     match c {
-        // Words run together, at half the rate of other errors.
+        // Words are run together at half the rate of other errors.
         b' ' if random.unit() < 0.5 => put(b""),
         b' ' => None,
         _ if chance < 0.45 => put(&[random.pick(confused(c))]),
@@ -82,7 +83,8 @@ fn misspell(text: &[u8], random: &mut Random) -> Option<Vec<u8>> {
     }
 }
 
-/// The phrase with 0, 1, 2... errors, each with one more than the one before; `None` if it cannot be misspelt that often.
+/// Returns the phrase with 0, 1, 2... errors, each text with one error more than the previous
+/// one; `None` if the phrase cannot have so many errors.
 pub(crate) fn misspellings(
     phrase: &str,
     errors: usize,
@@ -94,7 +96,7 @@ pub(crate) fn misspellings(
         let next = (0..200).find_map(|_| {
             let text = String::from_utf8(misspell(last.as_bytes(), random)?).ok()?;
             let clean = !text.contains("  ") && text.trim() == text;
-            // Errors may undo each other: then there are not as many as were made.
+            // Errors may undo each other, so the number of errors is checked.
             (clean && edit_distance(phrase, &text) == error as u32).then_some(text)
         });
         all.push(next?);
@@ -102,14 +104,16 @@ pub(crate) fn misspellings(
     Some(all)
 }
 
-/// The edit distance of two whole texts: the place of one in the other must be all of it, which marks at both ends ensure.
+/// Returns the edit distance between two whole texts. `best_match` finds the best position of one
+/// text in the other; marks at both ends force it to cover the whole text.
 fn edit_distance(a: &str, b: &str) -> u32 {
     let longest = a.len().max(b.len()) + 1;
     let mark = |text: &str| format!("{}{text}{}", "\u{1}".repeat(longest), "\u{2}".repeat(longest));
     best_match(&mark(a), &mark(b)).distance
 }
 
-/// Words `from..from + count` of a text; `None` unless all are ASCII.
+/// Returns the words `from..from + count` of a text, or `None` if there are fewer or one is not
+/// ASCII.
 pub(crate) fn words(text: &str, from: usize, count: usize) -> Option<String> {
     let words: Vec<&str> = text.split_ascii_whitespace().skip(from).take(count).collect();
     let phrase = words.join(" ");

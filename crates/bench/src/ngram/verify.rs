@@ -1,4 +1,5 @@
-//! Batches of misspelt phrases with and without edit distances: on the CPU, one query after another and batch by batch, and on a GPU, where texts have to be copied the first time.
+//! Batches of misspelt phrases with and without edit distances: on the CPU, one request at a time
+//! and in batches, and on a GPU, where texts must be copied the first time.
 
 use std::time::{Duration, Instant};
 
@@ -10,26 +11,26 @@ use warpseek_console::terminal::count;
 
 use super::{Bench, VERIFIED, phrases};
 
-/// Errors of the phrases.
+/// Number of errors in each phrase.
 const ERRORS: usize = 2;
 
-/// What a batch takes without and with edit distances.
+/// Measurements of a batch without and with edit distances.
 #[derive(Serialize)]
 pub(super) struct Verification {
     engine: String,
     threads: usize,
     misses: u32,
     queries: usize,
-    /// Candidates that were verified.
+    /// Number of verified candidates.
     candidates: usize,
-    /// Seconds to find them.
+    /// Seconds to find the candidates.
     find_s: f64,
-    /// Seconds to find and to verify them.
+    /// Seconds to find and verify the candidates.
     verified_s: f64,
     queries_per_second: f64,
-    /// Candidates by the seconds that verification adds.
+    /// Number of candidates divided by the seconds that verification adds.
     candidates_per_second: f64,
-    /// Texts that were read for a GPU, and candidates that it left to the CPU.
+    /// Number of texts that were read for a GPU, and of candidates that it left to the CPU.
     texts_read: u64,
     left_to_cpu: u64,
 }
@@ -47,7 +48,7 @@ impl Bench<'_> {
         let request = |text: &String| NgramRequest::new(text).misses(misses).k(VERIFIED);
         let plain: Vec<_> = phrases.iter().map(|phrase| request(&phrase.texts[ERRORS])).collect();
         let verified: Vec<_> = plain.iter().map(|plain| plain.clone().verify(true)).collect();
-        // Requests with limits are answered one by one.
+        // Requests with a deadline are answered one at a time.
         let alone = verified.iter().map(|r| r.clone().deadline(Duration::from_secs(1 << 20)));
         let alone: Vec<_> = alone.collect();
 
@@ -71,7 +72,7 @@ impl Bench<'_> {
             let (found, find_s) = self.answer(searcher, &plain)?;
             let (hits, verified_s) = self.answer(searcher, requests)?;
             if want.get_or_insert_with(|| hits.clone()) != &hits {
-                let problem = format!("{engine} has other hits than the first engine");
+                let problem = format!("{engine} returns different hits than the first engine");
                 return Err(Failure::broken(problem));
             }
             let candidates = found.iter().map(Vec::len).sum();
@@ -94,7 +95,7 @@ impl Bench<'_> {
         Ok(all)
     }
 
-    /// The hits of requests, and the seconds they took.
+    /// Answers requests; returns their hits and the seconds they took.
     fn answer(
         &self,
         searcher: &NgramSearcher,

@@ -1,4 +1,4 @@
-//! Pages of one file, which contains its style and charts and loads nothing.
+//! HTML pages of one file, which contains its style and charts and loads nothing.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use super::svg::COLOURS;
 use warpseek_console::Failure;
 
-/// Colours of the series, on a light and on a dark background.
+/// Colours of the series on a light background.
 const LIGHT: [&str; COLOURS] = [
     "#2f6db5", "#d9700f", "#2c8f3c", "#c5303a", "#7d56b3", "#8a5a44", "#cf5fae", "#6b6f76",
     "#98981a", "#0f97a8",
 ];
+/// Colours of the series on a dark background.
 const DARK: [&str; COLOURS] = [
     "#6ea8ea", "#f59a45", "#62c46f", "#f0757b", "#b392e3", "#c29782", "#ec93d0", "#a9aeb6",
     "#cfcf55", "#4fcbdb",
@@ -35,7 +36,7 @@ polyline { fill: none !important; stroke-width: 2; stroke-linejoin: round; }
 .legend svg { width: .8em; height: .8em; margin-right: .4em; }
 ";
 
-/// Escapes text, for use between tags and in quoted attributes.
+/// Escapes text for use between tags and in quoted attributes.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -57,7 +58,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// A page that begins with its title and the facts that hold for all of it.
+    /// Creates a page that begins with its title and the facts that hold for all of it.
     pub(crate) fn new(title: &str, facts: &[(&str, String)]) -> Self {
         let title = escape(title);
         let mut html = format!(
@@ -108,19 +109,19 @@ impl Page {
     }
 }
 
-/// The file that a page will be written to. It is checked before anything is measured, so that a wrong name wastes no
-/// time.
+/// The file that a page will be written to. The path is checked before anything is measured, so
+/// that a wrong name wastes no time.
 pub(crate) struct Target {
     path: PathBuf,
     temporary: PathBuf,
 }
 
 impl Target {
-    /// Fails if the path is a directory or in one that does not exist.
+    /// Checks that the path is not a directory, and that its directory exists.
     pub(crate) fn new(path: &Path) -> Result<Self, Failure> {
         let name = path.display();
         let Some(file) = path.file_name().filter(|_| !path.is_dir()) else {
-            return Err(Failure::user(format!("{name} is a directory; name a file in it")));
+            return Err(Failure::user(format!("{name} is a directory; specify a file in it")));
         };
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if !parent.is_dir() {
@@ -134,7 +135,7 @@ impl Target {
         Ok(Target { path: path.to_owned(), temporary: parent.join(temporary) })
     }
 
-    /// Writes the whole page; on failure, an existing file stays as it was.
+    /// Writes the whole page; on failure, an existing file remains unchanged.
     pub(crate) fn save(&self, page: &Page) -> Result<(), Failure> {
         let write = || -> io::Result<()> {
             let mut file = File::create(&self.temporary)?;

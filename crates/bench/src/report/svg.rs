@@ -1,33 +1,34 @@
-//! Charts as figures with SVG: bars in groups, and curves. The page provides the style. A series has the same colour in
-//! all charts of a page.
+//! Charts as HTML figures with SVG: grouped bars, and curves. The page provides the style. A
+//! series has the same colour in all charts of a page.
 
 use std::fmt::Write;
 use std::ops::RangeInclusive;
 
 use super::html::escape;
 
-/// The number of colours. Further series use them again.
+/// Number of colours. Further series reuse them.
 pub(crate) const COLOURS: usize = 10;
 
 const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 250.0;
 /// The frame of the values: left, right, top, bottom.
 const FRAME: (f64, f64, f64, f64) = (62.0, WIDTH - 20.0, 12.0, HEIGHT - 42.0);
-/// How many lines of an axis are still easy to tell apart.
+/// Maximum number of ticks of an axis that are easy to tell apart.
 const MOST_TICKS: usize = 8;
-/// The values that can be drawn. No measurement lies outside, and arithmetic on ticks stays far from its limits.
+/// Range of values that can be drawn. No measurement lies outside, and arithmetic on ticks stays
+/// far from its limits.
 const DRAWN: RangeInclusive<f64> = 1e-12..=1e15;
 
-/// How values map to positions on an axis.
+/// The mapping of values to positions on an axis.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scale {
-    /// From zero.
+    /// A linear scale that starts at zero.
     Linear,
-    /// Values that are not positive are not drawn.
+    /// A logarithmic scale. Values that are not positive are not drawn.
     Log,
 }
 
-/// Maps values to positions between 0 and 1.
+/// An axis, which maps values to positions between 0 and 1.
 struct Axis {
     scale: Scale,
     low: f64,
@@ -36,7 +37,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// An axis for all of these values that can be drawn.
+    /// Creates an axis for all of these values that can be drawn.
     fn new(scale: Scale, values: impl Iterator<Item = f64>) -> Self {
         let (mut least, mut most) = (f64::INFINITY, 0.0f64);
         for value in values.filter(|v| DRAWN.contains(v)) {
@@ -73,7 +74,7 @@ impl Axis {
         }
     }
 
-    /// The position of a value, or nothing if it cannot be drawn.
+    /// Returns the position of a value, or `None` if it cannot be drawn.
     fn position(&self, value: f64) -> Option<f64> {
         let position = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
@@ -84,7 +85,7 @@ impl Axis {
     }
 }
 
-/// A number in short form: 0.02, 1.5, 300, 20k, 3M.
+/// Formats a number in short form: 0.02, 1.5, 300, 20k, 3M.
 pub(crate) fn short(value: f64) -> String {
     let (value, unit) = match value.abs() {
         v if v >= 1e9 => (value / 1e9, "G"),
@@ -111,7 +112,7 @@ pub(crate) type Series<T> = (String, Vec<T>);
 /// Bars in groups: a group for each name, with a bar for each series.
 pub(crate) struct Bars {
     pub(crate) title: String,
-    /// What the height means.
+    /// Unit of the values.
     pub(crate) unit: String,
     pub(crate) scale: Scale,
     pub(crate) groups: Vec<String>,
@@ -119,7 +120,7 @@ pub(crate) struct Bars {
 }
 
 impl Bars {
-    /// The chart as HTML.
+    /// Renders the chart as HTML.
     pub(crate) fn draw(&self) -> String {
         let values = self.series.iter().flat_map(|(_, values)| values.iter().copied());
         let axis = Axis::new(self.scale, values);
@@ -160,14 +161,14 @@ impl Bars {
 /// Curves through points.
 pub(crate) struct Curves {
     pub(crate) title: String,
-    /// What the two axes mean.
+    /// Units of the horizontal and the vertical axis.
     pub(crate) units: (String, String),
     pub(crate) scales: (Scale, Scale),
     pub(crate) series: Vec<Series<(f64, f64)>>,
 }
 
 impl Curves {
-    /// The chart as HTML.
+    /// Renders the chart as HTML.
     pub(crate) fn draw(&self) -> String {
         let points = || self.series.iter().flat_map(|(_, points)| points.iter().copied());
         let across = Axis::new(self.scales.0, points().map(|p| p.0));
@@ -191,7 +192,7 @@ impl Curves {
                 Some((left + x * (right - left), bottom - y * (bottom - top)))
             };
             let places: Vec<(f64, f64)> = points.iter().filter_map(place).collect();
-            // A point alone is drawn as a short line.
+            // A single point is drawn as a short line.
             let alone = places.first().filter(|_| places.len() == 1).map(|(x, y)| (x + 3.0, *y));
             for (x, y) in places.iter().copied().chain(alone) {
                 let _ = write!(svg, "{x:.1},{y:.1} ");
@@ -214,7 +215,7 @@ fn text(svg: &mut String, x: f64, y: f64, anchor: &str, text: &str) {
     let _ = write!(svg, r#"<text x="{x:.1}" y="{y:.1}" text-anchor="{anchor}">{text}</text>"#);
 }
 
-/// The vertical axis, its lines across the frame and its unit.
+/// Draws the vertical axis, its lines across the frame and its unit.
 fn vertical(svg: &mut String, axis: &Axis, unit: &str) {
     let (left, right, top, bottom) = FRAME;
     for &tick in &axis.ticks {
@@ -258,9 +259,9 @@ mod tests {
 
     #[test]
     fn numbers_are_shortened() {
-        let of = [0.0, 0.02, 0.2, 1.0, 1.25, 300.0, 1000.0, 20_000.0, 3e6, 2.5e9];
+        let numbers = [0.0, 0.02, 0.2, 1.0, 1.25, 300.0, 1000.0, 20_000.0, 3e6, 2.5e9];
         let want = ["0", "0.02", "0.2", "1", "1.25", "300", "1000", "20k", "3M", "2.5G"];
-        assert_eq!(of.map(short), want);
+        assert_eq!(numbers.map(short), want);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Weights on all cores of the CPU.
 //!
-//! Documents are counted one by one, then postings are divided by term into parts, each of which is sorted by counting: so nothing is compared, and every core has its own
-//! part of the memory.
+//! Each document is counted separately; then postings are divided by term into parts, each of
+//! which is sorted by counting. Nothing is therefore compared, and every core has a separate part
+//! of the memory.
 
 use std::borrow::Cow;
 
@@ -16,15 +17,15 @@ use super::END_OF_WORD;
 use super::parts::parts_of;
 use super::{Method, NoWeights, Weigher, Weights, word_at};
 
-/// Bytes of text that a thread takes at a time.
+/// Bytes of text that a thread processes at a time.
 const CHUNK: usize = 1 << 20;
-/// Terms of a part. Its counters stay in a core's cache.
+/// Number of terms of a part. Its counters stay in a core's cache.
 const PART_TERMS: usize = 1 << 14;
 
-/// The number of a word's term.
+/// A function that returns the number of a word's term.
 type Number<'a> = dyn Fn(&[u8]) -> u32 + Sync + 'a;
 
-/// A posting before it is sorted.
+/// A posting before sorting.
 #[derive(Clone, Copy, Default)]
 struct Posting {
     term: u32,
@@ -32,7 +33,8 @@ struct Posting {
     freq: u32,
 }
 
-/// Computes weights by a ranking function of the BM25 family, on as many threads as the current pool of rayon has.
+/// Computes weights by a ranking function of the BM25 family, on as many threads as the current
+/// pool of rayon has.
 ///
 /// # Panics
 /// If the text has 2^32 bytes or more and the method is to sort strings.
@@ -96,9 +98,9 @@ fn documents(chunk: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// The distinct words of a text.
 struct Vocabulary {
-    /// Where each stands, in the order of words.
+    /// The position of each word, in the order of words.
     starts: Vec<u32>,
-    /// Ranks by hash.
+    /// The ranks of words by hash.
     ranks: HashTable<u32>,
 }
 
@@ -139,7 +141,8 @@ impl Vocabulary {
     }
 }
 
-/// What a thread remembers of words: most words of a text are a few frequent ones, and the others cost a look-up in a large table.
+/// A cache of words for one thread: most words of a text are a few frequent ones, and the others
+/// cost a look-up in a large table.
 struct Memo {
     slots: Vec<Known>,
     ids: Vec<u32>,
@@ -152,7 +155,8 @@ struct Known {
     id: u32,
 }
 
-/// Slots of a memo, a power of two: they fit into the second-level cache of a core.
+/// Binary logarithm of the number of slots of a memo, which fit into the second-level cache of a
+/// core.
 const MEMO_BITS: u32 = 15;
 
 impl Default for Memo {
@@ -180,7 +184,7 @@ impl Memo {
     }
 }
 
-/// Postings of a chunk, document by document, and lengths of its documents.
+/// The postings of a chunk, document by document, and the lengths of its documents.
 struct Counted {
     postings: Vec<Posting>,
     lengths: Vec<u32>,
@@ -202,7 +206,8 @@ fn count(chunk: &[u8], number: &Number<'_>, memo: &mut Memo) -> Counted {
     Counted { postings, lengths }
 }
 
-/// Postings by part, still in the order of documents, whose numbers are now those of the whole text.
+/// Divides postings by part, still in the order of documents, which get their numbers in the
+/// whole text.
 fn divide(chunk: Counted, first: u32, parts: usize) -> Vec<Vec<Posting>> {
     let mut counts = vec![0; parts];
     for posting in &chunk.postings {
@@ -216,7 +221,7 @@ fn divide(chunk: Counted, first: u32, parts: usize) -> Vec<Vec<Posting>> {
     divided
 }
 
-/// Lists of the terms of a part.
+/// The lists of the terms of a part.
 struct Part {
     terms: Vec<u32>,
     ends: Vec<u32>,

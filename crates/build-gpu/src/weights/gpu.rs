@@ -1,4 +1,5 @@
-//! Weights on a GPU.
+//! Weights on a GPU. Kernels perform the eight steps on text in device memory; text that is too
+//! large is counted in parts, which the host joins.
 #![allow(unsafe_code)]
 
 use std::borrow::Cow;
@@ -24,18 +25,18 @@ use crate::kernels::{count_postings, number_words, string_sort, weigh};
 use crate::worker::bits_for;
 
 const THREADS: u32 = 256;
-/// The most text that is counted at a time: positions have 31 bits.
+/// Maximum number of bytes of text that are counted at a time: positions have 31 bits.
 const MOST_TEXT: usize = i32::MAX as usize;
-/// Bytes of device memory for a byte of text. Words of one letter take the most, about 40.
+/// Bytes of device memory per byte of text. Words of one letter take the most, about 40.
 const MEMORY_A_BYTE: u64 = 48;
 const LEAST_PART: usize = 1 << 10;
 
-/// A step of the computation, as (Wakatsuki 2016) numbers them, and the copies before and after.
+/// A step of the computation, with the numbers of (Wakatsuki 2016), or a copy before or after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The text goes to the device.
+    /// Copying the text to the device.
     CopyIn,
-    /// Where words begin, and their documents (1, 2).
+    /// Starts of words, and their documents (1, 2).
     Words,
     /// Lengths of documents (3).
     Lengths,
@@ -49,12 +50,12 @@ pub enum Step {
     DocumentFrequencies,
     /// Weights (8).
     Weights,
-    /// The result goes to the host.
+    /// Copying the result to the host.
     CopyOut,
 }
 
 impl Step {
-    /// All steps in order.
+    /// All steps, in order.
     pub const ALL: [Step; 9] = [
         Step::CopyIn,
         Step::Words,
@@ -67,7 +68,7 @@ impl Step {
         Step::CopyOut,
     ];
 
-    /// What it is called in tables.
+    /// Returns the name of the step in tables.
     pub fn name(self) -> &'static str {
         match self {
             Step::CopyIn => "copy in",
@@ -83,10 +84,10 @@ impl Step {
     }
 }
 
-/// How long each step took on the device.
+/// The time of each step on the device.
 pub type Steps = Vec<(Step, Duration)>;
 
-/// What can go wrong.
+/// An error while weights are computed.
 #[derive(Debug, thiserror::Error)]
 pub enum WeighError {
     /// The ranking function has no weights.
@@ -97,15 +98,16 @@ pub enum WeighError {
     Device(#[from] DeviceError),
 }
 
-/// The most words whose ids are found at once; they take 4 MB.
+/// Maximum number of words whose ids are found at once; they take 4 MB.
 const MOST_KNOWN: u64 = 1 << 17;
-/// Bytes of device memory of which one may be used for them.
+/// Bytes of device memory per byte of these words.
 const MEMORY_A_KNOWN_BYTE: u64 = 64;
-/// Of this many words, one becomes known if its place is free; of fewer if there are not so many samples.
+/// Number of words from which one becomes known if its place is free; smaller texts are sampled
+/// more closely.
 const WORDS_A_SAMPLE: usize = 64;
 const SAMPLES: usize = 4096;
 
-/// Must equal `Words` of the kernels.
+/// The words of a text. Must equal `Words` of the kernels.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 struct TextWords {
@@ -118,7 +120,7 @@ struct TextWords {
     known_bits: u32,
 }
 
-/// Computes weights on a device. Memory is kept between texts.
+/// A weigher that computes weights on a device. It keeps its memory between texts.
 pub struct GpuWeigher {
     stream: Stream,
     copies: Stream,
@@ -146,7 +148,7 @@ pub struct GpuWeigher {
     weights_out: Option<Pinned<f32>>,
 }
 
-/// Text in page-locked memory, from which copies are fast, or elsewhere.
+/// The text to weigh, in page-locked memory, from which copies are fast, or elsewhere.
 #[derive(Clone, Copy, Debug)]
 pub enum HostText<'a> {
     /// The first bytes of page-locked memory.
@@ -171,7 +173,7 @@ impl<'a> HostText<'a> {
     }
 }
 
-/// Postings on the device, sorted by term.
+/// The postings on the device, sorted by term.
 struct Counted {
     words: u64,
     documents: u32,
@@ -182,7 +184,7 @@ struct Counted {
     freqs: Buffer<u32>,
 }
 
-/// Measures steps on the device.
+/// A clock that measures steps on the device.
 struct Clock {
     stream: Stream,
     begin: Event,
@@ -196,7 +198,7 @@ impl Clock {
         Ok(Clock { stream: stream.clone(), begin, steps: Vec::new() })
     }
 
-    /// All since the step before is a part of this one.
+    /// Ends a step: all work since the previous step belongs to it.
     fn done(&mut self, step: Step) -> Result<(), DeviceError> {
         let event = self.stream.device().event()?;
         self.stream.record(&event)?;
@@ -217,7 +219,8 @@ impl Clock {
 }
 
 impl GpuWeigher {
-    /// With a dictionary, words are sorted by their ids; otherwise they are sorted as strings.
+    /// Creates a weigher. With a dictionary, words are sorted by their ids; otherwise they are
+    /// sorted as strings.
     pub fn new(device: &Device, dictionary: Option<&Dictionary>) -> Result<Self, DeviceError> {
         let stream = device.stream()?;
         let strings = |name| device.kernel(&string_sort::SOURCE, name);
@@ -258,11 +261,11 @@ impl GpuWeigher {
         })
     }
 
-    /// Device memory for this many values, which stays for the next text.
+    /// Returns device memory for this many values, which stays for the next text.
     fn room<T: Pod>(&mut self, name: &'static str, len: usize) -> Result<Buffer<T>, DeviceError> {
         let bytes = len * size_of::<T>();
         if self.room.get(name).is_none_or(|buffer| buffer.len() < bytes) {
-            // The old one first, so that both need not fit.
+            // The old buffer is freed first, so that both need not fit.
             self.room.remove(name);
             let buffer = self.stream.device().buffer(bytes.next_multiple_of(256))?;
             self.room.insert(name, buffer);
@@ -270,7 +273,8 @@ impl GpuWeigher {
         Ok(self.room[name].slice(..bytes).cast())
     }
 
-    /// Computes the weights of a text (`WordText`). If it does not fit into the memory of the device, it is counted in parts, which the host joins.
+    /// Computes the weights of a text (`WordText`). If it does not fit into the memory of the
+    /// device, it is counted in parts, which the host joins.
     pub fn weigh(
         &mut self,
         text: HostText<'_>,
@@ -284,7 +288,7 @@ impl GpuWeigher {
         self.weigh_parts(text.bytes()?, most.min(MOST_TEXT), function)
     }
 
-    /// Bytes of device memory that are kept for the next text.
+    /// Returns the bytes of device memory that are kept for the next text.
     fn held(&self) -> u64 {
         self.room.values().map(|buffer| buffer.bytes() as u64).sum()
     }
@@ -307,7 +311,7 @@ impl GpuWeigher {
 
         let weigher = Weigher::new(function, counted.documents, counted.words);
         let weigher = weigher.ok_or(NoWeights(function))?;
-        // While the device is still counting.
+        // The host computes these weights while the device is still counting.
         let term_weight = |df: u32| if df == 0 { 0.0 } else { weigher.term(df) };
         let idfs: Vec<f32> = (0..=counted.documents).into_par_iter().map(term_weight).collect();
         let list_of = self.room("list of posting", count)?;
@@ -326,7 +330,8 @@ impl GpuWeigher {
             .value(weigher.saturation.fixed)
             .value(weigher.saturation.by_length)
             .buffer(&counted.freqs);
-        // SAFETY: every posting has a list, a document with a length, and a number of documents for which there is a weight.
+        // SAFETY: every posting has a list, a document with a length, and a number of documents
+        // for which there is a weight.
         unsafe { self.launch(&self.weights, count, &args) }?;
         clock.done(Step::Weights)?;
 
@@ -350,7 +355,7 @@ impl GpuWeigher {
         Ok((weights, steps))
     }
 
-    /// Steps 1 to 6.
+    /// Performs steps 1 to 6.
     fn count(&mut self, text: HostText<'_>, clock: &mut Clock) -> Result<Counted, DeviceError> {
         let stream = self.stream.clone();
         let len = text.len();
@@ -431,7 +436,7 @@ impl GpuWeigher {
         })
     }
 
-    /// Counts parts of the text one by one.
+    /// Counts the parts of the text one after another.
     fn weigh_parts(
         &mut self,
         text: &[u8],
@@ -443,7 +448,7 @@ impl GpuWeigher {
         let (mut first_doc, mut offset) = (0, 0);
         for piece in pieces_of(text, most) {
             let mut clock = Clock::start(&self.stream)?;
-            // Kernels want documents that end.
+            // Kernels need documents that end.
             let ended;
             let bytes = match piece.is_open {
                 true => {
@@ -480,12 +485,12 @@ impl GpuWeigher {
     }
 
     /// # Safety
-    /// As for a launch.
+    /// The conditions of a launch apply.
     unsafe fn launch(&self, kernel: &Kernel, items: usize, args: &Args) -> Result<(), DeviceError> {
         if items == 0 {
             return Ok(());
         }
-        // SAFETY: the caller's.
+        // SAFETY: the caller ensures this.
         unsafe { self.stream.launch(kernel, Grid::over(items, THREADS), args) }
     }
 
@@ -505,7 +510,7 @@ impl GpuWeigher {
         Ok(self.stream.download(&Runs::count(&scratch))?[0] as usize)
     }
 
-    /// The length of each document.
+    /// Computes the length of each document.
     fn lengths(&mut self, docs: &Buffer<u32>, documents: u32) -> Result<Buffer<u32>, DeviceError> {
         let lengths = self.room("lengths", documents as usize)?;
         self.stream.zero(&lengths)?;
@@ -548,7 +553,9 @@ impl GpuWeigher {
         };
         // Small texts are sampled more closely.
         let step = (starts.len() / SAMPLES).clamp(1, WORDS_A_SAMPLE);
-        // SAFETY: starts lie within the text, whose padding ends at a multiple of 16; a dictionary on the device has been checked, and there are as many known words as the bits say.
+        // SAFETY: starts lie within the text, whose padding ends at a multiple of 16; a
+        // dictionary on the device has been checked, and the number of known words is that of
+        // `known_bits`.
         unsafe {
             self.launch(&self.know, starts.len().div_ceil(step), &args().value(step as u32))?;
             self.launch(&self.number, starts.len(), &args().buffer(&ids))?;
@@ -574,7 +581,8 @@ impl GpuWeigher {
         Ok((keys[at].clone(), values[at].clone()))
     }
 
-    /// Terms by rank and documents in the order of words, and where each term stands in the text.
+    /// Sorts words. Returns terms by rank and documents in the order of words, and the position
+    /// of each term in the text.
     #[allow(clippy::type_complexity)]
     fn sort_strings(
         &mut self,
@@ -599,10 +607,11 @@ impl GpuWeigher {
         unsafe { self.launch(&self.string_keys, len, &args) }?;
         let scratch = self.room("scratch of sort", MergeSort::<u64>::scratch_len(len))?;
         let (keys, words) = ([&keys, &other_keys], [&words, &other_words]);
-        // SAFETY: the kernels are instances of the header's, and their comparison reads words by their numbers, within the text.
+        // SAFETY: the kernels are instances of the header's, and their comparison reads words by
+        // their numbers, within the text.
         let at =
             unsafe { self.merge_sort.sort_with(&self.stream, keys, words, &scratch, strings) }?;
-        // The memory of keys that are no longer needed.
+        // The flags use the memory of keys that are no longer needed.
         let (flags, before) = (
             keys[1 - at].cast::<u32>().slice(..len),
             keys[1 - at].cast::<u32>().slice(len..2 * len),
@@ -629,7 +638,7 @@ impl GpuWeigher {
     }
 }
 
-/// Page-locked memory for at least this many values.
+/// Returns page-locked memory for at least this many values.
 fn pinned<T: Pod>(
     device: &Device,
     old: Option<Pinned<T>>,

@@ -1,4 +1,4 @@
-//! Texts in parts, and what was counted in each of them joined.
+//! Texts in parts, and the joining of their results.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,7 +10,8 @@ use warpseek_text::END_OF_DOCUMENT;
 
 use super::{END_OF_WORD, NoWeights, Weigher, Weights, word_at};
 
-/// Parts of whole documents. A part has at most `most` bytes, unless it is a single document.
+/// Divides text into parts of whole documents. A part has at most `most` bytes, unless it is a
+/// single document.
 pub(super) fn parts_of(text: &[u8], most: usize) -> Vec<&[u8]> {
     let is_end = |byte: &u8| *byte == END_OF_DOCUMENT;
     let mut parts = Vec::new();
@@ -28,16 +29,17 @@ pub(super) fn parts_of(text: &[u8], most: usize) -> Vec<&[u8]> {
     parts
 }
 
-/// A part of a text that is counted by itself.
+/// A part of a text that is counted separately.
 pub(super) struct Piece<'a> {
     pub(super) bytes: &'a [u8],
-    /// Whether its first document began in the piece before.
+    /// True if its first document began in the previous piece.
     pub(super) continues: bool,
-    /// Whether its last document ends in a later piece.
+    /// True if its last document ends in a later piece.
     pub(super) is_open: bool,
 }
 
-/// Parts of at most `most` bytes, unless a word is longer. A document that is longer is divided between words.
+/// Divides text into pieces of at most `most` bytes, unless a word is longer. A longer document
+/// is divided between words.
 pub(super) fn pieces_of(text: &[u8], most: usize) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     for part in parts_of(text, most) {
@@ -58,11 +60,11 @@ pub(super) fn pieces_of(text: &[u8], most: usize) -> Vec<Piece<'_>> {
     pieces
 }
 
-/// Lists of one part: terms ascend.
+/// The lists of one part, with terms in ascending order.
 pub(super) struct Part {
     pub(super) words: u64,
     pub(super) first_doc: u32,
-    /// Where it begins in the text.
+    /// The position of the part in the text.
     pub(super) offset: usize,
     pub(super) lengths: Vec<u32>,
     pub(super) terms: Vec<u32>,
@@ -77,7 +79,8 @@ impl Part {
     }
 }
 
-/// Joins lists of the same term, and computes weights. With a text, terms are positions in it; otherwise they are ids.
+/// Joins lists of the same term, and computes weights. With a text, terms are positions in it;
+/// otherwise they are ids.
 pub(super) fn join(
     parts: &[Part],
     text: Option<&[u8]>,

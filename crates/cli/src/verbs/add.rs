@@ -1,3 +1,5 @@
+//! `warpseek add`: adds documents to an index.
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,15 +16,15 @@ use warpseek_console::progress::Display;
 
 /// Add documents to an index
 ///
-/// A document whose id is already in the index replaces the earlier one. The analyzer, the store and the vector scale
-/// are those of the index. So is the schema, unless --schema gives one that has further fields at the end; documents that
-/// are in the index already do not get these.
+/// A document whose id is already in the index replaces the earlier one. The analyzer, the store,
+/// the vector scale and the schema are those of the index. --schema can append fields to the
+/// schema; earlier documents do not have them.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   warpseek add idx new.jsonl
   warpseek add idx changed/ --on-error skip
-  warpseek add idx new.jsonl --schema larger.json      with fields that the index did not have")]
+  warpseek add idx new.jsonl --schema larger.json      with additional fields")]
 pub(crate) struct Options {
     /// Directory of the index
     #[arg(value_name = "DIR")]

@@ -1,3 +1,6 @@
+//! `warpseek aggregate`: answers queries over a collection whose shards are on nodes, over HTTP or
+//! from a file.
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,17 +23,21 @@ use crate::protection::{Protection, failed};
 use crate::queries::{Line, Queries, Topics};
 use crate::verbs::run::{BadQuery, Output, check_tag, note_skipped};
 
-/// Queries that are read and answered together.
+/// Maximum number of queries in a batch of a run.
 const BATCH: usize = 1024;
 
 /// Answer queries over a collection whose shards are on nodes
 ///
-/// The nodes are those of `warpseek node`. With --listen it serves HTTP: POST /v1/search and /v1/batch, GET /v1/cluster, and /metrics for Prometheus. With --queries it answers a file of queries and writes the same TREC run, byte for byte, as `warpseek run`
-/// does over one index of all documents. If a node fails or is slow, another one with the same shard is asked.
+/// The nodes run `warpseek node`. If a node fails or is slow, the aggregator asks another one with
+/// the same shard. Answers that do not cover all shards say so.
 ///
-/// Answers that do not cover all shards say so. A run stops at the first, unless --allow-partial is given.
+/// With --listen, the command serves HTTP: POST /v1/search and /v1/batch, GET /v1/cluster, and
+/// /metrics for Prometheus. Requests carry the options of their queries; --deadline applies to
+/// requests without a deadline.
 ///
-/// With --listen, requests say what they want, and --deadline is that of searches that bring none.
+/// With --queries, the command answers a file of queries and writes the same TREC run, byte for
+/// byte, as `warpseek run` over one index of all documents. A run stops at the first partial answer
+/// unless --allow-partial is given.
 #[derive(Args)]
 #[command(mut_args(of_runs))]
 #[command(after_help = "\
@@ -39,13 +46,14 @@ Examples:
   warpseek aggregate --nodes nodes.txt --shards 4 --queries q.tsv -o r.trec
   curl localhost:9200/v1/search -d '{\"query\": \"route flap damping\", \"k\": 3}'")]
 pub(crate) struct Options {
-    /// Addresses of nodes, separated by commas, or a file with one per line, which is read again while the aggregator serves
+    /// Addresses of nodes, separated by commas, or a file with one per line, which is reloaded
+    /// while the aggregator serves
     #[arg(long, value_name = "NODES")]
     nodes: String,
-    /// Shards of the collection
+    /// Number of shards of the collection
     #[arg(long, value_name = "N")]
     shards: u32,
-    /// Address and port for HTTP
+    /// Address and port to serve HTTP on
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -68,10 +76,10 @@ pub(crate) struct Options {
         help_heading = "Query"
     )]
     k: usize,
-    /// File to write the run to; `-` is standard output [default: standard output]
+    /// File for the run; `-` is standard output [default: standard output]
     #[arg(long, short, value_name = "FILE", conflicts_with = "listen", help_heading = "Output")]
     output: Option<PathBuf>,
-    /// Name of the run, its last column
+    /// Name of the run, in its last column
     #[arg(long, default_value = "warpseek", conflicts_with = "listen", help_heading = "Output")]
     tag: String,
     #[command(flatten)]
@@ -80,7 +88,7 @@ pub(crate) struct Options {
     ranking: RankingChoice,
     #[command(flatten)]
     deadline: Deadline,
-    /// What to do with queries that cannot be answered
+    /// Stop at queries that cannot be answered, or skip them
     #[arg(
         long,
         value_enum,
@@ -89,16 +97,17 @@ pub(crate) struct Options {
         help_heading = "Query"
     )]
     on_error: BadQuery,
-    /// Write answers that do not cover all documents too, and say so
+    /// Accept answers that do not cover all documents, and report them
     #[arg(long, conflicts_with = "listen", help_heading = "Query")]
     allow_partial: bool,
-    /// Memory for answers that may be asked for again, e.g. 64M; with 0, only equal queries at the same time share one
+    /// Memory for cached answers, e.g. 64M; with 0, only simultaneous equal queries share an answer
     #[arg(long, value_name = "BYTES", default_value = "64M", value_parser = parse_bytes_or_none)]
     cache: usize,
-    /// How long a node may take for a query without a deadline, and a tenth of it for each further one that is sent along, before another is asked
+    /// Time limit of a node for a query without a deadline, before another node gets it; each
+    /// further query in the same message adds a tenth
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u32).range(1..))]
     node_time: u32,
-    /// How the log of nodes that come and go is written
+    /// Format of the log of nodes that join and fail
     #[arg(
         long,
         value_enum,
@@ -116,26 +125,30 @@ pub(crate) struct Options {
     protection: Protection,
 }
 
-/// Who may ask over HTTP, and how many at a time.
+/// Protection and limits of connections over HTTP.
 #[derive(Args)]
 #[command(next_help_heading = "HTTP")]
 struct Http {
-    /// File with the token that clients bring as `Authorization: Bearer`, another one than that of nodes [default: the variable WARPSEEK_CLUSTER_CLIENT_TOKEN]
+    /// File with the token that clients send as `Authorization: Bearer`; it must differ from that
+    /// of the nodes [default: the variable WARPSEEK_CLUSTER_CLIENT_TOKEN]
     #[arg(long, value_name = "FILE", conflicts_with = "queries")]
     client_token_file: Option<PathBuf>,
-    /// Certificate and its chain in PEM, to encrypt connections of clients; it is read again when it changes
+    /// Certificate and its chain in PEM, to encrypt connections of clients. Reloaded when it
+    /// changes
     #[arg(long, value_name = "FILE", conflicts_with = "queries", requires = "http_key")]
     http_certificate: Option<PathBuf>,
     /// Private key of that certificate, in PEM
     #[arg(long, value_name = "FILE", conflicts_with = "queries", requires = "http_certificate")]
     http_key: Option<PathBuf>,
-    /// Names and addresses that requests may have in `Host` besides localhost, loopback addresses and that of --listen, separated by commas; `*` alone is every name. Without it, every name if there is a client token or a certificate
+    /// Host names and addresses, separated by commas, that requests may send in `Host` besides
+    /// localhost, loopback addresses and that of --listen; `*` allows all [default: all if there is
+    /// a client token or a certificate, otherwise none]
     #[arg(long, value_name = "HOSTS", value_delimiter = ',', conflicts_with = "queries")]
     allowed_hosts: Vec<String>,
-    /// Connections of clients that may be open; further ones wait
+    /// Maximum number of open connections of clients; further ones wait
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1_000_000), conflicts_with = "queries")]
     connections: u32,
-    /// Seconds until the head of a request must be there
+    /// Time limit for receiving the head of a request
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400), conflicts_with = "queries")]
     head_time: u64,
 }
@@ -154,7 +167,9 @@ impl Http {
     }
 }
 
-/// What requests over HTTP say for themselves has no effect beside --listen. These options are shared with other commands. (clap does not ask for `queries`, which --listen excludes, so requiring it would refuse nothing.)
+/// Makes options of queries conflict with `--listen`, since requests over HTTP carry their own. The
+/// options are shared with other commands, so their conflicts are added here. (Requiring
+/// `--queries` would reject nothing: clap ignores the requirement, because `--listen` excludes it.)
 fn of_runs(argument: Arg) -> Arg {
     match argument.get_id().as_str() {
         "mode" | "count" | "among" | "filter" | "syntax" | "words" | "rank" | "k1" | "b"
@@ -166,7 +181,7 @@ fn of_runs(argument: Arg) -> Arg {
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let security = options.protection.security()?;
     let (nodes, nodes_file) = nodes(&options.nodes);
-    let asked = AggregatorOptions {
+    let settings = AggregatorOptions {
         security,
         nodes_file,
         cache: options.cache as u64,
@@ -174,9 +189,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         ..AggregatorOptions::new(nodes, options.shards)
     };
     if let Some(queries) = &options.queries {
-        return answer(options, queries, asked);
+        return answer(options, queries, settings);
     }
-    let cluster = Cluster::connect(asked).map_err(failed)?;
+    let cluster = Cluster::connect(settings).map_err(failed)?;
     let listen = options.listen.as_deref().unwrap_or("127.0.0.1:9200");
     let server = HttpServer::start(cluster, listen, options.http.get(options)?).map_err(failed)?;
     note(format!("listening on {}", server.url()));
@@ -188,13 +203,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 fn answer(
     options: &Options,
     queries: &std::path::Path,
-    asked: AggregatorOptions,
+    settings: AggregatorOptions,
 ) -> Result<ExitCode, Failure> {
     let interrupt = Interrupt::listen(None)?;
     check_tag(&options.tag)?;
     let among = options.query.ids()?;
     let mut out = Output::new(options.output.as_deref(), queries)?;
-    let cluster = Cluster::connect(asked).map_err(failed)?;
+    let cluster = Cluster::connect(settings).map_err(failed)?;
     cluster.check_shards().map_err(failed)?;
     let searcher = cluster.settings().map_err(failed)?;
     let ranking: Ranking = options.ranking.get(searcher.snapshot().manifest())?;
@@ -252,7 +267,7 @@ fn answer(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Totals of what was written.
+/// Totals of the written results.
 #[derive(Default)]
 struct Done {
     queries: u64,
@@ -262,7 +277,8 @@ struct Done {
 }
 
 impl Done {
-    /// Writes an answer, or decides what its error means for the run: only that of a query can be skipped.
+    /// Writes an answer, or skips a query with an error if the user allows it. All other errors end
+    /// the run.
     fn add(
         &mut self,
         options: &Options,

@@ -1,3 +1,6 @@
+//! `warpseek calibrate`: measures the costs of queries on this machine and saves them in the user's
+//! cache.
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,15 +17,17 @@ use warpseek_console::{Failure, Interrupt};
 
 use crate::options::Searching;
 
-/// Measure what queries cost on this machine
+/// Measure the cost of queries on this machine
 ///
-/// A service decides from it where a request is answered, and which requests it cannot answer in time. Queries of the index's own terms are timed on
-/// the CPU and, with `--device cuda`, on the GPU; what they cost is kept in the user's cache, not in the index. A service measures it by itself when it
-/// is started for the first time, in less time.
+/// A service uses the measurements to choose a device for each request and to reject requests that
+/// it cannot answer in time. The command times queries of the index's terms on the CPU and, with
+/// `--device cuda`, on the GPU, and saves the result in the user's cache. A service without a
+/// calibration runs a shorter one when it first starts.
 ///
-/// The error is the mean of |predicted - took| / took over queries that the model was not made from: those of a log if there is one. A model of boosted
-/// trees is used; a tree and rules (Ding 2009) are there to compare with. "Us a batch" is what a GPU's batch takes without any query, and "added" what a
-/// query adds to it, of what it takes alone.
+/// The column "error" is the mean of |predicted - measured| / measured over queries that the model
+/// was not fitted to, those of --queries if given. The model consists of boosted trees; "a tree"
+/// and "rules" (Ding 2009) are simpler models for comparison. "us/batch" is the fixed cost of a
+/// GPU batch, and "added" the share of its single time that a query adds to a batch.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -31,15 +36,16 @@ Examples:
   warpseek calibrate idx --device cuda --json
 
 Environment:
-  WARPSEEK_CACHE  directory in which it is kept [default: the user's cache directory]")]
+  WARPSEEK_CACHE  directory for the result [default: the user's cache directory]")]
 pub(crate) struct Options {
     /// Directory of the index
     #[arg(value_name = "DIR")]
     index: PathBuf,
-    /// File of queries on which the error is measured, one per line: `id<TAB>text` or only the text; --mode and --count are theirs
+    /// File of queries to measure the error on, one per line: `id<TAB>text` or text alone. --mode
+    /// and --count apply to them
     #[arg(long, value_name = "FILE")]
     queries: Option<PathBuf>,
-    /// About how long to measure, in seconds
+    /// Approximate duration of the measurement in seconds
     #[arg(long, default_value_t = 2.0, value_name = "S", allow_negative_numbers = true)]
     seconds: f64,
     #[command(flatten)]
@@ -104,7 +110,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let head =
-        ["device", "queries", "p50 us", "error", "a tree", "rules", "over", "us a batch", "added"];
+        ["device", "queries", "p50 us", "error", "a tree", "rules", "over", "us/batch", "added"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for (device, found) in &report.stations {
         let [rules, tree, boosted] = found.errors.map(|error| format!("{:.1}%", 100.0 * error));
@@ -124,8 +130,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     table(&rows, &mut out)?;
     match report.file {
-        Some(file) => writeln!(out, "kept in {}", file.display())?,
-        None => note("too few queries were timed to be kept; measure longer with --seconds"),
+        Some(file) => writeln!(out, "saved in {}", file.display())?,
+        None => note("too few queries were timed to save the result; raise --seconds"),
     }
     Ok(ExitCode::SUCCESS)
 }

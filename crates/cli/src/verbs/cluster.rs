@@ -1,3 +1,6 @@
+//! `warpseek cluster`: builds, changes and removes versions of collections in an object store, and
+//! runs clusters on Ray. Each command has a file in `cluster`.
+
 mod activate;
 mod add;
 mod build;
@@ -25,11 +28,11 @@ use warpseek_console::terminal::{count, counted, summary};
 use super::index::StoreChoice;
 use crate::options::{Reading, Terms};
 
-/// Build collections that are cut into shards, and keep them in an object store
+/// Build sharded collections in an object store, and run clusters
 ///
-/// A collection has versions, one of which is the current one. A new version is built beside it, and becomes the current one
-/// when all of it is in the store; until then nothing changes for those who use the collection. The store is a folder or a
-/// bucket of S3, Google Cloud Storage or Azure; keys come from the environment (docs/guide/collections.md).
+/// A collection has versions, and readers use the current one. A new version becomes current only
+/// when it is complete in the store. The store is a folder or a bucket of S3, Google Cloud Storage
+/// or Azure; credentials come from the environment (docs/guide/collections.md).
 #[derive(Args)]
 #[command(arg_required_else_help = true)]
 #[command(after_help = "\
@@ -43,7 +46,7 @@ Examples:
   warpseek cluster remove --store /srv/store --name web --keep 1
   warpseek cluster up --store /srv/store --name web --replicas 2
 
-One shard a machine:
+Build each shard on a different machine:
   warpseek cluster cut docs.jsonl --store s3://bucket/search --name web --shards 4
   warpseek cluster build docs.jsonl --store s3://bucket/search --name web --build 7 --only-shard 2
   warpseek cluster publish --store s3://bucket/search --name web --build 7")]
@@ -52,7 +55,7 @@ pub(crate) struct Options {
     verb: Verb,
 }
 
-/// The commands for collections; each has a file of its own.
+/// The commands for collections.
 #[derive(Subcommand)]
 enum Verb {
     Build(build::Options),
@@ -69,11 +72,11 @@ enum Verb {
     Up(ray::Options),
     /// Change the number of replicas of a running cluster
     Scale(ray::Options),
-    /// Bring another version to the nodes of a running cluster
+    /// Switch the nodes of a running cluster to another version
     Roll(ray::Options),
     /// Show the nodes of a running cluster
     Status(ray::Options),
-    /// End a running cluster
+    /// Stop a running cluster
     Down(ray::Options),
 }
 
@@ -97,10 +100,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Which collection.
+/// The collection that a command works on.
 #[derive(Args)]
+#[command(next_help_heading = "Collection")]
 struct Target {
-    /// The object store: a folder, or file://, s3://, gs:// or az:// with bucket and prefix
+    /// Object store: a folder, or a URL with file://, s3://, gs:// or az://, bucket and prefix
     #[arg(long, value_name = "URL")]
     store: String,
     /// Name of the collection
@@ -113,21 +117,21 @@ impl Target {
         Collection::open(&self.store, &self.name).map_err(failure)
     }
 
-    /// The same for a build, which makes a folder that is not there.
+    /// Opens the collection for a build. Creates the folder of the store if it does not exist.
     fn create(&self) -> Result<Collection, Failure> {
         Collection::create(&self.store, &self.name).map_err(failure)
     }
 }
 
-/// How documents are added to a collection or deleted from it.
+/// Options of commands that add documents to a collection or delete them.
 #[derive(Args)]
 struct Changing {
-    /// Folder that the shards of the current version are fetched into, as `cluster fetch` does; those that are there are not
-    /// fetched again. Shards are changed beside them [default: a temporary folder, which is removed afterwards]
-    #[arg(long, value_name = "DIR")]
+    /// Folder for shards of the current version, fetched as by `cluster fetch`; shards already in
+    /// it are reused [default: a temporary folder]
+    #[arg(long, value_name = "DIR", help_heading = "Collection")]
     cache: Option<PathBuf>,
-    /// Leave the current version as it is; `cluster activate` switches to the new one
-    #[arg(long)]
+    /// Do not make the new version current; `cluster activate` does that
+    #[arg(long, help_heading = "Collection")]
     no_activate: bool,
     /// Print the result as JSON
     #[arg(long)]
@@ -135,7 +139,8 @@ struct Changing {
 }
 
 impl Changing {
-    /// The cache is removed with the second of these.
+    /// Returns the options of an update, and the temporary folder of the cache, if there is one.
+    /// Dropping the folder removes it.
     fn how(&self) -> Result<(UpdateOptions, Option<TempDir>), Failure> {
         let (cache, temporary) = match &self.cache {
             Some(cache) => (cache.clone(), None),
@@ -143,7 +148,7 @@ impl Changing {
                 let made = tempfile::Builder::new().prefix("warpseek-shards-").tempdir();
                 let made = made.map_err(|error| {
                     Failure::user(format!(
-                        "a folder for shards cannot be made: {error}; name one with --cache"
+                        "cannot create a folder for shards: {error}; name one with --cache"
                     ))
                 })?;
                 (made.path().to_owned(), Some(made))
@@ -153,7 +158,7 @@ impl Changing {
         Ok((UpdateOptions { activate, ..UpdateOptions::new(cache) }, temporary))
     }
 
-    /// Says which version was made. `counts` is what was done to documents, for JSON.
+    /// Reports the new version. `counts` has the numbers of changed documents, for JSON.
     fn report(
         &self,
         collection: &Collection,
@@ -197,21 +202,22 @@ impl Changing {
     }
 }
 
-/// How shards are made.
+/// The documents of shards, and the settings of their indexes.
 #[derive(Args)]
 struct Settings {
     #[command(flatten)]
-    reading: Reading,
-    #[command(flatten)]
     terms: Terms,
-    /// What to store of each document besides its terms
-    #[arg(long, value_enum, default_value = "all")]
+    #[command(flatten)]
+    reading: Reading,
+    /// Data to store of each document besides its terms
+    #[arg(long, value_enum, default_value = "all", help_heading = "Index")]
     stored: StoreChoice,
-    /// Keep the positions of words, so that phrases such as "new ideas" can be found; with a schema, in all text fields
-    #[arg(long)]
+    /// Store the positions of words (with a schema, in all text fields), for phrase queries such as
+    /// "new ideas"
+    #[arg(long, help_heading = "Index")]
     positions: bool,
     /// The integer that represents a vector weight of 1.0
-    #[arg(long, value_name = "N", default_value_t = 256)]
+    #[arg(long, value_name = "N", default_value_t = 256, help_heading = "Index")]
     vector_scale: u32,
 }
 
@@ -231,7 +237,7 @@ impl Settings {
     }
 }
 
-/// From the errors of collections to messages and exit codes.
+/// Converts an error of a collection to a failure with its message and exit code.
 pub(super) fn failure(error: CollectionError) -> Failure {
     match error {
         CollectionError::Index(error) => error.into(),

@@ -1,3 +1,5 @@
+//! `warpseek completions`: prints completions for a shell, generated from the command line.
+
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -14,13 +16,13 @@ Examples:
   warpseek completions bash > ~/.local/share/bash-completion/completions/warpseek
   warpseek completions zsh > ~/.zfunc/_warpseek")]
 pub(crate) struct Options {
-    /// The shell
+    /// Shell to print completions for
     #[arg(value_enum)]
     shell: Shell,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    // Generated in memory first, since the generator panics if it cannot write.
+    // The script is generated in memory first, because the generator panics if it cannot write.
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut Cli::command(), "warpseek", &mut script);
     std::io::stdout().write_all(&script)?;

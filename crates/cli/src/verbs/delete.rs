@@ -1,3 +1,5 @@
+//! `warpseek delete`: deletes documents by id.
+
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -15,7 +17,8 @@ use warpseek_console::terminal::{count, counted, note, summary};
 
 /// Delete documents by id
 ///
-/// The documents disappear from results and statistics at once; `merge` reclaims their space.
+/// The documents disappear from results and statistics immediately; `warpseek merge` reclaims their
+/// space.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -41,10 +44,10 @@ pub(crate) struct Options {
 #[derive(Args)]
 #[group(required = true, multiple = true)]
 pub(super) struct Which {
-    /// An id; can be given several times
+    /// Id of a document; may be repeated
     #[arg(long, value_name = "ID")]
     id: Vec<String>,
-    /// A file of ids, one per line
+    /// File of ids, one per line; `-` is standard input
     #[arg(long, value_name = "FILE")]
     ids: Option<PathBuf>,
 }
@@ -82,7 +85,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says what was deleted, and which ids were not found.
+/// Reports the number of deleted documents, and the ids that were not found.
 pub(super) fn summarise(report: &DeleteReport, quiet: bool) {
     for id in report.missing.iter().take(10) {
         note(format!("no document has id `{id}`"));

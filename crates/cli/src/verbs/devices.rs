@@ -1,3 +1,5 @@
+//! `warpseek devices`: lists the GPUs of the machine, tries each out, and reports problems.
+
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -9,10 +11,10 @@ use warpseek::devices::{Device, DeviceError, DeviceInfo, bandwidth, list_devices
 use warpseek_console::Failure;
 use warpseek_console::terminal::{Theme, bytes, table};
 
-/// List GPUs, and report what is missing to use them
+/// List GPUs and report missing requirements
 ///
-/// Opens each GPU, compiles a kernel and measures how fast the GPU copies. The command succeeds even if there is no
-/// GPU.
+/// The command opens each GPU, compiles a kernel and measures the speed of copies. It succeeds even
+/// if there is no GPU.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -22,7 +24,7 @@ Examples:
 Environment:
   WARPSEEK_NVRTC        path of the NVRTC library, if it is not in a standard location
   WARPSEEK_CACHE        directory of compiled kernels and calibrations [default: the user's cache directory]
-  CUDA_VISIBLE_DEVICES  the GPUs that are visible")]
+  CUDA_VISIBLE_DEVICES  numbers of the visible GPUs")]
 pub(crate) struct Options {
     /// Print JSON instead of text
     #[arg(long)]
@@ -101,7 +103,7 @@ fn report(info: DeviceInfo) -> Report {
     report
 }
 
-/// The release of the driver, which the system knows but CUDA does not report.
+/// Returns the release of the driver, which the system knows but CUDA does not report.
 fn driver_release() -> Option<String> {
     let text = std::fs::read_to_string("/sys/module/nvidia/version").ok()?;
     Some(text.trim().to_owned())
@@ -139,7 +141,7 @@ mod tests {
 
     fn sample() -> Report {
         report(DeviceInfo {
-            // No machine has such a device, so opening it fails.
+            // No machine has a device with this number, so opening it fails.
             ordinal: 4_000_000,
             name: "Test GPU".into(),
             memory: 3 << 30,

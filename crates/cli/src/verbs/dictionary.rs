@@ -1,3 +1,5 @@
+//! `warpseek dictionary`: dictionaries of words. Each command has a file in `dictionary`.
+
 mod build;
 mod inspect;
 mod lookup;
@@ -7,10 +9,11 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use warpseek_console::Failure;
 
-/// Build dictionaries of words, and look words up in them
+/// Build dictionaries of words and look words up in them
 ///
-/// A dictionary gives each of its words an id, in byte order from 0, so that the words with one prefix have consecutive ids. All other words share the
-/// id after the last. GPUs that compute with words instead of text read it.
+/// A dictionary numbers its words in byte order from 0, so that words with the same prefix have
+/// consecutive ids. All unknown words share the id after the last. `warpseek weights` can use a
+/// dictionary to compute with ids instead of strings.
 #[derive(Args)]
 #[command(arg_required_else_help = true)]
 #[command(after_help = "\
@@ -18,13 +21,13 @@ Examples:
   warpseek dictionary build docs.jsonl -o docs.dictionary     the words of documents
   warpseek dictionary inspect docs.dictionary
   warpseek dictionary lookup docs.dictionary apple pie        their ids
-  warpseek dictionary lookup docs.dictionary --prefix app     words that begin so")]
+  warpseek dictionary lookup docs.dictionary --prefix app     words that start with app")]
 pub(crate) struct Options {
     #[command(subcommand)]
     verb: Verb,
 }
 
-/// The commands for dictionaries; each has a file of its own.
+/// The commands for dictionaries.
 #[derive(Subcommand)]
 enum Verb {
     Build(build::Options),

@@ -1,3 +1,5 @@
+//! `warpseek eval`: evaluates a run against relevance judgements.
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,9 +12,9 @@ use warpseek_console::terminal::{note, table};
 
 /// Evaluate a run against relevance judgements, as trec_eval does
 ///
-/// Measures are means over the queries that are in both files. Judged queries without hits in the run do not count, as in
-/// trec_eval without -c; --complete counts them as 0, and is what compares systems fairly. Either way, a note tells how
-/// many there are.
+/// Measures are means over the queries in both files. Judged queries without hits in the run do not
+/// count, as in trec_eval without -c; --complete counts them as 0, which is the fair way to compare
+/// systems. A note reports their number.
 #[derive(Args)]
 #[command(after_help = "\
 Measures: ndcg, ndcg@K, map, map@K, mrr, mrr@K, recall@K, p@K, rprec, success@K,
@@ -22,13 +24,14 @@ Examples:
   warpseek eval --qrels qrels.tsv --run run.trec
   warpseek eval --qrels qrels.txt --run run.trec -m ndcg@10 -m recall@100 --json")]
 pub(crate) struct Options {
-    /// Judgements: TREC (query, 0, document, grade) or TSV (query, document, grade); gzip and zstd are decompressed
+    /// Judgements: TREC (query, 0, document, grade) or TSV (query, document, grade); gzip and zstd
+    /// are decompressed
     #[arg(long, value_name = "FILE")]
     qrels: PathBuf,
     /// The run, in TREC format; gzip and zstd are decompressed
     #[arg(long, value_name = "FILE")]
     run: PathBuf,
-    /// A measure; can be given several times
+    /// Measure to compute (see below); may be repeated
     #[arg(short, value_name = "MEASURE", default_values = ["ndcg@10", "map", "mrr@10", "recall@100", "p@10"])]
     measures: Vec<Measure>,
     /// Count judged queries that are missing from the run as 0, as `trec_eval -c` does
@@ -83,7 +86,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says how many queries are in one of the files alone.
+/// Notes how many queries are in only one of the files.
 fn note_missing(report: &Report, complete: bool) {
     let said = |n: usize, one: &str, many: &str| match n {
         0 => {}

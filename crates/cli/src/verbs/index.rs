@@ -1,3 +1,6 @@
+//! `warpseek index`: builds an index of documents. Also has the summary of a build, which other
+//! commands share.
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,9 +17,9 @@ use warpseek_console::terminal::{count, counted, note, summary};
 
 #[derive(Clone, Copy, ValueEnum)]
 pub(super) enum StoreChoice {
-    /// The ids and the documents themselves, for snippets
+    /// Ids and documents; snippets need the documents
     All,
-    /// The ids only
+    /// Ids only
     Ids,
 }
 
@@ -31,11 +34,16 @@ impl StoreChoice {
 
 /// Build an index of documents
 ///
-/// Each line of JSONL input needs an `id`, and has `title` and `text`, or `vector` (an object of tokens and weights).
-/// If there is no `text`, `contents` is the text. --id-field, --title-field and --text-field name others. Title and text are
-/// searched together. Other fields are stored but not searched. The first line of CSV, and of TSV if it is `id` and others,
-/// names columns; so does the schema of Parquet. Below a directory, files of these formats are read as such, and all
-/// others are a document each. With a schema, any fields can be text, each with statistics of its own, or attributes; see `warpseek schema --help`.
+/// Each line of JSONL needs an `id`, and either `title` and `text` (or `contents`) or `vector`, an
+/// object of tokens and weights. --id-field, --title-field and --text-field choose other fields.
+/// Title and text are searched together; other fields are stored but not searched.
+///
+/// The columns of CSV, TSV and Parquet are named by the first line (for TSV, if it starts with
+/// `id`) or the file's schema. In a directory, files of these formats are read as such, and every
+/// other file is one document.
+///
+/// With a schema, any field can be searched as text or used as an attribute; see `warpseek schema
+/// --help`.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -46,41 +54,54 @@ Examples:
   warpseek index dump.jsonl -o idx --on-error skip --memory 1G
   warpseek index pages.jsonl -o idx --reorder          smaller index, faster searches, same results
   warpseek index pages.jsonl -o idx --order-by url
-  warpseek index dump.jsonl -o idx --device auto       on a GPU if there is one: the same index, sooner
+  warpseek index dump.jsonl -o idx --device auto       faster on a GPU, same index
   warpseek schema docs.jsonl > schema.json; warpseek index docs.jsonl -o idx --schema schema.json
-  warpseek index docs.jsonl -o idx --quantize --k1 1.2 --b 0.75   approximate scores of 8 bits
-  warpseek index docs.jsonl -o idx --positions                    finds phrases")]
+  warpseek index docs.jsonl -o idx --quantize --k1 1.2 --b 0.75   approximate 8-bit scores
+  warpseek index docs.jsonl -o idx --positions                    supports phrase queries")]
 pub(crate) struct Options {
-    #[command(flatten)]
-    reading: Reading,
     /// Directory for the new index
     #[arg(long, short, value_name = "DIR")]
     output: PathBuf,
     #[command(flatten)]
     terms: Terms,
-    /// What to store of each document besides its terms
-    #[arg(long, value_enum, default_value = "all")]
+    #[command(flatten)]
+    reading: Reading,
+    /// Data to store of each document besides its terms
+    #[arg(long, value_enum, default_value = "all", help_heading = "Index")]
     store: StoreChoice,
-    /// Store bm25 scores in 8 bits instead of frequencies. Scores are approximate, the index supports no other ranking,
-    /// and documents added later are scored with the mean length of those indexed now
-    #[arg(long, conflicts_with = "schema")]
+    /// Store 8-bit bm25 scores instead of frequencies. Scores are approximate, the index supports
+    /// no other ranking, and documents added later are scored with the present mean length
+    #[arg(long, conflicts_with = "schema", help_heading = "Index")]
     quantize: bool,
-    /// Keep the positions of words, so that phrases such as "new ideas" can be found; with a schema, in all text fields.
-    /// The index becomes larger, and its queries are read in the syntax (docs/reference/query-syntax.md)
-    #[arg(long, conflicts_with = "quantize")]
+    /// Store the positions of words (with a schema, in all text fields), for phrase queries such as
+    /// "new ideas". The index is larger, and its queries are parsed in the query syntax
+    /// (docs/reference/query-syntax.md)
+    #[arg(long, conflicts_with = "quantize", help_heading = "Index")]
     positions: bool,
-    /// Keep the norms of documents, so that `--rank cosine` takes less time. The index becomes larger by a few percent;
-    /// without norms, the first search that needs them computes them
-    #[arg(long, conflicts_with_all = ["quantize", "schema"])]
+    /// Store the norms of documents, which speeds up `--rank cosine`. The index is a few percent
+    /// larger; without norms, the first search that needs them computes them
+    #[arg(long, conflicts_with_all = ["quantize", "schema"], help_heading = "Index")]
     norms: bool,
     /// Parameter of bm25 for `--quantize`: how slowly term frequency saturates [default: 0.9]
-    #[arg(long, value_name = "X", requires = "quantize", allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "X",
+        requires = "quantize",
+        allow_negative_numbers = true,
+        help_heading = "Index"
+    )]
     k1: Option<f64>,
     /// Parameter of bm25 for `--quantize`: how much document length counts, 0 to 1 [default: 0.4]
-    #[arg(long, value_name = "X", requires = "quantize", allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "X",
+        requires = "quantize",
+        allow_negative_numbers = true,
+        help_heading = "Index"
+    )]
     b: Option<f64>,
     /// The integer that represents a vector weight of 1.0
-    #[arg(long, value_name = "N", default_value_t = 256)]
+    #[arg(long, value_name = "N", default_value_t = 256, help_heading = "Index")]
     vector_scale: u32,
     /// Replace an existing index
     #[arg(long)]
@@ -113,11 +134,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses an output path that is a file, since an index is a directory.
+/// Rejects an output path that is a file or `-`, because an index is a directory.
 pub(super) fn refuse_file(output: &Path) -> Result<(), Failure> {
     if output.as_os_str() == "-" {
-        let fix = "name a new or empty directory";
-        return Err(Failure::user(format!("an index is a directory, and `-` is none; {fix}")));
+        let problem = "an index is a directory and cannot be written to standard output (`-`)";
+        return Err(Failure::user(format!("{problem}; name a new or empty directory")));
     }
     if output.exists() && !output.is_dir() {
         let output = output.display();
@@ -143,12 +164,12 @@ pub(super) fn summarise(report: &BuildReport, start: Instant, reading: &Reading)
     summarise_counts(report, start, reading.from.quiet);
 }
 
-/// The same for a build without the fields that `--static-field` and `--order-by` name.
+/// Prints the summary of a build that has neither `--static-field` nor `--order-by`.
 pub(super) fn summarise_counts(report: &BuildReport, start: Instant, quiet: bool) {
     summarise_as(report, start, ["term", "posting", "token"], quiet);
 }
 
-/// The same, with other names for what the index is made of.
+/// Prints the summary of a build with these names for terms, postings and tokens.
 pub(super) fn summarise_as(report: &BuildReport, start: Instant, names: [&str; 3], quiet: bool) {
     for notice in &report.notices {
         note(notice);

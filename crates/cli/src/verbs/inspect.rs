@@ -1,3 +1,5 @@
+//! `warpseek inspect`: shows the contents and sizes of an index, on disk and on GPUs.
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,10 +17,12 @@ use warpseek_console::{Failure, Interrupt};
 
 /// Show the contents and sizes of an index
 ///
-/// Shows the size of each part, the bits per posting and the lengths of lists. With --shape, shows the distribution of
-/// gaps, frequencies and block maxima, by the share of documents that contain a term; two indexes of the same shape
-/// behave alike in an engine. With --device cuda, the index is brought to a GPU: shows in which form, how much memory that
-/// takes, and how long.
+/// The report has the size of each part, the bits per posting and the lengths of lists. With
+/// --device cuda, the index is also copied to a GPU, and the report adds the layout of its lists,
+/// the memory they take and the time the copy takes.
+///
+/// With --shape, the report has the distribution of gaps, frequencies and block maxima, by the
+/// share of documents that contain a term. Engines behave alike on two indexes of the same shape.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -78,7 +82,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 /// An index on GPUs.
 struct OnGpu {
     residency: Vec<Residency>,
-    /// From open devices to an index that is ready.
+    /// The time from open devices to an index that is ready, in seconds.
     seconds: f64,
 }
 
@@ -96,7 +100,7 @@ impl OnGpu {
         prepared?;
         let status = searcher.gpu_status();
         match status.why_not {
-            Some(why) => Err(Failure::user(format!("no GPU has the index: {why}"))),
+            Some(why) => Err(Failure::user(format!("cannot copy the index to a GPU: {why}"))),
             None => Ok(OnGpu { residency: status.residency, seconds }),
         }
     }
@@ -104,22 +108,22 @@ impl OnGpu {
     fn print(&self, postings: u64, out: &mut impl Write) -> std::io::Result<()> {
         let theme = Theme::stdout();
         writeln!(out, "\n{}", theme.paint(theme.strong, "on the GPU"))?;
-        for of in &self.residency {
+        for gpu in &self.residency {
             let row = |name: &str, value: String| vec![name.to_owned(), value];
-            let limit = of.limit.map_or("all of its memory".to_owned(), bytes);
-            let each = of.used as f64 / postings.max(1) as f64;
+            let limit = gpu.limit.map_or("all of its memory".to_owned(), bytes);
+            let each = gpu.used as f64 / postings.max(1) as f64;
             let mut rows = vec![
-                row("device", of.device.clone()),
-                row("form of lists", of.form().unwrap_or("none").to_owned()),
-                row("memory in use", format!("{} ({each:.2} bytes a posting)", bytes(of.used))),
-                row("memory it may use", limit),
-                row("copied", bytes(of.copied)),
+                row("device", gpu.device.clone()),
+                row("layout of lists", gpu.form().unwrap_or("none").to_owned()),
+                row("memory in use", format!("{} ({each:.2} bytes per posting)", bytes(gpu.used))),
+                row("memory limit", limit),
+                row("copied", bytes(gpu.copied)),
                 row("ready after", format!("{:.3} s", self.seconds)),
             ];
-            if let Some(cache) = &of.cache {
-                rows.push(row("room for lists", bytes(cache.room)));
-                rows.push(row("lists that are there", bytes(cache.held)));
-                rows.push(row("room for a round's tiles", bytes(cache.scratch)));
+            if let Some(cache) = &gpu.cache {
+                rows.push(row("space for lists", bytes(cache.room)));
+                rows.push(row("lists in memory", bytes(cache.held)));
+                rows.push(row("space for a round's tiles", bytes(cache.scratch)));
             }
             table(&rows, out)?;
         }
@@ -127,7 +131,7 @@ impl OnGpu {
     }
 }
 
-/// Inspects an index on disk alone, and prints what was found.
+/// Inspects an index on disk only, and prints the report.
 pub(super) fn inspect(index: &Index, json: bool) -> Result<ExitCode, Failure> {
     let (found, mut out) = (index.inspect()?, std::io::stdout().lock());
     if json {
@@ -153,16 +157,16 @@ fn as_json(found: &Inspection) -> Result<Value, Failure> {
     Ok(report)
 }
 
-/// Bytes of an entry of a list of n-grams that is not compressed: a document, and a map of 32 segments.
+/// Bytes of an uncompressed entry of a list of n-grams: a document and a map of 32 segments.
 const RAW_ENTRY: u64 = 8;
 
-/// Bytes that lists of n-grams take for each entry, with what is needed to skip in them.
+/// Returns the bytes per entry of the lists of n-grams, including the data for skipping.
 fn bytes_per_entry(found: &Inspection) -> f64 {
     let lists = found.sizes.payload + found.sizes.skips_and_bounds;
     lists as f64 / found.postings.max(1) as f64
 }
 
-/// The first rows for an index of n-grams.
+/// Returns the first rows for an index of n-grams.
 fn gram_rows(found: &Inspection, grams: &GramConfig) -> Vec<(&'static str, String)> {
     let manifest = &found.manifest;
     let each = |bits: f64| format!("{:.2}", bits / 8.0);
@@ -170,7 +174,7 @@ fn gram_rows(found: &Inspection, grams: &GramConfig) -> Vec<(&'static str, Strin
         ("documents", count(found.documents)),
         ("deleted", count(found.deleted)),
         ("words", count(found.tokens)),
-        // An n-gram has a list in each index segment that has it.
+        // An n-gram has a list in each index segment in which it occurs.
         ("lists", count(found.terms)),
         ("entries of lists", count(found.postings)),
         ("index segments", manifest.segments.len().to_string()),
@@ -180,13 +184,13 @@ fn gram_rows(found: &Inspection, grams: &GramConfig) -> Vec<(&'static str, Strin
         ("words in a segment", format!("{} or more", grams.segment_words)),
         ("long documents in parts", if grams.parts { "yes" } else { "no" }.to_owned()),
         ("codec", manifest.codec.to_string()),
-        ("bytes an entry", format!("{:.2} (raw: {RAW_ENTRY})", bytes_per_entry(found))),
+        ("bytes per entry", format!("{:.2} (raw: {RAW_ENTRY})", bytes_per_entry(found))),
         ("  documents", each(found.bits_per_doc)),
         ("  maps", each(found.bits_per_freq)),
     ]
 }
 
-/// The first rows for an index of words or vectors.
+/// Returns the first rows for an index of words or vectors.
 fn word_rows(found: &Inspection) -> Vec<(&'static str, String)> {
     let manifest = &found.manifest;
     let segments = match found.reordered.len() {
@@ -222,11 +226,11 @@ fn word_rows(found: &Inspection) -> Vec<(&'static str, String)> {
         let schema = manifest.schema.iter();
         let fields = schema.flat_map(|schema| schema.text()).filter(|field| field.positions);
         let fields: Vec<&str> = fields.map(|field| field.name.as_str()).collect();
-        let of = if fields.is_empty() { "of all words".to_owned() } else { fields.join(", ") };
-        rows.push(("positions", of));
+        let words = if fields.is_empty() { "of all words".to_owned() } else { fields.join(", ") };
+        rows.push(("positions", words));
     }
-    rows.extend(manifest.norms.then(|| ("norms", "kept, for cosine".to_owned())));
-    let log = "single writes that the index lacks; `warpseek write` goes on with them, and so does every other writer";
+    rows.extend(manifest.norms.then(|| ("norms", "stored, for cosine".to_owned())));
+    let log = "single writes that no segment has yet; the next writer adds them";
     rows.extend(manifest.log.map(|_| ("log", log.to_owned())));
     rows
 }
@@ -287,7 +291,7 @@ fn print(found: &Inspection, out: &mut impl Write) -> std::io::Result<()> {
     table(&rows, out)
 }
 
-/// The text fields and attributes of an index with a schema.
+/// Prints the text fields and attributes of an index with a schema.
 fn print_fields(found: &Inspection, out: &mut impl Write) -> std::io::Result<()> {
     let (theme, Some(schema)) = (Theme::stdout(), &found.manifest.schema) else { return Ok(()) };
     writeln!(out, "\n{}", theme.paint(theme.strong, "text fields"))?;
@@ -304,10 +308,10 @@ fn print_fields(found: &Inspection, out: &mut impl Write) -> std::io::Result<()>
     }
     writeln!(out, "\n{}", theme.paint(theme.strong, "attributes"))?;
     let mut rows = vec![["name", "type", "documents", "values", "size"].map(String::from).to_vec()];
-    for of in &found.attributes {
-        let values = of.values.map_or("-".to_owned(), count);
-        let kind = of.kind.name().to_owned();
-        rows.push(vec![of.name.clone(), kind, count(of.documents), values, bytes(of.bytes)]);
+    for field in &found.attributes {
+        let values = field.values.map_or("-".to_owned(), count);
+        let (name, kind) = (field.name.clone(), field.kind.name().to_owned());
+        rows.push(vec![name, kind, count(field.documents), values, bytes(field.bytes)]);
     }
     table(&rows, out)
 }

@@ -1,3 +1,5 @@
+//! `warpseek man`: writes man pages, generated from the command line.
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -12,7 +14,7 @@ use warpseek_console::Failure;
 Examples:
   warpseek man ~/.local/share/man/man1")]
 pub(crate) struct Options {
-    /// The directory, created if it does not exist
+    /// Directory for the pages, created if it does not exist
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }

@@ -1,3 +1,5 @@
+//! `warpseek merge`: merges the segments of an index into one.
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,22 +16,23 @@ use warpseek_console::terminal::{count, counted, summary};
 
 /// Compact an index into one segment without deleted documents
 ///
-/// Searches continue meanwhile, and return the same hits and scores before and after. Documents return to the order of
-/// the input, unless `--reorder` is given.
+/// Searches continue during the merge, and return the same hits and scores before and after it.
+/// Documents return to the order of the input unless `--reorder` is given.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   warpseek merge idx
-  warpseek merge idx --reorder        also for an index of one segment")]
+  warpseek merge idx --reorder        reorders an index of one segment too")]
 pub(crate) struct Options {
     /// Directory of the index
     #[arg(value_name = "DIR")]
     index: PathBuf,
-    /// Reorder documents so that those with common words are adjacent, as `index --reorder` does
+    /// Place documents that share words next to each other, as `index --reorder` does
     #[arg(long)]
     reorder: bool,
-    /// Memory for `--reorder`, e.g. 500M or 4G [default: a quarter of the memory of the machine or container]
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    /// Memory for `--reorder`, e.g. 500M or 4G [default: a quarter of the memory of the machine or
+    /// container]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, help_heading = "Device")]
     memory: Option<usize>,
     #[command(flatten)]
     threads: Threads,

@@ -1,3 +1,6 @@
+//! `warpseek ngram`: approximate search over indexes of n-grams. Each command has a file in
+//! `ngram`.
+
 mod add;
 mod contaminate;
 mod index;
@@ -16,13 +19,14 @@ use warpseek::{
 use warpseek_console::Failure;
 use warpseek_console::options::{named, parse_bytes};
 
-/// Search for phrases that may be misspelt, in the query or in the text
+/// Search for phrases that may be misspelt in the query or the text
 ///
-/// An index of n-grams has, for each sequence of n characters or words, the documents that contain it, and roughly where. A
-/// document is a hit if it has nearly all n-grams of the query close together. Case and punctuation do not count, and
-/// languages without blanks between words work as well.
+/// An index of n-grams records, for each sequence of n characters or words, the documents that
+/// contain it and roughly where. A document is a hit if it has nearly all n-grams of the query
+/// close together. Case and punctuation are ignored, and languages without blanks between words are
+/// supported.
 ///
-/// `warpseek delete` and `warpseek merge` change an index of n-grams as they change one of words.
+/// `warpseek delete` and `warpseek merge` work with these indexes too.
 #[derive(Args)]
 #[command(arg_required_else_help = true)]
 #[command(after_help = "\
@@ -37,7 +41,7 @@ pub(crate) struct Options {
     verb: Verb,
 }
 
-/// The commands for indexes of n-grams; each has a file of its own.
+/// The commands for indexes of n-grams.
 #[derive(Subcommand)]
 enum Verb {
     Index(index::Options),
@@ -61,10 +65,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Names of what an index of n-grams is made of, for summaries.
+/// Names of terms, postings and tokens of an index of n-grams, for summaries.
 const NAMES: [&str; 3] = ["n-gram", "entry", "word"];
 
-/// Refuses a directory that holds no index of n-grams.
+/// Rejects a directory without an index of n-grams.
 fn check(index: &Index) -> Result<(), Failure> {
     match index.manifest() {
         Ok(manifest) if manifest.grams.is_some() => Ok(()),
@@ -76,7 +80,7 @@ fn check(index: &Index) -> Result<(), Failure> {
 
 fn no_index(dir: &Path) -> Failure {
     let dir = dir.display();
-    let fix = format!("make one with `warpseek ngram index INPUT -o {dir}`");
+    let fix = format!("build one with `warpseek ngram index INPUT -o {dir}`");
     Failure::user(format!("{dir} holds no index; {fix}"))
 }
 
@@ -89,36 +93,39 @@ enum DeviceChoice {
     Cuda,
 }
 
-/// How queries are answered; for `search` and `run`.
+/// Options for answering queries, for `search` and `run`.
 #[derive(Args, Clone)]
 #[command(next_help_heading = "Query")]
 struct Searching {
-    /// n-grams of the query that a hit may lack: a number such as 6, or a share of them such as 25% [default: what
-    /// `--errors` allows, else what 5 errors can spoil or 25%, whichever is more, up to two thirds]
+    /// n-grams of the query that a hit may lack: a number such as 6 or a share such as 25%
+    /// [default: the number that `--errors` errors can affect; without `--errors`, the larger of
+    /// 25% and the number that 5 errors can affect, up to two thirds]
     #[arg(long, value_name = "N|P%")]
     misses: Option<Misses>,
-    /// Characters of a hit that may be wrong. Without `--misses`, a hit may lack the n-grams that this many errors can
-    /// spoil, n for each. With `--verify`, hits with more errors are dropped
+    /// Wrong characters that a hit may have. Without `--misses`, a hit may lack n n-grams for each
+    /// of them. With `--verify`, hits with more errors are dropped
     #[arg(long, value_name = "N")]
     errors: Option<u32>,
-    /// Compute the edit distance of the query to the best match in each of the best candidates, and rank by it
+    /// Rank the best candidates by the edit distance between the query and their best match
     #[arg(long)]
     verify: bool,
-    /// Candidates to verify, by the number of n-grams they have; at least as many as hits are asked for [default: 100]
+    /// Number of candidates to verify, those with the most n-grams first; at least the number of
+    /// hits [default: 100]
     #[arg(long, value_name = "N", requires = "verify")]
     candidates: Option<usize>,
-    /// How hits are found; all algorithms find the same ones
+    /// Search algorithm. All algorithms return the same hits
     #[arg(long, value_name = "NAME", default_value_t, help_heading = "Device",
         value_parser = named::<NgramAlgorithm>(NgramAlgorithm::ALL.map(NgramAlgorithm::name)))]
     algorithm: NgramAlgorithm,
-    /// What answers: the CPU, or a GPU, to which the index is copied. The hits are the same
+    /// Device that answers queries. Both return the same hits
     #[arg(long, value_enum, default_value_t, help_heading = "Device")]
     device: DeviceChoice,
-    /// GPU memory to use at most, e.g. 8G; lists that have no room are copied when queries need them [default: all]
+    /// Limit of GPU memory, e.g. 8G; lists beyond it are copied when queries need them [default:
+    /// all]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, help_heading = "Device")]
     gpu_memory: Option<usize>,
-    /// Read the index into memory instead of mapping its files. Opening it is slower, but a file that is truncated
-    /// during the search cannot crash the process
+    /// Read the index into memory instead of mapping its files. It opens more slowly, but a file
+    /// truncated during the search cannot crash the process
     #[arg(long, help_heading = "Device")]
     no_mmap: bool,
 }
@@ -126,7 +133,7 @@ struct Searching {
 impl Searching {
     fn check(&self) -> Result<(), Failure> {
         if self.misses.is_some() && self.errors.is_some() && !self.verify {
-            let fix = "add `--verify`, or give one of the two";
+            let fix = "add `--verify`, or omit one of the two";
             return Err(Failure::user(format!(
                 "--errors has no effect beside --misses unless hits are verified; {fix}"
             )));

@@ -1,3 +1,5 @@
+//! `warpseek node`: serves shards of a collection to aggregators over gRPC.
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -17,63 +19,71 @@ use crate::protection::{Protection, failed};
 
 /// Serve shards of a collection to aggregators, over gRPC
 ///
-/// A shard is an index over a consecutive range of the collection's documents; shards are numbered from 0 in the order of their documents. A node may have any
-/// of them, and several nodes the same ones. Queries come from `warpseek aggregate`, with the statistics of the whole collection, so that scores are those of one index.
+/// A shard is an index over a consecutive range of the collection's documents. Shards are numbered
+/// from 0 in the order of their documents. A node can have several shards, and several nodes the
+/// same one. `warpseek aggregate` sends queries with the statistics of the whole collection, so
+/// that scores equal those of one index.
 ///
-/// With --store, shards are fetched from there first, with their checksums checked as they come; a fetch that was interrupted is continued. Of those that are in the cache, sizes are compared,
-/// with --verify checksums too, and what is wrong is fetched again.
+/// With --store, the node first fetches its shards, checking their checksums, and continues
+/// interrupted fetches. Shards in the cache are compared by size (with --verify also by checksum),
+/// and differing files are fetched again.
 ///
-/// All bytes of a shard are verified before it is served, and again while it is: once every --scrub-period when a search reads them, and at --scrub-rate without. A shard whose files are damaged leaves service; other
-/// nodes answer for it. It is fetched again and comes back. Without --store it comes back when its directory is sound again.
+/// The node verifies all bytes of a shard before serving it. While serving, it verifies a page when
+/// a search reads it for the first time in --scrub-period, and all others at --scrub-rate. A
+/// damaged shard leaves service, and other nodes answer for it until it is fetched again or,
+/// without --store, until its directory is repaired.
 ///
-/// Ctrl-C or SIGTERM ends it: what is under way is finished.
+/// Ctrl-C or SIGTERM stops the node after it has finished open requests.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   warpseek node --listen 127.0.0.1:9300 --shard 0=part0
   warpseek node --listen 127.0.0.1:9301 --shard 1=part1 --shard 2=part2
-  warpseek node --listen 127.0.0.1:9302 --store s3://bucket/search --name web --cache /var/cache/warpseek --shard 2
+  warpseek node --store s3://bucket/search --name web --cache /var/cache/warpseek --shard 2
   warpseek aggregate --nodes 127.0.0.1:9300,127.0.0.1:9301 --shards 3 --listen 127.0.0.1:9200")]
 pub(crate) struct Options {
-    /// Address and port
+    /// Address and port to listen on
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9300")]
     listen: String,
-    /// A shard: its number, and the directory of its index; only its number if it is in the store
+    /// Number of a shard and the directory of its index, or only the number of a shard in the
+    /// store; may be repeated
     #[arg(long = "shard", value_name = "N[=DIR]", required = true, value_parser = parse_shard)]
     shards: Vec<(u32, Option<PathBuf>)>,
-    /// Version of the collection that the shards are of [default: the current one of the store, or else 1]
+    /// Version of the collection [default: the current one of the store; without a store, 1]
     #[arg(long, value_name = "N")]
     collection_version: Option<u64>,
-    /// The object store that shards are fetched from: a folder, or file://, s3://, gs:// or az:// with bucket and prefix
+    /// Object store to fetch shards from: a folder, or a URL with file://, s3://, gs:// or az://,
+    /// bucket and prefix
     #[arg(long, value_name = "URL", requires = "name", requires = "cache", help_heading = "Store")]
     store: Option<String>,
     /// Name of the collection in the store
     #[arg(long, requires = "store", help_heading = "Store")]
     name: Option<String>,
-    /// Folder to fetch into: its subfolders are collection, version, shard
+    /// Folder to fetch into; shards go to COLLECTION/VERSION/SHARD inside it
     #[arg(long, value_name = "DIR", requires = "store", help_heading = "Store")]
     cache: Option<PathBuf>,
-    /// Compare the checksums of shards that are in the cache, which reads all of them
+    /// Verify the checksums of shards in the cache, which reads all their bytes
     #[arg(long, requires = "store", help_heading = "Store")]
     verify: bool,
-    /// The device that answers queries. All devices return the same hits
+    /// Device that answers queries. All devices return the same hits
     #[arg(long, value_enum, default_value_t, help_heading = "Device")]
     device: Device,
     #[command(flatten)]
     threads: Threads,
-    /// Queries that may be under way at the same time; aggregators, which send up to 64 together, ask another node for the rest. A node without any takes a request of any size
+    /// Maximum number of queries in progress. Aggregators send up to 64 at a time, and ask another
+    /// node if there are too many; an idle node accepts any number
     #[arg(long, value_name = "N", default_value_t = NodeOptions::default().capacity, value_parser = clap::value_parser!(u32).range(1..))]
     capacity: u32,
-    /// How long a page of a file counts as verified once it was read
+    /// Time for which a page of a file counts as verified
     #[arg(long, value_name = "SECONDS", default_value_t = ScrubOptions::default().period.as_secs(), value_parser = clap::value_parser!(u64).range(1..=86_400), help_heading = "Damage")]
     scrub_period: u64,
-    /// Bytes a second that are read to find damage where no search reads, e.g. 100M; 0 reads none
+    /// Bytes per second to verify in the background, e.g. 100M; 0 verifies none
     #[arg(long, value_name = "BYTES", default_value = "32M", value_parser = parse_bytes_or_none, help_heading = "Damage")]
     scrub_rate: usize,
-    /// File to say in which shards are served and which are damaged, as long as the node runs
+    /// File that lists served and damaged shards while the node runs
     #[arg(long, value_name = "FILE", help_heading = "Damage")]
     status_file: Option<PathBuf>,
-    /// How the log of searches that fail is written
+    /// Format of the log of failed searches
     #[arg(long, value_enum, default_value = "pretty")]
     log: LogChoice,
     #[command(flatten)]
@@ -87,14 +97,14 @@ enum Device {
     Cpu,
     /// A GPU; without one, the command fails
     Cuda,
-    /// The GPU or the CPU, whichever is estimated to be faster
+    /// The GPU or the CPU, whichever has the faster estimate
     Auto,
 }
 
 fn parse_shard(text: &str) -> Result<(u32, Option<PathBuf>), String> {
     let wrong = || {
         format!(
-            "`{text}` is neither a number, `=` and a directory, such as 0=part0, nor only the number of a shard in a store"
+            "`{text}` is not a shard; write its number and directory, such as 0=part0, or only the number of a shard in the store"
         )
     };
     let (number, dir) = match text.split_once('=') {
@@ -108,7 +118,7 @@ fn parse_shard(text: &str) -> Result<(u32, Option<PathBuf>), String> {
     Ok((number, dir))
 }
 
-/// A version of a collection in a store, and where its shards are fetched into.
+/// A version of a collection in a store, and the folder that its shards are fetched into.
 struct Source {
     collection: Collection,
     version: u64,
@@ -132,7 +142,8 @@ impl Source {
         Ok(Some(Source { collection, version, cache: cache.clone(), check }))
     }
 
-    /// Fetches a shard unless it is there, and opens it. One that cannot be opened, or is damaged, has its checksums compared, and what differs is fetched again.
+    /// Fetches a shard unless it is in the cache, and opens it. If the shard is damaged or cannot
+    /// be opened, compares its checksums and fetches differing files again.
     fn open(&self, node: &Node, shard: u32) -> Result<(), Failure> {
         let fetch = |check| {
             let fetched = &self.collection;
@@ -141,14 +152,15 @@ impl Source {
         };
         let dir = fetch(self.check).map_err(failure)?;
         if let Err(error) = node.replace(shard, self.version, &dir) {
-            note(format!("{error}; its checksums are compared"));
+            note(format!("{error}; comparing checksums with the store"));
             let dir = fetch(Check::Checksums).map_err(failure)?;
             node.replace(shard, self.version, &dir).map_err(failed)?;
         }
         Ok(())
     }
 
-    /// Fetches what is damaged of a shard again, and returns its folder. Another node on this machine that has the same folder finds it sound then.
+    /// Fetches damaged files of a shard again, and returns its folder. The repair also serves other
+    /// nodes on this machine that use the same folder.
     fn repair(&self, shard: u32, version: u64, progress: &Progress) -> Result<PathBuf, String> {
         let check = Check::Checksums;
         let fetched =
@@ -177,12 +189,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
             bytes_per_second: options.scrub_rate as u64,
         },
     });
-    // Nobody could tell whether a directory is the shard that the store has.
+    // There is no way to tell whether a directory has the shard that the store has.
     if options.store.is_some()
         && let Some((number, _)) = options.shards.iter().find(|(_, dir)| dir.is_some())
     {
         return Err(Failure::user(format!(
-            "with --store shards come from there: give --shard {number} without a directory, or start another node for it"
+            "with --store, shards are fetched from the store: give --shard {number} without a directory, or start another node for it"
         )));
     }
     let source = Source::of(options)?.map(Arc::new);
@@ -199,7 +211,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
             (None, Some(source)) => source.open(&node, *number)?,
             (None, None) => {
                 let message = format!(
-                    "shard {number} has no directory: give --shard {number}=DIR, or say with --store, --name and --cache where it is fetched from"
+                    "shard {number} has no directory: give --shard {number}=DIR, or fetch it with --store, --name and --cache"
                 );
                 return Err(Failure::user(message));
             }

@@ -1,3 +1,6 @@
+//! `warpseek plan`: plans a cluster by the model of Agrawal, Dee and Lebeck (PPoPP 2016), or by
+//! simulation.
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,12 +17,13 @@ use crate::outputs;
 
 /// Plan a cluster: machines, power, cost of ownership
 ///
-/// Without options it derives table 2 of Agrawal, Dee and Lebeck (PPoPP 2016) from the paper's inputs, and puts hardware of today beside it. Own
-/// prices, watts, rates, deadlines and collections come from a file of TOML; --print-config prints one to start from, which says where each value is
-/// from. Prices and watts of today's hardware are assumptions: put in your own.
+/// Without options, the command derives table 2 of Agrawal, Dee and Lebeck (PPoPP 2016) from the
+/// paper's inputs and adds current hardware, whose prices and watts are assumptions. Your prices,
+/// watts, rates, deadlines and collections go into a TOML file; --print-config prints a template
+/// with the source of each value.
 ///
-/// With --measurements, the documents of a node for which 95% of queries meet the deadline are found by simulation, for each workload, with the machines
-/// that follow.
+/// With --measurements, a simulation finds, for each workload, the number of documents per node
+/// with which 95% of queries meet the deadline, and the machines that this requires.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -30,35 +34,42 @@ Examples:
   warpseek bench load --index idx --queries log.txt --json > load.json
   warpseek plan --measurements load.json
   warpseek plan --simulate
-  warpseek bench cluster --nodes nodes.txt --shards 4 --queries log.txt --rates 20,50 --json > cluster.json
+  warpseek bench cluster --nodes n.txt --shards 4 --queries q.tsv --rates 20 --json > cluster.json
   warpseek plan --simulate --calibrate cluster.json")]
 pub(crate) struct Options {
-    /// Inputs, a file of TOML [default: those of the paper and hardware of today]
+    /// TOML file with the inputs [default: those of the paper, and current hardware]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Print the default inputs as TOML and end
+    /// Print the default inputs as TOML and exit
     #[arg(long, exclusive = true)]
     print_config: bool,
-    /// What `bench load --json` or `bench gpu --cohorts --json` printed, for documents per node
-    #[arg(long, value_name = "FILE")]
+    /// Output of `bench load --json` or `bench gpu --cohorts --json`, to compute documents per node
+    #[arg(long, value_name = "FILE", help_heading = "Simulation")]
     measurements: Option<PathBuf>,
-    /// Documents of the index that was measured, if the file does not say it
-    #[arg(long, value_name = "N", requires = "measurements")]
+    /// Documents of the measured index, if the file of --measurements does not have them
+    #[arg(long, value_name = "N", requires = "measurements", help_heading = "Simulation")]
     documents: Option<u64>,
-    /// Simulate a cluster with failures, stragglers, replicas and hedged requests ([simulation] of the inputs), and show
-    /// how late answers are, how much of the collection they cover, and what it costs
-    #[arg(long, conflicts_with_all = ["measurements", "html", "utilisation"])]
+    /// Simulate a cluster with failures, stragglers, replicas and hedged requests ([simulation] of
+    /// the inputs), and show latency, coverage and cost
+    #[arg(long, conflicts_with_all = ["measurements", "html", "utilisation"], help_heading = "Simulation")]
     simulate: bool,
-    /// What `bench cluster --json` printed: simulate that cluster from the times of its shards alone, and show the result beside what was measured
-    #[arg(long, value_name = "FILE", requires = "simulate", conflicts_with = "config")]
+    /// Output of `bench cluster --json`: simulate that cluster from the times of its single shards,
+    /// and compare the result with the measurements
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "simulate",
+        conflicts_with = "config",
+        help_heading = "Simulation"
+    )]
     calibrate: Option<PathBuf>,
     /// Seed of the simulation [default: that of the inputs]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Simulation")]
     seed: Option<u64>,
-    /// Share of the time, from 0 to 1, in which all machines work [default: that of the inputs]
+    /// Share of the time in which all machines work, 0 to 1 [default: that of the inputs]
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     utilisation: Option<f64>,
-    /// Write a page with tables and the cost by price of a server to this file
+    /// Write a page with the tables, and with the cost by the price of a server, to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Print JSON instead of tables
@@ -81,7 +92,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         return simulated(options, &mut out);
     }
     if options.seed.is_some() && options.measurements.is_none() {
-        return Err(Failure::user("--seed is for --measurements and --simulate; add one of them"));
+        let problem = "--seed has no effect without --measurements or --simulate; add one of them";
+        return Err(Failure::user(problem));
     }
     let report = derive(options)?;
     if let Some(html) = &options.html {
@@ -141,12 +153,12 @@ fn simulated(options: &Options, out: &mut impl Write) -> Result<ExitCode, Failur
     table(&found.cells(), out)?;
     writeln!(
         out,
-        "\nhedged: requests that were asked twice; complete: answers that cover all documents."
+        "\nhedged: requests that were sent twice; complete: answers that cover all documents."
     )?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The simulation beside a real cluster.
+/// Simulates a measured cluster and prints both results.
 fn calibrated(
     options: &Options,
     path: &Path,
@@ -162,11 +174,11 @@ fn calibrated(
     table(&found.cells(), out)?;
     let Calibration { service_ms, variation_of_service, network_ms, effective_cores, .. } = found;
     if let Some(cores) = effective_cores {
-        writeln!(out, "\nAll nodes are on one machine, and got {cores:.2} of its cores.")?;
+        writeln!(out, "\nAll nodes are on one machine and used {cores:.2} of its cores.")?;
     }
     writeln!(
         out,
-        "\nerror: how much longer the simulation takes a query to be than it was.\n\nFor [simulation] of other clusters of such nodes:\nservice_ms = {service_ms:.3}\nvariation_of_service = {variation_of_service:.2}\nnetwork_ms = {network_ms:.3}"
+        "\nerror: by how much simulated times exceed measured ones.\n\nFor [simulation] of other clusters of such nodes:\nservice_ms = {service_ms:.3}\nvariation_of_service = {variation_of_service:.2}\nnetwork_ms = {network_ms:.3}"
     )?;
     Ok(ExitCode::SUCCESS)
 }
@@ -179,7 +191,7 @@ fn read(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path).map_err(|error| about(path, &error))
 }
 
-/// The inputs, with the seed that was asked for.
+/// Returns the inputs, with the seed of the user if there is one.
 fn config(options: &Options) -> Result<Config, Failure> {
     let mut config = match &options.config {
         Some(path) => Config::parse(&read(path)?).map_err(|error| {
@@ -215,11 +227,11 @@ fn derive(options: &Options) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// Writes the whole page; on failure, an existing file stays as it was.
+/// Writes the page atomically: a failure leaves an existing file unchanged.
 fn save(path: &Path, page: &str) -> Result<(), Failure> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let write = || -> std::io::Result<()> {
-        // Others may read it, as they may any file that is made here.
+        // Temporary files are private by default; this one gets the permissions of other files.
         let mut new = tempfile::Builder::new();
         #[cfg(unix)]
         new.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));

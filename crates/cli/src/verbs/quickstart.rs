@@ -1,3 +1,5 @@
+//! `warpseek quickstart`: indexes text from this machine, searches it, and shows the commands.
+
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -15,18 +17,18 @@ use warpseek_console::Interrupt;
 use warpseek_console::progress::Display;
 use warpseek_console::terminal::{Theme, bytes, count};
 
-/// Size of the largest file that is indexed.
+/// Maximum size of an indexed file.
 const MAX_FILE: u64 = 1 << 20;
-/// Size of the corpus: enough to show something, and indexed in seconds.
+/// Maximum size of the corpus: enough to show useful results, and indexed in seconds.
 const MAX_BYTES: u64 = 96 << 20;
 
 const QUERIES: [&str; 3] =
     ["memory mapped file", "parse command line arguments", "compress integers with SIMD"];
 
-/// Index text that is on this machine, and search it
+/// Index text from this machine and search it
 ///
-/// The corpus consists of the sources and READMEs of the crates in the local Cargo registry, one document per file, or,
-/// without a registry, of the files below the current directory.
+/// The corpus consists of the sources and READMEs of the crates in the local Cargo registry, one
+/// document per file, or, without a registry, of the files in the current directory.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -98,7 +100,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Directories with text: the sources in the registry, or the current directory.
+/// Returns the directories with text: the sources in the registry, or the current directory.
 fn roots() -> (Vec<PathBuf>, &'static str) {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| std::env::home_dir().map(|home| home.join(".cargo")));

@@ -1,3 +1,6 @@
+//! `warpseek run`: answers a file of queries and writes a TREC run. Three threads plan, answer and
+//! write batches of queries at the same time.
+
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -26,12 +29,12 @@ use crate::queries::{Line, Queries, Topics};
 use crate::residency;
 use crate::verbs::search::{caution, matching};
 
-/// What happens with queries that cannot be answered.
+/// The treatment of queries that cannot be answered.
 #[derive(Clone, Copy, ValueEnum)]
 pub(super) enum BadQuery {
     /// Stop at the first one
     Stop,
-    /// Report each, leave it out, and go on
+    /// Report and skip them
     Skip,
 }
 
@@ -46,14 +49,14 @@ impl BadQuery {
 
 /// Answer a file of queries and write a TREC run
 ///
-/// Each line of the file is a query: `id<TAB>text`, text alone, whose id is then its line number, or a JSON object with
-/// `_id` or `id` and `text` or `query`. A file that begins with `<top>` has topics of TREC (see --topic-field). Files
-/// in gzip and zstd are decompressed. A query with the id of an earlier one is rejected; to bound memory, ids are compared with those of the first 900,000 queries only.
-/// Queries are answered in batches, and results are written in the order of the file; while one batch is answered, the
-/// next is planned and the previous one written. After Ctrl-C the run holds complete queries only.
+/// Each line of the file is a query: `id<TAB>text`, text alone (the id is the line number), or a
+/// JSON object with `_id` or `id` and `text` or `query`. A file that starts with `<top>` has TREC
+/// topics (see --topic-field). Files in gzip and zstd are decompressed. Ids must be unique; only
+/// those of the first 900,000 queries are remembered.
 ///
-/// A line that is not a query, or a query that cannot be answered, stops the run. With `--on-error skip` it is reported
-/// and skipped, and the run continues.
+/// Results are written in the order of the file. After Ctrl-C the run has complete queries only. An
+/// invalid line, or a query that cannot be answered, stops the run; `--on-error skip` reports and
+/// skips it.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -66,9 +69,9 @@ Examples:
   warpseek run idx --queries q.tsv -o r.trec
   warpseek run idx --queries q.tsv -k 10 --mode and-or > r.trec
   warpseek run idx --queries q.tsv --device auto -o r.trec                 the faster of GPU and CPU
-  warpseek run idx --queries q.tsv --device auto --explain-plan -o r.trec  what answered, and why
+  warpseek run idx --queries q.tsv --device auto --explain-plan -o r.trec  explain the choice
   warpseek run idx --queries q.tsv --device cuda --gpus 0,1 -o r.trec      half the documents each
-  warpseek run idx --queries q.tsv --device both --split queries -o r.trec the CPU takes short ones
+  warpseek run idx --queries q.tsv --device both --split queries -o r.trec short queries on the CPU
   warpseek run idx --queries q.tsv --device cuda --algorithm maxscore --batch sync > r.trec
 
 Settings for studies (--tile, --partition and others) are in docs/reference/study-settings.md.")]
@@ -84,22 +87,22 @@ pub(crate) struct Options {
     /// Number of hits per query
     #[arg(short, long, default_value_t = 1000, value_name = "K", help_heading = "Query")]
     k: usize,
-    /// File to write the run to; `-` is standard output [default: standard output]
+    /// File for the run; `-` is standard output [default: standard output]
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     output: Option<PathBuf>,
-    /// Name of the run, its last column [default: warpseek, or warpseek-approximate if the index is quantized or
-    /// partitions are homogeneous]
+    /// Name of the run, in its last column [default: warpseek, or warpseek-approximate if the index
+    /// is quantized or partitions are homogeneous]
     #[arg(long, help_heading = "Output")]
     tag: Option<String>,
     #[command(flatten)]
     searching: Searching,
     #[command(flatten)]
     threads: Threads,
-    /// What to do with queries that cannot be answered
+    /// Stop at queries that cannot be answered, or skip them
     #[arg(long, value_enum, default_value = "stop", help_heading = "Query")]
     on_error: BadQuery,
-    /// Report on standard error how many queries each algorithm and device answered, why, and the estimates behind the
-    /// choice
+    /// Report on standard error the number of queries per algorithm and device, the reasons, and
+    /// the estimates behind the choice
     #[arg(long, help_heading = "Output")]
     explain_plan: bool,
     /// Do not show a progress bar or a summary
@@ -108,7 +111,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    // Before anything is created.
+    // The signal handler is installed before anything is created.
     let interrupt = Interrupt::listen(None)?;
     let among = options.searching.query.ids()?;
     let mut out = options.output()?;
@@ -156,7 +159,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         };
         let scored = match done.work {
             Some(work) => format!("{} scored", counted(work.postings_scored, "posting")),
-            None => "postings scored are not counted on a GPU".to_owned(),
+            None => "scored postings are not counted on a GPU".to_owned(),
         };
         let device = device(&searcher.gpu_status());
         summary(format!(
@@ -169,7 +172,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if options.explain_plan {
         decisions.lines().into_iter().for_each(summary);
         let residency = searcher.gpu_status().residency;
-        residency.iter().for_each(|of| summary(format!("  {}", residency::line(of))));
+        residency.iter().for_each(|gpu| summary(format!("  {}", residency::line(gpu))));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -187,7 +190,7 @@ impl Options {
     }
 }
 
-/// Refuses what cannot be a column of a run.
+/// Rejects a tag that cannot be a column of a run.
 pub(super) fn check_tag(tag: &str) -> Result<(), Failure> {
     if tag.is_empty() || tag.contains(char::is_whitespace) {
         let problem = format!("`{tag}` cannot be the tag of a run: it is empty or has blanks");
@@ -196,7 +199,7 @@ pub(super) fn check_tag(tag: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says how many queries were left out, if any.
+/// Notes how many queries were skipped, if any.
 pub(super) fn note_skipped(skipped: u64) {
     if skipped > 0 {
         let were = if skipped == 1 { "was" } else { "were" };
@@ -204,16 +207,18 @@ pub(super) fn note_skipped(skipped: u64) {
     }
 }
 
-/// Where the run goes. A file is opened at once, so that one that cannot be written to is reported before any work, but an older run in it is discarded only when there are answers to write.
+/// The destination of a run. A file is opened at the start, so that a file that cannot be written
+/// to is reported before any work, but an older run in it is discarded only when there are answers
+/// to write.
 pub(super) struct Output {
     file: Option<File>,
     open: Option<BufWriter<Box<dyn Write>>>,
-    /// The file if there was none before.
+    /// The path of the file if it did not exist before.
     new: Option<PathBuf>,
 }
 
 impl Drop for Output {
-    /// A run that failed before its first answer leaves no empty file.
+    /// Removes the new, empty file of a run that failed before its first answer.
     fn drop(&mut self) {
         if let (None, Some(path)) = (&self.open, &self.new) {
             _ = std::fs::remove_file(path);
@@ -222,19 +227,19 @@ impl Drop for Output {
 }
 
 impl Output {
-    /// Ends a run: flushes what was written, and passes a failure on.
+    /// Ends a run: flushes the output, and returns the failure that ended the run, if any.
     pub(crate) fn close(&mut self, ended: Result<(), Failure>) -> Result<(), Failure> {
-        // An empty run is a run as well.
+        // A run without queries still replaces an older one.
         if ended.is_ok() {
             self.open()?;
         }
-        // Flushed after a failure too, so that the file has all answered queries.
+        // The output is flushed after a failure too, so that the file has all answered queries.
         let flushed = self.flush();
         ended?;
         Ok(flushed?)
     }
 
-    /// For a file, or standard output, which `-` is too.
+    /// Opens a file. No path, or `-`, means standard output.
     pub(super) fn new(path: Option<&Path>, queries: &Path) -> Result<Self, Failure> {
         let Some(path) = path.filter(|path| path.as_os_str() != "-") else {
             return Ok(Output { file: None, open: None, new: None });
@@ -275,17 +280,17 @@ impl Output {
     }
 }
 
-/// Whether output goes to a file, and not to standard output.
+/// Returns true if the output goes to a file and not to standard output.
 pub(super) fn writes_file(output: &Option<PathBuf>) -> bool {
     output.as_ref().is_some_and(|path| path.as_os_str() != "-")
 }
 
-/// Whether two paths lead to one file that exists.
+/// Returns true if two paths lead to the same existing file.
 pub(super) fn is_same_file(a: &Path, b: &Path) -> bool {
     matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 
-/// The devices that answered queries, if a GPU was asked for.
+/// Describes the devices that answered queries, if the user chose a GPU.
 fn device(status: &GpuStatus) -> String {
     let some = |queries: u64, why: &str| match queries {
         0 => String::new(),
@@ -305,22 +310,22 @@ fn device(status: &GpuStatus) -> String {
     }
 }
 
-/// Queries with their plans and answers, without those that were skipped.
+/// Queries with their plans and answers, without skipped ones.
 struct Batch {
     lines: Vec<Line>,
     plans: Vec<Plan>,
     answers: Vec<Answer>,
     skipped: u64,
-    /// How they were answered, if the user asked for that.
+    /// The algorithms and devices that answered, with `--explain-plan`.
     decision: Option<Decision>,
 }
 
-/// Totals of what was written.
+/// Totals of the written results.
 struct Done {
     queries: u64,
     skipped: u64,
     matches: u64,
-    /// `None` once an engine does not count its work.
+    /// Total work; `None` once an engine does not count it.
     work: Option<Work>,
 }
 
@@ -344,7 +349,7 @@ impl Done {
     }
 }
 
-/// The lines of the run, one result per query.
+/// Returns the lines of the run, one result per query.
 fn render(searcher: &Searcher, options: &Options, batch: &Batch) -> Vec<Result<Vec<u8>, Failure>> {
     let usual = if searcher.is_approximate() { "warpseek-approximate" } else { "warpseek" };
     let tag = options.tag.as_deref().unwrap_or(usual);
@@ -361,28 +366,29 @@ fn render(searcher: &Searcher, options: &Options, batch: &Batch) -> Vec<Result<V
     })
 }
 
-/// Three batches are in flight at a time: one is read and planned, one answered and one written, each in its own
-/// thread. They stay in order, and none of the three stages gets more than one batch ahead, so memory does not grow
-/// with the number of queries.
+/// A pipeline with three batches in flight: one is read and planned, one answered and one written,
+/// each in a separate thread. Batches stay in order, and no stage gets more than one batch ahead,
+/// so memory does not grow with the number of queries.
 struct Pipeline<'a> {
     searcher: &'a Searcher,
     interrupt: &'a Interrupt,
     options: &'a Options,
-    /// The ids that hits may have, if not all.
+    /// The ids that hits may have; `None` for all.
     among: Option<Arc<[String]>>,
-    /// What hits must match.
+    /// The filter that hits must match.
     filter: Option<Arc<Node>>,
 }
 
 impl Pipeline<'_> {
-    /// Passes every batch to `write`, in this thread. The first failure ends the run after the batches before it are
-    /// written; an interrupt ends it after the batches that are already answered.
+    /// Passes every batch to `write`, in this thread. The first failure ends the run after the
+    /// batches before it are written; an interrupt ends it after the batches that are already
+    /// answered.
     fn run(
         &self,
         queries: Queries,
         mut write: impl FnMut(Batch) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        // Set when no more batches are taken.
+        // Set when `write` accepts no more batches.
         let ended = AtomicBool::new(false);
         let stop = || self.interrupt.is_set() || ended.load(Ordering::Relaxed);
         std::thread::scope(|scope| {
@@ -459,13 +465,14 @@ impl Pipeline<'_> {
         } else {
             self.without_bad(name, batch, answers)?
         };
-        // Decided after the search, since a GPU may have failed, and for the plans that remain.
+        // A GPU may have failed during the search, so the decision follows it. It covers the
+        // remaining plans.
         let plans: Vec<&Plan> = done.plans.iter().collect();
         done.decision = self.options.explain_plan.then(|| self.searcher.decide(&plans));
         Ok(done)
     }
 
-    /// The batch without the queries that could not be answered.
+    /// Returns the batch without the queries that could not be answered.
     fn without_bad(&self, name: &str, batch: Batch, answers: Answers) -> Result<Batch, Failure> {
         let mut kept = Batch { lines: Vec::new(), plans: Vec::new(), answers: Vec::new(), ..batch };
         for ((line, plan), answer) in batch.lines.into_iter().zip(batch.plans).zip(answers) {
@@ -481,17 +488,17 @@ impl Pipeline<'_> {
         Ok(kept)
     }
 
-    /// Reports a query that cannot be answered, or returns its error. A problem with the index or a device is not the
-    /// query's fault and always ends the run.
+    /// Reports a query that cannot be answered, or returns its error. A problem with the index or a
+    /// device is not the query's fault and always ends the run.
     fn bad(&self, name: &str, line: &Line, error: Error, skipped: &mut u64) -> Result<(), Failure> {
-        let of_query = match &error {
+        let is_querys_fault = match &error {
             Error::Query(ExecError::Index(_) | ExecError::NoAnswer | ExecError::OtherSnapshot) => {
                 false
             }
             Error::Query(error) => error.fault().is_none_or(|fault| fault == Fault::Query),
             _ => false,
         };
-        if !of_query {
+        if !is_querys_fault {
             return Err(error.into());
         }
         if self.options.on_error() == OnError::Stop {

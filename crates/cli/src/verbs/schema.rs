@@ -1,3 +1,5 @@
+//! `warpseek schema`: derives a schema from documents.
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,18 +12,18 @@ use warpseek_console::terminal::{count, table};
 
 use super::search::printable;
 
-/// Make a schema from documents
+/// Derive a schema from documents
 ///
-/// Reads the first documents and prints a schema that fits them: fields of text, and attributes with their types. It is
-/// a start: read it, change it, and build the index with `warpseek index --schema`. What was seen of each field goes to
-/// standard error: in how many documents it is, with values of which kinds, and the first of them.
+/// Reads the first documents and prints a schema that fits them: text fields, and attributes with
+/// their types. Review and edit it, then build the index with `warpseek index --schema`. A table on
+/// standard error lists each field with its number of documents, kinds of values and an example.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   warpseek schema docs.jsonl > schema.json
   warpseek index docs.jsonl -o idx --schema schema.json
 
-A schema by hand, for documents such as
+A schema for documents such as
   {\"id\": 1, \"title\": \"Route flap\", \"body\": \"...\", \"year\": 1998, \"tags\": [\"bgp\"]}
 is
   {
@@ -38,13 +40,13 @@ pub(crate) struct Options {
     /// Format of all inputs [default: from the file name; a directory is a tree of text files]
     #[arg(long, value_parser = named::<Format>(Format::NAMES.to_vec()))]
     format: Option<Format>,
-    /// Field of the input that has the id; no field of the schema is made of it [default: id, or _id]
+    /// Field with the id, which is not part of the schema [default: id or _id]
     #[arg(long, value_name = "FIELD")]
     id_field: Option<String>,
-    /// Do not list the fields that were seen
+    /// Do not list the fields
     #[arg(long, short)]
     quiet: bool,
-    /// How many documents to read
+    /// Number of documents to read
     #[arg(long, value_name = "N", default_value_t = 1000)]
     documents: usize,
     /// Analyzer of the text fields
@@ -52,7 +54,7 @@ pub(crate) struct Options {
     analyzer: Analyzer,
 }
 
-/// Characters of an example that are shown.
+/// Maximum number of characters of an example.
 const EXAMPLE: usize = 40;
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
@@ -71,13 +73,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was seen of each field.
+/// Returns the rows of a table of the fields.
 fn rows(fields: &[SeenField]) -> Vec<Vec<String>> {
     let head = ["field", "documents", "kinds", "example"].map(str::to_owned).to_vec();
     let row = |field: &SeenField| {
         let kinds = field.kinds.iter().map(|(kind, n)| format!("{n} {kind}"));
         let kinds = kinds.collect::<Vec<_>>().join(", ");
-        let several = if field.many { ", several a document" } else { "" };
+        let several = if field.many { ", several per document" } else { "" };
         let example: String = field.example.to_string().chars().take(EXAMPLE).collect();
         vec![
             printable(&field.path),

@@ -1,3 +1,6 @@
+//! `warpseek search`: answers one query and prints the hits as text or JSON. Also has the helpers
+//! for output on a terminal, which other commands share.
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,9 +22,9 @@ use crate::{decision, residency};
 
 /// Search an index
 ///
-/// Words may have weights (`apple^2.5 pie`). For an index with a schema, the query may have fields, signs and conditions
-/// (docs/reference/query-syntax.md). For an index of vectors, the query consists of tokens with weights, or is
-/// a JSON object of tokens and weights.
+/// Words may have weights (`apple^2.5 pie`). An index with a schema or positions also supports
+/// fields, operators, phrases and conditions (docs/reference/query-syntax.md). For an index of
+/// vectors, the query is a list of tokens with weights or a JSON object.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -29,30 +32,30 @@ Examples:
   warpseek search idx \"ospf^2 area\" --mode and -k 5 --explain
   warpseek search idx \"+title:ospf area\" --filter \"year:>=2010\" --sort year:desc --facet tag
 
-For words that are misspelt, see `warpseek ngram`. `--help` shows all options.")]
+For misspelt words, see `warpseek ngram`. `--help` shows all options.")]
 #[command(after_long_help = "\
 Examples:
   warpseek search idx \"route flap damping\"
   warpseek search idx \"ospf^2 area\" --mode and -k 5 --explain
   warpseek search idx \"ospf area\" --count
   warpseek search idx \"slow start\" --rank cosine --json
-  warpseek search idx \"slow start\" --deadline 5ms                  the best hits found in this time
+  warpseek search idx \"slow start\" --deadline 5ms                  best hits within 5 ms
   warpseek search idx \"flap damping\" --among ids.txt              only these documents
   warpseek search idx \"+title:ospf area year:>=2010\"              fields and conditions
   warpseek search idx \"flap damping\" --filter \"year:>=2010\"      only documents that match
-  warpseek search idx ospf --sort year:desc,_score                 the newest first, of a year the best first
-  warpseek search idx ospf --sort year:desc --after '[2019, 17]'   from the hit with this `sort` on
+  warpseek search idx ospf --sort year:desc,_score                 by year, then by score
+  warpseek search idx ospf --sort year:desc --after '[2019, 17]'   the next page
   warpseek search idx ospf --facet tag --facet year:..2000,2000..  counts of all matches
   warpseek search idx \"flap damping\" --device auto --explain-plan  which device answered, and why
   warpseek search vectors '{\"slow\": 1.3, \"start\": 0.8}'
 
-For words that are misspelt, see `warpseek ngram`.
+For misspelt words, see `warpseek ngram`.
 Settings for studies (--tile, --partition and others) are in docs/reference/study-settings.md.")]
 pub(crate) struct Options {
     /// Directory of the index
     #[arg(value_name = "DIR")]
     index: PathBuf,
-    /// The query; several words need no quotes
+    /// Query; several words need no quotes
     #[arg(required = true)]
     query: Vec<String>,
     /// Number of hits to return
@@ -66,13 +69,13 @@ pub(crate) struct Options {
     deadline: Deadline,
     #[command(flatten)]
     threads: Threads,
-    /// Does not exist here; the error names the command for approximate search
+    /// Unsupported; the error names the command for approximate search
     #[arg(long, hide = true)]
     fuzzy: bool,
     /// Show how each score is computed
     #[arg(long, help_heading = "Output")]
     explain: bool,
-    /// Show which algorithm and device answered, why, and the estimates behind the choice
+    /// Show the algorithm and device that answered, the reason, and the estimates behind the choice
     #[arg(long, help_heading = "Output")]
     explain_plan: bool,
     /// Print JSON instead of text
@@ -83,7 +86,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if options.fuzzy {
         return Err(Failure::user(
-            "an index of words finds words as they are written; for misspelt ones build an index of n-grams \
+            "an index of words does not find misspelt words; build an index of n-grams \
              with `warpseek ngram index INPUT -o DIR` and search it with `warpseek ngram search DIR QUERY`",
         ));
     }
@@ -102,17 +105,17 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         request = request.deadline(time);
     }
     let request = options.sorting.apply(&searcher, request)?;
-    // Without the time for a plan there are no hits either, which the search says.
+    // If the deadline leaves no time for a plan, the search reports that.
     let plan = match searcher.plan(&request) {
         Err(Error::Query(ExecError::Stopped)) => None,
         plan => Some(plan?),
     };
-    let is_elsewhere = |plan| {
+    let needs_gpu = |plan| {
         let decision = searcher.decide(&[plan]);
         decision.choices.iter().any(|choice| choice.device != "CPU")
     };
-    if plan.as_ref().is_some_and(is_elsewhere) {
-        // This flag is never set: Ctrl-C ends the program, which writes nothing.
+    if plan.as_ref().is_some_and(needs_gpu) {
+        // This flag is never set: Ctrl-C ends the program, which has written nothing.
         let display = Display::loading(&searcher.loadings(), &Interrupt::default(), options.json);
         let prepared = searcher.prepare();
         drop(display);
@@ -124,7 +127,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }) {
         note("the query has no words to search for (only stop words or punctuation)");
     }
-    // Decided again after the search, since a GPU may have failed.
+    // A GPU may have failed during the search, so the decision is repeated after it.
     let decision = searcher.decide(&[response.plan()]);
     let found = Found {
         query: &query,
@@ -175,7 +178,7 @@ impl Found<'_> {
         Ok(self.explain.then(|| self.response.explain(rank)).transpose()?)
     }
 
-    /// The algorithm and device that answered, and why.
+    /// Describes the algorithm and device that answered, and the reason.
     fn engine(&self) -> String {
         let status = self.searcher.gpu_status();
         let no_gpu = match &status.why_not {
@@ -183,7 +186,7 @@ impl Found<'_> {
             None => String::new(),
         };
         match self.decision.choices.first() {
-            // An algorithm that the user asked for needs no reason.
+            // An algorithm that the user chose needs no reason.
             Some(choice) if choice.device == "CPU" && choice.why == "asked for" => {
                 choice.algorithm.clone()
             }
@@ -195,7 +198,7 @@ impl Found<'_> {
         }
     }
 
-    /// An addition to the summary line if the ranking or the algorithm is approximate.
+    /// Returns an addition to the summary line if the ranking or the algorithm is approximate.
     fn caution(&self) -> String {
         caution(self.searcher)
     }
@@ -308,7 +311,7 @@ impl Found<'_> {
         if self.explain_plan {
             let mut lines = decision::lines(&self.decision, plan);
             let residency = self.searcher.gpu_status().residency;
-            lines.extend(residency.iter().map(|of| format!("  {}", residency::line(of))));
+            lines.extend(residency.iter().map(|gpu| format!("  {}", residency::line(gpu))));
             lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
         }
         Ok(())
@@ -318,7 +321,8 @@ impl Found<'_> {
         self.response.snapshot().manifest().schema.is_some()
     }
 
-    /// The fields of a hit that have words of the query, with their names; the first one if none has.
+    /// Returns the fields of a hit that have words of the query, with their names, or the first
+    /// field if none has.
     fn fields(&self, rank: usize, theme: &Theme) -> Result<Vec<String>, Failure> {
         let mut fields = self.response.snippets(rank, 220)?;
         if fields.iter().any(|field| !field.snippet.highlights.is_empty()) {
@@ -338,7 +342,7 @@ impl Found<'_> {
     }
 }
 
-/// A snippet with its highlights marked, fit to print.
+/// Returns a snippet with marked highlights and without control characters.
 pub(super) fn painted(snippet: &Snippet, theme: &Theme) -> String {
     let (mut out, mut at) = (String::new(), 0);
     for range in &snippet.highlights {
@@ -349,7 +353,7 @@ pub(super) fn painted(snippet: &Snippet, theme: &Theme) -> String {
     out + &printable(&snippet.text[at..])
 }
 
-/// An addition to the summary line if the ranking or the algorithm is approximate.
+/// Returns an addition to the summary line if the ranking or the algorithm is approximate.
 pub(super) fn caution(searcher: &Searcher) -> String {
     let algorithm = match searcher.has_approximate_algorithm() {
         true => "; homogeneous partitions: approximate",
@@ -361,18 +365,18 @@ pub(super) fn caution(searcher: &Searcher) -> String {
     }
 }
 
-/// A phrase for the number of matching documents.
+/// Returns a phrase with the number of matching documents.
 pub(super) fn matching(n: u64) -> String {
     format!("{} {}", counted(n, "document"), if n == 1 { "matches" } else { "match" })
 }
 
-/// Replaces control characters, so that a document cannot control the terminal.
+/// Replaces control characters, so that text of documents cannot control the terminal.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
-/// Breaks a text at blanks, and inside words longer than a line, so that no line takes more than `width` columns.
-/// Escape sequences take none.
+/// Breaks a text at blanks, and inside words longer than a line, so that no line takes more than
+/// `width` columns. Escape sequences take none.
 pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     let (mut lines, mut line, mut shown) = (Vec::new(), String::new(), 0);
     for word in text.split(' ').filter(|w| !w.is_empty()) {
@@ -398,8 +402,9 @@ pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// Each character with the columns it takes on a terminal: none in an escape sequence, two if it is East Asian or a
-/// pictograph, judged by the large blocks of Unicode that are wide throughout.
+/// Returns each character with the columns it takes on a terminal: none in an escape sequence, two
+/// for East Asian characters and pictographs, judged by the large Unicode blocks that are wide
+/// throughout.
 fn columns(text: &str) -> impl Iterator<Item = (char, usize)> + '_ {
     let mut escape = false;
     text.chars().map(move |c| {
@@ -493,10 +498,10 @@ fn explanation_json(e: &Explanation, plan: &Plan) -> Value {
         "terms": terms, "static_units": e.static_score, "units": e.score,
         "made_of": e.made_of.as_ref().map(|part| made_of_json(e, part, plan)),
     });
-    let of = |field: &FieldExplanation| json!({ "length": field.length, "mean_length": field.mean_length });
+    let lengths = |field: &FieldExplanation| json!({ "length": field.length, "mean_length": field.mean_length });
     for field in &e.fields {
         match &field.name {
-            Some(name) => json["fields"][name] = of(field),
+            Some(name) => json["fields"][name] = lengths(field),
             None => {
                 json["length"] = field.length.into();
                 json["mean_length"] = field.mean_length.into();

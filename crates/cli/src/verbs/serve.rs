@@ -1,3 +1,5 @@
+//! `warpseek serve`: runs the HTTP server over a folder of indexes.
+
 mod cluster;
 
 use std::collections::BTreeMap;
@@ -13,9 +15,15 @@ use crate::options::LogChoice;
 
 /// Serve a folder of indexes over HTTP
 ///
-/// Clients of Elasticsearch and OpenSearch can use it unchanged, as far as docs/reference/elasticsearch.md lists; `/retrieve` is for the training of models, `/v1` is warpseek's own.
-/// Settings come from a file, then from variables such as WARPSEEK__LIMITS__BODY, then from flags.
-/// Ctrl-C or SIGTERM ends it: requests under way are finished and all writes are in the indexes. A second one ends it at once; nothing that was acknowledged is lost then either.
+/// Clients of Elasticsearch and OpenSearch work unchanged with the calls listed in
+/// docs/reference/elasticsearch.md. `/retrieve` serves the training of models, and `/v1` is
+/// warpseek's native API.
+///
+/// Environment variables such as WARPSEEK__LIMITS__BODY override the settings file, and flags
+/// override both.
+///
+/// Ctrl-C or SIGTERM stops the server after it has finished open requests and written its indexes.
+/// A second signal stops it immediately, also without losing acknowledged writes.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -25,57 +33,61 @@ Examples:
   warpseek serve data --cluster host1:9300,host2:9300 --cluster-shards 2
   curl -X PUT localhost:9200/books/_doc/1 -H 'content-type: application/json' -d '{\"title\": \"Emma\"}'")]
 pub(crate) struct Options {
-    /// Folder of indexes; it is made if it is not there [default: that of the settings, else the current one]
+    /// Folder of indexes, created if it does not exist [default: the `data` of the settings, or the
+    /// current directory]
     #[arg(value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Settings in TOML
+    /// File of settings in TOML
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Address and port [default: 127.0.0.1:9200]
+    /// Address and port to listen on [default: 127.0.0.1:9200]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// File of lines `admin KEY` and `read KEY`; needed to listen on other addresses than those of this machine
-    #[arg(long, value_name = "FILE")]
+    /// File of API keys: lines of `admin KEY` and `read KEY`. Required to listen on addresses other
+    /// than loopback
+    #[arg(long, value_name = "FILE", help_heading = "Protection")]
     api_key_file: Option<PathBuf>,
     /// Listen on any address without keys
-    #[arg(long)]
+    #[arg(long, help_heading = "Protection")]
     insecure: bool,
-    /// Names and addresses that requests may have in `Host` besides localhost, loopback addresses and that of --listen, separated by commas; `*` alone is every name [default: every name if there are keys or a certificate, else none]
-    #[arg(long, value_name = "HOSTS", value_delimiter = ',')]
+    /// Host names and addresses, separated by commas, that requests may send in `Host` besides
+    /// localhost, loopback addresses and that of --listen; `*` allows all [default: all if there
+    /// are keys or a certificate, otherwise none]
+    #[arg(long, value_name = "HOSTS", value_delimiter = ',', help_heading = "Protection")]
     allowed_hosts: Vec<String>,
-    /// Where queries are answered [default: cpu]
+    /// Device that answers queries [default: cpu]
     #[arg(long, value_enum)]
     device: Option<Device>,
-    /// The index that /retrieve searches [default: the only one]
+    /// Index that /retrieve searches [default: the only one]
     #[arg(long, value_name = "NAME")]
     retrieve_index: Option<String>,
-    /// How logs are written [default: pretty]
+    /// Format of the log [default: pretty]
     #[arg(long, value_enum)]
     log: Option<LogChoice>,
-    /// Certificate and its chain in PEM, to encrypt connections; it is read again when it changes
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    /// Certificate and its chain in PEM, to encrypt connections. Reloaded when it changes
+    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "Protection")]
     tls_certificate: Option<PathBuf>,
     /// Private key of the certificate, in PEM
-    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    #[arg(long, value_name = "FILE", requires = "tls_certificate", help_heading = "Protection")]
     tls_key: Option<PathBuf>,
-    /// Where snapshots are kept: file:///folder, or s3://bucket/prefix
-    #[arg(long, value_name = "URL")]
+    /// Storage of snapshots: file:///folder or s3://bucket/prefix
+    #[arg(long, value_name = "URL", help_heading = "Snapshots")]
     snapshots: Option<String>,
-    /// Restore the indexes of a snapshot that are not in the folder
-    #[arg(long, value_name = "NAME")]
+    /// Restore the indexes of this snapshot that are missing in the folder
+    #[arg(long, value_name = "NAME", help_heading = "Snapshots")]
     restore: Option<String>,
-    /// Answer for a collection on other machines too, as `warpseek aggregate` does: addresses of its nodes, separated by
-    /// commas, or a file with one per line, which is read again. POST /v1/cluster/search and /v1/cluster/batch, GET /v1/cluster
+    /// Nodes of a collection to search as well, at /v1/cluster, as `warpseek aggregate` does:
+    /// addresses separated by commas, or a file with one per line, which is reloaded
     #[arg(long, value_name = "NODES", help_heading = "Cluster")]
     cluster: Option<String>,
-    /// Shards of that collection
+    /// Number of shards of the collection
     #[arg(long, value_name = "N", help_heading = "Cluster")]
     cluster_shards: Option<u32>,
-    /// File with the token that the nodes want [default: the variable WARPSEEK_CLUSTER_TOKEN]
+    /// File with the token of the nodes [default: the variable WARPSEEK_CLUSTER_TOKEN]
     #[arg(long, value_name = "FILE", help_heading = "Cluster")]
     cluster_token_file: Option<PathBuf>,
-    /// Certificate and its chain in PEM, for the nodes. Connections to them are encrypted then, and both sides prove who
-    /// they are
+    /// Certificate and its chain in PEM, for connections to nodes. Encrypts them and authenticates
+    /// both sides
     #[arg(
         long,
         value_name = "FILE",
@@ -92,7 +104,7 @@ pub(crate) struct Options {
         requires = "cluster_tls_certificate"
     )]
     cluster_tls_key: Option<PathBuf>,
-    /// Certificate of the authority that signed those of the nodes, in PEM
+    /// Certificate of the authority that signed the certificates of the nodes, in PEM
     #[arg(
         long,
         value_name = "FILE",
@@ -100,10 +112,10 @@ pub(crate) struct Options {
         requires = "cluster_tls_certificate"
     )]
     cluster_tls_authority: Option<PathBuf>,
-    /// Ask the server at a URL whether it is ready, and end: exit code 0 if it is
+    /// Check whether the server at this URL is ready, and exit with code 0 if it is
     #[arg(long, value_name = "URL", conflicts_with = "data")]
     check: Option<String>,
-    /// Print all settings as TOML and end
+    /// Print all settings as TOML and exit
     #[arg(long)]
     print_config: bool,
 }
@@ -142,7 +154,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 }
 
 impl Options {
-    /// The flags that were given, as settings.
+    /// Returns the given flags as settings.
     fn flags<T: From<String> + From<bool> + From<u32> + From<Vec<String>>>(
         &self,
     ) -> BTreeMap<String, T> {

@@ -1,3 +1,5 @@
+//! `warpseek verify`: checks all files of an index and lists the damage.
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,7 +16,8 @@ use warpseek_console::terminal::{Theme, bytes, counted};
 
 /// Check every checksum, order, bound and count of an index
 ///
-/// If anything is damaged, the command names it and exits with code 1: every damaged page of a file (64 KiB), the first hundred of them, and how many there are.
+/// If anything is damaged, the command lists the first hundred problems and their total number,
+/// and exits with code 1. Damage inside a file is reported by page (64 KiB).
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -36,7 +39,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     verify(&Index::at(&options.index), options.json, options.quiet)
 }
 
-/// Verifies an index and prints what was found.
+/// Verifies an index and prints the report.
 pub(super) fn verify(index: &Index, json: bool, quiet: bool) -> Result<ExitCode, Failure> {
     let progress = Arc::new(Progress::default());
     Interrupt::listen(Some(progress.clone()))?;

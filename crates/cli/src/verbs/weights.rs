@@ -1,3 +1,6 @@
+//! `warpseek weights`: computes the weight of every term in every document, on the CPU or a GPU
+//! (Wakatsuki 2016).
+
 mod output;
 
 use std::path::PathBuf;
@@ -20,12 +23,12 @@ use warpseek_console::{Failure, Interrupt};
 use crate::options::OnErrorChoice;
 use crate::outputs;
 
-/// How words are told apart.
+/// The method that finds equal words.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum MethodName {
     /// Sort words as strings
     Pp,
-    /// Sort the ids that a dictionary has for them
+    /// Sort the ids of words in a dictionary
     Ppd,
 }
 
@@ -40,11 +43,13 @@ enum DeviceName {
 
 /// Compute the weight of every term in every document
 ///
-/// The result has a row for each term of each document: the term, the number of the document, counted from 0 in the order of the input, and the weight
-/// that the ranking function gives it. Rows are in the order of terms, then of documents. All devices and both methods give the same weights, bit for
-/// bit (Wakatsuki 2016).
+/// The result has a row for each term of each document: the term, the number of the document
+/// (counted from 0 in the order of the input), and the weight by the ranking function. Rows are
+/// sorted by term, then by document. All devices and methods give the same weights, bit for bit
+/// (Wakatsuki 2016).
 ///
-/// With a dictionary, all words that it does not have count as one term, which is empty in the output. They do not change the weights of other terms.
+/// With a dictionary, unknown words count as one term, which is empty in the output. They do not
+/// change the weights of other terms.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -52,15 +57,16 @@ Examples:
   warpseek weights docs.jsonl -o weights.arrow --rank bm25 --k1 0.9 --b 0.4
   warpseek dictionary build docs.jsonl -o docs.dictionary
   warpseek weights docs.jsonl -o weights.arrow --dictionary docs.dictionary --device cuda
-  warpseek weights docs.words --stats                      counts of words, documents, pairs and terms")]
+  warpseek weights docs.words --stats                      counts only")]
 pub(crate) struct Options {
-    /// Files or directories to read; `-` is standard input. Files that end in .gz or .zst are decompressed
+    /// Files or directories to read; `-` is standard input. Files ending in .gz or .zst are
+    /// decompressed
     #[arg(required = true, value_name = "INPUT")]
     inputs: Vec<PathBuf>,
     /// File for the weights: Arrow IPC if its name ends in .arrow, tab-separated values otherwise
     #[arg(long, short, value_name = "FILE", required_unless_present = "stats")]
     output: Option<PathBuf>,
-    /// Print how many words, documents, pairs of term and document, and terms there are
+    /// Print the numbers of words, documents, pairs of term and document, and terms
     #[arg(long)]
     stats: bool,
     /// Print JSON instead of a table, with --stats
@@ -70,37 +76,50 @@ pub(crate) struct Options {
     #[arg(long)]
     overwrite: bool,
     /// Format of all inputs [default: from the file name; a directory is a tree of text files]
-    #[arg(long, value_parser = named::<Format>(Format::NAMES.to_vec()))]
+    #[arg(long, value_parser = named::<Format>(Format::NAMES.to_vec()), help_heading = "Input")]
     format: Option<Format>,
-    /// How text is split into terms [default: english; raw with --format words]
-    #[arg(long, value_parser = named::<Analyzer>(Analyzer::NAMES.to_vec()))]
+    /// Analyzer that splits text into terms [default: english; raw with --format words]
+    #[arg(long, value_parser = named::<Analyzer>(Analyzer::NAMES.to_vec()), help_heading = "Input")]
     analyzer: Option<Analyzer>,
-    /// What to do with malformed records
-    #[arg(long, value_enum, default_value = "stop")]
+    /// Stop at malformed records, or skip them
+    #[arg(long, value_enum, default_value = "stop", help_heading = "Input")]
     on_error: OnErrorChoice,
     /// Ranking function
-    #[arg(long, default_value = "wakatsuki", value_parser = ["wakatsuki", "bm25", "okapi"])]
+    #[arg(long, default_value = "wakatsuki", value_parser = ["wakatsuki", "bm25", "okapi"],
+        help_heading = "Ranking")]
     rank: String,
-    /// How slowly term frequency saturates
-    #[arg(long, value_name = "X", default_value_t = 0.9, allow_negative_numbers = true)]
+    /// Saturation of term frequency: the larger, the slower
+    #[arg(
+        long,
+        value_name = "X",
+        default_value_t = 0.9,
+        allow_negative_numbers = true,
+        help_heading = "Ranking"
+    )]
     k1: f64,
-    /// How much document length counts, 0 to 1
-    #[arg(long, value_name = "X", default_value_t = 0.4, allow_negative_numbers = true)]
+    /// Influence of document length, 0 to 1
+    #[arg(
+        long,
+        value_name = "X",
+        default_value_t = 0.4,
+        allow_negative_numbers = true,
+        help_heading = "Ranking"
+    )]
     b: f64,
-    /// How words are told apart [default: ppd with --dictionary, otherwise pp]
+    /// Method to find equal words [default: ppd with --dictionary, otherwise pp]
     #[arg(long, value_enum)]
     method: Option<MethodName>,
-    /// A dictionary made by `warpseek dictionary build`, for the method ppd
+    /// Dictionary from `warpseek dictionary build`, for the method ppd
     #[arg(long, value_name = "FILE")]
     dictionary: Option<PathBuf>,
-    /// The device that computes weights
-    #[arg(long, value_enum, default_value_t)]
+    /// Device that computes weights
+    #[arg(long, value_enum, default_value_t, help_heading = "Device")]
     device: DeviceName,
     /// Number of the GPU (see `warpseek devices`) [default: 0]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Device")]
     gpu: Option<u32>,
-    /// GPU memory to use at most, e.g. 8G; with little, text is counted in parts [default: all]
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    /// Limit of GPU memory, e.g. 8G; under a low limit, text is counted in parts [default: all]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, help_heading = "Device")]
     gpu_memory: Option<usize>,
     #[command(flatten)]
     threads: Threads,
@@ -170,7 +189,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 }
 
 impl Options {
-    /// Refuses options that contradict each other, before anything is read; opens the dictionary.
+    /// Rejects options that contradict each other, before anything is read, and opens the
+    /// dictionary.
     fn check(&self) -> Result<Option<Dictionary>, Failure> {
         if let Some(output) = &self.output {
             let inputs = self.inputs.iter().chain(&self.dictionary).cloned().collect::<Vec<_>>();
@@ -182,10 +202,10 @@ impl Options {
         }
         match (self.method, &self.dictionary) {
             (Some(MethodName::Ppd), None) => Err(Failure::user(
-                "--method ppd needs a dictionary; make one with `warpseek dictionary build INPUT -o FILE` and pass `--dictionary FILE`",
+                "--method ppd needs a dictionary; build one with `warpseek dictionary build INPUT -o FILE` and pass `--dictionary FILE`",
             )),
             (Some(MethodName::Pp), Some(_)) => Err(Failure::user(
-                "--method pp sorts words as strings and uses no dictionary; leave out one of the two",
+                "--method pp sorts words as strings and uses no dictionary; omit --method or --dictionary",
             )),
             (_, None) => Ok(None),
             (_, Some(file)) => Ok(Some(Dictionary::open(file).map_err(warpseek::Error::from)?)),

@@ -1,4 +1,6 @@
-//! Single writes from standard input. One thread reads lines, so that Ctrl-C need not wait for the next one; one makes the writes, in order; one waits until they are durable and says so.
+//! `warpseek write`: single writes from standard input. One thread reads lines, so that Ctrl-C need
+//! not wait for the next one; a second applies the writes in order; a third waits until they are
+//! durable and acknowledges them.
 
 mod operation;
 
@@ -17,24 +19,28 @@ use warpseek_console::{Failure, Interrupt};
 
 use operation::Operation;
 
-/// Lines that are read ahead, and writes that wait for their acknowledgement.
+/// Maximum number of lines that are read ahead.
 const LINES: usize = 1 << 10;
+/// Maximum number of writes that wait for their acknowledgement.
 const WRITES: usize = 1 << 16;
-/// How long Ctrl-C goes unnoticed.
+/// Interval at which the command checks for Ctrl-C while it waits for input.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// Write single documents, durably, as they come
+/// Write single documents durably
 ///
-/// Reads operations from standard input, one JSON object per line, and makes them in this order:
+/// Reads operations from standard input, one JSON object per line, and applies them in order:
 ///
 ///   {"put": DOCUMENT}     adds a document, or replaces the one with the same id
-///   {"create": DOCUMENT}  adds a document, unless there is one with its id
-///   {"update": FIELDS}    changes these fields of the document with the `id` in FIELDS; null removes a field
+///   {"create": DOCUMENT}  adds a document unless its id exists
+///   {"update": FIELDS}    changes fields of the document with the `id` in FIELDS; null removes one
 ///   {"delete": "ID"}      deletes a document
 ///
-/// As soon as a write is durable, `SEQUENCE ID` is printed. An operation that changes nothing prints `- ID exists` or `- ID missing`.
-/// `search` and other readers see writes when they are brought into the index: at the end, when there are many, and as often as --refresh asks.
-/// After a crash, every write that was printed is there. The first bad line ends the command; the writes before it are kept.
+/// As soon as a write is durable, the command prints `SEQUENCE ID`. An operation that changes
+/// nothing prints `- ID exists` or `- ID missing`. Printed writes survive a crash. The first
+/// invalid line ends the command; the writes before it are kept.
+///
+/// `search` and other readers see writes once they are flushed to the index: at the end, when there
+/// are many, and at the interval of --refresh.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 #[command(after_help = "\
@@ -46,20 +52,21 @@ pub(crate) struct Options {
     /// Directory of the index
     #[arg(value_name = "DIR")]
     index: PathBuf,
-    /// What is to have happened to a write before it is printed: `synced`: it is on stable storage; `written`: the operating system has it; a number: it is written, and synced this many milliseconds
-    /// later
+    /// State of a write that is printed: `synced` to stable storage; `written` to the operating
+    /// system; or a number, written and synced within this many milliseconds
     #[arg(long, value_name = "WHEN", default_value = "synced", value_parser = durability)]
     durability: Durability,
-    /// How often other processes get to see the writes, in seconds [default: at the end, and when there are many]
+    /// Interval in seconds at which writes become visible to other processes [default: only at the
+    /// end and when there are many]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     refresh: Option<Duration>,
-    /// Memory for writes that are not on disk as a segment, such as 500M or 4G
+    /// Memory for writes that no segment has yet, e.g. 500M or 4G
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_bytes)]
     memory: usize,
     /// Print a line of JSON for each operation
     #[arg(long)]
     json: bool,
-    /// Do not print what was written, nor a summary
+    /// Do not print writes or a summary
     #[arg(long, short)]
     quiet: bool,
     #[command(flatten)]
@@ -83,16 +90,17 @@ fn seconds(text: &str) -> Result<Duration, String> {
     seconds.map(Duration::from_secs_f64).ok_or_else(refused)
 }
 
-/// What became of an operation.
+/// The outcome of an operation.
 enum Outcome {
+    /// The write was accepted and becomes durable.
     Written(WriteTicket),
-    /// A document was to be created, and there is one.
+    /// The document to create exists already.
     Exists,
-    /// A document was to be changed or deleted, and there is none.
+    /// The document to change or delete does not exist.
     Missing,
 }
 
-/// An operation that was made.
+/// An applied operation.
 struct Made {
     what: &'static str,
     id: String,
@@ -125,21 +133,21 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let trouble = live.trouble();
     let closed = live.close();
     if let Some(error) = trouble.filter(|_| closed.is_ok()) {
-        note(format!("a flush or merge in the background failed and was made up for: {error}"));
+        note(format!("a background flush or merge failed and was retried successfully: {error}"));
     }
     let counts = match (acknowledged, closed) {
         (acknowledged, Ok(())) => acknowledged?,
-        // What broke first says more.
+        // The first failure is the more specific one.
         (Err(failure), Err(_)) => return Err(failure),
         (Ok(_), Err(error)) => return Err(error.into()),
     };
     if !options.quiet {
-        let of = match counts.unchanged {
+        let unchanged = match counts.unchanged {
             0 => String::new(),
             n => format!(", {} that changed nothing", counted(n, "operation")),
         };
         let took = start.elapsed().as_secs_f64();
-        summary(format!("{}{of} in {took:.1} s", counted(counts.written, "write")));
+        summary(format!("{}{unchanged} in {took:.1} s", counted(counts.written, "write")));
     }
     read?;
     if interrupt.is_set() {
@@ -148,10 +156,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The lines of standard input.
+/// Starts a thread that reads the lines of standard input.
 fn lines() -> Result<Receiver<std::io::Result<Vec<u8>>>, Failure> {
     let (send, lines) = sync_channel(LINES);
-    // It may wait for input for ever, so nobody waits for it.
+    // The thread is not joined, because it may wait for input forever.
     let read = move || {
         let mut input = std::io::stdin().lock();
         loop {
@@ -167,7 +175,7 @@ fn lines() -> Result<Receiver<std::io::Result<Vec<u8>>>, Failure> {
     Ok(lines)
 }
 
-/// Makes the writes of all lines, until there is an error or Ctrl-C.
+/// Applies the operations of all lines until there is an error or Ctrl-C.
 fn write_all(
     live: &LiveIndex,
     lines: &Receiver<std::io::Result<Vec<u8>>>,
@@ -191,8 +199,7 @@ fn write_all(
         };
         number += 1;
         let bad = |what: &dyn std::fmt::Display| {
-            let kept =
-                if number > 1 { "; the lines before it were taken and are kept" } else { "" };
+            let kept = if number > 1 { "; the writes of the lines before it are kept" } else { "" };
             Failure::user(format!("standard input, line {}: {what}{kept}", count(number)))
         };
         let text = std::str::from_utf8(&line).map_err(|e| bad(&e))?;
@@ -211,7 +218,7 @@ fn write_all(
         };
         let done = Made { what: operation.name(), id: operation.id(), outcome };
         if made.send(done).is_err() {
-            // Whoever acknowledges has failed, and says why.
+            // The acknowledging thread has failed and reports the reason.
             return Ok(());
         }
     }
@@ -231,7 +238,7 @@ fn make(live: &LiveIndex, operation: &Operation<'_>) -> Result<Outcome, Error> {
     }
 }
 
-/// Prints what was made, as soon as it is durable.
+/// Prints each operation as soon as it is durable.
 fn acknowledge(made: Receiver<Made>, options: &Options) -> Result<Counts, Failure> {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     let mut counts = Counts::default();
@@ -239,7 +246,7 @@ fn acknowledge(made: Receiver<Made>, options: &Options) -> Result<Counts, Failur
         let next = match made.try_recv() {
             Ok(next) => next,
             Err(_) => {
-                // Nobody should wait for a line that is in a buffer.
+                // Readers of the output must not wait for a line that is in the buffer.
                 out.flush()?;
                 let Ok(next) = made.recv() else { return Ok(counts) };
                 next

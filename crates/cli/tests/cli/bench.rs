@@ -1,8 +1,9 @@
-//! `bench queries`, `bench codecs` and `bench load`. The tests check that measurements are present, not their values.
+//! `bench queries`, `bench codecs` and `bench load`. The tests check that measurements are
+//! present, not their values.
 
 use crate::support::Space;
 
-/// An index with lists of more than one block.
+/// Creates an index with lists of more than one block.
 fn space() -> Space {
     let document = |i: u32| {
         let text = ["apple", "pie", "tart"].repeat(1 + i as usize % 4)[i as usize % 3..].join(" ");
@@ -15,7 +16,7 @@ fn space() -> Space {
 
 const QUERIES: &str = "bench queries --index idx --queries log.tsv --rounds 1 -q";
 
-/// Checks that a page is one file that loads nothing, with this many figures and rows.
+/// Checks that a page loads no other files and has this many figures and rows.
 fn check_page(page: &str, figures: usize, rows: usize) {
     assert!(page.starts_with("<!DOCTYPE html>"), "{page}");
     for outside in ["http", "src=", "href", "@import", "url(", "<script"] {
@@ -62,7 +63,7 @@ fn filters_have_a_cell_for_each_share_beside_one_without() {
     assert_eq!(cells[3]["of_unfiltered"], 1.0);
     assert!(cells[0]["chosen"]["filtered"].is_number(), "{}", cells[0]);
     assert!(space.run(run).ok().contains("no filter"));
-    space.run(&format!("{run} --shares 101")).code(2).says("101 is no percentage");
+    space.run(&format!("{run} --shares 101")).code(2).says("but one is 101");
 }
 
 #[test]
@@ -115,7 +116,8 @@ fn load_is_measured_with_each_deadline_and_rate() {
     assert!(out.contains("error of the cost model: CPU") && out.contains("p99.9"), "{out}");
 }
 
-/// The times of a log are stretched to each rate; its own is among them if none are asked for.
+/// Checks that the times of a log are scaled to each rate. Without rates, the rate of the log is
+/// among those measured.
 #[test]
 fn a_log_is_replayed() {
     let space = space();
@@ -130,9 +132,9 @@ fn a_log_is_replayed() {
         .collect();
     assert_eq!(rates, [500.0, 2000.0]);
     for (log, why) in [
-        ("1\ta\n0\tb\n", "log.tsv, line 2: it is earlier"),
-        ("a\n", "line 1: it has no time"),
-        ("1\t \n", "line 1: it has no text"),
+        ("1\ta\n0\tb\n", "log.tsv, line 2: the time is earlier"),
+        ("a\n", "line 1: the line has no valid time"),
+        ("1\t \n", "line 1: the line has no text"),
         ("1\ta\n1\tb\n", "the same time"),
     ] {
         space.write("log.tsv", log);
@@ -140,12 +142,12 @@ fn a_log_is_replayed() {
     }
 }
 
-/// What queries cost is kept in the user's cache, and nowhere else.
+/// Checks that calibrations are saved in the user's cache, and nowhere else.
 #[test]
 fn calibrations_are_kept_in_the_cache() {
     let space = space();
     let before = space.list("idx");
-    // It ends sooner, when the index has no more queries of its own.
+    // The measurement ends early, once the index has no more queries to offer.
     let report = space.run("calibrate idx --seconds 5 --json").json();
     let station = &report["stations"][0];
     assert_eq!(station["device"], "CPU");
@@ -170,9 +172,9 @@ fn load_refuses_what_cannot_be_measured() {
     let load = "bench load --index idx --queries log.tsv -q";
     for (options, code, why) in [
         ("--seconds 0", 2, "--seconds must be"),
-        ("--rates -5", 2, "deadlines and rates must be"),
+        ("--rates -5", 2, "--deadlines and --rates must be"),
         ("--bursts 0", 2, "--bursts must be at least 1"),
-        ("--deadlines 0", 2, "deadlines and rates must be"),
+        ("--deadlines 0", 2, "--deadlines and --rates must be"),
         ("--configurations gpu", 2, "there is no GPU to measure"),
         ("--configurations tpu", 2, "invalid value"),
     ] {

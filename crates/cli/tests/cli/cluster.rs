@@ -62,7 +62,7 @@ fn shards_are_built_one_by_one() {
     space.run(&fetch).fails(2, &["no collection `web`"]);
     space.run(&format!("cluster activate {STORE} --to 1")).ok();
     assert_eq!(states(&space), [(1, "current".to_owned())]);
-    // The same as all at once.
+    // The result equals that of a single build.
     space.run(&format!("cluster build docs.jsonl {STORE} --shards 2 -q")).ok();
     space.run(&format!("cluster fetch {STORE} --cache cache -q")).ok();
     space.run(&format!("cluster fetch {STORE} --cache cache -q --version-number 1")).ok();
@@ -104,7 +104,7 @@ fn documents_are_added_and_deleted() {
     );
     let add = format!("cluster add new.jsonl {STORE} --cache kept");
     let done = space.run(&add);
-    // What `add` says of one index, and then which version was made.
+    // The output is that of `add`, followed by the new version.
     assert!(done.err.contains("2 documents, 1 of them replacing older ones in"), "{}", done.err);
     let version = "version 2 of web is the current one: 61 documents in 3 shards, of which";
     assert!(done.err.contains(version), "{}", done.err);
@@ -115,7 +115,7 @@ fn documents_are_added_and_deleted() {
     let table = space.run("cluster list --store store").ok();
     let row: Vec<&str> = table.lines().nth(3).unwrap().split_whitespace().collect();
     assert_eq!(row[..5], ["web", "3", "current", "3", "59"]);
-    // Ids that nobody has are told as by `delete`.
+    // Unknown ids are reported as by `delete`.
     space.write("ids.txt", "x1\nx2\n");
     let delete = format!("cluster delete --ids ids.txt {STORE}");
     let (done, one) = (space.run(&delete), space.run("delete idx --ids ids.txt"));
@@ -124,7 +124,7 @@ fn documents_are_added_and_deleted() {
     let strict = format!("cluster delete --id d1 --id x1 --strict {STORE}");
     space.run(&strict).fails(2, &["no document has id `x1`; nothing was deleted"]);
     assert_eq!(states(&space).len(), 3);
-    // A version that is made for later.
+    // The new version is not activated.
     let later = space.run(&format!("{add} --no-activate --json -q")).json();
     assert_eq!((&later["version"], &later["replaced"]), (&json!(4), &json!(2)));
     assert_eq!(states(&space)[2..], [(3, "current".to_owned()), (4, "ready".to_owned())]);
@@ -166,7 +166,7 @@ fn mistakes_are_explained() {
     assert_eq!(states(&space), [(1, "current".to_owned())]);
 }
 
-/// What runs on Ray needs a Python with the package; without one, the error says how to get it.
+/// Checks that the commands for Ray, which need a Python with the package, say how to install it.
 #[test]
 #[cfg(unix)]
 fn a_python_without_the_package_is_named() {

@@ -1,4 +1,5 @@
-//! The shared test collections, if they are present: with default settings, searches reach the expected effectiveness.
+//! The shared test collections, if present: with default settings, searches reach the expected
+//! effectiveness.
 
 use warpseek_testkit::collections;
 

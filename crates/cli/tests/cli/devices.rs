@@ -1,4 +1,5 @@
-//! Several GPUs, the CPU and GPUs together, and the choice between them, with the emulator instead of CUDA's libraries.
+//! Several GPUs, the CPU and GPUs together, and the choice between them, with the emulator
+//! instead of CUDA's libraries.
 
 use serde_json::Value;
 
@@ -7,7 +8,7 @@ use crate::gpu::{Machine, QUERIES};
 #[test]
 fn devices_together_give_the_same_bytes_as_the_cpu() {
     let machine = Machine::new();
-    // So many queries that every device takes some.
+    // There are enough queries for every device to take some.
     let queries: Vec<String> = machine.0.read("q.tsv").lines().map(str::to_owned).collect();
     let text = |i: usize| queries[i % QUERIES].split('\t').next_back().unwrap().to_owned();
     let many: String = (0..8 * QUERIES).map(|i| text(i) + "\n").collect();
@@ -17,7 +18,7 @@ fn devices_together_give_the_same_bytes_as_the_cpu() {
         ("cuda --gpus 0,1", format!("on {order} and {reverse} in")),
         ("cuda --gpus 1,1 --split queries", format!("on {reverse} and {reverse} in")),
         ("auto --gpus 1 --gpu-from 0", format!("on {reverse} in")),
-        // The measured share depends on what else the machine does.
+        // The measured share depends on the load of the machine.
         ("both", format!("{order} (")),
         (
             "both --host-share 0.3 --gpus 1,0",
@@ -96,9 +97,9 @@ fn plans_are_explained() {
     let auto = plan(&machine, "--device auto");
     assert_eq!(auto["device"], "CPU", "{auto:#}");
     assert!(auto["why"].as_str().unwrap().starts_with("faster than on the GPU; "), "{auto:#}");
-    let time = |of: &str| auto["estimate"][of]["microseconds"].as_f64().unwrap();
+    let time = |device: &str| auto["estimate"][device]["microseconds"].as_f64().unwrap();
     assert!(time("cpu") <= time("gpu"), "{auto:#}");
-    // All algorithms that were considered are named, with a time or a reason.
+    // All considered algorithms are listed with a time or a reason.
     let of = |device: &str, name: &str| {
         let candidates = auto["estimate"][device]["candidates"].as_array().unwrap();
         candidates.iter().find(|c| c["algorithm"] == name).unwrap().clone()
@@ -147,7 +148,7 @@ fn plans_of_a_run_are_explained() {
     assert_eq!(cuda.says("  mean per query: ").ok(), expected);
     let count = machine.run(&format!("{line} cuda --count -q"), "");
     assert_eq!(count.says("16 queries on emulated, in order, by tiles: all").ok(), expected);
-    // The CPU answers what the GPU could not.
+    // The CPU answers the queries that the GPU could not answer.
     let failed = machine.run(&format!("{line} auto --gpu-from 0"), "cuLaunchKernel@1=999!");
     assert_eq!(failed.says("on CPU, by ").ok(), expected);
 }

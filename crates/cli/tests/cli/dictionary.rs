@@ -24,7 +24,7 @@ fn words_of_documents_are_looked_up() {
     );
     space.run(build).fails(2, &["--overwrite"]);
     space.run(&format!("{build} --overwrite --most 2 -q")).ok();
-    // Of equally frequent words the first are kept.
+    // Of equally frequent words, the first ones are kept.
     assert_eq!(
         space.run("dictionary lookup d.dictionary pie apple pear").ok(),
         "pie\tunknown\napple\t0\npear\t1\n"
@@ -44,7 +44,7 @@ fn words_come_from_a_list_or_an_index() {
     let report = space.run("dictionary inspect i.dictionary --json").json();
     assert_eq!((&report["words"], &report["nodes"]), (&3.into(), &1.into()));
     let out = space.run("dictionary inspect i.dictionary").ok();
-    for part in ["words", "buckets", "bytes a word"] {
+    for part in ["words", "buckets", "bytes per word"] {
         assert!(out.contains(part), "{part}: {out}");
     }
 }

@@ -1,4 +1,5 @@
-//! Messages say where the problem is, what is wrong and how to fix it; exit codes say whose fault it is.
+//! Messages name the place of the problem, the problem and the fix; exit codes tell whose fault
+//! it is.
 
 use std::fs;
 
@@ -9,7 +10,8 @@ use crate::support::Space;
 const DOCS: &str = "{\"id\":\"a\",\"text\":\"apple pie\"}\n{\"id\":\"b\",\"text\":\"banana\"}\n";
 const VECTORS: &str = "{\"id\":\"x\",\"vector\":{\"slow\":1.5}}\n";
 
-/// A second line that cannot follow the first one of [`DOCS`], and what the message says about it.
+/// A second line that cannot follow the first one of [`DOCS`], and a part of the message about
+/// it.
 const BAD_LINES: [(&[u8], &[&str]); 8] = [
     (
         b"{\"text\":\"no id\"}",
@@ -171,7 +173,7 @@ fn bad_query_files_are_reported() {
     space
         .args(&["run", "idx", "--queries", "queries.txt", "--tag", "a b"])
         .fails(2, &["`a b` cannot be the tag"]);
-    // Neither the queries nor an older run are lost to a run that fails.
+    // A run that fails destroys neither the queries nor an older run.
     space.write("old.trec", "old");
     let stops = "run idx --queries bad.txt -o old.trec";
     space.write("bad.txt", "1\tapple^-1\n");
@@ -305,7 +307,8 @@ fn searching_a_damaged_index_is_an_error() {
     assert_eq!(space.hits("idx apple"), ["a"]);
 }
 
-/// A folder without indexes opens no device, and would tell only with the first document that there is none.
+/// Checks that `serve` reports a missing GPU at the start. A folder without indexes opens no
+/// device, so the server would otherwise notice only at the first document.
 #[test]
 fn a_server_without_its_gpu_does_not_start() {
     if std::path::Path::new("/proc/driver/nvidia").exists() {

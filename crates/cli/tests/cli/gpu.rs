@@ -1,5 +1,5 @@
-//! `--device cuda` and `--device auto`, with the emulator instead of CUDA's libraries: what works, and everything that
-//! can fail.
+//! `--device cuda` and `--device auto`, with the emulator instead of CUDA's libraries: what
+//! works, and everything that can fail.
 
 use std::process::Command;
 
@@ -7,7 +7,8 @@ use warpseek_testkit::skips::elsewhere;
 
 use crate::support::{Done, Space};
 
-/// A directory whose programs find the emulator when they look for a GPU, with queries and a small index.
+/// A directory whose programs find the emulator when they look for a GPU, with queries and a
+/// small index.
 pub(crate) struct Machine(pub(crate) Space);
 
 pub(crate) const QUERIES: usize = 16;
@@ -88,7 +89,7 @@ fn lists_may_be_on_the_gpu_in_any_form() {
         assert_eq!(found["cache"].is_null(), form == "tiles", "{found:#}");
     }
     let inspected = machine.run("inspect idx --device cuda", "").ok();
-    for part in ["on the GPU", "form of lists", "bytes a posting", "ready after"] {
+    for part in ["on the GPU", "layout of lists", "bytes per posting", "ready after"] {
         assert!(inspected.contains(part), "{part} in {inspected}");
     }
 
@@ -97,15 +98,15 @@ fn lists_may_be_on_the_gpu_in_any_form() {
     let word = queries.split_whitespace().nth(1).unwrap();
     let search = format!("search idx {word} --device cuda --explain-plan");
     let found = machine.run(&search, "").ok();
-    assert!(found.contains("lists come when queries need them"), "{found}");
+    assert!(found.contains("lists are loaded when queries need them"), "{found}");
     let found = machine.run(&format!("{search} --gpu-lists tiles"), "").ok();
-    assert!(found.contains("all lists are there as tiles"), "{found}");
+    assert!(found.contains("all lists are loaded as tiles"), "{found}");
     let found = machine.run(&format!("{search} --json"), "").json();
     let lists = &found["plan"]["residency"][0]["cache"]["lists"];
     let asked = ["tiles", "compressed", "main_memory"].map(|level| lists[level].as_u64().unwrap());
     assert!(asked.iter().sum::<u64>() > 0, "{found:#}");
     let run = machine.run(&format!("{line} --device cuda --gpu-lists compact --explain-plan"), "");
-    run.says("compressed there").ok();
+    run.says("%) compressed").ok();
 
     machine.run(&format!("{line} --gpu-lists tiles"), "").fails(2, &["add `--device cuda`"]);
     machine.run(&format!("{line} --device cuda --gpu-lists flat"), "").fails(2, &["on-demand"]);
@@ -136,7 +137,7 @@ fn failures_are_errors_with_cuda_and_the_cpu_answers_with_auto() {
     let machine = Machine::new();
     let expected = machine.run("run idx --queries q.tsv -k 20", "").ok();
     for (option, faults, code, says) in FAILURES {
-        // Kernels are compiled each time.
+        // Kernels are compiled in every run.
         let _ = std::fs::remove_dir_all(machine.0.path("cache"));
         let line = format!("run idx --queries q.tsv -k 20 --gpu-from 0 {option}");
         machine.run(&format!("{line} --device cuda"), faults).fails(code, &[says]);
@@ -167,7 +168,7 @@ fn failures_are_errors_with_cuda_and_the_cpu_answers_with_auto() {
     }
 }
 
-/// So many hits per query that a batch has four queries.
+/// Checks failures during a run. With this many hits per query, a batch has four queries.
 #[test]
 fn a_gpu_may_fail_in_the_middle_of_a_run() {
     let machine = Machine::new();
@@ -219,7 +220,7 @@ fn cached_kernels_may_be_damaged_or_not_writable() {
     assert_eq!(unwritable.ok(), expected);
 }
 
-/// Times of an emulated GPU would be no figures.
+/// Checks that `bench load` rejects an emulated GPU, whose times would be meaningless.
 #[test]
 fn load_is_not_measured_on_an_emulated_gpu() {
     let machine = Machine::new();
@@ -248,11 +249,11 @@ fn cohorts_are_measured_and_written() {
     assert_eq!(read("docs_columns.npy").len() % 64, postings * 4 % 64);
 }
 
-/// Steps of rounds with what they move, classes of queries, and table 2. Measured values are checked only if they must
-/// add up.
+/// Checks the steps of rounds and their bytes, classes of queries, and table 2. Measured values
+/// are checked only if they must add up.
 #[test]
 fn steps_and_classes_of_queries_are_measured() {
-    /// A copy takes a part of this to find out how fast it is.
+    /// GPU memory of the emulator. The measurement of copies uses a fraction of it.
     const SMALL: &str = "memory=2000000";
     let machine = Machine::new();
     let bench = "bench gpu --index idx --queries q.tsv --rounds 1 --singles 3 --kernels --classes";
@@ -305,8 +306,8 @@ fn steps_and_classes_of_queries_are_measured() {
     machine.run("bench gpu --codecs --kernels", "").fails(2, &["cannot be used with"]);
 }
 
-/// Every table of (Gaioso 2019), with the CPU's hits in exact settings; tables go to standard error and the report to
-/// standard output.
+/// Checks every table of (Gaioso 2019), with the CPU's hits in exact settings. Tables go to
+/// standard error and the report to standard output.
 #[test]
 fn wand_and_maxscore_are_measured() {
     let machine = Machine::new();
@@ -348,7 +349,8 @@ fn n_grams_on_a_gpu_give_the_same_bytes_as_on_the_cpu() {
         let gpu = machine.run(&format!("{line} --device cuda"), "");
         assert_eq!(gpu.says("by emulated, in order").ok(), cpu, "{options}");
     }
-    // What is verified on the GPU is told, and what the CPU does for it: here a query of more letters than it takes.
+    // The output reports how many candidates the GPU verified and how many the CPU verified
+    // instead: here those of a query with more letters than the GPU supports.
     let words = docs.chars().filter(|c| c.is_ascii_alphanumeric() || *c == ' ');
     let long: String = words.take(2100).collect();
     machine.0.write("long.tsv", format!("1\t{}\n2\t{long}\n", &long[..60]));
@@ -367,7 +369,7 @@ fn n_grams_on_a_gpu_give_the_same_bytes_as_on_the_cpu() {
 #[test]
 fn bench_ngram_measures_every_engine_and_saves_phrases() {
     let machine = Machine::new();
-    // Words that no other document has, so that it can be told which one a phrase is from.
+    // Every document has different words, so that a phrase identifies its document.
     let word = |i: u32| format!("w{:x}", i.wrapping_mul(2_654_435_761));
     let document = |doc: u32| {
         let words: Vec<String> = (0..30).map(|i| word(doc * 30 + i)).collect();

@@ -1,4 +1,4 @@
-//! Input that is not what it seems: it is read right, refused, or noted with what was seen.
+//! Input that is not what it seems: it is read correctly, rejected, or reported in a note.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -42,7 +42,7 @@ fn documents_without_text_are_noted_and_fields_can_be_named() {
     let stored =
         json!({"id": 1, "title": "Apples", "text": "a green apple", "meta": {"head": "Apples"}});
     assert_eq!(found["hits"][0]["document"], stored);
-    // What is stored is what was indexed, so a document can be replaced and deleted.
+    // The store has the indexed documents, so they can be replaced and deleted.
     space.write("new.jsonl", "{\"id\":2,\"body\":\"a red cherry\"}\n");
     space.run("add idx new.jsonl --text-field body -q").ok();
     assert_eq!(space.hits("idx pear"), [""; 0]);
@@ -197,7 +197,7 @@ fn what_is_no_text_is_refused_by_its_name() {
     space.run("index crlf.jsonl -o -").fails(2, &["an index is a directory"]);
 }
 
-/// An index of three fruits.
+/// Creates an index of three fruits.
 fn fruits() -> Space {
     Space::with_index(
         "{\"id\":\"a\",\"text\":\"a green apple\"}\n{\"id\":\"p\",\"text\":\"a yellow pear\"}\n{\"id\":\"c\",\"text\":\"red cherries\"}\n",
@@ -293,12 +293,12 @@ fn unknown_words_are_shown_as_they_were_typed() {
     space.run("index docs.jsonl -o fields --schema schema.json -q").ok();
     let done = space.args(&["search", "fields", "text:Libraries apple"]).code(0);
     assert!(done.out.contains("\nin no document: Libraries\n"), "{}", done.out);
-    // Text is read from the schema's fields, so that nothing else can be named.
+    // Text is read from the fields of the schema, so no other fields can be named.
     space.run("add fields docs.jsonl --text-field body").fails(2, &["schema"]);
-    // Without the time to plan there are no hits, and that is no error.
+    // If the deadline leaves no time for a plan, there are no hits and no error.
     let done = space.run("search fields apple --deadline 1us").code(0);
     assert!(done.out.contains("0 of "), "{}", done.out);
-    // Thousands of words that are in no document are found in the query in one pass.
+    // Thousands of unknown words are found in the query in one pass.
     let words: Vec<String> = (0..4000).map(|i| format!("nosuch{i}")).collect();
     let found = space.args(&["search", "idx", &words.join(" "), "--json"]).json();
     assert_eq!(found["missing"].as_array().unwrap().len(), 4000);
@@ -325,7 +325,7 @@ fn a_schema_is_made_from_a_pipe() {
     );
 }
 
-/// The schema has the names that the index looks for.
+/// Checks that `schema` and `index` use the same names of fields.
 #[test]
 fn a_schema_of_a_table_fits_the_table() {
     let space = fruits();

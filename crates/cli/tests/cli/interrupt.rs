@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::support::Space;
 
-/// Starts a command, waits until `ready`, and interrupts it. Its standard input stays open: a command that reads it is not done before the signal, however late that comes.
+/// Starts a command, waits until `ready`, and interrupts it. Its standard input stays open, so
+/// that a command that reads it cannot end before the signal, however late that comes.
 fn interrupt(
     space: &Space,
     line: &str,
@@ -45,7 +46,7 @@ fn has_entry(dir: &Path, start: &str) -> bool {
     crate::support::names(dir).iter().any(|name| name.starts_with(start))
 }
 
-/// Documents without end.
+/// Writes documents without end.
 fn documents() -> impl Iterator<Item = String> + Send + 'static {
     (0..).map(|i: u64| format!("{{\"id\":\"d{i}\",\"text\":\"apple pie {i}\"}}\n"))
 }
@@ -99,7 +100,7 @@ fn an_interrupted_run_holds_complete_queries() {
     let line = "run idx -k 100 -j 1";
     let whole = space.run(&format!("{line} --queries queries.tsv -q")).ok();
     let file = space.path("run.trec");
-    // The last queries fill no batch, so that more are waited for.
+    // The last queries do not fill a batch, so the command waits for more.
     let queries = std::iter::once(space.read("queries.tsv"));
     let waits = format!("{line} --queries - --algorithm reference -o run.trec");
     let output = interrupt(&space, &waits, "INT", queries, || {
@@ -133,7 +134,7 @@ fn a_run_that_waits_for_queries_ends_at_once() {
         std::thread::sleep(Duration::from_millis(1));
     }
     send(&child, "INT");
-    // Its standard input stays open all the time.
+    // The standard input stays open all the time.
     while child.try_wait().unwrap().is_none() {
         if Instant::now() > give_up {
             child.kill().unwrap();

@@ -1,4 +1,5 @@
-//! What a person sees: 80 columns, colours only on a terminal, and nothing that lets a document control the terminal.
+//! Output for people: 80 columns, colours only on a terminal, and no text of documents that
+//! controls the terminal.
 
 use std::process::{Command, Stdio};
 

@@ -24,14 +24,14 @@ fn with_grams(documents: &str, options: &str) -> Space {
 }
 
 impl Space {
-    /// What an approximate search finds.
+    /// Returns the JSON output of an approximate search.
     fn fuzzy(&self, query: &str, options: &str) -> Value {
         let mut args = vec!["ngram", "search", "grams", query, "--json"];
         args.extend(options.split_whitespace());
         self.args(&args).json()
     }
 
-    /// The ids that it finds, best first.
+    /// Returns the ids that an approximate search finds, best first.
     fn fuzzy_ids(&self, query: &str, options: &str) -> Vec<String> {
         ids(&self.fuzzy(query, options))
     }
@@ -58,7 +58,7 @@ fn a_misspelt_phrase_is_found() {
         assert_eq!(ids(&found), ["aspirin", "vinegar"], "{found:#}");
         assert_eq!(found["engine"], algorithm);
     }
-    // Words of a query need no quotes, and case and punctuation do not count.
+    // Words of a query need no quotes, and case and punctuation are ignored.
     let out = space.run("ngram search grams ROUTE-FLAP dampning!").ok();
     assert!(out.starts_with("  1. route  "), "{out}");
 }
@@ -116,7 +116,7 @@ fn verification_ranks_by_distance_and_drops_what_has_too_many_errors() {
     let found = space.fuzzy_ids(query, "--misses 12 --verify --errors 1");
     assert_eq!(found, ["exact", "one"]);
     assert_eq!(space.fuzzy_ids(query, "--verify --errors 4 -k 2"), ["exact", "one"]);
-    // Only candidates are compared, and those are the best by n-grams.
+    // Only candidates are verified, and candidates are the best hits by n-grams.
     let by_score = space.fuzzy_ids(query, "--misses 12");
     let some = space.fuzzy_ids(query, "--misses 12 --verify -k 1 --candidates 2");
     assert!(by_score[..2].contains(&some[0]), "{by_score:?} {some:?}");
@@ -222,7 +222,7 @@ fn queries_without_an_n_gram_find_nothing_and_say_so() {
 #[test]
 fn long_queries_are_answered_or_refused() {
     let space = with_grams(DOCS, "");
-    // A million letters are too long for an argument of a command, but not for a file.
+    // A query of a million letters is too long for an argument, but not for a file.
     space.write("long.tsv", format!("same\t{}\n", "a".repeat(1_000_000)));
     let found: Value =
         serde_json::from_str(&space.run("ngram run grams long.tsv --format jsonl --verify").ok())
@@ -256,7 +256,8 @@ fn a_file_of_queries_makes_a_run() {
     let judged = space.run("eval --qrels qrels.tsv --run run.trec -m mrr@10 --json").ok();
     assert!(judged.contains('1'), "{judged}");
 
-    // Verified hits are in the order of their scores as well, and threads and algorithms do not matter.
+    // Verified hits are in the order of their scores too, and threads and algorithms do not
+    // affect the result.
     let verified = space.run("ngram run grams q.tsv --misses 80% --verify -q -j 1").ok();
     let mut last: BTreeMap<&str, f64> = BTreeMap::new();
     for line in verified.lines() {
@@ -277,7 +278,7 @@ fn a_file_of_queries_makes_a_run() {
     assert_eq!(lines[0]["hits"][0]["distance"], 1);
     assert_eq!(lines[0]["hits"][0]["matched"], "Route flap damping");
     assert_eq!((&lines[2]["ngrams"], &lines[2]["hits"]), (&0.into(), &json!([])));
-    // What one search finds is what a run finds.
+    // A run finds the hits of single searches.
     let single = space.fuzzy("acetylsalicilic acid", "--errors 2 --verify --snippet");
     assert_eq!(ids(&single), ids(&lines[1]));
     let piped = space.pipe("ngram run grams - -q", b"route flap\n").ok();
@@ -416,7 +417,7 @@ fn vectors_have_no_n_grams() {
     }
 }
 
-/// Words of a small language, so that documents share n-grams.
+/// Returns words of a small language, so that documents share n-grams.
 fn sentence(seed: u64, words: usize) -> String {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let words: Vec<String> = (0..words)
@@ -441,7 +442,7 @@ fn contamination_is_the_same_from_files_and_from_an_index() {
         (0..400).map(|i| line(format!("d{i}"), sentence(i, 40 + i as usize % 300))).collect();
     let tests: String =
         (0..60).map(|i| line(format!("t{i}"), sentence(1000 + i, 5 + i as usize))).collect();
-    // Two items stand in the corpus, one as it is and one in part.
+    // Two items occur in the corpus, one completely and one in part.
     let whole = line("whole".into(), sentence(7, 47).to_uppercase());
     let part =
         line("part".into(), format!("{} and never seen {}", sentence(8, 20), "before ".repeat(20)));
@@ -498,7 +499,7 @@ fn contamination_is_the_same_from_files_and_from_an_index() {
         assert!(out.contains(part), "{part}: {out}");
     }
     assert!(out.lines().all(|line| line.chars().count() <= 80), "{out}");
-    // Deleted documents are no part of a corpus.
+    // Deleted documents do not belong to the corpus.
     space.run("ngram index train.jsonl -o grams --overwrite -q --unit word --n 13").ok();
     space.run("delete grams --id d7 -q").ok();
     let report = space.run("ngram contaminate --train grams --test test.jsonl --json -q").json();
@@ -558,7 +559,7 @@ fn hits_fit_80_columns_and_cannot_control_a_terminal() {
 #[test]
 fn what_a_user_may_overlook_is_said() {
     let space = with_grams(DOCS, "");
-    // All candidates have more errors than are allowed.
+    // All candidates have more errors than allowed.
     let found =
         space.run("ngram search grams acetylsalycilic acld --verify --errors 1 --misses 60%").ok();
     assert!(found.contains("1 candidate dropped: more errors than `--errors` allows"), "{found}");
@@ -567,14 +568,14 @@ fn what_a_user_may_overlook_is_said() {
     space.run("ngram index docs.jsonl -o ids -q --store ids").ok();
     let search = space.run("ngram search ids acetic --snippet");
     search.fails(2, &["build it with `--store all`"]);
-    // The text of items has another name.
+    // The text of items is in another field.
     space.write("items.jsonl", "{\"id\":\"1\",\"question\":\"Acetic acid makes vinegar sour\"}\n");
     let report = space.run("ngram contaminate --train docs.jsonl --test items.jsonl --n 3");
-    report.says("no item of the test set has an n-gram; of JSON, `title` and `text` are read");
+    report.says("no item of the test set has an n-gram; of JSON, only `title` and `text` are read");
     let mixed = space.run("ngram contaminate --train docs.jsonl grams --test docs.jsonl");
     mixed.fails(2, &["grams is an index; give it alone"]);
     space.run("bench ngram --index grams --phrases 0").fails(2, &["0 is not in 1.."]);
-    // A run that fails late says what it has written.
+    // A run that fails late reports how much it has written.
     let queries: String = (0..3000).map(|i| format!("{i}\tacetic acid\n")).collect();
     space.write("q.tsv", queries + "0\tagain\n");
     let late = space.run("ngram run grams q.tsv -o run.trec -k 1");

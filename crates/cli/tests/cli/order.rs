@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::support::{ALGORITHMS, Space};
 
-/// Documents of few words, so that many scores are equal, and queries.
+/// Creates queries, and documents of few words, so that many scores are equal.
 fn corpus() -> Space {
     let space = Space::new();
     let text = "--vocabulary 300 --mu 2 --sigma 0.6 -q";
@@ -57,7 +57,7 @@ fn searches_and_explanations_are_the_same() {
         let search = |index: &str| {
             let mut found =
                 space.run(&format!("search {index} {words} -k 20 --explain --json")).json();
-            // The work may differ.
+            // The numbers of scored postings and blocks may differ.
             ["microseconds", "work"].iter().for_each(|&field| drop(found[field].take()));
             found
         };

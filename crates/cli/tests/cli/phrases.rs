@@ -15,7 +15,7 @@ fn space() -> Space {
     space
 }
 
-/// The ids that a query finds, sorted.
+/// Returns the ids that a query finds, sorted.
 fn ids(space: &Space, args: &[&str]) -> String {
     let found = space.args(&[&["search", "--json"], args].concat()).json();
     let hits = found["hits"].as_array().unwrap();

@@ -1,4 +1,5 @@
-//! `plan`: what it derives is tested in its crate; here, that options reach it and that every form shows the same.
+//! `plan`: the options, and that all output formats show the same. The tests of the derivations
+//! are in crates/plan.
 
 use serde_json::{Value, json};
 
@@ -89,7 +90,7 @@ fn capacity_follows_from_measurements() {
     space.run("plan --seed 1").fails(2, &["--measurements"]);
 }
 
-/// What `bench load` prints is read as it is.
+/// Checks that `plan` reads the unchanged output of `bench load`.
 #[test]
 fn capacity_follows_from_a_service_under_load() {
     let space = Space::with_index(

@@ -1,4 +1,5 @@
-//! The syntax of queries: docs/reference/query-syntax.md is run, and errors show the place.
+//! The syntax of queries: the examples of docs/reference/query-syntax.md, and errors that show
+//! the position.
 
 use crate::support::Space;
 
@@ -17,7 +18,7 @@ fn ids(space: &Space, args: &[&str]) -> String {
 #[test]
 fn queries_without_a_schema() {
     let space = Space::with_index(DOCS);
-    // Signs and colons are not part of words, as they never were.
+    // Signs and colons are not part of words.
     assert_eq!(ids(&space, &["--", "+route -damping x:y"]), "a b c");
     for (query, want) in [
         ("+route -damping", "b"),
@@ -57,7 +58,7 @@ fn errors_show_the_place() {
 /// The page that explains the syntax.
 const PAGE: &str = include_str!("../../../../docs/reference/query-syntax.md");
 
-/// The page's blocks of JSON.
+/// Returns the blocks of JSON on the page.
 fn blocks() -> Vec<&'static str> {
     let blocks = PAGE.split("```json\n").skip(1);
     blocks.map(|block| block.split("```").next().unwrap()).collect()
@@ -95,7 +96,8 @@ fn the_queries_of_the_page() {
     space.args(&["search", "idx", query]).fails(2, &message);
 }
 
-/// What a command prints, as the page has it: facets if there are any, else the ids of hits.
+/// Returns the output of a command in the format of the page: facets if there are any, otherwise
+/// the ids of hits.
 fn shown(found: &serde_json::Value) -> String {
     let Some(facets) = found["facets"].as_array() else {
         let hits = found["hits"].as_array().unwrap();
@@ -177,10 +179,10 @@ fn orders_and_facets_that_cannot_be() {
     for (args, messages) in [
         (&["--sort", "yaer"][..], &["there is no field `yaer`; did you mean `year`?"][..]),
         (&["--facet", "tags"], &["there is no field `tags`; did you mean `tag`?"]),
-        (&["--sort", "year:up"], &["`up` is none of asc, desc, first and last"]),
+        (&["--sort", "year:up"], &["`up` is not one of asc, desc, first, last"]),
         (&["--facet", "year:a..b"], &["`a` cannot be a value of `year`"]),
         (&["--facet", "tag:65537"], &["at most 65536 are shown"]),
-        (&["--sort", "year", "--after", "[1]]"], &["--after is no array of JSON"]),
+        (&["--sort", "year", "--after", "[1]]"], &["--after is not a JSON array"]),
         (&["--sort", "year", "--after", "[true, 1]"], &["`true` cannot be a value of `year`"]),
         (&["--sort", "year", "--after", "[]"], &["there must be 1, one for each key"]),
         (&["--sort", "year", "--algorithm", "wand"], &["`wand` cannot answer the query"]),
@@ -200,7 +202,7 @@ fn filters_with_a_schema() {
     let space = example();
     assert_eq!(ids(&space, &["rust", "--filter", "year:>=2020 tag:language"]), "3");
     assert_eq!(ids(&space, &["rust", "--filter", "-title:unsafe"]), "1 2");
-    // The scores are those of the query alone.
+    // The filter does not affect scores.
     let scores = |args: &[&str]| {
         let found = space.args(&[&["search", "idx", "--json"], args].concat()).json();
         let hit = |hit: &serde_json::Value| (hit["id"].to_string(), hit["score"].to_string());

@@ -16,7 +16,7 @@ fn fruit() -> Space {
     space
 }
 
-/// The query and document of each line of a run.
+/// Returns the query and document of each line of a run.
 fn pairs(run: &str) -> Vec<(String, String)> {
     let pair = |line: &str| {
         let columns: Vec<&str> = line.split(' ').collect();
@@ -109,7 +109,8 @@ fn a_reader_that_goes_away_is_not_a_failure() {
     space.run("index docs.jsonl -o idx -q").ok();
     let program = env!("CARGO_BIN_EXE_warpseek");
     for verb in ["run idx --queries queries.tsv -q", "synth -q", "completions bash"] {
-        // The shell reports the exit status of the program, whose output goes to a reader that reads nothing.
+        // The shell reports the exit status of the program, whose output goes to a process that
+        // does not read.
         let script = format!("exec 3>&1; ({{ {program} {verb}; echo $? >&3; }} | true)");
         let mut command = std::process::Command::new("sh");
         let output = command.current_dir(space.path("")).args(["-c", &script]).output().unwrap();
@@ -175,7 +176,8 @@ fn judgements_can_be_in_trec_format() {
     assert_eq!(report["mean"], serde_json::json!([0.75]));
 }
 
-/// A run that fails before its first answer leaves no file behind, and an older run as it was.
+/// Checks that a run that fails before its first answer creates no file and does not change an
+/// older run.
 #[test]
 fn a_run_without_answers_leaves_no_file() {
     let space = Space::with_index("{\"id\": \"a\", \"text\": \"apple\"}\n");

@@ -1,4 +1,5 @@
-//! `schema` and `index --schema`: from documents to an index with fields.
+//! `schema` and `index --schema`: deriving a schema from documents, and building an index with
+//! it.
 
 use serde_json::json;
 
@@ -46,7 +47,7 @@ fn a_schema_is_made_and_used() {
         assert!(text.contains(part), "{part}\n{text}");
     }
 
-    // Further documents are read with the schema of the index, which may get more fields.
+    // Further documents are read with the schema of the index, to which fields can be appended.
     space.write(
         "more.jsonl",
         "{\"id\":\"q\",\"title\":\"Quinces\",\"year\":2001,\"note\":\"hard\"}\n",

@@ -85,7 +85,8 @@ fn an_explanation_adds_up() {
     assert!(out.contains("     sum ") && out.contains("mean length "), "{out}");
 }
 
-/// Returns the units of a part of a score, and checks that they follow from its own parts by the rule that it names.
+/// Returns the units of a part of a score, and checks that they follow from the parts of the part
+/// by the rule in its description.
 fn units(part: &Value) -> u64 {
     let parts: Vec<u64> = part["parts"].as_array().unwrap().iter().map(units).collect();
     let own = part["units"].as_u64().unwrap();
@@ -236,7 +237,8 @@ fn auto_reports_its_choice_and_the_reason() {
     assert!(space.run("search idx apple --algorithm cohort").ok().contains("by cohort"));
 }
 
-/// Asking for a GPU that does not exist is an error; `auto` says that the CPU answers.
+/// Checks that requesting a GPU that does not exist is an error, and that `auto` reports that the
+/// CPU answers.
 #[test]
 fn a_missing_gpu_is_reported() {
     let space = Space::with_index(DOCS);
@@ -249,7 +251,7 @@ fn a_missing_gpu_is_reported() {
     space.run(run).code(0).says("no GPU, the CPU answers: no NVIDIA driver");
 }
 
-/// `intersect` needs a GPU and AND.
+/// Checks that `intersect` requires a GPU and AND.
 #[test]
 fn intersect_reports_what_it_needs() {
     let space = Space::with_index(DOCS);
@@ -285,7 +287,7 @@ fn searching_among_some_documents() {
     space.write("every.txt", every);
     space.write("third.txt", format!("{}\r\n\nnosuch\n", third.join("\n")));
     space.write("empty.txt", "\n\n");
-    // All hits of a query, less those that are not among the ids, are the hits.
+    // The hits are all hits of the query whose ids are in the file.
     let lines = |options: &str| -> Vec<Vec<String>> {
         let run = space.run(&format!("run idx --queries q.tsv -q {options}")).ok();
         let fields = |line: &str| line.split_whitespace().map(str::to_owned).collect();
@@ -297,7 +299,7 @@ fn searching_among_some_documents() {
     assert!(expected.len() > 100);
     for options in ["", "--mode or --count", "--algorithm wand", "--algorithm taat"] {
         let found = lines(&format!("-k 400 --among third.txt {options}"));
-        // But for the rank, which counts hits only.
+        // Only the ranks differ, because they count hits.
         assert_eq!(found.len(), expected.len(), "{options}");
         for (hit, expected) in found.iter().zip(&expected) {
             assert_eq!((&hit[0], &hit[2], &hit[4]), (&expected[0], &expected[2], &expected[4]));

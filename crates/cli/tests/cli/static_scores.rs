@@ -1,4 +1,4 @@
-//! Static scores: an index has one field of them, which every way of writing takes them from.
+//! Static scores: an index has one field for them, and all commands that write documents read it.
 
 use crate::support::Space;
 
@@ -8,7 +8,7 @@ const DOCS: &str = "\
 {\"id\":\"c\",\"text\":\"apple\",\"rank\":3}
 ";
 
-/// The ids of all documents, those with the highest static scores first.
+/// Returns the ids of all documents, those with the highest static scores first.
 fn by_rank(space: &Space, index: &str) -> Vec<String> {
     space.hits(&format!("{index} apple --static-weight 1"))
 }
@@ -51,7 +51,7 @@ fn another_field_is_refused_and_both_are_named() {
     space.run("add idx docs.jsonl --static-field price").fails(2, &["`rank`", "`price`"]);
     assert_eq!(space.list("idx"), before);
     space.run("add idx docs.jsonl --static-field rank -q").ok();
-    // One without scores gets the field, and says of which documents it has none.
+    // An index without scores gets the field, and reports the documents that have none.
     space.run("index docs.jsonl -o plain -q").ok();
     let added = space.run("add plain docs.jsonl --static-field rank").code(0);
     added.says("static scores");
@@ -72,7 +72,7 @@ fn all_shards_of_a_collection_have_the_same_field() {
         by_rank(&space, &format!("cache/web/{version:08}/{shard:05}"))
     };
     assert_eq!((shard(1, 0), shard(1, 1)), (ids(&[2, 1, 0]), ids(&[5, 4, 3])));
-    // Documents that replace others, and new ones, without a word of the field.
+    // The command does not name the field, and some of the documents replace others.
     let moved = "{\"id\":\"d0\",\"text\":\"apple\",\"rank\":70}\n{\"id\":\"d6\",\"text\":\"apple\",\"rank\":80}\n";
     space.write("new.jsonl", moved);
     space.run(&format!("cluster add new.jsonl {STORE} --cache kept -q")).ok();
@@ -82,7 +82,7 @@ fn all_shards_of_a_collection_have_the_same_field() {
     assert!(all[0][..first].iter().all(|id| id == "d6"), "{all:?}");
     let other = format!("cluster add new.jsonl {STORE} --cache kept --static-field price");
     space.run(&other).fails(2, &["`rank`", "`price`"]);
-    // Shards that were built elsewhere with another field make no collection.
+    // Shards that were built with different fields cannot form a collection.
     let cut = format!("cluster cut docs.jsonl {STORE} -q --shards 2 --static-field rank");
     let version = space.run(&cut).ok();
     let version = version.trim();
@@ -93,7 +93,7 @@ fn all_shards_of_a_collection_have_the_same_field() {
     space.run(&publish).fails(2, &["static_field"]);
 }
 
-/// Ids of documents by their numbers.
+/// Returns the ids of documents by their numbers.
 fn ids(numbers: &[usize]) -> Vec<String> {
     numbers.iter().map(|i| format!("d{i}")).collect()
 }

@@ -32,7 +32,7 @@ fn inspect_reports_sizes_that_add_up() {
     }
 }
 
-/// Whether or not the machine has a GPU, none is visible here.
+/// Hides the GPUs of the machine, if it has any.
 #[test]
 fn a_missing_device_is_reported_and_not_a_failure() {
     let space = Space::new();
@@ -107,7 +107,7 @@ fn synth_makes_an_index_of_lists() {
         classes.as_array().unwrap().iter().map(|c| c["postings"].as_u64().unwrap()).sum();
     assert_eq!(sum, postings);
     assert!(space.run("inspect one --shape").ok().starts_with("in one of"));
-    // Every query finds something, and all algorithms find the same.
+    // Every query finds documents, and all algorithms find the same ones.
     let run = |how: &str| {
         space.run(&format!("run one --queries one.queries.tsv -k 1 -q --algorithm {how}")).ok()
     };
@@ -193,7 +193,7 @@ fn every_command_has_a_man_page() {
     space.run("man file").fails(1, &["file: "]);
 }
 
-/// Runs quickstart with its own home directory.
+/// Runs quickstart with a separate home directory.
 fn quickstart(space: &Space) -> Done {
     let mut command = space.command();
     command.args(["quickstart", "--dir", "try"]);

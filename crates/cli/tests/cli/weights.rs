@@ -17,7 +17,7 @@ fn space() -> Space {
     space
 }
 
-/// Rows of an Arrow file as they would stand in tab-separated values.
+/// Returns the rows of an Arrow file as tab-separated values.
 fn arrow_rows(space: &Space, name: &str) -> String {
     let mut rows = String::new();
     let reader = FileReader::try_new(File::open(space.path(name)).unwrap(), None).unwrap();
@@ -135,7 +135,7 @@ fn without_a_gpu_cuda_fails_and_auto_goes_on() {
     let space = space();
     space.run("index docs.jsonl -o idx --device cuda").fails(2, &["driver"]);
     assert!(!space.path("idx").exists());
-    // Standard input may be long, so a GPU would be used.
+    // Standard input may be long, so `auto` would choose a GPU.
     let done = space.pipe("index - --format jsonl -o idx --device auto", DOCS.as_bytes());
     assert!(done.err.contains("built on the CPU"), "{}", done.err);
     done.ok();
@@ -157,7 +157,7 @@ fn outputs_are_refused_before_any_work() {
         fails("link.tsv --overwrite", &["link.tsv is not a plain file"]);
         fails("nosuch/w.tsv", &["there is no directory nosuch"]);
         fails("other.tsv", &["other.tsv already exists"]);
-        fails("-", &["`-` is none"]);
+        fails("-", &["cannot write to standard output (`-`)"]);
     }
     space.run("dictionary build docs.tsv -o d -q").ok();
     let own = "weights docs.tsv --dictionary d -o d --overwrite";

@@ -1,4 +1,4 @@
-//! `write`: single writes from standard input, and what other commands make of an index that has a log.
+//! `write`: single writes from standard input, and other commands on an index that has a log.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -50,7 +50,7 @@ fn operations_are_made_in_order_and_acknowledged() {
 fn a_bad_line_ends_it_and_what_came_before_is_kept() {
     let cases = [
         ("nonsense", "line 2: it is not JSON"),
-        ("{\"putt\": {}}", "`putt` is no operation"),
+        ("{\"putt\": {}}", "`putt` is not an operation"),
         ("{\"put\": {\"text\": \"x\"}}", "the document has no `id`"),
         ("{\"put\": {\"id\": \"v\", \"vector\": {\"a\": 1}}}", "this is an index of text"),
     ];
@@ -58,7 +58,7 @@ fn a_bad_line_ends_it_and_what_came_before_is_kept() {
         let space = Space::with_index(DOCS);
         let input = format!("{{\"delete\": \"a\"}}\n{line}\n{{\"delete\": \"b\"}}\n");
         let done = space.pipe("write idx -q", input.as_bytes());
-        done.fails(2, &["standard input, line 2", message, "the lines before it were taken"]);
+        done.fails(2, &["standard input, line 2", message, "the writes of the lines before it"]);
         assert_eq!(space.hits("idx apple"), ["b"]);
     }
     let space = Space::with_index(DOCS);
@@ -69,7 +69,8 @@ fn a_bad_line_ends_it_and_what_came_before_is_kept() {
     space.pipe("write grams", b"").fails(2, &["ngram add"]);
 }
 
-/// Starts `write`, sends a line, waits for its acknowledgement, and ends the process with a signal while it waits for more.
+/// Starts `write`, sends a line, waits for its acknowledgement, and ends the process by a signal
+/// while it waits for more input.
 fn interrupted(space: &Space, line: &str, signal: &str) -> std::process::Output {
     let mut command = space.command();
     command.args(["write", "idx"]);
@@ -109,13 +110,13 @@ fn other_commands_work_on_an_index_with_a_log() {
         interrupted(&space, "{\"put\": {\"id\": \"c\", \"text\": \"cherry\"}}", "KILL");
         let logs = || space.list("idx").iter().filter(|name| name.ends_with(".log")).count();
         assert_eq!(logs(), 1);
-        // Readers see what was flushed, and change nothing.
+        // Readers see flushed writes, and change nothing.
         assert!(space.hits("idx cherry").is_empty());
         assert_eq!(space.documents("idx"), 2);
         let inspected = space.run("inspect idx").ok();
         assert!(inspected.contains("log"), "{inspected}");
         assert_eq!(logs(), 1);
-        // Writers bring what is in the log into the index first.
+        // Writers first add the writes of the log to the index.
         space.run(command).ok();
         assert_eq!(space.hits("idx cherry"), ["c"], "{command}");
         assert_eq!(logs(), 0, "{command}");

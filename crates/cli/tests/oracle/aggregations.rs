@@ -39,7 +39,8 @@ fn values(doc: &Doc, field: &str) -> Vec<One> {
     texts.chain(doc.numbers.get(field).copied().map(One::Number)).collect()
 }
 
-/// A field's values in the documents that match, with how many have each; in order.
+/// Returns the values of a field in the matching documents, in order, with the number of
+/// documents that have each.
 fn counted(docs: &[&Doc], field: &str) -> Vec<(One, u64)> {
     let mut all: Vec<One> = docs.iter().flat_map(|doc| values(doc, field)).collect();
     all.sort_by(One::order);
@@ -47,7 +48,7 @@ fn counted(docs: &[&Doc], field: &str) -> Vec<(One, u64)> {
     same.map(|same| (same[0].clone(), same.len() as u64)).collect()
 }
 
-/// One aggregation of each of some types, of the matches of a query.
+/// Compares one aggregation of each of several types over the matches of a query.
 pub(crate) fn aggregate(
     client: &mut Client,
     world: &World,
@@ -105,7 +106,7 @@ pub(crate) fn aggregate(
     client.same("value_count", &json!(total), &all["value_count"]["value"])?;
     let mut page = by_key;
     page.truncate(size as usize);
-    // Keys of booleans are booleans there, and numbers to `terms`.
+    // Keys of booleans are booleans in some types and numbers in `terms`.
     let key = |bucket: &Value| match &bucket["key"]["of"] {
         Value::Bool(truth) => json!(f64::from(*truth)),
         key => key.clone(),
@@ -122,7 +123,7 @@ pub(crate) fn aggregate(
     client.same("count of stats", &json!(numbers.len()), &stats["count"])?;
     client.same("min of stats", &min, &stats["min"].as_f64())?;
     client.same("max of stats", &max, &stats["max"].as_f64())?;
-    // Nothing has the sum 0.0, not -0.0.
+    // The sum of no values is 0.0, not -0.0.
     client.same(
         "sum of stats",
         &format!("{sum:?}"),
@@ -169,7 +170,7 @@ fn buckets(
     }
 }
 
-/// A key of an order.
+/// A sort key.
 #[derive(Clone, Debug)]
 enum Key {
     Score,
@@ -177,7 +178,8 @@ enum Key {
     Field { name: &'static str, descending: bool, first: bool },
 }
 
-/// All hits page by page, in a random order, as the index was when the search began: what `meanwhile` writes is not seen in a point in time, and is written only if there is one.
+/// Fetches all hits page by page, in a random order, as the index was when the search began. With
+/// a point in time, `meanwhile` writes documents between pages, which the search must not see.
 pub(crate) fn sorted(
     client: &mut Client,
     world: &World,
@@ -189,7 +191,7 @@ pub(crate) fn sorted(
     let frozen = one_in(random, 2);
     let mut sort: Vec<Value> = keys.iter().map(|key| key.json(frozen)).collect();
     let has_number = keys.iter().any(|key| matches!(key, Key::Number));
-    // Without a point in time, only the number of the document makes every place the only one.
+    // Without a point in time, only the number of the document makes every position unique.
     let mut order = keys.clone();
     if !has_number {
         order.push(Key::Number);
@@ -242,7 +244,7 @@ pub(crate) fn sorted(
             Key::Score => {
                 let (a, b) = (want[a.id.as_str()], want[b.id.as_str()]);
                 let near = a != b && (a - b).abs() <= reach.of(a) + reach.of(b);
-                // Scores that are so near may be in any order.
+                // Scores with such a small difference may be in any order.
                 if near { Ordering::Less } else { b.total_cmp(&a) }
             }
             Key::Number => numbers[&a.id].cmp(&numbers[&b.id]),
@@ -303,7 +305,8 @@ impl Key {
     }
 }
 
-/// By the smallest of several values in ascending order, by the largest in descending order; without one, where it was said.
+/// Compares by the smallest of several values in ascending order and by the largest in descending
+/// order. Documents without a value go to the requested end.
 fn compare(a: &Doc, b: &Doc, field: &str, descending: bool, first: bool) -> Ordering {
     let one = |doc: &Doc| {
         let mut values = values(doc, field);

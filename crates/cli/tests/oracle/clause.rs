@@ -1,10 +1,10 @@
-//! Queries as the model knows them, and as JSON.
+//! Queries of the model, and their JSON.
 
 use serde_json::{Map, Value, json};
 
 use crate::lines::Line;
 
-/// A boost at which the scores of other clauses lose digits, if it counts.
+/// A boost so large that the scores of other clauses would lose digits if it counted.
 pub(crate) const LARGE: f64 = 1e6;
 
 /// The types of `multi_match`.
@@ -64,7 +64,7 @@ pub(crate) enum Clause {
     },
     Ids(Vec<String>),
     Exists(String),
-    /// Each bound with whether it belongs to the range.
+    /// Each bound has a flag, true if the range includes it.
     Range {
         field: String,
         low: Option<(bool, Value)>,
@@ -93,7 +93,7 @@ pub(crate) enum Clause {
     },
     /// A query string.
     Line(Box<Line>),
-    /// The clause with this as its `boost`.
+    /// A clause with a `boost`.
     Boosted(Box<Clause>, f64),
 }
 
@@ -110,7 +110,7 @@ impl Clause {
         self.boosted(None)
     }
 
-    /// As JSON, with a boost where this clause has it.
+    /// Returns the clause as JSON, with the boost at the clause's position for it.
     fn boosted(&self, boost: Option<f64>) -> Value {
         if let Clause::Boosted(of, boost) = self {
             return of.boosted(Some(*boost));
@@ -124,7 +124,7 @@ impl Clause {
         }
         match (field, body.len()) {
             (None, _) => json!({name: body}),
-            // Alone, it need not stand in an object.
+            // A single option may be given without an object.
             (Some(field), 1) if matches!(name, "match" | "match_phrase" | "term" | "prefix") => {
                 json!({name: {field: body.values().next()}})
             }
@@ -132,7 +132,7 @@ impl Clause {
         }
     }
 
-    /// The name of the clause, the field that its options stand under, and the options.
+    /// Returns the name of the clause, the field that its options belong to, and the options.
     fn parts(&self) -> (&'static str, Option<&str>, Map<String, Value>) {
         let mut body = json!({});
         let mut set = |key: &str, value: Value| body[key] = value;
@@ -185,7 +185,7 @@ impl Clause {
                 set("value", value.clone());
                 ("term", Some(field.as_str()))
             }
-            // Its boost stands beside the field.
+            // The boost is beside the field.
             Clause::Terms { .. } => ("terms", None),
             Clause::Ids(ids) => {
                 set("values", json!(ids));
@@ -250,7 +250,7 @@ impl Clause {
         (name, field, body)
     }
 
-    /// Queries that are a little simpler, to find the smallest one that fails.
+    /// Returns slightly simpler queries, to find the smallest one that fails.
     pub(crate) fn simpler(&self) -> Vec<Clause> {
         let without = |of: &[Clause]| -> Vec<Vec<Clause>> {
             let less = |i: usize| [&of[..i], &of[i + 1..]].concat();
@@ -344,7 +344,7 @@ impl Clause {
         }
     }
 
-    /// Returns the names of the clauses inside, which tell kinds of failures apart.
+    /// Returns the names of the clauses inside, which distinguish kinds of failures.
     pub(crate) fn shape(&self) -> String {
         let all = |of: &[Clause]| {
             let mut shapes: Vec<String> = of.iter().map(Clause::shape).collect();

@@ -1,4 +1,5 @@
-//! Documents: how they are made at random, and what of them can be searched, by the definitions of docs/reference/elasticsearch.md and not by the code.
+//! Random documents and their searchable values, by the definitions of
+//! docs/reference/elasticsearch.md and independently of the code.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -6,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::support::kill::Random;
 
-/// The words of texts, those at the front more often. Each is a term by itself, whatever stands beside it.
+/// The words of texts; earlier ones are more frequent. Each is a single term, whatever surrounds
+/// it.
 const WORDS: [&str; 36] = [
     "red", "blue", "apple", "pie", "river", "stone", "Green", "tree", "night", "Étude", "42",
     "light", "moon", "Sun", "garden", "wall", "7", "bread", "salt", "Größe", "wind", "north",
@@ -24,7 +26,8 @@ pub(crate) const KEYWORDS: [&str; 12] =
 /// A word that no document has.
 pub(crate) const ABSENT: &str = "quixotic";
 
-/// A text field: its name, whether its terms are words in small letters (and else what stands between blanks), k1 and b.
+/// A text field: its name, k1 and b. Its terms are lower-case words if `is_standard` is set, and
+/// otherwise the text between blanks.
 pub(crate) struct TextField {
     pub(crate) name: &'static str,
     pub(crate) is_standard: bool,
@@ -36,7 +39,7 @@ const fn text(name: &'static str, is_standard: bool, k1: f64, b: f64) -> TextFie
     TextField { name, is_standard, k1, b }
 }
 
-/// `label` comes with the first document that has it.
+/// The text fields. The first document with `label` adds that field to the mapping.
 pub(crate) const TEXTS: [TextField; 4] = [
     text("title", true, 1.2, 0.75),
     text("body", true, 0.9, 0.4),
@@ -44,7 +47,7 @@ pub(crate) const TEXTS: [TextField; 4] = [
     text("label", true, 1.2, 0.75),
 ];
 
-/// Keyword fields, with the most characters of a value.
+/// Keyword fields, with the maximum length of a value.
 const KEYWORD_FIELDS: [(&str, usize); 3] =
     [("tag", usize::MAX), ("code", 4), ("label.keyword", 256)];
 
@@ -70,7 +73,7 @@ pub(crate) fn kind(field: &str) -> Kind {
     }
 }
 
-/// The body that makes the index.
+/// Returns the body of the request that creates the index.
 pub(crate) fn mappings() -> Value {
     json!({
         "settings": {"similarity": {"flat": {"type": "BM25", "k1": 0.9, "b": 0.4}}},
@@ -93,7 +96,7 @@ pub(crate) fn pick<T: Copy>(random: &mut Random, of: &[T]) -> T {
     of[random.below(of.len() as u64) as usize]
 }
 
-/// Returns true once in so many cases.
+/// Returns true once in this many calls, on average.
 pub(crate) fn one_in(random: &mut Random, cases: u64) -> bool {
     random.below(cases) == 0
 }
@@ -103,7 +106,7 @@ pub(crate) fn word(random: &mut Random) -> &'static str {
     WORDS[(place * WORDS.len() as f64) as usize]
 }
 
-/// So many words, with something between them.
+/// Returns this number of words with separators between them.
 pub(crate) fn words(random: &mut Random, count: u64) -> String {
     let mut text = String::new();
     for i in 0..count {
@@ -151,7 +154,7 @@ pub(crate) fn price(random: &mut Random) -> f64 {
     (random.below(80) as f64 - 20.0) / 4.0
 }
 
-/// A date to the day, or to the second.
+/// Returns a date with the precision of a day or a second.
 pub(crate) fn date(random: &mut Random) -> String {
     let day = format!(
         "{}-{:02}-{:02}",
@@ -165,7 +168,7 @@ pub(crate) fn date(random: &mut Random) -> String {
     }
 }
 
-/// The value of a field of a new document.
+/// Returns a random value for a field of a new document.
 pub(crate) fn value(random: &mut Random, field: &str) -> Value {
     match field {
         "title" => some_text(random, 5),
@@ -195,7 +198,7 @@ pub(crate) fn value(random: &mut Random, field: &str) -> Value {
 pub(crate) const PARTS: [&str; 10] =
     ["title", "body", "note", "label", "tag", "code", "year", "price", "flag", "day"];
 
-/// A new document.
+/// Returns a random document.
 pub(crate) fn source(random: &mut Random) -> Value {
     let mut source = json!({});
     for field in PARTS.iter().chain(&["meta"]) {
@@ -211,22 +214,22 @@ pub(crate) fn source(random: &mut Random) -> Value {
 pub(crate) struct Doc {
     pub(crate) texts: BTreeMap<&'static str, Text>,
     pub(crate) keywords: BTreeMap<&'static str, BTreeSet<String>>,
-    /// Numbers as they are, booleans as 0 and 1, dates in milliseconds.
+    /// Numbers, booleans as 0 and 1, and dates in milliseconds.
     pub(crate) numbers: BTreeMap<&'static str, f64>,
 }
 
 /// A text field that a document has.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Text {
-    /// Where each term stands.
+    /// The positions of each term.
     pub(crate) positions: HashMap<String, Vec<i64>>,
     pub(crate) length: u64,
 }
 
-/// Between two values of a field are so many positions.
+/// Number of positions between two values of a field.
 const GAP: i64 = 100;
 
-/// The terms of a text in a field.
+/// Returns the terms of a text in a field.
 pub(crate) fn terms(field: &str, text: &str) -> Vec<String> {
     let is_standard = TEXTS.iter().any(|of| of.name == field && of.is_standard);
     match is_standard {
@@ -239,7 +242,7 @@ pub(crate) fn terms(field: &str, text: &str) -> Vec<String> {
     }
 }
 
-/// The values at a key: none, one, or those of an array.
+/// Returns the values at a key: none, one, or those of an array.
 fn values(source: &Value, key: &str) -> Vec<Value> {
     let flat = match &source[key] {
         Value::Array(values) => values.clone(),
@@ -290,7 +293,8 @@ impl Doc {
         doc
     }
 
-    /// Whether a field exists: it has a value, or a text field a term, or its sub-field a value.
+    /// Returns true if a field exists: it or its sub-field has a value, or, for a text field, a
+    /// term.
     pub(crate) fn has(&self, field: &str) -> bool {
         let has_terms = self.texts.get(field).is_some_and(|text| text.length > 0);
         let inner = format!("{field}.keyword");
@@ -300,7 +304,7 @@ impl Doc {
     }
 }
 
-/// A value of a document as a number.
+/// Returns a value of a document as a number.
 fn number(field: &str, value: &Value) -> f64 {
     match (kind(field), value) {
         (Kind::Date, Value::String(text)) => span(text).0 as f64,
@@ -311,7 +315,7 @@ fn number(field: &str, value: &Value) -> f64 {
     }
 }
 
-/// The first and the last millisecond of a year, a month, a day or a second.
+/// Returns the first and the last millisecond of a year, month, day or second.
 pub(crate) fn span(text: &str) -> (i64, i64) {
     let (day, time) = text.split_once('T').map_or((text, None), |(day, time)| (day, Some(time)));
     let parts: Vec<i64> = day.split('-').map(|part| part.parse().unwrap()).collect();
@@ -336,7 +340,7 @@ pub(crate) fn span(text: &str) -> (i64, i64) {
     }
 }
 
-/// Days from 1970 on, counted year by year and month by month.
+/// Returns the number of days since 1970, counted year by year and month by month.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let is_leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let of_years: i64 = (1970..year).map(|year| if is_leap(year) { 366 } else { 365 }).sum();

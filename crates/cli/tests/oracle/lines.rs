@@ -1,4 +1,5 @@
-//! `query_string` and `simple_query_string`, written from trees, so that what they mean is known.
+//! `query_string` and `simple_query_string`, generated from trees, so that their meaning is
+//! known.
 
 use serde_json::{Value, json};
 
@@ -9,27 +10,27 @@ use crate::clause::{Across, Clause, fields_json};
 pub(crate) struct Line {
     pub(crate) syntax: Syntax,
     pub(crate) fields: Vec<(String, f64)>,
-    /// Whether `default_operator` is AND.
+    /// True if `default_operator` is AND.
     pub(crate) and: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Syntax {
-    /// `query_string`, with its `type`.
+    /// A `query_string` with its `type`.
     Full(Part, Across),
-    /// `simple_query_string`.
+    /// A `simple_query_string`.
     Simple(Chain),
 }
 
 /// A part of a `query_string`.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
-    /// Words with blanks between them, which are searched for together.
+    /// Words separated by blanks, which are analyzed together.
     Words(String),
     Phrase(String, u32),
-    /// `field:…`, and the same as a clause.
+    /// The text `field:…` and the equivalent clause.
     Field(String, Clause),
-    /// Words of a field, `field:(…)`.
+    /// Words in a field, `field:(…)`.
     Within(String, String),
     /// Clauses with `+`, `-` or neither.
     Signed(Vec<(char, Part)>),
@@ -40,7 +41,8 @@ pub(crate) enum Part {
     Boosted(Box<Part>, f64),
 }
 
-/// Parts of a `simple_query_string`, each but the first with what stands before it (`+`, `|`, or a blank), and each with whether `-` does. They are read from left to right.
+/// Parts of a `simple_query_string`, read from left to right. Each has the operator before it
+/// (`+`, `|` or a blank; the first has none), and a flag that is set after a `-`.
 #[derive(Clone, Debug)]
 pub(crate) struct Chain(pub(crate) Vec<(char, bool, Link)>);
 
@@ -74,7 +76,7 @@ impl Line {
         }
         match &self.syntax {
             Syntax::Full(part, across) => {
-                // What stands alone needs no parentheses.
+                // A single part needs no parentheses.
                 body["query"] = match part {
                     Part::Words(words) => json!(words),
                     Part::Signed(clauses) => json!(signed(clauses)),
@@ -89,7 +91,7 @@ impl Line {
         body
     }
 
-    /// The same in other clauses.
+    /// Returns the equivalent clause.
     pub(crate) fn meaning(&self) -> Clause {
         match &self.syntax {
             Syntax::Full(part, across) => part.meaning(self, *across),
@@ -152,7 +154,8 @@ fn signed(clauses: &[(char, Part)]) -> String {
 }
 
 impl Part {
-    /// As it stands beside others. Words are in parentheses, since those of neighbours would be searched for together.
+    /// Returns the text of the part beside others. Words are in parentheses, because they would
+    /// otherwise be analyzed together with neighbouring words.
     fn text(&self) -> String {
         let joined = |of: &[Part], by: &str| of.iter().map(Part::text).collect::<Vec<_>>().join(by);
         match self {
@@ -292,7 +295,8 @@ impl Chain {
         text
     }
 
-    /// From left to right: what stands before an operator other than the one before it is one operand of it.
+    /// Returns the equivalent clause. Parts are combined from left to right: where the operator
+    /// changes, all parts before it become one operand.
     fn meaning(&self, of: &Line) -> Clause {
         let mut whole: Option<(bool, Vec<Clause>)> = None;
         let made = |(and, clauses): (bool, Vec<Clause>)| match and {
@@ -315,7 +319,7 @@ impl Chain {
             };
             whole = Some(match whole {
                 None => (and, vec![clause]),
-                // The first operator makes a group of what stands on its sides.
+                // The first operator makes a group of its two operands.
                 Some((_, first)) if i == 1 => (and, [first, vec![clause]].concat()),
                 Some((same, mut clauses)) if same == and => {
                     clauses.push(clause);

@@ -1,17 +1,23 @@
-//! A differential test of the server: random documents, writes and queries over HTTP, compared with a model that looks at every document for every clause.
+//! A differential test of the server: random documents, writes and queries over HTTP, compared
+//! with a model that evaluates every clause on every document.
 //!
-//! `warpseek serve` runs as a process of its own. Its documents have texts, keywords, numbers, dates and booleans; they are indexed, updated and deleted one by one, in bulks and by query, with merges, clean restarts and `kill -9` in between, in which
-//! what was acknowledged stays and what was under way is there or not. The queries are of all clauses, inside one another, and query strings whose meaning is known. Which documents match, totals, pages, orders and aggregations must be those of the model; scores as near as
-//! the formula in docs/reference/elasticsearch.md and the whole numbers inside the engine allow.
+//! `warpseek serve` runs as a separate process. Its documents have texts, keywords, numbers,
+//! dates and booleans. They are indexed, updated and deleted singly, in bulk and by query, with
+//! merges, clean restarts and `kill -9` in between. Acknowledged writes must survive; a write in
+//! progress at a kill may be there or not. The queries combine all clauses and query strings with
+//! known meaning. Matches, totals, pages, orders and aggregations must equal those of the model,
+//! and scores must agree up to the rounding that the formula in docs/reference/elasticsearch.md
+//! and the integer scores of the engine allow.
 //!
 //! | variable | |
 //! |---|---|
-//! | `WARPSEEK_SEED` | the one seed to run, instead of those of CI |
-//! | `WARPSEEK_ORACLE_SECONDS` | goes on with other seeds for so long |
-//! | `WARPSEEK_ORACLE_ROUNDS` | rounds of a seed, each of writes, an event and queries |
-//! | `WARPSEEK_ORACLE_KEEP_GOING` | goes on after failures, and tells their kinds in the end |
+//! | `WARPSEEK_SEED` | the only seed to run, instead of those of CI |
+//! | `WARPSEEK_ORACLE_SECONDS` | time for which to continue with further seeds |
+//! | `WARPSEEK_ORACLE_ROUNDS` | rounds per seed; a round has writes, an event and queries |
+//! | `WARPSEEK_ORACLE_KEEP_GOING` | continues after failures, and lists their kinds at the end |
 //!
-//! A failure says its seed, the smallest query that shows it, the request as a line for a shell, and where the data are, which `warpseek serve` opens.
+//! A failure reports its seed, the smallest query that shows it, the request as a line for a
+//! shell, and the directory of the data, which `warpseek serve` opens.
 #![allow(clippy::unwrap_used)]
 #![cfg(unix)]
 
@@ -42,20 +48,20 @@ use support::kill::{Random, setting};
 use support::server::Server;
 use writes::{Request, Sources};
 
-/// Those of CI.
+/// The seeds of CI.
 const SEEDS: [u64; 2] = [35, 1_000_003];
 const ROUNDS: u64 = 5;
-/// Queries of a round.
+/// Number of queries in a round.
 const QUERIES: u64 = 60;
-/// Documents that there may be.
+/// Number of possible ids.
 const IDS: u64 = 220;
-/// Simpler queries that are tried for a failure.
+/// Maximum number of simpler queries to try for a failure.
 const TRIES: usize = 300;
 
-/// Failures by kind: how many, and the first.
+/// Number of failures of each kind, and the report of the first.
 type Failures = BTreeMap<String, (u64, String)>;
 
-/// A server with the model of its documents.
+/// A server and the model of its documents.
 struct Run {
     seed: u64,
     random: Random,
@@ -63,7 +69,7 @@ struct Run {
     server: Option<Server>,
     client: Client,
     sources: Sources,
-    /// `None` if the first failure is the last.
+    /// The failures so far; `None` if the first failure ends the test.
     failures: Option<Failures>,
 }
 
@@ -77,7 +83,7 @@ impl Run {
         Run { seed, random, data, server: Some(server), client, sources: Sources::new(), failures }
     }
 
-    /// The whole of it: some documents, then rounds.
+    /// Runs the test of a seed: some documents, then rounds.
     fn all(&mut self, rounds: u64) {
         let made = self.client.ok("PUT", &format!("/{INDEX}"), &mappings());
         let first = Request::first(&mut self.random, IDS * 2 / 3);
@@ -111,7 +117,7 @@ impl Run {
         }
     }
 
-    /// What happens between writes and searches: nothing, a merge, a restart or a kill.
+    /// Performs an event between writes and searches: nothing, a merge, a restart or a kill.
     fn event(&mut self) {
         match self.random.below(6) {
             0 => {
@@ -137,7 +143,8 @@ impl Run {
                 self.start();
             }
             3 | 4 => {
-                // One request is under way, and may be done, in part or not at all.
+                // One request is in progress, and may be applied completely, in part or not at
+                // all.
                 let server = self.server.take().unwrap();
                 let request = Request::random(&mut self.random, IDS);
                 let under_way = request.abandon(&server.address);
@@ -158,7 +165,7 @@ impl Run {
         self.server = Some(server);
     }
 
-    /// Queries about the documents as they are now.
+    /// Compares queries over the current documents.
     fn ask(&mut self) {
         let world = World::new(&self.sources);
         let before = match searches::order(&mut self.client) {
@@ -193,7 +200,7 @@ impl Run {
                 2 => {
                     let mut queries = Queries { random: &mut random, ids: IDS };
                     let others = [queries.leaf(), queries.leaf()];
-                    // Those that fail alone are found alone.
+                    // Queries that fail on their own are found by single searches.
                     match others
                         .iter()
                         .try_for_each(|other| searches::all(client, &world, other).map(|_| ()))
@@ -229,7 +236,7 @@ impl Run {
         self.frozen(&world);
     }
 
-    /// Pages in a point in time, while documents are written.
+    /// Compares pages in a point in time while documents are written.
     fn frozen(&mut self, world: &World) {
         for _ in 0..4 {
             let clause = Queries { random: &mut self.random, ids: IDS }.leaf();
@@ -246,12 +253,12 @@ impl Run {
             };
             let paged = aggregations::sorted(client, world, &clause, random, meanwhile);
             self.judge_documents(paged);
-            // From here on the model is of documents that are there no more.
+            // The model is outdated from here on.
             break;
         }
     }
 
-    /// The same failure with the smallest query that fails.
+    /// Returns the failure with the smallest query that shows it.
     fn smallest(&mut self, world: &World, failure: Failure) -> Failure {
         self.shrunk(failure, |client, clause| searches::all(client, world, clause).map(|_| ()))
     }
@@ -307,7 +314,8 @@ impl Run {
         }
     }
 
-    /// The same of documents: the model goes on with those that there are.
+    /// Judges a check of documents. After a failure, the model continues with the documents of
+    /// the server.
     fn judge_documents(&mut self, checked: Checked) {
         let failed = checked.is_err();
         self.judge(checked);

@@ -1,4 +1,4 @@
-//! What a query matches and with which score, by definition: every document is looked at by every clause.
+//! The matches and scores of a query, by definition: every clause is evaluated on every document.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,30 +7,32 @@ use serde_json::Value;
 use crate::clause::{Across, Clause, LARGE};
 use crate::documents::{Doc, Kind, TEXTS, TextField, kind, span, terms};
 
-/// All documents that can be searched, with what scores need to know of them together.
+/// All searchable documents, with the statistics that scores depend on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct World {
     pub(crate) docs: BTreeMap<String, Doc>,
     fields: BTreeMap<&'static str, Field>,
 }
 
-/// A text field in all documents.
+/// Statistics of a text field over all documents.
 #[derive(Clone, Debug, Default)]
 struct Field {
-    /// Documents with a term in it.
+    /// Number of documents with a term in the field.
     documents: f64,
-    /// Their terms.
+    /// Number of terms in these documents.
     length: f64,
-    /// How many documents have a term.
+    /// Number of documents that have each term.
     having: HashMap<String, f64>,
 }
 
-/// How far a score of the server may be from that of the model.
+/// The permitted difference between a score of the server and that of the model.
 ///
-/// Inside a query a score is a whole number of units; together, the most that all clauses can add is at least 2^30 of them. The contribution of a term is rounded up to a unit, that of a condition down, and what is multiplied before is in single precision; a tie breaker is a multiple of 2^-16.
+/// Inside a query, a score is an integer number of units; the maximum sum over all clauses has at
+/// least 2^30 of them. The contribution of a term is rounded up to a unit, that of a condition
+/// down. Products before that are in single precision, and a tie breaker is a multiple of 2^-16.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reach {
-    /// The most that all clauses can add, those with a large boost apart that match nothing.
+    /// Maximum sum over all clauses, except those with a large boost that match nothing.
     sum: f64,
     leaves: f64,
     ties: f64,
@@ -53,7 +55,7 @@ impl Reach {
         Reach { sum: self.sum * by, ..self }
     }
 
-    /// The largest difference for a score.
+    /// Returns the largest permitted difference for a score.
     pub(crate) fn of(self, score: f64) -> f64 {
         let units = (self.leaves + 2.0) * (self.sum + 1.0) * (-29f64).exp2();
         units + self.ties * self.sum * (-16f64).exp2() + score.abs() * 2e-6
@@ -78,13 +80,13 @@ impl World {
         World { docs, fields }
     }
 
-    /// The documents that match, with their scores.
+    /// Returns the matching documents with their scores.
     pub(crate) fn matches(&self, clause: &Clause) -> BTreeMap<&str, f64> {
         let scored = |(id, doc)| Some((String::as_str(id), self.score(clause, doc)?));
         self.docs.iter().filter_map(scored).collect()
     }
 
-    /// The score of a document; `None` if it does not match.
+    /// Returns the score of a document, or `None` if it does not match.
     pub(crate) fn score(&self, clause: &Clause, doc: &Doc) -> Option<f64> {
         match clause {
             Clause::All => Some(1.0),
@@ -171,7 +173,7 @@ impl World {
         }
     }
 
-    /// What a term of a document adds: BM25, with Elasticsearch's factor k1 + 1.
+    /// Returns the score of a term in a document: BM25 with Elasticsearch's factor k1 + 1.
     fn term(&self, field: &str, term: &str, doc: &Doc) -> Option<f64> {
         let text = doc.texts.get(field)?;
         let frequency = text.positions.get(term)?.len() as f64;
@@ -181,7 +183,7 @@ impl World {
         Some(self.most(field, term) * saturated)
     }
 
-    /// The most that a term can add.
+    /// Returns the maximum score of a term.
     fn most(&self, field: &str, term: &str) -> f64 {
         let of = self.fields.get(field).zip(TEXTS.iter().find(|of| of.name == field));
         let having = of.and_then(|(field, _)| field.having.get(term));
@@ -189,7 +191,8 @@ impl World {
         (1.0 + (field.documents - having + 0.5) / (having + 0.5)).ln() * (k1 + 1.0)
     }
 
-    /// So many of the words of a text in one field, of which there is at least one. Words that are there twice count twice.
+    /// Computes the score of a document that has enough of the words of a text in one field, but
+    /// at least one. Repeated words count each time.
     fn words(
         &self,
         field: &str,
@@ -205,7 +208,8 @@ impl World {
             .then(|| scores.iter().sum())
     }
 
-    /// The same where each word may be in any of several fields.
+    /// Computes the score of a document that has enough of the words, each in any of several
+    /// fields.
     fn cross(
         &self,
         fields: &[(String, f64)],
@@ -227,7 +231,9 @@ impl World {
             .then(|| scores.iter().sum())
     }
 
-    /// Words that stand in the document as in the text: each gets a place of its own in the document, which is moved back by its place in the text; the last of these is at most the slop behind the first. The score is that of the words.
+    /// Computes the score of a phrase, which is that of its words. Each word gets a different
+    /// position in the document, from which its position in the text is subtracted; the largest
+    /// of these differences exceeds the smallest by at most the slop.
     fn phrase(&self, field: &str, text: &str, slop: u32, doc: &Doc) -> Option<f64> {
         let terms = terms(field, text);
         if terms.is_empty() {
@@ -249,7 +255,7 @@ impl World {
         is_met.then(|| terms.iter().filter_map(|term| self.term(field, term, doc)).sum())
     }
 
-    /// How exact scores of a query are.
+    /// Returns the precision of the scores of a query.
     pub(crate) fn reach(&self, clause: &Clause) -> Reach {
         let all =
             |of: &[Clause]| of.iter().map(|of| self.reach(of)).fold(Reach::default(), Reach::add);
@@ -279,13 +285,14 @@ impl World {
             Clause::Best { of, .. } => {
                 Reach { ties: 1.0, ..all(of) }.add(Reach { ties: all(of).ties, ..Reach::default() })
             }
-            // It stands in the tree twice.
+            // The tree has the clause twice.
             Clause::Boosting { positive, less, .. } => {
                 let positive = self.reach(positive);
                 positive.add(positive.times(*less))
             }
             Clause::Line(line) => self.reach(&line.meaning()),
-            // What matches nothing must not make others less exact, however large its boost is.
+            // A clause without matches must not reduce the precision of others, however large its
+            // boost is.
             Clause::Boosted(of, boost) if *boost >= LARGE && self.matches(of).is_empty() => {
                 Reach::default()
             }
@@ -295,14 +302,14 @@ impl World {
     }
 }
 
-/// The largest score, and this part of the others.
+/// Returns the largest score plus this fraction of the others.
 fn best(scores: impl Iterator<Item = f64>, tie: f64) -> Option<f64> {
     let scores: Vec<f64> = scores.collect();
     let largest = scores.iter().copied().reduce(f64::max)?;
     Some(largest + tie * (scores.iter().sum::<f64>() - largest))
 }
 
-/// How many of the words of a text must match.
+/// Returns the number of words of a text that must match.
 fn wanted(words: usize, and: bool, least: Option<&str>) -> usize {
     match (and, least) {
         (true, _) => words,
@@ -310,7 +317,7 @@ fn wanted(words: usize, and: bool, least: Option<&str>) -> usize {
     }
 }
 
-/// `minimum_should_match` of so many clauses.
+/// Evaluates `minimum_should_match` for this number of clauses.
 pub(crate) fn enough(least: &str, of: usize) -> usize {
     let of = of as i64;
     if least.contains('<') {
@@ -331,7 +338,7 @@ pub(crate) fn enough(least: &str, of: usize) -> usize {
     (if least.starts_with('-') { of + amount } else { amount }).max(0) as usize
 }
 
-/// Whether the words from here on find places of their own that begin in the range.
+/// Returns true if the remaining words fit on different positions that start in the range.
 fn fits(places: &[&[i64]], range: std::ops::RangeInclusive<i64>, taken: &mut Vec<i64>) -> bool {
     let word = taken.len();
     let Some(of) = places.get(word) else { return true };
@@ -346,7 +353,7 @@ fn fits(places: &[&[i64]], range: std::ops::RangeInclusive<i64>, taken: &mut Vec
     })
 }
 
-/// Whether the document has a value, which may be given as a text.
+/// Returns true if the document has a value, which may be given as text.
 fn is_value(doc: &Doc, field: &str, value: &Value) -> bool {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     match kind(field) {
@@ -360,7 +367,7 @@ fn is_value(doc: &Doc, field: &str, value: &Value) -> bool {
     }
 }
 
-/// Whether a value of the document is within bounds, each of which may belong to the range.
+/// Returns true if a value of the document is within the bounds, each of which may be inclusive.
 fn is_between(
     doc: &Doc,
     field: &str,
@@ -377,7 +384,7 @@ fn is_between(
         return doc.keywords.get(field).is_some_and(|values| values.iter().any(is_in));
     }
     let is_date = kind(field) == Kind::Date;
-    // After a day is after all of it; up to a day is up to its end.
+    // "After a day" means after its end, and "up to a day" includes its end.
     let bound = |value: &Value, end: bool| match is_date {
         true if end => span(&text(value)).1 as f64,
         true => span(&text(value)).0 as f64,

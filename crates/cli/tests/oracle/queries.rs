@@ -9,16 +9,16 @@ use crate::documents::{
 use crate::lines::{Chain, Line, Link, Part, Syntax};
 use crate::support::kill::Random;
 
-/// Text fields that are there from the beginning on, and those whose analyzer is the standard one.
+/// Text fields of the model, and those with the standard analyzer.
 const TEXTS: [&str; 4] = ["title", "body", "note", "label"];
 const STANDARD: [&str; 3] = ["title", "body", "label"];
 const KEYWORD_FIELDS: [&str; 3] = ["tag", "code", "label.keyword"];
 const NUMBERS: [&str; 5] = ["year", "price", "day", "meta.level", "flag"];
 
-/// How deep clauses are inside one another.
+/// Maximum depth of nested clauses.
 const DEPTH: u32 = 3;
 
-/// Makes queries about an index with so many ids.
+/// A generator of queries for an index with this number of ids.
 pub(crate) struct Queries<'a> {
     pub(crate) random: &'a mut Random,
     pub(crate) ids: u64,
@@ -34,7 +34,7 @@ impl Queries<'_> {
         self.clause(depth)
     }
 
-    /// A clause with others inside it, up to a depth.
+    /// Returns a clause with others inside it, up to a depth.
     fn clause(&mut self, depth: u32) -> Clause {
         let clause = match self.random.below(12) {
             0..=5 if depth > 0 => self.bool(depth),
@@ -89,14 +89,14 @@ impl Queries<'_> {
         fields
     }
 
-    /// Words with blanks between them, some of which no document has.
+    /// Returns words separated by blanks, some of which no document has.
     fn words(&mut self, most: u64) -> String {
         let count = 1 + self.random.below(most);
         let mut one = || if one_in(self.random, 15) { ABSENT } else { word(self.random) };
         (0..count).map(|_| one()).collect::<Vec<_>>().join(" ")
     }
 
-    /// The same, or a text with other things between words, or without words.
+    /// Returns words separated by blanks, words with other separators, or a text without words.
     fn text(&mut self, most: u64) -> String {
         match self.random.below(14) {
             0 => pick(self.random, &["", "???", "!", " - "]).to_string(),
@@ -105,7 +105,7 @@ impl Queries<'_> {
         }
     }
 
-    /// A value that a field may have, as a query writes it.
+    /// Returns a value of a field in the notation of queries.
     fn value(&mut self, field: &str) -> Value {
         match kind(field) {
             Kind::Text => json!(word(self.random).to_lowercase()),
@@ -179,7 +179,7 @@ impl Queries<'_> {
         }
     }
 
-    /// A clause that matches nothing, with a large boost, which must leave other scores as they are.
+    /// Returns a clause with a large boost that matches nothing. It must not affect other scores.
     fn large(&mut self) -> Clause {
         let absent = match one_in(self.random, 2) {
             true => Clause::Term { field: "tag".into(), value: json!(ABSENT) },
@@ -208,7 +208,7 @@ impl Queries<'_> {
         Clause::Match { field, text, and, least, zero_all: one_in(self.random, 8) }
     }
 
-    /// Never more than two, which a text of several words has.
+    /// Returns a minimum that requires at most two words, which every text of several words has.
     fn least_of_words(&mut self) -> String {
         pick(self.random, &["1", "2", "-1", "50%", "-40%", "75%", "1<50%", "2<-1 4<75%"])
             .to_string()
@@ -288,7 +288,7 @@ impl Queries<'_> {
                 1 => Part::Or(vec![first, self.part(depth - 1), self.part(depth - 1)]),
                 2 => Part::Without(first.into(), self.part(depth - 1).into()),
                 _ => {
-                    // One of them at least is no exclusion.
+                    // At least one of them is not an exclusion.
                     let mut signed = vec![(pick(self.random, &['+', ' ']), first)];
                     for _ in 0..1 + self.random.below(2) {
                         signed.push((pick(self.random, &['+', ' ', '-']), self.part(depth - 1)));
@@ -300,7 +300,7 @@ impl Queries<'_> {
         }
     }
 
-    /// A condition on a field.
+    /// Returns a condition on a field.
     fn field_part(&mut self) -> Part {
         match self.random.below(6) {
             0 => {

@@ -1,4 +1,4 @@
-//! Searches whose answers are compared with the model.
+//! Searches, and the comparison of their answers with the model.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,25 +10,25 @@ use crate::support::server::Connection;
 
 pub(crate) const INDEX: &str = "oracle";
 
-/// As many hits as a search may have.
+/// Maximum number of hits of a search.
 const ALL: u64 = 10_000;
 
-/// An answer that is not what the model says.
+/// An answer that differs from the model.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
-    /// What differs.
+    /// The part that differs.
     pub(crate) what: String,
-    /// The query that it was found with, if a smaller one may show it too.
+    /// The query that shows the failure, if a smaller one may show it too.
     pub(crate) query: Option<Box<Clause>>,
     /// The request as a line for a shell.
     pub(crate) request: String,
-    /// What was expected, and what came.
+    /// The expected and the actual answer.
     pub(crate) said: String,
 }
 
 pub(crate) type Checked<T = ()> = Result<T, Failure>;
 
-/// A hit as it was shown.
+/// A hit in an answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Hit {
     pub(crate) id: String,
@@ -36,7 +36,7 @@ pub(crate) struct Hit {
     pub(crate) sort: Vec<Value>,
 }
 
-/// A connection to the server, and the last request that it was asked.
+/// A connection to the server, and the last request.
 pub(crate) struct Client {
     connection: Option<Connection>,
     request: String,
@@ -52,7 +52,7 @@ impl Client {
         self.connection = None;
     }
 
-    /// The status and the answer, or that there is none.
+    /// Sends a request. Returns the status and the answer, or a failure if there is no answer.
     pub(crate) fn send(&mut self, method: &str, path: &str, body: &str) -> Checked<(u16, Value)> {
         self.request = curl(method, path, body);
         let answer =
@@ -64,7 +64,7 @@ impl Client {
         parsed.map(|answer| (status, answer)).map_err(|_| self.failure("no JSON", "JSON", &text))
     }
 
-    /// The answer, which must not be an error.
+    /// Sends a request and returns the answer, which must not be an error.
     pub(crate) fn ok(&mut self, method: &str, path: &str, body: &Value) -> Checked<Value> {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let (status, answer) = self.send(method, path, &body)?;
@@ -79,7 +79,7 @@ impl Client {
         Failure { what: what.to_owned(), query: None, request: self.request.clone(), said }
     }
 
-    /// Fails unless these are the same.
+    /// Fails unless the two values are equal.
     pub(crate) fn same<T: PartialEq + std::fmt::Debug>(
         &self,
         what: &str,
@@ -97,7 +97,7 @@ impl Client {
     }
 }
 
-/// A request as a line for a shell.
+/// Formats a request as a line for a shell.
 fn curl(method: &str, path: &str, body: &str) -> String {
     let body = if body.is_empty() {
         String::new()
@@ -120,12 +120,12 @@ pub(crate) fn hits(answer: &Value) -> Vec<Hit> {
     answer["hits"]["hits"].as_array().into_iter().flatten().map(hit).collect()
 }
 
-/// The number of each document in the order of documents.
+/// Returns the number of each document in the order of documents.
 pub(crate) fn order(client: &mut Client) -> Checked<HashMap<String, u64>> {
     order_of(client, &format!("/{INDEX}/_search"), &json!({"sort": ["_doc"]}))
 }
 
-/// The same in a point in time.
+/// Returns the number of each document in a point in time.
 pub(crate) fn frozen_order(client: &mut Client, id: &Value) -> Checked<HashMap<String, u64>> {
     order_of(client, "/_search", &json!({"sort": ["_shard_doc"], "pit": {"id": id}}))
 }
@@ -144,7 +144,7 @@ fn order_of(client: &mut Client, path: &str, body: &Value) -> Checked<HashMap<St
     Ok(numbers)
 }
 
-/// Searches for all hits of a query, which must be those of the model, in order and with its scores.
+/// Searches for all hits of a query and compares them with the model, including order and scores.
 pub(crate) fn all(client: &mut Client, world: &World, clause: &Clause) -> Checked<Vec<Hit>> {
     let body =
         json!({"query": clause.json(), "size": ALL, "track_total_hits": true, "_source": false});
@@ -219,7 +219,7 @@ pub(crate) fn ids(client: &Client, want: &BTreeSet<&str>, hits: &[Hit]) -> Check
     Err(client.failure(what, &format!("{} hits", want.len()), &said))
 }
 
-/// Hits with the same score stand in the order of documents.
+/// Checks that hits with the same score are in the order of documents.
 pub(crate) fn ties(
     client: &Client,
     world: &World,
@@ -237,7 +237,7 @@ pub(crate) fn ties(
     Ok(())
 }
 
-/// Pages by `from` and `size` are those of all hits.
+/// Checks that pages by `from` and `size` are parts of the list of all hits.
 pub(crate) fn pages(client: &mut Client, clause: &Clause, all: &[Hit], size: usize) -> Checked {
     for from in (0..all.len().min(4 * size) + 1).step_by(size) {
         let body = json!({"query": clause.json(), "from": from, "size": size, "_source": false});
@@ -251,7 +251,7 @@ pub(crate) fn pages(client: &mut Client, clause: &Clause, all: &[Hit], size: usi
     Ok(())
 }
 
-/// With `min_score`, hits whose shown scores are at least that.
+/// Checks that `min_score` returns the hits with at least this score.
 pub(crate) fn min_score(client: &mut Client, clause: &Clause, all: &[Hit], least: f64) -> Checked {
     let body =
         json!({"query": clause.json(), "size": ALL, "min_score": least, "track_total_hits": true});
@@ -267,7 +267,7 @@ pub(crate) fn min_score(client: &mut Client, clause: &Clause, all: &[Hit], least
     client.same("total with min_score", &json!(want.len()), &answer["hits"]["total"]["value"])
 }
 
-/// Several searches in one request, and a filter behind a query.
+/// Compares several searches in one request, and a filter after a query.
 pub(crate) fn together(client: &mut Client, world: &World, clauses: &[Clause]) -> Checked {
     let line = |clause: &Clause| {
         let body = json!({"query": clause.json(), "size": ALL, "track_total_hits": true, "_source": false});
@@ -297,7 +297,7 @@ pub(crate) fn count(client: &mut Client, clause: &Clause, all: &[Hit]) -> Checke
         .map_err(|failure| with(failure, clause))
 }
 
-/// Hits explain their scores, and so does `_explain`, also for a document that is no hit.
+/// Checks the explanations of hits and of `_explain`, also for a document that is not a hit.
 pub(crate) fn explained(client: &mut Client, clause: &Clause, all: &[Hit], id: &str) -> Checked {
     let body = json!({"query": clause.json(), "size": 20, "explain": true, "_source": false});
     let answer = client.search(&body)?;
@@ -325,7 +325,7 @@ pub(crate) fn explained(client: &mut Client, clause: &Clause, all: &[Hit], id: &
             let explanation = &answer["explanation"];
             let value = explanation["value"].as_f64().unwrap_or(f64::NAN);
             let score = hit.score.unwrap_or(f64::NAN);
-            // It comes of a search of its own, in which a unit may be another.
+            // `_explain` runs a separate search, whose unit may differ.
             let is_near = (value - score).abs() <= score.abs() * 1e-6;
             let is_its = client.same("value of _explain is the score", &true, &is_near);
             let checked = is_its.and_then(|()| adds_up(client, explanation));
@@ -335,7 +335,7 @@ pub(crate) fn explained(client: &mut Client, clause: &Clause, all: &[Hit], id: &
     }
 }
 
-/// The parts of an explanation make up the whole, as do theirs.
+/// Checks recursively that the parts of an explanation add up to the whole.
 fn adds_up(client: &Client, explanation: &Value) -> Checked {
     let mut left = vec![explanation];
     while let Some(part) = left.pop() {
@@ -355,7 +355,7 @@ fn adds_up(client: &Client, explanation: &Value) -> Checked {
             continue;
         };
         let value = part["value"].as_f64().unwrap_or(f64::NAN);
-        // Every part is rounded as it is shown.
+        // Every shown part is rounded.
         let is_near = (made - value).abs() <= value.abs() * 2e-5 + 2e-6;
         if !is_near {
             let want = format!("parts of `{description}` that make {value}");

@@ -1,4 +1,4 @@
-//! Random writes, and what they make of the documents.
+//! Random writes, and their effects on the documents.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -12,10 +12,10 @@ use crate::queries::{Queries, id};
 use crate::searches::{Checked, Client, INDEX};
 use crate::support::kill::Random;
 
-/// All documents as they were written.
+/// The sources of all documents, by id.
 pub(crate) type Sources = BTreeMap<String, Value>;
 
-/// What is done to a document.
+/// A write to a document.
 #[derive(Clone, Debug)]
 enum Act {
     Index(Value),
@@ -24,7 +24,7 @@ enum Act {
     Update { doc: Value, upsert: Option<Value>, as_upsert: bool },
 }
 
-/// What comes of it: the status, the result, and the document then.
+/// The effect of a write: the status, the result, and the document afterwards.
 struct Outcome {
     status: u16,
     result: &'static str,
@@ -93,7 +93,7 @@ impl Act {
         }
     }
 
-    /// The method, and the part of the path before the id.
+    /// Returns the method, and the part of the path before the id.
     fn route(&self) -> (&'static str, &'static str) {
         match self {
             Act::Index(_) => ("PUT", "_doc"),
@@ -113,7 +113,7 @@ impl Act {
     }
 }
 
-/// Fields replace fields, and objects are changed in turn.
+/// Applies a partial update: fields replace fields, and objects are merged recursively.
 fn patch(into: &mut Value, from: &Value) {
     let empty = Map::new();
     for (key, value) in from.as_object().unwrap_or(&empty) {
@@ -124,7 +124,8 @@ fn patch(into: &mut Value, from: &Value) {
     }
 }
 
-/// One or several acts in one request. No document is in it twice, so that a request that was cut off left each document as it was, or as it would be.
+/// A request with one or several acts. A document occurs at most once, so that an interrupted
+/// request leaves each document in its old or its new state.
 pub(crate) struct Request {
     acts: Vec<(String, Act)>,
     is_bulk: bool,
@@ -141,7 +142,7 @@ impl Request {
         Request { acts: acts.into_iter().collect(), is_bulk }
     }
 
-    /// The first documents, of which one has each field.
+    /// Returns a request with the first documents, one of which has all fields.
     pub(crate) fn first(random: &mut Random, count: u64) -> Self {
         let mut acts: Vec<(String, Act)> =
             (0..count).map(|number| (format!("d{number}"), Act::Index(source(random)))).collect();
@@ -172,7 +173,7 @@ impl Request {
         }
     }
 
-    /// Sends it, and checks what comes of each act.
+    /// Sends the request, and checks the outcome of each act.
     pub(crate) fn make(self, client: &mut Client, sources: &mut Sources) -> Checked {
         let (method, path, body) = self.text();
         let (status, answer) = client.send(method, &path, &body)?;
@@ -202,7 +203,7 @@ impl Request {
         Ok(())
     }
 
-    /// Sends it over a connection of its own, without waiting for what comes of it.
+    /// Sends the request over a new connection, without waiting for the answer.
     pub(crate) fn abandon(&self, address: &str) -> Option<TcpStream> {
         let (method, path, body) = self.text();
         let mut stream = TcpStream::connect(address).ok()?;
@@ -215,7 +216,8 @@ impl Request {
         Some(stream)
     }
 
-    /// Each of its documents is as it was or as it would be; which, is now known.
+    /// Checks that each document of the request is in its old or new state, and updates the
+    /// model.
     pub(crate) fn settle(self, client: &mut Client, sources: &mut Sources) -> Checked {
         for (id, act) in self.acts {
             let before = sources.get(&id).cloned();
@@ -239,7 +241,8 @@ impl Request {
     }
 }
 
-/// A write that wants a document to be as it was read: done if it is, and a conflict if it is not.
+/// Sends a conditional write. It succeeds if the document is unchanged since it was read, and
+/// otherwise gets a conflict.
 pub(crate) fn conditional(
     client: &mut Client,
     sources: &mut Sources,
@@ -269,7 +272,7 @@ pub(crate) fn conditional(
     Ok(())
 }
 
-/// Deletes what a query finds, which must be what the model finds.
+/// Deletes by query. The deleted documents must be the matches of the model.
 pub(crate) fn delete_by_query(
     client: &mut Client,
     sources: &mut Sources,
@@ -278,7 +281,7 @@ pub(crate) fn delete_by_query(
 ) -> Checked {
     client.ok("POST", &format!("/{INDEX}/_refresh"), &Value::Null)?;
     let world = World::new(sources);
-    // One that leaves most of them.
+    // The query must leave most documents.
     let few = |queries: &mut Queries<'_>| {
         let query = queries.query();
         let matches: Vec<String> = world.matches(&query).into_keys().map(str::to_owned).collect();
@@ -300,7 +303,7 @@ pub(crate) fn delete_by_query(
         .map_err(of_query)
 }
 
-/// Every document that there may be is as the model has it.
+/// Checks that every possible document equals that of the model.
 pub(crate) fn compare(client: &mut Client, sources: &Sources, ids: u64) -> Checked {
     let names: Vec<String> = (0..ids).map(|number| format!("d{number}")).collect();
     let answer = client.ok("POST", &format!("/{INDEX}/_mget"), &json!({"ids": names}))?;
@@ -314,7 +317,7 @@ pub(crate) fn compare(client: &mut Client, sources: &Sources, ids: u64) -> Check
     client.same("number of documents", &json!(sources.len()), &count["count"])
 }
 
-/// The documents that there are, after one was not as the model has it.
+/// Reads all documents of the server, after one differed from the model.
 pub(crate) fn read_again(client: &mut Client, ids: u64) -> Checked<Sources> {
     let names: Vec<String> = (0..ids).map(|number| format!("d{number}")).collect();
     let answer = client.ok("POST", &format!("/{INDEX}/_mget"), &json!({"ids": names}))?;

@@ -1,4 +1,4 @@
-//! What tests that kill processes share.
+//! Helpers for tests that kill processes: settings, states of a directory, and random numbers.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use super::names;
 
 pub(crate) const SIGKILL: i32 = 9;
 
-/// A number from the environment.
+/// Returns a number from an environment variable.
 pub(crate) fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |value| value.parse().unwrap())
 }
@@ -28,7 +28,7 @@ impl Sighting {
     }
 }
 
-/// SplitMix64.
+/// A random number generator, SplitMix64.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -44,12 +44,12 @@ impl Random {
         self.next() % limit
     }
 
-    /// A number from 0 up to, but not including, 1.
+    /// Returns a number from 0 up to, but not including, 1.
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A generator of its own, so that how much it is used changes nothing here.
+    /// Returns a separate generator, whose use does not affect the numbers of this one.
     pub(crate) fn fork(&mut self) -> Random {
         Random(self.next())
     }

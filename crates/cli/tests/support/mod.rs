@@ -1,6 +1,6 @@
 //! A temporary directory in which tests create files, run commands and check their output.
 
-// Each test target uses a part of this.
+// Each test target uses only a part of this module.
 #![allow(dead_code, clippy::unwrap_used)]
 
 pub(crate) mod kill;
@@ -41,7 +41,7 @@ impl Space {
         Space { dir: TempDir::new().unwrap() }
     }
 
-    /// A directory with an index `idx` of these documents, which are in `docs.jsonl`.
+    /// Creates a directory with these documents in `docs.jsonl` and an index `idx` of them.
     pub(crate) fn with_index(documents: &str) -> Self {
         let space = Space::new();
         space.write("docs.jsonl", documents);
@@ -63,12 +63,13 @@ impl Space {
         fs::read_to_string(self.path(name)).unwrap()
     }
 
-    /// The names in a directory, sorted.
+    /// Returns the names in a directory, sorted.
     pub(crate) fn list(&self, name: &str) -> Vec<String> {
         names(&self.path(name))
     }
 
-    /// A command that runs the program here, without environment variables that affect its output.
+    /// Returns a command that runs the program here, without environment variables that affect
+    /// its output.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_warpseek"));
         command.current_dir(self.dir.path()).stdin(Stdio::null());
@@ -80,7 +81,7 @@ impl Space {
         command
     }
 
-    /// From now on, programs find the emulator when they look for a GPU.
+    /// Lets programs find the emulator when they look for a GPU.
     pub(crate) fn add_emulator(&self) {
         let deps = std::env::current_exe().unwrap();
         let library = deps.with_file_name("libwarpseek_cuda_emulator.so");
@@ -110,14 +111,15 @@ impl Space {
         Done::new(line.to_owned(), child.wait_with_output().unwrap())
     }
 
-    /// The ids that a search finds, best first.
+    /// Returns the ids that a search finds, best first.
     pub(crate) fn hits(&self, line: &str) -> Vec<String> {
         let found = self.run(&format!("search {line} --json")).json();
         let hits = found["hits"].as_array().unwrap();
         hits.iter().map(|hit| hit["id"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// The number of documents in the index according to `verify`, which must find no damage.
+    /// Returns the number of documents in the index according to `verify`, which must find no
+    /// damage.
     pub(crate) fn documents(&self, index: &str) -> u64 {
         let report = self.run(&format!("verify {index} --json")).json();
         assert_eq!(report["sound"], true, "{report:#}");
@@ -125,7 +127,7 @@ impl Space {
     }
 }
 
-/// The names in a directory, sorted; empty if it does not exist.
+/// Returns the names in a directory, sorted; none if it does not exist.
 pub(crate) fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let mut names: Vec<_> = entries.map(|e| e.file_name().into_string().unwrap()).collect();

@@ -1,4 +1,4 @@
-//! `warpseek serve` as a process of its own, and connections to it.
+//! `warpseek serve` as a separate process, and connections to it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -6,19 +6,19 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A server on a free port, which is killed when this is dropped.
+/// A server on a free port, which is killed when this value is dropped.
 pub(crate) struct Server {
     pub(crate) process: Child,
     pub(crate) address: String,
 }
 
 impl Server {
-    /// Starts it, and waits until it is ready.
+    /// Starts a server and waits until it is ready.
     pub(crate) fn start(data: &Path) -> Self {
         Self::start_with(data, &[])
     }
 
-    /// The same with variables of the environment.
+    /// Starts a server with these environment variables, and waits until it is ready.
     pub(crate) fn start_with(data: &Path, environment: &[(&str, &Path)]) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_warpseek"))
             .arg("serve")
@@ -31,7 +31,7 @@ impl Server {
         let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
         let line =
             lines.find_map(|line| line.ok().filter(|line| line.contains("http://"))).unwrap();
-        // What it logs must go somewhere.
+        // The log must be read, or the server would block.
         std::thread::spawn(move || lines.for_each(drop));
         let address = line.split("http://").nth(1).unwrap();
         let end = |c: char| !(c.is_ascii_digit() || c == '.' || c == ':');
@@ -43,7 +43,8 @@ impl Server {
         server
     }
 
-    /// The status and body of an answer over a connection of its own; `None` if there is none.
+    /// Sends a request over a new connection. Returns the status and body of the answer, or
+    /// `None` if there is none.
     pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> Option<(u16, String)> {
         Connection::open(&self.address)?.ask(method, path, body)
     }
@@ -53,7 +54,7 @@ impl Server {
         assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
     }
 
-    /// Ends it with no chance to do anything.
+    /// Kills the server, which cannot react.
     pub(crate) fn kill(mut self) {
         self.signal("-KILL");
         let _ = self.process.wait();
@@ -77,12 +78,13 @@ impl Connection {
         Some(Connection(BufReader::new(stream)))
     }
 
-    /// The status and body of an answer; `None` if there is none, as when the server was killed.
+    /// Sends a request. Returns the status and body of the answer, or `None` if there is none,
+    /// for example after a kill.
     pub(crate) fn ask(&mut self, method: &str, path: &str, body: &str) -> Option<(u16, String)> {
         self.ask_with(method, path, "", body)
     }
 
-    /// The same with headers, each of which is a whole line.
+    /// Sends a request with these headers, each of which is a complete line.
     pub(crate) fn ask_with(
         &mut self,
         method: &str,

@@ -1,6 +1,6 @@
-//! Collections, whole and cut, and nodes that serve them in this process.
+//! Collections, whole and divided into shards, and nodes that serve them in this process.
 
-// Each test target uses a part of this.
+// Each test target uses some of these functions.
 #![allow(dead_code, clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// A node with shards, all of version 1.
+    /// Starts a node with these shards, all of version 1.
     pub(crate) fn start(shards: &[(u32, &Path)]) -> Self {
         Self::start_with(shards, Security::default())
     }
@@ -45,7 +45,7 @@ impl Running {
         Running { node, address, end: Some(end), thread: Some(thread) }
     }
 
-    /// Ends it, and waits for that.
+    /// Stops the node and waits for its end.
     pub(crate) fn stop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
@@ -60,13 +60,13 @@ impl Drop for Running {
     }
 }
 
-/// An aggregator of nodes.
+/// Connects an aggregator to nodes.
 pub(crate) fn cluster(nodes: &[Running], shards: u32) -> Cluster {
     let nodes = nodes.iter().map(|node| node.address.clone()).collect();
     Cluster::connect(AggregatorOptions::new(nodes, shards)).unwrap()
 }
 
-/// Makes an index of documents, in as many commits as there are parts, and deletes ids afterwards.
+/// Builds an index of documents with one commit for each part, and deletes ids afterwards.
 pub(crate) fn index(dir: &Path, options: &IndexOptions, parts: &[&[Document]], deleted: &[String]) {
     let index = Index::create_with(dir, options.clone()).unwrap();
     for part in parts.iter().filter(|part| !part.is_empty()) {
@@ -91,7 +91,7 @@ pub(crate) struct Collection {
 }
 
 impl Collection {
-    /// Documents, and where they are cut.
+    /// Builds a collection of these documents, divided at `cuts`.
     pub(crate) fn new(
         documents: &[Document],
         cuts: &[usize],
@@ -109,8 +109,11 @@ impl Collection {
         for (number, edge) in edges.windows(2).enumerate() {
             let dir = folder.path().join(format!("shard{number}"));
             let part = &documents[edge[0]..edge[1]];
-            let own: Vec<String> =
-                part.iter().map(|of| of.id.clone()).filter(|id| deleted.contains(id)).collect();
+            let own: Vec<String> = part
+                .iter()
+                .map(|document| document.id.clone())
+                .filter(|id| deleted.contains(id))
+                .collect();
             let (first, second) = part.split_at(part.len() / 2);
             index(&dir, options, &[first, second], &own);
             shards.push(dir);
@@ -118,20 +121,20 @@ impl Collection {
         Collection { whole: Index::open(&whole).unwrap().searcher().unwrap(), shards, folder }
     }
 
-    /// So many nodes that each have all shards.
+    /// Starts nodes that each have all shards.
     pub(crate) fn nodes(&self, replicas: usize) -> Vec<Running> {
         let all: Vec<(u32, &Path)> = (0..).zip(self.shards.iter().map(PathBuf::as_path)).collect();
         (0..replicas).map(|_| Running::start(&all)).collect()
     }
 
-    /// A node for each shard.
+    /// Starts a node for each shard.
     pub(crate) fn node_each(&self) -> Vec<Running> {
-        let of = |(number, dir): (u32, &PathBuf)| Running::start(&[(number, dir)]);
-        (0..).zip(&self.shards).map(of).collect()
+        let start = |(number, dir): (u32, &PathBuf)| Running::start(&[(number, dir)]);
+        (0..).zip(&self.shards).map(start).collect()
     }
 }
 
-/// Documents of a few words each, which depend on their numbers alone.
+/// Creates documents of a few words each, which depend only on their numbers.
 pub(crate) fn documents(n: usize) -> Vec<Document> {
     const WORDS: [&str; 10] =
         ["fig", "plum", "pear", "tart", "cake", "bun", "kiwi", "lime", "corn", "rice"];

@@ -1,4 +1,4 @@
-//! Shards are what an index of their documents would be, and together what one index of all would be.
+//! Shards are equal to indexes of their documents, and together to one index of all documents.
 
 use std::fs;
 
@@ -83,7 +83,7 @@ fn an_id_in_two_shards_is_refused_as_in_one_index() {
     assert_eq!(error.to_string(), one.unwrap_err().to_string());
     assert!(error.to_string().contains("docs.jsonl:56: id `d2` was seen before"), "{error}");
     assert!(matches!(error, CollectionError::Index(Error::Index(IndexError::DuplicateId { .. }))));
-    // Nothing was begun.
+    // No version was started.
     assert!(!space.path("store/fruit").exists());
 }
 
@@ -130,7 +130,7 @@ fn inputs_that_changed_are_noticed() {
     };
     space.write("docs.jsonl", &lines(31));
     assert!(matches!(build(0), Err(CollectionError::InputChanged { .. })));
-    // As many bytes, and a document less.
+    // The inputs have the same size but one document less.
     let text = lines(30).concat();
     let end = text.trim_end().rfind('\n').unwrap();
     let blank = " ".repeat(text.len() - end - 1) + "\n";
@@ -165,7 +165,7 @@ fn shards_of_other_options_are_not_put_together() {
         matches!(&error, CollectionError::OtherOptions { shard: 1, what, .. } if what == "positions"),
         "{error}"
     );
-    // The later one counts.
+    // The later upload counts.
     build(1, &plain);
     collection.publish(version).unwrap();
     let scratch = space.path("scratch");

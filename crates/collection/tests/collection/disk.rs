@@ -1,4 +1,5 @@
-//! A full disk. It needs a small file system, which only root can mount; elsewhere the test is skipped.
+//! A full disk. The test needs a small file system, which only root can mount, and is skipped
+//! otherwise.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +10,7 @@ use warpseek_testkit::skips::skipped;
 
 use crate::{Space, lines};
 
-/// A file system in memory that goes when this does.
+/// A file system in memory that is unmounted when this is dropped.
 struct Small(PathBuf);
 
 impl Small {
@@ -50,8 +51,11 @@ fn a_full_disk_leaves_the_old_version() {
     let new = space.build(&large, 1);
     let error = collection.fetch_shard(new, 0, &cache).unwrap_err();
     assert!(matches!(error, CollectionError::DiskFull { version: 2, shard: 0, .. }), "{error}");
-    assert!(error.to_string().contains("has no room for shard 0 of version 2"), "{error}");
-    // The disk has room again, and the old version is as it was.
+    assert!(
+        error.to_string().contains("does not have enough space for shard 0 of version 2"),
+        "{error}"
+    );
+    // The disk has free space again, and the old version is unchanged.
     let folder_of_new = shard_folder(&cache, "fruit", new, 0);
     assert!(!folder_of_new.exists() && !folder_of_new.with_extension("partial").exists());
     std::fs::write(cache.join("room"), vec![0; 100_000]).unwrap();

@@ -1,4 +1,4 @@
-//! A shard on the disk of a node is whole and right, or it is not there.
+//! A shard on the disk of a node is complete and correct, or absent.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use warpseek_collection::{Check, CollectionError, shard_folder};
 
 use crate::{Files, Space, files, lines};
 
-/// A version of two shards, and the files of the second.
+/// Creates a version of two shards, and returns the files of the second one.
 fn fetched(space: &Space) -> (u64, Files) {
     let version = space.build(&lines(300), 2);
     let elsewhere = space.path("elsewhere");
@@ -28,7 +28,7 @@ fn a_shard_that_is_there_is_not_fetched_again() {
     assert_eq!(folder, shard_folder(&cache, "fruit", version, 1));
     assert_eq!(files(&folder), wanted);
     Index::open(&folder).unwrap();
-    // Without its objects only what is not there fails.
+    // Without the objects, only fetches of missing files fail.
     fs::remove_dir_all(space.object(version, 1, "manifest").parent().unwrap()).unwrap();
     assert_eq!(collection.fetch_shard(version, 1, &cache).unwrap(), folder);
     let other = collection.fetch_shard(version, 1, &space.path("third"));
@@ -51,9 +51,10 @@ fn an_interrupted_fetch_is_continued() {
     for there in [0, 1, bytes.len() / 2, bytes.len() - 1, bytes.len()] {
         fs::create_dir_all(&partial).unwrap();
         fs::write(partial.join(name), &bytes[..there]).unwrap();
-        // What is left over of something else is removed.
+        // Files that do not belong to the shard are removed.
         fs::write(partial.join("other"), "x").unwrap();
-        // What is there is not read from the store again: that part of the object may be wrong.
+        // Existing bytes are not read from the store again, so damage to that part of the object
+        // has no effect.
         let object = space.object(version, 1, name);
         let mut changed = bytes.clone();
         changed[..there].fill(0xaa);
@@ -105,7 +106,7 @@ fn a_damaged_object_is_an_error_that_names_it() {
             );
             assert!(!folder.exists(), "{text}");
         }
-        // A longer object has the right bytes where they are looked for.
+        // A longer object has the right bytes in the range that is read.
         fs::write(&object, &longer).unwrap();
         collection.fetch_shard(version, 1, &cache).unwrap();
         assert_eq!(files(&folder), wanted);

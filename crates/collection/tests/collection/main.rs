@@ -20,10 +20,11 @@ pub(crate) struct Space {
     dir: TempDir,
 }
 
-/// The names and bytes of all files in a folder.
+/// Names and contents of all files in a folder.
 pub(crate) type Files = BTreeMap<String, Vec<u8>>;
 
-/// A document a line; every third one is long, so that shards of equal bytes have other numbers of documents.
+/// Returns one document per line. Every third one is long, so that shards of the same size have
+/// different numbers of documents.
 pub(crate) fn lines(n: usize) -> Vec<String> {
     let words = ["apple", "pear", "plum", "fig", "quince", "cherry", "peach"];
     let line = |i: usize| {
@@ -78,7 +79,7 @@ impl Space {
         Ok(version)
     }
 
-    /// The only file in the store of a shard with this name.
+    /// Returns the only file in the store of a shard with this name.
     pub(crate) fn object(&self, version: u64, shard: u32, file: &str) -> PathBuf {
         let shard = self.path(&format!("store/fruit/versions/{version:08}/shards/{shard:05}"));
         let mut attempts = fs::read_dir(shard).unwrap();

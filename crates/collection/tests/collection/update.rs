@@ -1,4 +1,4 @@
-//! A collection that documents are added to and deleted from answers as one index does to which the same was done.
+//! A collection after additions and deletions answers as one index does after the same changes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,14 +14,14 @@ use warpseek_collection::{Collection, CollectionError, Update, UpdateOptions, Ve
 
 use crate::{Space, lines};
 
-/// Terms of the documents, as the analyzer makes them, and one that none has.
+/// Terms of the documents, as the analyzer produces them, and one that no document has.
 const TERMS: [&str; 8] = ["appl", "pear", "plum", "fig", "quinc", "cherri", "peach", "kiwi"];
 
 fn options() -> IndexOptions {
     IndexOptions::new().threads(2)
 }
 
-/// A document whose text depends on its number and on when it was written.
+/// Creates a document whose text depends on its number and on the time of writing.
 fn line(number: usize, when: usize) -> String {
     let words = ["apple", "pear", "plum", "fig", "quince", "cherry", "peach"];
     let word = |i: usize| words[(number * 3 + when + i * i * (1 + when % 3)) % words.len()];
@@ -46,7 +46,7 @@ impl Space {
         collection.delete(ids, false, &options(), &how, &Progress::default()).unwrap()
     }
 
-    /// The shards of the current version, fetched and sound, with their bases.
+    /// Fetches and checks the shards of the current version, and returns them with their bases.
     fn shards(&self) -> Vec<(u64, PathBuf)> {
         let (collection, cache) = (self.collection(), self.path("elsewhere"));
         let version = collection.current().unwrap();
@@ -65,7 +65,7 @@ impl Space {
     }
 }
 
-/// Ids and score bits of all hits, in their order.
+/// Returns the ids and score bits of all hits in their order.
 type Hits = Vec<(String, u64)>;
 
 fn ask(searchers: &[(u64, Searcher)], terms: &[&str]) -> Hits {
@@ -99,7 +99,8 @@ fn ask(searchers: &[(u64, Searcher)], terms: &[&str]) -> Hits {
     hits.into_iter().map(|(_, _, id, score)| (id, score)).collect()
 }
 
-/// Compares the collection with the one index, and with an index of its documents in the order in which shards have them.
+/// Compares the collection with the one index, and with an index of its documents in the order of
+/// the shards.
 fn compare(space: &Space) {
     let shards = space.shards();
     let mut documents = Vec::new();
@@ -128,7 +129,7 @@ fn compare(space: &Space) {
             let hits = ask(&shards, &terms);
             found += hits.len();
             assert_eq!(hits, ask(&same, &terms), "{terms:?}");
-            // Documents of the same score are in another order where one was replaced.
+            // Documents with equal scores are in another order where one was replaced.
             let sorted = |hits: Hits| hits.into_iter().collect::<BTreeSet<_>>();
             assert_eq!(sorted(hits), sorted(ask(&one, &terms)), "{terms:?}");
         }
@@ -198,13 +199,13 @@ fn only_shards_that_change_are_made_anew() {
     };
     let new = files(3);
     assert!(new.len() == 1 && new[0].ends_with(".2.del"), "{new:?}");
-    // A version needs no other one.
+    // A version does not need any other.
     collection.remove(first).unwrap();
     let elsewhere = space.path("third");
     for shard in 0..4 {
         collection.fetch_shard(after.version, shard, &elsewhere).unwrap();
     }
-    // New documents go to the smallest shard, and the bases of those behind it move.
+    // New documents go to the smallest shard, and the bases of the shards after it change.
     let smallest = (0..4).min_by_key(|&i| (after.shards[i].live(), i)).unwrap();
     let done = space.add(&[line(500, 1), line(501, 1)]);
     assert_eq!(done.changed, [smallest as u32]);
@@ -305,7 +306,7 @@ fn fields_can_be_added_to_all_shards() {
     collection.activate(version).unwrap();
     let how = UpdateOptions::new(space.cache());
     let new = [space.write("new.jsonl", &[line(90, 1)])];
-    // The schema that it has changes one shard, a larger one all.
+    // The schema of the collection changes only one shard, a larger one changes all.
     let done = collection.add(&new, &with_schema, &how, &progress).unwrap();
     assert_eq!(done.changed.len(), 1);
     let larger = options().schema(schema(large));
@@ -337,7 +338,8 @@ fn whoever_is_second_is_told_and_changes_nothing() {
     let space = Space::new();
     space.build(&lines(20), 2);
     let pointer = space.path("store/fruit/current.json");
-    // Whoever switches the version of a store that is a folder has this lock, so that the change waits here.
+    // Switching the version of a store that is a folder requires this lock, so the change waits
+    // here.
     let lock = fs::File::create(space.path("store/fruit/current.lock")).unwrap();
     lock.lock().unwrap();
     let error = std::thread::scope(|scope| {
@@ -369,7 +371,8 @@ fn changes_at_the_same_time_are_made_or_refused() {
         for writer in 0..3 {
             let (space, made, refused) = (&space, &made, &refused);
             scope.spawn(move || {
-                // Those who share a cache wait for each other; this is about those who do not.
+                // Changes with the same cache wait for each other; this test is about different
+                // caches.
                 let how = UpdateOptions::new(space.path(&format!("cache{writer}")));
                 for step in 0..4 {
                     let name = format!("new{writer}.jsonl");
@@ -401,7 +404,7 @@ fn a_change_that_is_cancelled_or_was_killed_leaves_nothing() {
     space.build(&lines(20), 2);
     let (collection, progress) = (space.collection(), Progress::default());
     let how = UpdateOptions::new(space.cache());
-    // As if one was killed.
+    // Files of a change that was killed.
     let work = space.cache().join("fruit/update");
     fs::create_dir_all(work.join("00000")).unwrap();
     fs::write(work.join("00000/manifest"), "left over").unwrap();
@@ -429,7 +432,7 @@ fn files_that_two_versions_share_are_fetched_once() {
         collection.fetch_shard(first, shard, &cache).unwrap();
     }
     let made = space.delete(&["d59".to_owned()]).made.unwrap();
-    // What the first version has need not be in the store any more.
+    // The store may have lost what only the first version has.
     let ids = |shard: usize| {
         let mut files = made.shards[shard].files.iter().map(|file| file.name.as_str());
         files.find(|name| name.ends_with(".ids")).unwrap()
@@ -444,7 +447,7 @@ fn files_that_two_versions_share_are_fetched_once() {
     }
     let other = collection.fetch_shard(made.version, 0, &space.path("other"));
     assert!(matches!(other, Err(CollectionError::Missing { .. })));
-    // A file that is damaged is not taken.
+    // A damaged file is not reused.
     let kept = cache.join("fruit/00000001/00000").join(ids(0));
     let mut bytes = fs::read(&kept).unwrap();
     *bytes.last_mut().unwrap() ^= 1;

@@ -1,4 +1,4 @@
-//! Versions are switched, gone back to and removed.
+//! Switching, rolling back and removing versions.
 
 use std::fs;
 
@@ -22,7 +22,7 @@ fn a_version_becomes_current_when_it_is_complete() {
     assert_eq!(space.build_without_publishing(&lines(11), 2).unwrap(), 2);
     assert_eq!(states(&collection), [(1, Current, 10), (2, Unfinished, 11)]);
     assert_eq!(collection.current().unwrap(), 1);
-    // Not even by hand.
+    // An unfinished version cannot be activated explicitly either.
     assert!(matches!(collection.activate(2), Err(CollectionError::Unfinished { .. })));
     assert!(matches!(collection.activate(3), Err(CollectionError::NoVersion { version: 3, .. })));
     collection.publish(2).unwrap();
@@ -44,14 +44,14 @@ fn a_version_can_be_gone_back_to() {
     space.build(&lines(12), 1);
     assert_eq!(collection.rollback().unwrap().version, 2);
     assert_eq!(collection.rollback().unwrap().version, 3);
-    // Activating the current version again does not lose where to go back to.
+    // Activating the current version again keeps the version to roll back to.
     collection.activate(3).unwrap();
     assert_eq!(collection.rollback().unwrap().version, 2);
     collection.activate(1).unwrap();
     assert_eq!(collection.rollback().unwrap().version, 2);
 }
 
-/// After a rollback, the version before is not the one with the next lower number.
+/// Tests that after a rollback the previous version is not the one with the next lower number.
 #[test]
 fn the_version_to_go_back_to_is_kept() {
     let space = Space::new();
@@ -78,14 +78,14 @@ fn old_versions_are_removed() {
     assert_eq!(collection.remove_old(1).unwrap(), [1, 2]);
     assert_eq!(numbers(), [3, 4, 5]);
     assert!(!space.path("store/fruit/versions/00000001").exists());
-    // Unfinished ones, by number.
+    // Unfinished versions are removed by number.
     collection.remove(5).unwrap();
     assert_eq!(collection.remove_old(0).unwrap(), [3]);
     assert_eq!(numbers(), [4]);
-    // Numbers do not come again.
+    // Version numbers are not reused.
     collection.activate(4).unwrap();
     assert_eq!(space.build(&lines(3), 1), 5);
-    // One that was removed cannot be gone back to.
+    // A removed version cannot be rolled back to.
     collection.remove(4).unwrap();
     assert!(matches!(collection.rollback(), Err(CollectionError::NoVersion { version: 4, .. })));
     assert_eq!(collection.current().unwrap(), 5);

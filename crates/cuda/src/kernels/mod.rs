@@ -1,4 +1,5 @@
-//! Primitives. Each has a folder with the CUDA C++ (`kernel.cu`) and the functions that check arguments and launch it (`mod.rs`).
+//! Primitives. Each folder contains CUDA C++ (`kernel.cu`) and the functions that check arguments
+//! and launch it (`mod.rs`).
 
 pub mod compact;
 pub mod copy;
@@ -12,7 +13,7 @@ pub mod scan;
 
 use crate::Source;
 
-/// Every source of this crate, for tools that compile all of them.
+/// All sources of this crate, for tools that compile them.
 pub const ALL: &[Source] = &[
     compact::SOURCE,
     copy::SOURCE,

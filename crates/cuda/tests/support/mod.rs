@@ -1,9 +1,10 @@
-//! The devices that tests run on: those of the emulator or, with WARPSEEK_TEST_DEVICE=cuda, the first GPU of the machine.
+//! The devices that tests run on: those of the emulator or, with WARPSEEK_TEST_DEVICE=cuda, the
+//! first GPU of the machine.
 #![allow(unsafe_code)]
 
 use warpseek_cuda::{Device, DeviceError};
 
-/// Whether tests run on a GPU.
+/// Returns true if tests run on a GPU.
 pub(crate) fn on_gpu() -> bool {
     std::env::var("WARPSEEK_TEST_DEVICE").is_ok_and(|kind| kind == "cuda")
 }

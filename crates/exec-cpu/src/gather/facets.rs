@@ -1,4 +1,5 @@
-//! Counts of matches by attribute: in arrays by ordinal or number where these are few, and put together over the segments at the end.
+//! Counts of matches by attribute. They are arrays by ordinal or number where there are few
+//! values, and are merged over the segments at the end.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -12,14 +13,14 @@ use warpseek_index::{
 
 use crate::tree::{Bits, for_each};
 
-/// The most numbers of a column that have a counter each.
+/// Maximum number of codes of a column of numbers for which each code has a counter.
 const DENSE: u64 = 1 << 16;
 
 /// The facets of a query, over the segments so far.
 pub(crate) struct Facets<'a> {
     facets: &'a [PlanFacet],
     totals: Vec<Total<'a>>,
-    /// The most different numbers.
+    /// Maximum number of different numbers.
     most: usize,
 }
 
@@ -29,7 +30,7 @@ struct Total<'a> {
     missing: u64,
     ranges: Vec<u64>,
     numbers: HashMap<i64, u64>,
-    /// Keywords of each segment, and the count of each ordinal.
+    /// The keywords of each segment, with the count of each ordinal.
     keywords: Vec<(Keywords<'a>, Vec<u32>)>,
 }
 
@@ -37,12 +38,14 @@ impl<'a> Facets<'a> {
     pub(crate) fn new(facets: &'a [PlanFacet]) -> Self {
         let total = |facet: &PlanFacet| match &facet.counts {
             PlanCounts::Values(_) => Total::default(),
-            PlanCounts::Ranges(of) => Total { ranges: vec![0; of.len()], ..Total::default() },
+            PlanCounts::Ranges(ranges) => {
+                Total { ranges: vec![0; ranges.len()], ..Total::default() }
+            }
         };
         Facets { facets, totals: facets.iter().map(total).collect(), most: MAX_FACET_NUMBERS }
     }
 
-    /// Counters for the matches of a segment.
+    /// Creates counters for the matches of a segment.
     pub(crate) fn enter(&mut self, segment: &'a Segment) -> Result<OfSegment<'a>, ExecError> {
         let counter = |(facet, total): (&PlanFacet, &mut Total<'a>)| {
             let numbers = std::mem::take(&mut total.numbers);
@@ -53,7 +56,7 @@ impl<'a> Facets<'a> {
         Ok(OfSegment { counters, most: self.most })
     }
 
-    /// The counts of all segments.
+    /// Returns the counts of all segments.
     pub(crate) fn finish(self) -> Result<Vec<FacetCounts>, ExecError> {
         let facets = self.facets.iter().zip(self.totals);
         facets.map(|(facet, total)| total.finish(facet)).collect()
@@ -72,13 +75,14 @@ struct Counter<'a> {
 }
 
 enum By<'a> {
-    /// No match has a value.
+    /// No counters, since no document of the segment has a value, and the counts of earlier
+    /// segments.
     Nothing(HashMap<i64, u64>),
-    /// A counter for each number that can stand for a value, and what earlier segments have.
+    /// A counter for each code of a number, and the counts of earlier segments.
     Codes(Numbers<'a>, Vec<u32>, HashMap<i64, u64>),
     Numbers(Numbers<'a>, HashMap<i64, u64>),
     Keywords(Keywords<'a>, KeywordOrdinals<'a>, Vec<u32>),
-    /// With the smallest and largest key of each range.
+    /// The smallest and largest key of each range, with its count.
     NumberRanges(Numbers<'a>, Vec<Option<(i64, i64)>>, Vec<u64>),
     KeywordRanges(KeywordOrdinals<'a>, Vec<Range<u32>>, Vec<u64>),
 }
@@ -118,7 +122,7 @@ impl<'a> By<'a> {
     }
 }
 
-/// The smallest and the largest key of a range of numbers; `None` if it is empty.
+/// Returns the smallest and the largest key of a range of numbers, or `None` if it is empty.
 fn keys((from, to): &ValueRange) -> Option<(i64, i64)> {
     let key = |value: &AttributeValue| value.key().unwrap_or_default();
     let low = match from {
@@ -139,7 +143,7 @@ fn text(bound: &Bound<AttributeValue>) -> Bound<&str> {
 }
 
 impl<'a> OfSegment<'a> {
-    /// How many facets there are.
+    /// Returns the number of facets.
     pub(crate) fn len(&self) -> usize {
         self.counters.len()
     }
@@ -238,7 +242,8 @@ impl Total<'_> {
         }
         let keyword = |text: String| Some(AttributeValue::Keyword(text.into()));
         if let [(column, counts)] = &self.keywords[..] {
-            // Ordinals are in the order of values, which are looked up for those that are shown alone.
+            // Ordinals are in the order of values, so only the values of the final entries are
+            // looked up.
             let mut found = Top::new(top);
             for (ordinal, &count) in (0..).zip(counts).filter(|(_, count)| **count > 0) {
                 found.offer(count.into(), ordinal);
@@ -251,7 +256,8 @@ impl Total<'_> {
     }
 }
 
-/// Calls `take` with each value that was counted and the sum of its counts, in the order of values.
+/// Calls `take` with each value that was counted and the sum of its counts, in the order of
+/// values.
 fn merged(
     segments: &[(Keywords<'_>, Vec<u32>)],
     mut take: impl FnMut(u64, String),
@@ -286,10 +292,10 @@ fn merged(
     Ok(())
 }
 
-/// The values with the highest counts, of equal ones the smallest.
+/// The values with the highest counts; among equal counts, the smallest values.
 struct Top<V> {
     most: usize,
-    /// The worst on top.
+    /// The values kept so far, the worst on top.
     kept: BinaryHeap<Reverse<(u64, Reverse<V>)>>,
     distinct: u64,
     sum: u64,
@@ -319,8 +325,8 @@ impl<V: Ord> Top<V> {
         value: impl Fn(V) -> Result<Option<AttributeValue>, ExecError>,
     ) -> Result<FacetCounts, ExecError> {
         let mut values = Vec::with_capacity(self.kept.len());
-        for Reverse((count, Reverse(of))) in self.kept.into_sorted_vec() {
-            values.extend(value(of)?.map(|value| (value, count)));
+        for Reverse((count, Reverse(kept))) in self.kept.into_sorted_vec() {
+            values.extend(value(kept)?.map(|value| (value, count)));
         }
         let other = self.sum - values.iter().map(|(_, count)| count).sum::<u64>();
         Ok(FacetCounts::Values { values, other, distinct: self.distinct, missing })
@@ -352,7 +358,7 @@ mod tests {
         for most in 0..=6 {
             let kept = &order[..most.min(5)];
             let values = kept.iter().map(|&(v, n)| (AttributeValue::Integer(v), n)).collect();
-            let other = order[kept.len()..].iter().map(|of| of.1).sum();
+            let other = order[kept.len()..].iter().map(|pair| pair.1).sum();
             let want = FacetCounts::Values { values, other, distinct: 5, missing: 0 };
             assert_eq!(shown(most), want);
         }

@@ -8,29 +8,32 @@ use warpseek_exec::gather::{Gather, Missing, PlanBy, PlanKey, SortValue};
 use warpseek_exec::{ExecError, Plan};
 use warpseek_index::{AttributeValue, Column, KeywordOrdinals, Keywords, Numbers, Segment};
 
-/// Keeps the first k matches of a segment. A document has a code for each key, and codes compare as the values do, whatever the direction and wherever missing values are.
+/// A collector of the first k matches of a segment. A document has a code for each key, and codes
+/// compare as the values do, in the direction of the key and with missing values where the key
+/// puts them.
 ///
-/// Codes of values are odd, so that a value from elsewhere that no document of the segment has lies between two of them.
+/// Codes of values are odd, so that the code of a value that comes from outside and that no
+/// document of the segment has lies between two of them.
 pub(crate) struct Sorter<'a> {
     plan: &'a Plan,
     readers: Vec<Reader<'a>>,
-    /// Hits come after this.
+    /// The position that hits must follow.
     after: Option<Place>,
-    /// Hits come before this, which is the last of k from earlier segments.
+    /// The position that hits must precede: that of the last of k hits from earlier segments.
     before: Option<Place>,
-    /// The worst on top.
+    /// The matches kept so far, the worst on top.
     kept: BinaryHeap<Entry>,
-    /// The codes of the document at hand.
+    /// The codes of the current document.
     codes: Vec<u128>,
 }
 
-/// A place in the order; without a document it is behind all that have the codes.
+/// A position in the order. Without a document it is behind all documents that have these codes.
 struct Place {
     codes: Vec<u128>,
     doc: Option<DocId>,
 }
 
-/// Compared by codes, then by document.
+/// A match, compared by codes, then by document.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Entry {
     codes: Box<[u128]>,
@@ -53,7 +56,7 @@ enum From<'a> {
     Nothing,
 }
 
-/// More than the code of any value.
+/// A number larger than the code of any value.
 const MOST: u128 = 1 << 66;
 
 impl<'a> Reader<'a> {
@@ -73,7 +76,8 @@ impl<'a> Reader<'a> {
         Ok(Reader { key, from })
     }
 
-    /// The ordinal of the keyword that counts.
+    /// Returns the ordinal of the keyword that decides the position: the largest in descending
+    /// order, otherwise the smallest.
     fn ordinal(&self, ordinals: &KeywordOrdinals<'_>, position: u32) -> Option<u32> {
         match self.key.descending {
             true => ordinals.of(position).next_back(),
@@ -93,7 +97,7 @@ impl<'a> Reader<'a> {
         self.placed(value.map(odd))
     }
 
-    /// The code in the direction of the key.
+    /// Returns the code in the direction of the key.
     #[inline]
     fn placed(&self, code: Option<u128>) -> u128 {
         match (code, self.key.missing) {
@@ -104,7 +108,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The code of a value from elsewhere.
+    /// Returns the code of a value that comes from outside the segment.
     fn code_of(&self, plan: &Plan, value: &SortValue) -> Result<u128, ExecError> {
         let code = match (&self.from, value) {
             (_, SortValue::Missing) => None,
@@ -118,13 +122,13 @@ impl<'a> Reader<'a> {
             (From::Numbers(_), SortValue::Value(value)) => {
                 Some(odd(value.key().map_or(0, unsigned)))
             }
-            // Where no document has a value, all that have one are at the same place.
+            // If no document has a value, all values have the same code.
             _ => Some(0),
         };
         Ok(self.placed(code))
     }
 
-    /// The value of a document.
+    /// Returns the value of a document.
     fn value(&self, plan: &Plan, position: u32, hit: Hit) -> Result<SortValue, ExecError> {
         let value = match &self.from {
             From::Score => return Ok(SortValue::Score(plan.real(hit.score))),
@@ -142,7 +146,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Keys as unsigned numbers, in the same order.
+/// Maps keys to unsigned numbers in the same order.
 #[inline]
 fn unsigned(key: i64) -> u64 {
     key as u64 ^ 1 << 63
@@ -153,9 +157,10 @@ fn odd(value: u64) -> u128 {
     2 * u128::from(value) + 1
 }
 
-/// The code of a score as a number: that of its integer, or one between two integers if it is none at the scale of the plan.
+/// Returns the code of a score given as a number: the code of its integer, or one between two
+/// integers if it is not an integer at the scale of the plan.
 fn score_code(plan: &Plan, score: f64) -> u128 {
-    // The bounds keep all integers between them, and what is beyond on its side.
+    // The bounds keep all integers between them, and values beyond them on their side.
     let units = (score / plan.real(1)).clamp(-1.0, f64::from(u32::MAX) + 1.0);
     match units.fract() == 0.0 {
         true if units >= 0.0 => odd(units as u64),
@@ -164,7 +169,8 @@ fn score_code(plan: &Plan, score: f64) -> u128 {
 }
 
 impl<'a> Sorter<'a> {
-    /// For the matches of a segment. `worst` is the last of k hits that are known already.
+    /// Creates a sorter for the matches of a segment. `worst` is the last of k hits that are
+    /// known already.
     pub(crate) fn new(
         plan: &'a Plan,
         gather: &Gather,
@@ -174,7 +180,8 @@ impl<'a> Sorter<'a> {
         let readers = gather.order.iter().map(|key| Reader::new(*key, segment));
         let readers = readers.collect::<Result<Vec<_>, _>>()?;
         let place = |values: &[SortValue], doc| {
-            let codes = readers.iter().zip(values).map(|(of, value)| of.code_of(plan, value));
+            let codes =
+                readers.iter().zip(values).map(|(reader, value)| reader.code_of(plan, value));
             Ok::<_, ExecError>(Place { codes: codes.collect::<Result<_, _>>()?, doc })
         };
         let after = gather.after.as_ref();
@@ -197,10 +204,10 @@ impl<'a> Sorter<'a> {
         self.codes.clear();
         self.codes.push(first);
         self.codes.extend(self.readers[1..].iter().map(|reader| reader.code(position, hit)));
-        let of = (&self.codes[..], hit.doc);
-        let is_late = worst.is_some_and(|worst| of >= (&worst.codes[..], worst.doc))
-            || self.before.as_ref().is_some_and(|before| !before.is_behind(of));
-        if is_late || self.after.as_ref().is_some_and(|after| !after.is_before(of)) {
+        let here = (&self.codes[..], hit.doc);
+        let is_late = worst.is_some_and(|worst| here >= (&worst.codes[..], worst.doc))
+            || self.before.as_ref().is_some_and(|before| !before.is_behind(here));
+        if is_late || self.after.as_ref().is_some_and(|after| !after.is_before(here)) {
             return;
         }
         if is_full {
@@ -210,7 +217,7 @@ impl<'a> Sorter<'a> {
         self.kept.push(Entry { codes, doc: hit.doc, score: hit.score, position });
     }
 
-    /// The hits in order, with their values and positions.
+    /// Returns the hits in order, with their values and positions.
     pub(crate) fn finish(self) -> Result<Vec<(Vec<SortValue>, Hit, u32)>, ExecError> {
         let listed = self.kept.into_sorted_vec().into_iter().map(|entry| {
             let (position, hit) = (entry.position, Hit { doc: entry.doc, score: entry.score });
@@ -223,7 +230,7 @@ impl<'a> Sorter<'a> {
 }
 
 impl Place {
-    /// Whether a document comes after it.
+    /// Returns true if a document comes after this position.
     fn is_before(&self, (codes, doc): (&[u128], DocId)) -> bool {
         match self.doc {
             Some(own) => (&self.codes[..], own) < (codes, doc),
@@ -231,7 +238,7 @@ impl Place {
         }
     }
 
-    /// Whether a document comes before it.
+    /// Returns true if a document comes before this position.
     fn is_behind(&self, (codes, doc): (&[u128], DocId)) -> bool {
         self.doc.is_some_and(|own| (codes, doc) < (&self.codes[..], own))
     }

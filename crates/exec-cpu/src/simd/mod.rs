@@ -1,7 +1,9 @@
-//! Scoring of whole blocks, and searches in blocks and sums, with vector code if the CPU supports it.
+//! Scoring of whole blocks, and searches in blocks and sums, with vector code if the CPU supports
+//! it.
 //!
-//! Vector and scalar code perform the same IEEE operations in the same order (add, divide, multiply, truncate; nothing
-//! fused), so the bits are the same; tests compare each version with the scalar one.
+//! Vector and scalar code perform the same IEEE operations in the same order (add, divide,
+//! multiply, truncate; nothing fused), so the bits are the same; tests compare each version with
+//! the scalar one.
 
 #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
 mod neon;
@@ -11,7 +13,7 @@ mod tests;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-// What every CPU of the architecture can do.
+// `plain` is the code that runs on every CPU of the architecture.
 cfg_select! {
     all(target_arch = "aarch64", target_endian = "little") => { use neon as plain; }
     _ => { use scalar as plain; }
@@ -23,7 +25,8 @@ use warpseek_core::Score;
 use warpseek_core::limits::BLOCK;
 use warpseek_exec::Formula;
 
-/// Writes the contributions of `docs` with `freqs` to `out`, all of the same length. Every document must have a factor.
+/// Writes the contributions of `docs` with `freqs` to `out`. All three have the same length.
+/// Every document must have a factor.
 pub(crate) fn score_block(
     formula: &Formula,
     weight: f32,
@@ -42,7 +45,7 @@ pub(crate) fn score_block(
     plain::score(formula, weight, docs, freqs, factors, out);
 }
 
-/// Writes the contributions of postings with these values to `out`, of the same length.
+/// Writes the contributions of postings with these values to `out`, which has the same length.
 pub(crate) fn units(weight: f32, values: &[f32], out: &mut [Score]) {
     assert!(values.len() == out.len());
     #[cfg(target_arch = "x86_64")]
@@ -52,11 +55,13 @@ pub(crate) fn units(weight: f32, values: &[f32], out: &mut [Score]) {
     scalar::units(weight, values, out);
 }
 
-/// Writes the documents whose sums are above `least`, and these sums, to the fronts of `docs` and `out`, in ascending order; returns how many there are. The document of a sum is `base` plus its
-/// index. All sums and bits are cleared. A sum that is not 0 must have its bit in `touched`.
+/// Writes the documents whose sums are above `least`, and these sums, to the fronts of `docs` and
+/// `out`, in ascending order; returns how many there are. The document of a sum is `base` plus
+/// the index of the sum. All sums and bits are cleared. A sum that is not 0 must have its bit set
+/// in `touched`.
 ///
 /// # Panics
-/// If there are fewer sums, or less room, than bits.
+/// If there are fewer sums than bits, or fewer elements in `docs` or `out`.
 pub(crate) fn survivors(
     sums: &mut [Score],
     touched: &mut [u64],
@@ -74,7 +79,9 @@ pub(crate) fn survivors(
     plain::survivors(sums, touched, base, least, docs, out)
 }
 
-/// Moves those documents of a range whose sums are above `least`, and these sums, to `to`, which is not behind the range, and returns their end. What is between that and the end of the range is undefined.
+/// Moves those documents of a range whose sums are above `least`, and these sums, to `to`, which
+/// is not behind the start of the range, and returns the end of what was moved. The elements
+/// between that and the end of the range are undefined.
 ///
 /// # Panics
 /// If the range is not within both slices, or begins before `to`.
@@ -86,7 +93,8 @@ pub(crate) fn keep_above(
     least: Score,
 ) -> usize {
     assert!(to <= range.start && range.end <= docs.len() && range.end <= sums.len());
-    // Reading single elements of what a vector has just stored is slow, so a few are moved one by one.
+    // Reading single elements of what a vector has just stored is slow, so a few elements are
+    // moved individually.
     #[cfg(target_arch = "x86_64")]
     if range.len() >= 8
         && let Some(end) = x86::keep_above(docs, sums, range.clone(), to, least)
@@ -96,7 +104,8 @@ pub(crate) fn keep_above(
     plain::keep_above(docs, sums, range, to, least)
 }
 
-/// The first index from `from` on whose document is at or after `doc`; the number of documents if there is none. Documents ascend.
+/// Returns the first index from `from` on whose document is at or after `doc`, or the number of
+/// documents if there is none. Documents ascend.
 #[inline]
 pub(crate) fn find_doc(docs: &[u32], from: usize, doc: u32) -> usize {
     #[cfg(target_arch = "x86_64")]
@@ -106,7 +115,9 @@ pub(crate) fn find_doc(docs: &[u32], from: usize, doc: u32) -> usize {
     plain::find_doc(docs, from, doc)
 }
 
-/// The number of documents of a full block before `doc`, which are at least `from`. Documents ascend. With AVX-512 it takes as long for one document as for any other, so that there is no branch to mispredict and searches overlap.
+/// Returns the number of documents of a full block before `doc`, which are at least `from`.
+/// Documents ascend. With AVX-512 this takes equally long for every document, so there is no
+/// branch to mispredict and searches overlap.
 #[inline]
 pub(crate) fn rank(block: &[u32; BLOCK], from: usize, doc: u32) -> usize {
     #[cfg(target_arch = "x86_64")]

@@ -1,4 +1,4 @@
-//! NEON, which every AArch64 CPU has.
+//! Versions for NEON, which every AArch64 CPU has.
 #![allow(unsafe_code)]
 
 use std::arch::aarch64::*;
@@ -8,10 +8,13 @@ use warpseek_core::Score;
 use warpseek_exec::Formula;
 
 use super::scalar;
-// Bits lead to the sums that are touched. Four lanes look at all sums, which is more work unless half of them are; then the compiler uses them.
+// The scalar version follows the bits to the sums that are touched. Four lanes would look at all
+// sums, which is more work unless half of them are touched; in that case the compiler vectorizes
+// the scalar code.
 pub(super) use super::scalar::survivors;
 
-/// As [`super::score_block`]. Conversions are unsigned and saturate, as those of Rust do, so any value will do.
+/// Computes contributions like [`super::score_block`]. Conversions are unsigned and saturate, as
+/// those of Rust do, so any frequency is scored correctly.
 pub(super) fn score(
     formula: &Formula,
     weight: f32,
@@ -43,7 +46,7 @@ pub(super) fn score(
     scalar::score(formula, weight, last_docs, last_freqs, factors, last_out);
 }
 
-/// For each set of lanes, the bytes that move these lanes to the front.
+/// The bytes that move the lanes of a set to the front, for each set of lanes.
 static FRONT: [[u8; 16]; 16] = {
     let (mut front, mut set) = ([[0; 16]; 16], 0);
     while set < 16 {
@@ -64,7 +67,7 @@ static FRONT: [[u8; 16]; 16] = {
     front
 };
 
-/// As [`super::keep_above`], whose checks were made.
+/// Implements [`super::keep_above`], which has checked the arguments.
 pub(super) fn keep_above(
     docs: &mut [u32],
     sums: &mut [Score],
@@ -75,7 +78,8 @@ pub(super) fn keep_above(
     assert!(to <= range.start && range.end <= docs.len() && range.end <= sums.len());
     let whole = range.start + range.len() / 4 * 4;
     for start in (range.start..whole).step_by(4) {
-        // SAFETY: four elements from `start` are within the slices, and so are four from `to`: no more were kept than looked at, so that `to` is at most `start`.
+        // SAFETY: four elements from `start` are within the slices, and so are four from `to`: no
+        // more elements were kept than looked at, so `to` is at most `start`.
         unsafe {
             let (docs, sums) = (docs.as_mut_ptr(), sums.as_mut_ptr());
             let (ids, values) = (vld1q_u32(docs.add(start)), vld1q_u32(sums.add(start)));
@@ -91,7 +95,8 @@ pub(super) fn keep_above(
     scalar::keep_above(docs, sums, whole..range.end, to, least)
 }
 
-/// As [`super::find_doc`]. Compares sixteen documents at once: the one that is wanted is usually near.
+/// Implements [`super::find_doc`]. Compares sixteen documents at once, since the document is
+/// usually near.
 #[inline]
 pub(super) fn find_doc(docs: &[u32], from: usize, doc: u32) -> usize {
     let (sixteens, rest) = docs[from..].as_chunks::<16>();
@@ -100,7 +105,7 @@ pub(super) fn find_doc(docs: &[u32], from: usize, doc: u32) -> usize {
         let fours = here.as_chunks::<4>().0;
         // SAFETY: NEON is part of AArch64; four documents are read at a time.
         let after = unsafe {
-            // All bits of a lane that is before, which is -1.
+            // All bits are set in the lanes of earlier documents, so each of them counts as -1.
             let before = |i: usize| vcltq_u32(vld1q_u32(fours[i].as_ptr()), vdupq_n_u32(doc));
             let sums = [vaddq_u32(before(0), before(1)), vaddq_u32(before(2), before(3))];
             vaddvq_u32(vaddq_u32(sums[0], sums[1])).wrapping_add(16)

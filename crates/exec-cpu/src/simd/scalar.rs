@@ -1,4 +1,4 @@
-//! The scalar version. CPUs with vector code use only what that does not cover.
+//! The scalar version. On CPUs with vector code it processes only what that code does not cover.
 #![cfg_attr(all(target_arch = "aarch64", not(test)), allow(dead_code))]
 
 use std::ops::Range;

@@ -1,4 +1,5 @@
-//! What runs on this CPU, and what would on a lesser one, against the scalar version.
+//! Tests that compare the versions that run on this CPU, and those for CPUs with fewer features,
+//! with the scalar version.
 
 use super::*;
 
@@ -21,10 +22,11 @@ fn every_version_equals_the_scalar_one() {
             let mut out = vec![0; len];
             score_block(&formula, weight, &docs, &freqs, &factors, &mut out);
             assert_eq!(out, expected);
-            // CPUs with AVX-512 do not choose it.
+            // CPUs with AVX-512 do not choose this version.
             #[cfg(target_arch = "x86_64")]
             if is_x86_feature_detected!("avx2") {
-                // SAFETY: the CPU has the feature, and documents are below 5000, the length of `factors`.
+                // SAFETY: the CPU has the feature, and documents are below 5000, the length of
+                // `factors`.
                 #[allow(unsafe_code)]
                 unsafe {
                     x86::avx2(weight, &docs, &freqs, &factors, &mut out);
@@ -55,7 +57,7 @@ fn values_are_multiplied_as_by_the_scalar_code() {
         let values: Vec<f32> = (0..len).map(|i| i as f32 / 97.0 + 1e-3).collect();
         for weight in [0.0f32, 1.0, 12_345.678, 1.0e8, 3.0e9] {
             let (mut out, mut expected) = (vec![0; len], vec![0; len]);
-            // A contribution of 2^32 is refused when the query is planned.
+            // The planner refuses queries with a contribution of 2^32.
             let most = 4.29e9 / weight.max(1.0);
             let damaged = [-5.0, f32::NAN].into_iter();
             let values: Vec<f32> =
@@ -107,7 +109,7 @@ fn survivors_are_those_of_the_scalar_code_and_nothing_is_left() {
                 }
             }
             let expected: Vec<(u32, Score)> = (1000..).zip(sums.iter().copied()).collect();
-            let expected: Vec<_> = expected.into_iter().filter(|of| of.1 > least).collect();
+            let expected: Vec<_> = expected.into_iter().filter(|pair| pair.1 > least).collect();
             let run = |survivors: &dyn Fn(&mut [_], &mut [_], &mut [_], &mut [_]) -> usize| {
                 let (mut sums, mut touched) = (sums.clone(), touched.clone());
                 let (mut docs, mut out) = (vec![0; 64 * words], vec![0; 64 * words]);

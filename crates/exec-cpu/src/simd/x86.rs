@@ -9,7 +9,8 @@ use warpseek_core::limits::BLOCK;
 use warpseek_core::saturation;
 use warpseek_exec::Formula;
 
-/// Scores by `weight * (1 / (1 + factor * (1 / freq)))`; false if the CPU has no suitable instructions.
+/// Scores by `weight * (1 / (1 + factor * (1 / freq)))`; returns false if the CPU has no suitable
+/// instructions.
 pub(super) fn saturation(
     weight: f32,
     docs: &[u32],
@@ -18,9 +19,11 @@ pub(super) fn saturation(
     out: &mut [Score],
 ) -> bool {
     assert!(docs.len() == freqs.len() && docs.len() == out.len());
-    // Gathers take signed indices, and conversions from integers are signed; other values are left to the scalar code.
+    // Gathers take signed indices, and conversions from integers are signed; other values are
+    // left to the scalar code.
     if factors.len() <= i32::MAX as usize && is_x86_feature_detected!("avx512f") {
-        // SAFETY: the CPU has the feature; the slices have the same length; there are fewer than 2^31 factors.
+        // SAFETY: the CPU has the feature; the slices have the same length; there are fewer than
+        // 2^31 factors.
         return unsafe { avx512(weight, docs, freqs, factors, out) };
     }
     let signed = |values: &[u32]| values.iter().fold(0, |all, v| all | v) <= i32::MAX as u32;
@@ -29,8 +32,8 @@ pub(super) fn saturation(
         return false;
     }
     if is_x86_feature_detected!("avx2") {
-        // SAFETY: the CPU has the feature; the slices have the same length; every document is below `factors.len()` and
-        // 2^31.
+        // SAFETY: the CPU has the feature; the slices have the same length; every document is
+        // below `factors.len()` and 2^31.
         unsafe { avx2(weight, docs, freqs, factors, out) };
         true
     } else {
@@ -38,10 +41,12 @@ pub(super) fn saturation(
     }
 }
 
-/// False, with anything in `out`, if a document has no factor or a frequency is not below 2^31.
+/// Scores postings. Returns false, with undefined contents of `out`, if a document has no factor
+/// or a frequency is not below 2^31.
 ///
 /// # Safety
-/// `docs`, `freqs` and `out` have one length, and there are fewer than 2^31 factors.
+/// `docs`, `freqs` and `out` must have the same length, and there must be fewer than 2^31
+/// factors.
 #[target_feature(enable = "avx512f")]
 unsafe fn avx512(
     weight: f32,
@@ -56,8 +61,8 @@ unsafe fn avx512(
     for start in (0..docs.len()).step_by(16) {
         let left = docs.len() - start;
         let mask: u16 = if left >= 16 { u16::MAX } else { (1 << left) - 1 };
-        // SAFETY: masked lanes are neither read nor written, and the others are within the slices; only documents below
-        // `factors.len()` are gathered, which are below 2^31.
+        // SAFETY: masked lanes are neither read nor written, and the others are within the
+        // slices; only documents below `factors.len()` are gathered, which are below 2^31.
         unsafe {
             let docs = _mm512_maskz_loadu_epi32(mask, docs.as_ptr().add(start).cast());
             let freqs = _mm512_maskz_loadu_epi32(mask, freqs.as_ptr().add(start).cast());
@@ -78,7 +83,7 @@ unsafe fn avx512(
     bad == 0
 }
 
-/// As [`super::units`]; false if the CPU has no suitable instructions.
+/// Implements [`super::units`]; returns false if the CPU has no suitable instructions.
 pub(super) fn units(weight: f32, values: &[f32], out: &mut [Score]) -> bool {
     assert!(values.len() == out.len());
     if !is_x86_feature_detected!("avx512f") {
@@ -90,7 +95,7 @@ pub(super) fn units(weight: f32, values: &[f32], out: &mut [Score]) -> bool {
 }
 
 /// # Safety
-/// Both slices have one length.
+/// Both slices must have the same length.
 #[target_feature(enable = "avx512f")]
 unsafe fn units_avx512(weight: f32, values: &[f32], out: &mut [Score]) {
     let (weights, ones) = (_mm512_set1_ps(weight), _mm512_set1_epi32(1));
@@ -100,7 +105,9 @@ unsafe fn units_avx512(weight: f32, values: &[f32], out: &mut [Score]) {
         // SAFETY: masked lanes are neither read nor written, and the others are within the slices.
         unsafe {
             let values = _mm512_maskz_loadu_ps(mask, values.as_ptr().add(start));
-            // As in Rust, what is too large becomes the largest number, and what is negative or no number, which damage can bring, becomes 0: the maximum is its second operand then.
+            // As in Rust, values that are too large become the largest number, and negative
+            // values and NaN, which damaged files can contain, become 0: for NaN, the maximum
+            // returns its second operand.
             let products = _mm512_max_ps(_mm512_mul_ps(weights, values), _mm512_setzero_ps());
             let units = _mm512_cvttps_epu32(products);
             let units = _mm512_add_epi32(units, ones);
@@ -109,7 +116,7 @@ unsafe fn units_avx512(weight: f32, values: &[f32], out: &mut [Score]) {
     }
 }
 
-/// As [`super::rank`]; `None` if the CPU has no suitable instructions.
+/// Implements [`super::rank`]; returns `None` if the CPU has no suitable instructions.
 #[inline]
 pub(super) fn rank(block: &[u32; BLOCK], doc: u32) -> Option<usize> {
     if !is_x86_feature_detected!("avx512f") || !is_x86_feature_detected!("popcnt") {
@@ -131,7 +138,7 @@ fn rank_avx512(block: &[u32; BLOCK], doc: u32) -> usize {
     before
 }
 
-/// As [`super::find_doc`]; `None` if the CPU has no suitable instructions.
+/// Implements [`super::find_doc`]; returns `None` if the CPU has no suitable instructions.
 #[inline]
 pub(super) fn find_doc(docs: &[u32], from: usize, doc: u32) -> Option<usize> {
     if !is_x86_feature_detected!("avx512f") {
@@ -141,7 +148,8 @@ pub(super) fn find_doc(docs: &[u32], from: usize, doc: u32) -> Option<usize> {
     Some(unsafe { find_doc_avx512(docs, from, doc) })
 }
 
-/// Compares sixteen documents at once: the one that is wanted is usually near, and that takes one branch instead of one for each halving.
+/// Compares sixteen documents at once. The document is usually near, and one comparison takes one
+/// branch instead of one for each halving.
 #[target_feature(enable = "avx512f")]
 fn find_doc_avx512(docs: &[u32], from: usize, doc: u32) -> usize {
     let wanted = _mm512_set1_epi32(doc as i32);
@@ -160,7 +168,8 @@ fn find_doc_avx512(docs: &[u32], from: usize, doc: u32) -> usize {
     docs.len().max(from)
 }
 
-/// As [`super::survivors`], whose checks were made; `None` if the CPU has no suitable instructions.
+/// Implements [`super::survivors`], which has checked the arguments; returns `None` if the CPU
+/// has no suitable instructions.
 pub(super) fn survivors(
     sums: &mut [Score],
     touched: &mut [u64],
@@ -179,7 +188,7 @@ pub(super) fn survivors(
 }
 
 /// # Safety
-/// `sums`, `docs` and `out` have at least 64 elements for every word of `touched`.
+/// `sums`, `docs` and `out` must have at least 64 elements for every word of `touched`.
 #[target_feature(enable = "avx512f")]
 unsafe fn survivors_avx512(
     sums: &mut [Score],
@@ -198,13 +207,15 @@ unsafe fn survivors_avx512(
             let quarter = left.trailing_zeros() / 16;
             left &= !(0xffff << (16 * quarter));
             let start = 64 * word + 16 * quarter as usize;
-            // SAFETY: sixteen sums from `start` are within the slice. No more were found than sums looked at, so that `found` is at most `start`, and there is room for sixteen more.
+            // SAFETY: sixteen sums from `start` are within the slice. No more documents were
+            // found than sums looked at, so `found` is at most `start`, and sixteen more fit in
+            // `docs` and `out`.
             unsafe {
                 let here: *mut __m512i = sums.as_mut_ptr().add(start).cast();
                 let values = _mm512_loadu_si512(here);
                 let above = _mm512_cmpgt_epu32_mask(values, leasts);
                 _mm512_storeu_si512(here, zero);
-                // Few survive, so this is well predicted.
+                // Few sums survive, so this is well predicted.
                 if above == 0 {
                     continue;
                 }
@@ -220,7 +231,8 @@ unsafe fn survivors_avx512(
     found
 }
 
-/// As [`super::keep_above`], whose checks were made; `None` if the CPU has no suitable instructions.
+/// Implements [`super::keep_above`], which has checked the arguments; returns `None` if the CPU
+/// has no suitable instructions.
 pub(super) fn keep_above(
     docs: &mut [u32],
     sums: &mut [Score],
@@ -237,7 +249,7 @@ pub(super) fn keep_above(
 }
 
 /// # Safety
-/// The range is within both slices, and `to` is not behind its start.
+/// The range must be within both slices, and `to` must not be behind its start.
 #[target_feature(enable = "avx512f")]
 unsafe fn keep_above_avx512(
     docs: &mut [u32],
@@ -250,7 +262,8 @@ unsafe fn keep_above_avx512(
     for start in range.clone().step_by(16) {
         let left = range.end - start;
         let mask: u16 = if left >= 16 { u16::MAX } else { (1 << left) - 1 };
-        // SAFETY: masked lanes are neither read nor written, and the others are within the slices: no more were kept than looked at, so that `to` is at most `start`.
+        // SAFETY: masked lanes are neither read nor written, and the others are within the
+        // slices: no more elements were kept than looked at, so `to` is at most `start`.
         unsafe {
             let (docs, sums) = (docs.as_mut_ptr(), sums.as_mut_ptr());
             let ids = _mm512_maskz_loadu_epi32(mask, docs.add(start).cast());
@@ -269,7 +282,9 @@ unsafe fn keep_above_avx512(
 }
 
 /// # Safety
-/// All slices but `factors` must have the same length, every document must have a factor, there must be fewer than 2^31 of them, and the CPU must support AVX2. Frequencies from 2^31 on are not scored right.
+/// All slices except `factors` must have the same length, every document must have a factor,
+/// there must be fewer than 2^31 factors, and the CPU must support AVX2. Scores for frequencies
+/// from 2^31 on are wrong.
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn avx2(
     weight: f32,
@@ -281,7 +296,8 @@ pub(super) unsafe fn avx2(
     let weights = _mm256_set1_ps(weight);
     let whole = docs.len() / 8 * 8;
     for start in (0..whole).step_by(8) {
-        // SAFETY: eight elements from `start` are within the slices; the caller guarantees the gather.
+        // SAFETY: eight elements from `start` are within the slices; the caller guarantees the
+        // gather.
         unsafe {
             let docs = _mm256_loadu_si256(docs.as_ptr().add(start).cast());
             let freqs = _mm256_loadu_si256(freqs.as_ptr().add(start).cast());

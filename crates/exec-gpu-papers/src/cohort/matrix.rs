@@ -1,5 +1,5 @@
-//! A cohort in the form that the kernel needs: queries in an order in which neighbours share lists, in groups, and what each list of a
-//! group adds to each of its queries.
+//! A cohort in the form that the kernel needs: queries in an order in which neighbours share
+//! lists, in groups, with the contribution of each list of a group to each of its queries.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -12,17 +12,18 @@ use crate::kernels::cohort::{EntryView, GroupView, ListView, MemberView};
 use warpseek_exec_gpu::image::{Item, QueryView, SegmentImage, largest_value};
 use warpseek_exec_gpu::round::{Pass, Round, histogram_shift, least, rough_shift, rough_weight};
 
-/// The most terms that the queries of a group have together, unless the group is one query.
+/// Maximum number of terms that the queries of a group have together, unless the group is one
+/// query.
 pub(super) const GROUP_TERMS: usize = 512;
 
-/// Sums have 15 bits, below the bit that marks a candidate. OR has room for about 10,922 terms; AND, for which each term adds one, for
-/// 32,767.
+/// Maximum value of sums, which have 15 bits below the bit that marks a candidate. That is enough
+/// for about 10,922 terms with OR, and for 32,767 with AND, for which each term adds one.
 const SUM: u16 = (1 << 15) - 1;
 
-/// With rough units of this many bits, every contribution is one unit.
+/// Binary logarithm of a rough unit that is so large that every contribution is one unit.
 const ONE_EACH: u32 = 31;
 
-/// What is launched for one segment.
+/// The input of a launch for one segment.
 #[derive(Default)]
 pub(super) struct Launch {
     pub(super) groups: Vec<GroupView>,
@@ -31,11 +32,11 @@ pub(super) struct Launch {
     pub(super) queries: Vec<QueryView>,
     pub(super) members: Vec<MemberView>,
     pub(super) items: Vec<Item>,
-    /// The most sparse lists of a group.
+    /// Maximum number of sparse lists of a group.
     pub(super) sparse: u32,
 }
 
-/// An order in which queries that share long lists are neighbours.
+/// Returns an order in which queries that share long lists are neighbours.
 pub(super) fn order(plans: &[&Plan]) -> Vec<usize> {
     let longest_first = |plan: &Plan| {
         let mut lists: Vec<_> =
@@ -48,7 +49,7 @@ pub(super) fn order(plans: &[&Plan]) -> Vec<usize> {
     order
 }
 
-/// Groups of `most` queries, or fewer if they have very many terms.
+/// Divides plans into groups of `most` queries, or fewer if they have very many terms.
 pub(super) fn groups(plans: &[&Plan], most: usize) -> Vec<Range<usize>> {
     let (mut groups, mut from, mut terms) = (Vec::new(), 0, 0);
     for (i, plan) in plans.iter().enumerate() {
@@ -65,7 +66,8 @@ pub(super) fn groups(plans: &[&Plan], most: usize) -> Vec<Range<usize>> {
     groups
 }
 
-/// Binary logarithm of the units in a rough unit, such that no sum of a plan's terms exceeds [`SUM`]; none if there is no such unit.
+/// Returns the binary logarithm of the units in a rough unit such that no sum of a plan's terms
+/// exceeds [`SUM`], or `None` if there is no such unit.
 pub(super) fn shift(plan: &Plan, most_value: f32, pass: Pass) -> Option<u32> {
     match pass {
         Pass::And => (plan.terms.len() <= usize::from(SUM)).then_some(ONE_EACH),
@@ -73,7 +75,7 @@ pub(super) fn shift(plan: &Plan, most_value: f32, pass: Pass) -> Option<u32> {
     }
 }
 
-/// The cohort as a matrix: what each list adds to each query.
+/// The cohort as a matrix: the contributions of each list to each query.
 pub(super) struct Matrix<'a> {
     plans: &'a [&'a Plan],
     ks: &'a [u32],
@@ -94,10 +96,10 @@ impl<'a> Matrix<'a> {
         let (plans, ks) = (round.plans, round.ks);
         let most_value = plans.first().map_or(1.0, |plan| largest_value(plan.formulas.of(0)));
         let leasts = plans.iter().zip(ks).map(|(p, &k)| least(image, p, k, pass)).collect();
-        // Not reachable: plans were checked before.
+        // This cannot happen, since plans were checked before.
         let too_many = || DeviceError::Launch {
             kernel: "cohort".to_owned(),
-            problem: "its sums have no room for so many terms".to_owned(),
+            problem: "its sums cannot hold so many terms".to_owned(),
         };
         let shift = |plan: &&Plan| shift(plan, most_value, pass).ok_or_else(too_many);
         let shifts = plans.iter().map(shift).collect::<Result<_, _>>()?;
@@ -112,7 +114,8 @@ impl<'a> Matrix<'a> {
         queries: Range<usize>,
         launch: &mut Launch,
     ) {
-        // Every list of every query: sparse lists first, then by list, so that queries that share a list are neighbours.
+        // Uses are every list of every query: sparse lists first, then by list, so that queries
+        // that share a list are neighbours.
         let mut uses = Vec::new();
         for query in queries.clone() {
             let plan = self.plans[query];
@@ -173,9 +176,9 @@ impl<'a> Matrix<'a> {
             queries: queries.len() as u32,
             unused: [0; 3],
         });
-        for (query, of) in queries.zip(members) {
-            launch.queries.push(self.query(query, launch.members.len(), of.len()));
-            launch.members.extend(of);
+        for (query, lists) in queries.zip(members) {
+            launch.queries.push(self.query(query, launch.members.len(), lists.len()));
+            launch.members.extend(lists);
         }
     }
 

@@ -1,6 +1,7 @@
-//! Bit packing: gaps have the width of the block's largest, frequencies the width with the fewest units. Frequencies that do not fit are
-//! patched: one bit per posting says which, and one byte per patch has the bits above the width. On disk a patch has a position instead.
-//! With bits, a lane finds its patches by counting, and can also find a single frequency.
+//! Bit packing: gaps have the width of the block's largest, frequencies the width with the fewest
+//! units. Frequencies that do not fit are patched: one bit per posting says which, and one byte
+//! per patch has the bits above the width. On disk a patch has a position instead. With bits, a
+//! lane finds its patches by counting, and can also find a single frequency.
 //!
 //! `shape`: width of gaps, width of frequencies << 8, 1 << 16 if there are patches.
 
@@ -41,7 +42,8 @@ pub(super) fn encode(block: &Block<'_>, coded: &mut Coded) {
     coded.push_head(BlockHead { first: block.first, at, shape, more: 0 });
 }
 
-/// The width of frequencies with the fewest units (the largest such width), and the number of patches it needs.
+/// Returns the width of frequencies with the fewest units (the largest such width), and the
+/// number of patches it needs.
 fn freq_width(freqs: &[u32]) -> (u32, usize) {
     let widest = width(freqs);
     let (mut best, mut fewest) = ((widest, 0), packed(freqs.len(), widest));

@@ -15,7 +15,8 @@ pub struct CompressedList {
     pub heads: u64,
     /// Address of the skip array: the last document of each block.
     pub lasts: u64,
-    /// Address of the largest value of the formula in each block (`f32`); 0 if the values are not known.
+    /// Address of the largest value of the formula in each block (`f32`); 0 if the values are not
+    /// known.
     pub maxima: u64,
     /// Address of the [`Node`]s; 0 for codecs that have none.
     pub nodes: u64,
@@ -29,17 +30,17 @@ pub struct CompressedList {
     pub unused: u32,
 }
 
-/// Where a block is, and what its codec needs to decode it.
+/// The position of a block, and the parameters that its codec needs to decode it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct BlockHead {
-    /// Its first document.
+    /// First document of the block.
     pub first: u32,
-    /// Its first unit.
+    /// First unit of the block.
     pub at: u32,
-    /// Defined by the codec.
+    /// First parameter, defined by the codec.
     pub shape: u32,
-    /// Defined by the codec.
+    /// Second parameter, defined by the codec.
     pub more: u32,
 }
 
@@ -47,11 +48,11 @@ pub struct BlockHead {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Node {
-    /// Its fields.
+    /// The fields of the structure.
     pub fields: [u32; 4],
 }
 
-/// What the formula needs in addition to a frequency.
+/// The tables that the formula needs in addition to a frequency.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Values {
@@ -59,9 +60,9 @@ pub struct Values {
     pub factors: u64,
     /// Address of 1 + ln f for small frequencies (`f32`); 0 for formulas without logarithms.
     pub logs: u64,
-    /// Address of the larger frequencies that occur, ascending.
+    /// Address of the larger frequencies that occur, in ascending order.
     pub large: u64,
-    /// Address of their logarithms.
+    /// Address of the logarithms of the larger frequencies.
     pub large_logs: u64,
     /// Number of larger frequencies.
     pub large_count: u32,

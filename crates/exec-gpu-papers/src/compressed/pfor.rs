@@ -1,12 +1,15 @@
-//! PForDelta with one width b for a list (Ding 2009, section 6.2): the low b bits of every number are in slots. Numbers that do not fit,
-//! the exceptions, are in two arrays: their positions, and their bits above b, less one, the *overflows*. Positions are one bit per number,
-//! beside the slots of a block, and counts, so that a lane finds its overflows without its neighbours. Overflows are one array for the list
-//! and are encoded in the same way in turn, as many levels deep as requested; those of the last level are numbers of one width. Exceptions
-//! among overflows are kept few, because they cost time on the device: only runs of 128 overflows that have any exceptions have bits for
-//! them.
+//! PForDelta with one width b for a list (Ding 2009, section 6.2): the low b bits of every number
+//! are in slots. Numbers that do not fit, the exceptions, are in two arrays: their positions, and
+//! their bits above b, less one, the *overflows*. Positions are one bit per number, beside the
+//! slots of a block, and counts, so that a lane finds its overflows without its neighbours.
+//! Overflows are one array for the list and are encoded in the same way in turn, as many levels
+//! deep as requested; those of the last level are numbers of one width. Exceptions among
+//! overflows are kept few, because they cost time on the device: only runs of 128 overflows that
+//! have any exceptions have bits for them.
 //!
-//! All blocks but the last take the same number of units: bits and slots of gaps, then those of frequencies. A head is two words, the first
-//! document and the tally of gaps. Nodes 0 and 1 are gaps and frequencies; the overflows of each follow, one node per level.
+//! All blocks but the last take the same number of units: bits and slots of gaps, then those of
+//! frequencies. A head is two words, the first document and the tally of gaps. Nodes 0 and 1 are
+//! gaps and frequencies; the overflows of each follow, one node per level.
 
 use warpseek_core::limits::BLOCK;
 
@@ -14,13 +17,13 @@ use super::form::{Node, Unit};
 use super::units::{low, pack, pack_string, width};
 use super::{Block, Coded};
 
-/// Must equal the constants of `codec_pfor.cuh`.
+/// Blocks per group. This constant and the next three must equal those of `codec_pfor.cuh`.
 const GROUP: usize = 8;
 const TALLY_BEFORE: u32 = 22;
 const TALLY_SLOW: u32 = 1 << 21;
 const TALLY_BITS: u32 = 7;
 
-/// Four overflows of this many bits fit into one window of 32.
+/// Maximum width of overflows of which four fit into one window of 32 bits.
 const WINDOW_WIDTH: u32 = 8;
 
 /// Bits per number that positions take: one bit per number, a tally per block, a word per group.
@@ -51,7 +54,8 @@ pub(super) fn encode(blocks: &[Block<'_>], levels: u32) -> Coded {
 struct Numbers {
     width: u32,
     overflows: Vec<u32>,
-    /// One bit per number, for each block; absent if there are no exceptions.
+    /// Bits that mark exceptions, one per number, for each block. Blocks contain them only if
+    /// there are exceptions.
     flags: Vec<Unit>,
 }
 
@@ -77,7 +81,8 @@ impl Numbers {
 }
 
 impl Coded {
-    /// Appends what is outside of blocks as a node, and the nodes of its overflows; returns the tallies.
+    /// Appends the arrays outside of blocks as a node, and the nodes of its overflows; returns
+    /// the tallies.
     fn arrays(&mut self, node: usize, numbers: &Numbers, levels: u32) -> Vec<u32> {
         let flagged = u32::from(!numbers.overflows.is_empty());
         self.nodes[node].fields = [numbers.width, flagged, self.units.len() as u32, 0];
@@ -120,7 +125,7 @@ impl Coded {
         if positions.is_empty() {
             return positions;
         }
-        // One word per run says where, in words, its count and bits are.
+        // The word of a run is the position, in words, of the run's count and bits.
         self.nodes[node].fields[2] = self.units.len() as u32;
         let mut runs = vec![0; values.len().div_ceil(BLOCK)];
         let mut before = 0;
@@ -139,20 +144,20 @@ impl Coded {
     }
 }
 
-/// Positions of the numbers wider than `width`, and their bits above it, less one.
+/// Returns the positions of the numbers wider than `width`, and their bits above it, less one.
 fn exceptions(values: &[u32], width: u32) -> (Vec<u32>, Vec<u32>) {
     let above = values.iter().map(|&value| (u64::from(value) >> width) as u32);
     (0..).zip(above).filter(|&(_, above)| above > 0).map(|(i, above)| (i, above - 1)).unzip()
 }
 
-/// One bit for each of 128 positions.
+/// Returns a unit with the bits of these positions, below 128, set.
 fn bits(positions: &[u32]) -> Unit {
     let mut bits = Unit::default();
     positions.iter().for_each(|position| bits[*position as usize / 32] |= 1 << (position % 32));
     bits
 }
 
-/// How many numbers have each number of bits.
+/// The number of values of each width in bits.
 type Widths = [f64; 33];
 
 fn widths<'a>(values: impl Iterator<Item = &'a u32>) -> Widths {
@@ -165,8 +170,8 @@ fn widest(widths: &Widths) -> usize {
     widths.iter().rposition(|&count| count > 0.0).unwrap_or(0)
 }
 
-/// Approximate widths of the overflows for a width: one in 2^(k-1) of the numbers of k bits is a power of two, which has one bit less after
-/// one is subtracted.
+/// Estimates the widths of the overflows for a width: one in 2^(k-1) of the numbers of k bits is
+/// a power of two, which has one bit less after one is subtracted.
 fn above(widths: &Widths, width: usize) -> Widths {
     let mut above = [0.0; 33];
     for (k, &count) in (1..).zip(&widths[width + 1..]) {
@@ -177,7 +182,7 @@ fn above(widths: &Widths, width: usize) -> Widths {
     above
 }
 
-/// The width that takes the fewest bits, approximately.
+/// Returns the width that takes approximately the fewest bits.
 fn best<'a>(values: impl Iterator<Item = &'a u32>, levels: u32) -> u32 {
     let widths = widths(values);
     let (n, widest) = (widths.iter().sum::<f64>(), widest(&widths));
@@ -195,9 +200,10 @@ fn best_of_overflows(values: &[u32], levels: u32) -> u32 {
     }
 }
 
-/// The best width for overflows, and the bits they take.
+/// Returns the best width for overflows, and the bits they take.
 fn overflow_width(widths: &Widths, levels: u32) -> (usize, f64) {
-    /// Bits that an exception counts for in addition to its own, because of the time it takes.
+    /// Number of bits that an exception counts for in addition to its own, because of the time it
+    /// takes.
     const TIME: f64 = 256.0;
     let (n, widest) = (widths.iter().sum::<f64>(), widest(widths));
     let slots = |w: usize| n * w as f64;
@@ -222,7 +228,8 @@ mod tests {
         assert_eq!([0, 1, 4].map(|levels| best(mixed.iter(), levels)), [5; 3]);
         let (same, none) = (vec![31; 1000], vec![0; 1000]);
         assert_eq!((best(same.iter(), 1), best(none.iter(), 1), best([].iter(), 1)), (5, 0, 0));
-        // Gaps of a random list: one in four is an exception, and hardly any of those has an exception itself.
+        // Gaps of a random list: one in four is an exception, and hardly any of those has an
+        // exception itself.
         let gap = |i: u32| (-50.0 * (1.0 - f64::from(i) / 10_000.0).ln()) as u32;
         let gaps: Vec<u32> = (0..10_000).map(gap).collect();
         assert_eq!((best(gaps.iter(), 0), best(gaps.iter(), 1)), (6, 6));
@@ -233,7 +240,8 @@ mod tests {
         spread[7] = u32::MAX;
         assert_eq!([0, 1].map(|levels| best_of_overflows(&spread, levels)), [32, 3]);
     }
-    /// Random lists among 25.2 million documents: they take fewer bits to decode all documents than an earlier layout did.
+    /// Tests that random lists among 25.2 million documents take fewer bits to decode all
+    /// documents than an earlier layout did.
     #[test]
     fn random_lists_stay_small_and_easy() {
         for (df, most) in [(8_000, 14.58), (512_000, 8.49)] {

@@ -1,7 +1,9 @@
-//! Rice codes (Ding 2009, section 6.1): the low b bits of a number are in slots, the rest is in unary, as that many zeros and a one. Each
-//! block has the best b. The unary part is padded with zeros to 32 windows of the same number of bits, one window per lane.
+//! Rice codes (Ding 2009, section 6.1): the low b bits of a number are in slots, the rest is in
+//! unary, as that many zeros and a one. Each block has the best b. The unary part is padded with
+//! zeros to 32 windows of the same number of bits, one window per lane.
 //!
-//! `shape`: b of gaps, b of frequencies << 8, bits in a window of the gaps' unary part << 16, of the frequencies' << 24.
+//! `shape`: b of gaps, b of frequencies << 8, bits in a window of the gaps' unary part << 16, of
+//! the frequencies' << 24.
 
 use super::form::{BlockHead, Unit};
 use super::units::{low, pack};
@@ -17,7 +19,7 @@ pub(super) fn encode(block: &Block<'_>, coded: &mut Coded) {
     coded.push_head(BlockHead { first: block.first, at: at as u32, shape, more: 0 });
 }
 
-/// Appends slots and the unary part, and returns b and the bits in a window.
+/// Appends slots and the unary part, and returns b and the number of bits in a window.
 fn write(values: &[u32], units: &mut Vec<Unit>) -> (u32, u32) {
     let b = best(values);
     let lows: Vec<u32> = values.iter().map(|&value| low(value, b)).collect();
@@ -36,10 +38,10 @@ fn write(values: &[u32], units: &mut Vec<Unit>) -> (u32, u32) {
     (b, window as u32)
 }
 
-/// The b with the fewest bits, 0 to 31.
+/// Returns the b with the fewest bits, 0 to 31.
 ///
-/// A step from b to b + 1 costs n bits and saves at least half of the sum of quotients. At the best b the unary part therefore has at most
-/// 3 n bits, and a window at most 12.
+/// A step from b to b + 1 costs n bits and saves at least half of the sum of quotients. At the
+/// best b the unary part therefore has at most 3 n bits, and a window at most 12.
 fn best(values: &[u32]) -> u32 {
     let bits = |b: u32| {
         let quotients: u64 = values.iter().map(|value| u64::from(value >> b)).sum();

@@ -2,7 +2,7 @@
 
 use super::form::Unit;
 
-/// Bits of the largest value.
+/// Returns the number of bits of the largest value.
 pub(super) fn width(values: &[u32]) -> u32 {
     32 - values.iter().fold(0, |all, v| all | v).leading_zeros()
 }
@@ -11,13 +11,13 @@ pub(super) fn low(value: u32, width: u32) -> u32 {
     value & ((1u64 << width) - 1) as u32
 }
 
-/// Units that [`pack`] takes for `n` values.
+/// Returns the number of units that [`pack`] takes for `n` values.
 pub(super) fn packed(n: usize, width: u32) -> usize {
     (n.div_ceil(4) * width as usize).div_ceil(32)
 }
 
-/// Appends values as four interleaved streams: value i is in stream i % 4, and a unit has one word of each. Lane l therefore finds values 4
-/// l to 4 l + 3 at one shift of the same two units.
+/// Appends values as four interleaved streams: value i is in stream i % 4, and a unit has one
+/// word of each. Lane l therefore finds values 4 l to 4 l + 3 at one shift of the same two units.
 pub(super) fn pack(values: &[u32], width: u32, units: &mut Vec<Unit>) {
     let start = units.len();
     units.resize(start + packed(values.len(), width), [0; 4]);

@@ -1,6 +1,8 @@
-//! The tables from which the device computes the value of a posting with the bits of `Formula::value`.
+//! The tables from which the device computes the value of a posting with the bits of
+//! `Formula::value`.
 //!
-//! Divisions and products follow IEEE 754 on both sides. Logarithms do not, so the host computes those of all frequencies that occur.
+//! Divisions and products follow IEEE 754 on both sides. Logarithms do not, so the host computes
+//! those of all frequencies that occur.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +13,8 @@ use super::form::Values;
 use warpseek_cuda::{Buffer, Device, DeviceError, Uploader};
 use warpseek_exec_gpu::image::send;
 
-/// Smaller frequencies have a table. Must equal the constant of `values.cuh`.
+/// Smallest frequency that is not in the table of small frequencies. Must equal the constant of
+/// `values.cuh`.
 const SMALL: u32 = 4096;
 
 /// The large frequencies of a segment.
@@ -19,7 +22,7 @@ const SMALL: u32 = 4096;
 pub(super) struct Frequencies(BTreeSet<u32>);
 
 impl Frequencies {
-    /// Adds those of a list.
+    /// Adds the large frequencies of a list.
     pub(super) fn see(&mut self, freqs: &[u32]) {
         self.0.extend(freqs.iter().filter(|&&freq| freq >= SMALL));
     }
@@ -39,7 +42,8 @@ pub struct ValueTables {
 }
 
 impl ValueTables {
-    /// Tables for documents with these factors. Frequencies of at least [`SMALL`] that are not in `frequencies` must not be looked up.
+    /// Creates tables for documents with these factors. Frequencies of at least [`SMALL`] that
+    /// are not in `frequencies` must not be looked up.
     pub(super) fn new(
         device: &Device,
         formula: Formula,
@@ -68,7 +72,7 @@ impl ValueTables {
         Ok(ValueTables { view, docs: factors.len(), large, kept })
     }
 
-    /// Tables in which these frequencies can be looked up.
+    /// Creates tables in which these frequencies can be looked up.
     pub fn for_frequencies(
         device: &Device,
         formula: Formula,
@@ -82,23 +86,23 @@ impl ValueTables {
 
     /// Panics if a document or frequency is not in the tables.
     pub(crate) fn check(&self, docs: &[u32], freqs: &[u32]) {
-        assert!(docs.iter().all(|&doc| (doc as usize) < self.docs), "a document without factor");
+        assert!(docs.iter().all(|&doc| (doc as usize) < self.docs), "a document has no factor");
         let known = |freq: &u32| *freq < SMALL || self.large.binary_search(freq).is_ok();
-        assert!(self.view.logs == 0 || freqs.iter().all(known), "a frequency without logarithm");
+        assert!(self.view.logs == 0 || freqs.iter().all(known), "a frequency has no logarithm");
     }
 
-    /// The view for kernels.
+    /// Returns the view for kernels.
     pub fn view(&self) -> Values {
         self.view
     }
 
-    /// Bytes that they take on the device.
+    /// Returns the bytes that the tables take on the device.
     pub fn bytes(&self) -> u64 {
         self.kept.iter().map(|buffer| buffer.bytes() as u64).sum()
     }
 }
 
-/// The formula's number, as in `values.cuh`.
+/// Returns the formula's number, as in `values.cuh`.
 fn number(formula: Formula) -> u32 {
     match formula {
         Formula::Saturation { .. } => 0,

@@ -1,5 +1,5 @@
-//! Kernels that answer queries and count the bytes that they move: each is a folder with a source that includes `counted.cuh` and then the
-//! kernel's own source.
+//! Kernels that answer queries and count the bytes that they move: each is a folder with a source
+//! that includes `counted.cuh` and then the kernel's own source.
 
 use super::common::{
     COUNTED, PRUNED_SINGLE_ITSELF, PRUNED_TILES_ITSELF, SCAN, TILES, TOPK, TYPES, WARP,

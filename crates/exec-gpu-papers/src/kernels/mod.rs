@@ -1,4 +1,5 @@
-//! Kernels. Each has a folder with the CUDA C++ (`kernel.cu`) and the functions that check arguments and launch it (`mod.rs`).
+//! The kernels of this crate. Each has a folder with the CUDA C++ (`kernel.cu`) and the functions
+//! that check arguments and launch it (`mod.rs`).
 
 pub mod cohort;
 pub mod counted;
@@ -41,7 +42,7 @@ pub mod common {
         PRUNED_SINGLE_ITSELF, PRUNED_TILES_ITSELF, SCAN, TILES, TOPK, TYPES, WARP,
     };
 
-    /// For sources that count the bytes that they move.
+    /// The header of sources that count the bytes that they move.
     pub const COUNTED: (&str, &str) = ("counted.cuh", include_str!("common/counted.cuh"));
     /// Lists in compressed form.
     pub const LISTS: (&str, &str) = ("lists.cuh", include_str!("common/lists.cuh"));
@@ -56,7 +57,8 @@ pub mod common {
     pub const INTERSECT: (&str, &str) = ("intersect.cuh", include_str!("common/intersect.cuh"));
     /// The value of a posting.
     pub const VALUES: (&str, &str) = ("values.cuh", include_str!("common/values.cuh"));
-    /// What WAND and MaxScore have in common, with all headers that it includes, and the codecs for which there are kernels.
+    /// Returns the headers that WAND and MaxScore share, with everything that they include, and
+    /// the codecs for which there are kernels.
     pub const fn partitioned_headers(codecs: &'static str) -> [(&'static str, &'static str); 14] {
         [
             TYPES,
@@ -80,7 +82,7 @@ pub mod common {
     pub const PARTITIONED: &[(&str, &str)] =
         &partitioned_headers(include_str!("common/partitioned_codecs.cuh"));
 
-    /// The headers with one codec, if the device has it.
+    /// Returns the headers with one codec, if it has a form on the device.
     pub fn partitioned_for(codec: CodecId) -> &'static [(&'static str, &'static str)] {
         macro_rules! only {
             ($name:literal, $type:literal) => {{

@@ -1,3 +1,6 @@
+//! The engine for WAND and MaxScore in partitions: it loads the image, divides batches into
+//! rounds, and chooses the kernel that the settings name.
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,14 +21,14 @@ use warpseek_exec_gpu::failed;
 use warpseek_exec_gpu::image::Kept;
 use warpseek_exec_gpu::limits::check_shared;
 
-/// The most hits that the queries of a round may ask for together, unless the round is one query.
+/// Maximum number of hits for the queries of a round together, unless the round is one query.
 const ROUND_HITS: usize = 1 << 22;
 
 /// Costs on an H200 with 128 hits, in batches of 100 queries (docs/measurements/gpu.md).
 const WAND: Rates = Rates::device(160_000.0, 2_000.0, 0.117, 7.0);
 const MAXSCORE: Rates = Rates::device(160_000.0, 2_000.0, 0.07, 7.0);
 
-/// Answers queries on a GPU by WAND or MaxScore.
+/// An engine that answers queries on a GPU by WAND or MaxScore.
 pub struct PartitionedEngine {
     pub(super) device: Device,
     pub(super) settings: PartitionSettings,
@@ -33,7 +36,7 @@ pub struct PartitionedEngine {
     pub(super) merge: MergeLists,
     pub(super) max_static: f32,
     pub(super) stream: Stream,
-    /// Streams of asynchronous batches.
+    /// The streams of asynchronous batches.
     pub(super) streams: Vec<Stream>,
     snapshot: Arc<Snapshot>,
     workspace: Mutex<Workspace>,
@@ -46,7 +49,8 @@ pub struct PartitionedEngine {
 }
 
 impl PartitionedEngine {
-    /// An engine for an index, which is copied to the device with the first query or by [`PartitionedEngine::load`].
+    /// Creates an engine for an index, which is copied to the device with the first query or by
+    /// [`PartitionedEngine::load`].
     pub fn new(
         snapshot: Arc<Snapshot>,
         device: Device,
@@ -77,7 +81,7 @@ impl PartitionedEngine {
         Ok(engine)
     }
 
-    /// Sets other settings. Lists stay on the device if their codec stays the same.
+    /// Changes the settings. Lists stay on the device if their codec stays the same.
     pub fn set(&mut self, settings: PartitionSettings) -> Result<(), DeviceError> {
         if settings.codec != self.settings.codec {
             self.image = Kept::default();
@@ -98,17 +102,17 @@ impl PartitionedEngine {
         Ok(())
     }
 
-    /// The settings.
+    /// Returns the settings.
     pub fn settings(&self) -> &PartitionSettings {
         &self.settings
     }
 
-    /// Why the engine cannot answer a plan; none if it can.
+    /// Returns the reason why the engine cannot answer a plan, or `None` if it can.
     pub fn why_not(&self, plan: &Plan) -> Option<&'static str> {
         let most = u64::from(self.snapshot.doc_limit()).max(1);
         let k = (plan.k as u64).clamp(1, most) as u32;
         let room = check_shared(&self.kernel, round::shared_bytes(k, plan.terms.len())).is_ok();
-        (!room).then_some("shared memory has no room for the best keys and the lists' cursors")
+        (!room).then_some("shared memory is too small for the best keys and the lists' cursors")
     }
 
     /// Copies the index to the device, for a formula.
@@ -116,17 +120,18 @@ impl PartitionedEngine {
         self.image(only_formula(self, formulas)?, threads).map(|_| ())
     }
 
-    /// Postings copied so far, for progress displays.
+    /// Returns the number of postings copied so far, for progress displays.
     pub fn loaded(&self) -> &AtomicU64 {
         &self.loaded
     }
 
-    /// Whether kernels are timed from now on. Timing waits for kernels, which takes time itself.
+    /// Switches the timing of kernels on or off. Timing waits for kernels, which takes time
+    /// itself.
     pub fn time_kernels(&self, timed: bool) {
         self.timed.store(timed, Ordering::Relaxed);
     }
 
-    /// How long kernels ran since the last call.
+    /// Returns the time for which kernels ran since the last call.
     pub fn take_device_time(&self) -> Duration {
         Duration::from_nanos(self.device_time.swap(0, Ordering::Relaxed))
     }
@@ -150,7 +155,7 @@ impl PartitionedEngine {
     ) {
         let docs = self.snapshot.doc_limit() as usize;
         let k = left.iter().map(|&i| plans[i].k.min(docs)).max().unwrap_or(0);
-        // If queries ask for many hits, a round has room for few queries.
+        // If queries need many hits, only few of them fit in a round.
         let most = self.settings.round.min(ROUND_HITS / k.max(1)).max(1);
         while let Some(&first) = left.first() {
             let formula = plans[first].formulas.of(0);
@@ -240,16 +245,16 @@ impl Engine for PartitionedEngine {
             };
             let mut answers: Answers = plans.iter().map(nothing).collect();
             let asks = |plan: &Plan| (plan.k > 0 || plan.count) && !plan.terms.is_empty();
-            let of = |wanted: &dyn Fn(usize) -> bool| -> Vec<usize> {
+            let select = |wanted: &dyn Fn(usize) -> bool| -> Vec<usize> {
                 (0..plans.len()).filter(|&i| asks(plans[i]) && wanted(i)).collect()
             };
-            let and = of(&|i| plans[i].mode != Mode::Or && !plans[i].lacks_terms());
+            let and = select(&|i| plans[i].mode != Mode::Or && !plans[i].lacks_terms());
             self.pass(plans, Mode::And, and, context, &mut answers);
             let short = |i: usize| {
                 let few = answers[i].as_ref().is_ok_and(|answer| answer.hits.len() < plans[i].k);
                 plans[i].mode == Mode::AndOr && few
             };
-            let or = of(&|i| plans[i].mode == Mode::Or || short(i));
+            let or = select(&|i| plans[i].mode == Mode::Or || short(i));
             self.pass(plans, Mode::Or, or, context, &mut answers);
             answers
         })

@@ -14,9 +14,9 @@ pub(super) struct TermForm {
     pub(super) unused: [u32; 2],
 }
 
-/// Documents must contain all terms.
+/// A flag: documents must contain all terms.
 pub(super) const ALL_TERMS: u32 = 1;
-/// Matches are counted.
+/// A flag: matches are counted.
 pub(super) const EXHAUSTIVE: u32 = 2;
 
 /// A query in a segment.
@@ -37,16 +37,16 @@ pub(super) struct QueryForm {
 }
 
 impl QueryForm {
-    /// Number of blocks of threads.
+    /// Returns the number of blocks of threads.
     pub(super) fn blocks(&self) -> u32 {
         self.partitions.div_ceil(self.per_block.max(1))
     }
 }
 
-/// Words of a query's thresholds.
+/// Number of words of a query's thresholds.
 pub(super) const POLICY_WORDS: usize = 3;
 
-/// Counters of a query: postings scored, blocks decoded, matches.
+/// Number of counters of a query: postings scored, blocks decoded, matches.
 pub(super) const WORK_WORDS: usize = 3;
 
 /// Words of shared or global memory that a list's cursor, decoded block and contributions take.

@@ -21,13 +21,14 @@ use warpseek_exec_gpu::workspace::{Growing, Input, Output};
 /// Threads of a warp, and of a block of an asynchronous batch.
 const WARP: u32 = 32;
 
-/// The most warps of a block that has a query for itself. Must equal the kernels'.
+/// Maximum number of warps of a block that works on one query alone. Must equal the kernels'.
 const WARPS: u32 = 10;
 
-/// The most keys that fit into shared memory; more keys are in global memory.
+/// Maximum number of keys in shared memory; more keys are in global memory.
 const SHARED_KEYS: u32 = 2048;
 
-/// The most terms whose cursors and blocks fit into shared memory; those of more terms are in global memory.
+/// Maximum number of terms whose cursors and blocks are in shared memory; those of more terms are
+/// in global memory.
 const SHARED_TERMS: usize = 32;
 
 /// Words of global memory that the cursors of a launch may take, unless it is one block.
@@ -45,7 +46,7 @@ pub(super) struct Workspace {
     lanes: Vec<Scratch>,
 }
 
-/// What the work of one stream uses.
+/// The memory that the work of one stream uses.
 #[derive(Default)]
 struct Scratch {
     slots: [GrowingLists; 2],
@@ -73,7 +74,8 @@ struct Part {
     terms: Vec<TermForm>,
 }
 
-/// Parts of the results' buffer, in words of eight bytes: thresholds, counters, numbers of hits (half a word per query), keys.
+/// The parts of the results' buffer, in words of eight bytes: thresholds, counters, numbers of
+/// hits (half a word per query), keys.
 struct Results {
     queries: usize,
     stride: u32,
@@ -97,7 +99,7 @@ impl Results {
         self.buffer.slice(self.queries * POLICY_WORDS..Self::counts_at(self.queries))
     }
 
-    /// The hits of some queries.
+    /// Returns the hits of some queries.
     fn lists(&self, from: usize, to: usize) -> Lists {
         let counts: Buffer<u32> =
             self.buffer.slice(Self::counts_at(self.queries)..Self::keys_at(self.queries)).cast();
@@ -111,12 +113,12 @@ impl Results {
     }
 }
 
-/// Where kernels read their input.
+/// The input of kernels on the device.
 struct Sent {
     input: Buffer<u8>,
     /// Queries and terms of each segment.
     parts: Vec<(Buffer<u8>, Buffer<u8>)>,
-    /// Keys to keep of each query.
+    /// Number of keys to keep for each query.
     kept: Buffer<u32>,
 }
 
@@ -125,7 +127,7 @@ struct Round<'a> {
     image: &'a [SegmentLists],
     plans: &'a [&'a Plan],
     parts: Vec<Part>,
-    /// Warps of a block.
+    /// Number of warps of a block.
     warps: u32,
     sent: Sent,
     results: Results,
@@ -140,9 +142,10 @@ pub(super) fn run(
     workspace: &mut Workspace,
 ) -> Result<Vec<Answer>, DeviceError> {
     let docs: u64 = image.iter().map(|segment| u64::from(segment.documents.view().docs)).sum();
-    // Kernels keep at least one hit; a plan may ask for matches only.
+    // Kernels keep at least one hit, even if a plan needs only the number of matches.
     let ks: Vec<u32> = plans.iter().map(|p| (p.k as u64).clamp(1, docs.max(1)) as u32).collect();
-    // If a document is found twice, its better score counts; there must be enough keys without the other.
+    // If a document is found twice, its better score counts; there must be enough keys without
+    // the other.
     let copies = if engine.settings.is_approximate() { 2 } else { 1 };
     let kept: Vec<u32> = ks.iter().map(|k| k.saturating_mul(copies)).collect();
     let stride = kept.iter().copied().max().unwrap_or(1);
@@ -184,7 +187,7 @@ pub(super) fn run(
     round.answers(&mut workspace.output)
 }
 
-/// The plans in the form that kernels need.
+/// Converts the plans to the form that kernels need.
 fn parts(
     engine: &PartitionedEngine,
     image: &[SegmentLists],
@@ -207,7 +210,7 @@ fn parts(
                 }));
             }
             let terms = &mut part.terms[first_term..];
-            // Of lists with the same maximum, the longer one is left out first.
+            // Among lists with the same maximum, the longer one is left out first.
             terms.sort_by_key(|term| (term.most, std::cmp::Reverse(term.list.df)));
             let longest = terms.iter().map(|term| term.list.df).max().unwrap_or(0);
             let shared = shared_bytes(k, terms.len());
@@ -243,14 +246,14 @@ fn parts(
     Ok(parts)
 }
 
-/// The largest k and number of terms.
+/// Returns the largest k and number of terms.
 fn largest(parts: &[Part]) -> (u32, u32) {
     let all = || parts.iter().flat_map(|part| &part.queries);
     let terms = all().map(|query| query.terms).max().unwrap_or(0);
     (all().map(|query| query.k).max().unwrap_or(1), terms)
 }
 
-/// Divides every query among the warps of a block, as many as shared memory has room for.
+/// Divides every query among the warps of a block, as many as fit in shared memory.
 fn give_warps(engine: &PartitionedEngine, parts: &mut [Part]) -> u32 {
     let (k, terms) = largest(parts);
     let room = engine.kernel.max_shared() / shared_bytes(k, terms as usize);
@@ -265,7 +268,7 @@ fn give_warps(engine: &PartitionedEngine, parts: &mut [Part]) -> u32 {
     warps
 }
 
-/// Shared memory of a warp.
+/// Returns the shared memory of a warp.
 pub(super) fn shared_bytes(k: u32, terms: usize) -> u32 {
     let keys = Some(key_capacity(k)).filter(|&keys| keys <= SHARED_KEYS).unwrap_or(0);
     let cursors = Some(terms).filter(|&terms| terms <= SHARED_TERMS).unwrap_or(0) * CURSOR_WORDS;
@@ -295,12 +298,12 @@ impl Round<'_> {
 
     fn query(&self, q: usize, stream: &Stream, scratch: &mut Scratch) -> Result<(), DeviceError> {
         let device = &self.engine.device;
-        let of = |part: &Part| part.queries[q];
-        let slots: u32 = self.parts.iter().map(|part| of(part).blocks()).sum();
+        let query_of = |part: &Part| part.queries[q];
+        let slots: u32 = self.parts.iter().map(|part| query_of(part).blocks()).sum();
         let Scratch { slots: [first, second], keys, cursors } = scratch;
         let mut lists = first.take(device, slots.max(1) as usize, self.results.stride)?;
         for number in 0..self.parts.len() {
-            let query = of(&self.parts[number]);
+            let query = query_of(&self.parts[number]);
             let blocks = query.blocks();
             self.launch(
                 stream,
@@ -330,8 +333,8 @@ impl Round<'_> {
         }
     }
 
-    /// Runs all queries in one launch per segment, with one block of threads per query; in several launches if there is no room for all of
-    /// their cursors.
+    /// Runs all queries in one launch per segment, with one block of threads per query, or in
+    /// several launches if the cursors of all queries do not fit in memory.
     fn synchronous(&self, scratch: &mut Scratch) -> Result<(), DeviceError> {
         let (device, stream) = (&self.engine.device, &self.engine.stream);
         let (segments, queries) = (self.parts.len(), self.plans.len());
@@ -378,7 +381,8 @@ impl Round<'_> {
         }
     }
 
-    /// Launches blocks of one query, of one warp each, or blocks of one query each, of this many warps.
+    /// Launches blocks of one query, of one warp each, or blocks of one query each, of this many
+    /// warps.
     #[allow(clippy::too_many_arguments)]
     fn launch(
         &self,
@@ -426,9 +430,11 @@ impl Round<'_> {
             .value(engine.settings.threshold as u32);
         let shared = warps * shared_bytes(k, terms as usize);
         let grid = Grid::new(blocks, warps * WARP).shared(shared);
-        // SAFETY: the arguments are the kernel's. Queries name existing terms, thresholds, counters and slots: `parts` counted them. Terms
-        // are lists of this image, which keeps the memory that their addresses point to, as the workspace does for keys and cursors, for
-        // which there is as much room as the kernel is told. Blocks keep at most k keys, and the stride is at least k.
+        // SAFETY: the arguments are the kernel's. Queries name existing terms, thresholds,
+        // counters and slots: `parts` counted them. Terms are lists of this image, which keeps
+        // the memory that their addresses point to, as the workspace does for keys and cursors,
+        // which have the sizes that the kernel receives. Blocks keep at most k keys, and the
+        // stride is at least k.
         unsafe { stream.launch(&engine.kernel, grid, &args) }
     }
 

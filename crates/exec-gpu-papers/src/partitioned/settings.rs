@@ -17,10 +17,10 @@ macro_rules! named {
         impl $type {
             /// The names that `FromStr` accepts.
             pub const NAMES: &'static [&'static str] = &[$($name),+];
-            /// All of them, in the order of the names.
+            /// All variants, in the order of the names.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// Its name.
+            /// Returns the name.
             pub fn name(self) -> &'static str {
                 Self::NAMES[self as usize]
             }
@@ -32,7 +32,7 @@ macro_rules! named {
             fn from_str(name: &str) -> Result<Self, String> {
                 let at = Self::NAMES.iter().position(|&known| known == name);
                 at.map(|i| Self::ALL[i])
-                    .ok_or_else(|| format!(concat!("no ", $what, " `{}`; there are: {}"), name, Self::NAMES.join(", ")))
+                    .ok_or_else(|| format!(concat!("no ", $what, " `{}`; the choices are: {}"), name, Self::NAMES.join(", ")))
             }
         }
 
@@ -45,41 +45,42 @@ macro_rules! named {
 }
 
 named!(
-    /// Which lists are left out.
+    /// The lists that are left out.
     Pruning, "algorithm":
-    /// The first lists in the order of their next documents.
+    /// Leaves out the first lists in the order of their next documents.
     #[default]
     Wand "wand",
-    /// The lists with the smallest maxima.
+    /// Leaves out the lists with the smallest maxima.
     MaxScore "maxscore",
 );
 
 named!(
-    /// How a query is divided.
+    /// The way a query is divided.
     Partitioning, "partitioning":
-    /// By ranges of documents: exact (Gaioso 2019, section 4.2.2).
+    /// Ranges of documents: exact (Gaioso 2019, section 4.2.2).
     #[default]
     Heterogeneous "heterogeneous",
-    /// In equal shares of every list's postings, from a common document on: approximate, since a document's postings may be in different
-    /// shares, or in none (Gaioso 2019, section 4.2.1).
+    /// Equal shares of every list's postings, from a common document on: approximate, since a
+    /// document's postings may be in different shares, or in none (Gaioso 2019, section 4.2.1).
     Homogeneous "homogeneous",
 );
 
 named!(
-    /// How blocks of threads learn which score a hit must exceed (Gaioso 2019, section 4.4.1).
+    /// The way blocks of threads learn which score a hit must exceed (Gaioso 2019, section
+    /// 4.4.1).
     Threshold, "threshold policy":
-    /// From their own hits only.
+    /// Each block uses only its own hits.
     Local "local",
     /// A block with k hits publishes its worst; all blocks read it at any time.
     #[default]
     SafeRead "safe-read",
-    /// A block with half of k hits publishes its worst, and reads from then on. Two such blocks have k hits, so what they both exceed is
-    /// safe.
+    /// A block with half of k hits publishes its worst, and reads from then on. Two such blocks
+    /// have k hits, so a score that both exceed is safe.
     SafeWriteRead "safe-write-read",
 );
 
 named!(
-    /// How the queries of a batch share the device.
+    /// The way the queries of a batch share the device.
     Batch, "kind of batch":
     /// Each query runs on many blocks of threads, and many queries are in flight in streams.
     #[default]
@@ -88,26 +89,29 @@ named!(
     Synchronous "sync",
 );
 
-/// The settings. Hits do not depend on them, unless partitions are homogeneous.
+/// The settings of the partitioned engine. Hits do not depend on them, unless partitions are
+/// homogeneous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartitionSettings {
-    /// Which lists are left out.
+    /// The lists that are left out.
     pub pruning: Pruning,
-    /// How a query is divided.
+    /// The way a query is divided.
     pub partitioning: Partitioning,
-    /// Postings of the longest list in a partition, of other lists proportionally; [`PARTITION`] if none.
+    /// Postings of the longest list in a partition, and of other lists proportionally;
+    /// [`PARTITION`] by default.
     pub partition_size: Option<u32>,
-    /// Partitions that a block of threads takes, one after another, with one list of hits; if none, as many as still fill the device.
+    /// Partitions that a block of threads takes, one after another, with one list of hits. By
+    /// default, as many as still fill the device.
     pub per_block: Option<u32>,
-    /// How blocks share thresholds.
+    /// The way blocks share thresholds.
     pub threshold: Threshold,
-    /// How batches are run.
+    /// The way batches run.
     pub batch: Batch,
-    /// How lists are compressed on the device.
+    /// Compression of lists on the device.
     pub codec: CodecId,
-    /// Streams of asynchronous batches.
+    /// Number of streams of asynchronous batches.
     pub streams: usize,
-    /// The most queries in one round.
+    /// Maximum number of queries in one round.
     pub round: usize,
 }
 
@@ -130,20 +134,22 @@ impl Default for PartitionSettings {
 /// The default number of postings of the longest list in a partition: a block of a list.
 pub const PARTITION: u32 = 128;
 
-/// By default, a block of threads takes at least this many partitions.
+/// Minimum number of partitions that a block of threads takes by default.
 const LEAST: u32 = 2;
 
-/// By default, the queries in flight fill the device this often: later blocks begin with what earlier ones have found.
+/// Number of times that the queries in flight fill the device by default: later blocks begin with
+/// what earlier ones have found.
 const WAVES: u32 = 2;
 
 impl PartitionSettings {
-    /// Whether hits may differ from the reference's.
+    /// Returns true if hits may differ from the reference's.
     pub fn is_approximate(&self) -> bool {
         self.partitioning == Partitioning::Homogeneous && self.batch == Batch::Asynchronous
     }
 
-    /// The number of partitions of a query whose longest list has this many postings, and how many of them a block of threads takes.
-    /// `resident` blocks run at a time, for this many queries; more than `most` blocks are not possible.
+    /// Computes the number of partitions of a query whose longest list has this many postings,
+    /// and how many of them a block of threads takes. `resident` blocks run at a time, for this
+    /// many queries; more than `most` blocks are not possible.
     pub(super) fn cut(
         &self,
         longest: u32,
@@ -179,13 +185,14 @@ mod tests {
     #[test]
     fn partitions_fill_the_device_and_no_more() {
         let auto = PartitionSettings::default();
-        // 1,000 blocks at a time, twice over: 1,500 partitions for 2,000 blocks would be one each, which is too little work.
+        // 1,000 blocks run at a time, twice over: 1,500 partitions for 2,000 blocks would be one
+        // each, which is too little work.
         assert_eq!(auto.cut(1500 * 128, 1000, 1, usize::MAX), (1500, 2));
         assert_eq!(auto.cut(100_000 * 128, 1000, 1, usize::MAX), (100_000, 50));
         // If several queries run at a time, each gets its share.
         assert_eq!(auto.cut(100_000 * 128, 1000, 4, usize::MAX), (100_000, 200));
         assert_eq!(auto.cut(100_000 * 128, 1000, 1 << 20, usize::MAX), (100_000, 800));
-        // As requested, within what there is room for.
+        // Settings apply as requested, up to the maximum number of blocks.
         let asked = PartitionSettings { partition_size: Some(32), per_block: Some(10), ..auto };
         assert_eq!(asked.cut(1000, 1000, 1, usize::MAX), (32, 10));
         assert_eq!(asked.cut(1000, 1000, 1, 2), (32, 16));

@@ -1,29 +1,33 @@
-//! Which lists stay on the device when there is no room for all of them. Knows numbers only: no memory is touched here.
+//! A cache that decides which lists stay on the device when memory is too small for all of them.
+//! It computes with numbers only and touches no device memory.
 
 use offset_allocator::{Allocation, Allocator};
 use rustc_hash::FxHashMap;
 
-/// Memory is handed out in multiples of this many bytes.
+/// Memory is allocated in multiples of this many bytes.
 pub(crate) const UNIT: u64 = 64;
 
-/// Uses are forgotten by halves after this many times as many uses as there are lists in the cache, and at least this many.
+/// Use counts are halved after this many times as many uses as there are lists in the cache, and
+/// after at least `LEAST_AGE` uses.
 const AGE: u64 = 16;
 const LEAST_AGE: u64 = 1 << 14;
 
-/// Rounds after which it is found out anew which entries are worth least.
+/// Number of rounds after which the least valuable entries are determined again.
 const STALE: u64 = 32;
 
-/// The most bytes that make room for a list, as a multiple of its own: room must be in one piece.
+/// Maximum number of bytes that are freed for a list, as a multiple of its size: its memory must
+/// be in one piece.
 const MOST_FREED: u64 = 4;
 
-/// Which lists stay.
+/// The policy that decides which lists stay.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// Those whose presence saves the most time per byte: by how often they were used lately, and by what it costs to bring them anew. A
-    /// list that is worth less than those it would replace is not let in.
+    /// Lists whose presence saves the most time per byte stay, by how often they were used
+    /// recently and by what it costs to load them again. A list that is worth less than those it
+    /// would replace is not admitted.
     #[default]
     Worth,
-    /// Those used last.
+    /// Lists used last stay.
     Recent,
 }
 
@@ -53,20 +57,20 @@ struct Entry<T> {
     key: (ListId, Level),
     place: Allocation,
     bytes: u64,
-    /// What a use of it saves, in nanoseconds.
+    /// Time that a use of it saves, in nanoseconds.
     saves: f32,
-    /// Rounds that use it now.
+    /// Number of rounds that use it now.
     users: u32,
-    /// When it was used last, and when it came: the number of the round, and of the entry.
+    /// Number of the round that used it last, and number of the entry in the order of arrival.
     used: u64,
     number: u64,
     contents: T,
 }
 
-/// An entry that can go: what it was worth, where it is, and its number.
+/// An entry that can be removed: its worth when it was found, its position, and its number.
 type Victim = (f32, EntryId, u64);
 
-/// Lists in a range of memory, with what `T` says of each.
+/// A cache of lists in a range of memory, with contents `T` for each.
 pub struct ListCache<T> {
     policy: Policy,
     allocator: Allocator,
@@ -75,26 +79,29 @@ pub struct ListCache<T> {
     entries: Vec<Option<Entry<T>>>,
     free: Vec<usize>,
     by_key: FxHashMap<(ListId, Level), usize>,
-    /// Recent uses of each list, also of those that are not there, by segment and ordinal.
+    /// Recent uses of each list, including lists that are not in the cache, by segment and
+    /// ordinal.
     uses: Vec<Vec<u8>>,
-    /// The formula whose tiles are wanted now: those of others are worth nothing.
+    /// The formula whose tiles are wanted now; tiles of other formulas are worth nothing.
     formula: u32,
     clock: u64,
     since_halved: u64,
-    /// Entries that came so far.
+    /// Number of entries added so far.
     came: u64,
-    /// Places of entries that are tiles, and of some that were: there are few of them among very many compressed lists.
+    /// Positions of entries that are tiles, and of some that were: there are few of them among
+    /// very many compressed lists.
     tiles: Vec<usize>,
-    /// Entries that can go, tiles and compressed lists, the least worth last, and the rounds in which they were found.
+    /// Entries that can be removed, tiles and compressed lists, the least valuable last, and the
+    /// rounds in which they were found.
     victims: [Vec<Victim>; 2],
     found: [Option<u64>; 2],
 }
 
 impl<T> ListCache<T> {
-    /// An empty cache over this many bytes, of at most 256 GiB.
+    /// Creates an empty cache over this many bytes, at most 256 GiB.
     pub fn new(bytes: u64, policy: Policy) -> Self {
         let units = (bytes / UNIT).min(u64::from(u32::MAX)) as u32;
-        // An allocator without any memory is not possible.
+        // The allocator does not support an empty range.
         let most = units.clamp(16, 1 << 22);
         ListCache {
             policy,
@@ -115,30 +122,32 @@ impl<T> ListCache<T> {
         }
     }
 
-    /// Bytes that lists take, and bytes that there are.
+    /// Returns the number of bytes that lists take, and the size of the memory.
     pub fn bytes(&self) -> (u64, u64) {
         (self.held, self.bytes)
     }
 
-    /// Makes room for the uses of a segment's lists and returns its number.
+    /// Adds counters for the uses of a segment's lists and returns the segment's number.
     pub fn add_segment(&mut self, lists: u32) -> u32 {
         self.uses.push(vec![0; lists as usize]);
         (self.uses.len() - 1) as u32
     }
 
-    /// Removes what is there of a segment that no snapshot has any more.
+    /// Removes the lists of a segment that no snapshot contains any more.
     pub fn remove_segment(&mut self, segment: u32) {
-        let of = |entry: &Entry<T>| entry.key.0.segment == segment && entry.users == 0;
-        let gone: Vec<usize> =
-            (0..self.entries.len()).filter(|&i| self.entries[i].as_ref().is_some_and(of)).collect();
+        let is_gone = |entry: &Entry<T>| entry.key.0.segment == segment && entry.users == 0;
+        let gone: Vec<usize> = (0..self.entries.len())
+            .filter(|&i| self.entries[i].as_ref().is_some_and(is_gone))
+            .collect();
         gone.into_iter().for_each(|i| self.remove(EntryId(i)));
         self.uses[segment as usize] = Vec::new();
     }
 
-    /// A new round begins, which wants tiles of this formula.
+    /// Begins a new round, which wants tiles of this formula.
     pub fn begin(&mut self, formula: u32) {
         self.clock += 1;
-        // Finding victims takes longer than a small round, and what a list is worth changes slowly.
+        // Finding victims takes longer than a small round, and the worth of a list changes
+        // slowly.
         for found in &mut self.found {
             if self.formula != formula || found.is_some_and(|found| self.clock > found + STALE) {
                 *found = None;
@@ -147,7 +156,7 @@ impl<T> ListCache<T> {
         self.formula = formula;
     }
 
-    /// A round uses a list, wherever it is.
+    /// Counts a use of a list, in the cache or not.
     pub fn touch(&mut self, list: ListId) {
         if let Some(uses) = self
             .uses
@@ -168,7 +177,7 @@ impl<T> ListCache<T> {
         uses.and_then(|uses| uses.get(list.ordinal as usize)).copied().unwrap_or(0)
     }
 
-    /// The entry of a list, which is in use until [`ListCache::release`].
+    /// Returns the entry of a list and marks it as in use until [`ListCache::release`].
     pub fn take(&mut self, list: ListId, level: Level) -> Option<(EntryId, &T)> {
         let &at = self.by_key.get(&(list, level))?;
         let entry = self.entries[at].as_mut()?;
@@ -176,21 +185,22 @@ impl<T> ListCache<T> {
         Some((EntryId(at), &entry.contents))
     }
 
-    /// Whether a list is there.
+    /// Returns true if a list is in the cache at this level.
     pub fn has(&self, list: ListId, level: Level) -> bool {
         self.by_key.contains_key(&(list, level))
     }
 
-    /// A round does not use an entry any more.
+    /// Ends a round's use of an entry.
     pub fn release(&mut self, id: EntryId) {
         if let Some(entry) = &mut self.entries[id.0] {
             entry.users -= 1;
         }
     }
 
-    /// Lets a list in, if that pays, and returns the entry, which is in use, and the offset of its bytes. `saves` is the time that a use of
-    /// it saves, in nanoseconds; `contents` gets the offset. Lists that are in use stay, and compressed lists do not make room for tiles,
-    /// which can be made of them.
+    /// Admits a list, if that pays, and returns the entry, which is in use, and the offset of its
+    /// bytes. `saves` is the time that a use of it saves, in nanoseconds; `contents` receives the
+    /// offset. Lists that are in use stay. Compressed lists are not removed for tiles, which can
+    /// be made of them.
     pub fn admit(
         &mut self,
         list: ListId,
@@ -209,13 +219,13 @@ impl<T> ListCache<T> {
             if let Some(place) = self.allocator.allocate(units as u32) {
                 break place;
             }
-            // What was freed may lie in many places.
+            // The freed memory may not be in one piece.
             if freed > MOST_FREED * bytes {
                 return None;
             }
             let victim = self.next_victim(level)?;
             if self.policy == Policy::Worth && victim.0 >= worth {
-                // It stays; the next list may be worth more.
+                // The victim stays; the next list may be worth more.
                 self.put_back(victim);
                 return None;
             }
@@ -248,7 +258,7 @@ impl<T> ListCache<T> {
         Some((EntryId(at), offset))
     }
 
-    /// Removes an entry whether it is in use or not: what it was to hold never came.
+    /// Removes an entry even if it is in use, because its data never arrived.
     pub fn forget(&mut self, id: EntryId) {
         self.remove(id);
     }
@@ -261,9 +271,10 @@ impl<T> ListCache<T> {
         }
     }
 
-    /// The entry that is worth about the least among those not in use that may make room for a level.
+    /// Returns approximately the least valuable entry that is not in use and may be removed for a
+    /// list of this level.
     fn next_victim(&mut self, level: Level) -> Option<Victim> {
-        // Tiles make room for everything, compressed lists for each other only.
+        // Tiles may be removed for any list, compressed lists only for compressed lists.
         let kinds = if level == Level::Packed { 2 } else { 1 };
         for kind in 0..kinds {
             if self.found[kind].is_none() {
@@ -284,12 +295,12 @@ impl<T> ListCache<T> {
     fn pop_victim(&mut self, level: Level) -> Option<Victim> {
         loop {
             let [tiles, packed] = &mut self.victims;
-            let of = match (level, tiles.last(), packed.last()) {
+            let victims = match (level, tiles.last(), packed.last()) {
                 (Level::Packed, Some(tile), Some(list)) if list.0 < tile.0 => packed,
                 (Level::Packed, None, _) => packed,
                 _ => tiles,
             };
-            let (was_worth, id, number) = of.pop()?;
+            let (was_worth, id, number) = victims.pop()?;
             let Some(entry) = &self.entries[id.0] else { continue };
             let worth = self.worth(entry.key, entry.bytes, entry.saves, entry.used);
             let is_used_more = match self.policy {
@@ -302,7 +313,7 @@ impl<T> ListCache<T> {
         }
     }
 
-    /// Finds what can go among tiles (0) or compressed lists (1).
+    /// Finds the entries that can be removed among tiles (0) or compressed lists (1).
     fn find_victims(&mut self, kind: usize) {
         let is_of_kind = |entry: &Entry<T>| usize::from(entry.key.1 == Level::Packed) == kind;
         let places = match kind {
@@ -356,7 +367,7 @@ mod tests {
         cache
     }
 
-    /// Uses a list in a round of its own; whether it was there.
+    /// Uses a list in a separate round. Returns true if the list was in the cache.
     fn ask(cache: &mut ListCache<u64>, ordinal: u32, bytes: u64) -> bool {
         cache.begin(0);
         cache.touch(list(ordinal));
@@ -441,7 +452,8 @@ mod tests {
         }
     }
 
-    /// Room is in one piece: what cannot be had does not cost everything else.
+    /// Requires that a list that cannot fit does not evict everything else: its memory must be in
+    /// one piece.
     #[test]
     fn a_large_list_does_not_empty_the_cache() {
         let mut cache = cache(100 * UNIT, Policy::Worth);
@@ -449,7 +461,7 @@ mod tests {
         let mut in_use = Vec::new();
         for ordinal in 0..98 {
             let (id, _) = cache.admit(list(ordinal), Level::Packed, UNIT, 1.0, |at| at).unwrap();
-            // Every ninth stays in use, so that no room is larger than eight units.
+            // Every ninth stays in use, so that no free piece is larger than eight units.
             if ordinal % 9 == 0 { in_use.push(id) } else { cache.release(id) }
         }
         cache.touch(list(200));

@@ -1,4 +1,4 @@
-//! What the device holds about a segment's documents in addition to their postings.
+//! The tables of a segment's documents on the device, in addition to their postings.
 
 use std::ops::Range;
 
@@ -18,7 +18,8 @@ pub struct DocumentTables {
 }
 
 impl DocumentTables {
-    /// Copies the tables of the documents `within` the segment, by position. A table that the segment does not have takes no memory.
+    /// Copies the tables of the documents `within` the segment, by position. A table that the
+    /// segment does not have takes no memory.
     pub fn load(
         device: &Device,
         segment: &Segment,
@@ -27,7 +28,7 @@ impl DocumentTables {
         Self::lasting(device, segment, within.clone())?.of(device, segment, within)
     }
 
-    /// The tables that are the same in every snapshot that has the segment.
+    /// Copies the tables that are the same in every snapshot that contains the segment.
     pub(crate) fn lasting(
         device: &Device,
         segment: &Segment,
@@ -53,7 +54,8 @@ impl DocumentTables {
         Ok(DocumentTables { view, kept })
     }
 
-    /// Lasting tables with what a snapshot adds: deletions, and the number of its first document.
+    /// Returns these tables with the data of a snapshot: deletions, and the number of its first
+    /// document.
     pub(crate) fn of(
         &self,
         device: &Device,
@@ -62,7 +64,7 @@ impl DocumentTables {
     ) -> Result<Self, ImageError> {
         let mut tables = self.clone();
         let view = &mut tables.view;
-        // Ordinals count from the segment's first document, whatever the first position of the image.
+        // Ordinals count from the segment's first document, not from the first of the image.
         let first = if view.ordinals == 0 { within.start } else { 0 };
         view.base = segment.base() + first;
         view.first = within.start;
@@ -81,7 +83,7 @@ impl DocumentTables {
         Ok(tables)
     }
 
-    /// The view for kernels. The caller sets the fields about tiles.
+    /// Returns the view for kernels. The caller sets the fields about tiles.
     pub fn view(&self) -> SegmentView {
         self.view
     }

@@ -1,3 +1,5 @@
+//! Errors of loading an index to a device.
+
 use std::sync::Arc;
 
 use warpseek_codec::CodecId;
@@ -7,7 +9,7 @@ use warpseek_index::IndexError;
 
 use crate::failure::failed;
 
-/// Why an index could not be brought to the device.
+/// The reason why an index could not be loaded to the device.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// The index is damaged.
@@ -16,7 +18,7 @@ pub enum ImageError {
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The codec has no form on the device.
+    /// The device cannot read the codec.
     #[error("codec {0} has no form on the device; take bitpack, rice or pfor")]
     Codec(CodecId),
     /// There are more documents than kernels can number.
@@ -26,17 +28,17 @@ pub enum ImageError {
     Documents {
         /// Number of documents.
         docs: u64,
-        /// The most that the device can have.
+        /// Maximum that the device supports.
         most: u64,
     },
     /// A frequency is so large that the device has no table with its logarithm.
     #[error(
-        "a term occurs {freq} times in a document, and the device has logarithms for frequencies up to {most} only; take another ranking than cosine, or search on the CPU, which gives the same hits"
+        "a term occurs {freq} times in a document, and the device has logarithms for frequencies up to {most} only; use another ranking than cosine, or search on the CPU, which gives the same hits"
     )]
     Frequency {
         /// The frequency.
         freq: u32,
-        /// The largest that the device can rank by cosine.
+        /// Largest frequency that the device can rank by cosine.
         most: u32,
     },
 }

@@ -1,3 +1,5 @@
+//! Estimates of the device memory that a segment takes, from its dictionary.
+
 use std::ops::Range;
 
 use warpseek_core::limits::BLOCK;
@@ -5,12 +7,14 @@ use warpseek_index::{IndexError, Segment, TermInfo};
 
 use super::segment::filter_shift;
 
-/// Bytes of a posting, the same in a dense list (position, value, rough value) and in a sparse one (document, value).
+/// Bytes of a posting, in a dense list (position, value, rough value) as in a sparse one
+/// (document, value).
 const POSTING: u64 = 8;
 
-/// The fewest bytes that the image of a segment's documents `within` takes. It follows from the dictionary alone, or from skip arrays if
-/// `within` is not the whole segment. Padding of tiles and of arrays comes on top. So it is known at once that an index has no room as
-/// tiles.
+/// Returns a lower bound of the bytes that the image of a segment's documents `within` takes. It
+/// is computed from the dictionary alone, and from skip arrays if `within` is not the whole
+/// segment; it excludes the padding of tiles and arrays. An index that does not fit as tiles is
+/// thus recognized at once.
 pub fn least_bytes(segment: &Segment, within: &Range<u32>, bits: u32) -> Result<u64, IndexError> {
     let documents = segment.documents();
     let whole = *within == (0..documents.count());
@@ -32,8 +36,8 @@ pub fn least_bytes(segment: &Segment, within: &Range<u32>, bits: u32) -> Result<
     Ok(bytes + statics + ordinals)
 }
 
-/// The most bytes that tables of a segment's documents take: lengths, static scores, ordinals and deletions. Ranking by cosine
-/// needs norms, too.
+/// Returns an upper bound of the bytes that tables of a segment's documents take: lengths, static
+/// scores, ordinals and deletions. It does not include the norms that ranking by cosine needs.
 pub(crate) fn table_bytes(segment: &Segment) -> Result<u64, IndexError> {
     let documents = segment.documents();
     let docs = u64::from(documents.count());
@@ -44,7 +48,7 @@ pub(crate) fn table_bytes(segment: &Segment) -> Result<u64, IndexError> {
     Ok(lengths + statics + ordinals + deletes + 1024)
 }
 
-/// Postings of a list in blocks that lie entirely within the range.
+/// Returns the number of postings of a list in blocks that lie entirely within the range.
 fn whole_blocks(
     segment: &Segment,
     info: &TermInfo,

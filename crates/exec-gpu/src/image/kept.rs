@@ -1,3 +1,5 @@
+//! A cache of images by formula. It keeps the formulas requested last, as far as memory allows.
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warpseek_exec::{ExecError, Formula};
@@ -6,23 +8,25 @@ use super::error::ImageError;
 
 /// The segments of an index as an engine holds them on the device, for the formulas requested last.
 pub struct Kept<T> {
-    /// The formula requested last comes last.
+    /// Images; the formula requested last comes last.
     images: Mutex<Vec<(Formula, Arc<[T]>)>>,
-    /// Held while an image is made, so that nothing is made twice; images that exist are used meanwhile.
+    /// Lock that is held while an image is created, so that none is created twice. Existing
+    /// images can be used at the same time.
     making: Mutex<()>,
-    /// The most formulas that it keeps.
+    /// Maximum number of formulas.
     most: usize,
 }
 
 impl<T> Default for Kept<T> {
-    /// For one formula: the old image is dropped before another is made, because there may not be room for both.
+    /// Creates a cache for one formula: the old image is dropped before another is created,
+    /// because both might not fit.
     fn default() -> Self {
         Self::up_to(1)
     }
 }
 
 impl<T> Kept<T> {
-    /// For up to this many formulas, as far as there is room.
+    /// Creates a cache for up to this many formulas, as far as memory allows.
     pub fn up_to(most: usize) -> Self {
         Kept { images: Mutex::default(), making: Mutex::default(), most: most.max(1) }
     }
@@ -33,14 +37,15 @@ impl<T> Kept<T> {
 
     fn find(&self, formula: Formula) -> Option<Arc<[T]>> {
         let mut images = self.images();
-        let at = images.iter().position(|(of, _)| *of == formula)?;
+        let at = images.iter().position(|(known, _)| *known == formula)?;
         let found = images.remove(at);
         images.push(found.clone());
         Some(found.1)
     }
 
-    /// The segments for a formula, made if they are not there. Where there is no room, images for other formulas are dropped first; `make` is
-    /// told if there are none.
+    /// Returns the segments for a formula, and calls `make` if they are not there. If memory is
+    /// short, images for other formulas are dropped one after another, and `make` is called
+    /// again. Its argument is true if no other image is left.
     pub fn get(
         &self,
         formula: Formula,
@@ -60,7 +65,7 @@ impl<T> Kept<T> {
             match make(alone) {
                 Ok(made) => break made.into(),
                 Err(error) if is_short(&error) && !alone => {
-                    // Outside of the lock: freeing waits for the device.
+                    // Drop the image outside of the lock: freeing waits for the device.
                     let oldest = self.images().remove(0);
                     drop(oldest);
                 }
@@ -71,13 +76,13 @@ impl<T> Kept<T> {
         Ok(made)
     }
 
-    /// Every image that is there, the one requested last at the end.
+    /// Returns every image, the one requested last at the end.
     pub fn all(&self) -> Vec<(Formula, Arc<[T]>)> {
         self.images().clone()
     }
 }
 
-/// Whether there was too little memory.
+/// Returns true if there was too little memory.
 pub(crate) fn is_short(error: &ImageError) -> bool {
     matches!(error, ImageError::Device(error) if error.is_short())
 }

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-/// Postings that a lane loads at once.
+/// Number of postings that a lane loads at once.
 pub(super) const FOUR: usize = 4;
 
 /// A list and its weight in a query.
@@ -19,8 +19,8 @@ pub struct TermView {
     pub starts: u64,
     /// Address of the largest rough value of each tile; 0 for a sparse list.
     pub peaks: u64,
-    /// Address of a filter with one bit for every 2^`filter_shift` documents, which is not set if the list contains none of them; 0 for a
-    /// sparse list.
+    /// Address of a filter with one bit for every 2^`filter_shift` documents, which is not set if
+    /// the list contains none of them; 0 for a sparse list.
     pub filter: u64,
     /// Number of postings.
     pub count: u32,
@@ -32,11 +32,12 @@ pub struct TermView {
     pub whole_weight: u32,
     /// Quantised steps of a rough value per score unit, rounded down.
     pub rough_per_unit: f32,
-    /// The most units that a posting contributes.
+    /// Maximum number of units that a posting contributes.
     pub most: u32,
     /// See `filter`.
     pub filter_shift: u32,
-    /// Not 0 if the list begins with the first tile of the segment, and not of the slice (`kernels/advance_terms`).
+    /// Nonzero if the list begins with the first tile of the segment, and not of the slice
+    /// (`kernels/advance_terms`).
     pub stays: u32,
 }
 
@@ -52,29 +53,30 @@ pub struct QueryView {
     pub terms: u32,
     /// Number of hits requested.
     pub k: u32,
-    /// All hits have larger keys than this.
+    /// Key that is less than the keys of all hits.
     pub least: u64,
     /// Weight of static scores, in units.
     pub static_weight: f32,
-    /// The most that a static score adds.
+    /// Maximum number of units that a static score adds.
     pub static_most: u32,
-    /// Where the hits of its items begin, in units of the largest k.
+    /// Position of the hits of its items, in units of the largest k.
     pub first_slot: u32,
-    /// Not 0 if matches are counted.
+    /// Nonzero if matches are counted.
     pub count: u32,
     /// Binary logarithm of the units in a rough unit.
     pub rough_shift: u32,
-    /// Not 0 if documents must contain all terms.
+    /// Nonzero if documents must contain all terms.
     pub all: u32,
-    /// The score at which the histogram of hits begins.
+    /// Score at which the histogram of hits begins.
     pub low: u32,
     /// Binary logarithm of the width of the histogram's bins.
     pub low_shift: u32,
-    /// Address of the bits of documents that may be hits, by position in the whole segment; 0 if all live documents may.
+    /// Address of the bits of documents that may be hits, by position in the whole segment; 0 if
+    /// all live documents may.
     pub mask: u64,
 }
 
-/// The most terms of a query that can be pruned: a word has one bit for each.
+/// Maximum number of terms in a query that can be pruned: a word has one bit for each.
 pub const PRUNED_TERMS: usize = 32;
 
 /// A single query, with the layout of `kernels/pruned_single`.
@@ -83,9 +85,9 @@ pub const PRUNED_TERMS: usize = 32;
 pub struct SingleView {
     /// The query.
     pub query: QueryView,
-    /// Address that the best keys are written to.
+    /// Address where the best keys are written.
     pub hits: u64,
-    /// Address that their number is written to.
+    /// Address where their number is written.
     pub count: u64,
     /// Address of the number of blocks of threads that have ended.
     pub ended: u64,
@@ -111,7 +113,7 @@ pub struct Item {
     pub unused: u32,
 }
 
-/// The view of a segment that kernels get.
+/// A segment as kernels see it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct SegmentView {

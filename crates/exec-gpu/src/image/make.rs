@@ -1,4 +1,4 @@
-//! Makes lists of tiles from compressed lists, on the device (`kernels/make_tiles`).
+//! Launches of the kernels that make lists of tiles from compressed lists (`kernels/make_tiles`).
 #![allow(unsafe_code)]
 
 use std::ops::Range;
@@ -12,21 +12,24 @@ use super::valuer::ValuerView;
 use crate::kernels::make_tiles::SOURCE;
 use crate::workspace::{Growing, Input};
 
-/// Warps of a block of threads that decode. Must equal the kernel's.
+/// Number of warps in a block of threads that decode. Must equal the kernel's.
 const DECODERS: u32 = 4;
-/// Threads that find where the tiles of a list begin.
+/// Number of threads that find the start of the tiles of a list.
 const START_THREADS: u32 = 256;
-/// Threads that find the best values of a list, and those of a list with at most this many postings.
+/// Number of threads that find the best values of a long list, the same for a short list, and the
+/// maximum number of postings in a short list.
 const BEST_THREADS: u32 = 1024;
 const FEW_BEST_THREADS: u32 = 128;
 pub(crate) const FEW_VALUES: u32 = 1 << 12;
 const WARP: u32 = 32;
 
-/// The most blocks of a list that a warp decodes, and how many pieces of work are enough to fill any device.
+/// Maximum number of blocks of a list that a warp decodes, and the number of pieces of work that
+/// is enough to fill any device.
 const UNIT_BLOCKS: u32 = 64;
 const ENOUGH_UNITS: u64 = 1 << 13;
 
-/// Where a list goes, with the layout of the kernel's `Target`. Addresses of what is not made are 0.
+/// The destination of a list, with the layout of the kernel's `Target`. Addresses of arrays that
+/// are not to be written are 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Target {
@@ -55,7 +58,7 @@ pub(crate) struct Unit {
 pub(crate) fn units(blocks: impl Iterator<Item = (u32, u32)> + Clone) -> Vec<Unit> {
     let all: u64 = blocks.clone().map(|(_, blocks)| u64::from(blocks)).sum();
     let step = (all / ENOUGH_UNITS).clamp(1, u64::from(UNIT_BLOCKS)) as u32;
-    let of = |(list, (first, blocks)): (usize, (u32, u32))| {
+    let pieces = |(list, (first, blocks)): (usize, (u32, u32))| {
         (0..blocks).step_by(step as usize).map(move |at| Unit {
             list: list as u32,
             block: first + at,
@@ -63,13 +66,13 @@ pub(crate) fn units(blocks: impl Iterator<Item = (u32, u32)> + Clone) -> Vec<Uni
             unused: 0,
         })
     };
-    blocks.enumerate().flat_map(of).collect()
+    blocks.enumerate().flat_map(pieces).collect()
 }
 
-/// Which documents a job is about.
+/// The documents that a job covers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Frame {
-    /// Documents of the segment.
+    /// Number of documents in the segment.
     pub(crate) docs: u32,
     /// The first document of the image, by position in the segment.
     pub(crate) origin: u32,
@@ -77,25 +80,25 @@ pub(crate) struct Frame {
     pub(crate) limit: u32,
     /// Binary logarithm of the documents in a tile.
     pub(crate) bits: u32,
-    /// The tiles to make.
+    /// First tile to make.
     pub(crate) first_tile: u32,
-    /// See `first_tile`.
+    /// Tile after the last one to make.
     pub(crate) end_tile: u32,
 }
 
 impl Frame {
-    /// Number of tiles to make.
+    /// Returns the number of tiles to make.
     pub(crate) fn tiles(&self) -> u32 {
         self.end_tile - self.first_tile
     }
 
-    /// Words of a list's `raws`.
+    /// Returns the number of words in a list's `raws`.
     pub(crate) fn raws(&self, dense: bool) -> usize {
         if dense { self.tiles() as usize + 1 } else { 2 }
     }
 }
 
-/// With the layout of the kernel's `Job`.
+/// The description of a job, with the layout of the kernel's `Job`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 struct JobView {
@@ -112,7 +115,7 @@ struct JobView {
     unused: u32,
 }
 
-/// What `fill` writes.
+/// The arrays that `fill` writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fill {
     /// Values only.
@@ -121,7 +124,7 @@ pub(crate) enum Fill {
     All = 3,
 }
 
-/// The kernels.
+/// The kernels that make lists of tiles.
 #[derive(Clone)]
 pub(crate) struct MakeKernels {
     mark: Kernel,
@@ -143,7 +146,7 @@ impl MakeKernels {
     }
 }
 
-/// The tables of a job among those that are sent together.
+/// The position of a job's tables in an input.
 #[derive(Debug, Clone)]
 pub(crate) struct Tables {
     frame: Frame,
@@ -156,8 +159,8 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// The tables of another job on the same lists, in the same places: other blocks, for other documents. `lists` are the lists again if
-    /// their bytes are elsewhere.
+    /// Adds the tables of another job for the same lists and targets, with other blocks and other
+    /// documents. `lists` are given if their bytes are elsewhere.
     pub(crate) fn also(
         &self,
         input: &mut Input,
@@ -174,7 +177,7 @@ impl Tables {
         }
     }
 
-    /// Adds the tables of a job to what will be sent. Dense lists come first.
+    /// Adds the tables of a job to the input that will be sent. Dense lists come first.
     pub(crate) fn add(
         input: &mut Input,
         frame: Frame,
@@ -195,7 +198,8 @@ impl Tables {
         }
     }
 
-    /// The job, once its tables were sent. `failed` is the address of a word that is not 0 after a failure, and is 0 before.
+    /// Returns the job, once its tables were sent. `failed` is the address of a word that is 0 at
+    /// first and not 0 after a failure.
     pub(crate) fn job<'a>(
         &self,
         kernels: &'a MakeKernels,
@@ -224,10 +228,11 @@ impl Tables {
     }
 }
 
-/// Lists to be made whose tables are on the device.
+/// A job whose tables are on the device.
 ///
-/// The safe functions below rely on what the caller of [`Tables::add`] has put into the tables: every address belongs to memory that
-/// lives until the stream is done, lists are wholly on the device as far as units name their blocks, and targets have room as they say.
+/// The safe functions below rely on the tables that the caller passed to [`Tables::add`]: every
+/// address belongs to memory that lives until the stream is done, the blocks that units name are
+/// on the device, and targets are as large as they say.
 pub(crate) struct Job<'a> {
     kernels: &'a MakeKernels,
     stream: &'a Stream,
@@ -246,19 +251,21 @@ impl Job<'_> {
     /// Finds the first posting of each tile.
     pub(crate) fn mark(&self) -> Result<(), DeviceError> {
         let args = Args::new().value(self.view).value(self.units_at).value(self.units);
-        // SAFETY: the arguments are the kernel's, and the tables are as the type says.
+        // SAFETY: the arguments match the kernel's parameters, and the tables are as the type
+        // says.
         unsafe { self.stream.launch(&self.kernels.mark, self.decoders(), &args) }
     }
 
-    /// Finds where tiles begin. `totals` becomes the number of postings of each list, with padding.
+    /// Finds the start of each tile and writes the number of postings of each list, with padding,
+    /// to `totals`.
     pub(crate) fn start(&self, totals: u64) -> Result<(), DeviceError> {
         let args = Args::new().value(self.view).value(totals);
         let grid = Grid::new(self.lists, START_THREADS);
-        // SAFETY: as above; `totals` has room for one word per list.
+        // SAFETY: as above; `totals` has one word per list.
         unsafe { self.stream.launch(&self.kernels.start, grid, &args) }
     }
 
-    /// Writes postings, and the peaks of tiles.
+    /// Writes postings and the peaks of tiles.
     pub(crate) fn fill(&self, valuer: ValuerView, fill: Fill) -> Result<(), DeviceError> {
         let args = Args::new().value(self.view).value(valuer).value(self.units_at);
         let args = args.value(self.units).value(fill as u32);
@@ -270,8 +277,9 @@ impl Job<'_> {
         unsafe { self.stream.launch(&self.kernels.peak, Grid::new(warps, WARP), &args) }
     }
 
-    /// Finds the best values of some lists, given by their numbers, of which the first `long` have more than [`FEW_VALUES`] postings.
-    /// `deleted` is the address of the bits of deleted documents, or 0.
+    /// Finds the best values of some lists, given by their numbers. The first `long` of them have
+    /// more than [`FEW_VALUES`] postings. `deleted` is the address of the bits of deleted
+    /// documents, or 0.
     pub(crate) fn best(
         &self,
         lists: &Buffer<u32>,
@@ -280,7 +288,7 @@ impl Job<'_> {
         deleted: u64,
         best: &Buffer<f32>,
     ) -> Result<(), DeviceError> {
-        assert_eq!(best.len(), lists.len() * RANKS.len(), "room for the best values");
+        assert_eq!(best.len(), lists.len() * RANKS.len(), "one value per list and rank");
         for (some, threads) in [(0..long, BEST_THREADS), (long..lists.len(), FEW_BEST_THREADS)] {
             let best = best.slice(some.start * RANKS.len()..some.end * RANKS.len());
             let grid = Grid::new(some.len() as u32, threads);
@@ -293,32 +301,32 @@ impl Job<'_> {
     }
 }
 
-/// Hands out aligned parts of memory one after another.
+/// An allocator of aligned parts of memory, one after another.
 #[derive(Debug, Default)]
 pub(crate) struct Layout {
     bytes: u64,
 }
 
 impl Layout {
-    /// The offset of this many bytes.
+    /// Reserves this many bytes and returns their offset.
     pub(crate) fn add(&mut self, bytes: u64) -> u64 {
         let at = self.bytes.next_multiple_of(16);
         self.bytes = at + bytes;
         at
     }
 
-    /// Makes sure that there are at least this many bytes.
+    /// Extends the layout to at least this many bytes.
     pub(crate) fn reserve(&mut self, bytes: u64) {
         self.bytes = self.bytes.max(bytes);
     }
 
-    /// All bytes so far.
+    /// Returns the number of bytes so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
-/// Memory that makes lists: a stream, tables, and temporary arrays.
+/// The memory and the stream of a thread that makes lists: tables, and temporary arrays.
 pub(crate) struct Bench {
     pub(crate) device: Device,
     pub(crate) stream: Stream,

@@ -1,17 +1,18 @@
-//! Masks of queries on the device, where they stay for the queries that come next.
+//! A cache of the masks of queries on the device, in the order of use, so that masks stay for
+//! later queries.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use warpseek_cuda::{Buffer, Device, DeviceError, Stream};
 use warpseek_exec::{Mask, Plan};
 
-/// Masks take at most one in this many bytes of device memory, unless a single one takes more.
+/// Minimum number of bytes of device memory per byte of masks, unless a single mask takes more.
 const MEMORY_A_MASK_BYTE: u64 = 16;
 
 /// A mask on the device.
 #[derive(Debug)]
 pub struct DeviceMask {
-    /// Kept, so that no other mask gets its address meanwhile.
+    /// The mask, kept alive so that no other mask can get the same address.
     mask: Arc<Mask>,
     segments: Vec<Buffer<u64>>,
 }
@@ -23,7 +24,7 @@ impl DeviceMask {
         Ok(DeviceMask { mask: mask.clone(), segments })
     }
 
-    /// Address of the bits of a segment.
+    /// Returns the address of the bits of a segment.
     pub(crate) fn address(&self, segment: usize) -> u64 {
         self.segments[segment].address()
     }
@@ -33,12 +34,13 @@ impl DeviceMask {
     }
 }
 
-/// Masks of the queries that came last. The one used last comes last.
+/// Masks of recent queries. The one used last comes last.
 #[derive(Debug, Default)]
 pub(crate) struct Masks(Mutex<Vec<Arc<DeviceMask>>>);
 
 impl Masks {
-    /// The mask on the device, which stays there as long as there is room, and at least until it is dropped.
+    /// Returns the mask on the device, and copies it if necessary. It stays there as long as
+    /// memory allows, and at least until it is dropped.
     pub(crate) fn get(
         &self,
         device: &Device,
@@ -71,13 +73,13 @@ impl Masks {
         Ok(loaded)
     }
 
-    /// The most queries of a round, so that the masks of all have room together.
+    /// Returns the maximum number of queries in a round such that all their masks fit together.
     pub(crate) fn most_queries(device: &Device, plans: &[&Plan]) -> usize {
         let masks = || plans.iter().filter_map(|plan| plan.mask.as_ref());
         let mut different: Vec<*const Mask> = masks().map(Arc::as_ptr).collect();
         different.sort_unstable();
         different.dedup();
-        // All are of one snapshot, and so of one size.
+        // All masks belong to one snapshot, and so have one size.
         let bytes = masks().next().map_or(0, |mask| mask.bytes() as u64);
         match different.len() as u64 * bytes <= room(device) {
             true => usize::MAX,
@@ -86,7 +88,7 @@ impl Masks {
     }
 }
 
-/// Bytes for masks.
+/// Returns the number of bytes that masks may take.
 fn room(device: &Device) -> u64 {
     device.memory_limit() / MEMORY_A_MASK_BYTE
 }

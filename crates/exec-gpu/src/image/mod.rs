@@ -1,4 +1,5 @@
-//! The form of an index on the device. It is derived from the index when it is loaded, and is never the source of truth.
+//! The image: the layout of an index on the device. It is derived from the index files when the
+//! index is loaded, and is never the source of truth.
 
 mod cache;
 mod documents;

@@ -1,4 +1,5 @@
-//! A list of tiles, made on the host: what the kernels of `make_tiles` must make, byte for byte.
+//! Lists of tiles made on the host: the reference for the kernels of `make_tiles`, whose lists
+//! must be equal byte for byte.
 
 use std::ops::Range;
 
@@ -21,19 +22,19 @@ pub struct TileList {
     pub positions: Vec<u16>,
     /// Values.
     pub values: Vec<f32>,
-    /// Values rounded up to 16 bits; of a dense list, like all that follow.
+    /// Values rounded up to 16 bits; only dense lists have these and all that follow.
     pub roughs: Vec<u16>,
-    /// Where tiles begin.
+    /// Starts of tiles.
     pub starts: Vec<u32>,
     /// The largest rough value of each tile.
     pub peaks: Vec<u16>,
-    /// Which documents the list may contain.
+    /// Filter of the documents that the list may contain.
     pub filter: Vec<u32>,
     /// Values of live documents at ranks 10, 100 and 1000.
     pub best: [f32; RANKS.len()],
 }
 
-/// Makes lists of a segment.
+/// A builder of lists of a segment.
 pub struct Oracle<'a> {
     segment: &'a Segment,
     /// Documents of the image, by position in the segment.
@@ -46,7 +47,8 @@ pub struct Oracle<'a> {
 }
 
 impl<'a> Oracle<'a> {
-    /// For the documents `within` the segment, by position, in tiles of 2^`bits` documents.
+    /// Creates a builder for the documents `within` the segment, by position, in tiles of
+    /// 2^`bits` documents.
     pub fn new(
         segment: &'a Segment,
         within: Range<u32>,
@@ -58,7 +60,7 @@ impl<'a> Oracle<'a> {
         Ok(Oracle { segment, within, formula, factors, bits, tiles })
     }
 
-    /// The list of a term.
+    /// Returns the list of a term.
     pub fn list(&self, info: &TermInfo) -> Result<TileList, IndexError> {
         let (docs, values) = self.read(info)?;
         let best = self.best(&docs, values.clone());
@@ -90,7 +92,7 @@ impl<'a> Oracle<'a> {
         Ok((docs, values))
     }
 
-    /// The values at the ranks of [`RANKS`].
+    /// Returns the values at the ranks of [`RANKS`].
     fn best(&self, docs: &[u32], mut values: Vec<f32>) -> [f32; RANKS.len()] {
         let mut docs = docs.iter();
         let live = |&doc: &u32| !self.segment.is_deleted(self.within.start + doc);
@@ -99,7 +101,8 @@ impl<'a> Oracle<'a> {
         RANKS.map(|rank| values.get(rank - 1).copied().unwrap_or(0.0))
     }
 
-    /// Padding is never the first of a group of four, because a tile without postings has no groups.
+    /// Makes a dense list. Padding is never the first of a group of four, because a tile without
+    /// postings has no groups.
     fn dense(&self, docs: &[u32], values: &[f32]) -> TileList {
         let mut list = TileList::default();
         let mut at = 0;
@@ -120,16 +123,16 @@ impl<'a> Oracle<'a> {
             false => rough(value, most),
         };
         list.roughs = list.positions.iter().zip(&list.values).map(rough).collect();
-        let of = |ends: &[u32]| {
+        let peak = |ends: &[u32]| {
             let postings = &list.roughs[ends[0] as usize * FOUR..ends[1] as usize * FOUR];
             postings.iter().copied().max().unwrap_or(0)
         };
-        list.peaks = list.starts.windows(2).map(of).collect();
+        list.peaks = list.starts.windows(2).map(peak).collect();
         list.filter = self.filter(docs);
         list
     }
 
-    /// One bit for every 2^shift documents.
+    /// Makes the filter, with one bit for every 2^shift documents.
     fn filter(&self, docs: &[u32]) -> Vec<u32> {
         let all = self.factors.len() as u64;
         let shift = filter_shift(all, docs.len() as u64);
@@ -142,7 +145,7 @@ impl<'a> Oracle<'a> {
     }
 }
 
-/// The formula's factors of the documents `within` a segment.
+/// Returns the formula's factors of the documents `within` a segment.
 pub fn factors(
     segment: &Segment,
     formula: Formula,
@@ -152,7 +155,8 @@ pub fn factors(
     Ok(within.map(|doc| factors.get(doc)).collect())
 }
 
-/// A value as a fraction of the largest, rounded up: `rough` / 65535 * `most` is at least the value. Only padding has 0.
+/// Returns a value as a fraction of the largest, rounded up: `rough` / 65535 * `most` is at least
+/// the value. Only padding has 0.
 fn rough(value: f32, most: f32) -> u16 {
     (f64::from(value) / f64::from(most) * 65535.0).ceil().clamp(1.0, 65535.0) as u16
 }

@@ -1,4 +1,4 @@
-//! Compressed lists in the form of `kernels/common/packed.cuh`.
+//! Compressed lists in the layout of `kernels/common/packed.cuh`, whole or in part.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -8,10 +8,10 @@ use warpseek_codec::{CodecId, ListState};
 use warpseek_core::limits::BLOCK;
 use warpseek_index::{IndexError, ListParts, Segment, TermInfo};
 
-/// Bytes that kernels may read behind a list.
+/// Number of bytes behind a list that kernels may read.
 pub(crate) const BEHIND: usize = 16;
 
-/// Blocks that share one 64-bit start in the payload.
+/// Number of blocks that share one 64-bit start in the payload.
 const GROUP: u32 = 16;
 
 /// A list on the device, with the layout of `packed.cuh`.
@@ -26,9 +26,9 @@ pub(crate) struct PackedList {
     pub(crate) ends: u64,
     /// Address of the payload.
     pub(crate) payload: u64,
-    /// The part of the payload that is there.
+    /// Start of the part of the payload that is on the device.
     pub(crate) from: u64,
-    /// See `from`.
+    /// End of that part.
     pub(crate) to: u64,
     /// Number of postings.
     pub(crate) df: u32,
@@ -41,13 +41,13 @@ pub(crate) struct PackedList {
 }
 
 impl PackedList {
-    /// Number of blocks.
+    /// Returns the number of blocks.
     pub(crate) fn blocks(&self) -> u32 {
         self.df.div_ceil(BLOCK as u32)
     }
 }
 
-/// What of a list goes to the device: in the codec `bitpack`, as it is on disk.
+/// The bytes of a list that go to the device: in the codec `bitpack`, as on disk.
 pub(crate) struct Pieces<'a> {
     df: u32,
     first: u32,
@@ -59,7 +59,7 @@ pub(crate) struct Pieces<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    /// The pieces of a list. A list of another codec is coded anew.
+    /// Returns the pieces of a list. A list in another codec is encoded again with `bitpack`.
     pub(crate) fn of(segment: &'a Segment, info: &TermInfo) -> Result<Self, IndexError> {
         let list = segment.list(info)?;
         let empty = || Cow::Borrowed(&[][..]);
@@ -91,7 +91,7 @@ impl<'a> Pieces<'a> {
         })
     }
 
-    /// Decodes a list and codes it with `bitpack`.
+    /// Decodes a list and encodes it with `bitpack`.
     fn coded_anew(segment: &Segment, info: &TermInfo) -> Result<Self, IndexError> {
         let (list, codec) = (segment.list(info)?, CodecId::BitPack.codec());
         let (mut docs, mut freqs) = ([0; BLOCK], [0; BLOCK]);
@@ -128,17 +128,17 @@ impl<'a> Pieces<'a> {
         })
     }
 
-    /// Number of bytes.
+    /// Returns the number of bytes.
     pub(crate) fn len(&self) -> usize {
         self.slices().iter().map(|slice| slice.len()).sum()
     }
 
-    /// The bytes, in the order in which they go to the device.
+    /// Returns the bytes, in the order in which they go to the device.
     pub(crate) fn slices(&self) -> [&[u8]; 4] {
         [&self.lasts, &self.ends, &self.bases, &self.payload]
     }
 
-    /// The same, independent of the segment.
+    /// Returns a copy that does not borrow from the segment.
     pub(crate) fn into_owned(self) -> Pieces<'static> {
         let Pieces { df, first, freq, lasts, ends, bases, payload } = self;
         Pieces {
@@ -152,7 +152,7 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// The list if its bytes begin at an address.
+    /// Returns the list for bytes that begin at this address.
     pub(crate) fn at(&self, address: u64) -> PackedList {
         let lasts = address;
         let ends = lasts + self.lasts.len() as u64;
@@ -163,18 +163,19 @@ impl<'a> Pieces<'a> {
         PackedList { bases, lasts, ends, payload, from: 0, to, df, first, freq, unused: 0 }
     }
 
-    /// Number of blocks.
+    /// Returns the number of blocks.
     pub(crate) fn blocks(&self) -> u32 {
         self.df.div_ceil(BLOCK as u32)
     }
 
-    /// The first block that can have a document from this one on; the number of blocks if none can. 0 for a list of one block.
+    /// Returns the first block that can contain this document or a later one, or the number of
+    /// blocks if none can. The result is 0 for a list of one block.
     pub(crate) fn block_for(&self, doc: u32) -> u32 {
         let lasts = self.lasts.as_chunks().0;
         lasts.partition_point(|&last| u32::from_le_bytes(last) < doc) as u32
     }
 
-    /// The bytes of some blocks, at least one; none if the list is malformed.
+    /// Returns the bytes of some blocks, at least one, or `None` if the list is malformed.
     pub(crate) fn some(&self, blocks: Range<u32>) -> Option<SomeBlocks<'_>> {
         let Range { start, end } = blocks;
         let PackedList { df, first, freq, .. } = self.at(0);
@@ -195,13 +196,13 @@ impl<'a> Pieces<'a> {
         Some(SomeBlocks { df, first, freq, slices, before, group, span })
     }
 
-    /// The most bytes that the skip array takes for some blocks.
+    /// Returns the maximum number of bytes that the skip array takes for some blocks.
     pub(crate) fn skip_bytes(blocks: &Range<u32>) -> u64 {
         let count = u64::from(blocks.end - blocks.start);
         (count + 1) * (4 + 2) + (count / u64::from(GROUP) + 2) * 8
     }
 
-    /// Where a block is in the payload.
+    /// Returns the position of a block in the payload.
     pub(crate) fn span(&self, block: u32) -> Option<Range<usize>> {
         let end = |block: u32| {
             let ends = self.ends.as_chunks().0;
@@ -221,26 +222,27 @@ pub(crate) struct SomeBlocks<'a> {
     first: u32,
     freq: u32,
     slices: [&'a [u8]; 4],
-    /// The first block that is in the skip array.
+    /// The first block in this part of the skip array.
     before: u32,
     /// The first group.
     group: u32,
-    /// The part of the payload.
+    /// The range of the payload.
     span: Range<usize>,
 }
 
 impl<'a> SomeBlocks<'a> {
-    /// Number of bytes.
+    /// Returns the number of bytes.
     pub(crate) fn len(&self) -> usize {
         self.slices.iter().map(|slice| slice.len()).sum()
     }
 
-    /// The bytes, in the order in which they go to the device.
+    /// Returns the bytes, in the order in which they go to the device.
     pub(crate) fn slices(&self) -> [&'a [u8]; 4] {
         self.slices
     }
 
-    /// The list if these bytes begin at an address: blocks count from the start of the list, whose other blocks are not there.
+    /// Returns the list for bytes that begin at this address. Blocks count from the start of the
+    /// list, but only some of them are on the device.
     pub(crate) fn at(&self, address: u64) -> PackedList {
         let [lasts, ends, bases, _] = self.slices.map(|slice| slice.len() as u64);
         let (before, group) = (u64::from(self.before), u64::from(self.group));

@@ -1,4 +1,4 @@
-//! Lists of a segment that are on the device as a whole: compressed, and as tiles.
+//! Lists of a segment that are on the device as a whole, compressed and as tiles.
 
 use std::ops::Range;
 
@@ -12,25 +12,26 @@ use super::packed::{BEHIND, PackedList, Pieces};
 use super::segment::{ListView, RANKS, filter_shift};
 use super::valuer::Valuer;
 
-/// Neighbouring lists of a segment, in any formula: where their postings are, but not what they are worth.
+/// Neighbouring lists of a segment, independent of the formula: the places of their postings, but
+/// not their values.
 pub(crate) struct Part {
-    /// Dense lists first.
+    /// The lists, dense ones first.
     lists: Vec<Placed>,
     dense: usize,
     frame: Frame,
-    /// Compressed lists, unless there was no room to keep them.
+    /// Compressed lists, unless they were dropped to save memory.
     packed: Option<Buffer<u8>>,
     /// The memory of starts and filters, and that of documents.
     kept: [Buffer<u8>; 2],
     postings: u64,
 }
 
-/// A list and where its postings are.
+/// A list and the addresses of its postings.
 #[derive(Clone, Copy)]
 struct Placed {
     ordinal: u32,
     packed: PackedList,
-    /// Its blocks that can have documents of the image: the first, and their number.
+    /// Blocks that can contain documents of the image: the first, and their number.
     blocks: (u32, u32),
     docs: u64,
     starts: u64,
@@ -42,16 +43,16 @@ struct Placed {
     postings: u32,
 }
 
-/// What the postings of a part are worth by one formula.
+/// The values of a part's postings by one formula.
 pub(crate) struct PartValues {
-    /// In the order of the part's lists.
+    /// Values, in the order of the part's lists.
     lists: Vec<Valued>,
     /// The memory of values and peaks.
     kept: Buffer<u8>,
 }
 
 impl PartValues {
-    /// The memory that the values are in.
+    /// Returns the memory that the values are in.
     pub(crate) fn buffer(&self) -> &Buffer<u8> {
         &self.kept
     }
@@ -65,7 +66,7 @@ struct Valued {
     best: [f32; RANKS.len()],
 }
 
-/// Who makes lists, of which documents, and by which formula.
+/// The parameters for making lists: device and kernels, documents, and formula.
 pub(crate) struct Making<'a> {
     pub(crate) device: &'a Device,
     pub(crate) kernels: &'a MakeKernels,
@@ -95,7 +96,8 @@ impl Making<'_> {
         self.within == (0..self.segment.documents().count())
     }
 
-    /// What a failure of the kernels means: nothing for 0, an error for malformed lists; otherwise a frequency that has no logarithm yet.
+    /// Interprets the kernels' failure word: `None` for success, an error for malformed lists,
+    /// and otherwise a frequency that has no logarithm yet.
     fn judge(&self, failed: u32, infos: &[TermInfo]) -> Result<Option<u32>, ImageError> {
         match failed {
             0 => Ok(None),
@@ -105,7 +107,7 @@ impl Making<'_> {
     }
 }
 
-/// The error for lists of which a kernel says that one is malformed.
+/// Returns the error for lists of which a kernel reports that one is malformed.
 pub(crate) fn malformed(segment: &Segment, infos: &[TermInfo]) -> ImageError {
     let check = |info: &TermInfo| -> Result<(), IndexError> {
         let list = segment.list(info)?;
@@ -119,17 +121,18 @@ pub(crate) fn malformed(segment: &Segment, infos: &[TermInfo]) -> ImageError {
     };
     match infos.iter().find_map(|info| check(info).err()) {
         Some(error) => error.into(),
-        // The host reads them: then it is the device that does not.
+        // The host can read them, so the device is at fault.
         None => DeviceError::Kernel {
             ran: vec!["mark_tiles".to_owned(), "fill_tiles".to_owned()],
-            problem: "lists that are sound on the host were not on the device".to_owned(),
+            problem: "lists that the host can decode are malformed on the device".to_owned(),
         }
         .into(),
     }
 }
 
 impl Part {
-    /// Brings lists to the device and makes tiles of them. Returns the bytes that went over the bus, too.
+    /// Copies lists to the device and makes tiles of them. Also returns the number of bytes that
+    /// were copied.
     pub(crate) fn load(
         making: &Making<'_>,
         bench: &mut Bench,
@@ -186,12 +189,12 @@ impl Part {
         }
         let tiles = frame.tiles();
         let is_dense = |list: &Placed| tiles > 0 && list.postings >= tiles;
-        // Stable, so that neighbours stay neighbours.
+        // Sort stably, so that neighbours stay neighbours.
         lists.sort_by_key(|list| !is_dense(list));
         let dense = lists.partition_point(is_dense);
         let docs = making.within.len() as u64;
 
-        // Starts and filters, whose sizes are known, and where tiles begin.
+        // Starts and filters, whose sizes are known, and the start of each tile.
         let mut layout = Layout::default();
         let offsets: Vec<_> = lists[..dense]
             .iter_mut()
@@ -230,17 +233,17 @@ impl Part {
         Ok((part, values, bytes as u64))
     }
 
-    /// Number of postings, wherever their documents are.
+    /// Returns the number of postings, including those of documents outside of the image.
     pub(crate) fn postings(&self) -> u64 {
         self.postings
     }
 
-    /// Whether values for another formula can be made of what is on the device.
+    /// Returns true if values for another formula can be computed from the data on the device.
     pub(crate) fn can_value(&self) -> bool {
         self.packed.is_some()
     }
 
-    /// The lists' numbers of postings within the image.
+    /// Sets the lists' numbers of postings to those within the image.
     fn count(
         making: &Making<'_>,
         bench: &mut Bench,
@@ -255,7 +258,8 @@ impl Part {
         Ok(())
     }
 
-    /// Finds where tiles begin, and returns the number of postings of each list, with padding.
+    /// Finds the start of each tile and returns the number of postings of each list, with
+    /// padding.
     fn start(
         bench: &mut Bench,
         making: &Making<'_>,
@@ -294,7 +298,7 @@ impl Part {
         Ok(words[1..].to_vec())
     }
 
-    /// Where values go within their memory, and how much there is of it.
+    /// Returns the offsets of the values in their memory, and its size.
     fn value_layout(&self) -> (Vec<Valued>, u64) {
         let tiles = u64::from(self.frame.tiles());
         let mut layout = Layout::default();
@@ -310,13 +314,13 @@ impl Part {
         (valued.collect(), layout.bytes())
     }
 
-    /// Bytes of memory that values take.
+    /// Returns the number of bytes that values take.
     pub(crate) fn value_bytes(&self) -> u64 {
         self.value_layout().1
     }
 
-    /// What the postings are worth by a formula, in `kept`, which has [`Part::value_bytes`]; with [`Fill::All`], their documents and filters
-    /// are made, too.
+    /// Computes the values of the postings by a formula, in `kept`, which has
+    /// [`Part::value_bytes`]. With [`Fill::All`], it also writes their documents and filters.
     pub(crate) fn values(
         &self,
         making: &Making<'_>,
@@ -334,7 +338,7 @@ impl Part {
                 if dense { (at(list.roughs), at(list.peaks)) } else { (0, 0) };
         }
 
-        // Lists so short that no rank is known are not looked at; the longest come first.
+        // Lists that are too short for the first rank are skipped; the longest come first.
         let mut ranked: Vec<u32> = (0..self.lists.len() as u32)
             .filter(|&i| self.lists[i as usize].postings >= RANKS[0] as u32)
             .collect();
@@ -387,7 +391,7 @@ impl Part {
         Ok(PartValues { lists: valued, kept })
     }
 
-    /// The ordinals of its lists, and what kernels and planning need to know of each.
+    /// Returns the ordinals of the lists with their views for kernels and planning.
     pub(crate) fn views<'a>(
         &'a self,
         values: &'a PartValues,
@@ -401,13 +405,13 @@ impl Part {
         })
     }
 
-    /// The memory that documents, starts and filters are in.
+    /// Returns the memory that documents, starts and filters are in.
     pub(crate) fn buffers(&self) -> &[Buffer<u8>] {
         &self.kept
     }
 }
 
-/// Words of a filter over this many documents.
+/// Returns the number of words in a filter over this many documents.
 pub(crate) fn filter_words(docs: u64, shift: u32) -> u64 {
     docs.div_ceil(1 << shift).div_ceil(32)
 }

@@ -1,4 +1,5 @@
-//! What of an index is on a device, by segment: snapshots that have a segment in common share it.
+//! The data of an index on a device, by segment: snapshots that have a segment in common share
+//! it.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -12,14 +13,16 @@ use super::kept::is_short;
 use super::on_demand::{Lending, Needs};
 use super::segment::Parts;
 
-/// The segments that engines have on a device. Engines for newer snapshots that share it copy only what is new. It keeps nothing alive.
+/// The segments that engines have on a device. Engines for newer snapshots with the same
+/// residence copy only new segments. A residence keeps no data alive.
 #[derive(Default)]
 pub struct Residence {
     parts: Mutex<Vec<(Key, Weak<Parts>)>>,
     lending: Mutex<Weak<Lending>>,
 }
 
-/// Documents of a segment, in tiles of one size. Files are named by their seals, which are checksums of their contents.
+/// The key of a segment's data: the segment, a range of its documents, and the size of tiles.
+/// Files are identified by their seals, which are checksums of their contents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Key {
     seals: [u64; 2],
@@ -33,28 +36,30 @@ impl Key {
         Key { seals, within, bits }
     }
 
-    /// The documents, by position in the segment.
+    /// Returns the documents, by position in the segment.
     pub(crate) fn within(&self) -> Range<u32> {
         self.within.clone()
     }
 }
 
 impl Residence {
-    /// The lists of a segment, if they are on the device in a form from which any formula's values can be made.
+    /// Returns the lists of a segment, if they are on the device in a form from which the values
+    /// of any formula can be computed.
     pub(crate) fn find(&self, key: &Key) -> Option<Arc<Parts>> {
         let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut found = parts.iter().filter(|(of, _)| of == key);
+        let mut found = parts.iter().filter(|(known, _)| known == key);
         found.find_map(|(_, parts)| parts.upgrade().filter(|parts| parts.can_value()))
     }
 
-    /// Remembers lists for as long as an engine keeps them.
-    pub(crate) fn add(&self, key: Key, of: &Arc<Parts>) {
+    /// Adds lists, which can be found as long as an engine keeps them.
+    pub(crate) fn add(&self, key: Key, added: &Arc<Parts>) {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         parts.retain(|(_, parts)| parts.strong_count() > 0);
-        parts.push((key, Arc::downgrade(of)));
+        parts.push((key, Arc::downgrade(added)));
     }
 
-    /// The memory for lists that rounds ask for, which takes what is free on the device.
+    /// Returns the memory for lists that rounds use. If none exists, or if it is too small, it
+    /// allocates new memory from what is free on the device.
     pub(crate) fn lending(
         &self,
         device: &Device,

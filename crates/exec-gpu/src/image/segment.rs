@@ -1,4 +1,5 @@
-//! A segment on the device as kernels see it: lists of tiles (see `kernels/common/tiles.cuh`), and tables of documents.
+//! A segment on the device, as kernels see it: lists of tiles (see `kernels/common/tiles.cuh`),
+//! and tables of documents.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,10 +21,11 @@ use super::send::{numbered, ranges};
 use super::valuer::Valuer;
 use crate::loading::Loading;
 
-/// The most bits of a filter per posting of its list.
+/// Maximum number of filter bits per posting of a list.
 const FILTER_BITS: u64 = 32;
 
-/// For every list with at least this many postings, the value at this rank is kept: it bounds the k-th best hit of a query from below.
+/// Ranks whose values are kept for every list with at least that many postings. The value at a
+/// rank bounds the k-th best hit of a query from below.
 pub(crate) const RANKS: [usize; 3] = [10, 100, 1000];
 
 /// A list of tiles.
@@ -40,13 +42,15 @@ pub(crate) struct ListView {
     pub(crate) count: u32,
     /// Number of postings without padding.
     pub(crate) postings: u32,
-    /// Values of live documents at the ranks of [`RANKS`]; 0 if there are fewer documents, or if they are not known.
+    /// Values of live documents at the ranks of [`RANKS`]; 0 if there are fewer documents, or if
+    /// they are not known.
     pub(crate) best: [f32; RANKS.len()],
-    /// Whether it begins with the segment's first tile although the image is cut into slices.
+    /// True if the list begins with the segment's first tile although the image is cut into
+    /// slices.
     pub(crate) stays: bool,
 }
 
-/// What is the same for every snapshot that has a segment, and for every formula.
+/// Data of a segment that is the same for every snapshot and every formula.
 pub(crate) struct Lasting {
     pub(crate) tables: DocumentTables,
     pub(crate) valuer: Valuer,
@@ -70,27 +74,27 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Whether values for another formula can be made of what is on the device.
+    /// Returns true if values for another formula can be computed from the data on the device.
     pub(crate) fn can_value(&self) -> bool {
         self.parts.iter().all(Part::can_value)
     }
 
-    /// Bytes that values for a formula take.
+    /// Returns the number of bytes that the values for a formula take.
     pub(crate) fn value_bytes(&self) -> u64 {
         self.parts.iter().map(Part::value_bytes).sum()
     }
 }
 
-/// The lists of a segment, and tables of its documents. Kernels take the documents in slices, of which there is one if all lists are on the
-/// device.
+/// The lists of a segment, and tables of its documents. Kernels process the documents in slices;
+/// there is one slice if all lists are on the device.
 pub struct SegmentImage {
     /// The number of the segment.
     number: usize,
-    /// Tiles of a slice.
+    /// Number of tiles in a slice.
     tiles: u32,
     lists: Lists,
     slices: Vec<Slice>,
-    /// If all lists are on the device.
+    /// The memory of the image, if all lists are on the device.
     whole: Option<Whole>,
 }
 
@@ -98,29 +102,29 @@ pub struct SegmentImage {
 enum Lists {
     /// All of them.
     All(Vec<ListView>),
-    /// Those of some queries.
+    /// The lists of some queries.
     Some(FxHashMap<u32, ListView>),
 }
 
-/// What keeps a whole image's memory.
+/// The owners of the memory of a whole image.
 struct Whole {
     _documents: DocumentTables,
     parts: Arc<Parts>,
-    /// In the order of the parts.
+    /// Values, in the order of the parts.
     values: Vec<PartValues>,
 }
 
-/// Some documents of a segment.
+/// A range of a segment's documents.
 pub(crate) struct Slice {
-    /// Documents count from the slice's first.
+    /// View of the slice; documents count from its first.
     pub(crate) view: SegmentView,
     /// The slice's first tile in the segment.
     pub(crate) first_tile: u32,
-    /// What must happen before kernels can look at it.
+    /// Work that must be done before kernels can read the slice.
     pub(crate) bring: Option<Bring>,
 }
 
-/// What an image is made for.
+/// The parameters of an image.
 pub(crate) struct Target<'a> {
     pub(crate) device: &'a Device,
     pub(crate) kernels: &'a MakeKernels,
@@ -132,7 +136,7 @@ pub(crate) struct Target<'a> {
     pub(crate) bits: u32,
     pub(crate) formula: Formula,
     pub(crate) threads: usize,
-    /// Counts the postings as they are copied and can cancel the copy.
+    /// Counter of the postings as they are copied, which can cancel the copy.
     pub(crate) loading: &'a Loading,
 }
 
@@ -150,7 +154,7 @@ impl Target<'_> {
         }
     }
 
-    /// Does work number 0 to `count` - 1 in threads, and returns the results in this order.
+    /// Runs work items 0 to `count` - 1 on threads and returns the results in this order.
     fn each<T: Send>(
         &self,
         count: usize,
@@ -162,8 +166,8 @@ impl Target<'_> {
 }
 
 impl SegmentImage {
-    /// Brings a segment to the device. With `keep_packed`, its compressed lists stay there, so that an image for another formula needs no
-    /// copy.
+    /// Copies a segment to the device. With `keep_packed`, its compressed lists stay there, so
+    /// that an image for another formula needs no copy.
     pub(crate) fn load(target: &Target<'_>, keep_packed: bool) -> Result<Self, ImageError> {
         let (device, segment, within) = (target.device, target.segment, target.within.clone());
         let lasting = Lasting::load(device, segment, within.clone())?;
@@ -180,12 +184,13 @@ impl SegmentImage {
         Ok(Self::of(target, Arc::new(Parts { lasting, parts }), values, documents))
     }
 
-    /// The same lists for another formula, or with other deletions. Nothing but deletions is copied to the device.
+    /// Creates an image of the same lists for another formula, or with other deletions. Only
+    /// deletions are copied to the device.
     pub(crate) fn valued_anew(target: &Target<'_>, parts: Arc<Parts>) -> Result<Self, ImageError> {
         let (device, segment) = (target.device, target.segment);
         let documents = parts.lasting.tables.of(device, segment, target.within.clone())?;
         let making = target.making(&parts.lasting, documents.view().deleted);
-        // One allocation: many would take longer than the kernels.
+        // Use one allocation: many would take longer than the kernels.
         let mut layout = Layout::default();
         let places = parts.parts.iter().map(|part| {
             let bytes = part.value_bytes();
@@ -228,7 +233,8 @@ impl SegmentImage {
         }
     }
 
-    /// An image with lists of some queries, in slices of this many tiles, of which this is the first.
+    /// Creates an image with the lists of some queries, in slices of this many tiles, of which
+    /// `first` is the first.
     pub(crate) fn sliced(
         number: usize,
         tiles: u32,
@@ -239,37 +245,38 @@ impl SegmentImage {
         SegmentImage { number, tiles, lists, slices, whole: None }
     }
 
-    /// Adds a slice, of the same size.
+    /// Adds a slice of the same size.
     pub(crate) fn push(&mut self, slice: Slice) {
         self.slices.push(slice);
     }
 
-    /// The slices, at least one.
+    /// Returns the slices, at least one.
     pub(crate) fn slices(&self) -> &[Slice] {
         &self.slices
     }
 
-    /// The number of the segment.
+    /// Returns the number of the segment.
     pub fn number(&self) -> usize {
         self.number
     }
 
-    /// What other images of the segment can share, if all lists are on the device.
+    /// Returns the lists that other images of the segment can share, if all lists are on the
+    /// device.
     pub(crate) fn parts(&self) -> Option<&Arc<Parts>> {
         self.whole.as_ref().map(|whole| &whole.parts)
     }
 
-    /// The view of the segment for kernels; of its first slice.
+    /// Returns the view of the segment's first slice for kernels.
     pub fn view(&self) -> SegmentView {
         self.slices[0].view
     }
 
-    /// Number of documents in all slices.
+    /// Returns the number of documents in all slices.
     pub(crate) fn docs(&self) -> u64 {
         self.slices.iter().map(|slice| u64::from(slice.view.docs)).sum()
     }
 
-    /// Number of tiles; of a slice.
+    /// Returns the number of tiles in a slice.
     pub fn tiles(&self) -> u32 {
         self.tiles
     }
@@ -281,23 +288,25 @@ impl SegmentImage {
         }
     }
 
-    /// A value that at least `k` live documents of the list reach, if one is known.
+    /// Returns a value that at least `k` live documents of the list reach, if one is known.
     pub fn best(&self, info: &TermInfo, k: u32) -> Option<f32> {
         let rank = RANKS.iter().position(|&rank| rank >= k as usize)?;
         Some(self.list(info).best[rank]).filter(|&value| value > 0.0)
     }
 
-    /// Number of postings of a list within the image's documents.
+    /// Returns the number of postings of a list within the image's documents.
     pub fn postings(&self, info: &TermInfo) -> u32 {
         self.list(info).postings
     }
 
-    /// A list as a term of a query; none if the list has none of the image's documents.
+    /// Returns a list as a term of a query, or `None` if the list contains none of the image's
+    /// documents.
     pub fn term(&self, info: &TermInfo, weight: f32) -> Option<TermView> {
         self.list(info).term(weight)
     }
 
-    /// The contents of a list, for tests; nothing unless all lists are on the device.
+    /// Reads the contents of a list, for tests. The result is empty unless all lists are on the
+    /// device.
     pub fn read(&self, stream: &Stream, info: &TermInfo) -> Result<TileList, DeviceError> {
         let Some(Whole { parts, values, .. }) = &self.whole else {
             return Ok(TileList::default());
@@ -324,7 +333,7 @@ impl SegmentImage {
     }
 }
 
-/// Reads values at addresses within some buffers.
+/// A reader of values at addresses within some buffers.
 struct Reader<'a> {
     stream: &'a Stream,
     buffers: Vec<&'a Buffer<u8>>,
@@ -345,7 +354,7 @@ impl Reader<'_> {
 }
 
 impl ListView {
-    /// The list as a term of a query; none if it is empty.
+    /// Returns the list as a term of a query, or `None` if it is empty.
     pub(crate) fn term(&self, weight: f32) -> Option<TermView> {
         let ListView { docs, values, roughs, starts, peaks, filter, filter_shift, count, .. } =
             *self;
@@ -355,7 +364,7 @@ impl ListView {
     }
 }
 
-/// The terms of some dictionary blocks.
+/// Returns the terms of some dictionary blocks.
 pub(crate) fn infos(
     segment: &Segment,
     (from, to): (u64, u64),
@@ -368,12 +377,13 @@ pub(crate) fn infos(
     Ok(infos)
 }
 
-/// Binary logarithm of the documents per bit in the filter of a list with `df` of `docs` documents.
+/// Returns the binary logarithm of the number of documents per filter bit of a list with `df` of
+/// `docs` documents.
 pub(super) fn filter_shift(docs: u64, df: u64) -> u32 {
     (0..).find(|&shift| docs >> shift <= df * FILTER_BITS).unwrap_or(0)
 }
 
-/// The largest value that the formula can give.
+/// Returns the largest value that the formula can give.
 pub fn largest_value(formula: Formula) -> f32 {
     // A posting with weight 1 contributes the value, rounded down, plus one.
     (formula.most(1.0) - 1) as f32

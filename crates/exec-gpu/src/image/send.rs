@@ -1,4 +1,4 @@
-//! Copies to the device, by several threads.
+//! Copies to the device by several threads, and the threads themselves.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -8,11 +8,13 @@ use warpseek_index::Segment;
 
 use super::error::ImageError;
 
-/// Bytes of compressed lists that a thread takes at once, and about how many lists: indexes of real text have very many that are short.
+/// Bytes of compressed lists in a thread's unit of work, and its approximate maximum number of
+/// lists: indexes of real text have very many short lists.
 const PART: u64 = 32 << 20;
 const PART_LISTS: u64 = 1 << 14;
 
-/// Copies bytes to the device. No bytes have no buffer, and address 0.
+/// Copies bytes to the device and returns the buffer and its address. Empty input has no buffer
+/// and address 0.
 pub fn send(
     uploader: &mut Uploader,
     bytes: &[u8],
@@ -25,7 +27,7 @@ pub fn send(
     Ok((Some(buffer), address))
 }
 
-/// Does the work in this many threads, at least one.
+/// Runs `work` on this many threads, at least one.
 pub fn on_threads(
     threads: usize,
     work: impl Fn() -> Result<(), ImageError> + Sync,
@@ -38,7 +40,8 @@ pub fn on_threads(
     })
 }
 
-/// Does work number 0 to `count` - 1 in threads, each of which has a state of its own, and returns the results in this order.
+/// Runs work items 0 to `count` - 1 on threads, each of which has a state from `start`, and
+/// returns the results in this order.
 pub(crate) fn numbered<S, T: Send>(
     count: usize,
     threads: usize,
@@ -57,7 +60,7 @@ pub(crate) fn numbered<S, T: Send>(
             done.lock().unwrap_or_else(PoisonError::into_inner).push((i, one));
         }
     };
-    // One failure ends the work of all threads.
+    // A failure ends the work of all threads.
     let run = || run().inspect_err(|_| next.store(count, Ordering::Relaxed));
     match threads.min(count) {
         ..=1 => run()?,
@@ -68,7 +71,7 @@ pub(crate) fn numbered<S, T: Send>(
     Ok(done.into_iter().map(|(_, one)| one).collect())
 }
 
-/// Ranges of dictionary blocks for a thread each.
+/// Returns ranges of dictionary blocks, each of which is a unit of work for a thread.
 pub fn ranges(segment: &Segment) -> Result<Vec<(u64, u64)>, ImageError> {
     let dictionary = segment.dictionary();
     let blocks = dictionary.blocks();

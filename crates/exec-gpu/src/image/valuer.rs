@@ -1,4 +1,4 @@
-//! What kernels need to compute values of postings (`kernels/common/valuer.cuh`).
+//! Tables from which kernels compute the values of postings (`kernels/common/valuer.cuh`).
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,11 +11,11 @@ use warpseek_index::Segment;
 use super::error::ImageError;
 use super::segment::largest_value;
 
-/// Frequencies that have a logarithm on the device at first, and at most.
+/// Number of frequencies that have a logarithm on the device at first, and at most.
 const LOGS: u32 = 1 << 16;
 const MOST_LOGS: u32 = 1 << 28;
 
-/// With the layout of the kernel's `Valuer`.
+/// A view for kernels, with the layout of the kernel's `Valuer`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct ValuerView {
@@ -34,7 +34,7 @@ pub(crate) struct ValuerView {
 pub(crate) struct Valuer {
     lengths: Buffer<u8>,
     width: u32,
-    /// Sent when a formula first needs them.
+    /// Tables for cosine, copied when a formula first needs them.
     cosine: Mutex<Option<Cosine>>,
 }
 
@@ -57,7 +57,8 @@ impl Valuer {
         Ok(Valuer { lengths: send(device, bytes)?, width, cosine: Mutex::default() })
     }
 
-    /// For a formula; with logarithms up to this frequency, if it is above those that are usual.
+    /// Returns the view for a formula. For cosine, logarithms reach at least up to this
+    /// frequency.
     pub(crate) fn of(
         &self,
         device: &Device,

@@ -1,4 +1,5 @@
-//! Kernels. Each has a folder with the CUDA C++ (`kernel.cu`) and its source as a constant (`mod.rs`).
+//! Kernels of the engine. Each folder contains CUDA C++ (`kernel.cu`) and a constant with its
+//! source (`mod.rs`).
 
 pub mod advance_terms;
 pub mod and_tiles;
@@ -12,7 +13,7 @@ pub mod pruned_tiles;
 
 use warpseek_cuda::Source;
 
-/// Every source of this crate, for tools that compile all of them.
+/// All sources of this crate, for tools that compile them.
 pub const ALL: &[Source] = &[
     advance_terms::SOURCE,
     and_tiles::SOURCE,
@@ -31,7 +32,7 @@ pub mod common {
 
     /// Lists, queries and work items over tiles of documents.
     pub const TILES: (&str, &str) = ("tiles.cuh", include_str!("common/tiles.cuh"));
-    /// Lists as they are on disk.
+    /// Compressed lists, as on disk.
     pub const PACKED: (&str, &str) = ("packed.cuh", include_str!("common/packed.cuh"));
     /// Values of postings.
     pub const VALUER: (&str, &str) = ("valuer.cuh", include_str!("common/valuer.cuh"));

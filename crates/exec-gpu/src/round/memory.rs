@@ -1,16 +1,17 @@
-//! What a round has in device memory, and what goes to the host.
+//! The device memory of a round, and the results that go to the host.
 
 use super::{Pass, WARP};
 use crate::engine::GpuEngine;
 use crate::workspace::Workspace;
 use warpseek_cuda::{Buffer, Device, DeviceError};
 
-/// Up to this many words of results are written to host memory by the device itself: a copy has a start-up time that is not worth it for
-/// few hits.
+/// Maximum number of words of results that the device writes to host memory itself. For few hits,
+/// a copy is not worth its start-up time.
 const DIRECT_WORDS: usize = 1 << 12;
 
-/// What is 0 at the start of a pass: a part of the input, in words of eight bytes. Thresholds (one word per query), histograms (half a word
-/// per lane), numbers of keys found (half a word per query).
+/// The state that is 0 at the start of a pass. It is a part of the input, in words of eight
+/// bytes: thresholds (one word per query), histograms (half a word per lane), and numbers of keys
+/// found (half a word per query).
 pub struct State {
     /// Number of queries.
     pub queries: usize,
@@ -19,38 +20,39 @@ pub struct State {
 }
 
 impl State {
-    /// Words that the state of this many queries takes.
+    /// Returns the number of words in the state of this many queries.
     pub fn words(queries: usize) -> usize {
         Self::found_at(queries) + queries.div_ceil(2)
     }
 
-    /// Index of the first word with numbers of keys found.
+    /// Returns the index of the first word with numbers of keys found.
     fn found_at(queries: usize) -> usize {
         queries + queries * WARP as usize / 2
     }
 
-    /// The thresholds: one key per query.
+    /// Returns the thresholds: one key per query.
     pub fn thresholds(&self) -> Buffer<u64> {
         self.words.slice(..self.queries)
     }
 
-    /// The histograms: one bin per lane and query.
+    /// Returns the histograms: one bin per lane and query.
     pub fn histograms(&self) -> Buffer<u32> {
         self.words.slice(self.queries..Self::found_at(self.queries)).cast()
     }
 
-    /// The number of keys found for each query.
+    /// Returns the numbers of keys found, one per query.
     pub fn found(&self) -> Buffer<u32> {
         self.words.slice(Self::found_at(self.queries)..).cast()
     }
 }
 
-/// What goes to the host, in words of eight bytes: matches of OR and matches of AND (one word per query each), counts of hits (half a word
-/// per query), keys.
+/// The results that go to the host, in words of eight bytes: matches of OR and matches of AND
+/// (one word per query each), counts of hits (half a word per query), and keys.
 pub struct Results {
     queries: usize,
     stride: u32,
-    /// None if there are few hits: the device then writes them to host memory itself.
+    /// Results on the device; `None` if there are few hits, which the device writes to host
+    /// memory itself.
     buffer: Option<Buffer<u64>>,
     address: u64,
 }
@@ -64,7 +66,8 @@ impl Results {
         2 * queries + queries.div_ceil(2)
     }
 
-    /// Results with room for `stride` hits per query. If matches are counted, they are on the device.
+    /// Reserves space for `stride` hits per query. If matches are counted, the results are on the
+    /// device.
     pub fn new(
         engine: &GpuEngine,
         workspace: &mut Workspace,
@@ -83,28 +86,28 @@ impl Results {
         Ok(Results { queries, stride, buffer: Some(buffer), address })
     }
 
-    /// Address of the number of matches of each query in a pass.
+    /// Returns the address of the number of matches of each query in a pass.
     pub fn matches(&self, pass: Pass) -> u64 {
         let part = if pass == Pass::Or { 0 } else { 1 };
         self.address + 8 * (part * self.queries) as u64
     }
 
-    /// Address of the number of hits of each query.
+    /// Returns the address of the number of hits of each query.
     pub fn counts(&self) -> u64 {
         self.address + 8 * (2 * self.queries) as u64
     }
 
-    /// Address of the keys of hits.
+    /// Returns the address of the keys of hits.
     pub fn keys(&self) -> u64 {
         self.address + 8 * Self::keys_at(self.queries) as u64
     }
 
-    /// Where the keys of hits and their numbers are.
+    /// Returns the addresses of the keys of hits and of their numbers.
     pub(super) fn best(&self) -> Best {
         Best { keys: self.keys(), counts: self.counts() }
     }
 
-    /// Waits for the results.
+    /// Waits for the results and returns their words.
     pub fn receive<'a>(
         &self,
         device: &Device,
@@ -120,17 +123,17 @@ impl Results {
     }
 }
 
-/// Where the best keys of each query are.
+/// Addresses of the best keys of each query.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Best {
     /// Address of the keys.
     pub(super) keys: u64,
-    /// Address of their number, in half a word per query.
+    /// Address of their numbers, in half a word per query.
     pub(super) counts: u64,
 }
 
 impl Best {
-    /// Room that is the same in every call of a round.
+    /// Reserves memory that is the same in every call of a round.
     pub(super) fn room(
         workspace: &mut Workspace,
         device: &Device,

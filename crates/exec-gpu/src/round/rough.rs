@@ -1,16 +1,17 @@
-//! Rough units: sums in few bits that are never below the real ones, so that a document whose sum stays below the threshold cannot become a
-//! hit.
+//! Rough units: sums in few bits that are never below the real ones, so that a document whose sum
+//! stays below the threshold cannot become a hit.
 
 use warpseek_exec::{Formula, Plan};
 
 use super::{Pass, WARP};
 use crate::image::SegmentImage;
 
-/// The largest unit, as a binary logarithm: no score has more bits.
+/// Binary logarithm of the largest unit: no score has more bits.
 const COARSEST: u32 = 31;
 
-/// A key that at least k hits exceed. For OR: if a list has a value at rank k or beyond, at least k documents score that value times the
-/// weight, whatever the other terms add. Nothing is known if a mask may exclude just these documents.
+/// Returns a key that at least k hits exceed. For OR: if a list has a value at rank k or beyond,
+/// at least k documents score that value times the weight, regardless of the other terms. Returns
+/// 0 for AND, and if a mask may exclude just these documents.
 pub fn least(image: &[SegmentImage], plan: &Plan, k: u32, pass: Pass) -> u64 {
     if pass == Pass::And || plan.mask.is_some() {
         return 0;
@@ -23,21 +24,24 @@ pub fn least(image: &[SegmentImage], plan: &Plan, k: u32, pass: Pass) -> u64 {
     (u64::from(score) << 32).saturating_sub(1)
 }
 
-/// A term's weight in rough units of 2^shift: for every posting, `rough_contribution` of this weight and the value rounded up is at least
-/// the contribution.
+/// Returns a term's weight in rough units of 2^shift: for every posting, `rough_contribution` of
+/// this weight and the value rounded up is at least the contribution.
 ///
-/// A contribution is at most weight * value + 1, and the value at most `most` * rough / 65535. With w at least A * 65536 / 65535 + 1 for A
-/// = weight * most / 2^shift, rough * w / 65536 is at least A * rough / 65535; rounding down loses less than one, and the kernel adds two.
-/// The factor allows for the rounding of the product.
+/// A contribution is at most weight * value + 1, and the value at most `most` * rough / 65535.
+/// With w at least A * 65536 / 65535 + 1 for A = weight * most / 2^shift, rough * w / 65536 is at
+/// least A * rough / 65535; rounding down loses less than one, and the kernel adds two. The
+/// factor allows for the rounding of the product.
 pub fn rough_weight(weight: f32, most: f32, shift: u32) -> u32 {
     let real = f64::from(weight) * f64::from(most) / f64::from(1u32 << shift);
     (real * 1.0001).ceil() as u32 + 1
 }
 
-/// The smallest unit in which no sum of a query's terms exceeds `limit`; none if the coarsest is too small.
+/// Returns the smallest unit in which no sum of a query's terms exceeds `limit`, or `None` if
+/// even the coarsest unit is too small.
 ///
-/// A posting adds (w * rough >> 16) + 2 units, and no rough value exceeds 65535, so it adds at most w + 1: three for the smallest weight. A
-/// posting of a sparse list adds its contribution rounded up, which is at most w.
+/// A posting adds (w * rough >> 16) + 2 units, and no rough value exceeds 65535, so it adds at
+/// most w + 1: three for the smallest weight. A posting of a sparse list adds its contribution
+/// rounded up, which is at most w.
 pub fn rough_shift(plan: &Plan, most: f32, limit: u16) -> Option<u32> {
     let sum = |shift: u32| -> u64 {
         let most = |weight: f32| u64::from(rough_weight(weight, most, shift)) + 1;
@@ -46,14 +50,16 @@ pub fn rough_shift(plan: &Plan, most: f32, limit: u16) -> Option<u32> {
     (0..=COARSEST).find(|&shift| sum(shift) <= u64::from(limit))
 }
 
-/// The unit for sums that stay at their largest number instead of exceeding it. Any unit is correct; with this one, a document that
-/// contains all terms reaches the largest number by what they contribute, and not by the number of terms alone.
+/// Returns the unit for saturating sums. Any unit is correct. With this one, a document that
+/// contains all terms reaches the largest number by the terms' contributions, and not by the
+/// number of terms alone.
 pub(super) fn saturating_shift(limit: u16) -> u32 {
     // Scores are below 2^31.
     COARSEST - limit.ilog2()
 }
 
-/// The smallest width of bins, as a binary logarithm, such that every score of a query above `low` has a bin.
+/// Returns the smallest width of bins, as a binary logarithm, such that every score of a query
+/// above `low` has a bin.
 pub fn histogram_shift(plan: &Plan, low: u32, static_most: u32) -> u32 {
     let most: u64 = plan.terms.iter().map(|term| u64::from(term.most)).sum();
     let range = (most + u64::from(static_most)).saturating_sub(u64::from(low)).max(1);
@@ -97,12 +103,12 @@ mod tests {
         }
     }
 
-    /// This many terms of equal weight, whose scores take 31 bits together.
+    /// Returns a plan with this many terms of equal weight, whose scores take 31 bits together.
     fn equal(terms: usize) -> Plan {
         plan(&vec![(f64::from(1u32 << 30) / f64::from(MOST) / terms as f64) as f32; terms])
     }
 
-    /// What the kernel adds for the largest value.
+    /// Returns the number that the kernel adds for the largest value.
     fn added(weight: u32) -> u64 {
         u64::from(weight.wrapping_mul(65_535) >> 16) + 2
     }

@@ -1,4 +1,4 @@
-//! Shared memory of the kernels over tiles.
+//! The amounts of shared memory that the kernels over tiles use.
 
 use super::{MERGE_KEYS, WARP};
 use crate::engine::{Kernels, Settings};
@@ -6,14 +6,16 @@ use crate::image::{PRUNED_TERMS, TermView};
 use crate::limits::{FEW_TERMS, check_shared};
 use warpseek_cuda::{DeviceError, Kernel};
 
-/// The fewest and the most documents of a tile, as binary logarithms: a position has 15 bits, beside the bit that marks padding.
+/// Minimum and maximum number of documents in a tile, as binary logarithms: a position has 15
+/// bits, beside the bit that marks padding.
 const TILE_BITS: (u32, u32) = (5, 15);
 
-/// The fewest documents that `or_tiles` and `and_tiles` take at once, as binary logarithms: lanes clear and scan whole vectors of them.
+/// Minimum number of documents that `or_tiles` and `and_tiles` process at once, as binary
+/// logarithms: lanes clear and scan whole vectors of them.
 const OR_BITS: u32 = 8;
 const AND_BITS: u32 = 10;
 
-/// Keys that fit into shared memory beside the sums; if there are more, they go to global memory.
+/// Maximum number of keys in shared memory, beside the sums; more keys go to global memory.
 pub(super) const SHARED_KEYS: u32 = 512;
 
 /// Candidates that OR scores at a time. Must equal the kernel's.
@@ -22,33 +24,36 @@ const OR_CANDIDATES: u32 = 128;
 /// Matches that AND scores at a time. Must equal the kernel's.
 const AND_SCORED: u32 = 512;
 
-/// Bytes of shared memory of the kernels with pruning: for postings and documents that wait, and for sums and look-ups.
+/// Bytes of shared memory of the kernels with pruning, for waiting postings and documents and for
+/// sums and look-ups.
 const PRUNED_BYTES: u32 = 160 * 8 + 64 * 16 + 64 * 4;
 
-/// Shared memory of a kernel with pruning, without keys: terms, their bounds in a window, and two words for each sparse term.
+/// Returns the shared memory of a kernel with pruning, without keys: terms, their bounds in a
+/// window, and two words for each sparse term.
 pub(super) fn pruned_bytes(terms: u32, sparse: u32) -> u32 {
     let term = size_of::<TermView>() as u32 + 4 * WARP;
     PRUNED_BYTES + terms * term + 2 * 4 * sparse.next_multiple_of(4)
 }
 
-/// Shared memory of `or_tiles`: sums of 16 bits, sums and positions of candidates, and cursors.
+/// Returns the shared memory of `or_tiles`: sums of 16 bits, sums and positions of candidates,
+/// and cursors.
 pub(super) fn or_bytes(docs: u32, cursors: u32) -> u32 {
     2 * docs + OR_CANDIDATES * (4 + 2) + 4 * cursors.next_multiple_of(4)
 }
 
-/// Shared memory of `and_tiles`: the bits three times, the number of matches before each word, sums and positions of those scored, and
-/// cursors.
+/// Returns the shared memory of `and_tiles`: the bits three times, the number of matches before
+/// each word, sums and positions of the scored matches, and cursors.
 pub(super) fn and_bytes(docs: u32, cursors: u32) -> u32 {
     docs / 32 * (3 * 4 + 2) + AND_SCORED * (4 + 2) + 4 * cursors.next_multiple_of(4)
 }
 
-/// Shared memory of keys, 0 if these are in global memory.
+/// Returns the shared memory of keys, 0 if these are in global memory.
 pub(super) fn key_bytes(capacity: u32) -> u32 {
     if capacity <= SHARED_KEYS { 8 * capacity } else { 0 }
 }
 
-/// The settings within the limits of the kernels, with as many documents at once as shared memory has room for. It is an error if shared
-/// memory has too little room for the fewest.
+/// Adapts the settings to the limits of the kernels, with as many documents at once as fit into
+/// shared memory. Returns an error if the minimum does not fit.
 pub(crate) fn fitting(settings: Settings, kernels: &Kernels) -> Result<Settings, DeviceError> {
     let tile_bits = settings.tile_bits.clamp(TILE_BITS.0, TILE_BITS.1);
     let keys = key_bytes(SHARED_KEYS);

@@ -7,7 +7,8 @@ use crate::image::{ImageError, PRUNED_TERMS, SegmentImage, SingleView, TermView}
 use warpseek_cuda::{Args, Buffer, Grid, Kernel};
 
 impl Round<'_> {
-    /// Whether the round is one query that can be passed with the arguments, needs one launch per segment, and asks for so few hits that a warp can merge them.
+    /// Returns true if the round is one query that can be passed as an argument, needs one launch
+    /// per segment, and requests so few hits that a warp can merge them.
     pub(super) fn is_single(&self, image: &[SegmentImage]) -> bool {
         let is_whole =
             |segment: &SegmentImage| matches!(segment.slices(), [only] if only.first_tile == 0);
@@ -15,8 +16,8 @@ impl Round<'_> {
         self.is_pruned() && self.plans.len() == 1 && self.stride <= WARP && whole
     }
 
-    /// Runs over all segments with one query. Nothing is copied, the state is the one that the last such query reset to 0, and the last
-    /// block of threads merges.
+    /// Runs over all segments with one query. Nothing is copied, the state is the one that the
+    /// last such query reset to 0, and the last block of threads merges the hits.
     pub(super) fn single(
         &mut self,
         image: &[SegmentImage],
@@ -54,8 +55,10 @@ impl Round<'_> {
                 .value(launch.most);
             let shared = self.shared_bytes(segment, Pass::Or, launch, span);
             let grid = Grid::new(launch.blocks, WARP).shared(shared);
-            // SAFETY: the arguments are the kernel's. Terms name lists of this image, which keeps the memory that their addresses point to;
-            // there is room for the hits of all blocks, and as much room for cursors as the kernel is told.
+            // SAFETY: the arguments match the kernel's parameters. Terms name lists of this
+            // image, which keeps the memory that their addresses point to alive. The buffers are
+            // large enough for the hits of all blocks, and as large for cursors as the arguments
+            // say.
             unsafe { stream.launch(kernel, grid, &args) }?;
         }
         Ok(())

@@ -1,4 +1,5 @@
-//! Searches that are stopped between rounds, for engines that answer a query as a whole or not at all.
+//! Searches that are stopped between rounds, for engines that answer a query as a whole or not at
+//! all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,8 @@ use warpseek_exec::{Answer, Cancel, Context, Coverage, Engine, Mode, Plan, Ranki
 use warpseek_index::Snapshot;
 use warpseek_testkit::{Doc, Fixture, Search, expected, plans};
 
-/// An index of two segments, and plans of these modes: with few, many and no hits, of two formulas, and every fifth with its matches counted.
+/// Returns an index of two segments, and plans of these modes: with few, many and no hits, of two
+/// formulas, and every fifth with its matches counted.
 pub(crate) fn case(modes: &[Mode]) -> (Fixture, Arc<Snapshot>, Vec<Plan>) {
     let text = |i: usize| {
         let every = [(1, "one "), (2, "two "), (3, "three "), (7, "seven ")];
@@ -32,7 +34,8 @@ pub(crate) fn case(modes: &[Mode]) -> (Fixture, Arc<Snapshot>, Vec<Plan>) {
     (fixture, snapshot, plans)
 }
 
-/// How many queries were answered. Those that were not have no hits, and say that nothing was searched.
+/// Returns the number of queries that were answered. The others have no hits, and say that
+/// nothing was searched.
 fn answered(plans: &[Plan], answers: Vec<Answer>, expected: &[Answer], what: &str) -> usize {
     assert_eq!(answers.len(), plans.len(), "{what}");
     let mut complete = 0;
@@ -51,8 +54,9 @@ fn answered(plans: &[Plan], answers: Vec<Answer>, expected: &[Answer], what: &st
     complete
 }
 
-/// Stops the search of a batch after 0, 1, 2 questions and so on, until it ends before it is stopped. With `in_order`, rounds run one after the other, so the later the
-/// search is stopped, the more queries are answered. Returns how many queries need no search.
+/// Stops the search of a batch after 0, 1, 2 checks and so on, until it ends before it is
+/// stopped. With `in_order`, rounds run one after another, so the later the search is stopped,
+/// the more queries are answered. Returns the number of queries that need no search.
 pub(crate) fn check(
     engine: &dyn Engine,
     snapshot: &Arc<Snapshot>,
@@ -80,7 +84,7 @@ pub(crate) fn check(
         if !context.is_over() {
             break;
         }
-        // It answers again when it may.
+        // The engine answers again when it may.
         if moment % 8 == 0 {
             assert_eq!(search(&Context::new(1), "not stopped"), plans.len());
         }

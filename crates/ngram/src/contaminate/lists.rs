@@ -1,4 +1,5 @@
-//! A corpus that is an index of n-grams: its lists say which documents have the n-grams of an item.
+//! Comparison with an index of n-grams, whose lists contain the documents that have the n-grams
+//! of an item.
 
 use std::sync::Arc;
 
@@ -8,7 +9,8 @@ use warpseek_text::GramScratch;
 
 use super::{Best, Contamination, Item, ItemReport, Settings, TestSet};
 
-/// Entries of lists that are sorted to count them; if there are more, each document gets a counter.
+/// Maximum number of entries of lists that are sorted to count them; if there are more, each
+/// document gets a counter.
 const MOST_ENTRIES: usize = if cfg!(test) { 100 } else { 1 << 22 };
 
 /// Compares a test set with the documents of an index, whose n-grams must be those of the set.
@@ -20,11 +22,11 @@ pub fn against_snapshot(
 ) -> Result<Contamination> {
     let grams = snapshot.manifest().grams.as_ref();
     let same = |grams: &&_| {
-        let (of, own): (&warpseek_text::GramConfig, _) = (grams, &set.config);
-        (of.unit, of.n) == (own.unit, own.n)
+        let (theirs, own): (&warpseek_text::GramConfig, _) = (grams, &set.config);
+        (theirs.unit, theirs.n) == (own.unit, own.n)
     };
     if grams.filter(same).is_none() {
-        let what = "the index does not have the n-grams of the test set";
+        let what = "the index and the test set must have n-grams of the same unit and length";
         return Err(IndexError::Grams { what: what.into() });
     }
     let reports =
@@ -39,7 +41,7 @@ pub fn against_snapshot(
     })
 }
 
-/// What a thread works with.
+/// The memory of a thread.
 #[derive(Default)]
 struct Worker {
     scratch: GramScratch,
@@ -74,17 +76,17 @@ impl Worker {
     }
 }
 
-/// How many n-grams each document of a segment has.
+/// The number of n-grams that each document of a segment has.
 #[derive(Default)]
 struct Counts {
-    /// A document for each n-gram that it has.
+    /// Documents, one entry for each n-gram that they have.
     entries: Vec<u32>,
     /// Counters of all documents, if there were too many entries.
     counters: Vec<u32>,
 }
 
 impl Counts {
-    /// Counts the live documents that have an n-gram; false if none has.
+    /// Counts the live documents that have an n-gram; returns false if there are none.
     fn add(&mut self, segment: &Segment, gram: &[u8]) -> Result<bool> {
         let Some(info) = segment.dictionary().find(gram)? else { return Ok(false) };
         let list = segment.map_list(&info)?;
@@ -111,7 +113,7 @@ impl Counts {
         self.entries.drain(..).for_each(|document| self.counters[document as usize] += 1);
     }
 
-    /// Calls `f` with each document and its count, and forgets them.
+    /// Calls `f` with each document and its count, and clears the counts.
     fn drain(&mut self, mut f: impl FnMut(u32, u32) -> Result<()>) -> Result<()> {
         if self.counters.is_empty() {
             self.entries.sort_unstable();

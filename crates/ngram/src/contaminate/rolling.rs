@@ -1,23 +1,27 @@
-//! The n-grams of a text, each with a hash that costs one step a word or character: most n-grams of a corpus are in no test item, and the hash is enough to know that.
+//! The n-grams of a text, each with a hash that costs one step per word or character: most
+//! n-grams of a corpus are in no test item, and the hash is enough to detect that.
 //!
-//! Words are hashed first, then n-grams from the hashes of their words, each in a loop of its own that a core can run ahead in.
+//! Words are hashed first, then n-grams from the hashes of their words, in two separate loops
+//! that a core can run ahead in.
 
 use warpseek_text::{GramConfig, Unit, normalize};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// What the hash is multiplied by for each word: odd, so that nothing is lost.
+/// The factor by which the hash is multiplied for each word: odd, so that nothing is lost.
 const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Reads texts.
+/// A reader of texts.
 pub(super) struct Grams {
     config: GramConfig,
-    /// What the hash of the first word of an n-gram was multiplied by when the last had come, and once more.
+    /// The factor of the hash of an n-gram's first word after the last word was added, times the
+    /// base once more.
     top: u64,
     /// The text in normal form, with a blank before and after it.
     text: String,
-    /// Where each word or character begins, and where one behind the last would.
+    /// The start of each word or character, and the position at which one behind the last would
+    /// start.
     starts: Vec<u32>,
-    /// Their hashes.
+    /// The hashes of words or characters.
     tokens: Vec<u64>,
     /// The hashes of n-grams.
     hashes: Vec<u64>,
@@ -30,7 +34,8 @@ impl Grams {
         Grams { config, top, text, starts, tokens, hashes }
     }
 
-    /// Reads a document, and returns the hashes of its n-grams. An n-gram comes as often as it occurs.
+    /// Reads a document, and returns the hashes of its n-grams. An n-gram is returned as often as
+    /// it occurs.
     pub(super) fn read(&mut self, title: &str, text: &str) -> &[u64] {
         self.text.clear();
         self.text.push(' ');
@@ -55,15 +60,15 @@ impl Grams {
         &self.hashes
     }
 
-    /// The hash of an n-gram of the text that was read, by number.
+    /// Returns the hash of an n-gram of the text that was read, by number.
     pub(super) fn hash(&self, number: usize) -> u64 {
         self.hashes[number]
     }
 
-    /// An n-gram of the text that was read, by the number of its hash.
+    /// Returns an n-gram of the text that was read, by the number of its hash.
     pub(super) fn gram(&self, number: usize) -> &str {
         let end = self.starts[number + self.config.n as usize] as usize;
-        // The blank behind a word is no part of it.
+        // The blank behind a word does not belong to it.
         let behind = if self.config.unit == Unit::Word { 1 } else { 0 };
         &self.text[self.starts[number] as usize..end - behind]
     }
@@ -101,7 +106,8 @@ impl Grams {
         self.starts.push(self.text.len() as u32);
     }
 
-    /// Makes the hashes of n-grams from those of words or characters: what leaves is subtracted, what comes is added.
+    /// Computes the hashes of n-grams from those of words or characters: the one that leaves is
+    /// subtracted, the one that comes is added.
     fn roll(&mut self) {
         let n = self.config.n as usize;
         let Some((first, rest)) = self.tokens.split_at_checked(n) else { return };
@@ -115,14 +121,14 @@ impl Grams {
     }
 }
 
-/// Spreads what tells numbers apart over all bits.
+/// Spreads the differences between numbers over all bits.
 #[inline]
 fn mix(hash: u64) -> u64 {
     let hash = (hash ^ hash >> 32).wrapping_mul(BASE);
     hash ^ hash >> 29
 }
 
-/// A hash of some bytes, which are mostly few.
+/// Hashes some bytes, which are mostly few.
 #[inline]
 fn hash(bytes: &[u8], start: usize, end: usize) -> u64 {
     let (mut hash, mut at) = ((end - start) as u64, start);
@@ -144,7 +150,7 @@ fn hash(bytes: &[u8], start: usize, end: usize) -> u64 {
     }
 }
 
-/// What an n-gram is known by in memory.
+/// Returns the key of an n-gram in memory.
 pub(super) fn key(gram: &str) -> u128 {
     xxh3_128(gram.as_bytes())
 }

@@ -1,4 +1,5 @@
-//! A corpus that is read once, by all threads. The n-grams of the test set are in memory.
+//! Comparison with a corpus that is read once, by all threads. The n-grams of the test set are in
+//! memory.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -10,12 +11,14 @@ use warpseek_text::{RawBatch, Reader};
 use super::rolling::{Grams, key};
 use super::{Best, Contamination, ItemReport, Order, REASONS, Settings, TestSet};
 
-/// n-grams for each word of 64 bits of the filter, at most. Each sets two bits, so about one in a hundred others passes.
+/// Maximum number of n-grams for each word of 64 bits of the filter. Each sets two bits, so about
+/// one in a hundred others passes.
 const GRAMS_PER_WORD: usize = 4;
 
 /// Compares a test set with documents that are read once.
 ///
-/// Ids of documents need not be unique. A record that cannot be read stops it, or is left out and counted, as the settings say.
+/// Ids of documents need not be unique. Depending on the settings, a record that cannot be read
+/// stops the comparison, or is left out and counted.
 pub fn against_reader(
     set: &TestSet,
     reader: Reader,
@@ -43,14 +46,15 @@ pub fn against_reader(
 
 /// The n-grams of a test set.
 struct Wanted {
-    /// The two bits of every n-gram's hash are set. It is small enough for a cache, unlike the table.
+    /// A filter with the two bits of every n-gram's hash set. It is small enough for a cache,
+    /// unlike the table.
     filter: Vec<u64>,
-    /// What a hash is shifted by to get its word of the filter.
+    /// Number of bits by which a hash is shifted to get its word of the filter.
     shift: u32,
     /// Numbers of n-grams by key.
     table: HashTable<u32>,
     keys: Vec<u128>,
-    /// Whether the corpus has it.
+    /// Flags that are set if the corpus has the n-gram.
     found: Vec<AtomicBool>,
     /// The items that have n-gram `i` are `items[starts[i]..starts[i + 1]]`.
     starts: Vec<usize>,
@@ -60,7 +64,7 @@ struct Wanted {
 impl Wanted {
     fn of(set: &TestSet) -> Self {
         let (mut table, mut keys, mut hashes) = (HashTable::new(), Vec::new(), Vec::new());
-        // The n-grams of all items, one item after the other, and where each item's end.
+        // The n-grams of all items, one item after the other, and the end of each item's n-grams.
         let (mut all, mut ends, mut own) = (Vec::new(), Vec::new(), Vec::new());
         let mut grams = Grams::new(set.config);
         for item in &set.items {
@@ -108,13 +112,13 @@ impl Wanted {
         wanted
     }
 
-    /// Whether an item may have an n-gram with this hash.
+    /// Returns true if an item may have an n-gram with this hash.
     #[inline]
     fn may_have(&self, hash: u64) -> bool {
         !self.filter[(hash >> self.shift) as usize] & bits(hash) == 0
     }
 
-    /// The number of an n-gram that an item has.
+    /// Returns the number of an n-gram that an item has.
     fn find(&self, gram: &str) -> Option<u32> {
         let key = key(gram);
         self.table.find(key as u64, |&i| self.keys[i as usize] == key).copied()
@@ -125,7 +129,7 @@ impl Wanted {
     }
 }
 
-/// The bits of a hash within its word of the filter.
+/// Returns the bits of a hash within its word of the filter.
 #[inline]
 fn bits(hash: u64) -> u64 {
     1 << (hash & 63) | 1 << (hash >> 6 & 63)
@@ -136,7 +140,7 @@ struct Stream<'a> {
     set: &'a TestSet,
     settings: &'a Settings,
     progress: &'a Progress,
-    /// With the number of the next batch.
+    /// The reader, with the number of the next batch.
     reader: Mutex<(Reader, u64)>,
     best: Vec<Mutex<Best>>,
     documents: AtomicU64,
@@ -145,23 +149,23 @@ struct Stream<'a> {
     outcome: Mutex<Outcome>,
 }
 
-/// What went wrong.
+/// The records that were skipped, and the error that ended the comparison, if any.
 #[derive(Default)]
 struct Outcome {
     skipped: u64,
-    /// The first in the order of the input.
+    /// The first reasons in the order of the input.
     reasons: Vec<(Order, String)>,
     failure: Option<(u64, IndexError)>,
 }
 
-/// What a thread works with.
+/// The memory of a thread.
 struct Worker {
     grams: Grams,
-    /// Which n-grams of a document pass the filter.
+    /// The n-grams of a document that pass the filter.
     passed: Vec<u32>,
     /// Numbers of n-grams that a document has.
     found: Vec<u32>,
-    /// For each item how many n-grams a document has; 0 between documents.
+    /// The number of n-grams of each item that a document has; 0 between documents.
     counts: Vec<u32>,
     /// Items whose counts are not 0.
     touched: Vec<u32>,
@@ -176,7 +180,8 @@ impl Stream<'_> {
             counts: vec![0; self.set.len()],
             touched: Vec::new(),
         };
-        // Batches before one that fails are worked on to their end, so the first failure is always the same one.
+        // Batches before one that fails are processed to their end, so the first failure is
+        // always the same one.
         while !self.stop.load(Ordering::Relaxed) {
             let (number, done) = match self.next_batch() {
                 Ok(None) => return,
@@ -281,7 +286,8 @@ impl Worker {
     fn find(&mut self, wanted: &Wanted, title: &str, text: &str) {
         let Worker { grams, passed, found, counts, touched } = self;
         let hashes = grams.read(title, text);
-        // Without branches, so that a core can wait for many words of the filter at a time.
+        // There are no branches here, so that a core can wait for many words of the filter at a
+        // time.
         passed.resize(hashes.len() + 1, 0);
         let mut count = 0;
         for (&hash, i) in hashes.iter().zip(0..) {

@@ -1,4 +1,5 @@
-//! Queries that CPU and GPU share: one gathers candidates, the other prunes them. It shows when a hybrid pays.
+//! Queries that CPU and GPU share: one gathers candidates, the other prunes them. The purpose is
+//! to show when a hybrid pays.
 
 use warpseek_exec::Context;
 
@@ -12,18 +13,21 @@ use crate::lists::Lists;
 use crate::query::Query;
 use crate::searcher::Answer;
 
-/// Who does what for a query.
+/// The division of a query between CPU and GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Division {
-    /// The CPU counts in how many of the shortest lists documents are; the GPU looks candidates up in the others and scores them.
+    /// The CPU counts in how many of the shortest lists documents are; the GPU looks candidates
+    /// up in the others and scores them.
     CpuGathers,
-    /// The other way round.
+    /// The GPU gathers the candidates; the CPU prunes them.
     GpuGathers,
 }
 
 impl GpuSearcher {
-    /// The best `k` hits of a query that CPU (one core) and GPU share: candidates are gathered in each segment, brought together, pruned with the short and then the long lists, and the hits of all segments are put in order. What is
-    /// not worth dividing, or for which there is no room, is left to the CPU.
+    /// Returns the best `k` hits of a query that CPU (one core) and GPU share: candidates are
+    /// gathered in each segment, brought together, pruned with the short and then the long lists,
+    /// and the hits of all segments are put in order. The CPU answers queries that are not worth
+    /// dividing, or whose data do not fit on the device.
     pub fn search_divided(
         &self,
         query: &Query,
@@ -84,7 +88,7 @@ impl GpuSearcher {
                     self.count(image, &send(on_gpu)?, 1, image.parts, &workspace)?;
                     let found = stream.download(&workspace.counters.slice(..1))?[0];
                     let mut keys = stream.download(&workspace.keys.slice(..found as usize))?;
-                    // Blocks of threads write them in any order.
+                    // Blocks of threads write the candidates in any order.
                     keys.sort_unstable();
                     let candidates: Vec<(u32, u32)> =
                         keys.iter().map(|key| ((key >> 32) as u32, *key as u32 & 0xff)).collect();

@@ -1,4 +1,5 @@
-//! A segment of an n-gram index on a device: its lists as they are on disk, and what is made there so that they are found and counted quickly.
+//! A segment of an n-gram index on a device: its lists with the layout that they have on disk,
+//! and the data that are computed there so that lists are found and counted quickly.
 
 use std::sync::Arc;
 
@@ -12,28 +13,31 @@ use warpseek_index::{BIN, MapList, MapListParts, Segment, TermInfo, map_codes};
 use crate::error::NgramError;
 use crate::kernels::ngram_directory;
 
-/// Different n-grams of a segment that a GPU takes: it has a table of their lists.
+/// Maximum number of different n-grams of a segment on a GPU, which has a table of their lists.
 pub(crate) const MOST_GRAMS: u64 = 1 << 24;
 
 /// Threads of a block. Must equal the kernels'.
 const DIRECTORY_THREADS: u32 = 128;
 
-/// Bytes that kernels may read behind the last list if its maps are not what they should be.
+/// Bytes that kernels may read behind the last list if its maps are damaged.
 const PADDING: usize = 1 << 14;
 
-/// Lists with at least one entry for this many parts have bitmaps on the device. There they are counted faster than decoded from about 90 on.
+/// Number of parts per entry up to which lists have bitmaps on the device. There they are counted
+/// faster than decoded from about 90 on.
 const PARTS_PER_ENTRY: u32 = 64;
 
-/// Bytes of device memory of which one may be used for bitmaps of sparse lists.
+/// Bytes of device memory per byte for bitmaps of sparse lists.
 const MEMORY_PER_BITMAP: u64 = 8;
 
-/// Numbers in the `Samples` of a block or bin: eight for heads, eight for tails. Must equal the kernels'.
+/// Number of values in the `Samples` of a block or bin: eight for heads, eight for tails. Must
+/// equal the kernels'.
 const SAMPLES: usize = 16;
 
-/// Lists that are copied alone are as far from a multiple of this as they are in the file.
+/// Alignment that is kept: lists that are copied alone are as far from a multiple of this as they
+/// are in the file.
 const ALIGNMENT: u64 = 64;
 
-/// The number that kernels have for the form of a list in blocks.
+/// The number that kernels use for the form of a list in blocks.
 const SPARSE: u32 = 2;
 
 /// A list on the device. Must equal `MapList` of the kernels, as the next ones equal theirs.
@@ -70,7 +74,7 @@ pub(super) struct DeviceImage {
     rice: u32,
 }
 
-/// A list as the host knows it.
+/// The host's data on a list.
 #[derive(Clone, Copy)]
 pub(super) struct HostList {
     pub(super) ordinal: u32,
@@ -78,12 +82,12 @@ pub(super) struct HostList {
     pub(super) dense: bool,
 }
 
-/// What the device knows of the parts of a segment, whatever lists are there.
+/// The device's data on the parts of a segment, which do not depend on the lists that are there.
 pub(super) struct Tables {
     segments: Buffer<u8>,
     /// A bit for each part of a deleted document, if there are any.
     deleted: Option<Buffer<u8>>,
-    /// How maps are coded, by number of segments.
+    /// The coding of maps, by number of segments.
     codes: Buffer<u64>,
     /// Widths of the heads of all parts' maps, if there are maps.
     widths: Option<Buffer<u64>>,
@@ -119,7 +123,7 @@ impl Tables {
     }
 }
 
-/// A list and where its bytes are, as if the whole file had been copied to an address.
+/// A list and the position of its bytes, as if the whole file had been copied to an address.
 struct Placed {
     gram: Box<[u8]>,
     info: TermInfo,
@@ -130,20 +134,20 @@ struct Placed {
 pub(super) struct Image {
     tables: Arc<Tables>,
     bytes: Buffer<u8>,
-    /// By number of the n-gram among those that are there.
+    /// The lists, by number of the n-gram among those on the device.
     lists: Buffer<DeviceList>,
-    /// The directory: where blocks are, and the last part of the block before each.
+    /// The directory: the positions of blocks, and the last part of the block before each.
     heads: Buffer<u64>,
     befores: Buffer<u32>,
-    /// Where some maps of every block and bin are, if there are maps.
+    /// The positions of some maps of every block and bin, if there are maps.
     samples: Option<Buffer<[u16; SAMPLES]>>,
     /// Bitmaps of sparse lists.
     bitmaps: Buffer<u32>,
-    /// Lists with as many parts have bitmaps.
+    /// Minimum number of parts of a list with bitmaps.
     pub(super) bitmaps_from: u32,
     pub(super) parts: u32,
     codec: CodecId,
-    /// By n-gram: a look-up here is faster than in the dictionary.
+    /// The lists by n-gram: a look-up here is faster than in the dictionary.
     pub(super) by_gram: FxHashMap<Box<[u8]>, HostList>,
 }
 
@@ -182,7 +186,7 @@ impl Image {
         let (mut infos, mut len) = (Vec::new(), 0);
         for gram in grams {
             let Some(info) = segment.dictionary().find(gram)? else { continue };
-            // Lists keep what kernels may know of their alignment.
+            // Lists keep the alignment that kernels may rely on.
             let at = len + (info.offset + ALIGNMENT - len % ALIGNMENT) % ALIGNMENT;
             len = at + info.len;
             infos.push((gram, info, at));
@@ -204,7 +208,7 @@ impl Image {
         Self::of(segment, tables.clone(), &placed, bytes, share, device, uploader)
     }
 
-    /// Lists whose bytes are there.
+    /// Creates an image of lists whose bytes are on the device.
     fn of(
         segment: &Segment,
         tables: Arc<Tables>,
@@ -231,9 +235,10 @@ impl Image {
         let memory = (device.memory_limit() as f64 * share) as u64;
         let bitmaps_from = bitmaps_from(&lists, parts, memory, bytes_each);
         let sparse = |list: &DeviceList| list.form == SPARSE && list.df >= bitmaps_from;
-        let of: Vec<u32> = (0..).zip(&lists).filter(|(_, l)| sparse(l)).map(|(i, _)| i).collect();
-        let bitmaps: Buffer<u32> = device.buffer((of.len() * bytes_each / 4).max(1))?;
-        for (&ordinal, number) in of.iter().zip(0..) {
+        let of_sparse: Vec<u32> =
+            (0..).zip(&lists).filter(|(_, l)| sparse(l)).map(|(i, _)| i).collect();
+        let bitmaps: Buffer<u32> = device.buffer((of_sparse.len() * bytes_each / 4).max(1))?;
+        for (&ordinal, number) in of_sparse.iter().zip(0..) {
             lists[ordinal as usize].bitmaps = bitmaps.address() + number * bytes_each as u64;
         }
         let table = device.buffer(lists.len().max(1))?;
@@ -259,7 +264,7 @@ impl Image {
             by_gram,
         };
         image.make_directory(lists.len(), device, uploader.stream())?;
-        image.make_bitmaps(&of, device, uploader.stream())?;
+        image.make_bitmaps(&of_sparse, device, uploader.stream())?;
         Ok(image)
     }
 
@@ -274,7 +279,8 @@ impl Image {
         let kernel = device.kernel(&ngram_directory::SOURCE, "ngram_directory")?;
         let args = Args::new().value(self.on_device()).value(lists as u32).buffer(&failed);
         let grid = Grid::new(device.info().multiprocessors * 16, DIRECTORY_THREADS);
-        // SAFETY: arguments are those of the kernel, whose structures equal ours, and it writes one entry per block, for which there is room.
+        // SAFETY: arguments are those of the kernel, whose structures equal ours, and it writes
+        // one entry per block, for which the buffers are large enough.
         unsafe { stream.launch(&kernel, grid, &args) }?;
         if stream.download(&failed)?[0] != 0 {
             return Err(NgramError::Malformed);
@@ -282,14 +288,15 @@ impl Image {
         if self.samples.is_some() {
             let kernel = device.kernel(&ngram_directory::SOURCE, "ngram_samples")?;
             let args = Args::new().value(self.on_device()).value(lists as u32);
-            // SAFETY: as above; there is room for the samples of each block and bin of the directory.
+            // SAFETY: as above; the buffer holds the samples of each block and bin of the
+            // directory.
             unsafe { stream.launch(&kernel, grid, &args) }?;
         }
-        // Searches use other streams.
+        // Searches use other streams, so the work must be complete.
         Ok(stream.synchronize()?)
     }
 
-    /// Makes the bitmaps of the sparse lists with these ordinals. The directory must be there.
+    /// Creates the bitmaps of the sparse lists with these ordinals. The directory must exist.
     fn make_bitmaps(
         &self,
         ordinals: &[u32],
@@ -301,10 +308,11 @@ impl Image {
         }
         stream.zero(&self.bitmaps)?;
         let kernel = device.kernel(&ngram_directory::SOURCE, "ngram_bitmaps")?;
-        let of = device.upload(stream, ordinals)?;
-        let args = Args::new().value(self.on_device()).buffer(&of);
+        let ordinals = device.upload(stream, ordinals)?;
+        let args = Args::new().value(self.on_device()).buffer(&ordinals);
         let grid = Grid::new(ordinals.len() as u32, DIRECTORY_THREADS);
-        // SAFETY: arguments are those of the kernel. The lists have bitmaps for all parts, and other parts are ignored.
+        // SAFETY: arguments are those of the kernel. The lists have bitmaps for all parts, and
+        // other parts are ignored.
         unsafe { stream.launch(&kernel, grid, &args) }?;
         Ok(stream.synchronize()?)
     }
@@ -333,7 +341,7 @@ impl Image {
     }
 }
 
-/// A bit for each part of a deleted document.
+/// Returns a bit for each part, set for those of deleted documents.
 fn deleted_parts(segment: &Segment) -> Vec<u8> {
     let mut bits = vec![0; segment.parts().count().div_ceil(8) as usize];
     let is_deleted = |&part: &u32| segment.is_deleted(segment.parts().document(part));
@@ -343,11 +351,12 @@ fn deleted_parts(segment: &Segment) -> Vec<u8> {
     bits
 }
 
-/// How many parts a list must have for bitmaps: all dense lists have them, and so do others from a size on at which bitmaps are faster to count, as long as there is memory.
+/// Returns how many parts a list must have for bitmaps. All dense lists have them, and so do
+/// other lists above a size at which bitmaps are faster to count, as long as there is memory.
 fn bitmaps_from(lists: &[DeviceList], parts: u32, memory: u64, bytes_each: usize) -> u32 {
-    // Lists of one block have no need of them.
+    // Lists of one block do not need them.
     let least = parts.div_ceil(PARTS_PER_ENTRY).max(BLOCK as u32 + 1);
-    // All dense lists have them, and lists of one entry never are dense.
+    // All dense lists have them, and lists of one entry are never dense.
     let least = least.min(parts.div_ceil(8)).max(2);
     let long = |list: &&DeviceList| list.form == SPARSE && list.df >= least;
     let mut sizes: Vec<u32> = lists.iter().filter(long).map(|list| list.df).collect();
@@ -356,7 +365,7 @@ fn bitmaps_from(lists: &[DeviceList], parts: u32, memory: u64, bytes_each: usize
     sizes.get((memory / MEMORY_PER_BITMAP) as usize / bytes_each.max(1)).map_or(least, |df| df + 1)
 }
 
-/// A list whose bytes were copied to `base`.
+/// Returns the device's form of a list whose bytes were copied to `base`.
 fn on_device(list: &MapList<'_>, bytes: &[u8], base: u64) -> DeviceList {
     // Every part of a list lies in its bytes.
     let address = |part: &[u8]| base + (part.as_ptr().addr() - bytes.as_ptr().addr()) as u64;

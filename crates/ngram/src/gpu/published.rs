@@ -1,4 +1,5 @@
-//! The published algorithms on a GPU, to compare with: list by list over all documents, one query at a time, and all lists of a query for a bin of 256 documents at a time.
+//! The published algorithms on a GPU, for comparison: list by list over all documents, one query
+//! at a time, and all lists of a query for a bin of 256 documents at a time.
 
 use bytemuck::{Pod, Zeroable};
 use warpseek_cuda::{Args, Buffer, Grid};
@@ -18,13 +19,14 @@ use crate::searcher::Answer;
 /// Threads of a block. Must equal the kernels'.
 const THREADS: u32 = 256;
 
-/// The most n-grams of a query: counts have eight bits. The CPU answers queries with more.
+/// Maximum number of n-grams of a query: counts have eight bits. The CPU answers queries with
+/// more.
 const MOST_LISTS: u32 = 255;
 
 /// Words of the counts of a part.
 const WORDS: usize = 8;
 
-/// Where the kernels put hits. Must equal theirs, like the next.
+/// The buffers that the kernels write hits to. Must equal theirs, like the next structure.
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C)]
 struct Hits {
@@ -53,7 +55,8 @@ impl GpuSearcher {
         if self.settings.room < parts || too_long {
             return self.searcher.search_many(queries, k, algorithm, context);
         }
-        // So many that there is room if all parts are hits of all of them.
+        // Only so many queries run at a time that their hits fit even if all parts are hits of
+        // all of them.
         let at_a_time = match algorithm {
             Algorithm::Bins => ((self.settings.room / parts) as usize).min(self.settings.round),
             _ => 1,
@@ -93,7 +96,7 @@ impl GpuSearcher {
         Ok(hits.into_iter().map(|hits| Ok(answer_of(hits, k))).collect())
     }
 
-    /// The hits of a query in a segment, list by list.
+    /// Finds the hits of a query in a segment, list by list.
     fn list_by_list(
         &self,
         query: &Query,
@@ -117,7 +120,8 @@ impl GpuSearcher {
         for (list, i) in lists.iter().zip(0..) {
             let args = Args::new().value(image.on_device()).value(list.ordinal).value(window);
             let args = args.value(u32::from(i <= misses)).value(counts);
-            // SAFETY: arguments are those of the kernel, whose structures equal ours; parts and segments are those of the image.
+            // SAFETY: arguments are those of the kernel, whose structures equal ours; parts and
+            // segments are those of the image.
             unsafe { stream.launch(&matches, grid(), &args) }?;
             let minimum = (i + 1).saturating_sub(misses) as u32;
             if minimum > 1 {
@@ -127,12 +131,12 @@ impl GpuSearcher {
             }
         }
         let args = Args::new().value(parts).value(counts).value(into(workspace)?);
-        // SAFETY: as above, and there is room for all parts.
+        // SAFETY: as above, and the buffer of hits is large enough for all parts.
         unsafe { stream.launch(&kernel("ngram_collect")?, grid(), &args) }?;
         found_hits(workspace)
     }
 
-    /// The hits of queries in a segment, in bins.
+    /// Finds the hits of queries in a segment, in bins.
     fn bins(
         &self,
         queries: &[Query],
@@ -154,7 +158,8 @@ impl GpuSearcher {
         let args = self.send(image, &plan, workspace)?.value(bins).value(into(workspace)?);
         let grid = Grid::new(bins * plan.queries.len() as u32, THREADS);
         let kernel = self.device.kernel(&SOURCE, "ngram_bins")?;
-        // SAFETY: as above, and there is room for all parts as hits of every query.
+        // SAFETY: as above, and the buffer of hits is large enough for all parts as hits of every
+        // query.
         unsafe { workspace.stream.launch(&kernel, grid, &args) }?;
         let mut hits = found_hits(workspace)?;
         hits.iter_mut().for_each(|hit| hit.query = plan.numbers[hit.query as usize] as u32);
@@ -162,7 +167,7 @@ impl GpuSearcher {
     }
 }
 
-/// Where hits go, of which there are none yet.
+/// Returns the buffers for hits, with their number set to 0.
 fn into(workspace: &Workspace) -> Result<Hits, NgramError> {
     workspace.stream.zero(&workspace.counters)?;
     Ok(Hits { hits: workspace.hits.address(), found: workspace.counters.slice(1..).address() })

@@ -1,18 +1,21 @@
-//! A query as the kernels of verification need it: which of its rows have a letter, by letter.
+//! A query in the form that the kernels of verification need: the set of its rows for each
+//! letter.
 
 use bytemuck::{Pod, Zeroable};
 
-/// Rows of the table of distances that a lane has.
+/// Number of rows of the table of distances in a lane.
 const ROWS: usize = 64;
-/// The most lanes of a query: a warp.
+/// Maximum number of lanes of a query: a warp.
 const MOST_LANES: usize = 32;
-/// The most letters of a query that is compared on a GPU; the CPU compares longer ones.
+/// Maximum number of letters of a query that is compared on a GPU; the CPU compares longer ones.
 pub const MOST_LETTERS: usize = ROWS * MOST_LANES;
-/// Letters of ASCII, which have the first rows of a query's table. The next row is that of all letters that the query does not have. Must equal the kernel's, as the hash does.
+/// Number of letters of ASCII, which have the first rows of a query's table. The next row is for
+/// all letters that the query does not have. Must equal the kernel's, as must the hash.
 const ABSENT: u32 = 128;
 const HASH: u32 = 0x9e37_79b1;
 
-/// Bytes of the largest tables: of a query with as many letters as it may have, all different and none of ASCII.
+/// Bytes of the largest tables, which are those of a query of maximum length whose letters are
+/// all different and not ASCII.
 pub(super) const MOST_TABLE_BYTES: usize = 8
     * ((ABSENT as usize + 1 + MOST_LETTERS) * MOST_LANES
         + (2 * (MOST_LETTERS + 1)).next_power_of_two());
@@ -27,7 +30,7 @@ pub(super) struct DeviceQuery {
     length: u32,
 }
 
-/// A query's letters.
+/// The letters of a query.
 pub(super) struct Spelling {
     /// The row of the table of each letter.
     rows: Vec<u32>,
@@ -36,7 +39,7 @@ pub(super) struct Spelling {
 }
 
 impl Spelling {
-    /// `None` if the query has more than [`MOST_LETTERS`].
+    /// Returns `None` if the query has more than [`MOST_LETTERS`].
     pub(super) fn new(query: &str) -> Option<Self> {
         let letters: Vec<u32> = query.chars().take(MOST_LETTERS + 1).map(u32::from).collect();
         if letters.len() > MOST_LETTERS {
@@ -56,7 +59,7 @@ impl Spelling {
         self.rows.len()
     }
 
-    /// How many lanes share the query, as a power of two: 2^0 to 2^5.
+    /// Returns the binary logarithm, 0 to 5, of the number of lanes that share the query.
     pub(super) fn lanes_log(&self) -> usize {
         self.len().div_ceil(ROWS).max(1).next_power_of_two().ilog2() as usize
     }
@@ -65,16 +68,17 @@ impl Spelling {
         (2 * (self.others.len() + 1)).next_power_of_two()
     }
 
-    /// Values of [`Self::write`].
+    /// Returns the number of values that [`Self::write`] appends.
     pub(super) fn table_len(&self) -> usize {
         ((ABSENT as usize + 1 + self.others.len()) << self.lanes_log()) + self.slots()
     }
 
-    /// Appends the table of rows by letter and the slots of other letters. Returns the query; its addresses are indexes in `out`.
+    /// Appends the table of rows by letter and the slots of other letters. Returns the query,
+    /// whose addresses are indexes in `out`.
     pub(super) fn write(&self, out: &mut Vec<u64>) -> DeviceQuery {
         let lanes = 1 << self.lanes_log();
         let padding = ROWS * lanes - self.len();
-        // Rows before the query match any letter, so that they are the same as the one above the first.
+        // Rows before the query match any letter, so that they equal the one above the first.
         let empty = |lane: usize| match padding.saturating_sub(ROWS * lane) {
             ROWS.. => u64::MAX,
             rows => (1 << rows) - 1,
@@ -119,7 +123,8 @@ mod tests {
             let written = spelling.write(&mut out);
             assert_eq!(out.len(), 3 + spelling.table_len());
             assert!(8 * spelling.table_len() <= MOST_TABLE_BYTES);
-            // Every letter is in the row that its slot names, and some slot is free, so that a search for any other letter ends.
+            // Every letter is in the row that its slot names, and some slot is free, so that a
+            // search for any other letter ends.
             let slots = &out[written.letters as usize..];
             assert!(slots.contains(&0) && slots.len() == 1 << (32 - written.shift));
         }

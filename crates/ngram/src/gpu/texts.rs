@@ -1,4 +1,5 @@
-//! Texts of documents on a device. They stay there as long as there is room, in chunks; when there is none, the texts of the oldest chunk are dropped.
+//! Texts of documents on a device. They stay there as long as they fit, in chunks; when memory
+//! runs out, the texts of the oldest chunk are dropped.
 
 use std::collections::VecDeque;
 
@@ -6,7 +7,7 @@ use rustc_hash::FxHashMap;
 use warpseek_core::DocId;
 use warpseek_cuda::{Buffer, Device, DeviceError};
 
-/// Texts begin at multiples of this, as kernels read whole words.
+/// Alignment of texts, as kernels read whole words.
 pub(super) const ALIGNMENT: usize = 8;
 
 /// A text on the device.
@@ -27,15 +28,16 @@ struct Chunk {
 pub(super) struct Texts {
     device: Device,
     chunk_bytes: usize,
-    /// The most chunks.
+    /// Maximum number of chunks.
     limit: usize,
-    /// The last one is being filled.
+    /// The chunks; the last one is being filled.
     chunks: VecDeque<Chunk>,
     placed: FxHashMap<DocId, Text>,
 }
 
 impl Texts {
-    /// Chunks of so many bytes, a multiple of [`ALIGNMENT`], and at most so many of them.
+    /// Creates an empty set of texts, in at most `limit` chunks of `chunk_bytes`, a multiple of
+    /// [`ALIGNMENT`].
     pub(super) fn new(device: &Device, chunk_bytes: usize, limit: usize) -> Self {
         assert!(chunk_bytes.is_multiple_of(ALIGNMENT) && u32::try_from(chunk_bytes).is_ok());
         let (chunks, placed) = (VecDeque::new(), FxHashMap::default());
@@ -46,12 +48,13 @@ impl Texts {
         self.placed.get(&doc).copied()
     }
 
-    /// Whether a chunk has room for a text of this length.
+    /// Returns true if a text of this length fits in a chunk.
     pub(super) fn takes(&self, len: usize) -> bool {
         len <= self.chunk_bytes
     }
 
-    /// Gives a text a place in the last chunk; `None` if there is no room, which [`Self::make_room`] makes.
+    /// Places a text in the last chunk, or returns `None` if it does not fit there;
+    /// [`Self::make_room`] then provides a chunk.
     pub(super) fn place(&mut self, doc: DocId, text: &str) -> Option<(Text, usize)> {
         let chunk = self.chunks.back_mut()?;
         let at = chunk.used;
@@ -69,12 +72,12 @@ impl Texts {
         Some((text, at))
     }
 
-    /// The chunk that texts are placed in.
+    /// Returns the chunk that texts are placed in.
     pub(super) fn last(&self) -> Option<&Buffer<u8>> {
         self.chunks.back().map(|chunk| &chunk.buffer)
     }
 
-    /// Makes a chunk without texts the last one: a new one, or the oldest, whose texts are dropped.
+    /// Appends a chunk without texts: a new one, or the oldest, whose texts are dropped.
     pub(super) fn make_room(&mut self) -> Result<(), DeviceError> {
         if self.chunks.len() < self.limit {
             match self.device.buffer(self.chunk_bytes) {

@@ -1,7 +1,10 @@
-//! Verification on a GPU: the best match of each query in each of its candidates (`distance`), for batches.
+//! Verification on a GPU: the best match of each query in each of its candidates (`distance`),
+//! for batches.
 //!
-//! Threads of the CPU read documents while the GPU compares those that were read before. Texts stay on the device as long as there is room ([`Texts`]), so that a document that many queries find is read and copied once.
-//! Rounds have as many pairs, and tables of as many queries, as there is room for.
+//! Threads of the CPU read documents while the GPU compares those that were read before. Texts
+//! stay on the device as long as they fit ([`Texts`]), so that a document that many queries find
+//! is read and copied once. Rounds have as many pairs, and tables of as many queries, as fit in
+//! memory.
 
 use std::mem::size_of;
 use std::sync::Mutex;
@@ -22,7 +25,8 @@ use crate::verify::{Pair, READ_TOGETHER, ReadTexts, best_matches};
 /// Threads of a block. Must equal the kernels'.
 const THREADS: u32 = 128;
 
-/// The kernels by the lanes that share a query: search and align.
+/// The kernels, by the binary logarithm of the number of lanes that share a query: search and
+/// align.
 const KERNELS: [[&str; 2]; 6] = [
     ["search_1", "align_1"],
     ["search_2", "align_2"],
@@ -32,29 +36,33 @@ const KERNELS: [[&str; 2]; 6] = [
     ["search_32", "align_32"],
 ];
 
-/// Of the memory that is free when the first batch is verified, one byte in this many is used; lists of an index that is not resident need the rest.
+/// The divisor of the memory that is free when the first batch is verified: this part is used, and
+/// lists of an index that is not resident need the rest.
 const MEMORY_SHARE: u64 = 4;
 
-/// Groups of documents that each thread reads before they are compared.
+/// Number of groups of documents that each thread reads before they are compared.
 const READ_PER_THREAD: usize = 2;
 
-/// How much is done at a time. [`VerifySettings::within`] is right but for tests.
+/// The amounts of work that are done at a time. [`VerifySettings::within`] is right except for
+/// tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerifySettings {
     /// Bytes of a chunk of texts, a multiple of 8 below 2^32. The CPU compares longer texts.
     pub chunk: usize,
-    /// The most chunks.
+    /// Maximum number of chunks.
     pub chunks: usize,
-    /// The most pairs of a round.
+    /// Maximum number of pairs of a round.
     pub pairs: usize,
     /// Bytes of the tables of a round's queries.
     pub tables: usize,
-    /// Bytes of a text that are searched by one lane or group of lanes, at least; longer texts are cut.
+    /// Minimum number of bytes of a text that are searched by one lane or group of lanes; longer
+    /// texts are cut.
     pub range: u32,
 }
 
 impl VerifySettings {
-    /// What is right for as many bytes of device memory; at least about a megabyte is used.
+    /// Returns suitable settings for this many bytes of device memory; at least about a megabyte
+    /// is used.
     pub fn within(memory: u64) -> Self {
         let clamp = |bytes: u64, least: usize, most: usize| {
             usize::try_from(bytes).unwrap_or(most).clamp(least, most)
@@ -70,22 +78,24 @@ impl VerifySettings {
         }
     }
 
-    /// There is room for one range of every pair, and for all ranges of the longest text.
+    /// Returns the number of ranges that a round can hold: one of every pair, and all ranges of
+    /// the longest text.
     fn ranges(&self) -> usize {
         self.pairs + self.chunk / self.range as usize + 1
     }
 }
 
-/// What was verified.
+/// Counts of what was verified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerifyCounts {
-    /// Candidates that the GPU compared.
+    /// Number of candidates that the GPU compared.
     pub on_gpu: u64,
-    /// Candidates that the CPU compared: the query or the text is too long for the GPU, or it has no memory left.
+    /// Number of candidates that the CPU compared: the query or the text is too long for the GPU,
+    /// or the GPU has too little memory left.
     pub on_cpu: u64,
-    /// Texts that were read and copied to the GPU.
+    /// Number of texts that were read and copied to the GPU.
     pub texts_read: u64,
-    /// Candidates whose texts were there already.
+    /// Number of candidates whose texts were on the GPU already.
     pub texts_kept: u64,
 }
 
@@ -116,7 +126,8 @@ struct DeviceMatch {
     end: u32,
 }
 
-/// Finds best matches on a GPU, in documents of one snapshot. It uses the device's memory from the first batch on. Threads that ask at the same time take turns.
+/// A verifier that finds best matches on a GPU, in documents of one snapshot. It uses the
+/// device's memory from the first batch on. Threads that call it at the same time take turns.
 pub struct GpuVerifier {
     device: Device,
     settings: Option<VerifySettings>,
@@ -125,18 +136,20 @@ pub struct GpuVerifier {
 }
 
 impl GpuVerifier {
-    /// With settings for the memory that is free when the first batch comes, or with others.
+    /// Creates a verifier with these settings, or with settings for the memory that is free when
+    /// the first batch comes.
     pub fn new(device: &Device, settings: Option<VerifySettings>) -> Self {
         let (state, counts) = (Mutex::default(), Mutex::default());
         GpuVerifier { device: device.clone(), settings, state, counts }
     }
 
-    /// What was verified since it was made.
+    /// Returns the counts since the verifier was created.
     pub fn counts(&self) -> VerifyCounts {
         *lock(&self.counts)
     }
 
-    /// Finds the best match of the query in the document of each pair, as [`crate::verify::best_matches`] does, which compares what the GPU does not take.
+    /// Finds the best match of the query in the document of each pair, like
+    /// [`crate::verify::best_matches`], which compares the pairs that the GPU cannot.
     pub fn best_matches(
         &self,
         queries: &[&str],
@@ -153,7 +166,7 @@ impl GpuVerifier {
         let is_short_enough = |&i: &u32| spelt[pairs[i as usize].query as usize].is_some();
         let (mut on_gpu, mut on_cpu): (Vec<u32>, Vec<u32>) = all.partition(is_short_enough);
         on_gpu.sort_unstable_by_key(|&i| (pairs[i as usize].query, i));
-        // A state that a failure has left half done is not used again.
+        // A state that a failure has left unfinished is not used again.
         let own = match state.take() {
             Some(own) => Ok(own),
             None => self.start(),
@@ -163,7 +176,7 @@ impl GpuVerifier {
                 for round in own.rounds(&batch, &on_gpu) {
                     match own.run(&batch, round, &mut counts, &mut matches) {
                         Ok(mut left) => on_cpu.append(&mut left),
-                        // Another user of the device may have taken what is missing.
+                        // Another user of the device may have taken the memory.
                         Err(error) if is_short(&error) => on_cpu.extend(round),
                         Err(error) => return Err(error),
                     }
@@ -194,7 +207,7 @@ impl GpuVerifier {
     }
 }
 
-/// What is to be verified.
+/// The pairs to verify, and their queries.
 struct Batch<'a> {
     pairs: &'a [Pair],
     spelt: &'a [Option<Spelling>],
@@ -207,24 +220,25 @@ impl Batch<'_> {
         self.pairs[pair as usize].doc
     }
 
-    /// The query of a pair that the GPU compares.
+    /// Returns the query of a pair that the GPU compares.
     fn query(&self, pair: u32) -> Option<&Spelling> {
         self.spelt[self.pairs[pair as usize].query as usize].as_ref()
     }
 }
 
-/// Memory and kernels.
+/// The memory and kernels of a verifier.
 struct State {
     settings: VerifySettings,
     kernels: Vec<[Kernel; 2]>,
-    /// Its stream runs kernels, too: so a text is there before it is searched, and searched before it is overwritten.
+    /// The uploader, whose stream runs kernels, too: a text is therefore copied before it is
+    /// searched, and searched before it is overwritten.
     uploader: Uploader,
     texts: Texts,
     tables: Buffer<u64>,
     queries: Buffer<DeviceQuery>,
     pairs: Buffer<DevicePair>,
     ranges: Buffer<DeviceRange>,
-    /// The least distance of each pair and where its match ends.
+    /// The least distance of each pair and the end of its match.
     best: Buffer<u64>,
     matches: Buffer<DeviceMatch>,
 }
@@ -233,7 +247,7 @@ struct State {
 struct Placed {
     /// The kernels that compare it.
     lanes_log: usize,
-    /// The query's letters.
+    /// Number of letters of the query.
     length: u32,
     pair: DevicePair,
 }
@@ -317,7 +331,8 @@ impl State {
         Ok(placing.left)
     }
 
-    /// Copies the tables of a round's queries; returns the number of each pair's query on the device.
+    /// Copies the tables of a round's queries; returns the number of each pair's query on the
+    /// device.
     fn send_queries(&mut self, batch: &Batch<'_>, round: &[u32]) -> Result<Vec<u32>, NgramError> {
         let (mut tables, mut queries, mut numbers) = (Vec::new(), Vec::new(), Vec::new());
         let mut last = None;
@@ -338,7 +353,8 @@ impl State {
         Ok(numbers)
     }
 
-    /// Copies texts of documents, and compares those with pairs of the round; returns which were.
+    /// Copies texts of documents, and compares those with pairs of the round; returns which were
+    /// compared.
     fn add_texts(
         &mut self,
         batch: &Batch<'_>,
@@ -358,7 +374,7 @@ impl State {
                 match self.texts.place(of_doc[0].0, &text) {
                     Some((place, at)) => break (at, place),
                     None => {
-                        // Texts may be dropped to make room.
+                        // Older texts may be dropped for this one.
                         self.copy_texts(&mut copied)?;
                         compared.append(&mut self.compare(&mut placing.placed)?);
                         self.texts.make_room()?;
@@ -383,7 +399,7 @@ impl State {
         Ok(())
     }
 
-    /// Launches kernels for pairs whose texts are there; returns their numbers.
+    /// Launches kernels for pairs whose texts are on the device; returns their numbers.
     fn compare(&mut self, placed: &mut Vec<Placed>) -> Result<Vec<u32>, NgramError> {
         // Lanes of a warp should have the same query, and texts of about the same length.
         placed.sort_by_key(|p| {
@@ -418,7 +434,7 @@ impl State {
         self.align(lanes_log, pairs)
     }
 
-    /// Searches as many pairs as were copied in ranges, which were copied too.
+    /// Searches the copied pairs in ranges, which were copied too.
     fn search(
         &self,
         lanes_log: usize,
@@ -433,18 +449,20 @@ impl State {
         let args = Args::new().buffer(&self.queries).buffer(&self.pairs).buffer(&self.ranges);
         let args = args.value(ranges.len() as u32).buffer(&self.best).keep(&self.tables);
         let grid = Grid::over(ranges.len() << lanes_log, THREADS);
-        // SAFETY: arguments are those of the kernel, whose structures equal ours. Lengths were checked; texts and tables live as long as this state, whose stream orders copies and kernels, and a range lies in its text.
+        // SAFETY: arguments are those of the kernel, whose structures equal ours. Lengths were
+        // checked; texts and tables live as long as this state, whose stream orders copies and
+        // kernels, and a range lies in its text.
         unsafe { stream.launch(&self.kernels[lanes_log][0], grid, &args) }
     }
 
-    /// Finds where the matches of pairs begin that were searched.
+    /// Finds the starts of the matches of pairs that were searched.
     fn align(&self, lanes_log: usize, pairs: &[DevicePair]) -> Result<(), DeviceError> {
         assert!(pairs.len() <= self.pairs.len() && pairs.len() <= self.best.len());
         assert!(pairs.iter().all(|pair| (pair.number as usize) < self.matches.len()));
         let args = Args::new().buffer(&self.queries).buffer(&self.pairs).value(pairs.len() as u32);
         let args = args.buffer(&self.best).buffer(&self.matches).keep(&self.tables);
         let grid = Grid::over(pairs.len() << lanes_log, THREADS);
-        // SAFETY: as in `search`; there is room for the matches of all numbers.
+        // SAFETY: as in `search`; `matches` is large enough for all numbers.
         unsafe { self.uploader.stream().launch(&self.kernels[lanes_log][1], grid, &args) }
     }
 }
@@ -461,7 +479,7 @@ struct Placing<'a> {
 }
 
 impl Placing<'_> {
-    /// Notes that the text of the pair with a number has a place.
+    /// Records that the text of the pair with a number has a place.
     fn place(&mut self, batch: &Batch<'_>, number: u32, text: Text) {
         let Text { address, bytes, letters } = text;
         let Some(spelling) = batch.query(self.round[number as usize]) else { return };
@@ -472,8 +490,9 @@ impl Placing<'_> {
     }
 }
 
-/// The ranges of a text that are searched for a query of this length: parts of about as many bytes, or more, each with what lies before it as far as a match that ends in it may reach. That is twice
-/// the query's length, since to insert the whole query costs its length (`distance`).
+/// Returns the ranges of a text that are searched for a query of this length. Each is a part of
+/// at least `bytes` bytes with the text before it that a match ending in the part may reach. That
+/// is twice the query's length, since inserting the whole query costs its length (`distance`).
 fn ranges_of(
     pair: &DevicePair,
     length: u32,
@@ -489,7 +508,7 @@ fn ranges_of(
     })
 }
 
-/// Copies values to the beginning of a buffer, which must have room for them.
+/// Copies values to the beginning of a buffer, which must be large enough.
 fn send<T: Pod>(uploader: &mut Uploader, values: &[T], to: &Buffer<T>) -> Result<(), DeviceError> {
     let to = to.slice(..values.len()).cast::<u8>();
     uploader.scatter(&to, 1, [(0, cast_slice(values))])

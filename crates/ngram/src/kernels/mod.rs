@@ -1,4 +1,5 @@
-//! Kernels. Each has a folder with the CUDA C++ (`kernel.cu`) and its source as a constant (`mod.rs`).
+//! The kernels of this crate. Each has a folder with the CUDA C++ (`kernel.cu`) and its source as
+//! a constant (`mod.rs`).
 
 pub mod ngram_count;
 pub mod ngram_directory;

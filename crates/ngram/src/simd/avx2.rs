@@ -1,10 +1,14 @@
+//! The AVX2 version of counting.
+
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 
 use warpseek_index::BIN;
 
-/// Spreads 32 bits over 32 bytes eight times: a shuffle puts the byte that has a document's bit where its counter is, and a comparison makes -1 of a bit that is set.
+/// Adds 1 to the counters of the bits that are set. It spreads 32 bits over 32 bytes eight times:
+/// a shuffle puts the byte that has a document's bit where its counter is, and a comparison turns
+/// a bit that is set into -1.
 ///
 /// # Safety
 /// The CPU must have AVX2.

@@ -1,3 +1,5 @@
+//! The scalar version of counting.
+
 use warpseek_index::BIN;
 
 use crate::tally::SPREAD;

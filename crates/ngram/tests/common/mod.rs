@@ -1,4 +1,4 @@
-//! Random texts and queries, indexes of them on disk, and the hits that the definition gives.
+//! Random texts and queries, indexes of them on disk, and the hits of the definition.
 
 // Not every test uses everything here.
 #![allow(dead_code)]
@@ -13,14 +13,14 @@ use warpseek_ngram::{Searcher, oracle};
 use warpseek_testkit::{Doc, Fixture, History, Random, build_config};
 use warpseek_text::{GramConfig, ReaderConfig};
 
-/// Letters of texts, and how words are divided.
+/// The letters of texts, and the way words are divided.
 pub(crate) struct Alphabet {
     letters: Vec<char>,
     blanks: &'static [&'static str],
 }
 
 impl Alphabet {
-    /// An alphabet of this many letters, of several scripts if they are many.
+    /// Creates an alphabet of this many letters, of several scripts if they are many.
     pub(crate) fn new(size: usize) -> Self {
         let latin = 'a'..='z';
         let others = ('а'..='я').chain('α'..='ρ').chain('ぁ'..='ん').chain('一'..='龥');
@@ -34,7 +34,7 @@ impl Alphabet {
         Alphabet { letters, blanks }
     }
 
-    /// A word. Letters at the start of the alphabet are frequent.
+    /// Generates a word. Letters at the start of the alphabet are frequent.
     pub(crate) fn word(&self, random: &mut Random) -> String {
         let letter = |random: &mut Random| {
             let limit = 1 + random.below(self.letters.len());
@@ -43,7 +43,7 @@ impl Alphabet {
         (0..1 + random.below(8)).map(|_| letter(random)).collect()
     }
 
-    /// A text of this many words, with a few words repeated.
+    /// Generates a text of this many words, with a few words repeated.
     pub(crate) fn text(&self, random: &mut Random, words: usize) -> String {
         let (mut text, mut known) = (String::new(), Vec::new());
         for _ in 0..words {
@@ -72,7 +72,7 @@ impl Alphabet {
     }
 }
 
-/// A part of a text: whole words, or any characters.
+/// Returns a part of a text: whole words, or any characters.
 pub(crate) fn cut(random: &mut Random, text: &str, words: usize) -> String {
     if random.one_in(4) {
         let chars: Vec<char> = text.chars().collect();
@@ -94,7 +94,7 @@ pub(crate) struct Indexed {
 }
 
 impl Indexed {
-    /// An index after all operations of a history. It must be sound.
+    /// Creates an index after all operations of a history, and checks that it is sound.
     pub(crate) fn after(history: &History, grams: GramConfig) -> Self {
         let (grams_of, store, reader) = (Some(grams), StoreMode::Ids, ReaderConfig::default());
         let config = BuildConfig { grams: grams_of, store, reader, ..build_config() };
@@ -112,13 +112,14 @@ impl Indexed {
         Indexed { fixture, searcher, grams, live }
     }
 
-    /// An index of texts.
+    /// Creates an index of texts.
     pub(crate) fn of(texts: impl IntoIterator<Item = String>, grams: GramConfig) -> Self {
         let docs = texts.into_iter().enumerate().map(|(i, text)| Doc::text(i, text));
         Self::after(&History::of(docs.collect()), grams)
     }
 
-    /// All hits by the definition, best first. A text that occurs more than once is scored once.
+    /// Returns all hits by the definition, best first. A text that occurs more than once is
+    /// scored once.
     pub(crate) fn expected(&self, query: &str, misses: u32) -> Vec<Hit> {
         let mut scores: HashMap<&str, (u32, u32)> = HashMap::new();
         let mut hits: Vec<Hit> = Vec::new();
@@ -134,7 +135,7 @@ impl Indexed {
     }
 }
 
-/// The best `k` of the hits that are covered.
+/// Returns the best `k` of the hits that are covered.
 pub(crate) fn best(hits: &[Hit], coverage: &Coverage, k: usize) -> Vec<Hit> {
     hits.iter().filter(|hit| coverage.contains(hit.doc)).take(k).copied().collect()
 }

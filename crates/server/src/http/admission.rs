@@ -14,7 +14,7 @@ use crate::error::{Failure, Kind};
 /// Answer to a request that panicked; the log has the details.
 pub(crate) const PANICKED: &str = "the request failed; see the log of the server for the reason";
 
-/// Length of the queue from which on a separate thread runs the queued jobs one after the other.
+/// Length of the queue above which a separate thread runs the queued jobs one after the other.
 /// A task that is woken for its turn is polled only after all tasks that are ready; while
 /// thousands of connections are being refused, no job would run.
 const CROWD: usize = 64;

@@ -56,7 +56,7 @@ pub struct Config {
     /// Time limit in milliseconds for searches whose request sets none; 0 means no limit.
     /// Default: 0.
     pub deadline_ms: u64,
-    /// Duration in milliseconds from which on a search is logged as slow; 0 disables this.
+    /// Minimum duration in milliseconds of a search that is logged as slow; 0 disables the log.
     /// Default: 1000.
     pub slow_query_ms: u64,
     /// Format of logs: `pretty` or `json`. Default: `pretty`.

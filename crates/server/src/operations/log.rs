@@ -14,7 +14,7 @@ use crate::operations::config::LogFormat;
 /// Maximum time that a line waits in the buffer.
 const TOGETHER: Duration = Duration::from_millis(50);
 
-/// Size of the buffer in bytes from which on it is written at once.
+/// Size in bytes at which the buffer is written at once.
 const MUCH: usize = 64 << 10;
 
 static WAITING: Waiting = Waiting { lines: Mutex::new(Vec::new()), some: Condvar::new() };

@@ -5,7 +5,7 @@ import { count } from "./format.js";
 /** Approximate number of ranges. */
 const WANTED = 6;
 const DAY = 86_400_000;
-/** Ratio of the largest value to the median from which on a field is divided by factors. */
+/** Ratio of the largest value to the median above which a field is divided by factors. */
 const UNEVEN = 100;
 
 /**

@@ -1,4 +1,4 @@
-"""A server that does not answer: hits of another query do not stay, and it is asked again."""
+"""A server that does not answer: hits of another query disappear, and the page tries again."""
 
 import signal
 import time

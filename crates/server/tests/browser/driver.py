@@ -1,4 +1,4 @@
-"""The browser that looks at the page, and what all tests do with it."""
+"""The browser that shows the page, and helpers shared by all tests."""
 
 import contextlib
 import json
@@ -24,12 +24,12 @@ KEY = "a-reading-key-of-some-length"
 
 @contextlib.contextmanager
 def serving(folder, *options, listen="127.0.0.1:0"):
-    """A server of a folder of its own: its address, its process and what it said first."""
+    """Starts a server on a folder; returns its address, its process and its first message."""
     command = [PROGRAM, "serve", str(folder), "--listen", listen, *options]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         lines = [server.stderr.readline() for _ in range(2)]
-        # A server whose log nobody reads stands still when the pipe is full.
+        # Without a reader of its log, the server would block once the pipe is full.
         threading.Thread(target=server.stderr.read, daemon=True).start()
         yield re.search(r"http://\S+", lines[0])[0], server, lines
     finally:
@@ -78,7 +78,7 @@ def script(text, *arguments):
 
 
 def wait(what, condition, seconds=120):
-    """Waits until a condition holds; what the page replaces meanwhile is looked up again."""
+    """Waits until a condition holds, retrying if the page replaces elements."""
     end = time.monotonic() + seconds
     while True:
         try:
@@ -108,12 +108,12 @@ def ids():
 
 
 def click(selector):
-    """Clicks, also if the page has just replaced what is there."""
+    """Clicks an element, retrying if the page has just replaced it."""
     wait(f"{selector} to click on", lambda: one(selector).click() is None)
 
 
 def settled():
-    """Waits for the counts, which come after the hits."""
+    """Waits for the counts, which arrive after the hits."""
     wait("counts", lambda: not all_of("[aria-busy]"))
 
 
@@ -136,7 +136,7 @@ def brightness():
 
 
 def clean(origin):
-    """No error on the console, and no request to anybody else."""
+    """Checks that the console has no errors, and that all requests went to the server."""
     errors = [entry for entry in page.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
     errors = [entry for entry in errors if not any(re.search(allowed, entry["message"]) for allowed in allowed_errors)]
     assert not errors, errors
@@ -144,5 +144,5 @@ def clean(origin):
         message = json.loads(entry["message"])["message"]
         if message["method"] == "Network.requestWillBeSent":
             url = message["params"]["request"]["url"]
-            # Icons of inputs are data of the browser itself.
+            # Icons of inputs are built into the browser.
             assert url.startswith((f"{origin}/", "data:", "about:", "chrome:")), url

@@ -107,7 +107,7 @@ def facets_narrow():
     one("fieldset .typed input[data-key='year to']").send_keys("1905", Keys.TAB)
     wait("those up to 1905 again", lambda: count() == "4 matches")
     address = page.current_url
-    # The address has all of it.
+    # The address contains the whole state.
     page.get("about:blank")
     page.get(address)
     wait("the same after a reload", lambda: count() == "4 matches" and len(all_of(".chip")) == 3)
@@ -181,7 +181,7 @@ def texts_of_documents_are_no_markup():
 
 
 def the_last_answer_is_shown():
-    # The answer to one of them is late, and comes though it was given up.
+    # One answer is late and arrives although its request was aborted.
     script(
         """const real = window.fetch;
         window.fetch = (url, { signal, ...options }) => {
@@ -221,7 +221,7 @@ def keys_are_enough():
     wait("its document", lambda: first[1] in one("#hits li:nth-child(2) pre").text or "title" in one("#hits li:nth-child(2) pre").text)
     keys(Keys.ARROW_UP, Keys.ARROW_UP)
     wait("the search box again", lambda: focused() == "query")
-    # Filters with Tab and the space bar.
+    # Filters can be used with Tab and the space bar.
     settled()
     keys(Keys.TAB)
     assert focused() == "index", focused()
@@ -265,11 +265,11 @@ def load_is_live():
     assert [card.find_element(By.TAG_NAME, "h2").text for card in cards] == ["Searches", "Latency of searches", "Requests", "Cache hits"]
 
     def line():
-        """The points of the first line."""
+        """Returns the points of the first line."""
         return re.findall(r"[\d.]+,[\d.]+", one(".card .line").get_attribute("d"))
 
     def searched(condition):
-        """Searches before each look: figures are those of the last ten seconds."""
+        """Searches before each check, because the figures cover the last ten seconds."""
         ask(f"{URL}/v1/indexes/lamps/search", "POST", json.dumps({"query": f"lantern {time.monotonic_ns()}"}))
         return condition()
 
@@ -277,7 +277,7 @@ def load_is_live():
     assert [mark.text for mark in cards[0].find_elements(By.CSS_SELECTOR, ".axis li")] == ["2 min ago", "1 min ago", "now"]
     before = line()
     wait("more points", lambda: searched(lambda: len(line()) > len(before) + 1))
-    # The last point is at the right end, which is now, and each second has its width on the axis.
+    # The last point is at the right end, the present, and seconds are equally wide on the axis.
     places = [float(place.split(",")[0]) for place in line()]
     assert places[-1] == 240 and all(1 < b - a < 6 for a, b in zip(places, places[1:])), places
     latency = [value.text for value in cards[1].find_elements(By.TAG_NAME, "dd")]
@@ -332,7 +332,7 @@ def errors_are_said():
     page.get("about:blank")
     page.get(f"{URL}/ui/#/search?index=nowhere&q=lantern")
     wait("the other index", lambda: "There is no index nowhere" in one("#problem").text and len(ids()) == 10)
-    # An index that goes away under the page.
+    # An index that is deleted while the page shows it.
     ask(f"{URL}/v1/indexes/lamps", "DELETE")
     allowed_errors.append(r"lamps/(search|batch) .*404")
     one("#query").send_keys(" wick")

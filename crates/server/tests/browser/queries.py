@@ -1,4 +1,4 @@
-"""How the page asks: the syntax, n-grams, orders and commands; and what it says when nothing is found."""
+"""Queries on the page: syntax, n-grams, orders, commands, and explanations of empty results."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ SCHEMA = {
 
 
 def fill(folder):
-    """Indexes as the command line makes them: with a schema and positions, without both, and of n-grams."""
+    """Builds indexes on the command line: with schema and positions, with neither, and of n-grams."""
     (folder / "films.jsonl").write_text("".join(json.dumps(film) + "\n" for film in FILMS))
     (folder / "schema.json").write_text(json.dumps(SCHEMA))
     for command in [["index", "--schema", "schema.json", "-o", "films"], ["index", "-o", "plain"], ["ngram", "index", "-o", "letters"]]:
@@ -34,7 +34,7 @@ def go(url, address):
 
 
 def typed(text, found, said):
-    """Types a query, and waits for its hits in any order, and for what is said of their number."""
+    """Types a query, and waits for its hits in any order and for their count."""
     box = one("#query")
     box.clear()
     box.send_keys(text)
@@ -59,14 +59,14 @@ def the_syntax_is_read(url):
         ("tag:red", "13"),
     ]:
         typed(text, *matches(*found))
-    # What is counted beside the hits is what was found.
+    # The facets count the matches of the query.
     typed("title:sweat", *matches("1", "3"))
     reds = lambda: [text for text in (box.text for box in all_of("#facets .choice")) if text.startswith("red")]
     wait("the count of red", lambda: [text.split("\n")[1] for text in reds()] == ["2"])
     click("#hits [data-opens=score]")
     wait("its score", lambda: "title" in one(".explained").text)
     picture("syntax")
-    # As words the signs are nothing: the year is in the words of one title.
+    # Without the syntax, signs mean nothing: the year is a word in one of the titles.
     click("#syntax")
     wait("words", lambda: "syntax=0" in page.current_url)
     typed("+year:>=1976", *matches("4"))
@@ -75,7 +75,7 @@ def the_syntax_is_read(url):
     wait("words after a reload", lambda: count() == "3 matches" and not one("#syntax").is_selected())
     click("#syntax")
     wait("the syntax again", lambda: sorted(ids()) == ["2", "3"] and "syntax" not in page.current_url)
-    # An index without a schema and positions has words, unless somebody wants the syntax.
+    # An index without schema and positions reads plain words unless the user chooses the syntax.
     Select(one("#index")).select_by_value("plain")
     wait("the other index", lambda: "index=plain" in page.current_url and not one("#syntax").is_selected())
     typed("sweat -tears", *matches("1", "2", "3"))
@@ -117,7 +117,7 @@ def a_search_without_hits_has_a_reason(url):
     wait("the words", lambda: one("#why").text.startswith("In no document: Zebras okapi"))
     assert count() == "No matches" and not all_of("#why button")
     picture("nothing")
-    # Hits may lack words, too.
+    # Hits may also lack some of the words.
     typed("sweat zebras", *matches("1", "2", "3"))
     assert one("#why").text == "In no document: zebras"
     typed("+tears +cold", *matches())
@@ -177,7 +177,7 @@ def hits_are_sorted(url):
 
 
 def copied(url):
-    """The command on the clipboard, and what it answers in a shell."""
+    """Returns the command on the clipboard and its output in a shell."""
     page.execute_cdp_cmd("Browser.grantPermissions", {"origin": url, "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]})
     click("#curl")
     wait("it is copied", lambda: "was copied" in one("#curl-said").text)
@@ -193,7 +193,7 @@ def commands_are_what_is_shown(url):
         assert command.startswith("curl -X POST '" + url) and [hit["id"] for hit in answer["hits"]] == ids() != [], (command, answer)
         if "plain" not in address and "letters" not in address:
             assert count().startswith(f"{answer['matches']} match")
-    # Where the browser has no clipboard, the command is there to be copied by hand.
+    # Without a clipboard, the page shows the command to be copied by hand.
     script("navigator.clipboard.writeText = () => Promise.reject(new Error())")
     click("#curl")
     wait("the command", lambda: one("#curl-text").text.startswith("curl") and script("return String(getSelection())").startswith("curl"))

@@ -1,8 +1,9 @@
-"""What can be seen: edges, borders, and hits before everything else."""
+"""The appearance of the page: edges, borders, and hits ahead of everything else."""
 
 from driver import NARROW, URL, WIDE, all_of, fits, ids, one, page, picture, scheme, script, settled, size, wait
 
-# The contrast of borders with what is on both sides of them, by the formula of the Web Content Accessibility Guidelines.
+# Contrast of borders with the colours on both sides, by the formula of the Web Content
+# Accessibility Guidelines.
 CONTRAST = """
 const rgb = (colour) => colour.match(/[\\d.]+/g).map(Number);
 const luminance = (colour) => {

@@ -1,4 +1,4 @@
-"""What programs read of the server beside its answers: /openapi.json and /metrics, by their own parsers."""
+"""The documents that other programs read, /openapi.json and /metrics, with standard parsers."""
 
 import json
 import sys

@@ -9,7 +9,7 @@ warnings.simplefilter("ignore")
 client = Elasticsearch(sys.argv[1], timeout=120)
 NAME = "t-seven"
 
-# It asks who is there before the first call.
+# The client identifies the server before its first call.
 assert client.info()["tagline"] == "You Know, for Search" and client.ping()
 client.indices.delete(index=NAME, ignore=404)
 assert client.indices.create(index=NAME, body={"mappings": {"properties": {"text": {"type": "text", "analyzer": "english"}}}})["acknowledged"]

@@ -1,4 +1,4 @@
-"""The official client, versions 8 and 9, against a running server: python elasticsearch_8_9.py URL"""
+"""The official client, versions 8 and 9, against a server: python elasticsearch_8_9.py URL"""
 
 import asyncio
 import sys
@@ -119,7 +119,7 @@ def searching():
 
 
 def objects():
-    """What elasticsearch.dsl sends: a second save, update or delete names the number of the document."""
+    """elasticsearch.dsl sends the number of the document with a second save, update or delete."""
     from elasticsearch.dsl import Document, Keyword, Text
 
     class Article(Document):

@@ -1,4 +1,4 @@
-"""skyrl-gym, verl's client and rLLM's dialect against a running server: python retrieval.py URL VERL_FILE"""
+"""skyrl-gym, verl's client and rLLM's dialect against a server: python retrieval.py URL VERL_FILE"""
 
 import importlib.util
 import json

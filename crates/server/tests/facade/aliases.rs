@@ -34,8 +34,8 @@ fn aliases_are_read_through_and_written_through() {
         assert_eq!(server.ask("HEAD", "/books", &Value::Null).status, 200);
         let named = server.ok("GET", "/_alias/books", &Value::Null);
         assert_eq!(named, json!({"books-2": {"aliases": {"books": {}}}}));
-        let of = server.ok("GET", "/books-1/_alias", &Value::Null);
-        assert_eq!(of, json!({"books-1": {"aliases": {"all": {}}}}));
+        let aliases = server.ok("GET", "/books-1/_alias", &Value::Null);
+        assert_eq!(aliases, json!({"books-1": {"aliases": {"all": {}}}}));
         assert_eq!(
             server.ok("GET", "/books-1", &Value::Null)["books-1"]["aliases"],
             json!({"all": {}})
@@ -107,7 +107,7 @@ fn aliases_wait_for_indexes_that_are_away() {
         server.ok("GET", "/_cat/aliases?format=json", &Value::Null).as_array().unwrap().len(),
         1
     );
-    // Changes of aliases keep the others, and writes go to the current write index throughout.
+    // Changes of aliases keep those of the missing index, and writes go to the new write index.
     server.ok("PUT", "/b/_alias/more", &Value::Null);
     server.ok("PUT", "/b/_alias/both", &json!({"is_write_index": true}));
     // An index may take the name of an alias whose indexes are missing.

@@ -92,11 +92,11 @@ fn a_clause_without_terms_matches_nothing() {
     }
     // A query string leaves out clauses without terms, but is itself a clause.
     for clause in ["query_string", "simple_query_string"] {
-        let of = |text: &str| json!({clause: {"query": text, "fields": ["body"], "default_operator": "and"}});
-        assert_eq!(found(&server, &of("the pie")), ["2", "4"]);
-        assert_eq!(found(&server, &of("pie -the")), ["2", "4"]);
-        assert_eq!(found(&server, &of("the")), NONE);
-        let query = json!({"bool": {"must": [of("the")], "filter": [tagged()]}});
+        let query_string = |text: &str| json!({clause: {"query": text, "fields": ["body"], "default_operator": "and"}});
+        assert_eq!(found(&server, &query_string("the pie")), ["2", "4"]);
+        assert_eq!(found(&server, &query_string("pie -the")), ["2", "4"]);
+        assert_eq!(found(&server, &query_string("the")), NONE);
+        let query = json!({"bool": {"must": [query_string("the")], "filter": [tagged()]}});
         assert_eq!(found(&server, &query), NONE, "{query}");
     }
     assert_eq!(found(&server, &json!({"bool": {}})), ALL);

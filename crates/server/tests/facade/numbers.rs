@@ -4,12 +4,12 @@ use crate::common::{Answer, Running, start};
 use serde_json::{Value, json};
 
 /// Returns the `_seq_no` and `_primary_term` in a response.
-fn numbers(of: &Value) -> [Value; 2] {
-    ["_seq_no", "_primary_term"].map(|key| of[key].clone())
+fn numbers(answer: &Value) -> [Value; 2] {
+    ["_seq_no", "_primary_term"].map(|key| answer[key].clone())
 }
 
-fn conditions(of: &Value) -> String {
-    format!("if_seq_no={}&if_primary_term={}", of["_seq_no"], of["_primary_term"])
+fn conditions(answer: &Value) -> String {
+    format!("if_seq_no={}&if_primary_term={}", answer["_seq_no"], answer["_primary_term"])
 }
 
 fn is_conflict(answer: &Answer) {
@@ -89,8 +89,8 @@ fn stale_writes_are_conflicts() {
     assert_eq!(server.ask("PUT", &format!("/a/_create/2?{now}"), &json!({})).status, 400);
     let upsert = json!({"doc": {"n": 3}, "doc_as_upsert": true});
     assert_eq!(server.ask("POST", &format!("/a/_update/1?{now}"), &upsert).status, 400);
-    let line = |action: &str, of: &Value| {
-        let about = json!({"_id": "1", "if_seq_no": of["_seq_no"], "if_primary_term": 1});
+    let line = |action: &str, document: &Value| {
+        let about = json!({"_id": "1", "if_seq_no": document["_seq_no"], "if_primary_term": 1});
         format!("{}\n", json!({action: about}))
     };
     let lines = [

@@ -356,7 +356,7 @@ fn places_to_continue_after_are_read_or_refused() {
         ("/a/_search", json!({"sort": ["_doc"], "search_after": ["x"]}), "[_doc]"),
         ("/a/_search", json!({"sort": ["n", "_doc"], "search_after": [1, -1]}), "[_doc]"),
         ("/a,b/_search", json!({"sort": ["n", "_doc"], "search_after": [1, 1.5]}), "[_doc]"),
-        ("/a/_search", json!({"sort": ["_score"], "search_after": ["x"]}), "no score"),
+        ("/a/_search", json!({"sort": ["_score"], "search_after": ["x"]}), "not a score"),
         (
             "/a/_search",
             json!({"sort": ["_score", "n"], "search_after": [1]}),

@@ -13,8 +13,8 @@ impl Random {
         (self.0 >> 33) as usize % limit
     }
 
-    fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
-        &of[self.below(of.len())]
+    fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
+        &choices[self.below(choices.len())]
     }
 
     fn words(&mut self, most: usize) -> String {
@@ -105,8 +105,8 @@ fn fill(server: &Running) {
     assert_eq!(done["errors"], false, "{done}");
 }
 
-fn value(of: &Value) -> f64 {
-    of["value"].as_f64().unwrap_or_else(|| panic!("no value: {of:#}"))
+fn value(part: &Value) -> f64 {
+    part["value"].as_f64().unwrap_or_else(|| panic!("no value: {part:#}"))
 }
 
 /// Returns true if two numbers are equal in single precision.
@@ -292,20 +292,21 @@ fn tie_breakers_of_several_fields() {
     let data = tempfile::tempdir().unwrap();
     let server = start(data.path(), &[]);
     fill(&server);
-    let of = |query: Value| {
+    let found = |query: Value| {
         let mut hits = hits(&server, &query);
         hits.sort_by(|a, b| a.0.cmp(&b.0));
         hits
     };
     let multi = |kind: &str, tie_breaker: Value| {
-        of(
+        found(
             json!({"multi_match": {"query": "red", "fields": ["title", "text"], "type": kind, "tie_breaker": tie_breaker}}),
         )
     };
-    let field = |field: &str| of(json!({"match": {field: "red"}}));
+    let field = |field: &str| found(json!({"match": {field: "red"}}));
     let (title, text) = (field("title"), field("text"));
-    let score =
-        |of: &[(String, f64)], id: &str| of.iter().find(|hit| hit.0 == id).map_or(0.0, |hit| hit.1);
+    let score = |hits: &[(String, f64)], id: &str| {
+        hits.iter().find(|hit| hit.0 == id).map_or(0.0, |hit| hit.1)
+    };
     for (kind, default) in [("best_fields", 0.0), ("most_fields", 1.0), ("cross_fields", 0.0)] {
         for given in [None, Some(0.0), Some(0.3), Some(1.0)] {
             let tie = given.unwrap_or(default);

@@ -329,23 +329,24 @@ fn what_is_known_and_has_no_effect_is_said() {
 #[test]
 fn a_body_may_stand_in_the_query_string() {
     let (_data, server) = three();
-    let of = |path: &str, body: &str| {
+    let with_source = |path: &str, body: &str| {
         let coded: String = body.bytes().map(|byte| format!("%{byte:02x}")).collect();
         let options = format!("source={coded}&source_content_type=application/json");
         server.ask("GET", &format!("{path}?{options}"), &Value::Null)
     };
     let query = "{\"query\": {\"term\": {\"n\": 2}}}";
-    let found = of("/a/_search", query).json();
+    let found = with_source("/a/_search", query).json();
     assert_eq!(
         (&found["hits"]["total"]["value"], &found["hits"]["hits"][0]["_id"]),
         (&json!(1), &json!("2"))
     );
-    assert_eq!(of("/a/_count", query).json()["count"], 1);
-    assert_eq!(of("/a/_explain/2", query).json()["matched"], true);
-    assert_eq!(of("/a/_validate/query", query).json()["valid"], true);
-    assert_eq!(of("/a/_mget", "{\"ids\": [\"3\"]}").json()["docs"][0]["found"], true);
+    assert_eq!(with_source("/a/_count", query).json()["count"], 1);
+    assert_eq!(with_source("/a/_explain/2", query).json()["matched"], true);
+    assert_eq!(with_source("/a/_validate/query", query).json()["valid"], true);
+    assert_eq!(with_source("/a/_mget", "{\"ids\": [\"3\"]}").json()["docs"][0]["found"], true);
     assert_eq!(
-        of("/a/_msearch", &format!("{{}}\n{query}\n")).json()["responses"][0]["hits"]["total"]["value"],
+        with_source("/a/_msearch", &format!("{{}}\n{query}\n")).json()["responses"][0]["hits"]["total"]
+            ["value"],
         1
     );
     for path in [

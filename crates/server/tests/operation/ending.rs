@@ -53,7 +53,7 @@ fn it_says_that_it_ends_until_requests_under_way_are_finished() {
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
     let refused = server.ask("PUT", "/a/_doc/3", &json!({"t": "late"}));
-    assert!(refused.status == 503 && refused.text.contains("ending"), "{}", refused.text);
+    assert!(refused.status == 503 && refused.text.contains("shutting down"), "{}", refused.text);
     slow.write_all(&document[5..]).unwrap();
     let mut answer = String::new();
     let _ = slow.read_to_string(&mut answer);

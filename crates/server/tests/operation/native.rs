@@ -108,7 +108,7 @@ fn bodies_together_have_a_limit() {
     let mut slow = begin();
     let other = json!({"t": "y".repeat(1800)});
     let start = Instant::now();
-    // There is memory until the server has read what the first request has sent.
+    // Requests pass until the server has read what the first request has sent.
     let refused = loop {
         assert!(start.elapsed() < Duration::from_secs(60), "both have room");
         let answer = server.ask("PUT", "/b/_doc/1", &other);
@@ -141,7 +141,7 @@ fn assert_lists_show_it(server: &Running) {
     server.ok("PUT", "/aside", &Value::Null);
     let kinds = |list: &Value| {
         let all = list["indexes"].as_array().unwrap().iter();
-        all.map(|of| (of["name"].clone(), of["kind"].clone())).collect::<Vec<_>>()
+        all.map(|index| (index["name"].clone(), index["kind"].clone())).collect::<Vec<_>>()
     };
     let wanted = vec![(json!("aside"), json!("words")), (json!("grams"), json!("ngrams"))];
     assert_eq!(kinds(&server.ok("GET", "/v1/indexes", &Value::Null)), wanted);
@@ -236,7 +236,7 @@ fn an_index_of_n_grams_is_searched() {
         (json!({"query": "a", "candidates": 51}), "limits.window"),
         (json!({"query": "a".repeat(101)}), "limits.query_text"),
         (json!({"query": "a", "misses": "many"}), "[misses]"),
-        (json!({"query": "a", "misses": 1, "errors": 1}), "not both"),
+        (json!({"query": "a", "misses": 1, "errors": 1}), "cannot be combined"),
         (json!({"query": "a", "mises": 1}), "mises"),
     ] {
         let answer = server.ask("POST", "/v1/indexes/grams/ngram", &body);

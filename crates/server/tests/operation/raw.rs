@@ -25,8 +25,8 @@ impl Random {
         (self.0 >> 33) as usize % n
     }
 
-    fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
-        of[self.below(of.len())]
+    fn one<'a>(&mut self, choices: &[&'a str]) -> &'a str {
+        choices[self.below(choices.len())]
     }
 
     /// Returns true with a probability of one in `n`.
@@ -201,7 +201,7 @@ fn request(random: &mut Random) -> Vec<u8> {
 }
 
 /// Returns everything that the server sends until it closes the connection. When the server
-/// pauses, this side stops sending.
+/// pauses, this side signals that it sends no more.
 fn send(server: &Running, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(server.url.trim_start_matches("http://")).unwrap();
     let mut writer = stream.try_clone().unwrap();

@@ -1,4 +1,5 @@
-//! The tables, each printed as soon as it is measured.
+//! Printing of the tables of `--pruning`. Each table is printed when its measurements are
+//! complete.
 
 use std::io::{Result, Write};
 
@@ -28,7 +29,8 @@ fn rows(heads: &[String], cells: impl Iterator<Item = Vec<String>>) -> Vec<Vec<S
     std::iter::once(head).chain(cells).collect()
 }
 
-/// Queries one at a time, with a row for each setting and columns for each class.
+/// Prints the measurements of queries one at a time, with a row for each setting and columns for
+/// each class.
 pub(super) fn singles(
     sequential: &[Sequential],
     cells: &[Cell],
@@ -52,8 +54,9 @@ pub(super) fn singles(
         line
     };
     let heads = |columns: &[&str]| -> Vec<String> {
-        let of = |row: &Sequential| columns.iter().map(|&c| c.replace("{}", row.class)).collect();
-        sequential.iter().flat_map(|row| -> Vec<String> { of(row) }).collect()
+        let titles =
+            |row: &Sequential| columns.iter().map(|&c| c.replace("{}", row.class)).collect();
+        sequential.iter().flat_map(|row| -> Vec<String> { titles(row) }).collect()
     };
     writeln!(
         out,
@@ -76,7 +79,7 @@ pub(super) fn singles(
     table(&rows(&columns, lines), out)
 }
 
-/// Batches, with a row for each setting.
+/// Prints the measurements of batches, with a row for each setting.
 pub(super) fn batches(cells: &[Cell], out: &mut impl Write) -> Result<()> {
     let Some(first) = cells.first() else { return Ok(()) };
     let (name, algorithm, cpu_ms) = (first.table, first.algorithm, first.cpu_ms);
@@ -101,7 +104,7 @@ pub(super) fn batches(cells: &[Cell], out: &mut impl Write) -> Result<()> {
     table(&rows(&heads.map(String::from), cells.iter().map(line)), out)
 }
 
-/// What the measurements are to show.
+/// Prints the key figures of each algorithm.
 pub(super) fn goals(goals: &[Goals], out: &mut impl Write) -> Result<()> {
     writeln!(
         out,

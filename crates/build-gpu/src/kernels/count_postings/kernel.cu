@@ -1,5 +1,6 @@
-// Step 5 of (Wakatsuki 2016), after the occurrences of terms have been sorted and divided into runs of the same term and document: a run is a posting, and its
-// length the frequency. Lengths and norms of documents are summed up as well; they are integers, so the order does not matter.
+// Step 5 of (Wakatsuki 2016), after the occurrences of terms have been sorted and divided into
+// runs of the same term and document: a run is a posting, and its length the frequency. Lengths
+// and norms of documents are summed up as well; they are integers, so the order does not matter.
 #include "types.cuh"
 
 constexpr uint32_t THREADS = 256;

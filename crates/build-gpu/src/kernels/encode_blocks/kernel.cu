@@ -1,5 +1,8 @@
-// Encodes full blocks of 128 postings in the codec `bitpack` (docs/reference/formats/postings.md), one block per warp, and finds what their bounds are made of. A list lies in pieces, one for each batch of documents that has its term, which are read as one. The first
-// kernel tells how many bytes each block takes, so that the host says where it goes; the second one writes them.
+// Encodes full blocks of 128 postings in the codec `bitpack`
+// (docs/reference/formats/postings.md), one block per warp, and finds the pairs that determine
+// their bounds. A list consists of pieces, one for each batch of documents that has its term,
+// which are read as one. The first kernel computes how many bytes each block takes, so that the
+// host can place it; the second one writes the blocks.
 #include "scan.cuh"
 #include "slots.cuh"
 #include "warp.cuh"
@@ -22,17 +25,18 @@ struct Lists {
 
 struct Start {
     uint32_t at;        // postings that come before it
-    uint32_t is_first;  // whether it is the first block of its list
+    uint32_t is_first;  // 1 if it is the first block of its list
 };
 
-// (frequency, length) such that no posting has at least this frequency and at most this length but for those that equal it, by frequency.
+// (frequency, length) such that no other posting has at least this frequency and at most this
+// length, unless it equals both; sorted by frequency.
 struct Front {
     uint32_t count;  // TOO_MANY if the host must find them
     float cosine;    // the largest weight
     uint2 pairs[PAIRS];
 };
 
-// What bounds are made of.
+// The numbers that bounds are computed from.
 struct Documents {
     uint64_t lengths;  // uint32_t by document
     uint64_t norms;    // float by document
@@ -88,7 +92,7 @@ __device__ __forceinline__ Postings load(const Lists& lists, uint32_t block) {
 
 __device__ __forceinline__ uint32_t width_of(const uint32_t values[EACH]) { return 32 - __clz(warp_or(values[0] | values[1] | values[2] | values[3])); }
 
-// How many values do not fit.
+// The number of values that do not fit.
 __device__ __forceinline__ uint32_t wider_than(const uint32_t values[EACH], uint32_t width) {
     uint32_t mine = 0;
 #pragma unroll
@@ -103,7 +107,8 @@ struct Shape {
     uint32_t patches;
 
     __device__ __forceinline__ explicit Shape(const Postings& postings) : gaps(width_of(postings.gaps)), freqs(width_of(postings.freqs)), patches(0) {
-        // The width with the fewest bytes, the widest such one. A patch takes two bytes, and holds eight bits above a width of at most 24.
+        // The width with the fewest bytes, the widest such one. A patch takes two bytes, and
+        // holds eight bits above a width of at most 24.
         const uint32_t widest = freqs;
         uint32_t best = BLOCK / 8 * widest;
         for (uint32_t width = widest; width > 0 && width + 8 > widest;) {
@@ -125,7 +130,8 @@ extern "C" __global__ void __launch_bounds__(WARPS* WARP) measure_blocks(Lists l
     if (lane_id() == 0) bytes[block] = shape.bytes();
 }
 
-// Packs values in four streams: each lane's first in one, the second in the next. `words` are the warp's own.
+// Packs values in four streams: each lane's first in one, the second in the next. `words` belong
+// to the warp.
 __device__ __forceinline__ void pack(const uint32_t values[EACH], uint32_t width, uint32_t words[BLOCK], uint8_t* out) {
     __syncwarp();
 #pragma unroll
@@ -142,7 +148,7 @@ __device__ __forceinline__ void pack(const uint32_t values[EACH], uint32_t width
     for (uint32_t i = lane_id(); i < BLOCK / 8 * width; i += WARP) out[i] = uint8_t(words[i / 4] >> i % 4 * 8);
 }
 
-// The block's front. `others` has room for its pairs and is the warp's own.
+// The block's front. `others` has space for its pairs and belongs to the warp.
 __device__ __forceinline__ void find_front(const Postings& postings, const Documents& documents, uint2 others[BLOCK], Front& front) {
     uint32_t lengths[EACH];
     float cosine = 0;
@@ -163,12 +169,12 @@ __device__ __forceinline__ void find_front(const Postings& postings, const Docum
 #pragma unroll
         for (uint32_t j = 0; j < EACH; j++) {
             const uint32_t freq = postings.freqs[j] + 1;
-            // Of equal pairs, the first one counts.
+            // Among equal pairs, the first one counts.
             const bool better = other.x > freq || other.y < lengths[j] || i < EACH * lane_id() + j;
             if (other.x >= freq && other.y <= lengths[j] && better) is_in &= ~(1u << j);
         }
     }
-    // Weights are not negative, so that their bits are in the same order.
+    // Weights are not negative, so their bits compare like the weights.
     const float most = __uint_as_float(warp_max(__float_as_uint(cosine)));
     uint32_t count = 0, ranks[EACH] = {};
 #pragma unroll
@@ -190,7 +196,8 @@ __device__ __forceinline__ void find_front(const Postings& postings, const Docum
     }
 }
 
-// Writes each block where `ends` says that the one before it ends, counted from the first one, and its front.
+// Writes each block where `ends` says that the one before it ends, counted from the first one,
+// and its front.
 extern "C" __global__ void __launch_bounds__(WARPS* WARP) encode_blocks(Lists lists, const uint32_t* __restrict__ ends, Documents documents, uint8_t* __restrict__ out, Front* __restrict__ fronts) {
     __shared__ uint32_t words[WARPS][BLOCK];
     __shared__ uint2 others[WARPS][BLOCK];

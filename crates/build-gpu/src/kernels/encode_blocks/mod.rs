@@ -4,7 +4,7 @@ use warpseek_cuda::Source;
 
 use super::common::{SCAN, SLOTS, TYPES, WARP};
 
-/// Its source.
+/// The source of the kernels.
 pub const SOURCE: Source = Source {
     name: "encode_blocks",
     text: include_str!("kernel.cu"),

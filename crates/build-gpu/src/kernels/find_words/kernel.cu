@@ -1,5 +1,6 @@
-// Steps 1 and 2 of (Wakatsuki 2016): where words begin, by compaction, and the document of each, by a prefix sum over the ends of documents. The first kernel
-// counts in tiles, then the counts are summed up, and the second kernel looks at the text again and writes.
+// Steps 1 and 2 of (Wakatsuki 2016): the starts of words, by compaction, and the document of each
+// word, by a prefix sum over the ends of documents. The first kernel counts in tiles, then the
+// counts are summed up, and the second kernel reads the text again and writes.
 #include "scan.cuh"
 #include "words.cuh"
 
@@ -16,7 +17,7 @@ __device__ __forceinline__ Found find(const uint8_t* __restrict__ text, uint32_t
     Found found = {0, 0};
     if (first >= len) return found;
     uint32_t words[PER_THREAD / 4];
-    // The buffer is padded, and what lies beyond `len` is not looked at.
+    // The buffer is padded, and bytes beyond `len` are ignored.
     const uint4 all = *reinterpret_cast<const uint4*>(text + first);
     words[0] = all.x, words[1] = all.y, words[2] = all.z, words[3] = all.w;
     uint32_t second_before = first >= 2 ? classes[text[first - 2]] : 0;

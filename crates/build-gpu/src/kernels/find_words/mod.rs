@@ -1,4 +1,4 @@
-//! Where words begin in flat text, and the document of each.
+//! Kernels that find the starts of words in flat text, and the document of each.
 #![allow(unsafe_code)]
 
 use warpseek_cuda::kernels::scan::Scan;
@@ -6,11 +6,11 @@ use warpseek_cuda::{Args, Buffer, Device, DeviceError, Grid, Kernel, Source, Str
 
 use super::common::{SCAN, TYPES, WORDS};
 
-/// Its source.
+/// The source of the kernels.
 pub const SOURCE: Source =
     Source { name: "find_words", text: include_str!("kernel.cu"), headers: &[TYPES, SCAN, WORDS] };
 
-/// Must equal the kernel's.
+/// Threads of a block. This constant and the next must equal the kernel's.
 const THREADS: u32 = 256;
 const PER_THREAD: usize = 16;
 const TILE: usize = THREADS as usize * PER_THREAD;
@@ -23,13 +23,13 @@ pub struct FindWords {
     scan: Scan,
 }
 
-/// Counts of words and of documents by tile of text, summed up.
+/// The counts of words and of documents by tile of text, summed up.
 pub struct Counted {
     words_before: Buffer<u32>,
     documents_before: Buffer<u32>,
-    /// Words of the text.
+    /// Number of words of the text.
     pub count: u32,
-    /// Documents that end in it.
+    /// Number of documents that end in it.
     pub documents: u32,
 }
 
@@ -43,7 +43,8 @@ impl FindWords {
         })
     }
 
-    /// How long a buffer for this many bytes of text must be: kernels read 16 bytes at a time.
+    /// Returns the length of a buffer for this many bytes of text: kernels read 16 bytes at a
+    /// time.
     pub fn padded(bytes: usize) -> usize {
         bytes.next_multiple_of(PER_THREAD)
     }
@@ -89,7 +90,7 @@ impl FindWords {
         Ok(Counted { words_before: words, documents_before: documents, count, documents: ended })
     }
 
-    /// Writes where each word begins, and its document, counted from 0.
+    /// Writes the start of each word, and its document, counted from 0.
     ///
     /// # Panics
     /// Panics if a buffer is too short.

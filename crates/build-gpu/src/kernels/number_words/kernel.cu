@@ -1,6 +1,8 @@
-// The id of each word of a text, from a dictionary: what replaces strings by numbers before they are sorted (Wakatsuki 2016, section 4.2).
+// The id of each word of a text, from a dictionary: strings are replaced by numbers before they
+// are sorted (Wakatsuki 2016, section 4.2).
 //
-// Words end with a newline, as those of `WordText` do. Most have fewer than 16 bytes: they are loaded at once and stay in registers.
+// Words end with a newline, as those of `WordText` do. Most have fewer than 16 bytes: they are
+// loaded at once and stay in registers.
 #include "dictionary.cuh"
 #include "types.cuh"
 
@@ -24,13 +26,15 @@ __device__ __forceinline__ uint32_t bytes_before_newline(uint64_t bytes) {
     return found == 0 ? 8 : (__ffsll(found) - 1) / 8;
 }
 
-// A word and its id. A few words make up most of a text, and are found here with one access to memory.
+// A word and its id. A few words make up most of a text, and are found here with one access to
+// memory.
 struct Known {
     uint4 bytes;  // 0 behind its end
     uint4 id;     // and the length, 0 if there is no word
 };
 
-// A text whose words are looked up. It begins at a multiple of 8 bytes and has at least `padded` bytes, also a multiple of 8.
+// A text whose words are looked up. It begins at a multiple of 8 bytes and has at least `padded`
+// bytes, also a multiple of 8.
 struct Words {
     uint64_t text;
     uint64_t starts;  // uint32_t: where each begins
@@ -68,14 +72,15 @@ struct Word {
 
     __device__ __forceinline__ uint4 key() const { return make_uint4(uint32_t(bytes.low), uint32_t(bytes.low >> 32), uint32_t(bytes.high), uint32_t(bytes.high >> 32)); }
 
-    // Where it is among known words, if it is.
+    // The position of a word among known words, if it is one of them.
     __device__ __forceinline__ Known* place(const Words& words) const {
         const uint64_t mixed = (bytes.low ^ (bytes.high + length) * 0x9e3779b97f4a7c15ull) * 0xff51afd7ed558ccdull;
         return reinterpret_cast<Known*>(words.known) + (mixed >> (64 - words.known_bits));
     }
 };
 
-// Puts one in `step` words among the known ones, unless there is another in its place; it stays. Kernels that look there come later, so that they see whole words.
+// Puts one in `step` words among the known ones, unless another one has its place, which stays.
+// Kernels that look there run later, so that they see whole words.
 extern "C" __global__ void __launch_bounds__(THREADS) know_words(Dictionary dictionary, Words words, uint32_t step) {
     const uint64_t number = uint64_t(blockIdx.x * THREADS + threadIdx.x) * step;
     if (number >= words.count) return;

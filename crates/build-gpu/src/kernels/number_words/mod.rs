@@ -4,6 +4,6 @@ use warpseek_cuda::Source;
 
 use super::common::{DICTIONARY, TYPES};
 
-/// Its source.
+/// The source of the kernels.
 pub const SOURCE: Source =
     Source { name: "number_words", text: include_str!("kernel.cu"), headers: &[TYPES, DICTIONARY] };

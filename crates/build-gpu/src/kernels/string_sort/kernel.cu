@@ -1,7 +1,8 @@
-// Sorting words as strings (Wakatsuki 2016, section 4.1.4), and numbering them afterwards.
+// Sorts words as strings (Wakatsuki 2016, section 4.1.4), and numbers them afterwards.
 //
-// A key is the first seven bytes of a word, padded with zeros, and then its length, or 8 if it has more than seven. So keys are in the order of words; words with
-// the same key are the same, unless they are longer than seven bytes: then the rest decides.
+// A key is the first seven bytes of a word, padded with zeros, and then its length, or 8 if it
+// has more than seven. Keys are therefore in the order of words; words with the same key are
+// equal, unless they are longer than seven bytes: then the remaining bytes decide.
 #include "merge_sort.cuh"
 #include "words.cuh"
 
@@ -84,7 +85,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     flags[i] = differs;
 }
 
-// The number of each sorted word, from the flags before it; its document; and where one of the words with that number begins.
+// Writes the number of each sorted word, from the flags before it; its document; and the start of
+// one of the words with that number.
 extern "C" __global__ void __launch_bounds__(THREADS)
     string_numbers(const uint32_t* __restrict__ flags, const uint32_t* __restrict__ before, const uint32_t* __restrict__ words, uint32_t count,
                    const uint32_t* __restrict__ starts, const uint32_t* __restrict__ docs, uint32_t* __restrict__ numbers, uint32_t* __restrict__ docs_out,

@@ -4,7 +4,7 @@ use warpseek_cuda::Source;
 
 use super::common::{MERGE_SORT, TYPES, WORDS};
 
-/// Its source.
+/// The source of the kernels.
 pub const SOURCE: Source = Source {
     name: "string_sort",
     text: include_str!("kernel.cu"),

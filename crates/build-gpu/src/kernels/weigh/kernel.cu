@@ -1,5 +1,6 @@
-// Steps 3 and 5 to 8 of (Wakatsuki 2016): lengths of documents, frequencies, document frequencies, and weights. Operations are IEEE 754 in the order written, as on
-// the CPU (`warpseek_core::saturation`).
+// Steps 3 and 5 to 8 of (Wakatsuki 2016): lengths of documents, frequencies, document
+// frequencies, and weights. Operations are IEEE 754 in the order written, as on the CPU
+// (`warpseek_core::saturation`).
 #include "types.cuh"
 
 constexpr uint32_t THREADS = 256;
@@ -23,7 +24,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     freqs[i] = runs[i + 1] - at;
 }
 
-// The weight of each posting, given the list that it is in. `idfs` are the weights of terms by their number of documents. Weights take the place of frequencies.
+// The weight of each posting, given the list that it is in. `idfs` are the weights of terms by
+// their number of documents. Weights take the place of frequencies.
 extern "C" __global__ void __launch_bounds__(THREADS)
     weigh_weights(const uint32_t* __restrict__ lists, const uint32_t* __restrict__ starts, uint32_t count, const uint32_t* __restrict__ docs,
                   const uint32_t* __restrict__ lengths, const float* __restrict__ idfs, float fixed, float by_length, uint32_t* freqs) {

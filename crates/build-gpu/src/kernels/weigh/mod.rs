@@ -4,6 +4,6 @@ use warpseek_cuda::Source;
 
 use super::common::TYPES;
 
-/// Its source.
+/// The source of the kernels.
 pub const SOURCE: Source =
     Source { name: "weigh", text: include_str!("kernel.cu"), headers: &[TYPES] };

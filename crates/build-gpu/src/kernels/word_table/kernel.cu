@@ -1,7 +1,9 @@
-// A table of distinct words in device memory, found by hash. A slot has the hash of a word and its number; words themselves stand in an arena.
+// A table of distinct words in device memory, found by hash. A slot has the hash of a word and
+// its number; the words themselves are in an arena.
 //
-// Words with the same hash share a slot. So that this is never mistaken for being the same word, `word_table_terms` compares every word of the text with the
-// one in the arena and reports a difference; the host then takes another way.
+// Words with the same hash share a slot. To detect different words with the same hash,
+// `word_table_terms` compares every word of the text with the one in the arena and reports a
+// difference; the host then takes another way.
 #include "words.cuh"
 
 constexpr uint32_t THREADS = 256;
@@ -25,7 +27,8 @@ __device__ __forceinline__ uint32_t word_of_text(const uint8_t* __restrict__ tex
     return bytes;
 }
 
-// Writes the slot of each word, and adds words that are new. Once there are `most` words, it stops and sets OVERFLOW.
+// Writes the slot of each word, and adds words that are new. Once there are `most` words, it
+// stops and sets OVERFLOW.
 extern "C" __global__ void __launch_bounds__(THREADS)
     word_table_insert(const uint8_t* __restrict__ text, uint32_t len, const uint8_t* __restrict__ rules, uint32_t lower, const uint32_t* __restrict__ starts, uint32_t count,
                       unsigned long long* keys, uint32_t* __restrict__ numbers, uint32_t mask, uint32_t most, uint32_t* state, uint32_t* __restrict__ word_starts,
@@ -67,7 +70,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     slots[word] = slot;
 }
 
-// Copies the new words, numbered from `first` on, from the text to the arena. `offsets` are sums of their lengths.
+// Copies the new words, numbered from `first` on, from the text to the arena. `offsets` are sums
+// of their lengths.
 extern "C" __global__ void __launch_bounds__(THREADS)
     word_table_keep(const uint8_t* __restrict__ text, uint32_t lower, uint32_t first, uint32_t count, const uint32_t* __restrict__ offsets, uint32_t base,
                     uint32_t* __restrict__ word_starts, const uint32_t* __restrict__ word_lens, uint8_t* __restrict__ arena) {
@@ -81,7 +85,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     word_starts[first + i] = to;
 }
 
-// Replaces the slot of each word by its term, NONE if it has none, and sets the bits of words that have one.
+// Replaces the slot of each word by its term, NONE if it has none, and sets the bits of words
+// that have one.
 extern "C" __global__ void __launch_bounds__(THREADS)
     word_table_terms(const uint8_t* __restrict__ text, uint32_t len, const uint8_t* __restrict__ rules, uint32_t lower, const uint32_t* __restrict__ starts, uint32_t count,
                      const uint32_t* __restrict__ numbers, const uint32_t* __restrict__ word_starts, const uint32_t* __restrict__ word_lens, const uint8_t* __restrict__ arena,

@@ -4,6 +4,6 @@ use warpseek_cuda::Source;
 
 use super::common::{TYPES, WORDS};
 
-/// Its source.
+/// The source of the kernels.
 pub const SOURCE: Source =
     Source { name: "word_table", text: include_str!("kernel.cu"), headers: &[TYPES, WORDS] };

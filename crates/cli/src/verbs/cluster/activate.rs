@@ -1,3 +1,5 @@
+//! `warpseek cluster activate`: makes a complete version the current one.
+
 use std::process::ExitCode;
 
 use clap::Args;
@@ -8,10 +10,13 @@ use super::{Target, failure};
 
 /// Make another complete version the current one
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek cluster activate --store /srv/store --name web --to 7")]
 pub(crate) struct Options {
     #[command(flatten)]
     target: Target,
-    /// The version, as `cluster list` shows it
+    /// Version to activate; `cluster list` shows all
     #[arg(long = "to", value_name = "VERSION")]
     version: u64,
 }

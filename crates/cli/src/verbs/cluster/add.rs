@@ -1,3 +1,5 @@
+//! `warpseek cluster add`: adds documents to a collection by building a new version.
+
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,10 +16,13 @@ use crate::verbs::index::summarise;
 
 /// Add documents to a collection
 ///
-/// It makes a new version of the current one, and makes that the current one. A document whose id is in the collection replaces
-/// the earlier one, in the shard that has it; others go to the smallest shards. Only shards that change are built and uploaded.
-/// The analyzer, the store and the vector scale are those of the collection. So is the schema, unless --schema gives one that
-/// has further fields at the end. If it fails or is interrupted, the current version stays as it was.
+/// The command derives a new version from the current one and makes it current. A document whose
+/// id is in the collection replaces the earlier one in its shard; other documents go to the
+/// smallest shards. Only changed shards are built and uploaded. If the command fails or is
+/// interrupted, the current version does not change.
+///
+/// The analyzer, the store, the vector scale and the schema are those of the collection. --schema
+/// can append fields to the schema.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

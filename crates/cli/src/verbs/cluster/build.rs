@@ -1,3 +1,6 @@
+//! `warpseek cluster build`: builds all shards of a new version, or one shard of a version that
+//! `cluster cut` has begun, and uploads them.
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,31 +17,43 @@ use warpseek_console::{Failure, Interrupt};
 
 use super::{Settings, Target, failure};
 
-/// Cut documents into shards, build each as an index, upload them, and make them the current version
+/// Build the shards of a new version, upload them, and make the version current
 ///
-/// Document ids are those of one index of all documents. If it fails or is interrupted, the current version stays as it
-/// was, and what is in the store of the new one shows as unfinished until it is removed.
+/// Documents are cut into shards, each of which is an index. They are numbered as in one index of
+/// all documents. If the command fails or is interrupted, the current version does not change, and
+/// `cluster list` shows the new one as unfinished until it is removed.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek cluster build docs.jsonl --store /srv/store --name web --shards 4
+  warpseek cluster build docs.jsonl --store /srv/store --name web --build 7 --only-shard 2")]
 pub(crate) struct Options {
     #[command(flatten)]
     settings: Settings,
     #[command(flatten)]
     target: Target,
     /// Number of shards
-    #[arg(long, value_name = "N", required_unless_present = "only_shard")]
+    #[arg(
+        long,
+        value_name = "N",
+        required_unless_present = "only_shard",
+        help_heading = "Collection"
+    )]
     shards: Option<usize>,
-    /// Build only this shard, counted from 0, of a version that `cluster cut` has begun, with the same inputs and options;
-    /// `cluster publish` makes it current when all are there
-    #[arg(long, value_name = "I", requires = "build", conflicts_with_all = ["shards", "no_activate"])]
+    /// Build only this shard, counted from 0, of a version begun by `cluster cut`, with the same
+    /// inputs and options; `cluster publish` completes the version
+    #[arg(long, value_name = "I", requires = "build", conflicts_with_all = ["shards", "no_activate"],
+        help_heading = "Collection")]
     only_shard: Option<u32>,
-    /// The version that `cluster cut` has begun
-    #[arg(long, value_name = "VERSION", requires = "only_shard")]
+    /// Version begun by `cluster cut`
+    #[arg(long, value_name = "VERSION", requires = "only_shard", help_heading = "Collection")]
     build: Option<u64>,
-    /// Leave the current version as it is; `cluster activate` switches to the new one
-    #[arg(long)]
+    /// Do not make the new version current; `cluster activate` does that
+    #[arg(long, help_heading = "Collection")]
     no_activate: bool,
-    /// Folder for shards until they are uploaded, one at a time [default: the folder for temporary files]
-    #[arg(long, value_name = "DIR")]
+    /// Folder for shards until they are uploaded, one at a time [default: the system's folder for
+    /// temporary files]
+    #[arg(long, value_name = "DIR", help_heading = "Collection")]
     scratch: Option<PathBuf>,
     /// Print the result as JSON
     #[arg(long)]
@@ -60,12 +75,12 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    // clap makes sure that it is there.
+    // clap requires `--shards` unless `--only-shard` is given.
     let shards = options.shards.unwrap_or_default();
     let (version, cut) = super::cut::cut(&options.settings, &collection, shards, &progress)?;
     for shard in (0..).take(cut.shards.len()) {
         shard_of(options, &collection, version, shard, &progress).inspect_err(|_| {
-            note(format!("version {version} is not finished; the current version is as it was"));
+            note(format!("version {version} is unfinished; the current version is unchanged"));
         })?;
     }
     let manifest = collection.publish(version).map_err(failure)?;
@@ -89,7 +104,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Builds and uploads a shard. Its folder is removed afterwards, whatever happens.
+/// Builds and uploads a shard. Its temporary folder is removed afterwards, also after an error.
 fn shard_of(
     options: &Options,
     collection: &Collection,
@@ -106,7 +121,7 @@ fn shard_of(
     };
     let scratch = scratch.map_err(|error| {
         Failure::user(format!(
-            "a folder for shards cannot be made: {error}; name one with --scratch"
+            "cannot create a folder for shards: {error}; name one with --scratch"
         ))
     })?;
     let settings = options.settings.options()?;
@@ -120,7 +135,7 @@ fn shard_of(
     }
     if !options.settings.is_quiet() {
         summary(format!(
-            "shard {shard}: {} from {} on, {}, {:.1} s",
+            "shard {shard}: {} from number {}, {}, {:.1} s",
             counted(done.entry.documents, "document"),
             done.entry.base,
             bytes(done.entry.bytes),
@@ -130,7 +145,7 @@ fn shard_of(
     Ok(done.entry)
 }
 
-/// Documents of a cut, as JSON.
+/// Returns the documents of a cut as JSON.
 pub(super) fn about(version: u64, cut: &Cut) -> serde_json::Value {
     let shards = cut.shards.iter();
     let shards: Vec<_> =

@@ -1,3 +1,5 @@
+//! `warpseek cluster cut`: begins a version whose shards are built on other machines.
+
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,18 +13,24 @@ use warpseek_console::{Failure, Interrupt};
 
 use super::{Settings, Target, failure};
 
-/// Begin a version whose shards are built elsewhere, one by one
+/// Begin a version whose shards are built separately
 ///
-/// It reads all documents, refuses duplicate ids as one index would, and writes to the store which documents each shard
-/// has. Then `cluster build --build VERSION --only-shard I` builds each shard, and `cluster publish` completes the version.
+/// The command reads all documents, rejects duplicate ids, assigns documents to shards, and prints
+/// the number of the version. Then `cluster build --build VERSION --only-shard I` builds each
+/// shard, and `cluster publish` completes the version.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek cluster cut docs.jsonl --store s3://bucket/search --name web --shards 4
+  warpseek cluster build docs.jsonl --store s3://bucket/search --name web --build 7 --only-shard 2
+  warpseek cluster publish --store s3://bucket/search --name web --build 7")]
 pub(crate) struct Options {
     #[command(flatten)]
     settings: Settings,
     #[command(flatten)]
     target: Target,
     /// Number of shards
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Collection")]
     shards: usize,
     /// Print the result as JSON
     #[arg(long)]
@@ -42,7 +50,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Cuts the documents, and reports what is left out of them.
+/// Assigns documents to shards, and reports skipped records.
 pub(super) fn cut(
     settings: &Settings,
     collection: &Collection,

@@ -1,3 +1,5 @@
+//! `warpseek cluster delete`: deletes documents of a collection by building a new version.
+
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -13,14 +15,14 @@ use crate::verbs::delete::{Which, summarise};
 
 /// Delete documents of a collection by id
 ///
-/// It makes a new version of the current one, without these documents, and makes that the current one. Only shards that have
-/// one of them are built and uploaded. If no document has one of the ids, or if it fails or is interrupted, the current
-/// version stays as it was.
+/// The command derives a new version without these documents from the current one and makes it
+/// current. Only changed shards are built and uploaded. If no document has one of the ids, or if
+/// the command fails or is interrupted, the current version does not change.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  warpseek cluster delete --id doc17 --id doc18 --store /srv/store --name web --cache /var/cache/warpseek
-  warpseek cluster delete --ids gone.txt --store /srv/store --name web      one id per line; `-` is standard input")]
+  warpseek cluster delete --id doc17 --id doc18 --store /srv/store --name web
+  warpseek cluster delete --ids gone.txt --store /srv/store --name web --cache /var/cache/warpseek")]
 pub(crate) struct Options {
     #[command(flatten)]
     which: Which,

@@ -1,3 +1,5 @@
+//! `warpseek cluster fetch`: copies shards from the store to this machine.
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,27 +15,32 @@ use warpseek_console::{Failure, Interrupt};
 
 use super::{Target, failure};
 
-/// Fetch shards to this machine, with their checksums checked
+/// Fetch shards to this machine and check their checksums
 ///
-/// It prints the folder of each shard, which is an index. Shards that are there are not fetched again, and a fetch that was
-/// interrupted is continued.
+/// The command prints the folder of each shard, which is an index. It skips shards that are already
+/// there and continues interrupted fetches.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek cluster fetch --store s3://bucket/search --name web --cache /var/cache/warpseek
+  warpseek cluster fetch --store /srv/store --name web --shard 2 --cache shards --keep 2")]
 pub(crate) struct Options {
     #[command(flatten)]
     target: Target,
     /// Number of a shard, counted from 0; may be repeated [default: all of them]
     #[arg(long = "shard", value_name = "I")]
     shards: Vec<u32>,
-    /// Folder to fetch into: its subfolders are collection, version, shard
+    /// Folder to fetch into; shards go to COLLECTION/VERSION/SHARD inside it
     #[arg(long, value_name = "DIR")]
     cache: PathBuf,
-    /// The version, as `cluster list` shows it [default: the current one]
+    /// Version to fetch; `cluster list` shows all [default: the current one]
     #[arg(long = "version-number", value_name = "VERSION")]
     version: Option<u64>,
-    /// Read shards that are there, and fetch files again whose checksums are wrong
+    /// Verify the checksums of shards already in the folder, and fetch damaged files again
     #[arg(long)]
     verify: bool,
-    /// Remove older versions of the collection from the cache, so that with this one at most N are left [default: none is removed]
+    /// Keep at most N versions of the collection in the folder, including this one, and remove
+    /// older ones [default: keep all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     keep: Option<u32>,
     /// Print JSON instead of folders
@@ -71,7 +78,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
             writeln!(std::io::stdout(), "{}", folder.display())?;
         }
     }
-    // Only when all is there: what is older may be needed if this cannot be had.
+    // Older versions are removed last: they may be needed if this one cannot be fetched.
     if let Some(keep) = options.keep {
         collection.remove_older(&options.cache, version, keep as usize).map_err(failure)?;
     }

@@ -1,3 +1,5 @@
+//! `warpseek cluster list`: shows the versions of collections.
+
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -9,10 +11,14 @@ use warpseek_console::terminal::{bytes, count, table};
 
 use super::failure;
 
-/// Show the versions of collections, with their sizes
+/// Show the versions of collections and their sizes
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek cluster list --store /srv/store
+  warpseek cluster list --store s3://bucket/search --name web --json")]
 pub(crate) struct Options {
-    /// The object store: a folder, or file://, s3://, gs:// or az:// with bucket and prefix
+    /// Object store: a folder, or a URL with file://, s3://, gs:// or az://, bucket and prefix
     #[arg(long, value_name = "URL")]
     store: String,
     /// Name of a collection [default: all of them]

@@ -1,3 +1,5 @@
+//! `warpseek cluster publish`: completes a version whose shards were built separately.
+
 use std::process::ExitCode;
 
 use clap::Args;
@@ -6,15 +8,18 @@ use warpseek_console::terminal::summary;
 
 use super::{Target, failure};
 
-/// Complete a version whose shards are all uploaded, and make it the current one
+/// Complete a version whose shards are all uploaded, and make it current
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek cluster publish --store s3://bucket/search --name web --build 7")]
 pub(crate) struct Options {
     #[command(flatten)]
     target: Target,
-    /// The version that `cluster cut` has begun
+    /// Version begun by `cluster cut`
     #[arg(long, value_name = "VERSION")]
     build: u64,
-    /// Leave the current version as it is; `cluster activate` switches to the new one
+    /// Do not make the version current; `cluster activate` does that
     #[arg(long)]
     no_activate: bool,
 }

@@ -1,3 +1,5 @@
+//! `warpseek cluster remove`: removes versions from the store.
+
 use std::process::ExitCode;
 
 use clap::Args;
@@ -6,17 +8,22 @@ use warpseek_console::terminal::summary;
 
 use super::{Target, failure};
 
-/// Remove versions that are no longer needed, with their files in the store
+/// Remove versions that are no longer needed from the store
 ///
-/// The current version is never removed. Nodes that serve a version have its files on their own disks.
+/// The current version is never removed. Nodes that serve a version have copies of its files.
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek cluster remove --store /srv/store --name web --keep 1
+  warpseek cluster remove --store /srv/store --name web --version-number 7")]
 pub(crate) struct Options {
     #[command(flatten)]
     target: Target,
-    /// Remove the versions before the current one, finished or not, but keep this many complete ones to go back to
+    /// Remove the versions before the current one, also unfinished ones, but keep the last N
+    /// complete ones for rollback
     #[arg(long, value_name = "N", required_unless_present = "versions")]
     keep: Option<usize>,
-    /// Remove this version; may be repeated
+    /// Version to remove; may be repeated
     #[arg(long = "version-number", value_name = "VERSION", conflicts_with = "keep")]
     versions: Vec<u64>,
 }
@@ -35,7 +42,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     match removed.is_empty() {
         true => summary("there is nothing to remove"),
         false => {
-            removed.iter().for_each(|version| summary(format!("version {version} is removed")));
+            removed.iter().for_each(|version| summary(format!("removed version {version}")));
         }
     }
     Ok(ExitCode::SUCCESS)

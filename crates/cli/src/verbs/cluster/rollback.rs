@@ -1,3 +1,5 @@
+//! `warpseek cluster rollback`: activates the previous version.
+
 use std::process::ExitCode;
 
 use clap::Args;
@@ -8,6 +10,9 @@ use super::{Target, failure};
 
 /// Go back to the version that was current before
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  warpseek cluster rollback --store /srv/store --name web")]
 pub(crate) struct Options {
     #[command(flatten)]
     target: Target,

@@ -1,3 +1,5 @@
+//! `warpseek dictionary build`: builds a dictionary of documents, a list of words, or an index.
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,10 +15,10 @@ use warpseek_console::{Failure, Interrupt};
 use crate::options::OnErrorChoice;
 use crate::outputs;
 
-/// Build a dictionary of the words of documents, of a list of words, or of an index
+/// Build a dictionary of the words of documents, a list, or an index
 ///
-/// Documents are read and analyzed as `warpseek index` does; words of more than 255 bytes are left out. With --format words, each line is a word that is
-/// taken as it is.
+/// Documents are read and analyzed as by `warpseek index`; words of more than 255 bytes are
+/// omitted. With --format words, each line is a word, which is not analyzed.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -25,29 +27,31 @@ Examples:
   warpseek dictionary build words.txt --format words -o words.dictionary
   warpseek dictionary build --index idx -o idx.dictionary")]
 pub(super) struct Options {
-    /// Files or directories to read; `-` is standard input. Files that end in .gz or .zst are decompressed
+    /// Files or directories to read; `-` is standard input. Files ending in .gz or .zst are
+    /// decompressed
     #[arg(required_unless_present = "index", conflicts_with = "index", value_name = "INPUT")]
     inputs: Vec<PathBuf>,
-    /// Take the terms of this index instead
+    /// Use the terms of this index instead of input files
     #[arg(long, value_name = "DIR", conflicts_with_all = ["format", "analyzer"])]
     index: Option<PathBuf>,
     /// File for the dictionary
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
     /// Format of all inputs [default: from the file name; a directory is a tree of text files]
-    #[arg(long, value_parser = named::<Format>(Format::NAMES.to_vec()))]
+    #[arg(long, value_parser = named::<Format>(Format::NAMES.to_vec()), help_heading = "Input")]
     format: Option<Format>,
-    /// How text is split into words [default: english; raw with --format words]
-    #[arg(long, value_parser = named::<Analyzer>(Analyzer::NAMES.to_vec()))]
+    /// Analyzer that splits text into words [default: english; raw with --format words]
+    #[arg(long, value_parser = named::<Analyzer>(Analyzer::NAMES.to_vec()), help_heading = "Input")]
     analyzer: Option<Analyzer>,
-    /// Keep the N most frequent words; of equally frequent ones the first in byte order. For an index, those in the most documents
+    /// Keep only the N most frequent words (with --index, those in the most documents); ties are
+    /// resolved in byte order
     #[arg(long, value_name = "N")]
     most: Option<u64>,
     /// Replace an existing dictionary
     #[arg(long)]
     overwrite: bool,
-    /// What to do with malformed records
-    #[arg(long, value_enum, default_value = "stop")]
+    /// Stop at malformed records, or skip them
+    #[arg(long, value_enum, default_value = "stop", help_heading = "Input")]
     on_error: OnErrorChoice,
     #[command(flatten)]
     threads: Threads,
@@ -80,13 +84,13 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     dictionary.write(output)?;
     if !options.quiet {
         let words = u64::from(dictionary.len());
-        let of = if words < all {
+        let total = if words < all {
             format!(" of {}", warpseek_console::terminal::count(all))
         } else {
             String::new()
         };
         summary(format!(
-            "{}{of} in {:.1} s: {}, {:.2} bytes each",
+            "{}{total} in {:.1} s: {}, {:.2} bytes each",
             counted(words, "word"),
             start.elapsed().as_secs_f64(),
             bytes(dictionary.bytes()),
@@ -103,7 +107,7 @@ impl Options {
             if index.manifest()?.grams.is_some() {
                 let dir = dir.display();
                 return Err(Failure::user(format!(
-                    "{dir} is an index of n-grams, which has no words; name an index of `warpseek index`"
+                    "{dir} is an index of n-grams, which has no words; name an index built by `warpseek index`"
                 )));
             }
             return Ok(Vocabulary::of_index(&index, progress)?);

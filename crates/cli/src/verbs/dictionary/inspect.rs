@@ -1,3 +1,5 @@
+//! `warpseek dictionary inspect`: shows the contents and sizes of a dictionary.
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,7 +12,7 @@ use warpseek_console::terminal::{Theme, bytes, count, table};
 
 /// Show the contents and sizes of a dictionary
 ///
-/// The whole file is checked.
+/// The command also checks the whole file.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -28,7 +30,7 @@ pub(super) struct Options {
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let dictionary = Dictionary::open(&options.file)?;
     let (found, words) = (dictionary.statistics(), u64::from(dictionary.len()));
-    let per = |n: u64, of: u64| n as f64 / of.max(1) as f64;
+    let per = |n: u64, total: u64| n as f64 / total.max(1) as f64;
     let in_buckets = words - found.words_of_nodes;
     let mut out = std::io::stdout().lock();
     if options.json {
@@ -65,7 +67,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let theme = Theme::stdout();
     writeln!(out, "\n{}", theme.paint(theme.strong, "sizes"))?;
     let size = |name: &str, n: u64| {
-        vec![name.to_owned(), bytes(n), format!("{:.2} bytes a word", per(n, words))]
+        vec![name.to_owned(), bytes(n), format!("{:.2} bytes per word", per(n, words))]
     };
     let sizes = [
         size("nodes", found.node_bytes),

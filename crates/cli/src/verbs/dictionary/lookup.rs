@@ -1,3 +1,5 @@
+//! `warpseek dictionary lookup`: looks up words, or lists the words with a prefix.
+
 use std::io::{BufRead, BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,13 +14,14 @@ use crate::verbs::search::printable;
 
 /// Look up words, or list the words with a prefix
 ///
-/// Prints a line for each word: the word and its id, or `unknown`. With --prefix, a line for each word that begins so, up to --limit.
+/// Prints a line with each word and its id, or `unknown`. With --prefix, prints a line for each
+/// word with the prefix, up to --limit.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   warpseek dictionary lookup docs.dictionary apple pie
   warpseek dictionary lookup docs.dictionary --prefix app --limit 20
-  warpseek dictionary lookup docs.dictionary --json < words.txt     one word a line")]
+  warpseek dictionary lookup docs.dictionary --json < words.txt     one word per line")]
 pub(super) struct Options {
     /// File of the dictionary
     #[arg(value_name = "FILE")]
@@ -26,13 +29,13 @@ pub(super) struct Options {
     /// Words to look up [default: the lines of standard input]
     #[arg(value_name = "WORD")]
     words: Vec<String>,
-    /// List the words that begin with each WORD instead
+    /// List the words that start with each WORD
     #[arg(long)]
     prefix: bool,
-    /// Words to list for each prefix, at most
+    /// Maximum number of words to list per prefix
     #[arg(long, value_name = "N", default_value_t = 10, requires = "prefix")]
     limit: usize,
-    /// Print a line of JSON for each WORD instead of text
+    /// Print a line of JSON for each WORD
     #[arg(long)]
     json: bool,
 }

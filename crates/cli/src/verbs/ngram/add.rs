@@ -1,3 +1,5 @@
+//! `warpseek ngram add`: adds documents to an index of n-grams.
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,8 +16,8 @@ use crate::verbs::index::summarise_as;
 
 /// Add documents to an index of n-grams
 ///
-/// A document whose id is already in the index replaces the earlier one. The n-grams and the store are those of the
-/// index.
+/// A document whose id is already in the index replaces the earlier one. The settings of n-grams
+/// and of the store are those of the index.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

@@ -1,3 +1,5 @@
+//! `warpseek ngram contaminate`: finds items of a test set in a training corpus.
+
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -19,19 +21,20 @@ use crate::options::{OnErrorChoice, parse_share};
 use crate::verbs::run::is_same_file;
 use crate::verbs::search::printable;
 
-/// Items that the text output names.
+/// Maximum number of items that the text output lists.
 const NAMED: usize = 10;
 
-/// Characters of an id that the text output shows.
+/// Maximum number of characters of an id in the text output.
 const ID: usize = 24;
 
-/// Find items of a test set that stand in a training corpus
+/// Find items of a test set that occur in a training corpus
 ///
-/// For each item of the test set: how many n-grams it has, which share of them the corpus has, and the documents of the
-/// corpus that have the most of them. The n-grams are those that the item would have in an index; each counts once.
+/// The report has, for each item of the test set, its number of distinct n-grams, the share of them
+/// in the corpus, and the documents of the corpus that have the most of them.
 ///
-/// The corpus is an index of n-grams, or files in any format that `warpseek index` reads. Files are read once and no index is
-/// built; the n-grams of the test set are held in memory. Both ways give the same result. Of JSON, `title` and `text` are read.
+/// The corpus is an index of n-grams, or files in any format that `warpseek index` reads; both give
+/// the same result. Files are read once, without building an index, and the n-grams of the test set
+/// are kept in memory. Of JSON, only `title` and `text` are read.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -40,7 +43,8 @@ Examples:
   warpseek ngram contaminate --train grams --test test.jsonl --min-share 0.5 -o report.jsonl
   warpseek ngram contaminate --train corpus.jsonl --test test.jsonl --json")]
 pub(crate) struct Options {
-    /// Training corpus: the directory of an index of n-grams, or files and directories to read; `-` is standard input
+    /// Training corpus: the directory of an index of n-grams, or files and directories to read; `-`
+    /// is standard input
     #[arg(long, required = true, num_args = 1.., value_name = "CORPUS")]
     train: Vec<PathBuf>,
     /// Test set: files and directories to read
@@ -52,27 +56,27 @@ pub(crate) struct Options {
     /// Length of an n-gram [default: that of the index; without one, 13 words or 8 characters]
     #[arg(long, value_name = "N")]
     n: Option<u32>,
-    /// What n-grams are made of [default: that of the index; without one, words]
+    /// Unit of n-grams [default: that of the index; without one, words]
     #[arg(long, value_parser = named::<Unit>([Unit::Char, Unit::Word].map(Unit::name)))]
     unit: Option<Unit>,
-    /// Report only items of whose n-grams the corpus has at least this share, 0 to 1
+    /// Report only items with at least this share of their n-grams in the corpus, 0 to 1
     #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = parse_share, help_heading = "Output")]
     min_share: f64,
-    /// Documents of the corpus to name for each item, at most
+    /// Maximum number of documents to list per item
     #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Output")]
     documents: usize,
-    /// File for the report, a line of JSON for each item
+    /// File for the report, one line of JSON per item
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     output: Option<PathBuf>,
     /// Print the summary as JSON instead of text
     #[arg(long, help_heading = "Output")]
     json: bool,
-    /// What to do with malformed records
+    /// Stop at malformed records, or skip them
     #[arg(long, value_enum, default_value = "stop")]
     on_error: OnErrorChoice,
     #[command(flatten)]
     threads: Threads,
-    /// Do not show a progress bar or how long it took
+    /// Do not show a progress bar or the elapsed time
     #[arg(long, short, help_heading = "Output")]
     quiet: bool,
 }
@@ -104,7 +108,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     note_skipped(found.skipped, "of the corpus");
     let without = found.summary().too_short;
     if without > 0 && without == found.items.len() as u64 {
-        note("no item of the test set has an n-gram; of JSON, `title` and `text` are read");
+        note("no item of the test set has an n-gram; of JSON, only `title` and `text` are read");
     }
     let mut reported: Vec<&ItemReport> =
         found.items.iter().filter(|item| item.share >= options.min_share).collect();
@@ -121,7 +125,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         report["reported"] = json!(reported.len());
         writeln!(out, "{report:#}")?;
     } else {
-        // A stable sort: items of the same share stay in their order.
+        // The sort is stable: items with the same share keep their order.
         reported.sort_by(|a, b| b.share.total_cmp(&a.share));
         print(&found, &config, &reported, &mut out)?;
     }
@@ -137,14 +141,14 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
 }
 
 impl Options {
-    /// The index that the corpus is, if it is one, and by which n-grams items are compared.
+    /// Returns the index if the corpus is one, and the n-grams by which items are compared.
     fn corpus(&self) -> Result<(Option<Index>, GramConfig), Failure> {
         let is_index = |dir: &PathBuf| dir.join("manifest").is_file();
         let [dir] = &self.train[..] else {
             return match self.train.iter().find(|dir| is_index(dir)) {
                 None => Ok((None, self.grams())),
                 Some(index) => Err(Failure::user(format!(
-                    "{} is an index; give it alone, or name the files that it was made from",
+                    "{} is an index; give it alone, or name the files that it was built from",
                     index.display()
                 ))),
             };
@@ -176,7 +180,8 @@ impl Options {
         GramConfig { unit, n: self.n.unwrap_or(usual), ..GramConfig::default() }
     }
 
-    /// Opens the file for the report, so that one that cannot be written to is reported before any work. What it has is discarded only when there is a report.
+    /// Opens the file for the report, so that a file that cannot be written to is reported before
+    /// any work. Its contents are discarded only when there is a report.
     fn create(&self, path: &Path) -> Result<File, Failure> {
         if self.train.iter().chain(&self.test).any(|input| is_same_file(input, path)) {
             let path = path.display();
@@ -187,10 +192,10 @@ impl Options {
     }
 }
 
-fn note_skipped(records: u64, of: &str) {
+fn note_skipped(records: u64, source: &str) {
     if records > 0 {
         let were = if records == 1 { "was" } else { "were" };
-        note(format!("{} {of} {were} skipped", counted(records, "record")));
+        note(format!("{} {source} {were} skipped", counted(records, "record")));
     }
 }
 
@@ -258,7 +263,7 @@ fn print(
     table(&rows, out)
 }
 
-/// The beginning of an id, fit to print.
+/// Returns the beginning of an id, without control characters.
 fn shortened(id: &str) -> String {
     let id = printable(id);
     match id.char_indices().nth(ID) {

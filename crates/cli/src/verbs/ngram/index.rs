@@ -1,3 +1,5 @@
+//! `warpseek ngram index`: builds an index of n-grams.
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,12 +17,12 @@ use crate::verbs::index::{StoreChoice, refuse_file, summarise_as};
 
 /// Build an index of n-grams
 ///
-/// Each line of JSONL input needs an `id`, and has `title` and `text`, which are searched together. Other fields are
-/// stored but not searched.
+/// Each line of JSONL needs an `id`, and has `title` and `text`, which are searched together. Other
+/// fields are stored but not searched.
 ///
-/// A document has up to 32 segments of at least W words, and the index knows in which of them an n-gram occurs. So the
-/// segments of long documents are long, and their hits less precise; with `--parts`, long documents are cut into parts
-/// that have segments of their own.
+/// The index divides a document into at most 32 segments of at least W words and records the
+/// segments in which an n-gram occurs. Long documents have long segments, which makes their hits
+/// less precise; `--parts` cuts such documents into parts with separate segments.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -29,31 +31,33 @@ Examples:
   warpseek ngram index names.tsv -o grams --n 2 --store ids
   warpseek ngram index corpus.jsonl -o grams --unit word --n 13   for `warpseek ngram contaminate`")]
 pub(crate) struct Options {
-    #[command(flatten)]
-    from: Inputs,
     /// Directory for the new index
     #[arg(long, short, value_name = "DIR")]
     output: PathBuf,
     /// Length of an n-gram: 2 to 8 characters, or 1 to 32 words
-    #[arg(long, default_value_t = GramConfig::default().n, value_name = "N")]
+    #[arg(long, default_value_t = GramConfig::default().n, value_name = "N", help_heading = "Index")]
     n: u32,
-    /// What n-grams are made of
-    #[arg(long, default_value_t = GramConfig::default().unit,
+    /// Unit of n-grams: characters or words
+    #[arg(long, default_value_t = GramConfig::default().unit, help_heading = "Index",
         value_parser = named::<Unit>([Unit::Char, Unit::Word].map(Unit::name)))]
     unit: Unit,
-    /// The fewest words of a segment, 1 to 1000
-    #[arg(long, default_value_t = GramConfig::default().segment_words, value_name = "W")]
+    /// Minimum number of words in a segment, 1 to 1000
+    #[arg(long, default_value_t = GramConfig::default().segment_words, value_name = "W",
+        help_heading = "Index")]
     segment_words: u32,
     /// Cut documents whose segments would have more than 4 W words into overlapping parts
-    #[arg(long)]
+    #[arg(long, help_heading = "Index")]
     parts: bool,
     /// Compression of lists: bitpack is the fastest, rice the smallest
-    #[arg(long, value_name = "NAME", default_value = "rice",
+    #[arg(long, value_name = "NAME", default_value = "rice", help_heading = "Index",
         value_parser = named::<CodecId>(CodecId::names()))]
     codec: CodecId,
-    /// What to store of each document besides its n-grams; `--verify` and snippets need the documents
-    #[arg(long, value_enum, default_value = "all")]
+    /// Data to store of each document besides its n-grams; `--verify` and snippets need the
+    /// documents
+    #[arg(long, value_enum, default_value = "all", help_heading = "Index")]
     store: StoreChoice,
+    #[command(flatten)]
+    from: Inputs,
     /// Replace an existing index
     #[arg(long)]
     overwrite: bool,

@@ -1,3 +1,5 @@
+//! `warpseek ngram inspect`: `warpseek inspect` for an index of n-grams.
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,8 +12,8 @@ use crate::verbs::inspect;
 
 /// Show the contents and sizes of an index of n-grams
 ///
-/// Shows which n-grams it has, the size of each part, what an entry of a list takes beside its raw 8 bytes, and the lengths
-/// of lists. It does the same as `warpseek inspect`.
+/// The report has the settings of n-grams, the size of each part, the bytes per list entry (raw
+/// entries have 8), and the lengths of lists, as that of `warpseek inspect`.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

@@ -1,3 +1,5 @@
+//! `warpseek ngram run`: answers a file of queries from an index of n-grams, in batches.
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,19 +22,20 @@ use crate::verbs::run::{BadQuery, Output, check_tag, note_skipped, writes_file};
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// A TREC run: a line for each hit
+    /// TREC run, one line per hit
     Trec,
-    /// A line of JSON for each query
+    /// JSON lines, one per query
     Jsonl,
 }
 
 /// Answer a file of queries from an index of n-grams
 ///
-/// Files of queries are those of `warpseek run`: lines `id<TAB>text` or text alone, JSON lines, or topics. Queries are answered in
-/// batches, and results are written in the order of the file. After Ctrl-C the output holds complete queries only.
+/// Files of queries have the formats of `warpseek run`: lines of `id<TAB>text` or text alone, JSON
+/// lines, or TREC topics. Queries are answered in batches, and results are written in the order of
+/// the file. After Ctrl-C the output has complete queries only.
 ///
-/// The score of a TREC run is the number of n-grams that a hit has. If hits are verified it is the negative distance,
-/// plus a part of 1 for the n-grams, so that scores fall with the rank.
+/// The scores of a TREC run are numbers of n-grams. With --verify they are negative edit distances,
+/// plus a fraction for the n-grams, so that scores still decrease with the rank.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -55,19 +58,19 @@ pub(crate) struct Options {
     searching: Searching,
     #[command(flatten)]
     threads: Threads,
-    /// What to do with queries that cannot be answered
+    /// Stop at queries that cannot be answered, or skip them
     #[arg(long, value_enum, default_value = "stop", help_heading = "Query")]
     on_error: BadQuery,
-    /// File to write to; `-` is standard output [default: standard output]
+    /// File for the results; `-` is standard output [default: standard output]
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     output: Option<PathBuf>,
     /// Format of the output
     #[arg(long, value_enum, default_value = "trec", help_heading = "Output")]
     format: Format,
-    /// Name of the run, its last column
+    /// Name of the run, in its last column
     #[arg(long, default_value = "warpseek-ngram", help_heading = "Output")]
     tag: String,
-    /// Add what the query matches, with the text around it, to JSONL
+    /// Add the match and the text around it to JSONL
     #[arg(long, help_heading = "Output")]
     snippet: bool,
     /// Do not show a progress bar or a summary
@@ -76,7 +79,7 @@ pub(crate) struct Options {
 }
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    // Before anything is created.
+    // The signal handler is installed before anything is created.
     let interrupt = Interrupt::listen(None)?;
     options.searching.check()?;
     check_tag(&options.tag)?;
@@ -143,14 +146,14 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
 /// Queries that were answered.
 #[derive(Default)]
 struct Batch {
-    /// What is written for each of them.
+    /// The output for each of them.
     rendered: Vec<Vec<u8>>,
     hits: u64,
     too_short: u64,
     skipped: u64,
 }
 
-/// Totals of what was written.
+/// Totals of the written results.
 #[derive(Default)]
 struct Done {
     queries: u64,
@@ -168,7 +171,8 @@ impl Done {
     }
 }
 
-/// Passes every batch to `write`. The first failure ends the run after the batches before it; an interrupt after the batch at hand.
+/// Passes every batch to `write`. The first failure ends the run after the batches before it; an
+/// interrupt ends it after the current batch.
 fn answer(
     options: &Options,
     searcher: &NgramSearcher,
@@ -205,7 +209,8 @@ fn answer(
     }
 }
 
-/// Reports a query that cannot be answered, or returns its error. A problem with the index is not the query's fault and always ends the run.
+/// Reports a query that cannot be answered, or returns its error. A problem with the index is not
+/// the query's fault and always ends the run.
 fn skip(options: &Options, name: &str, line: &Line, error: Error) -> Result<(), Failure> {
     if !matches!(error, Error::Ngram(NgramError::TooManyGrams(_))) {
         return Err(error.into());
@@ -227,7 +232,7 @@ fn as_trec(options: &Options, line: &Line, response: &NgramResponse) -> Result<V
     Ok(writer.finish()?)
 }
 
-/// A score by which hits are in the order of their ranks.
+/// Returns a score that decreases with the rank.
 fn trec_score(hit: &NgramHit, ngrams: u32) -> f64 {
     match hit.distance {
         None => f64::from(hit.score),

@@ -1,3 +1,5 @@
+//! `warpseek ngram search`: answers one query from an index of n-grams.
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,13 +15,13 @@ use super::{Searching, check};
 use crate::options::Deadline;
 use crate::verbs::search::{painted, printable, wrap};
 
-/// Characters of a snippet.
+/// Maximum number of characters in a snippet.
 const SNIPPET: usize = 220;
 
 /// Search an index of n-grams
 ///
-/// A hit has nearly all n-grams of the query close together; its score is how many. Which of the hits resemble the query
-/// most, character by character, `--verify` tells.
+/// A hit has nearly all n-grams of the query close together; its score is their number. `--verify`
+/// ranks the best hits by their edit distance to the query.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -44,8 +46,8 @@ pub(crate) struct Options {
     deadline: Deadline,
     #[command(flatten)]
     threads: Threads,
-    /// Show what the query matches, marked, with the text around it [default: if the index stores its documents and JSON
-    /// is not asked for]
+    /// Show the text around the match, with the match highlighted [default: shown if the index
+    /// stores documents and --json is not given]
     #[arg(long, help_heading = "Output")]
     snippet: bool,
     /// Print JSON instead of text
@@ -83,7 +85,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says why a query has no n-gram.
+/// Returns the reason why a query has no n-gram.
 fn too_short(config: &GramConfig) -> String {
     let unit = match config.unit {
         warpseek::Unit::Char => "letters and digits",
@@ -187,7 +189,7 @@ impl Found<'_> {
     }
 }
 
-/// Adds to a hit's JSON what the query matches, where, and the text around it.
+/// Adds the match, its position and the text around it to the JSON of a hit.
 pub(super) fn add_snippet(
     entry: &mut Value,
     response: &NgramResponse,
@@ -195,7 +197,7 @@ pub(super) fn add_snippet(
 ) -> Result<(), Failure> {
     let found = response.alignment(rank)?;
     let snippet = found.snippet(SNIPPET);
-    let highlights: Vec<_> = snippet.highlights.iter().map(|of| [of.start, of.end]).collect();
+    let highlights: Vec<_> = snippet.highlights.iter().map(|mark| [mark.start, mark.end]).collect();
     entry["matched"] = json!(found.matched());
     entry["position"] = json!({
         "title": [found.in_title.start, found.in_title.end],

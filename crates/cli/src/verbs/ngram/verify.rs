@@ -1,3 +1,5 @@
+//! `warpseek ngram verify`: `warpseek verify` for an index of n-grams.
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,7 +12,7 @@ use crate::verbs::verify;
 
 /// Check every checksum, order and count of an index of n-grams
 ///
-/// If anything is damaged, the command names it and exits with code 1. It does the same as `warpseek verify`.
+/// If anything is damaged, the command lists it and exits with code 1, as `warpseek verify` does.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -30,7 +32,7 @@ pub(crate) struct Options {
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let index = Index::at(&options.index);
-    // A damaged manifest says nothing about what the index is; the verification reports it.
+    // A damaged manifest does not tell the kind of index; the verification reports the damage.
     if index.manifest().is_ok() {
         check(&index)?;
     }

@@ -1,4 +1,5 @@
-//! The aggregator inside a server: what `warpseek aggregate` answers, under the server's keys and limits.
+//! The aggregator inside a server: answers for a cluster, as `warpseek aggregate` does, under the
+//! keys and limits of the server.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use warpseek_server::{
 
 use crate::protection::failed;
 
-/// Looks at the nodes that the settings name, if they name some.
+/// Connects to the nodes that the settings name, if any.
 pub(super) fn connect(settings: &ClusterSettings) -> Result<Option<Cluster>, Failure> {
     let Some(named) = &settings.nodes else { return Ok(None) };
     let security = Security {
@@ -33,7 +34,7 @@ pub(super) fn connect(settings: &ClusterSettings) -> Result<Option<Cluster>, Fai
     Cluster::connect(options).map(Some).map_err(failed)
 }
 
-/// Lets a server answer for a cluster, which must outlast it.
+/// Lets a server answer for a cluster. The cluster must outlive the server.
 pub(super) fn mount(server: Server, cluster: &Cluster) -> Server {
     server.with_remote(Arc::new(Mounted(cluster.door())))
 }

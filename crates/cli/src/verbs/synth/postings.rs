@@ -1,3 +1,6 @@
+//! `warpseek synth --postings`: builds an index from the statistics of a collection, and a file of
+//! queries for it.
+
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -67,7 +70,8 @@ fn config(options: &Options, postings: Option<u64>) -> PostingsConfig {
     config
 }
 
-/// The queries are written beside the index, not in its directory, which belongs to the index alone.
+/// Returns the path of the queries. They are beside the index, because its directory must have no
+/// other files.
 fn queries_path(dir: &Path) -> PathBuf {
     let mut path = dir.components().as_path().as_os_str().to_owned();
     path.push(".queries.tsv");
@@ -82,7 +86,7 @@ fn write(path: &Path, log: &PostingsQueries) -> std::io::Result<()> {
     out.flush()
 }
 
-/// The generator's lists in the order of their words.
+/// The lists of a generator in the order of their words.
 struct SyntheticLists {
     generator: PostingsGenerator,
     /// Words and ranks, by word.
@@ -101,7 +105,7 @@ impl SyntheticLists {
         SyntheticLists { generator, words }
     }
 
-    /// The number of documents that contain each term, by rank.
+    /// Returns the number of documents that contain each term, by rank.
     fn documents_by_rank(&self, index: &Index) -> Result<Vec<u32>, Failure> {
         let snapshot = index.snapshot()?;
         let mut documents = vec![0; self.words.len()];

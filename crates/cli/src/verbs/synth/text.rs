@@ -1,3 +1,5 @@
+//! `warpseek synth` without `--postings`: writes generated documents or queries.
+
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -11,7 +13,7 @@ use warpseek_console::Interrupt;
 use warpseek_console::progress;
 use warpseek_console::terminal::{bytes, count, counted, summary};
 
-/// Documents that one thread generates at a time.
+/// Number of documents that a thread generates at a time.
 const CHUNK: u64 = 256;
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
@@ -76,7 +78,7 @@ fn open(path: Option<&Path>) -> Result<Box<dyn Write>, Failure> {
     })
 }
 
-/// The bytes of a range of documents, generated in parallel and returned in order.
+/// Generates a range of documents in parallel and returns their bytes in order.
 fn generate(
     generator: &TextGenerator,
     format: TextFormat,

@@ -15,10 +15,10 @@ use warpseek::Progress;
 use warpseek::weights::{Method, Weights};
 use warpseek_console::Failure;
 
-/// Rows of an Arrow batch.
+/// Number of rows in an Arrow batch.
 const BATCH: usize = 1 << 20;
 
-/// Writes weights to a file that is complete or not there.
+/// Writes weights to a file atomically: after a failure there is no new file.
 pub(super) fn write(
     path: &Path,
     weights: &Weights<'_>,
@@ -30,7 +30,8 @@ pub(super) fn write(
         |error: &dyn std::fmt::Display| Failure::user(format!("{}: {error}", path.display()));
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut new = tempfile::Builder::new();
-    // As other files are made: readable by those whom the user's mask allows.
+    // Temporary files are private by default; this one gets the permissions that other files have,
+    // limited by the user's mask.
     #[cfg(unix)]
     new.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let mut file = new.tempfile_in(dir).map_err(|error| problem(&error))?;
@@ -60,7 +61,7 @@ fn tsv(
         let range = weights.starts[list] as usize..weights.starts[list + 1] as usize;
         for (doc, weight) in weights.docs[range.clone()].iter().zip(&weights.weights[range]) {
             out.write_all(&term)?;
-            // The shortest digits that give the same float again.
+            // Display writes the shortest digits that parse to the same float.
             writeln!(out, "\t{doc}\t{weight}")?;
         }
     }

@@ -1,9 +1,9 @@
-//! A line of input.
+//! Parsing of a line of input into an operation.
 
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Deserializer, Value};
 
-/// What a line asks for. Documents are the text of the line, so that they are stored as they came.
+/// The operation of a line. Documents are slices of the line, so that they are stored unchanged.
 #[derive(Debug, PartialEq)]
 pub(super) enum Operation<'a> {
     Put { document: &'a str, id: String },
@@ -12,13 +12,13 @@ pub(super) enum Operation<'a> {
     Delete { id: String },
 }
 
-/// What operations look like.
+/// Description of all operations, for error messages.
 const EXAMPLE: &str = r#"an operation is {"put": DOCUMENT}, {"create": DOCUMENT}, {"update": FIELDS} or {"delete": "ID"}"#;
 
 impl<'a> Operation<'a> {
     pub(super) fn parse(line: &'a str) -> Result<Self, String> {
         let rest = line.trim();
-        // All of it must be JSON, so that what follows need only find its way.
+        // The whole line must be JSON, so that the code below only has to find its parts.
         serde_json::from_str::<IgnoredAny>(rest).map_err(|e| format!("it is not JSON: {e}"))?;
         let wrong = || EXAMPLE.to_owned();
         let rest = rest.strip_prefix('{').ok_or_else(wrong)?;
@@ -40,7 +40,7 @@ impl<'a> Operation<'a> {
             }
             ("delete", id) => Ok(Operation::Delete { id: as_id(id).ok_or_else(wrong)? }),
             ("put" | "create" | "update", _) => Err(wrong()),
-            (name, _) => Err(format!("`{name}` is no operation; {EXAMPLE}")),
+            (name, _) => Err(format!("`{name}` is not an operation; {EXAMPLE}")),
         }
     }
 
@@ -63,14 +63,14 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// The value that the text begins with, and the rest.
+/// Parses the value at the start of the text, and returns it with the rest of the text.
 fn value<T: DeserializeOwned>(text: &str) -> Option<(T, &str)> {
     let mut values = Deserializer::from_str(text).into_iter::<T>();
     let value = values.next()?.ok()?;
     Some((value, &text[values.byte_offset()..]))
 }
 
-/// The id of a document, as readers of JSONL find it.
+/// Returns the id of a document, from the fields where readers of JSONL look for it.
 fn id_in(document: &Value) -> Result<String, String> {
     let id = document.get("id").or_else(|| document.get("_id"));
     id.and_then(as_id).ok_or_else(|| "the document has no `id`; give it one".to_owned())
@@ -108,7 +108,7 @@ mod tests {
             ("[]", "an operation is"),
             ("{}", "an operation is"),
             ("7", "an operation is"),
-            (r#"{"putt":{"id":1}}"#, "`putt` is no operation"),
+            (r#"{"putt":{"id":1}}"#, "`putt` is not an operation"),
             (r#"{"put":"a"}"#, "an operation is"),
             (r#"{"put":{"text":"a"}}"#, "no `id`"),
             (r#"{"delete":["a"]}"#, "an operation is"),

@@ -1,5 +1,6 @@
-// Looks back from a tile at words that the tiles before it have published, for tests of `look_back.cuh`: where blocks run one after the other, a tile
-// would otherwise never see others that know only their own sums.
+// Looks back from a tile at words that the tiles before it have published, for tests of
+// `look_back.cuh`. If blocks run one after another, a tile would otherwise never see others that
+// know only their own sums.
 #include "look_back.cuh"
 
 // One thread for each tile but the first.

@@ -248,7 +248,7 @@ __device__ __noinline__ uint32_t goes_deep(uint32_t depth) {
     return big[depth];
 }
 
-// The last lane does it, while all others wait.
+// The last lane does the operation, while all others wait.
 extern "C" __global__ void deep(uint32_t depth, uint32_t* out) {
     __syncthreads();
     if (threadIdx.x == blockDim.x - 1) out[0] = goes_deep(depth);

@@ -1,10 +1,11 @@
-// A merge sort of words, by a comparison with a state: a key is the first eight bytes of a word as a big-endian number, padded with zeros, and a value
-// is the word's index. Words with equal keys are compared byte by byte. For tests of `merge_sort.cuh`.
+// A merge sort of words, by a comparison with a state: a key is the first eight bytes of a word
+// as a big-endian number, padded with zeros, and a value is the word's index. Words with equal
+// keys are compared byte by byte. For tests of `merge_sort.cuh`.
 #include "merge_sort.cuh"
 
 struct Less {
     const uint8_t* bytes;
-    // Where each word begins, and at the end where the last one ends.
+    // Start of each word, and at the end the end of the last one.
     const uint32_t* starts;
 
     __device__ bool operator()(uint64_t a, uint32_t a_word, uint64_t b, uint32_t b_word) const { return a != b ? a < b : rest(a_word, b_word); }

@@ -1,24 +1,28 @@
-// Sums over the tiles before a tile, within one launch: a tile publishes its own sum, then adds up what the tiles before it have published, back to
-// the nearest one that knows the sum of everything up to and including itself, and then publishes such a sum, too.
+// Sums over the tiles before a tile, within one launch. A tile publishes its own sum, then adds
+// up the sums that the tiles before it have published, back to the nearest one that knows the sum
+// of everything up to and including itself, and then publishes such a sum, too.
 //
-// A tile waits for the tiles before it, so these must be running or have run. Blocks therefore do not take the tile of their own number, since blocks
-// start in any order, but the next number of a counter (`next_tile`): every tile before has then been taken by a block that is running already.
+// A tile waits for the tiles before it, so these must be running or have run. Since blocks start
+// in any order, a block does not process the tile with its number, but takes the next number of a
+// counter (`next_tile`): every tile before then belongs to a block that is running already.
 //
-// A sum and what it means are one word, written and read by one access, so no fences are needed: a reader sees all of it or nothing. Accesses are
-// volatile, which means that they reach the cache that all multiprocessors share, and that a loop reads again. Words must be 0 before the launch.
+// A sum and its meaning are one word, written and read by one access, so no fences are needed: a
+// reader sees all of it or nothing. Accesses are volatile, which means that they reach the cache
+// that all multiprocessors share, and that a loop reads again. Words must be 0 before the launch.
 #pragma once
 
 #include "warp.cuh"
 
-// With this bit, the other bits are the sum up to and including the tile, less than 2^31. Without it, 0 means nothing yet, and any other word is one
-// more than the sum of the tile alone.
+// With this bit, the other bits are the sum up to and including the tile, less than 2^31. Without
+// it, 0 means nothing yet, and any other word is one more than the sum of the tile alone.
 constexpr uint32_t UP_TO_HERE = 1u << 31;
 
 __device__ __forceinline__ void publish(uint32_t* state, uint32_t word) { *const_cast<volatile uint32_t*>(state) = word; }
 
 __device__ __forceinline__ uint32_t published(const uint32_t* state) { return *const_cast<const volatile uint32_t*>(state); }
 
-// The number of the next tile that no block has taken, for all threads of the block. Contains a barrier.
+// Returns the number of the next tile that no block has taken, for all threads of the block.
+// Contains a barrier.
 __device__ __forceinline__ uint32_t next_tile(uint32_t* counter) {
     __shared__ uint32_t tile;
     if (threadIdx.x == 0) tile = atomicAdd(counter, 1u);
@@ -26,12 +30,14 @@ __device__ __forceinline__ uint32_t next_tile(uint32_t* counter) {
     return tile;
 }
 
-// The sum over the tiles before `tile`, of which there is at least one, by one thread. Word i of the tiles is at `states[i * stride]`. It reads a few
-// words at a time, since each read takes long.
+// Returns the sum over the tiles before `tile`, of which there is at least one, by one thread.
+// Word i of the tiles is at `states[i * stride]`. The thread reads a few words at a time, since
+// each read takes long.
 template <uint32_t AT_ONCE>
 __device__ __forceinline__ uint32_t look_back(const uint32_t* states, uint32_t stride, uint32_t tile) {
     uint32_t before = 0;
-    // Tiles up to this one are not in the sum yet. Tile 0 has no other word than one with UP_TO_HERE, so the loop ends there.
+    // Tiles up to `last` are not in the sum yet. Tile 0 has no other word than one with
+    // UP_TO_HERE, so the loop ends there.
     for (uint32_t last = tile - 1;;) {
         uint32_t words[AT_ONCE];
 #pragma unroll
@@ -50,7 +56,8 @@ __device__ __forceinline__ uint32_t look_back(const uint32_t* states, uint32_t s
     }
 }
 
-// The sum over the tiles before `tile`, and publishes the sums of this one, whose own is `sum`. All lanes of one warp of the block call this.
+// Returns the sum over the tiles before `tile`, and publishes the sums of this one, whose own is
+// `sum`. All lanes of one warp of the block call this.
 __device__ __forceinline__ uint32_t warp_look_back(uint32_t* states, uint32_t tile, uint32_t sum) {
     uint32_t before = 0;
     if (tile > 0) {
@@ -58,7 +65,8 @@ __device__ __forceinline__ uint32_t warp_look_back(uint32_t* states, uint32_t ti
         for (uint32_t last = tile - 1;;) {
             uint32_t word = lane_id() <= last ? published(states + (last - lane_id())) : 0;
             uint32_t whole = __ballot_sync(FULL_WARP, (word & UP_TO_HERE) != 0), none = __ballot_sync(FULL_WARP, word == 0);
-            // The nearest lane with the sum of everything before, and all lanes nearer than it; without one, all lanes.
+            // The nearest lane with the sum of everything before, and all lanes nearer than it;
+            // without one, all lanes.
             uint32_t wanted = whole != 0 ? whole ^ (whole - 1) : FULL_WARP;
             if ((wanted & none) != 0) continue;
             bool mine = (wanted >> lane_id() & 1) != 0;

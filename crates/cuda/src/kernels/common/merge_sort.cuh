@@ -1,28 +1,36 @@
-// A stable merge sort of pairs of keys and values by any comparison: blocks sort tiles, then each pass merges two sorted runs to one, with work divided
-// evenly by merge path: where the first d pairs of the result end in the two runs is found by a binary search.
+// A stable merge sort of pairs of keys and values by any comparison. Blocks sort tiles, then each
+// pass merges two sorted runs to one. Merge path divides the work evenly: a binary search finds
+// where the first d pairs of the result end in the two runs.
 //
-// To sort by another comparison, write a source with three kernels that have these parameters, followed by any others that the comparison needs:
+// To sort by another comparison, write a source with three kernels that have these parameters,
+// followed by any others that the comparison needs:
 //
 //     struct Less {
 //         const uint8_t* text;
-//         __device__ bool operator()(Key a, uint32_t a_value, Key b, uint32_t b_value) const { ... }   // whether a comes before b
+//         // Returns true if a comes before b.
+//         __device__ bool operator()(Key a, uint32_t a_value, Key b, uint32_t b_value) const {
+//             ...
+//         }
 //     };
-//     extern "C" __global__ void __launch_bounds__(MERGE_SORT_THREADS) my_tiles(Key* keys, uint32_t* values, uint32_t len, const uint8_t* text) {
+//     extern "C" __global__ void __launch_bounds__(MERGE_SORT_THREADS)
+//         my_tiles(Key* keys, uint32_t* values, uint32_t len, const uint8_t* text) {
 //         merge_sort_tiles(keys, values, len, Less{text});
 //     }
-//     extern "C" __global__ void __launch_bounds__(MERGE_SORT_THREADS) my_splits(const Key* keys, const uint32_t* values, uint32_t len, uint32_t run,
-//                                                                               uint32_t* splits, const uint8_t* text) {
+//     extern "C" __global__ void __launch_bounds__(MERGE_SORT_THREADS)
+//         my_splits(const Key* keys, const uint32_t* values, uint32_t len, uint32_t run,
+//                   uint32_t* splits, const uint8_t* text) {
 //         merge_sort_splits(keys, values, len, run, splits, Less{text});
 //     }
-//     extern "C" __global__ void __launch_bounds__(MERGE_SORT_THREADS) my_merge(const Key* keys, const uint32_t* values, Key* keys_out,
-//                                                                              uint32_t* values_out, uint32_t len, uint32_t run,
-//                                                                              const uint32_t* splits, const uint8_t* text) {
+//     extern "C" __global__ void __launch_bounds__(MERGE_SORT_THREADS)
+//         my_merge(const Key* keys, const uint32_t* values, Key* keys_out, uint32_t* values_out,
+//                  uint32_t len, uint32_t run, const uint32_t* splits, const uint8_t* text) {
 //         merge_sort_merge(keys, values, keys_out, values_out, len, run, splits, Less{text});
 //     }
 //
-// and give them to `MergeSort::with_kernels`. The comparison is compiled in at about twenty places: what it does in rare cases should be a function
-// with `__noinline__`. It sees only pairs that were given, never padding, so it may use values as indices. It must be a strict weak order; where
-// neither of two pairs comes before the other, they stay in order.
+// and pass them to `MergeSort::with_kernels`. The comparison is compiled in at about twenty
+// places: its rare cases should be in a function with `__noinline__`. It sees only pairs that
+// were given, never padding, so it may use values as indices. It must be a strict weak order;
+// where neither of two pairs comes before the other, they stay in order.
 #pragma once
 
 #include "types.cuh"
@@ -32,7 +40,8 @@ constexpr uint32_t MERGE_SORT_THREADS = 256;
 constexpr uint32_t MERGE_SORT_ITEMS = 9;
 constexpr uint32_t MERGE_SORT_TILE = MERGE_SORT_THREADS * MERGE_SORT_ITEMS;
 
-// How many of the first `diagonal` pairs of the merged result come from the run `a`; the other ones come from the run `b`.
+// Returns how many of the first `diagonal` pairs of the merged result come from the run `a`; the
+// other ones come from the run `b`.
 template <class Key, class Less>
 __device__ __forceinline__ uint32_t merge_path(const Key* a, const uint32_t* a_values, uint32_t a_len, const Key* b, const uint32_t* b_values, uint32_t b_len,
                                                uint32_t diagonal, const Less& less) {
@@ -54,8 +63,9 @@ struct MergeSortTile {
     uint32_t values[MERGE_SORT_TILE];
 };
 
-// Merges two neighbouring runs in shared memory that begin at `start`, by as many threads as have items there; this thread's part begins with pair
-// `diagonal` of the result and goes to `keys` and `values`. Returns how many pairs that is.
+// Merges two neighbouring runs in shared memory that begin at `start`, by as many threads as have
+// items there; this thread's part begins with pair `diagonal` of the result and goes to `keys`
+// and `values`. Returns how many pairs that is.
 template <class Key, class Less>
 __device__ __forceinline__ uint32_t merge_part(const MergeSortTile<Key>& tile, uint32_t start, uint32_t a_len, uint32_t b_len, uint32_t diagonal,
                                                Key keys[MERGE_SORT_ITEMS], uint32_t values[MERGE_SORT_ITEMS], const Less& less) {
@@ -150,8 +160,8 @@ __device__ __forceinline__ void merge_sort_tiles(Key* keys, uint32_t* values, ui
     }
 }
 
-// The two runs to which a tile of the result belongs. Runs have `run` pairs, except at the end. As `run` is a multiple of the tile, a tile of the
-// result never belongs to more.
+// The two runs to which a tile of the result belongs. Runs have `run` pairs, except at the end.
+// As `run` is a multiple of the tile, a tile of the result never belongs to more.
 struct MergeSortPair {
     uint32_t start, a_len, b_len, diagonal;
 
@@ -164,7 +174,8 @@ struct MergeSortPair {
     }
 };
 
-// For every tile of the result, how many pairs of its first run come before it. One thread per tile.
+// Finds, for every tile of the result, how many pairs of its first run come before it. One thread
+// per tile.
 template <class Key, class Less>
 __device__ __forceinline__ void merge_sort_splits(const Key* keys, const uint32_t* values, uint32_t len, uint32_t run, uint32_t* splits, const Less& less) {
     const uint32_t tile = blockIdx.x * blockDim.x + threadIdx.x;
@@ -182,7 +193,8 @@ __device__ __forceinline__ void merge_sort_merge(const Key* keys, const uint32_t
     const MergeSortPair pair(blockIdx.x, run, len);
     const uint32_t both = pair.a_len + pair.b_len;
     const uint32_t end = both - pair.diagonal < MERGE_SORT_TILE ? both : pair.diagonal + MERGE_SORT_TILE;
-    // The part of each run that goes to this tile. The last tile of the two runs takes all that is left.
+    // The part of each run that goes to this tile. The last tile of the two runs takes all that
+    // is left.
     const uint32_t a_from = splits[blockIdx.x], a_to = end == both ? pair.a_len : splits[blockIdx.x + 1];
     const uint32_t b_from = pair.diagonal - a_from, of_a = a_to - a_from, count = end - pair.diagonal;
     const uint32_t a = pair.start + a_from, b = pair.start + pair.a_len + b_from;

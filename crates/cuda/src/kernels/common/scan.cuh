@@ -3,7 +3,7 @@
 
 #include "types.cuh"
 
-// The sum of `value` over this lane and the lanes before it. All lanes must take part.
+// Returns the sum of `value` over this lane and the lanes before it. All lanes must take part.
 template <class T>
 __device__ __forceinline__ T warp_inclusive_sum(T value) {
     for (uint32_t distance = 1; distance < WARP; distance *= 2) {
@@ -14,7 +14,8 @@ __device__ __forceinline__ T warp_inclusive_sum(T value) {
 }
 
 #ifndef EMULATED
-// The same. The shuffle instruction itself reports whether it had a lane to read from, which saves a selection per step.
+// Returns the same sum in fewer instructions. The shuffle instruction itself reports whether it
+// had a lane to read from, which saves a selection per step.
 __device__ __forceinline__ uint32_t warp_inclusive_sum(uint32_t value) {
 #pragma unroll
     for (uint32_t distance = 1; distance < WARP; distance *= 2)
@@ -25,8 +26,9 @@ __device__ __forceinline__ uint32_t warp_inclusive_sum(uint32_t value) {
 }
 #endif
 
-// The sum of `value` over the threads before this one; `total` becomes the sum of the block. All threads must take part, and there must be a whole
-// number of warps. `scratch` is shared memory for 32 values; it can be reused after the next barrier.
+// Returns the sum of `value` over the threads before this one; `total` becomes the sum of the
+// block. All threads must take part, and there must be a whole number of warps. `scratch` is
+// shared memory for 32 values; it can be reused after the next barrier.
 template <class T>
 __device__ __forceinline__ T block_exclusive_sum(T value, T* scratch, T& total) {
     T inclusive = warp_inclusive_sum(value);

@@ -3,8 +3,9 @@
 
 #include "types.cuh"
 
-// Searches for N targets at a time, so that N loads are in flight: `from[j]` becomes the first index in `from[j]..to[j]` whose number is at least the
-// target, or `to[j]` if there is none. Returns `from[0]`.
+// Searches for N targets at a time, so that N loads are in flight: `from[j]` becomes the first
+// index in `from[j]..to[j]` whose number is at least the target, or `to[j]` if there is none.
+// Returns `from[0]`.
 template <uint32_t N>
 __device__ __forceinline__ uint32_t search(const uint32_t* numbers, const uint32_t* targets, uint32_t* from, const uint32_t* to) {
     uint32_t left[N], most = 0;
@@ -29,8 +30,8 @@ __device__ __forceinline__ uint32_t search(const uint32_t* numbers, const uint32
     return from[0];
 }
 
-// All lanes of a warp call this with the same arguments. Returns the first index in `from..to` whose number is at least `target`, or `to`. Each step
-// divides the range by 32.
+// Returns the first index in `from..to` whose number is at least `target`, or `to`. All lanes of
+// a warp call this with the same arguments. Each step divides the range by 32.
 __device__ __forceinline__ uint32_t warp_search(const uint32_t* numbers, uint32_t from, uint32_t to, uint32_t target) {
     while (to > from) {
         uint32_t part = (to - from + WARP - 1) / WARP;

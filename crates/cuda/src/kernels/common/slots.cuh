@@ -1,10 +1,11 @@
-// Bytes at any address, and values of the same width in slots, as the codec `bitpack` has them (docs/reference/formats/postings.md): full blocks are four
-// interleaved streams, anything else is a bit string. Up to 16 bytes behind the slots may be read.
+// Bytes at any address, and values of the same width in slots, as the codec `bitpack` stores them
+// (docs/reference/formats/postings.md): full blocks are four interleaved streams, anything else
+// is a bit string. Up to 16 bytes behind the slots may be read.
 #pragma once
 
 #include "types.cuh"
 
-// Values of a full block.
+// Number of values in a full block.
 constexpr uint32_t BLOCK = 128;
 
 // Loads from any address, not just aligned ones.
@@ -24,14 +25,15 @@ __device__ __forceinline__ uint32_t mask_of(uint32_t width) { return width >= 32
 
 __device__ __forceinline__ uint32_t slot_bytes(uint32_t n, uint32_t width) { return (n * width + 7) / 8; }
 
-// Values 4 * lane to 4 * lane + 3 of `n` slots; 0 past the last.
+// Loads values 4 * lane to 4 * lane + 3 of `n` slots; 0 past the last.
 __device__ __forceinline__ void load_slots(uint64_t at, uint32_t width, uint32_t n, uint32_t out[4]) {
     const uint32_t lane = lane_id();
 #pragma unroll
     for (uint32_t j = 0; j < 4; j++) out[j] = 0;
     if (width == 0) return;
     if (n == BLOCK) {
-        // Four interleaved streams: a lane's values stand at the same bits of the same two units of 16 bytes.
+        // Four interleaved streams: a lane's values are at the same bits of the same two units of
+        // 16 bytes.
         const uint32_t bit = lane * width, shift = bit % 32;
         const uint64_t unit = at + bit / 32 * 16;
         const uint32_t* words = reinterpret_cast<const uint32_t*>(unit & ~uint64_t(3));

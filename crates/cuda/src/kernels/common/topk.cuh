@@ -1,10 +1,12 @@
-// The best k of the keys that a warp, or a block of threads, finds: a buffer with a threshold. When the buffer is full it is sorted, the best k stay,
-// and the threshold rises to the worst of them.
+// The best k of the keys that a warp, or a block of threads, finds: a buffer with a threshold.
+// When the buffer is full, it is sorted, the best k stay, and the threshold rises to the worst of
+// them.
 #pragma once
 
 #include "types.cuh"
 
-// Bitonic sort, largest first; `size` is a power of two. The caller is thread `member` of `members`, which `meet` at a barrier.
+// Bitonic sort, largest first; `size` is a power of two. The caller is thread `member` of
+// `members`, which `meet` at a barrier.
 template <class F>
 __device__ __forceinline__ void sort_keys(uint64_t* keys, uint32_t size, uint32_t member, uint32_t members, F meet) {
     for (uint32_t run = 2; run <= size; run *= 2) {
@@ -32,8 +34,9 @@ struct MeetBlock {
     __device__ void operator()() const { __syncthreads(); }
 };
 
-// The best keys of a warp. Up to 32 keys are held in its lanes, best first; more are held in a buffer that is sorted when it is full. With FEW there
-// are never more than 32, and the code for the buffer is compiled away.
+// The best keys of a warp. Its lanes hold up to 32 keys, best first; more keys are in a buffer
+// that is sorted when it is full. With FEW there are never more than 32, and the code for the
+// buffer is compiled away.
 template <bool FEW>
 struct KeysOfWarp {
     uint64_t* keys;
@@ -48,7 +51,8 @@ struct KeysOfWarp {
 
     __device__ bool is_few() const { return FEW || k <= WARP; }
 
-    // Called by all lanes: takes the keys of those lanes whose key is above the threshold. A key of 0 means no key.
+    // Takes the keys of those lanes whose key is above the threshold. A key of 0 means no key.
+    // Called by all lanes.
     __device__ void offer(uint64_t key) {
         uint32_t takers = __ballot_sync(FULL_WARP, key > threshold);
         if (is_few()) {
@@ -92,8 +96,8 @@ struct KeysOfWarp {
         __syncwarp();
     }
 
-    // Sorts the keys and returns how many of them can still be among the best k of the query: those that reach the threshold, which the worst of the
-    // best k equals.
+    // Sorts the keys and returns how many of them can still be among the best k of the query:
+    // those that reach the threshold, which the worst of the best k equals.
     __device__ uint32_t close() {
         if (is_few()) return __popc(__ballot_sync(FULL_WARP, lane_id() < count && mine >= threshold));
         compact();
@@ -130,8 +134,8 @@ struct KeysOfWarp {
         write(out + __shfl_sync(FULL_WARP, at, 0), kept);
     }
 
-    // Exchanges thresholds with the other items of the query: `known` is the value read from `shared`, and `published` is the last threshold that
-    // this item wrote there.
+    // Exchanges thresholds with the other items of the query: `known` is the value read from
+    // `shared`, and `published` is the last threshold that this item wrote there.
     __device__ void share(uint64_t* shared, uint64_t known, uint64_t& published) {
         if (threshold > published && lane_id() == 0) atomicMax(shared, threshold);
         COUNTED(if (lane_id() == 0) moved(shared, threshold > published ? 2 : 1);)
@@ -145,14 +149,15 @@ struct KeysOfWarp {
 
 using WarpTopK = KeysOfWarp<false>;
 
-// Counts the documents of a query by score, over all of its items. The k-th best score is thus known to lie in a bin or above it long before one item
-// has k hits of its own. A bin is 2^shift scores wide, the first begins at `low`, and scores above the last bin count in the last bin.
+// Counts the documents of a query by score, over all of its items. The k-th best score is thus
+// known to lie in a bin or above it long before one item has found k hits. A bin is 2^shift
+// scores wide, the first begins at `low`, and scores above the last bin count in the last bin.
 struct Histogram {
     uint32_t* bins;  // one per lane, in global memory
     uint32_t low;
     uint32_t shift;
 
-    // Called by lanes that have the key of a hit. Each document is added once.
+    // Counts a hit. Called by lanes that have the key of a hit. Each document is added once.
     __device__ void add(uint64_t key) const {
         const uint32_t score = uint32_t(key >> 32);
         const uint32_t bin = score > low ? (score - low) >> shift : 0;
@@ -166,8 +171,8 @@ struct Histogram {
         return reinterpret_cast<volatile uint32_t*>(bins)[lane_id()];
     }
 
-    // Called by all lanes, each with the count it has read: returns a key that the k best hits exceed. If another warp is about to raise a count, the
-    // count is too small, which is safe.
+    // Returns a key that the k best hits exceed. Called by all lanes, each with the count it has
+    // read. If another warp is about to raise a count, the count is too small, which is safe.
     __device__ uint64_t threshold(uint32_t count, uint32_t k) const {
         for (uint32_t distance = 1; distance < WARP; distance *= 2) {
             const uint32_t above = __shfl_down_sync(FULL_WARP, count, distance);
@@ -192,7 +197,7 @@ struct TopK {
     uint32_t k;
     TopKState* state;  // in shared memory
 
-    // Takes a key if it is above the threshold; returns false if there was no room for it.
+    // Takes a key if it is above the threshold; returns false if the buffer is full.
     __device__ bool offer(uint64_t key) {
         if (key <= state->threshold) return true;
         uint32_t slot = atomicAdd(&state->count, 1u);
@@ -202,7 +207,8 @@ struct TopK {
         return true;
     }
 
-    // Called by the whole block: offers an array of keys, AT_ONCE per thread at a time, so that loads overlap. No hit has key 0.
+    // Offers an array of keys, AT_ONCE per thread at a time, so that loads overlap. No hit has
+    // key 0. Called by the whole block.
     template <uint32_t AT_ONCE>
     __device__ void take(const uint64_t* from, uint32_t len) {
         for (uint32_t first = threadIdx.x; first - threadIdx.x < len; first += AT_ONCE * blockDim.x) {
@@ -225,7 +231,8 @@ struct TopK {
         compact();
     }
 
-    // Called by the whole block after a barrier: sorts, keeps the best k and raises the threshold. Ends with a barrier.
+    // Sorts, keeps the best k and raises the threshold. Called by the whole block after a
+    // barrier. Ends with a barrier.
     __device__ void compact() {
         uint32_t found = state->count < capacity ? state->count : capacity;
         uint32_t size = 1;

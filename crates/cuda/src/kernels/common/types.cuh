@@ -1,4 +1,4 @@
-// Integer types, and what differs between NVRTC and the emulator.
+// Integer types, and the definitions that differ between NVRTC and the emulator.
 #pragma once
 
 #ifndef EMULATED
@@ -11,7 +11,8 @@ typedef short int16_t;
 typedef int int32_t;
 typedef long long int64_t;
 
-// The block's dynamic shared memory, aligned to 16 bytes. The emulator has its own definition, with guards around the memory.
+// The block's dynamic shared memory, aligned to 16 bytes. The emulator has its own definition,
+// with guards around the memory.
 #define DYNAMIC_SHARED(type, name)                      \
     extern __shared__ __align__(16) unsigned char dynamic_shared_bytes[]; \
     type* const name = reinterpret_cast<type*>(dynamic_shared_bytes)

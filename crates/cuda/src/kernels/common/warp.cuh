@@ -1,4 +1,5 @@
-// Reductions over all lanes of a warp. `__reduce_*_sync` is one instruction from sm_80 on and does not exist before.
+// Reductions over all lanes of a warp. `__reduce_*_sync` is one instruction from sm_80 on and
+// does not exist before.
 #pragma once
 
 #include "types.cuh"

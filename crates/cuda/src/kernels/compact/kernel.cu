@@ -1,11 +1,12 @@
-// Keeps, in order, the values whose bits are set. A warp takes a tile of 32 words of bits, one word per lane; between the two steps the counts of the
-// tiles are replaced by their prefix sums. The number of values may be in device memory, so that the host need not wait for it.
+// Keeps, in order, the values whose bits are set. A warp processes a tile of 32 words of bits,
+// one word per lane. Between the two steps, prefix sums replace the counts of the tiles. The
+// number of values may be in device memory, so that the host need not wait for it.
 #include "scan.cuh"
 #include "warp.cuh"
 
 constexpr uint32_t TILE = 1024;
 
-// A lane's word of a tile; bits beyond the last value count as 0.
+// Returns a lane's word of a tile; bits beyond the last value count as 0.
 __device__ __forceinline__ uint32_t word_of(const uint32_t* bits, uint32_t tile, uint32_t count) {
     uint32_t first = tile * TILE + lane_id() * 32;
     if (first >= count) return 0;
@@ -13,7 +14,7 @@ __device__ __forceinline__ uint32_t word_of(const uint32_t* bits, uint32_t tile,
     return count - first < 32 ? word & ((1u << (count - first)) - 1) : word;
 }
 
-// Without a count in memory, all `len` values are taken.
+// Returns the number of values: all `len` values without a count in memory.
 __device__ __forceinline__ uint32_t values_of(const uint32_t* count, uint32_t len) { return count != nullptr && *count < len ? *count : len; }
 
 extern "C" __global__ void compact_counts(const uint32_t* __restrict__ bits, const uint32_t* __restrict__ count, uint32_t len,
@@ -24,7 +25,7 @@ extern "C" __global__ void compact_counts(const uint32_t* __restrict__ bits, con
     if (lane_id() == 0) counts[tile] = sum;
 }
 
-// Up to three arrays at once; an unused array has address 0.
+// Writes up to three arrays at once; an unused array has address 0.
 extern "C" __global__ void compact_write(const uint32_t* __restrict__ bits, const uint32_t* __restrict__ count, uint32_t len,
                                          const uint32_t* __restrict__ starts, uint32_t tiles, const uint32_t* __restrict__ a, uint32_t* __restrict__ out_a, const uint32_t* __restrict__ b,
                                          uint32_t* __restrict__ out_b, const uint32_t* __restrict__ c, uint32_t* __restrict__ out_c) {

@@ -5,14 +5,14 @@ use super::common::{SCAN, TYPES, WARP};
 use super::scan::Scan;
 use crate::{Args, Buffer, Device, DeviceError, Grid, Kernel, Source, Stream};
 
-/// Its source.
+/// CUDA source of the kernels.
 pub const SOURCE: Source =
     Source { name: "compact", text: include_str!("kernel.cu"), headers: &[TYPES, SCAN, WARP] };
 
 const THREADS: u32 = 256;
-/// Values that a warp takes. Must equal the kernel's.
+/// Number of values that a warp processes. Must equal the kernel's.
 const TILE: usize = 1024;
-/// Up to this many counts, one block of threads sums them up faster than three launches do.
+/// Maximum number of counts that one block of threads sums up faster than three launches do.
 const FEW: usize = 8192;
 
 /// The kernels, ready to launch.
@@ -33,18 +33,20 @@ impl Compact {
         })
     }
 
-    /// How long `scratch` must be for this many values.
+    /// Returns the minimum length of `scratch` for this many values.
     pub fn scratch_len(values: usize) -> usize {
         let tiles = values.div_ceil(TILE);
         if tiles <= FEW { tiles + 1 } else { tiles + Scan::scratch_len(tiles) }
     }
 
-    /// Copies the values whose bits are set from each pair of arrays: one to three pairs of the same length. Value i has bit i % 32 of word
-    /// i / 32. With `count`, only the first `count` values are looked at, which must not exceed the length. The last of the first
-    /// `scratch_len` values of `scratch` becomes the number of values kept.
+    /// Copies the values whose bits are set from each pair of arrays: one to three pairs of the
+    /// same length. Value i has bit i % 32 of word i / 32. With `count`, only the first `count`
+    /// values are read, which must not exceed the length. The last of the first `scratch_len`
+    /// values of `scratch` becomes the number of values kept.
     ///
     /// # Panics
-    /// Panics if there are no arrays or more than three, if lengths differ, or if `bits` or `scratch` is too short.
+    /// Panics if there are no arrays or more than three, if lengths differ, or if `bits` or
+    /// `scratch` is too short.
     pub fn launch(
         &self,
         stream: &Stream,
@@ -71,7 +73,8 @@ impl Compact {
             args.value(len as u32).buffer(&counts).value(tiles as u32)
         };
         let args = common();
-        // SAFETY: tiles cover `len` values, for which there are bits; kernels look at no more of them, whatever `count` says.
+        // SAFETY: tiles cover `len` values, each of which has a bit; kernels read no more of
+        // them, whatever `count` says.
         unsafe { stream.launch(&self.counts, grid, &args) }?;
         match tiles <= FEW {
             true => self.scan.in_place(stream, &scratch.slice(..=tiles))?,
@@ -84,7 +87,8 @@ impl Compact {
                 None => args.value(0u64).value(0u64),
             };
         }
-        // SAFETY: as above; at most as many values are kept as there are, and the arrays are that long.
+        // SAFETY: as above; the kernel keeps at most as many values as there are, and the arrays
+        // are that long.
         unsafe { stream.launch(&self.write, grid, &args) }
     }
 }

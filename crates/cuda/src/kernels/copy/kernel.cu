@@ -1,4 +1,4 @@
-// Copies `count` words. This is as fast as memory allows, and the speed against which other kernels are measured.
+// Copies `count` words as fast as memory allows. Other kernels are measured against this speed.
 #include "types.cuh"
 
 extern "C" __global__ void copy_words(const uint32_t* __restrict__ from, uint32_t* __restrict__ to, uint64_t count) {

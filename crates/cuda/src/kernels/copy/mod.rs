@@ -4,7 +4,7 @@
 use super::common::TYPES;
 use crate::{Args, Buffer, Device, DeviceError, Grid, Kernel, Source, Stream};
 
-/// Its source.
+/// CUDA source of the kernel.
 pub const SOURCE: Source =
     Source { name: "copy", text: include_str!("kernel.cu"), headers: &[TYPES] };
 
@@ -44,7 +44,8 @@ impl Copy {
     }
 }
 
-/// Bytes read and written per second by the fastest of a few copies, which are larger than caches if memory allows.
+/// Measures the bytes read and written per second by the fastest of a few copies, which are
+/// larger than caches if memory allows.
 pub fn bandwidth(device: &Device) -> Result<f64, DeviceError> {
     const MOST: u64 = 1 << 30;
     const RUNS: usize = 5;

@@ -1,11 +1,13 @@
-// For every element the run that it is in: a merge of the positions 0, 1, 2... with the ascending starts of the runs. A warp takes SEGMENT consecutive
-// elements, whatever runs they are in. No run is empty, so at most as many runs as elements begin in a segment, and all warps have about the same work.
+// Finds, for every element, the run that contains it: a merge of the positions 0, 1, 2... with
+// the ascending starts of the runs. A warp processes SEGMENT consecutive elements, whatever runs
+// they are in. No run is empty, so at most as many runs as elements begin in a segment, and all
+// warps have about the same work.
 #include "search.cuh"
 #include "warp.cuh"
 
 constexpr uint32_t SEGMENT = 1024;
 
-// Without a number in memory, all there is room for.
+// Returns the number in memory or, without one, the length of the buffer.
 __device__ __forceinline__ uint32_t number_of(const uint32_t* number, uint32_t room) { return number != nullptr && *number < room ? *number : room; }
 
 extern "C" __global__ void load_balance_runs(const uint32_t* __restrict__ starts, const uint32_t* __restrict__ runs, uint32_t most_runs,
@@ -17,7 +19,8 @@ extern "C" __global__ void load_balance_runs(const uint32_t* __restrict__ starts
     uint32_t begun = warp_search(starts, 0, k, first);
     const uint32_t up_to_here = FULL_WARP >> (WARP - 1 - lane_id());
     for (uint32_t at = first; at < end; at += WARP) {
-        // Runs that begin among the next 32 elements: a bit for each. All that begin before are counted already.
+        // Runs that begin among the next 32 elements: a bit for each. All that begin before are
+        // counted already.
         const uint32_t start = begun + lane_id() < k ? starts[begun + lane_id()] : FULL_WARP, distance = start - at;
         const uint32_t begin = warp_or(distance < WARP ? 1u << distance : 0);
         const uint32_t run = begun + __popc(begin & up_to_here);

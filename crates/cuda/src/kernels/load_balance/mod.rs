@@ -1,10 +1,10 @@
-//! Load-balancing search: for every element, the run that it is in.
+//! Load-balancing search: finds, for every element, the run that contains it.
 #![allow(unsafe_code)]
 
 use super::common::{SEARCH, TYPES, WARP};
 use crate::{Args, Buffer, Device, DeviceError, Grid, Kernel, Source, Stream};
 
-/// Its source.
+/// CUDA source of the kernel.
 pub const SOURCE: Source = Source {
     name: "load_balance",
     text: include_str!("kernel.cu"),
@@ -12,7 +12,7 @@ pub const SOURCE: Source = Source {
 };
 
 const THREADS: u32 = 256;
-/// Elements of a warp. Must equal the kernel's.
+/// Number of elements of a warp. Must equal the kernel's.
 const SEGMENT: usize = 1024;
 
 /// The kernel, ready to launch.
@@ -27,14 +27,17 @@ impl LoadBalance {
         Ok(LoadBalance { runs: device.kernel(&SOURCE, "load_balance_runs")? })
     }
 
-    /// Writes to each position of `out` the index of the run that the element there is in: the run j with `starts[j]` <= i < `starts[j + 1]`.
-    /// Starts ascend strictly, since no run is empty, and the first is 0.
+    /// Writes to each position of `out` the index of the run that contains the element there: the
+    /// run j with `starts[j]` <= i < `starts[j + 1]`. Starts ascend strictly, since no run is
+    /// empty, and the first is 0.
     ///
-    /// With `runs`, only so many starts count, and with `elements`, only so many elements are written; both numbers are in device memory. If
-    /// a number is larger than the buffer, or is not given, the length of the buffer is used.
+    /// With `runs`, only that many starts count, and with `elements`, only that many elements are
+    /// written; both numbers are in device memory. If a number is larger than the buffer, or is
+    /// not given, the length of the buffer is used.
     ///
     /// # Panics
-    /// Panics if there are 2^31 starts or elements or more, or if a buffer that should have a number is empty.
+    /// Panics if there are 2^31 starts or elements or more, or if a buffer that should have a
+    /// number is empty.
     pub fn launch(
         &self,
         stream: &Stream,

@@ -1,6 +1,8 @@
-// The best keys of an array by a tree of group maxima (Ding 2009, section 8.2). The paper extracts the best key from the tree k times; here all k
-// descend together. The k best maxima of a level name the only groups below that can contain one of the k best keys there, and the worst of them is a
-// threshold that most keys of those groups do not reach. Keys are distinct, and 0 means no key.
+// Finds the best keys of an array by a tree of group maxima (Ding 2009, section 8.2). The paper
+// extracts the best key from the tree k times; here all k descend together. The k best maxima of
+// a level name the only groups below that can contain one of the k best keys there, and the worst
+// of them is a threshold that most keys of those groups do not reach. Keys are distinct, and 0
+// means no key.
 #include "topk.cuh"
 
 // The number of keys may be in device memory.
@@ -14,7 +16,8 @@ __device__ __forceinline__ uint64_t warp_max_key(uint64_t key) {
     return key;
 }
 
-// The largest key of each group; a warp takes one group after another. In a full group, each lane loads all of its keys before it looks at one.
+// Finds the largest key of each group; a warp processes one group after another. In a full group,
+// each lane loads all of its keys before it looks at one.
 template <uint32_t EACH>
 __device__ void group_maxima(const uint64_t* keys, uint32_t len, uint64_t* maxima, uint32_t groups) {
     uint32_t warps = gridDim.x * (blockDim.x / WARP);
@@ -39,8 +42,8 @@ extern "C" __global__ void max_tree_maxima(const uint64_t* __restrict__ keys, co
     else group_maxima<8>(keys, len, maxima, groups);
 }
 
-// Writes the keys that reach the threshold, from groups whose maximum does, in any order. `room` suffices for all keys of k groups, and since keys
-// are distinct at most k groups qualify.
+// Writes the keys that reach the threshold, from groups whose maximum does, in any order. `room`
+// suffices for all keys of k groups, and since keys are distinct at most k groups qualify.
 extern "C" __global__ void max_tree_filter(const uint64_t* __restrict__ keys, const uint32_t* __restrict__ count, uint32_t len,
                                            const uint64_t* __restrict__ maxima, uint32_t groups, uint32_t group, const uint64_t* __restrict__ threshold,
                                            uint64_t* __restrict__ out, uint32_t room, uint32_t* out_count) {
@@ -65,8 +68,9 @@ extern "C" __global__ void max_tree_filter(const uint64_t* __restrict__ keys, co
     }
 }
 
-// The best k keys of each run of keys, best first, one block per run: from `starts[i]` to `starts[i + 1]`, or all keys if there are no starts. The
-// k-th key is written as the threshold of the run, or 0 if the run has fewer.
+// Finds the best k keys of each run of keys, best first, one block per run: from `starts[i]` to
+// `starts[i + 1]`, or all keys if there are no starts. The k-th key is written as the threshold
+// of the run, or 0 if the run has fewer.
 extern "C" __global__ void __launch_bounds__(1024)
     max_tree_select(const uint64_t* __restrict__ keys, const uint32_t* __restrict__ count, uint32_t len, const uint32_t* __restrict__ starts,
                     const uint32_t* __restrict__ ks, uint32_t k, uint64_t* __restrict__ out, uint32_t stride, uint32_t* __restrict__ out_counts,

@@ -5,15 +5,15 @@ use super::common::{SEARCH, TYPES};
 use super::compact::Compact;
 use crate::{Args, Buffer, Device, DeviceError, Grid, Kernel, Source, Stream};
 
-/// Its source.
+/// CUDA source of the kernels.
 pub const SOURCE: Source =
     Source { name: "merge_find", text: include_str!("kernel.cu"), headers: &[TYPES, SEARCH] };
 
-/// The most levels of splitters: as many as the paper tries.
+/// Maximum number of levels of splitters: as many as the paper tries.
 pub const MAX_LEVELS: u32 = 4;
 
 const THREADS: u32 = 256;
-/// Numbers that a thread searches for at a time. Must equal the kernel's.
+/// Number of values that a thread searches for at a time. Must equal the kernel's.
 const AT_ONCE: usize = 4;
 
 /// The kernels, ready to launch.
@@ -34,15 +34,18 @@ impl MergeFind {
         })
     }
 
-    /// How long `scratch` must be for this many numbers in the shorter list.
+    /// Returns the minimum length of `scratch` for this many numbers in the shorter list.
     pub fn scratch_len(shorter: usize) -> usize {
-        // Positions, of which each level has at most half as many as the next finer one; bits; then compaction.
+        // Positions, of which each level has at most half as many as the next finer one; bits;
+        // then compaction.
         shorter + shorter.div_ceil(32) + MAX_LEVELS as usize + Compact::scratch_len(shorter)
     }
 
-    /// Writes the numbers that both lists contain to the front of `out`, which is as long as the shorter list; the last of the first
-    /// `scratch_len` values of `scratch` becomes their count. Both lists ascend strictly. The search for every number is preceded by
-    /// `levels` of splitters, which are numbers of the shorter list chosen such that every level divides it by the same factor.
+    /// Writes the numbers that both lists contain to the front of `out`, which is as long as the
+    /// shorter list; the last of the first `scratch_len` values of `scratch` becomes their count.
+    /// Both lists ascend strictly. The search for every number is preceded by `levels` of
+    /// splitters, which are numbers of the shorter list chosen such that every level divides it
+    /// by the same factor.
     ///
     /// # Panics
     /// Panics if there are more than [`MAX_LEVELS`] levels, or if `out` or `scratch` is too short.
@@ -81,7 +84,8 @@ impl MergeFind {
                 .value(known.positions.len() as u32)
                 .value(known.step as u32)
                 .buffer(&found);
-            // SAFETY: there is room for the position of every `step`th number of `m`, and the coarser splitters cover all of them.
+            // SAFETY: the buffer has an element for the position of every `step`th number of `m`,
+            // and the coarser splitters cover all of them.
             unsafe { stream.launch(&self.splitters, Grid::over(len, THREADS), &args) }?;
             known = Splitters { positions: found, step };
         }
@@ -105,8 +109,8 @@ struct Splitters {
     step: usize,
 }
 
-/// How many splitters of one level lie between two of the next coarser level, such that the levels and the last search divide `m` evenly.
-/// At least two.
+/// Returns the number of splitters of one level between two of the next coarser level, such that
+/// the levels and the last search divide `m` evenly. It is at least two.
 fn fan_out(m: usize, levels: u32) -> usize {
     let mut fan_out = 2usize;
     while fan_out.pow(levels + 1) < m {

@@ -1,4 +1,4 @@
-// The merge sort for numbers of 64 bits, which is also the example of how to use merge_sort.cuh.
+// Merge sort for numbers of 64 bits, which is also an example of how to use merge_sort.cuh.
 #include "merge_sort.cuh"
 
 struct Less {

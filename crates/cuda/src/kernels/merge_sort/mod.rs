@@ -1,6 +1,7 @@
 //! A stable merge sort of keys with values, by any comparison.
 //!
-//! Sources of other crates can have kernels of their own, with another type of key or another comparison: `merge_sort.cuh` explains how.
+//! Sources of other crates can have their own kernels, with another type of key or another
+//! comparison: `merge_sort.cuh` explains how.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -11,11 +12,11 @@ use bytemuck::Pod;
 use super::common::{MERGE_SORT, TYPES};
 use crate::{Args, Buffer, Device, DeviceError, Grid, Kernel, Source, Stream};
 
-/// Its source.
+/// CUDA source of the kernels.
 pub const SOURCE: Source =
     Source { name: "merge_sort", text: include_str!("kernel.cu"), headers: &[TYPES, MERGE_SORT] };
 
-/// These must equal the header's.
+/// Parameters of the kernels. They must equal the header's.
 const THREADS: u32 = 256;
 const TILE: usize = THREADS as usize * 9;
 
@@ -37,7 +38,8 @@ impl MergeSort<u64> {
         ))
     }
 
-    /// Sorts pairs by the numbers that are their keys; pairs with equal keys stay in order. Buffers are those of [`MergeSort::sort_with`].
+    /// Sorts pairs by the numbers that are their keys; pairs with equal keys stay in order. The
+    /// buffers are those of [`MergeSort::sort_with`].
     ///
     /// # Panics
     /// As [`MergeSort::sort_with`].
@@ -54,24 +56,27 @@ impl MergeSort<u64> {
 }
 
 impl<K: Pod> MergeSort<K> {
-    /// Sorts with other kernels than those of this crate: instances of the header's `merge_sort_tiles`, `merge_sort_splits` and
-    /// `merge_sort_merge`.
+    /// Creates a sort with other kernels than those of this crate: instances of the header's
+    /// `merge_sort_tiles`, `merge_sort_splits` and `merge_sort_merge`.
     pub fn with_kernels(tiles: Kernel, splits: Kernel, merge: Kernel) -> Self {
         MergeSort { tiles, splits, merge, kind: PhantomData }
     }
 
-    /// How long `scratch` must be for this many pairs.
+    /// Returns the minimum length of `scratch` for this many pairs.
     pub fn scratch_len(len: usize) -> usize {
         len.div_ceil(TILE)
     }
 
-    /// Sorts pairs of keys and values; pairs of which neither comes before the other stay in order. The pairs are in the first two buffers.
-    /// The result is in the buffers with the returned index, and the others have no meaning after that. Nothing is waited for: the host knows
-    /// the index from the length. `more` adds the arguments that the kernels take for their comparison.
+    /// Sorts pairs of keys and values; pairs of which neither comes before the other stay in
+    /// order. The pairs are in the first two buffers. The result is in the buffers with the
+    /// returned index; the contents of the others are then unspecified. The call does not wait:
+    /// the host knows the index from the length. `more` adds the arguments that the kernels take
+    /// for their comparison.
     ///
     /// # Safety
-    /// The kernels must be instances of those in the header for keys of type `K`. They must take, after the header's parameters, the
-    /// arguments that `more` adds, and their comparison must stay within the buffers among these, for all pairs given.
+    /// The kernels must be instances of those in the header for keys of type `K`. They must take,
+    /// after the header's parameters, the arguments that `more` adds, and their comparison must
+    /// stay within the buffers among these, for all pairs given.
     ///
     /// # Panics
     /// Panics if lengths differ, if there are 2^31 pairs or more, or if `scratch` is too short.
@@ -91,7 +96,8 @@ impl<K: Pod> MergeSort<K> {
         let tiles = len.div_ceil(TILE);
         let (grid, len_arg) = (Grid::new(tiles as u32, THREADS), len as u32);
         let args = Args::new().buffer(keys[0]).buffer(values[0]).value(len_arg);
-        // SAFETY: here and below, tiles cover `len` pairs, and there is a split for each; the rest is promised by the caller.
+        // SAFETY: here and below, tiles cover `len` pairs, and there is a split for each; the
+        // caller vouches for the rest.
         unsafe { stream.launch(&self.tiles, grid, &more(args)) }?;
         let (mut run, mut at) = (TILE, 0);
         while run < len {

@@ -1,9 +1,12 @@
-// Radix sort, least significant digit first, after "Onesweep" (Adinets and Merrill 2022): one kernel counts all digits of all keys; then one kernel
-// per digit reads every pair once and writes it once, to the place that its digit gets. Blocks learn by looking back (look_back.cuh) how many keys
-// with each digit precede their tile.
+// Radix sort, least significant digit first, after "Onesweep" (Adinets and Merrill 2022). One
+// kernel counts all digits of all keys. Then one kernel per digit reads every pair once and
+// writes it once, to the place that its digit determines. Blocks learn by looking back
+// (look_back.cuh) how many keys with each digit precede their tile.
 //
-// Within a tile, each warp has consecutive pairs and counts its digits in shared memory, which yields the order within the warp; sums over the warps
-// yield the order within the tile. Pairs are put into this order in shared memory, so that those with the same digit are written next to each other.
+// Within a tile, each warp has consecutive pairs and counts its digits in shared memory, which
+// yields the order within the warp; sums over the warps yield the order within the tile. Pairs
+// are put into this order in shared memory, so that those with the same digit are written next to
+// each other.
 #include "look_back.cuh"
 #include "scan.cuh"
 
@@ -21,7 +24,8 @@ constexpr uint32_t LOOK = 4;
 template <class Key>
 constexpr uint32_t ITEMS = sizeof(Key) == 4 ? 20 : 10;
 
-// Adds to `counts[pass * DIGITS + digit]`. Of each key, the low `bits` bits count; a digit has `width` bits, and the last may have fewer.
+// Adds to `counts[pass * DIGITS + digit]`. Of each key, the low `bits` bits count; a digit has
+// `width` bits, and the last may have fewer.
 template <class Key>
 __device__ __forceinline__ void count_digits(const Key* __restrict__ keys, uint32_t len, uint32_t passes, uint32_t width, uint32_t bits,
                                              uint32_t* __restrict__ counts) {
@@ -54,7 +58,7 @@ __device__ __forceinline__ void count_digits(const Key* __restrict__ keys, uint3
     }
 }
 
-// The lanes with the same digit.
+// Returns the lanes with the same digit.
 __device__ __forceinline__ uint32_t lanes_with(uint32_t digit) {
     uint32_t same = FULL_WARP;
 #pragma unroll
@@ -66,17 +70,20 @@ __device__ __forceinline__ uint32_t lanes_with(uint32_t digit) {
     return same;
 }
 
-// Moves all pairs to where their digits go, in order. `values` may be 0: then there are only keys. `counts` are those of this pass; `counter` and
-// the words of `states` (a row of DIGITS per tile) are 0 before the launch. The words of `next` become 0, for the pass after this one.
+// Moves all pairs to the places that their digits determine, in order. `values` may be 0: then
+// there are only keys. `counts` are those of this pass; `counter` and the words of `states` (a
+// row of DIGITS per tile) are 0 before the launch. The words of `next` become 0, for the pass
+// after this one.
 template <class Key>
 __device__ __forceinline__ void sort_digit(const Key* __restrict__ keys, const uint32_t* __restrict__ values, Key* __restrict__ keys_out,
                                            uint32_t* __restrict__ values_out, uint32_t len, uint32_t shift, uint32_t mask,
                                            const uint32_t* __restrict__ counts, uint32_t* counter, uint32_t* states, uint32_t* next) {
     constexpr uint32_t N = ITEMS<Key>, TILE = THREADS * N;
     __shared__ Key sorted[TILE];
-    // For each warp and digit, at first how many pairs of the warp have the digit, then where in the tile the first of them goes.
+    // For each warp and digit: at first the number of the warp's pairs with the digit, later the
+    // place in the tile of the first of them.
     __shared__ uint32_t places[WARPS * DIGITS];
-    // Where in the output the tile's first pair with the digit goes, less its place in the tile.
+    // Place in the output of the tile's first pair with the digit, less its place in the tile.
     __shared__ uint32_t targets[DIGITS];
     __shared__ uint32_t scratch[32];
     const uint32_t thread = threadIdx.x;
@@ -85,8 +92,8 @@ __device__ __forceinline__ void sort_digit(const Key* __restrict__ keys, const u
     const uint32_t tile = next_tile(counter), start = tile * TILE, valid = len - start < TILE ? len - start : TILE;
     const uint32_t from = warp_id() * N * WARP + lane_id();
 
-    // Beyond the end there are keys with the largest digit. They are the last of the last tile, so the order puts them behind all others, and nobody
-    // looks back at their counts.
+    // Beyond the end there are keys with the largest digit. They are the last of the last tile,
+    // so the order puts them behind all others, and no block looks back at their counts.
     Key own[N];
 #pragma unroll
     for (uint32_t i = 0; i < N; i++) own[i] = from + i * WARP < valid ? keys[start + from + i * WARP] : ~Key(0);
@@ -97,11 +104,12 @@ __device__ __forceinline__ void sort_digit(const Key* __restrict__ keys, const u
 #pragma unroll
     for (uint32_t i = 0; i < N; i++) {
         const uint32_t digit = digit_of(own[i]), same = lanes_with(digit), before = mine[digit];
-        // All lanes have read before one lane of each digit writes, and it has written before the next round reads.
+        // All lanes have read before one lane of each digit writes, and it has written before the
+        // next round reads.
         __syncwarp();
         if (same >> lane_id() == 1) mine[digit] = before + __popc(same);
         __syncwarp();
-        // Below 2^16, so that the digit has room beside it: a register less than two.
+        // The place is below 2^16, so that one register holds it and the digit.
         place[i] = (before + __popc(same & lower)) | digit << 16;
     }
     __syncthreads();
@@ -110,13 +118,14 @@ __device__ __forceinline__ void sort_digit(const Key* __restrict__ keys, const u
     if (thread < DIGITS) {
 #pragma unroll
         for (uint32_t w = 0; w < WARPS; w++) sum += places[w * DIGITS + thread];
-        // As early as possible: others wait for it.
+        // Publish as early as possible: other blocks wait for it.
         if (tile > 0) publish(states + tile * DIGITS + thread, sum + 1);
         if (next != nullptr) next[tile * DIGITS + thread] = 0;
     }
     uint32_t total, before = 0;
     if (tile == 0) {
-        // The first tile begins where the digit begins in the output; the sums that others find contain that.
+        // The first tile begins where the digit begins in the output; the sums that other tiles
+        // find contain that.
         before = block_exclusive_sum(thread < DIGITS ? counts[thread] : 0u, scratch, total);
         if (thread < DIGITS) publish(states + thread, UP_TO_HERE | (before + sum));
         __syncthreads();
@@ -138,7 +147,7 @@ __device__ __forceinline__ void sort_digit(const Key* __restrict__ keys, const u
         place[i] = (place[i] & 0xffff) + mine[place[i] >> 16];
         sorted[place[i]] = own[i];
     }
-    // Values are on their way while the block looks back.
+    // Load the values while the block looks back.
     uint32_t own_values[N];
     if (values != nullptr) {
 #pragma unroll

@@ -6,26 +6,26 @@ use bytemuck::Pod;
 use super::common::{LOOK_BACK, SCAN, TYPES, WARP};
 use crate::{Args, Buffer, Device, DeviceError, Grid, Kernel, Source, Stream};
 
-/// Its source.
+/// CUDA source of the kernels.
 pub const SOURCE: Source = Source {
     name: "radix_sort",
     text: include_str!("kernel.cu"),
     headers: &[TYPES, SCAN, WARP, LOOK_BACK],
 };
 
-/// These must equal the kernel's.
+/// Parameters of the kernels. They must equal the kernel's.
 const COUNT_THREADS: u32 = 256;
 const COUNT_ITEMS: u32 = 16;
 const THREADS: u32 = 384;
 const DIGITS: usize = 256;
-/// Bits of a digit, at most.
+/// Maximum number of bits in a digit.
 const WIDTH: u32 = 8;
-/// Passes over keys of 64 bits.
+/// Maximum number of passes, over keys of 64 bits.
 const MAX_PASSES: usize = 8;
-/// Pairs of a block, with keys of 32 and of 64 bits.
+/// Number of pairs of a block, with keys of 32 and of 64 bits.
 const TILE_U32: usize = THREADS as usize * 20;
 const TILE_U64: usize = THREADS as usize * 10;
-/// Blocks that count, for each multiprocessor: they stay until all is counted.
+/// Number of blocks that count, for each multiprocessor. They stay until all keys are counted.
 const COUNTING: u32 = 6;
 
 /// The kernels, ready to launch.
@@ -57,22 +57,24 @@ impl RadixSort {
         })
     }
 
-    /// How long `scratch` must be for this many keys of 32 bits.
+    /// Returns the minimum length of `scratch` for this many keys of 32 bits.
     pub fn scratch_len(len: usize) -> usize {
         scratch_len(len, TILE_U32)
     }
 
-    /// How long `scratch` must be for this many keys of 64 bits.
+    /// Returns the minimum length of `scratch` for this many keys of 64 bits.
     pub fn scratch_len_u64(len: usize) -> usize {
         scratch_len(len, TILE_U64)
     }
 
-    /// Sorts pairs of keys and values by the low `bits` bits of their keys; pairs whose keys are equal in these bits stay in order. The
-    /// pairs are in the first two buffers. The result is in the buffers with the returned index, and the others have no meaning after
-    /// that. Nothing is waited for: the host knows the index from the number of passes.
+    /// Sorts pairs of keys and values by the low `bits` bits of their keys; pairs whose keys are
+    /// equal in these bits stay in order. The pairs are in the first two buffers. The result is
+    /// in the buffers with the returned index; the contents of the others are then unspecified.
+    /// The call does not wait: the host knows the index from the number of passes.
     ///
     /// # Panics
-    /// Panics if lengths differ, if there are 2^31 pairs or more, if `bits` is not 1 to 32, or if `scratch` is too short.
+    /// Panics if lengths differ, if there are 2^31 pairs or more, if `bits` is not 1 to 32, or if
+    /// `scratch` is too short.
     pub fn sort(
         &self,
         stream: &Stream,
@@ -84,7 +86,7 @@ impl RadixSort {
         self.launch(stream, &self.u32, keys, Some(values), bits, scratch)
     }
 
-    /// As [`RadixSort::sort`], without values.
+    /// Sorts keys as [`RadixSort::sort`] does, without values.
     ///
     /// # Panics
     /// As [`RadixSort::sort`].
@@ -98,8 +100,8 @@ impl RadixSort {
         self.launch(stream, &self.u32, keys, None, bits, scratch)
     }
 
-    /// As [`RadixSort::sort`], for keys of 64 bits, with or without values. The length of `scratch` is that of
-    /// [`RadixSort::scratch_len_u64`].
+    /// Sorts keys of 64 bits as [`RadixSort::sort`] does, with or without values. The length of
+    /// `scratch` is that of [`RadixSort::scratch_len_u64`].
     ///
     /// # Panics
     /// As [`RadixSort::sort`], but `bits` may be 1 to 64.
@@ -133,7 +135,8 @@ impl RadixSort {
             scratch.len() >= scratch_len(len, kernels.tile),
             "the scratch of a sort is too short"
         );
-        // Digits of equal width: fewer digits in every pass mean longer runs of pairs that are written next to each other.
+        // Digits of equal width: fewer digits in every pass mean longer runs of pairs that are
+        // written next to each other.
         let passes = bits.div_ceil(WIDTH);
         let width = bits.div_ceil(passes);
         let tiles = len.div_ceil(kernels.tile);
@@ -147,7 +150,8 @@ impl RadixSort {
         let blocks = Grid::over(len, COUNT_THREADS * COUNT_ITEMS).blocks.min(self.counting.max(1));
         let args =
             Args::new().buffer(keys[0]).value(len as u32).value(passes).value(width).value(bits);
-        // SAFETY: the kernel reads `len` keys and adds to counts of `passes` times all digits, for which there is room.
+        // SAFETY: the kernel reads `len` keys and adds to the counts of `passes` times all
+        // digits, which the buffer contains.
         unsafe {
             stream.launch(&kernels.count, Grid::new(blocks, COUNT_THREADS), &args.buffer(&counts))
         }?;
@@ -173,14 +177,16 @@ impl RadixSort {
                 false => args.value(0u64),
             };
             let grid = Grid::new(tiles as u32, THREADS);
-            // SAFETY: tiles cover `len` pairs, and every pair gets a place of its own below `len`; there is a row of states for each tile.
+            // SAFETY: tiles cover `len` pairs, and every pair gets a distinct place below `len`;
+            // there is a row of states for each tile.
             unsafe { stream.launch(&kernels.pass, grid, &args) }?;
         }
         Ok(passes as usize % 2)
     }
 }
 
-/// Words before the states: a counter for each pass, and counts of all digits.
+/// Returns the number of words before the states: a counter for each pass, and counts of all
+/// digits.
 const fn head() -> usize {
     MAX_PASSES + MAX_PASSES * DIGITS
 }

@@ -1,5 +1,5 @@
-// Where a new value begins in sorted arrays, in one launch that reads each array once: blocks learn by looking back (look_back.cuh) how many runs begin
-// before their tile.
+// Finds the positions at which a new value begins in sorted arrays, in one launch that reads each
+// array once: blocks learn by looking back (look_back.cuh) how many runs begin before their tile.
 #include "look_back.cuh"
 
 constexpr uint32_t THREADS = 256;
@@ -7,8 +7,9 @@ constexpr uint32_t WARPS = THREADS / WARP;
 constexpr uint32_t ITEMS = 16;
 constexpr uint32_t TILE = THREADS * ITEMS;
 
-// Which of a warp's values differ from the value before them: a bit per lane for each of its ITEMS rows. `from` is the position of the lane's first
-// value. The first value of all differs from nothing.
+// Finds which of a warp's values differ from the value before them: a bit per lane for each of
+// its ITEMS rows. `from` is the position of the lane's first value. The first value of all always
+// counts as different.
 __device__ __forceinline__ void add_changes(const uint32_t* __restrict__ values, uint32_t from, uint32_t len, uint32_t changes[ITEMS]) {
     uint32_t own[ITEMS];
 #pragma unroll
@@ -24,7 +25,8 @@ __device__ __forceinline__ void add_changes(const uint32_t* __restrict__ values,
     }
 }
 
-// `b` may be 0. `counter` and a word of `states` for each tile are 0 before the launch. Starts beyond `room` are counted but not written.
+// `b` may be 0. `counter` and a word of `states` for each tile are 0 before the launch. Starts
+// beyond `room` are counted but not written.
 extern "C" __global__ void __launch_bounds__(THREADS) runs_find(const uint32_t* __restrict__ a, const uint32_t* __restrict__ b, uint32_t len,
                                                                 uint32_t tiles, uint32_t* __restrict__ starts, uint32_t room, uint32_t* __restrict__ count,
                                                                 uint32_t* counter, uint32_t* states) {

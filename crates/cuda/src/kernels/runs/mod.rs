@@ -1,17 +1,17 @@
-//! Runs of equal values in sorted arrays: where each begins, and how many there are.
+//! Runs of equal values in sorted arrays: their starts, and their number.
 #![allow(unsafe_code)]
 
 use super::common::{LOOK_BACK, TYPES, WARP};
 use crate::{Args, Buffer, Device, DeviceError, Grid, Kernel, Source, Stream};
 
-/// Its source.
+/// CUDA source of the kernel.
 pub const SOURCE: Source =
     Source { name: "runs", text: include_str!("kernel.cu"), headers: &[TYPES, WARP, LOOK_BACK] };
 
-/// These must equal the kernel's.
+/// Parameters of the kernel. They must equal the kernel's.
 const THREADS: u32 = 256;
 const TILE: usize = THREADS as usize * 16;
-/// Words of the scratch before those of the tiles.
+/// Number of words of the scratch before those of the tiles.
 const HEAD: usize = 2;
 
 /// The kernel, ready to launch.
@@ -26,24 +26,26 @@ impl Runs {
         Ok(Runs { find: device.kernel(&SOURCE, "runs_find")? })
     }
 
-    /// How long `scratch` must be for this many values.
+    /// Returns the minimum length of `scratch` for this many values.
     pub fn scratch_len(values: usize) -> usize {
         HEAD + tiles(values)
     }
 
-    /// The value of `scratch` that becomes the number of runs: the first.
+    /// Returns the value of `scratch` that becomes the number of runs: the first.
     pub fn count(scratch: &Buffer<u32>) -> Buffer<u32> {
         scratch.slice(..1)
     }
 
-    /// Finds the positions below `len` at which any of one or two arrays has another value than at the position before, and writes them in
-    /// order to `starts`. The first position always begins a run. The first value of `scratch` becomes the number of runs.
+    /// Finds the positions below `len` at which any of one or two arrays has another value than
+    /// at the position before, and writes them in order to `starts`. The first position always
+    /// begins a run. The first value of `scratch` becomes the number of runs.
     ///
-    /// If `starts` has room for it, `len` is written behind the last start, so that the length of every run is a difference. Starts for which
-    /// there is no room are counted, but not written.
+    /// If `starts` is long enough, `len` is written behind the last start, so that the length of
+    /// every run is a difference. Starts beyond the end of `starts` are counted, but not written.
     ///
     /// # Panics
-    /// Panics if there are no arrays or more than two, if one is shorter than `len`, if `len` is 2^31 or more, or if `scratch` is too short.
+    /// Panics if there are no arrays or more than two, if one is shorter than `len`, if `len` is
+    /// 2^31 or more, or if `scratch` is too short.
     pub fn launch(
         &self,
         stream: &Stream,
@@ -72,12 +74,14 @@ impl Runs {
             .buffer(&Self::count(&scratch))
             .buffer(&scratch.slice(1..HEAD))
             .buffer(&scratch.slice(HEAD..));
-        // SAFETY: the kernel reads the arrays below `len`, writes `starts` below `room`, and has a word of `scratch` for each tile.
+        // SAFETY: the kernel reads the arrays below `len`, writes `starts` below `room`, and has
+        // a word of `scratch` for each tile.
         unsafe { stream.launch(&self.find, Grid::new(tiles, THREADS), &args) }
     }
 }
 
-/// One even if there is nothing to do, since the number of runs must be written.
+/// Returns the number of tiles, at least one, since the number of runs must be written even if
+/// there are no values.
 fn tiles(len: usize) -> usize {
     len.div_ceil(TILE).max(1)
 }

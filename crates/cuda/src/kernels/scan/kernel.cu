@@ -1,4 +1,5 @@
-// Exclusive prefix sums in three steps: sums of tiles, prefix sums of these, prefix sums within tiles. Sums wrap at 2^32.
+// Exclusive prefix sums in three steps: sums of tiles, prefix sums of these, prefix sums within
+// tiles. Sums wrap at 2^32.
 #include "scan.cuh"
 
 constexpr uint32_t PER_THREAD = 8;
@@ -16,7 +17,7 @@ extern "C" __global__ void scan_tile_sums(const uint32_t* __restrict__ values, u
     if (threadIdx.x == 0) sums[blockIdx.x] = total;
 }
 
-// One block: replaces `sums` by their prefix sums, and writes the total to `sums[tiles]`.
+// Replaces `sums` by their prefix sums, and writes the total to `sums[tiles]`. Run by one block.
 extern "C" __global__ void scan_sums(uint32_t* __restrict__ sums, uint32_t tiles) {
     __shared__ uint32_t scratch[32];
     uint32_t before = 0;

@@ -4,12 +4,12 @@
 use super::common::{SCAN, TYPES};
 use crate::{Args, Buffer, Device, DeviceError, Grid, Kernel, Source, Stream};
 
-/// Its source.
+/// CUDA source of the kernels.
 pub const SOURCE: Source =
     Source { name: "scan", text: include_str!("kernel.cu"), headers: &[TYPES, SCAN] };
 
 const THREADS: u32 = 256;
-/// Threads of a block that does all the work itself.
+/// Threads of a block that does all the work alone.
 const ALONE: u32 = 1024;
 /// Must equal the kernel's.
 const PER_THREAD: u32 = 8;
@@ -33,28 +33,32 @@ impl Scan {
         })
     }
 
-    /// Replaces values by their prefix sums in one launch of one block of threads: meant for a few thousand values. The last value of the
-    /// buffer is not an input; it becomes the sum of all.
+    /// Replaces values by their prefix sums in one launch of one block of threads, which suits a
+    /// few thousand values. The last value of the buffer is not an input; it becomes the sum of
+    /// all values.
     ///
     /// # Panics
     /// Panics if the buffer is empty.
     pub fn in_place(&self, stream: &Stream, values: &Buffer<u32>) -> Result<(), DeviceError> {
-        assert!(!values.is_empty(), "a scan in place needs room for the sum");
+        assert!(!values.is_empty(), "a scan in place needs an element for the sum");
         let args = Args::new().buffer(values).value((values.len() - 1) as u32);
-        // SAFETY: the kernel writes one value beyond the number it is given, and the buffer has one more.
+        // SAFETY: the kernel writes one value more than the number it receives, and the buffer
+        // has one more.
         unsafe { stream.launch(&self.sums, Grid::new(1, ALONE), &args) }
     }
 
-    /// How long `scratch` must be for this many values.
+    /// Returns the minimum length of `scratch` for this many values.
     pub fn scratch_len(values: usize) -> usize {
         values.div_ceil(TILE) + 1
     }
 
-    /// Writes to each position of `out` the sum of all values before it, modulo 2^32; the last of the first `scratch_len` values of
-    /// `scratch` becomes the sum of all. `values` and `out` may be the same buffer.
+    /// Writes to each position of `out` the sum of all values before it, modulo 2^32. The last of
+    /// the first `scratch_len` values of `scratch` becomes the sum of all values. `values` and
+    /// `out` may be the same buffer.
     ///
     /// # Panics
-    /// Panics if `out` is not as long as `values`, if `scratch` is too short, or if there are 2^31 values or more.
+    /// Panics if `out` is not as long as `values`, if `scratch` is too short, or if there are
+    /// 2^31 values or more.
     pub fn launch(
         &self,
         stream: &Stream,
@@ -67,7 +71,8 @@ impl Scan {
         assert!(count <= i32::MAX as usize, "{count} values are too many for a scan");
         assert!(scratch.len() >= Self::scratch_len(count), "the scratch of a scan is too short");
         let (count, tiles) = (count as u32, count.div_ceil(TILE) as u32);
-        // SAFETY: kernels access `values` and `out` below `count` and `scratch` up to `tiles`, all within the lengths checked.
+        // SAFETY: kernels access `values` and `out` below `count` and `scratch` up to `tiles`,
+        // all within the lengths checked.
         unsafe {
             let args = Args::new().buffer(values).buffer(scratch).value(count);
             stream.launch(&self.tile_sums, Grid::new(tiles, THREADS), &args)?;

@@ -1,10 +1,13 @@
-// A cohort of queries times the documents of a segment (Agrawal 2016, section 3.3.2): a warp takes a group of queries over a run of microtiles. Each
-// list of the group's queries is read once per microtile, and added to the sums of all of them. Sums never leave shared memory; only the best k hits
-// of each query are written.
+// A cohort of queries times the documents of a segment (Agrawal 2016, section 3.3.2): a warp
+// takes a group of queries over a run of microtiles. Each list of the group's queries is read
+// once per microtile, and added to the sums of all of them. Sums never leave shared memory; only
+// the best k hits of each query are written.
 //
-// Sums are rough, in 15 bits, and never below the real ones. Two queries share a word: one load, one addition and one store serve both. A sum begins
-// at 2^15 less what its query requires, so that bit 15 marks a candidate. The lane that adds sees the bit, and sums are scanned only if one is set.
-// Candidates are scored exactly. For AND every list adds one, and the query requires as many as it has terms.
+// Sums are rough, in 15 bits, and never below the real ones. Two queries share a word: one load,
+// one addition and one store serve both. A sum begins at 2^15 less what its query requires, so
+// that bit 15 marks a candidate. The lane that adds sees the bit, and sums are scanned only if
+// one is set. Candidates are scored exactly. For AND every list adds one, and the query requires
+// as many as it has terms.
 #include "tiles.cuh"
 #include "topk.cuh"
 #include "warp.cuh"
@@ -111,7 +114,8 @@ struct Reader {
     }
 };
 
-// Calls `add` for the postings of a sparse list from `cursor` on that are before document `end`; returns how many there are.
+// Calls `add` for the postings of a sparse list from `cursor` on that are before document `end`;
+// returns how many there are.
 template <class F>
 __device__ uint32_t each_before(const SharedList& list, uint32_t cursor, uint32_t end, F add) {
     const uint32_t* docs = reinterpret_cast<const uint32_t*>(list.docs);
@@ -133,9 +137,11 @@ __device__ __forceinline__ uint32_t whole_rough(float weight, float value, uint3
     return (contribution(weight, value) + ((1u << shift) - 1)) >> shift;
 }
 
-// Items are runs of microtiles of a group, each of 2^`shift` tiles; `most` is the largest number of queries of a group, `sparse` the largest number
-// of sparse lists. `enough` has the number of hits that each query already has, or is null. A block is one warp. Dynamic shared memory: sums, loaded
-// lists and what they add, keys, sums and positions of candidates, counts of keys, cursors of sparse lists and the documents there.
+// Items are runs of microtiles of a group, each of 2^`shift` tiles; `most` is the largest number
+// of queries of a group, `sparse` the largest number of sparse lists. `enough` has the number of
+// hits that each query already has, or is null. A block is one warp. Dynamic shared memory: sums,
+// loaded lists and what they add, keys, sums and positions of candidates, counts of keys, cursors
+// of sparse lists and the documents there.
 extern "C" __global__ void __launch_bounds__(WARP, 16)
     cohort(Segment segment, const Group* groups, const SharedList* all_lists, const Entry* all_entries, const Query* all_queries, const Member* all_members,
            const Item* items, uint64_t* all_matches, uint64_t* thresholds, uint32_t* histograms, const uint32_t* enough, uint64_t* out_keys,
@@ -222,7 +228,8 @@ extern "C" __global__ void __launch_bounds__(WARP, 16)
         __syncwarp();
     };
 
-    uint32_t reached = 0;  // bit 15 - p: the first query of pair p has a candidate; bit 31 - p: the second
+    // bit 15 - p: the first query of pair p has a candidate; bit 31 - p: the second
+    uint32_t reached = 0;
     auto add = [&](const Unit& unit) {
         const uint32_t x = unit.positions & 0xffff, y = unit.positions >> 16;
         const uint32_t at_x = is_fill(x) ? docs : x & mask, at_y = is_fill(y) ? docs : y & mask;

@@ -5,7 +5,7 @@ use bytemuck::{Pod, Zeroable};
 use super::common::{SCAN, TILES, TOPK, TYPES, WARP};
 use warpseek_cuda::Source;
 
-/// Its source.
+/// The source of the kernel.
 pub const SOURCE: Source = Source {
     name: "cohort",
     text: include_str!("kernel.cu"),
@@ -33,7 +33,7 @@ pub struct ListView {
     pub roughs: u64,
     /// Address of the starts of tiles; 0 for a sparse list.
     pub starts: u64,
-    /// Postings of a sparse list.
+    /// Number of postings of a sparse list.
     pub count: u32,
     /// Index of its first entry, that is, pair of queries.
     pub first_entry: u32,
@@ -43,13 +43,14 @@ pub struct ListView {
     pub unused: u32,
 }
 
-/// What a list adds to a pair of queries; zeros for a query that does not have the list.
+/// The contributions of a list to a pair of queries; zeros for a query that does not have the
+/// list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct EntryView {
     /// Weights in rough units.
     pub rough_weights: [u32; 2],
-    /// What each posting adds in addition, 16 bits per query.
+    /// The amount that each posting adds in addition, 16 bits per query.
     pub addend: u32,
     /// Number of the pair in its group.
     pub pair: u32,
@@ -81,13 +82,14 @@ pub struct GroupView {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct MemberView {
-    /// Its number in the group.
+    /// Number of the list in the group.
     pub list: u32,
     /// Weight in units.
     pub weight: f32,
 }
 
-/// Shared memory of a warp for this many queries, documents of a microtile, and sparse lists.
+/// Returns the shared memory of a warp for this many queries, documents of a microtile, and
+/// sparse lists.
 pub fn shared_bytes(queries: u32, docs: u32, sparse: u32) -> u32 {
     let pairs = queries.div_ceil(2);
     let sums = pairs * (docs + SPARE) * 4;

@@ -1,4 +1,5 @@
-// Bit packing (`compressed/bitpack.rs`): needs no shared memory, and waits only for the block's units.
+// Bit packing (`compressed/bitpack.rs`): needs no shared memory, and waits only for the block's
+// units.
 #pragma once
 
 #include "lists.cuh"

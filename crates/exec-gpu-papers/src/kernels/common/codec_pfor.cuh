@@ -1,6 +1,8 @@
-// PForDelta with one width for the list (`compressed/pfor.rs`; Ding 2009, section 6.2). One bit per number marks exceptions. Their bits above the
-// width are an array for the list, which has a width and exceptions itself, LEVELS deep. A lane finds its exceptions by counting bits, and fetches
-// them alone: it needs no shared memory, and exchanges nothing with other lanes or blocks.
+// PForDelta with one width for the list (`compressed/pfor.rs`; Ding 2009, section 6.2). One bit
+// per number marks exceptions. Their bits above the width are an array for the list, which has a
+// width and exceptions itself, LEVELS deep. A lane finds its exceptions by counting bits, and
+// fetches them alone: it needs no shared memory, and exchanges nothing with other lanes or
+// blocks.
 #pragma once
 
 #include "lists.cuh"
@@ -9,11 +11,13 @@
 struct Overflows {
     uint32_t slots;  // first unit of a bit string
     uint32_t width;
-    uint32_t runs;  // first unit of an array with one word per run of 128: where, in words from here, its exceptions are, or 0; 0 if no run has any
+    // first unit of an array with one word per run of 128: the position, in words from here, of
+    // its exceptions, or 0; 0 if no run has any
+    uint32_t runs;
 };
 
-// A tally: exceptions before the block since the last group; whether a window does not suffice; exceptions before the second, third and last quarter
-// of the block.
+// A tally: exceptions before the block since the last group; a flag, set if a window does not
+// suffice; exceptions before the second, third and last quarter of the block.
 constexpr uint32_t GROUP = 8, TALLY_BEFORE = 22, TALLY_BITS = 7;
 constexpr uint32_t TALLY_SLOW = 1u << 21;
 
@@ -88,7 +92,7 @@ struct PFor {
         uint32_t stride;  // units per block
     };
 
-    // Where the exceptions of a lane are.
+    // The position of a lane's exceptions.
     struct Exceptions {
         uint32_t flags;  // one word of bits
         uint32_t tally;
@@ -139,7 +143,8 @@ struct PFor {
     // Requests a lane's overflows, which are consecutive.
     __device__ __forceinline__ static void follow_up(const Numbers& numbers, Part& part) {
         part.rank = exceptions_before(part.exceptions.group, part.exceptions.tally, part.exceptions.flags, 4 * lane_id());
-        // The product fits into 32 bits, as the host ensures. Windows of other blocks point anywhere, and are not used.
+        // The product fits into 32 bits, as the host ensures. Windows of other blocks point
+        // anywhere, and are not used.
         const uint32_t* word = numbers.overflows + part.rank * numbers.overflow_width / 32;
         part.low = __ldg(word);
         part.high = __ldg(word + 1);

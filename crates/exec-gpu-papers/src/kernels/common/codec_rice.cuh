@@ -1,6 +1,7 @@
-// Rice codes (`compressed/rice.rs`) by two localized prefix sums (Ding 2009, section 6.1). One is over the slots. The other is over the unary bits:
-// each lane counts those of its window with `__popc`, and the ones are compacted through shared memory. The one of number j is at bit j plus the sum
-// of quotients up to it.
+// Rice codes (`compressed/rice.rs`) by two localized prefix sums (Ding 2009, section 6.1). One is
+// over the slots. The other is over the unary bits: each lane counts those of its window with
+// `__popc`, and the ones are compacted through shared memory. The one of number j is at bit j
+// plus the sum of quotients up to it.
 #pragma once
 
 #include "lists.cuh"

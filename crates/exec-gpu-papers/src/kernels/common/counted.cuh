@@ -1,8 +1,9 @@
-// Counts the bytes that kernels move, in a source that includes this header first: for everything that a lane reads or writes in global memory, the
-// kernel calls `moved`.
+// Counts the bytes that kernels move, in a source that includes this header first: for everything
+// that a lane reads or writes in global memory, the kernel calls `moved`.
 //
-// Memory moves sectors of 32 bytes: lanes that arrive together and touch the same sector move it once. Caches are not modelled: what is found there
-// counts as well. In the emulator lanes arrive one at a time, and the bytes that each requests are counted.
+// Memory moves sectors of 32 bytes: lanes that arrive together and touch the same sector move it
+// once. Caches are not modelled: accesses that hit a cache count as well. In the emulator lanes
+// arrive one at a time, and the bytes that each requests are counted.
 #pragma once
 
 #define COUNTED(...) __VA_ARGS__

@@ -1,7 +1,9 @@
-// AND on compressed lists, term at a time (Ding 2009, section 8.1). The shortest list is decoded to candidates. Then, list by list, every candidate
-// finds the block that it would be in by merge find in the skip array (`find`); the blocks found are decoded, once each, and the candidates that they
-// contain are scored and kept (`blocks`); what is kept is compacted (`crates/cuda/src/kernels/compact`). The candidates of all queries of a round are
-// in one array, ordered by query, then by document.
+// AND on compressed lists, term at a time (Ding 2009, section 8.1). The shortest list is decoded
+// to candidates. Then, list by list, every candidate finds the block that it would be in by merge
+// find in the skip array (`find`); the blocks found are decoded, once each, and the candidates
+// that they contain are scored and kept (`blocks`); what is kept is compacted
+// (`crates/cuda/src/kernels/compact`). The candidates of all queries of a round are in one array,
+// ordered by query, then by document.
 #pragma once
 
 #include "lists.cuh"
@@ -24,7 +26,7 @@ struct Conjunction {
     float static_weight;
 };
 
-// What the first kernel finds out about a query.
+// The results of the first kernel for a query.
 struct Reach {
     uint32_t bound;   // no list whose end is known without decoding has a document after this one
     uint32_t blocks;  // of the shortest list, that may have such documents
@@ -47,7 +49,8 @@ struct Candidates {
     }
 };
 
-// Blocks to decode: the first candidate that needs the block, and the block. They are also counted for each query.
+// Blocks to decode: the first candidate that needs the block, and the block. They are also
+// counted for each query.
 struct Tasks {
     uint64_t tasks;    // uint2 each
     uint64_t count;    // uint32_t
@@ -64,12 +67,14 @@ __device__ __noinline__ uint32_t score_at(const TermList& term, const Values& va
     return score_of(term, values, freq_at<Codec>(term.list, posting), doc);
 }
 
-// A list of one block stores its end nowhere and is decoded to find it, as on the CPU; one posting needs no decoding.
+// A list of one block stores its end nowhere and is decoded to find it, as on the CPU; one
+// posting needs no decoding.
 __device__ __forceinline__ bool hides_its_end(const CompressedList& list) { return list.df > 1 && list.df <= BLOCK_LEN; }
 
-// Called by all lanes, each with four candidates: finds the block of each in the list of this turn. A candidate whose block differs from that of the
-// one before requests it. `before` is the document before the warp's first candidate, if that has the same query (`joined`). The bits of candidates
-// whose query has no such list are set, so they are kept.
+// Called by all lanes, each with four candidates: finds the block of each in the list of this
+// turn. A candidate whose block differs from that of the one before requests it. `before` is the
+// document before the warp's first candidate, if that has the same query (`joined`). The bits of
+// candidates whose query has no such list are set, so they are kept.
 __device__ __forceinline__ void find(const Conjunction* queries, const TermList* all_terms, uint32_t turn, const uint32_t docs[4], const uint32_t owners[4],
                                      uint32_t chunk, bool joined, uint32_t before, const Tasks& tasks, uint32_t* bits) {
     const uint32_t lane = lane_id();
@@ -180,7 +185,8 @@ __device__ __forceinline__ void first(const Conjunction* queries, const uint32_t
     find(queries, all_terms, 1, docs, owners, chunk, joined, before, tasks, bits);
 }
 
-// The index of the first of a decoded block's documents that is not before `doc`, or of the last one.
+// Returns the index of the first of a decoded block's documents that is not before `doc`, or of
+// the last one.
 __device__ __forceinline__ uint32_t index_in_block(const uint32_t* docs, uint32_t doc) {
     uint32_t index = 0;
 #pragma unroll
@@ -188,7 +194,8 @@ __device__ __forceinline__ uint32_t index_in_block(const uint32_t* docs, uint32_
     return index;
 }
 
-// Decodes the requested blocks, and looks up in each the candidates that fall into it: a warp takes one task after another.
+// Decodes the requested blocks, and looks up in each the candidates that fall into it: a warp
+// takes one task after another.
 template <class Codec>
 __device__ __forceinline__ void blocks(const Conjunction* queries, const TermList* all_terms, uint32_t turn, const Values& values,
                                        const Candidates& candidates, const Tasks& tasks, uint32_t* bits) {
@@ -228,7 +235,8 @@ __device__ __forceinline__ void blocks(const Conjunction* queries, const TermLis
     }
 }
 
-// All turns from `turn` on, for queries with at most 32 candidates: one warp per query, one candidate per lane. Bits must be 0 before.
+// All turns from `turn` on, for queries with at most 32 candidates: one warp per query, one
+// candidate per lane. Bits must be 0 before.
 template <class Codec>
 __device__ __forceinline__ void rest(const Conjunction* queries, uint32_t count, const TermList* all_terms, uint32_t turn, const Values& values,
                                      const Candidates& candidates, const uint32_t* starts, uint32_t* all_decoded, uint32_t* bits) {

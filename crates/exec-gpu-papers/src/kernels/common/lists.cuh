@@ -1,23 +1,27 @@
-// Lists in compressed form (`compressed.rs`): blocks of 128 postings, each decoded by one warp; lane l gets postings 4 l to 4 l + 3.
+// Lists in compressed form (`compressed.rs`): blocks of 128 postings, each decoded by one warp;
+// lane l gets postings 4 l to 4 l + 3.
 //
 // A codec is a structure with
-//     List, open(list)                                  what it needs to know about a list,
-//     Head, head(list, block)                           what it needs to know about a block to load the rest,
+//     List, open(list)                                  its view of a list,
+//     Head, head(list, block)                           what it needs to load a block,
 //     Docs, Freqs                                       what it loads of a block,
 //     load_docs(list, block, head, len), load_freqs the same,
-//     follow(list, loaded)                              requests what can be requested only once that has arrived,
+//     follow(list, loaded)                              requests what depends on that,
 //     easy(loaded)                                      whether the block needs no more loads,
 //     docs<EASY>(list, head, loaded, docs[4]), freqs    decodes; unspecified after the block's end,
 //     freq(list, block, head, len, i)                   one frequency, by one lane alone.
-// Loading is separate, in three steps, so that a warp can have the loads of several blocks in flight. All lanes must take part in all but the last.
+// Loading is separate, in three steps, so that a warp can have the loads of several blocks in
+// flight. All lanes must take part in all but the last.
 //
-// Lanes after the end of the last block read what follows it; each part of the image ends with enough bytes for that.
+// Lanes after the end of the last block read what follows it; each part of the image ends with
+// enough bytes for that.
 #pragma once
 
 #include "scan.cuh"
 #include "warp.cuh"
 
-// The most warps of a block of threads. Codecs have shared memory for this many; a source with fewer may define it before including this header.
+// Maximum number of warps of a block of threads. Codecs have shared memory for this many; a
+// source with fewer may define it before including this header.
 #ifndef CODEC_WARPS
 #define CODEC_WARPS 32
 #endif
@@ -27,7 +31,8 @@ constexpr uint32_t NO_DOC = 0xffffffffu;
 
 struct CompressedList {
     uint64_t units;   // the origin of heads and nodes, which count 16 bytes each
-    uint64_t heads;   // one BlockHead per block; with PForDelta two words: its first document and a tally
+    // one BlockHead per block; with PForDelta two words: its first document and a tally
+    uint64_t heads;
     uint64_t lasts;   // uint32_t per block: its last document
     uint64_t maxima;  // float per block: the largest value of the formula
     uint64_t nodes;   // with PForDelta: Numbers and Overflows, 16 bytes each
@@ -65,7 +70,8 @@ __device__ __forceinline__ uint32_t low_bits(uint32_t width) { return __funnelsh
 // Units of `len` slots.
 __device__ __forceinline__ uint32_t slot_units(uint32_t len, uint32_t width) { return ((len + 3) / 4 * width + 31) / 32; }
 
-// Four slots of a lane: the streams are interleaved by words, so that all four are at one shift of the same two units.
+// Four slots of a lane: the streams are interleaved by words, so that all four are at one shift
+// of the same two units.
 struct Slots {
     uint4 low;
     uint4 high;

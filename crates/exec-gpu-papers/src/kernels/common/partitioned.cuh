@@ -1,15 +1,18 @@
-// WAND and MaxScore on compressed lists (Gaioso 2019, algorithms 3 to 5), one warp per partition: what both share.
+// WAND and MaxScore on compressed lists (Gaioso 2019, algorithms 3 to 5), one warp per partition:
+// what both share.
 //
-// At any time the lists of a query are divided in two. The maxima of the lists that are not essential do not exceed the threshold together, so every
-// hit is in an essential list. The algorithms differ in how they divide: `Choice` (see the kernels). Then both take a window of documents at once, as
-// far as the decoded blocks of the essential lists reach:
+// At any time the lists of a query are divided in two. The maxima of the lists that are not
+// essential do not exceed the threshold together, so every hit is in an essential list. The
+// algorithms differ in how they divide: `Choice` (see the kernels). Then both take a window of
+// documents at once, as far as the decoded blocks of the essential lists reach:
 //
-// 1. Blocks of essential lists are scored as a whole, four postings per lane, so that loads overlap. Lanes take 32 postings of such a list at a time
-// and
-//    look them up in the other essential lists, whose blocks are in shared memory with what they contribute. A window of few documents is added up in
-//    shared memory instead, list by list; many essential lists are taken document by document, one list per lane.
-// 2. Documents that can still become hits wait until there are 32. These are looked up in the other lists, largest maximum first; a block is decoded
-//    only if one of them needs it.
+// 1. Blocks of essential lists are scored as a whole, four postings per lane, so that loads
+//   overlap. Lanes take 32 postings of such a list at a time and look them up in the other
+//   essential lists, whose blocks are in shared memory with their contributions. A window of few
+//   documents is added up in shared memory instead, list by list; many essential lists are
+//   processed document by document, one list per lane.
+// 2. Documents that can still become hits wait until there are 32. These are looked up in the
+//   other lists, largest maximum first; a block is decoded only if one of them needs it.
 //
 // AND is the same with only one essential list, and drops a document that another list lacks.
 #pragma once
@@ -23,13 +26,15 @@
 
 constexpr uint32_t NONE = 0xffffffffu;
 
-// Windows between two exchanges with other blocks of threads. The value used was requested at the previous exchange, so nobody waits for it.
+// Windows between two exchanges with other blocks of threads. The value used was requested at the
+// previous exchange, so no thread waits for it.
 constexpr uint32_t TURNS = 2;
 
-// If a window has more essential lists than this, lanes are lists.
+// Maximum number of essential lists of a window for which lanes are postings; with more, lanes
+// are lists.
 constexpr uint32_t FEW_ESSENTIAL = 8;
 
-// The most documents of a window that is added up in shared memory.
+// Maximum number of documents of a window that is added up in shared memory.
 constexpr uint32_t SPAN = 1024;
 
 // Documents that wait to be looked up: 32, and what one step adds.
@@ -50,13 +55,15 @@ struct Search {
     uint32_t until = 0;   // the partition's documents are before this one
     uint32_t begin = 0;   // documents of the window are not before this one
     uint32_t all = 0;     // the most that all lists contribute
-    uint32_t rest = 0;    // the most that the lists that are not essential and the static score contribute
+    // the most that the lists that are not essential and the static score contribute
+    uint32_t rest = 0;
     uint32_t floor = 0;   // a document that scores no more cannot become a hit
     uint32_t scored = 0;  // postings, by this lane
     uint32_t matches = 0;  // by this lane
     uint32_t decoded = 0;
     uint64_t ahead = 0;  // what other blocks knew when it was last requested
-    bool sorted = false, full = false;  // for k over 32: whether the keys have been sorted, and whether there were k then
+    // for k over 32: set if the keys have been sorted, and if there were k then
+    bool sorted = false, full = false;
 
     __device__ bool all_terms() const { return (query.flags & ALL_TERMS) != 0; }
 
@@ -99,7 +106,8 @@ struct Search {
         const uint32_t block = at[list].held;
         const uint4 docs = reinterpret_cast<const uint4*>(at[list].docs)[lane_id()];
         const uint32_t last = segment.docs - 1;
-        // After the list's end there are no documents; the factor of the segment's last document is read instead.
+        // After the list's end there are no documents; the factor of the segment's last document
+        // is read instead.
         const float factors[FOUR] = {factor_of(values, min(docs.x, last)), factor_of(values, min(docs.y, last)), factor_of(values, min(docs.z, last)),
                                      factor_of(values, min(docs.w, last))};
         const uint4 freqs = Called<Codec>::freqs(term.list, block);
@@ -151,7 +159,8 @@ struct Search {
         __syncwarp();
     }
 
-    // The posting of a list that has this lane's document, or NONE. `last`: no document before these will be looked up again.
+    // The posting of a list that has this lane's document, or NONE. `last`: no document before
+    // these will be looked up again.
     __device__ uint32_t look_up(uint32_t list, uint32_t doc, bool active, bool last) {
         const CompressedList& of = terms[list].list;
         uint32_t block = find_blocks(of, at[list].block, doc, active);
@@ -204,7 +213,8 @@ struct Search {
         if (waiting >= WARP) finish(WARP, false);
     }
 
-    // Scores all waiting documents. The essential lists must still be those of the time when the documents were added.
+    // Scores all waiting documents. The essential lists must still be those of the time when the
+    // documents were added.
     __device__ void flush() {
         if (waiting > 0) finish(waiting, true);
     }
@@ -339,7 +349,8 @@ struct Search {
         return slot[index] == doc && index < at[list].len ? index : NONE;
     }
 
-    // Lanes are lists, and documents are taken one by one (as in Gaioso 2019, algorithms 4 and 5).
+    // Lanes are lists, and documents are processed individually (as in Gaioso 2019, algorithms 4
+    // and 5).
     __device__ void by_documents(uint32_t end) {
         while (true) {
             uint32_t doc = NO_DOC;
@@ -355,7 +366,8 @@ struct Search {
                 uint32_t index = index_of(slot, doc);
                 sum += at[list].added[index];
                 scored++;
-                // At the end of a block the cursor is after the window, and `window` continues from there.
+                // At the end of a block the cursor is after the window, and `window` continues
+                // from there.
                 at[list].doc = index + 1 < at[list].len ? slot[index + 1] : end;
             }
             sum = warp_sum(sum);
@@ -407,7 +419,8 @@ struct Search {
     // Where a partition begins in a list with this many postings.
     __device__ uint32_t cut(uint32_t postings, uint32_t partition) const { return uint64_t(postings) * partition / query.partitions; }
 
-    // Borders of heterogeneous partitions `from` to `to`: after the last document that any list has before the cut (Gaioso 2019, section 4.2.2).
+    // Borders of heterogeneous partitions `from` to `to`: after the last document that any list
+    // has before the cut (Gaioso 2019, section 4.2.2).
     __device__ void find_borders(uint32_t from, uint32_t to) {
         begin = 0;
         until = segment.docs;
@@ -415,7 +428,8 @@ struct Search {
         until = 0;
         for (uint32_t list = 0; list < query.terms; list++) {
             const CompressedList& of = terms[list].list;
-            // The postings before the cuts; if there are none, the first posting is used and does not count.
+            // The postings before the cuts; if there are none, the first posting is used and does
+            // not count.
             const uint32_t low = cut(of.df, from), high = cut(of.df, to);
             const uint32_t first = low > 0 ? low - 1 : 0, last = high > 0 ? high - 1 : 0;
             uint4 docs, others;
@@ -451,8 +465,8 @@ struct Search {
         __syncwarp();
     }
 
-    // A homogeneous partition: an equal share of every list's postings, starting at the largest of the shares' first documents (Gaioso 2019, section
-    // 4.5.4).
+    // A homogeneous partition: an equal share of every list's postings, starting at the largest
+    // of the shares' first documents (Gaioso 2019, section 4.5.4).
     __device__ void take_share(uint32_t partition) {
         begin = 0;
         until = segment.docs;
@@ -481,9 +495,10 @@ struct Search {
     }
 };
 
-// A block of threads, of one warp, takes some partitions of the query `first_query`. With `whole` it takes a query, and each of its warps takes one
-// partition, a range of documents. Warps do not synchronise; they share what blocks share. Dynamic shared memory of each warp: keys and cursors,
-// unless these are in global memory, and the waiting documents.
+// A block of threads, of one warp, takes some partitions of the query `first_query`. With `whole`
+// it takes a query, and each of its warps takes one partition, a range of documents. Warps do not
+// synchronise; they share what blocks share. Dynamic shared memory of each warp: keys and
+// cursors, unless these are in global memory, and the waiting documents.
 template <class Codec, class Choice>
 __device__ __forceinline__ void prune(const Segment& segment, const Values& values, const PartitionedQuery* queries, uint32_t first_query, uint32_t whole,
                                       const PartitionedTerm* all_terms, uint64_t* all_words, PartitionedWork* all_work, uint64_t* out_keys,
@@ -516,7 +531,7 @@ __device__ __forceinline__ void prune(const Segment& segment, const Values& valu
     if (policy != LOCAL) search.ask(known);
     const uint32_t from = number * query.per_block;
     const uint32_t to = from + query.per_block < query.partitions ? from + query.per_block : query.partitions;
-    // Neighbouring partitions of documents are one range; shares are taken one by one.
+    // Neighbouring partitions of documents are one range; shares are processed individually.
     for (uint32_t partition = from; partition < to; partition++) {
         if (homogeneous != 0) search.take_share(partition);
         else search.take_range(from, to);

@@ -1,5 +1,5 @@
-// The kernels of an algorithm, one for each codec. If only one codec is needed, this file is replaced by the line of that codec, so that the others
-// need not be compiled.
+// The kernels of an algorithm, one for each codec. If only one codec is needed, this file is
+// replaced by the line of that codec, so that the others need not be compiled.
 #define PARTITIONED_KERNELS(name, Choice)               \
     PARTITIONED_KERNEL(name##_bitpack, BitPack, Choice) \
     PARTITIONED_KERNEL(name##_rice, Rice, Choice)       \

@@ -1,4 +1,5 @@
-// Blocks of compressed lists as WAND and MaxScore use them: how to find them, and wrappers of the codecs' functions.
+// Blocks of compressed lists as WAND and MaxScore use them: how to find them, and wrappers of the
+// codecs' functions.
 #pragma once
 
 #include "partitioned_form.cuh"
@@ -18,8 +19,9 @@ __device__ __forceinline__ uint32_t index_of(const uint32_t* docs, uint32_t doc)
     return n + (docs[n] < doc ? 1 : 0);
 }
 
-// The first block from `from` on whose last document is not before `doc`; the number of blocks if there is none. The whole warp searches for one
-// document: first in the nearest blocks, then each step leaves one 32nd of the rest.
+// The first block from `from` on whose last document is not before `doc`; the number of blocks if
+// there is none. The whole warp searches for one document: first in the nearest blocks, then each
+// step leaves one 32nd of the rest.
 __device__ __forceinline__ uint32_t find_block(const CompressedList& list, uint32_t from, uint32_t doc) {
     const uint32_t* lasts = lasts_of(list);
     uint32_t end = list.blocks, stride = 1;
@@ -34,7 +36,8 @@ __device__ __forceinline__ uint32_t find_block(const CompressedList& list, uint3
     }
 }
 
-// The same, each lane for a document of its own; lanes that are not `active` get an unspecified result.
+// The same, with a separate document for each lane; lanes that are not `active` get an
+// unspecified result.
 __device__ __forceinline__ uint32_t find_blocks(const CompressedList& list, uint32_t from, uint32_t doc, bool active) {
     const uint32_t* lasts = lasts_of(list);
     uint32_t near = from + lane_id() < list.blocks ? lasts[from + lane_id()] : NO_DOC;

@@ -1,4 +1,5 @@
-// The value of a posting before the term's weight, with the bits of `Formula::value`: the same IEEE operations in the same order.
+// The value of a posting before the term's weight, with the bits of `Formula::value`: the same
+// IEEE operations in the same order.
 #pragma once
 
 #include "types.cuh"
@@ -20,7 +21,8 @@ __device__ __forceinline__ float factor_of(const Values& values, uint32_t doc) {
     return __ldg(reinterpret_cast<const float*>(values.factors) + doc);
 }
 
-// 1 + ln f, computed by the host because no two libraries agree on a logarithm's last bit. `freq` must occur in the segment.
+// 1 + ln f, computed by the host because no two libraries agree on a logarithm's last bit. `freq`
+// must occur in the segment.
 __device__ __forceinline__ float log_tf(const Values& values, uint32_t freq) {
     if (freq < SMALL_FREQ) return __ldg(reinterpret_cast<const float*>(values.logs) + freq);
     const uint32_t* large = reinterpret_cast<const uint32_t*>(values.large);

@@ -1,4 +1,5 @@
-// Decodes whole lists, for tests and benchmarks; queries decode only what they need. A warp takes a run of blocks of one list.
+// Decodes whole lists, for tests and benchmarks; queries decode only what they need. A warp takes
+// a run of blocks of one list.
 #define CODEC_WARPS 8
 #include "codec_bitpack.cuh"
 #include "codec_pfor.cuh"
@@ -12,7 +13,7 @@ struct Run {
     uint32_t out;  // where the block `begin` is written, in blocks
 };
 
-// What is done with the numbers: a sum, so that the compiler removes nothing,
+// The ways to use the numbers: a sum, so that the compiler removes nothing,
 struct AddUp {
     uint32_t sum;
     __device__ __forceinline__ void docs(uint32_t, const uint32_t values[4]) { sum += values[0] + values[1] + values[2] + values[3]; }
@@ -41,7 +42,8 @@ __device__ __forceinline__ void decode(const CompressedList& compressed, const R
     typename Codec::Head heads[AHEAD], next[AHEAD];
     if (block + AHEAD <= full) load_heads<Codec, AHEAD>(list, block, next);
     while (block < run.end) {
-        // Full blocks, several at once; the heads of the next ones are loaded before these are decoded.
+        // Full blocks, several at once; the heads of the next ones are loaded before these are
+        // decoded.
         for (; block + AHEAD <= full; block += AHEAD, to += AHEAD) {
             typename Codec::Docs docs[AHEAD];
             typename Codec::Freqs freqs[FREQS ? AHEAD : 1];
@@ -74,7 +76,7 @@ __device__ __forceinline__ void decode(const CompressedList& compressed, const R
                 }
             }
         }
-        // The other blocks, one by one.
+        // The other blocks, one at a time.
         uint32_t others = block + AHEAD <= full ? block + AHEAD : run.end;
 #pragma unroll 1
         for (; block < others; block++, to++) {
@@ -124,7 +126,8 @@ __device__ __forceinline__ void fetch_freqs(const CompressedList* lists, const R
 }
 
 #define BOUNDS __launch_bounds__(CODEC_WARPS * 32)
-// With two blocks of threads per multiprocessor as the bound, the assembler issues the loads of all blocks of numbers before the first is used.
+// With two blocks of threads per multiprocessor as the bound, the assembler issues the loads of
+// all blocks of numbers before the first is used.
 #define TWO_BLOCKS __launch_bounds__(CODEC_WARPS * 32, 2)
 
 #define OF_CODEC(name, DOCS_BOUNDS, Codec)                                                                                                                     \

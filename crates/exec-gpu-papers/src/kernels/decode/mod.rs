@@ -8,7 +8,7 @@ use super::common::{CODEC_BITPACK, CODEC_PFOR, CODEC_RICE, LISTS, SCAN, TYPES, V
 use crate::compressed::{CompressedList, CompressedLists, ValueTables};
 use warpseek_cuda::{Args, Buffer, Device, DeviceError, Grid, Kernel, Source, Stream};
 
-/// Its source.
+/// The source of the kernels.
 pub const SOURCE: Source = Source {
     name: "decode",
     text: include_str!("kernel.cu"),
@@ -21,7 +21,7 @@ const WARPS: u32 = THREADS / 32;
 /// Postings in a block.
 const BLOCK: usize = warpseek_core::limits::BLOCK;
 
-/// What to decode of the postings.
+/// The parts of postings to decode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
     /// Gaps less one, without the prefix sum; only `pfor` has it.
@@ -50,14 +50,14 @@ pub struct Work {
     codec: CodecId,
     lists: Buffer<CompressedList>,
     runs: Buffer<Run>,
-    /// Keeps the memory of the lists.
+    /// The memory of the lists.
     _kept: Vec<Buffer<u8>>,
-    /// Blocks in total.
+    /// Number of blocks in total.
     blocks: usize,
 }
 
 impl Work {
-    /// Work for some lists, in this order.
+    /// Creates the work for some lists, in this order.
     ///
     /// # Panics
     /// Panics if there is no such list.
@@ -86,12 +86,13 @@ impl Work {
         })
     }
 
-    /// The number of runs, each of which has a sum.
+    /// Returns the number of runs, each of which has a sum.
     pub fn runs(&self) -> usize {
         self.runs.len()
     }
 
-    /// The number of decoded numbers: the blocks of a list are consecutive, and the last one is padded.
+    /// Returns the number of decoded numbers: the blocks of a list are consecutive, and the last
+    /// one is padded.
     pub fn numbers(&self) -> usize {
         self.blocks * BLOCK
     }
@@ -122,11 +123,12 @@ impl Decode {
         })
     }
 
-    /// Keeps only the sum of each run, modulo 2^32. After the end of a list, documents and gaps are `u32::MAX` and frequencies 0.
+    /// Keeps only the sum of each run, modulo 2^32. After the end of a list, documents and gaps
+    /// are `u32::MAX` and frequencies 0.
     ///
     /// # Panics
-    /// Panics if the lists have another codec or if there is no room for a sum of each run, as the other launches do; or if there is no
-    /// such kernel.
+    /// Panics if the lists have another codec or if `sums` is shorter than the number of runs, as
+    /// the other launches do; or if there is no such kernel.
     pub fn sums(
         &self,
         stream: &Stream,
@@ -142,7 +144,8 @@ impl Decode {
             (What::Both, _) => &self.both,
         };
         let args = self.args(work).buffer(sums);
-        // SAFETY: addresses in lists point to memory that `work` keeps; a run writes its own sum, for which there is room.
+        // SAFETY: addresses in lists point to memory that `work` keeps; a run writes its own sum,
+        // and `sums` is long enough.
         unsafe { stream.launch(kernel, grid(work), &args) }
     }
 
@@ -155,7 +158,7 @@ impl Decode {
         freqs: &Buffer<u32>,
     ) -> Result<(), DeviceError> {
         let least = docs.len().min(freqs.len());
-        assert!(least >= work.numbers(), "room for {least} of {} numbers", work.numbers());
+        assert!(least >= work.numbers(), "space for {least} of {} numbers", work.numbers());
         let args = self.args(work).buffer(docs).buffer(freqs);
         // SAFETY: as above; runs write their own blocks.
         unsafe { stream.launch(&self.write, grid(work), &args) }
@@ -168,7 +171,7 @@ impl Decode {
         work: &Work,
         freqs: &Buffer<u32>,
     ) -> Result<(), DeviceError> {
-        assert!(freqs.len() >= work.numbers(), "room for {} numbers", work.numbers());
+        assert!(freqs.len() >= work.numbers(), "space for {} numbers", work.numbers());
         let args = self.args(work).buffer(freqs);
         // SAFETY: as above.
         unsafe { stream.launch(&self.fetch, grid(work), &args) }
@@ -184,7 +187,7 @@ fn grid(work: &Work) -> Grid {
     Grid::new((work.runs() as u32).div_ceil(WARPS), THREADS)
 }
 
-/// The bits of postings' values, computed on the device by a formula.
+/// Computes the bits of postings' values on the device by a formula.
 ///
 /// # Panics
 /// Panics if there are not as many frequencies as documents.
@@ -202,7 +205,8 @@ pub fn posting_values(
     let (docs, freqs) = (device.upload(stream, docs)?, device.upload(stream, freqs)?);
     let bits = device.buffer::<u32>(count)?;
     let args = Args::new().value(tables.view()).buffer(&docs).buffer(&freqs).buffer(&bits);
-    // SAFETY: all three have `count` values; the tables were checked to have each document and frequency, and outlive the download.
+    // SAFETY: all three have `count` values; the tables were checked to have each document and
+    // frequency, and outlive the download.
     unsafe { stream.launch(&kernel, Grid::over(count, THREADS), &args.value(count as u32))? };
     stream.download(&bits)
 }

@@ -1,4 +1,5 @@
-// The parts of an intersection on compressed lists that do not depend on the codec (see intersect.cuh).
+// The parts of an intersection on compressed lists that do not depend on the codec (see
+// intersect.cuh).
 #include "intersect.cuh"
 
 // One warp per query.
@@ -46,7 +47,8 @@ extern "C" __global__ void intersect_find(const Conjunction* __restrict__ querie
     }
 }
 
-// Turns the remaining candidates into keys, in the order of positions, 0 for deleted documents; counts the matches of each query.
+// Turns the remaining candidates into keys, in the order of positions, 0 for deleted documents;
+// counts the matches of each query.
 extern "C" __global__ void intersect_keys(Segment segment, const Conjunction* __restrict__ queries, Candidates candidates, uint64_t* __restrict__ keys,
                                           uint32_t* __restrict__ matches) {
     const uint32_t count = candidates.size();

@@ -10,7 +10,7 @@ use crate::compressed::{CompressedList, Values};
 use warpseek_cuda::{Args, Buffer, Device, DeviceError, Grid, Kernel, Source, Stream};
 use warpseek_exec_gpu::image::SegmentView;
 
-/// Its source.
+/// The source of the kernels.
 pub const SOURCE: Source = Source {
     name: "intersect",
     text: include_str!("kernel.cu"),
@@ -19,7 +19,7 @@ pub const SOURCE: Source = Source {
 
 /// Postings in a block, and candidates that a warp takes at a time.
 const BLOCK: usize = 128;
-/// The most candidates of a query that one warp can process in all remaining turns.
+/// Maximum number of candidates of a query that one warp can process in all remaining turns.
 pub const FEW: u32 = 32;
 
 /// Threads of blocks that decode (must equal the kernel's), and of the others.
@@ -56,13 +56,13 @@ pub struct Conjunction {
 pub struct Queries {
     /// The queries.
     pub queries: Buffer<Conjunction>,
-    /// The `first_block` of each.
+    /// The `first_block` of each query.
     pub first_blocks: Buffer<u32>,
-    /// Their terms.
+    /// The terms of the queries.
     pub terms: Buffer<TermList>,
-    /// Two words each, which the first kernel fills.
+    /// Two words for each query, which the first kernel fills.
     pub reaches: Buffer<u64>,
-    /// Blocks decoded for each.
+    /// Number of blocks decoded for each query.
     pub decoded: Buffer<u32>,
 }
 
@@ -73,19 +73,19 @@ pub struct Candidates {
     pub docs: Buffer<u32>,
     /// Scores so far.
     pub scores: Buffer<u32>,
-    /// The query of each.
+    /// The query of each document.
     pub owners: Buffer<u32>,
-    /// How many there are, if they are fewer than there is room for.
+    /// The number of candidates, if it is smaller than the length of the arrays.
     pub count: Option<Buffer<u32>>,
 }
 
 /// Blocks to decode in one turn.
 pub struct Tasks {
-    /// At most as many as candidates.
+    /// The tasks, at most as many as candidates.
     pub tasks: Buffer<u64>,
     /// The number of tasks: 0 at the beginning.
     pub count: Buffer<u32>,
-    /// One bit per candidate: whether it is kept.
+    /// Bits that mark the candidates to keep.
     pub bits: Buffer<u32>,
 }
 
@@ -128,7 +128,7 @@ impl Tasks {
         let len = candidates.docs.len();
         assert!(
             self.tasks.len() >= len && self.bits.len() >= len.div_ceil(BLOCK) * BLOCK / 32,
-            "room for tasks"
+            "capacity for tasks"
         );
         TasksView {
             tasks: self.tasks.address(),
@@ -140,8 +140,9 @@ impl Tasks {
 
 /// The kernels of one codec, ready to launch.
 ///
-/// Kernels trust the addresses of lists and the numbers in [`Queries`]: the caller that fills them must keep the image, and give each query
-/// as many blocks of candidates as its shortest list has.
+/// Kernels trust the addresses of lists and the numbers in [`Queries`]: the caller that fills
+/// them must keep the image, and give each query as many blocks of candidates as its shortest
+/// list has.
 #[derive(Debug, Clone)]
 pub struct Intersect {
     begin: Kernel,
@@ -151,7 +152,8 @@ pub struct Intersect {
     rest: Kernel,
     keys: Kernel,
     runs: Kernel,
-    /// Blocks of threads that fill the device: for kernels that decode, and for the others.
+    /// Number of blocks of threads that fill the device: for kernels that decode, and for the
+    /// others.
     decoding: u32,
     others: u32,
 }
@@ -222,7 +224,7 @@ impl Intersect {
             .value(tasks.view(queries, candidates))
             .buffer(&tasks.bits);
         let grid = Grid::over(candidates.docs.len() / BLOCK * 32, DECODING);
-        // SAFETY: one warp per block of candidates; the rest is promised by the caller.
+        // SAFETY: one warp per block of candidates; the caller promises the rest.
         unsafe { stream.launch(&self.first, grid, &args) }
     }
 
@@ -247,7 +249,7 @@ impl Intersect {
             .buffer(&tasks.bits);
         let blocks = Grid::over(candidates.docs.len().div_ceil(4), THREADS).blocks;
         let grid = Grid::new(blocks.min(self.others), THREADS);
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises this.
         unsafe { stream.launch(&self.find, grid, &args) }
     }
 
@@ -275,14 +277,14 @@ impl Intersect {
         // A task has about four candidates; if it has fewer, warps take several tasks.
         let blocks = Grid::over(candidates.docs.len() * 8, DECODING).blocks;
         let grid = Grid::new(blocks.min(self.decoding), DECODING);
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises this.
         unsafe { stream.launch(&self.blocks, grid, &args) }
     }
 
-    /// Writes where the candidates of each query begin, and the end of all.
+    /// Writes where the candidates of each query begin, and the end of all of them.
     ///
     /// # Panics
-    /// Panics if `starts` does not have room for one more than the number of queries.
+    /// Panics if `starts` is not longer than the number of queries.
     pub fn runs(
         &self,
         stream: &Stream,
@@ -297,10 +299,11 @@ impl Intersect {
         unsafe { stream.launch(&self.runs, Grid::over(count + 1, THREADS), &args) }
     }
 
-    /// All turns from `turn` on in one launch, for queries of which none has more than [`FEW`] candidates.
+    /// Runs all turns from `turn` on in one launch, for queries none of which has more than
+    /// [`FEW`] candidates.
     ///
     /// # Safety
-    /// See [`Intersect`]; `starts` are those of the candidates.
+    /// See [`Intersect`]; `starts` must be those of the candidates.
     #[allow(clippy::too_many_arguments)]
     pub unsafe fn rest(
         &self,
@@ -328,7 +331,7 @@ impl Intersect {
             .buffer(starts)
             .buffer(&queries.decoded)
             .buffer(bits);
-        // SAFETY: one warp per query; the rest is promised by the caller.
+        // SAFETY: one warp per query; the caller promises the rest.
         unsafe { stream.launch(&self.rest, Grid::over(count * 32, DECODING), &args) }
     }
 
@@ -346,7 +349,7 @@ impl Intersect {
         matches: &Buffer<u32>,
     ) -> Result<(), DeviceError> {
         let count = queries.queries.len();
-        assert!(keys.len() >= candidates.docs.len(), "room for keys");
+        assert!(keys.len() >= candidates.docs.len(), "capacity for keys");
         assert!(matches.len() >= count, "matches of queries");
         let args = Args::new()
             .value(segment)
@@ -356,7 +359,7 @@ impl Intersect {
             .buffer(matches);
         let blocks = Grid::over(candidates.docs.len(), THREADS).blocks;
         let grid = Grid::new(blocks.min(self.others), THREADS);
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises this.
         unsafe { stream.launch(&self.keys, grid, &args) }
     }
 }

@@ -1,4 +1,5 @@
-// Intersection on lists of one codec (see intersect.cuh), separate from the others because they take long to compile.
+// Intersection on lists of one codec (see intersect.cuh), separate from the others because they
+// take long to compile.
 #include "codec_bitpack.cuh"
 #include "intersect.cuh"
 

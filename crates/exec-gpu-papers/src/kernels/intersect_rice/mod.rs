@@ -3,7 +3,7 @@
 use super::common::{CODEC_RICE, INTERSECT, LISTS, SCAN, SEARCH, TILES, TYPES, VALUES, WARP};
 use warpseek_cuda::Source;
 
-/// Its source.
+/// The source of the kernels.
 pub const SOURCE: Source = Source {
     name: "intersect_rice",
     text: include_str!("kernel.cu"),

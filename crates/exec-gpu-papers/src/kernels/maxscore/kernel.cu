@@ -1,5 +1,5 @@
-// MaxScore (Turtle 1995; Gaioso 2019, algorithm 5): lists are ordered by their maxima; as many of the first as the threshold allows are not
-// essential. See `partitioned.cuh`.
+// MaxScore (Turtle 1995; Gaioso 2019, algorithm 5): lists are ordered by their maxima; as many of
+// the first as the threshold allows are not essential. See `partitioned.cuh`.
 #include "partitioned.cuh"
 
 struct ByMaximum {

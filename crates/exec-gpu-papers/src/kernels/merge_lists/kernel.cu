@@ -1,10 +1,11 @@
-// Merges the sorted keys of up to 32 lists, one list per lane: in each step the best of the lanes' first keys is written, until enough are. Repeated
-// launches merge the lists of a query to one in log32 steps. Equal keys become one.
+// Merges the sorted keys of up to 32 lists, one list per lane: in each step the best of the
+// lanes' first keys is written, until enough keys have been. Repeated launches merge the lists of
+// a query to one in log32 steps. Equal keys become one.
 #include "topk.cuh"
 #include "warp.cuh"
 
-// A query has `lists` neighbouring lists and `parts` blocks of threads, which is lists / 32, rounded up; `kept` has the number of keys to keep for
-// each query.
+// A query has `lists` neighbouring lists and `parts` blocks of threads, which is lists / 32,
+// rounded up; `kept` has the number of keys to keep for each query.
 extern "C" __global__ void __launch_bounds__(WARP) merge_lists(const uint32_t* kept, uint32_t lists, uint32_t parts, const uint64_t* keys,
                                                                const uint32_t* counts, uint32_t stride, uint64_t* out_keys, uint32_t* out_counts) {
     const uint32_t query = blockIdx.x / parts, list = blockIdx.x % parts * WARP + lane_id();

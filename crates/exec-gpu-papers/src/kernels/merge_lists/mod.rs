@@ -4,7 +4,7 @@
 use super::common::{TOPK, TYPES, WARP};
 use warpseek_cuda::{Args, Buffer, Device, DeviceError, Grid, Kernel, Source, Stream};
 
-/// Its source.
+/// The source of the kernel.
 pub const SOURCE: Source =
     Source { name: "merge_lists", text: include_str!("kernel.cu"), headers: &[TYPES, TOPK, WARP] };
 
@@ -23,7 +23,7 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// The number of lists there is room for.
+    /// Returns the number of lists that fit in the buffers.
     fn room(&self) -> usize {
         (self.keys.len() / self.stride.max(1) as usize).min(self.counts.len())
     }
@@ -39,16 +39,16 @@ impl MergeLists {
         Ok(MergeLists(device.kernel(&SOURCE, "merge_lists")?))
     }
 
-    /// The number of lists of a query after a merge.
+    /// Returns the number of lists of a query after a merge.
     pub fn left(lists: u32) -> u32 {
         lists.div_ceil(FAN).max(1)
     }
 
-    /// Merges up to [`FAN`] neighbouring lists of a query to one; all queries have the same number of lists. `kept` has the number of keys
-    /// to keep for each query.
+    /// Merges up to [`FAN`] neighbouring lists of a query to one; all queries have the same
+    /// number of lists. `kept` has the number of keys to keep for each query.
     ///
     /// # Panics
-    /// Panics if there are fewer lists, or less room, than that takes.
+    /// Panics if `from` or `to` is too short for that.
     pub fn launch(
         &self,
         stream: &Stream,
@@ -59,7 +59,7 @@ impl MergeLists {
     ) -> Result<(), DeviceError> {
         let (queries, parts) = (kept.len(), Self::left(lists));
         assert!(from.room() >= queries * lists as usize, "lists of {queries} queries");
-        assert!(to.room() >= queries * parts as usize, "room for {queries} queries");
+        assert!(to.room() >= queries * parts as usize, "space for {queries} queries");
         assert_eq!(from.stride, to.stride, "strides");
         let args = Args::new()
             .buffer(kept)
@@ -70,8 +70,8 @@ impl MergeLists {
             .value(from.stride)
             .buffer(&to.keys)
             .buffer(&to.counts);
-        // SAFETY: the room for all lists was checked; counts are at most the stride, which is ensured by whoever made the lists, and the
-        // kernel keeps no more.
+        // SAFETY: the buffers were checked to hold all lists; counts are at most the stride,
+        // which the creators of the lists ensure, and the kernel keeps no more keys.
         unsafe { stream.launch(&self.0, Grid::new(queries as u32 * parts, FAN), &args) }
     }
 }

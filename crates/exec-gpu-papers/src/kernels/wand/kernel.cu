@@ -1,9 +1,11 @@
-// WAND (Broder 2003; Gaioso 2019, algorithm 4): lists are ordered by their next documents; as many of the first as the threshold allows are not
-// essential, and no document before that of the next one, the pivot, can become a hit. See `partitioned.cuh`.
+// WAND (Broder 2003; Gaioso 2019, algorithm 4): lists are ordered by their next documents; as
+// many of the first as the threshold allows are not essential, and no document before that of the
+// next one, the pivot, can become a hit. See `partitioned.cuh`.
 #include "partitioned.cuh"
 
 struct ByDocument {
-    // The first document at which the maxima of the lists that have reached it exceed the allowance; at least `until` if there is none.
+    // The first document at which the maxima of the lists that have reached it exceed the
+    // allowance; at least `until` if there is none.
     template <class Search>
     __device__ uint32_t pivot(const Search& search, uint32_t allowance) {
         const uint32_t lists = search.query.terms;
@@ -34,7 +36,8 @@ struct ByDocument {
         const uint32_t lists = search.query.terms, statics = search.query.static_most;
         if (search.all + statics <= search.floor) return false;
         if (search.rest == statics && search.terms[0].most > search.allowance()) {
-            // All lists are essential and stay so: the next document is the pivot, and waiting documents may go on waiting.
+            // All lists are essential and remain so: the next document is the pivot, and waiting
+            // documents may go on waiting.
             uint32_t next = NO_DOC;
             for (uint32_t list = lane_id(); list < lists; list += WARP) next = min(next, search.at[list].doc);
             next = warp_min(next);
@@ -46,7 +49,8 @@ struct ByDocument {
         const uint32_t allowance = search.allowance();
         uint32_t at = pivot(search, allowance);
         if (at >= search.until) return false;
-        // Lists before the pivot move to it. That may move the pivot, after which all documents from there to the end of a block are taken.
+        // Lists before the pivot move to it. That may move the pivot, after which all documents
+        // from there to the end of a block are processed.
         for (uint32_t list = 0; list < lists; list++) {
             if (search.at[list].doc < at) search.open(list, at);
         }

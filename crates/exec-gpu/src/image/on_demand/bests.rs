@@ -1,4 +1,4 @@
-//! What the best documents of a list are worth: searches begin with a threshold.
+//! The values of the best documents of lists, with which searches begin with a threshold.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -22,11 +22,12 @@ use crate::workspace::Workspace;
 /// Values at the ranks of [`RANKS`].
 pub(super) type Best = [f32; RANKS.len()];
 
-/// The best values of a segment's lists, as far as they are known. They are lower bounds of what a whole image has.
+/// The known best values of a segment's lists. They are lower bounds of the values in a whole
+/// image.
 pub(super) struct Bests {
     formula: Formula,
     deleted: Option<DocSet>,
-    /// By ordinal.
+    /// Best values by ordinal.
     known: Mutex<FxHashMap<u32, Best>>,
 }
 
@@ -39,7 +40,7 @@ impl Bests {
         self.formula == other.formula && self.deleted == other.deleted
     }
 
-    /// Of a list; 0 if nothing is known.
+    /// Returns the best values of a list; 0 for values that are not known.
     pub(super) fn of(&self, ordinal: u32) -> Best {
         lock(&self.known).get(&ordinal).copied().unwrap_or_default()
     }
@@ -49,12 +50,12 @@ impl Bests {
 pub(super) struct Unknown<'a> {
     info: TermInfo,
     pieces: Arc<Pieces<'a>>,
-    /// On the device, if it is there.
+    /// The compressed list on the device, if it is there.
     pub(super) packed: Option<PackedList>,
 }
 
 impl<'a> Unknown<'a> {
-    /// A list of a segment, unless its best values are known or it has none.
+    /// Returns a list of a segment, unless its best values are known or it has none.
     pub(super) fn of(
         lists: &SegmentLists,
         info: &TermInfo,
@@ -70,7 +71,7 @@ impl<'a> Unknown<'a> {
     }
 }
 
-/// Some lists, with what is looked at of each.
+/// Some lists, with the blocks of each that are decoded.
 #[derive(Default)]
 struct Group<'a> {
     lists: Vec<(&'a Unknown<'a>, Range<u32>)>,
@@ -78,8 +79,9 @@ struct Group<'a> {
 }
 
 impl OnDemand {
-    /// Finds the best values of lists, in the memory of a round that is not used yet. Of a list for which there is no room, only the first
-    /// documents are looked at: what these reach, the whole list does.
+    /// Finds the best values of lists, in the memory of a round that is not used yet. Of a list
+    /// that does not fit, only the first documents are decoded: a value that `k` of them reach is
+    /// reached by `k` documents of the whole list.
     pub(super) fn learn(
         &self,
         lists: &SegmentLists,
@@ -90,9 +92,10 @@ impl OnDemand {
     ) -> Result<(), ImageError> {
         unknown.sort_by_key(|list| Reverse(list.info.df));
         let room = scratch.len() as u64;
-        let of_posting = if lists.documents.view().deleted == 0 { 4 } else { 8 };
-        // Half of the memory is enough for compressed blocks, of which none has more bytes than its values.
-        let most = (room / 3 / of_posting / BLOCK as u64) as u32;
+        let posting_bytes = if lists.documents.view().deleted == 0 { 4 } else { 8 };
+        // Half of the memory is enough for compressed blocks, of which none has more bytes than
+        // its values.
+        let most = (room / 3 / posting_bytes / BLOCK as u64) as u32;
         let mut group = Group::default();
         for list in &unknown {
             let first = list.pieces.block_for(lists.within.start);
@@ -103,7 +106,7 @@ impl OnDemand {
                 continue;
             }
             let postings = u64::from(blocks.end - blocks.start) * BLOCK as u64;
-            let mut bytes = postings * of_posting + 64 + BEHIND as u64;
+            let mut bytes = postings * posting_bytes + 64 + BEHIND as u64;
             if list.packed.is_none() {
                 bytes += lists.some(&list.info, &list.pieces, &blocks)?.len() as u64;
             }
@@ -174,7 +177,7 @@ impl OnDemand {
         let sent = workspace.make_input.send(&self.lending.device, stream)?;
         let failed = scratch.slice(failed..failed + 4).cast::<u32>();
         let best = scratch.slice(best..best + 4 * counts.len() * RANKS.len()).cast::<f32>();
-        // What is not filled, since it is not within the image, is worth nothing.
+        // Values outside of the image are not filled; 0 means that they are worth nothing.
         stream.zero(&scratch.slice(..zeros))?;
         let fill = if deleted == 0 { Fill::Values } else { Fill::All };
         loop {

@@ -1,4 +1,5 @@
-//! The memory for lists on a device, and what happens in it.
+//! The memory for lists on a device, its division among lists that stay and rounds, and copies to
+//! it.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -18,60 +19,65 @@ use crate::image::packed::{BEHIND, PackedList};
 use crate::image::residence::Key;
 use crate::image::segment::{Lasting, ListView};
 
-/// Transfers of more bytes than this are shared among threads.
+/// Transfers of more bytes than this are divided among threads.
 const SHARE: usize = 4 << 20;
-/// The most threads that copy.
+/// Maximum number of threads that copy.
 const MOST_COPIERS: usize = 8;
 
-/// The part of the free memory that a large round may use for its tiles, and that which all rounds together may use for queries and hits.
+/// Divisors of the free memory: the part that a large round may use for its tiles, and the part
+/// that all rounds together may use for queries and hits.
 const SCRATCH_PART: u64 = 8;
 const ROUNDS_PART: u64 = 16;
-/// Any round may have so many bytes, if there is memory.
+/// Minimum number of bytes that any round may use, if there is memory.
 const LEAST_SCRATCH: u64 = 1 << 26;
-/// Each of these is at least so many bytes, unless that is more than a quarter of all.
+/// Minimum number of bytes of each of these parts, unless it exceeds a quarter of the free
+/// memory.
 const FEW_BYTES: u64 = 1 << 20;
-/// Bytes that are enough for each list of a very small index, in addition to four times as many as its tiles take.
+/// Number of bytes that are enough for each list of a very small index, in addition to four times
+/// the size of its tiles.
 const ENOUGH: u64 = 1 << 11;
-/// With less memory, there is no use in trying.
+/// Minimum number of free bytes; with less memory, the engine does not try.
 const LEAST_FREE: u64 = 1 << 14;
 
-/// What has happened since an engine was opened, by where lists were when a round asked for them. A round asks for a list once.
+/// Counters since an engine was opened, by the place of lists when a round requested them. A
+/// round requests a list once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheCounts {
-    /// Lists that were tiles on the device, compressed on the device, and in main memory.
+    /// Number of lists that were tiles on the device, compressed on the device, and in main
+    /// memory.
     pub lists: [u64; 3],
-    /// The same in postings.
+    /// Number of postings in these lists.
     pub postings: [u64; 3],
     /// Bytes of lists that were copied to the device.
     pub bytes_moved: u64,
     /// Time that rounds waited for copies, and for each other's copies.
     pub waited: Duration,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: u64,
-    /// Slices of documents in which they were answered.
+    /// Number of slices of documents in which they were answered.
     pub slices: u64,
-    /// Bytes of lists that stay, and room for them.
+    /// Bytes of lists that stay on the device.
     pub held: u64,
-    /// See `held`.
+    /// Bytes available for lists that stay.
     pub room: u64,
-    /// Bytes that a large round has for the tiles made for it.
+    /// Bytes available to a large round for its tiles.
     pub scratch: u64,
 }
 
-/// How many bytes the lists of an index take on the device.
+/// The bytes that the lists of an index take on the device.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Needs {
-    /// Compressed.
+    /// Bytes of compressed lists.
     pub(crate) packed: u64,
-    /// As tiles.
+    /// Bytes of all lists as tiles.
     pub(crate) tiles: u64,
-    /// Tiles that may stay in addition to compressed lists.
+    /// Bytes of tiles that may stay in addition to compressed lists.
     pub(crate) kept: u64,
     /// Number of lists.
     pub(crate) lists: u64,
-    /// Tables of documents.
+    /// Bytes of tables of documents.
     pub(crate) tables: u64,
-    /// Tiles that a round may have.
+    /// Bytes of tiles that a round may use.
     pub(crate) round: u64,
 }
 
@@ -81,29 +87,31 @@ pub(crate) struct Lending {
     pub(super) arena: Buffer<u8>,
     /// Memory for the tiles of rounds.
     pub(super) scratch: Scratch,
-    /// Bytes of all rounds' queries and hits.
+    /// Bytes for the queries and hits of all rounds.
     pub(super) rounds_bytes: u64,
-    /// Cells into which segments are cut: a round can use every list if its tiles of a cell have room.
+    /// Number of cells into which segments are cut: a round can use every list if the list's
+    /// tiles of one cell fit.
     pub(super) cells: u32,
-    /// What it was made for, and whether there was less memory than that.
+    /// The needs that the memory was allocated for, and whether less memory was available.
     needs: Needs,
     is_limited: bool,
     pub(super) cache: Mutex<ListCache<Contents>>,
     segments: Mutex<Vec<Slot>>,
-    /// Formulas by their numbers.
+    /// Formulas, by their numbers.
     formulas: Mutex<Vec<Formula>>,
     uploaders: Mutex<Vec<Uploader>>,
     pub(super) lists: [AtomicU64; 3],
     pub(super) postings: [AtomicU64; 3],
     bytes_moved: AtomicU64,
-    /// The part of a plan's postings that had to be copied, when that was last asked.
+    /// Part of a plan's postings that had to be copied, when it was last determined.
     pub(super) absent_part: AtomicU32,
     pub(super) waited: AtomicU64,
     pub(super) rounds: AtomicU64,
     pub(super) slices: AtomicU64,
 }
 
-/// A segment in the cache, with what engines know of its documents and lists as long as one of them has it.
+/// A segment in the cache, with the tables of its documents and the best values of its lists as
+/// long as an engine uses them.
 struct Slot {
     key: Key,
     number: u32,
@@ -119,17 +127,18 @@ pub(super) enum Contents {
 }
 
 impl Lending {
-    /// Takes as much of the device's free memory as lists of `needs` can use, except for what rounds need.
+    /// Allocates as much of the device's free memory as lists with these `needs` can use, except
+    /// for the memory of rounds.
     pub(crate) fn new(device: &Device, policy: Policy, needs: Needs) -> Result<Self, ImageError> {
         let available = device.require(needs.tables + LEAST_FREE)?;
         let free = available - needs.tables;
-        // With little memory, rounds come before lists that stay.
+        // With little memory, rounds have priority over lists that stay.
         let few = (free / 4).min(FEW_BYTES);
         let rounds = (free / ROUNDS_PART).max(few);
         let part = (free / SCRATCH_PART).max(2 * few);
         let enough = 4 * needs.tiles + ENOUGH * (1 + needs.lists);
         let scratch = part.min(needs.round.max(LEAST_SCRATCH)).min(enough);
-        // A small round has half of it.
+        // A small round uses half of it.
         let cells = needs.tiles.saturating_mul(3) / scratch.max(1);
         let cells = cells.clamp((*CELLS.start()).into(), (*CELLS.end()).into()) as u32;
         let is_part = scratch == part;
@@ -159,28 +168,34 @@ impl Lending {
         })
     }
 
-    /// Whether more memory would be of no use, or is not to be had, although it was made for an index with other needs.
+    /// Returns true if this memory suffices for an index with other needs, or if no more memory
+    /// is available.
     pub(crate) fn suffices(&self, needs: &Needs) -> bool {
         self.is_limited || needs.tiles <= 2 * self.needs.tiles
     }
 
     pub(crate) fn counts(&self) -> CacheCounts {
         let (held, room) = lock(&self.cache).bytes();
-        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         CacheCounts {
-            lists: [of(&self.lists[0]), of(&self.lists[1]), of(&self.lists[2])],
-            postings: [of(&self.postings[0]), of(&self.postings[1]), of(&self.postings[2])],
-            bytes_moved: of(&self.bytes_moved),
-            waited: Duration::from_nanos(of(&self.waited)),
-            rounds: of(&self.rounds),
-            slices: of(&self.slices),
+            lists: [value(&self.lists[0]), value(&self.lists[1]), value(&self.lists[2])],
+            postings: [
+                value(&self.postings[0]),
+                value(&self.postings[1]),
+                value(&self.postings[2]),
+            ],
+            bytes_moved: value(&self.bytes_moved),
+            waited: Duration::from_nanos(value(&self.waited)),
+            rounds: value(&self.rounds),
+            slices: value(&self.slices),
             held,
             room,
             scratch: self.scratch.bytes(true),
         }
     }
 
-    /// The number of a segment in the cache, and tables of its documents, copied unless a snapshot has them.
+    /// Returns the number of a segment in the cache, and the tables of its documents, which are
+    /// copied unless an engine has them.
     pub(super) fn segment(
         &self,
         segment: &Segment,
@@ -195,7 +210,7 @@ impl Lending {
         }
         let lasting = Arc::new(Lasting::load(&self.device, segment, key.within())?);
         let mut cache = lock(&self.cache);
-        // Segments that no snapshot has any more make room.
+        // Segments that no engine uses any more are removed.
         segments.retain(|slot| {
             let alive = slot.lasting.strong_count() > 0;
             if !alive {
@@ -209,32 +224,33 @@ impl Lending {
         Ok((number, lasting))
     }
 
-    /// The best values of a segment's lists, for a formula and without some documents.
-    pub(super) fn bests(&self, slot: u32, of: Bests) -> Arc<Bests> {
+    /// Returns the shared best values of a segment's lists that have the formula and the
+    /// deletions of `new`, or adds `new`.
+    pub(super) fn bests(&self, slot: u32, new: Bests) -> Arc<Bests> {
         let mut segments = lock(&self.segments);
         let Some(slot) = segments.iter_mut().find(|other| other.number == slot) else {
-            return Arc::new(of);
+            return Arc::new(new);
         };
         slot.bests.retain(|bests| bests.strong_count() > 0);
         let mut alive = slot.bests.iter().filter_map(Weak::upgrade);
-        if let Some(found) = alive.find(|bests| bests.is_like(&of)) {
+        if let Some(found) = alive.find(|bests| bests.is_like(&new)) {
             return found;
         }
-        let of = Arc::new(of);
-        slot.bests.push(Arc::downgrade(&of));
-        of
+        let new = Arc::new(new);
+        slot.bests.push(Arc::downgrade(&new));
+        new
     }
 
     pub(super) fn formula(&self, formula: Formula) -> u32 {
         let mut formulas = lock(&self.formulas);
-        let at = formulas.iter().position(|of| *of == formula);
+        let at = formulas.iter().position(|known| *known == formula);
         at.unwrap_or_else(|| {
             formulas.push(formula);
             formulas.len() - 1
         }) as u32
     }
 
-    /// Works with uploaders that nobody else uses. After a failure they are not used again.
+    /// Calls `work` with exclusive use of some uploaders, which are discarded after a failure.
     fn with_uploaders<T>(
         &self,
         count: usize,
@@ -262,8 +278,8 @@ impl Lending {
         self.copy((&self.arena, UNIT as usize), copies, threads, None)
     }
 
-    /// The same to other memory, where places begin at multiples of 16 bytes or follow each other. `after` must have happened on the device
-    /// before.
+    /// Copies pieces of lists to other memory, where places begin at multiples of 16 bytes or
+    /// follow each other, and waits. The copy begins after the event `after`.
     pub(super) fn copy_to(
         &self,
         scratch: &Buffer<u8>,
@@ -288,7 +304,7 @@ impl Lending {
         }
         let start = Instant::now();
         let copiers = bytes.div_ceil(SHARE).min(threads.clamp(1, MOST_COPIERS));
-        // Neighbours in shares of about the same size.
+        // Shares are runs of neighbours, of about the same size.
         let (mut shares, mut from, mut sum) = (Vec::with_capacity(copiers), 0, 0);
         for (i, copy) in copies.iter().enumerate() {
             sum += len(copy);

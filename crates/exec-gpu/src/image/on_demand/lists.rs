@@ -1,4 +1,5 @@
-//! The lists of a segment where only some of them, and only some of their documents, are on the device at a time.
+//! The lists of a segment of which only some lists, for only some documents, are on the device at
+//! a time.
 
 use std::ops::{Range, RangeInclusive};
 use std::sync::{Arc, Mutex};
@@ -17,24 +18,26 @@ use crate::image::packed::{PackedList, Pieces, SomeBlocks};
 use crate::image::part::malformed;
 use crate::image::segment::{Lasting, filter_shift};
 
-/// The fewest and the most cells into which the documents of a segment are cut: the smallest slices. A slice has a power of two of them.
+/// Minimum and maximum number of cells into which the documents of a segment are cut. A cell is
+/// the smallest slice; a slice has a power of two of them.
 pub(super) const CELLS: RangeInclusive<u32> = 64..=256;
 const LEVELS: usize = CELLS.end().ilog2() as usize + 1;
-/// Tiles of a cell are a multiple of this, so that slices are whole windows of every kernel.
+/// Divisor of the number of tiles in a cell, so that slices are whole windows of every kernel.
 const CELL_TILES: u32 = 32;
-/// Documents of which a position has all bits: slices that begin at multiples of them can use lists that stay as tiles.
+/// Number of documents that the bits of a position can tell apart. Slices that begin at multiples
+/// of it can use lists that stay as tiles.
 const POSITIONS: u32 = 1 << 15;
 
-/// The lists of a segment, and how its documents are cut.
+/// The lists of a segment, and the cells of its documents.
 pub(super) struct SegmentLists {
     pub(super) segment: Arc<Segment>,
     pub(super) within: Range<u32>,
     pub(super) slot: u32,
     pub(super) lasting: Arc<Lasting>,
     pub(super) documents: DocumentTables,
-    /// Documents of a cell.
+    /// Number of documents in a cell.
     pub(super) cell: u32,
-    /// How lists are cut, by ordinal.
+    /// Cuts of the lists, by ordinal.
     cuts: Mutex<FxHashMap<u32, Arc<Cuts>>>,
     /// Lists of other codecs in the form that the device reads.
     coded: Mutex<FxHashMap<u32, Arc<Pieces<'static>>>>,
@@ -42,16 +45,16 @@ pub(super) struct SegmentLists {
     pub(super) bests: Arc<Bests>,
 }
 
-/// Where a list is cut.
+/// The blocks at which a list is cut.
 pub(super) struct Cuts {
-    /// The first block of each cell, and of what follows the last.
+    /// First block of each cell, and of what follows the last cell.
     first: Box<[u32]>,
-    /// The most blocks of a slice of 2^i cells, and the most bytes.
+    /// Maximum number of blocks, and of bytes, in a slice of 2^i cells.
     most: [(u32, u64); LEVELS],
 }
 
 impl SegmentLists {
-    /// For the documents `within` a segment, cut into about so many cells.
+    /// Creates the lists for the documents `within` a segment, cut into about this many cells.
     pub(super) fn new(
         segment: &Arc<Segment>,
         within: Range<u32>,
@@ -62,7 +65,7 @@ impl SegmentLists {
     ) -> Self {
         let tiles = (within.len() as u32).div_ceil(1 << bits);
         let whole = POSITIONS >> bits;
-        // Small segments have smaller cells, which lists that stay as tiles cannot use.
+        // Small segments have smaller cells, which cannot use lists that stay as tiles.
         let step = if tiles / cells >= whole { whole.max(CELL_TILES) } else { CELL_TILES };
         let cell = tiles.div_ceil(cells).next_multiple_of(step).max(step) << bits;
         let (cuts, coded) = Default::default();
@@ -82,7 +85,7 @@ impl SegmentLists {
         Ok(pieces)
     }
 
-    /// Some blocks of a list.
+    /// Returns some blocks of a list.
     pub(super) fn some<'a>(
         &self,
         info: &TermInfo,
@@ -92,17 +95,18 @@ impl SegmentLists {
         pieces.some(blocks.clone()).ok_or_else(|| malformed(&self.segment, &[*info]))
     }
 
-    /// Number of cells, at least one.
+    /// Returns the number of cells, at least one.
     pub(super) fn cells(&self) -> u32 {
         (self.within.len() as u32).div_ceil(self.cell).max(1)
     }
 
-    /// Whether slices begin where lists that stay as tiles can be entered.
+    /// Returns true if all slices begin at documents where lists that stay as tiles can be
+    /// entered.
     pub(super) fn can_keep_tiles(&self) -> bool {
         self.cells() == 1 || self.cell.is_multiple_of(POSITIONS)
     }
 
-    /// Where a list is cut.
+    /// Returns the blocks at which a list is cut.
     pub(super) fn cuts(
         &self,
         info: &TermInfo,
@@ -118,7 +122,7 @@ impl SegmentLists {
         let first: Box<[u32]> = (0..=self.cells()).map(first).collect();
         let mut most = [(1, pieces.len() as u64); LEVELS];
         if pieces.blocks() > 1 {
-            // Where the blocks begin with which a cell begins and ends.
+            // Payload positions of the blocks with which cells begin and end.
             let last = pieces.blocks() - 1;
             let spans = first.iter().map(|&block| pieces.span(block.min(last)));
             let spans: Option<Vec<Range<usize>>> = spans.collect();
@@ -138,7 +142,8 @@ impl SegmentLists {
         Ok(cuts)
     }
 
-    /// What is to be done for lists in some cells. Blocks from main memory go one after another to an offset behind an address.
+    /// Plans the work for lists in some cells. Blocks from main memory go, one after another, to
+    /// an offset behind an address.
     pub(super) fn plan(
         &self,
         wanted: &[Wanted<'_>],
@@ -147,7 +152,7 @@ impl SegmentLists {
     ) -> Result<SlicePlan, ImageError> {
         let (mut packed, mut copies) = (Vec::new(), Vec::new());
         let mut work = Vec::with_capacity(wanted.len());
-        // If all lists are there, it is the same for all slices.
+        // If all lists are on the device, their addresses are the same for all slices.
         let differs = cells.start == 0 || wanted.iter().any(|list| list.packed.is_none());
         for list in wanted {
             let blocks = list.blocks(cells);
@@ -168,13 +173,13 @@ impl SegmentLists {
         filter_shift(self.within.len() as u64, info.df.into())
     }
 
-    /// Ranges of cells.
+    /// Returns ranges of `each` cells; the last may be shorter.
     pub(super) fn slices(&self, each: u32) -> impl Iterator<Item = Range<u32>> + use<> {
         let cells = self.cells();
         (0..cells).step_by(each as usize).map(move |from| from..(from + each).min(cells))
     }
 
-    /// The documents of some cells, by position in the segment.
+    /// Returns the documents of some cells, by position in the segment.
     pub(super) fn docs(&self, cells: &Range<u32>) -> Range<u32> {
         let at = |cell: u32| {
             let doc = u64::from(self.within.start) + u64::from(cell) * u64::from(self.cell);
@@ -194,7 +199,7 @@ impl SegmentLists {
         }
     }
 
-    /// What kernels see of some documents: numbers count from the first of them.
+    /// Returns the view of some documents for kernels: numbers count from the first of them.
     pub(super) fn view(&self, docs: &Range<u32>, bits: u32) -> SegmentView {
         let all = self.documents.view();
         let by = docs.start - self.within.start;
@@ -211,38 +216,39 @@ impl SegmentLists {
     }
 }
 
-/// What is to be done to make tiles of a slice.
+/// The work of making the tiles of a slice.
 pub(super) struct SlicePlan {
-    /// Where lists are; nothing if that is the same as in the first slice.
+    /// Addresses of the lists; empty if they are the same as in the first slice.
     pub(super) packed: Vec<PackedList>,
     pub(super) units: Vec<Unit>,
-    /// Blocks that come from main memory, and where they go.
+    /// Blocks that are copied from main memory, and their offsets.
     pub(super) copies: Vec<(usize, TermInfo, Range<u32>)>,
 }
 
-/// A list that a round uses and that is not there as tiles.
+/// A list that a round uses and that is not on the device as tiles.
 pub(super) struct Wanted<'a> {
     pub(super) info: TermInfo,
     pub(super) pieces: Arc<Pieces<'a>>,
-    /// On the device, if it is there.
+    /// The compressed list on the device, if it is there.
     pub(super) packed: Option<PackedList>,
     pub(super) cuts: Arc<Cuts>,
     pub(super) filter_shift: u32,
 }
 
 impl Wanted<'_> {
-    /// The blocks of some cells, at least one.
+    /// Returns the blocks of some cells, at least one.
     pub(super) fn blocks(&self, cells: &Range<u32>) -> Range<u32> {
         blocks(&self.cuts.first, &self.pieces, cells)
     }
 
-    /// The most postings in a slice of 2^`level` cells, which are this many documents and tiles, with padding.
+    /// Returns the maximum number of postings, with padding, in a slice of 2^`level` cells, which
+    /// has this many documents and tiles.
     pub(super) fn room(&self, level: usize, docs: u32, tiles: u32) -> u32 {
         let postings = (self.cuts.most[level].0 * BLOCK as u32).min(self.info.df).min(docs);
         (postings + 3 * postings.min(tiles)).next_multiple_of(4)
     }
 
-    /// The most bytes of such a slice that come from main memory.
+    /// Returns the maximum number of bytes of such a slice that are copied from main memory.
     pub(super) fn bytes(&self, level: usize) -> u64 {
         if self.packed.is_some() { 0 } else { self.cuts.most[level].1 }
     }
@@ -250,6 +256,6 @@ impl Wanted<'_> {
 
 fn blocks(first: &[u32], pieces: &Pieces<'_>, cells: &Range<u32>) -> Range<u32> {
     let last = pieces.blocks() - 1;
-    let of = |cell: u32| first[cell as usize].min(last);
-    of(cells.start)..of(cells.end) + 1
+    let block = |cell: u32| first[cell as usize].min(last);
+    block(cells.start)..block(cells.end) + 1
 }

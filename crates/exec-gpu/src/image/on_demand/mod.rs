@@ -1,8 +1,11 @@
-//! Lists of an index that has no room on the device as tiles: each round gets tiles of the lists that it uses.
+//! Lists of an index that does not fit on the device as tiles: each round makes tiles of the
+//! lists that it uses.
 //!
-//! A list is in one of three places: on the device as tiles, on the device compressed, or in main memory. [`ListCache`] decides which lists stay on
-//! the device. What a round uses of the others is brought for it: a *slice* of the documents at a time, if there is no room for all of them. In a
-//! slice every list is dense, and it has the same address in every slice, so that the queries are sent once.
+//! A list is in one of three places: on the device as tiles, on the device compressed, or in main
+//! memory. [`ListCache`] decides which lists stay on the device. The other lists that a round
+//! uses are copied for it. If they do not fit for all documents, the round processes one *slice*
+//! of the documents at a time. In a slice every list is dense, and it has the same address in
+//! every slice, so that the queries are sent once.
 
 mod bests;
 mod lending;
@@ -39,37 +42,41 @@ use lists::{SegmentLists, Wanted};
 use places::{Cut, Place};
 use scratch::Lent;
 
-/// What bringing a list costs, in nanoseconds: a transfer, per byte; making tiles, per posting; and either of them at all. Only their ratios
-/// matter, and only roughly.
+/// Costs of loading a list, in nanoseconds: a transfer, per byte; making tiles, per posting; and
+/// the fixed cost of each. Only their ratios matter, and only roughly.
 const BYTE: f32 = 0.05;
 const POSTING: f32 = 0.01;
 const TRANSFER: f32 = 5_000.0;
 const MAKING: f32 = 500.0;
 
-/// A dense list stays as tiles only if it has this many postings per tile: shorter ones are quickly made, and padding would be most of them.
+/// Minimum number of postings per tile of a dense list that stays as tiles: shorter ones are
+/// quick to make, and would consist mostly of padding.
 const TILES_FROM: u32 = 4;
 
-/// Lists in slices that are enough work for a thread.
+/// Number of lists in slices that are enough work for a thread.
 const LISTS_OF_A_THREAD: usize = 1 << 14;
 
-/// The most lists that become tiles that stay, in one round.
+/// Maximum number of lists that become permanent tiles in one round.
 const MOST_KEPT: usize = 256;
 
-/// About the room that a query has for each of its hits: it has several items, and several slices are merged at a time.
+/// Approximate number of slots that a query has for each of its hits: it has several items, and
+/// several slices are merged at a time.
 pub(crate) const ITEM_HITS: u64 = 24;
 
-/// About the bytes of tables for each list in each slice: if its blocks are elsewhere each time, and if not.
+/// Approximate bytes of tables for each list in each slice, if its blocks are elsewhere each time
+/// and if not.
 const TABLE_BYTES: u64 = 104;
 const UNIT_BYTES: u64 = 24;
 
-/// Small rounds that are in flight at the same time: one waits for lists while the other is answered.
+/// Number of small rounds that are in flight at the same time: one waits for lists while the
+/// other is answered.
 pub(crate) const IN_FLIGHT: usize = 2;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The lists of a snapshot, by one formula, made when rounds need them.
+/// The lists of a snapshot by one formula, which are loaded when rounds need them.
 pub(crate) struct OnDemand {
     lending: Arc<Lending>,
     kernels: MakeKernels,
@@ -78,43 +85,44 @@ pub(crate) struct OnDemand {
     formula: Formula,
     /// The formula's number.
     number: u32,
-    /// The largest frequency for which logarithms were needed.
+    /// Largest frequency for which a logarithm was needed.
     largest: AtomicU64,
 }
 
 /// The lists of a round, by segment.
 #[derive(Default)]
 struct Found<'a> {
-    /// Those that are not on the device as tiles.
+    /// Lists that are not on the device as tiles.
     wanted: Vec<Vec<Wanted<'a>>>,
-    /// Those that are, by ordinal.
+    /// Lists that are on the device as tiles, by ordinal.
     kept: Vec<FxHashMap<u32, ListView>>,
-    /// Those of either whose best values are not known.
+    /// Lists of either kind whose best values are not known.
     unknown: Vec<Vec<Unknown<'a>>>,
 }
 
 /// The lists that a round uses, until it has ended.
 pub(crate) struct Brought {
     images: Vec<SegmentImage>,
-    /// Set if a list is malformed.
+    /// Failure word: set if a list is malformed, or if a frequency has no logarithm.
     failed: Buffer<u32>,
     on_demand: Arc<OnDemand>,
     infos: Vec<Vec<TermInfo>>,
-    /// Entries in use.
+    /// Entries of the cache that the round uses.
     held: Vec<EntryId>,
-    /// The memory of the tiles made for it.
+    /// Memory of the tiles made for the round.
     scratch: Lent,
     stream: Stream,
     ended: bool,
 }
 
 impl Brought {
-    /// The segments, as kernels see them.
+    /// Returns the segments as kernels see them.
     pub(crate) fn images(&self) -> &[SegmentImage] {
         &self.images
     }
 
-    /// After the round: whether its hits can be trusted. If not, but it can be repeated, the result is false.
+    /// Returns true if the hits of the round that has run can be trusted, and false if the round
+    /// must be repeated.
     pub(crate) fn check(&mut self) -> Result<bool, ImageError> {
         let failed = self.stream.download(&self.failed)?[0];
         self.ended = true;
@@ -123,7 +131,7 @@ impl Brought {
             1 => {
                 let segments = self.on_demand.segments.iter().zip(&self.infos);
                 let errors = segments.map(|(lists, infos)| malformed(&lists.segment, infos));
-                // An error of the index says more than one of the device.
+                // Prefer an error of the index, which is more specific than one of the device.
                 let mut errors: Vec<ImageError> = errors.collect();
                 let at = errors.iter().position(|error| matches!(error, ImageError::Index(_)));
                 Err(errors.swap_remove(at.unwrap_or(0)))
@@ -139,7 +147,8 @@ impl Brought {
 impl Drop for Brought {
     fn drop(&mut self) {
         if !self.ended {
-            // Kernels may still read lists; after a failure of the device nothing does.
+            // Kernels may still read lists. After a failure of the device they do not, so the
+            // error is ignored.
             let _ = self.stream.synchronize();
         }
         let lending = &self.on_demand.lending;
@@ -150,7 +159,8 @@ impl Drop for Brought {
 }
 
 impl OnDemand {
-    /// For a snapshot, whose documents `within` it the device answers for.
+    /// Creates the lists of a snapshot, of which the device answers for the documents `within`
+    /// each segment.
     pub(crate) fn new(
         lending: Arc<Lending>,
         kernels: MakeKernels,
@@ -159,7 +169,7 @@ impl OnDemand {
         bits: u32,
         formula: Formula,
     ) -> Result<Self, ImageError> {
-        let of = |segment: &Arc<Segment>| {
+        let lists = |segment: &Arc<Segment>| {
             let within = within(segment);
             let key = Key::new(segment, within.clone(), bits);
             let (slot, lasting) = lending.segment(segment, key)?;
@@ -170,7 +180,7 @@ impl OnDemand {
             Ok(SegmentLists::new(segment, within, (bits, lending.cells), lasting, documents, bests))
         };
         let segments =
-            snapshot.segments().iter().map(of).collect::<Result<Vec<_>, ImageError>>()?;
+            snapshot.segments().iter().map(lists).collect::<Result<Vec<_>, ImageError>>()?;
         let number = lending.formula(formula);
         let largest = AtomicU64::new(0);
         Ok(OnDemand { lending, kernels, segments, bits, formula, number, largest })
@@ -180,7 +190,7 @@ impl OnDemand {
         &self.lending
     }
 
-    /// Brings all lists to the device, compressed, if they all have room there.
+    /// Copies all lists to the device, compressed, if they all fit there.
     pub(crate) fn preload(&self, threads: usize, loading: &Loading) -> Result<(), ImageError> {
         let lending = &*self.lending;
         let bodies = self.segments.iter().map(|lists| lists.segment.postings_file().body_len());
@@ -234,7 +244,8 @@ impl OnDemand {
         Ok(loading.advance(postings, moved as u64)?)
     }
 
-    /// Lets a compressed list in, if that pays; its bytes are to be copied to the offset in the arena.
+    /// Admits a compressed list to the cache, if that pays. The caller then copies its bytes to
+    /// the returned offset in the arena.
     fn admit_packed(
         &self,
         cache: &mut ListCache<Contents>,
@@ -247,7 +258,8 @@ impl OnDemand {
         cache.admit(id, Level::Packed, bytes, saves, contents)
     }
 
-    /// Cuts plans into `large` or small rounds of at most `most` queries whose lists probably have room, a cell of documents at a time.
+    /// Cuts plans into `large` or small rounds of at most `most` queries whose lists probably
+    /// fit, a cell of documents at a time.
     pub(crate) fn rounds<'p, 'a>(
         &self,
         plans: &'p [&'a Plan],
@@ -258,7 +270,7 @@ impl OnDemand {
         let at_once = if large { 1 } else { IN_FLIGHT as u64 };
         let room_for_tables = self.lending.rounds_bytes / 3 / at_once;
         let cache = lock(&self.lending.cache);
-        // Bytes of a list's tiles in a cell, and of its tables in all of them.
+        // Bytes of a list's tiles in a cell, and of its tables in all cells.
         let bytes = |number: usize, info: &TermInfo| {
             let lists = &self.segments[number];
             let (cells, tiles) = (u64::from(lists.cells()), u64::from(lists.cell >> self.bits));
@@ -271,8 +283,8 @@ impl OnDemand {
         let (mut seen, mut sum) = (FxHashSet::default(), (0, 0));
         for (i, plan) in plans.iter().enumerate() {
             let lists = || {
-                let of = |term: &'a PlanTerm| term.lists.iter().enumerate();
-                let lists = plan.terms.iter().flat_map(of);
+                let indexed = |term: &'a PlanTerm| term.lists.iter().enumerate();
+                let lists = plan.terms.iter().flat_map(indexed);
                 lists.filter_map(|(number, info)| Some((number, (*info)?)))
             };
             let more = lists().filter(|(number, info)| !seen.contains(&(*number, info.ordinal)));
@@ -295,9 +307,11 @@ impl OnDemand {
         rounds
     }
 
-    /// The order in which plans are best answered: those with the same long lists one after another, so that rounds share them.
+    /// Returns the order in which plans are best answered: plans with the same long lists are
+    /// neighbours, so that rounds share the lists.
     pub(crate) fn order(&self, plans: &[&Plan]) -> Vec<usize> {
-        // The longest lists tell most of it: by the postings of all segments, and by one of their ordinals.
+        // The longest lists matter most. They are compared by their postings in all segments, and
+        // by one of their ordinals.
         let key = |plan: &Plan| {
             let mut longest = [(0, 0); 3];
             for term in &plan.terms {
@@ -317,14 +331,15 @@ impl OnDemand {
         order.into_iter().map(|(_, i)| i).collect()
     }
 
-    /// The most queries of a round that ask for this many hits.
+    /// Returns the maximum number of queries of a round that request this many hits.
     pub(crate) fn most_queries(&self, hits: usize) -> usize {
-        // For its items, with what is merged at a time, and in each round in flight.
+        // Slots for a query's items and for merging, in each round in flight.
         let of_query = 8 * hits.max(1) as u64 * ITEM_HITS * IN_FLIGHT as u64;
         (self.lending.rounds_bytes / 2 / of_query).max(1) as usize
     }
 
-    /// Bytes that would have to be copied, and postings of which tiles would have to be made, for plans.
+    /// Returns the number of bytes that would have to be copied for plans, and the number of
+    /// postings of which tiles would have to be made.
     pub(crate) fn missing(&self, plans: &[&Plan]) -> (u64, u64) {
         let infos = self.infos(plans);
         let cache = lock(&self.lending.cache);
@@ -338,7 +353,8 @@ impl OnDemand {
         (bytes, postings)
     }
 
-    /// The lists, by segment, that are no tiles on the device, and whether they are there compressed.
+    /// Returns the lists, by segment, that are not on the device as tiles, and whether they are
+    /// there compressed.
     fn without_tiles<'a>(
         &'a self,
         cache: &'a ListCache<Contents>,
@@ -353,11 +369,13 @@ impl OnDemand {
         })
     }
 
-    /// Postings of a plan's lists that would have to be copied. While lists are brought nobody knows; then it is as large a part as it was last.
+    /// Returns the number of postings of a plan's lists that would have to be copied. While
+    /// another round holds the cache, the result is an estimate: the same part of the postings as
+    /// last time.
     pub(crate) fn absent(&self, plan: &Plan) -> u64 {
         let infos = self.infos(&[plan]);
-        let of = |infos: &Vec<TermInfo>| infos.iter().map(|info| u64::from(info.df)).sum::<u64>();
-        let all: u64 = infos.iter().map(of).sum();
+        let sum = |infos: &Vec<TermInfo>| infos.iter().map(|info| u64::from(info.df)).sum::<u64>();
+        let all: u64 = infos.iter().map(sum).sum();
         let Ok(cache) = self.lending.cache.try_lock() else {
             let part = f32::from_bits(self.lending.absent_part.load(Ordering::Relaxed));
             return (all as f64 * f64::from(part)) as u64;
@@ -370,12 +388,13 @@ impl OnDemand {
         absent
     }
 
-    /// The distinct lists of plans, by segment.
+    /// Returns the distinct lists of plans, by segment.
     fn infos(&self, plans: &[&Plan]) -> Vec<Vec<TermInfo>> {
         let mut seen = FxHashSet::default();
-        let of = |number: usize| {
+        let distinct = |number: usize| {
             let terms = plans.iter().flat_map(|plan| &plan.terms);
-            // Without documents there is nothing to find. Plans of other snapshots, which are refused, may have fewer segments.
+            // Segments without documents have no lists to find. Plans of other snapshots, which
+            // are refused, may have fewer segments.
             let has_documents = !self.segments[number].within.is_empty();
             let lists = terms.filter_map(|term| term.lists.get(number).copied().flatten());
             let lists = lists.filter(|info| has_documents && seen.insert((number, info.ordinal)));
@@ -383,10 +402,11 @@ impl OnDemand {
             infos.sort_unstable_by_key(|info| info.ordinal);
             infos
         };
-        (0..self.segments.len()).map(of).collect()
+        (0..self.segments.len()).map(distinct).collect()
     }
 
-    /// Lists as tiles for a round, which is `large` or small. What is not on the device is brought when the round comes to it.
+    /// Provides lists as tiles for a round, which is `large` or small. Lists that are not on the
+    /// device are copied when the round reaches their slice.
     pub(crate) fn bring(
         self: &Arc<Self>,
         plans: &[&Plan],
@@ -422,7 +442,7 @@ impl OnDemand {
         Ok(brought)
     }
 
-    /// Finds the lists of a round, and lets those in that are to stay.
+    /// Finds the lists of a round, and admits those to the cache that are to stay.
     fn look_up<'a>(
         &'a self,
         brought: &mut Brought,
@@ -433,15 +453,16 @@ impl OnDemand {
         let lending = &*self.lending;
         let mut pieces = Vec::with_capacity(self.segments.len());
         for (lists, infos) in self.segments.iter().zip(&brought.infos) {
-            // Whatever can be wrong with a list is known before it is let in.
-            let of = |info: &TermInfo| -> Result<_, ImageError> {
+            // All errors of a list are found before it is admitted.
+            let pieces_and_cuts = |info: &TermInfo| -> Result<_, ImageError> {
                 let pieces = lists.pieces(info)?;
                 let cuts = lists.cuts(info, &pieces)?;
                 Ok((pieces, cuts))
             };
-            pieces.push(infos.iter().map(of).collect::<Result<Vec<_>, ImageError>>()?);
+            pieces.push(infos.iter().map(pieces_and_cuts).collect::<Result<Vec<_>, ImageError>>()?);
         }
-        // Held while lists come that are to stay, so that no other round takes them before they are there.
+        // The lock is held while lists that are to stay are copied, so that no other round uses
+        // them too early.
         let mut cache = lock(&lending.cache);
         lending.waited.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         cache.begin(self.number);
@@ -505,7 +526,7 @@ impl OnDemand {
             copies.sort_unstable_by_key(|&(at, _)| at);
             let copied = lending.copy_to_arena(&copies, threads);
             if let Err(error) = copied {
-                // They never came, and nobody else has seen them.
+                // The lists never arrived, and no other round has seen them.
                 for (entry, ..) in came {
                     brought.held.retain(|held| *held != entry);
                     cache.forget(entry);
@@ -521,7 +542,7 @@ impl OnDemand {
         Ok(found)
     }
 
-    /// Makes tiles that stay, of lists for which there is room.
+    /// Makes tiles that stay, of lists that fit into the cache.
     fn keep_tiles(
         &self,
         cache: &mut ListCache<Contents>,
@@ -576,7 +597,8 @@ impl OnDemand {
             let (words, scratch) = ((failed, totals), &brought.scratch.memory);
             let done = self.make_tiles(lists, &made, words, scratch, workspace);
             if let Err(error) = done {
-                // Nothing is written to their places any more; after a failure of the device nothing ever is.
+                // After this, nothing writes to their places any more. After a failure of the
+                // device nothing does, so the error is ignored.
                 let _ = workspace.stream.synchronize();
                 made.iter().for_each(|&(_, entry, ..)| cache.forget(entry));
                 return Err(error);
@@ -650,7 +672,7 @@ impl OnDemand {
         lists.lasting.valuer.of(&self.lending.device, &lists.segment, self.formula, freq)
     }
 
-    /// Cuts the documents into as few slices as there is room for.
+    /// Cuts the documents into as few slices as memory allows.
     fn cut(&self, wanted: &[Vec<Wanted<'_>>], available: u64) -> Result<Cut, ImageError> {
         Cut::fitting(&self.segments, wanted, self.bits, available).map_err(|asked| {
             let memory = self.lending.device.memory();
@@ -659,12 +681,13 @@ impl OnDemand {
         })
     }
 
-    /// A posting has a frequency that has no logarithm on the device yet.
+    /// Records that a posting has a frequency without a logarithm on the device.
     fn needs_logarithm(&self, freq: u32) {
         self.largest.fetch_max(u64::from(freq), Ordering::Relaxed);
     }
 
-    /// The segments as kernels see them: slices of one size, and the rest, which is shorter.
+    /// Returns the segments as kernels see them: slices of one size, and a shorter rest as a
+    /// separate image.
     fn images(
         self: &Arc<Self>,
         brought: &Brought,
@@ -699,9 +722,9 @@ impl OnDemand {
             let lists = &self.segments[number];
             let docs = lists.docs(&cells);
             let frame = lists.frame(&docs, self.bits);
-            // Where lists go is the same for all slices.
+            // The targets of lists are the same for all slices.
             let tables = match &first {
-                Some((of, first)) if *of == number => {
+                Some((owner, first)) if *owner == number => {
                     let elsewhere = (!plan.packed.is_empty()).then_some(&plan.packed[..]);
                     Tables::also(first, input, frame, elsewhere, &plan.units)
                 }
@@ -767,7 +790,7 @@ impl OnDemand {
     }
 }
 
-/// What must happen before kernels can look at a slice.
+/// The work that must be done before kernels can read a slice.
 pub(crate) struct Bring {
     on_demand: Arc<OnDemand>,
     /// The number of the segment.
@@ -780,15 +803,16 @@ pub(crate) struct Bring {
     /// Address of one word per list.
     totals: u64,
     scratch: Buffer<u8>,
-    /// Blocks that come from main memory, and where in the scratch memory they go.
+    /// Blocks that are copied from main memory, and their offsets in the scratch memory.
     copies: Vec<(usize, TermInfo, Range<u32>)>,
     threads: usize,
-    /// Recorded when tiles have been made, so that the memory of compressed blocks is free.
+    /// Event that is recorded when tiles have been made, so that the memory of compressed blocks
+    /// is free.
     made: Arc<Event>,
 }
 
 impl Bring {
-    /// Copies what is in main memory, and makes tiles.
+    /// Copies the blocks that are in main memory, and makes tiles.
     pub(crate) fn run(&self, stream: &Stream) -> Result<(), ImageError> {
         let lending = &*self.on_demand.lending;
         if !self.copies.is_empty() {
@@ -799,7 +823,7 @@ impl Bring {
                 Ok((*to, lists.some(info, pieces, blocks)?.slices()))
             });
             let copies = copies.collect::<Result<Vec<_>, ImageError>>()?;
-            // Queries of the slice before may still run meanwhile.
+            // The copy may run while queries read the previous slice.
             lending.copy_to(&self.scratch, &copies, self.threads, Some(&self.made))?;
         }
         stream.zero(&self.filters)?;

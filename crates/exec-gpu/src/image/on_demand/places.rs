@@ -1,4 +1,4 @@
-//! Where tiles of lists go in the memory of a round.
+//! The layout of tiles of lists in the memory of a round.
 
 use super::lists::{SegmentLists, Wanted};
 use crate::image::make::{Layout, Target};
@@ -6,7 +6,7 @@ use crate::image::packed::BEHIND;
 use crate::image::part::filter_words;
 use crate::image::segment::ListView;
 
-/// Where the arrays of a list are in the scratch memory, the same for all slices.
+/// The offsets of a list's arrays in the scratch memory, the same for all slices.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Place {
     filter: u64,
@@ -19,21 +19,21 @@ pub(super) struct Place {
     room: u32,
 }
 
-/// How the documents of all segments are cut for a round.
+/// The cut of the documents of all segments for a round.
 pub(super) struct Cut {
     /// Binary logarithm of the cells in a slice.
     pub(super) level: usize,
     pub(super) places: Vec<Vec<Place>>,
-    /// Bytes of filters, which come first.
+    /// Number of bytes of filters, which come first.
     pub(super) filters: u64,
-    /// Bytes of filters and of compressed blocks, which come next.
+    /// Number of bytes of filters and of compressed blocks, which come next.
     pub(super) before: u64,
-    /// Bytes of everything.
+    /// Number of bytes of everything.
     bytes: u64,
 }
 
 impl Place {
-    /// Room for arrays of a list, without filter, raws and compressed blocks.
+    /// Reserves space for the arrays of a list, without filter, raws and compressed blocks.
     fn of(layout: &mut Layout, room: u32, tiles: u32) -> Self {
         let (postings, tiles) = (u64::from(room), u64::from(tiles));
         Place {
@@ -47,18 +47,18 @@ impl Place {
         }
     }
 
-    /// The same with the filter.
+    /// Reserves space for the arrays of a list and its filter.
     pub(super) fn whole(layout: &mut Layout, room: u32, tiles: u32, docs: u64, shift: u32) -> Self {
         let filter = layout.add(4 * filter_words(docs, shift));
         Place { filter, ..Self::of(layout, room, tiles) }
     }
 
-    /// The list if everything is behind an address.
+    /// Returns the list if all arrays are behind one address.
     pub(super) fn view(&self, at: u64, filter_shift: u32) -> ListView {
         self.view_in(at, at, filter_shift)
     }
 
-    /// The list if filters are behind one address, and everything else is behind another.
+    /// Returns the list if filters are behind one address and all other arrays behind another.
     pub(super) fn view_in(&self, filters: u64, at: u64, filter_shift: u32) -> ListView {
         ListView {
             docs: at + self.docs,
@@ -81,7 +81,8 @@ impl Place {
 }
 
 impl Cut {
-    /// Cuts the documents into as few slices as there is room for in this many bytes. The error says how many bytes the smallest slices take.
+    /// Cuts the documents into as few slices as possible such that a slice fits into this many
+    /// bytes. The error is the number of bytes that the smallest slices take.
     pub(super) fn fitting(
         segments: &[SegmentLists],
         wanted: &[Vec<Wanted<'_>>],
@@ -103,14 +104,15 @@ impl Cut {
 
     fn at(level: usize, segments: &[SegmentLists], wanted: &[Vec<Wanted<'_>>], bits: u32) -> Cut {
         let mut places = Vec::with_capacity(segments.len());
-        // What comes from main memory has its own part of the memory, since it is copied while queries read the tiles made before.
+        // Copies from main memory have a separate part of the memory, because they run while
+        // queries read the tiles made before.
         let (mut filters, mut copied, mut layout) =
             (Layout::default(), Layout::default(), Layout::default());
         for (lists, wanted) in segments.iter().zip(wanted) {
             let docs = u64::from(lists.cell) << level;
             let docs = docs.min(lists.within.len() as u64) as u32;
             let tiles = docs.div_ceil(1 << bits);
-            // Segments come one after another, and use the same memory.
+            // Segments are processed one after another and use the same memory.
             let (mut own_filters, mut own) = (Layout::default(), Layout::default());
             // Totals come first.
             own.add(4 * wanted.len() as u64);

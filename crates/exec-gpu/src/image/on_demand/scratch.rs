@@ -1,4 +1,4 @@
-//! The memory for tiles that are made for rounds.
+//! The memory for the tiles of rounds, in two halves.
 
 use std::ops::Range;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -7,7 +7,8 @@ use warpseek_cuda::{Buffer, Device, DeviceError};
 
 use super::lock;
 
-/// A large round has all of it, so that it has few slices. Of two small ones each has a half: one is prepared while the other is answered.
+/// Memory that is lent to rounds. A large round uses all of it, so that it has few slices. Two
+/// small rounds use half of it each: one is prepared while the other is answered.
 pub(super) struct Scratch {
     all: Buffer<u8>,
     half: usize,
@@ -17,31 +18,32 @@ pub(super) struct Scratch {
 
 struct State {
     free: [bool; 2],
-    /// Rounds that wait for all of it. Nothing is lent before they had it.
+    /// Number of rounds that wait for all of it. Until they have had it, nothing is lent to small
+    /// rounds.
     want_all: u32,
 }
 
-/// What a round has.
+/// The memory lent to a round.
 pub(super) struct Lent {
     pub(super) memory: Buffer<u8>,
     halves: Range<usize>,
 }
 
 impl Scratch {
-    /// This many bytes, which begin at multiples of 256 in both halves.
+    /// Allocates about this many bytes, in halves of a multiple of 256 bytes.
     pub(super) fn new(device: &Device, bytes: u64) -> Result<Self, DeviceError> {
         let half = (bytes / 2).next_multiple_of(256) as usize;
         let state = Mutex::new(State { free: [true; 2], want_all: 0 });
         Ok(Scratch { all: device.buffer(2 * half)?, half, state, returned: Condvar::new() })
     }
 
-    /// Bytes that a round has.
+    /// Returns the number of bytes that a round uses.
     pub(super) fn bytes(&self, large: bool) -> u64 {
         let halves = if large { 2 } else { 1 };
         halves * self.half as u64
     }
 
-    /// Waits until other rounds return what a round may have.
+    /// Waits until other rounds have returned enough memory, and takes it.
     pub(super) fn take(&self, large: bool) -> Lent {
         let mut state = lock(&self.state);
         state.want_all += u32::from(large);

@@ -1,5 +1,6 @@
-// Terms of the slice of documents that follows: lists that begin with the segment's first tile are entered `tiles` later. Slices begin at multiples of
-// 2^15 documents, so that positions stay as they are, and filters begin with a word.
+// Advances terms to a later slice of documents: lists that begin with the segment's first tile
+// are entered `tiles` later. Slices begin at multiples of 2^15 documents, so that positions do
+// not change, and filters begin with a word.
 #include "tiles.cuh"
 
 extern "C" __global__ void __launch_bounds__(256) advance_terms(Term* terms, uint32_t count, uint32_t tiles, uint32_t bits) {

@@ -1,9 +1,11 @@
-// AND: a warp takes the lists of a query one by one over some tiles, shortest first. One bit per document says whether all lists so far contain it;
-// what remains after the last list is scored. The kernel does not read tiles in which the shortest list has nothing, lists after one that leaves
-// nothing, or values of documents that do not match.
+// AND: a warp processes the lists of a query one after another over some tiles, shortest first.
+// One bit per document says whether all lists so far contain it; the documents that remain after
+// the last list are scored. The kernel does not read tiles in which the shortest list has no
+// postings, lists after one that leaves no documents, or values of documents that do not match.
 //
-// `and_tiles` is for queries with so few terms that shared memory has room for a cursor for each. `and_tiles_many` has a cursor for the shortest list
-// only, and searches the others from their start.
+// `and_tiles` is for queries with so few terms that a cursor for each fits into shared memory.
+// `and_tiles_many` has a cursor for the shortest list only, and searches the others from their
+// start.
 #include "tiles.cuh"
 #include "topk.cuh"
 #include "warp.cuh"
@@ -14,7 +16,8 @@ constexpr uint32_t BATCH = 4;
 // Matches that are scored at a time.
 constexpr uint32_t SCORED = 512;
 
-// The bits of three lists in turn: of the list before, of the current one, and those being cleared for the next.
+// The bits of three lists in turn: of the list before, of the current one, and those being
+// cleared for the next.
 struct Bits {
     uint32_t* words;
     uint32_t size;  // words of the bits of one list
@@ -52,7 +55,8 @@ struct Bits {
     }
 };
 
-// Where the postings of dense lists lie for some tiles, in groups of four: one list per lane, so that the warp waits only once for all of them.
+// The ranges of the postings of dense lists for some tiles, in groups of four: one list per lane,
+// so that the warp waits only once for all of them.
 struct Ranges {
     uint32_t begin;
     uint32_t end;
@@ -68,7 +72,7 @@ struct Ranges {
         }
     }
 
-    // Called by all lanes: the range of list number `list`.
+    // Returns the range of list number `list`. Called by all lanes.
     __device__ void get(const Term& term, uint32_t list, uint32_t first, uint32_t last, uint32_t& from, uint32_t& to) const {
         if (list < WARP) {
             from = __shfl_sync(FULL_WARP, begin, list);
@@ -95,13 +99,14 @@ struct Matches {
         uint32_t word = bits.of(list)[position / 32], bit = 1u << (position % 32);
         if ((word & bit) == 0) return;
         uint32_t number = before[position / 32] + __popc(word & (bit - 1)) - from;
-        // A list contains a document once, so the postings of one list never add to the same sum; those of different lists do.
+        // A list contains a document once, so the postings of one list never add to the same sum;
+        // those of different lists do.
         if (number < SCORED) sums[number] += contribution(weight, *value);
         COUNTED(if (number < SCORED) moved(value);)
     }
 };
 
-// Where the search for postings of sparse lists continues.
+// Positions at which the search for postings of sparse lists continues.
 template <bool MANY>
 struct Cursors {
     uint32_t* all;  // in shared memory, unless there are MANY
@@ -109,15 +114,16 @@ struct Cursors {
 
     __device__ uint32_t of(uint32_t list) const { return !MANY ? all[list] : list == 0 ? shortest : 0; }
 
-    // Called by all lanes, after all of them have read it.
+    // Stores a cursor. Called by all lanes, after all of them have read it.
     __device__ void put(uint32_t list, uint32_t cursor) {
         if (MANY && list == 0) shortest = cursor;
         if (!MANY && lane_id() == 0) all[list] = cursor;
     }
 };
 
-// The arguments of the kernels, as in `or_tiles`. Dynamic shared memory: cursors of sparse terms, the bits three times, the number of matches before
-// each word, sums and positions of matches, and keys unless these are in global memory.
+// The arguments of the kernels, as in `or_tiles`. Dynamic shared memory: cursors of sparse terms,
+// the bits three times, the number of matches before each word, sums and positions of matches,
+// and keys unless these are in global memory.
 struct Arguments {
     const Query* queries;
     const Term* terms;
@@ -166,7 +172,7 @@ __device__ __forceinline__ void search_tiles(const Segment& segment, const Argum
     if (query.sparse == 0) next.load(dense, dense_count, item.begin << group, end_of(item.begin));
     for (uint32_t tile = item.begin; tile < item.end; tile++) {
         if (query.sparse > 0) {
-            // Continues with the next tile in which the shortest list has postings.
+            // Continue with the next tile in which the shortest list has postings.
             const uint32_t* of = reinterpret_cast<const uint32_t*>(terms[0].docs);
             uint32_t at = lower_bound(of, cursors.of(0), terms[0].count, tile << shift);
             __syncwarp();

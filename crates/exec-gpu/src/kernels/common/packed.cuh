@@ -1,5 +1,6 @@
-// Lists as they are on disk in the codec `bitpack` (docs/reference/formats/postings.md): a warp decodes a block of 128 postings. Whatever the bytes are, nothing
-// outside of a list's bytes is read, except for up to 16 bytes behind them.
+// Lists in the codec `bitpack`, as on disk (docs/reference/formats/postings.md): a warp decodes a
+// block of 128 postings. Whatever the bytes are, nothing outside of a list's bytes is read,
+// except for up to 16 bytes behind them.
 #pragma once
 
 #include "scan.cuh"
@@ -7,7 +8,8 @@
 
 constexpr uint32_t GROUP = 16;
 
-// A list, or the part of it that is on the device. Addresses are such that block numbers count from the start of the list.
+// A list, or the part of it that is on the device. Addresses are such that block numbers count
+// from the start of the list.
 struct PackedList {
     uint64_t bases;    // uint64_t for every 16th block: where it begins in the payload
     uint64_t lasts;    // uint32_t per block: its last document
@@ -32,7 +34,7 @@ struct PackedBlock {
     bool last_known;
 };
 
-// Finds a block; false if it is not within the list. The same in every lane.
+// Finds a block; false if it is not within the list. The result is the same in every lane.
 __device__ __forceinline__ bool find_block(const PackedList& list, uint32_t block, PackedBlock& found) {
     found.n = min(list.df - block * BLOCK, BLOCK);
     if (list.df <= BLOCK) {
@@ -55,8 +57,8 @@ __device__ __forceinline__ bool find_block(const PackedList& list, uint32_t bloc
     return start + 2 <= end && base <= list.to && base + start >= list.from && base + end <= list.to;
 }
 
-// The documents of a block, 4 * lane to 4 * lane + 3; false if they are not what the skip array says, or not below `docs`. Lanes past the end have
-// documents that mean nothing.
+// Decodes the documents of a block, 4 * lane to 4 * lane + 3; false if they contradict the skip
+// array, or are not below `docs`. Lanes past the end get meaningless documents.
 __device__ __forceinline__ bool decode_docs(const PackedList& list, const PackedBlock& block, uint32_t docs, uint32_t out[4]) {
     const uint32_t lane = lane_id();
     if (list.df == 1) {
@@ -105,7 +107,8 @@ __device__ __forceinline__ bool decode_docs(const PackedList& list, const Packed
     return true;
 }
 
-// The frequencies of a block, in `freqs`, which is shared memory for 128 values of this warp; false if they are malformed.
+// Decodes the frequencies of a block into `freqs`, which is shared memory for 128 values of this
+// warp; false if they are malformed.
 __device__ __forceinline__ bool decode_freqs(const PackedList& list, const PackedBlock& block, uint32_t* freqs) {
     const uint32_t lane = lane_id();
     if (list.df == 1) {

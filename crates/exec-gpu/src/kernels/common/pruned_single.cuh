@@ -1,5 +1,5 @@
-// OR and AND with pruning for a single query, in one launch per segment: the query is passed with the arguments, and the last block of threads merges
-// the hits of all blocks.
+// OR and AND with pruning for a single query, in one launch per segment: the query is passed with
+// the arguments, and the last block of threads merges the hits of all blocks.
 #pragma once
 
 #include "pruned_tiles.cuh"
@@ -7,7 +7,7 @@
 // A single query, which is passed with the arguments. Its state is 0 before and after the query.
 struct Alone {
     Query query;
-    uint64_t hits;      // uint64_t, where the best keys are written
+    uint64_t hits;      // uint64_t, destination of the best keys
     uint64_t count;     // uint32_t, their number
     uint64_t ended;     // uint32_t, blocks of threads that have ended,
     uint32_t blocks;    // of this many in all launches
@@ -15,7 +15,7 @@ struct Alone {
     Term terms[WARP];
 };
 
-// Called by the last block of a single query: writes the best of all hits, and resets the state.
+// Writes the best of all hits and resets the state. Called by the last block of a single query.
 __device__ void finish(const Alone& alone, const Work& work) {
     constexpr uint32_t EACH = 4;
     const Query& query = alone.query;
@@ -61,7 +61,8 @@ __device__ __forceinline__ void answer(const Segment& segment, const Alone& alon
     finish(alone, work);
 }
 
-// The state is the thresholds, histograms and numbers of keys of one query; the rest is as in `or_tiles`.
+// The state is the thresholds, histograms and numbers of keys of one query; the rest is as in
+// `or_tiles`.
 #define ALONE(name, PASSES)                                                                                                                            \
     extern "C" __global__ void __launch_bounds__(WARP, 24)                                                                                             \
         name(Segment segment, const __grid_constant__ Alone alone, const uint32_t* enough, uint64_t* thresholds, uint32_t* histograms, uint64_t* out_keys, \

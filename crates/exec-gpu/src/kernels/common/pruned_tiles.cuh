@@ -1,13 +1,16 @@
-// OR and AND with pruning: a warp reads only those postings that can still become a hit, and looks their documents up in the other lists.
+// OR and AND with pruning: a warp reads only those postings that can still become a hit, and
+// looks their documents up in the other lists.
 //
-// Lists are ordered by length, shortest first. A document is found in the first list that contains it, so its score is at most what that list and
-// those after it contribute. For each tile and list, `peaks` has the largest value: a posting is a candidate if its own contribution and the peaks of
-// all lists after its own reach the threshold. The score of a candidate is found in two steps. Filters exclude most of the lists that do not contain
-// it. If the peaks of the remaining lists still reach the threshold, it is searched for in them. With AND, only the shortest list yields candidates,
-// in tiles in which all lists have postings.
+// Lists are ordered by length, shortest first. A document is found in the first list that
+// contains it, so its score is at most what that list and those after it contribute. For each
+// tile and list, `peaks` has the largest value: a posting is a candidate if its own contribution
+// and the peaks of all lists after its own reach the threshold. The score of a candidate is found
+// in two steps. Filters exclude most of the lists that do not contain it. If the peaks of the
+// remaining lists still reach the threshold, it is searched for in them. With AND, only the
+// shortest list yields candidates, in tiles in which all lists have postings.
 //
-// The threshold only rises, and a document is skipped only if an upper bound of its score is below it. Whatever other warps do at the same time, no
-// hit is lost.
+// The threshold only rises, and a document is skipped only if an upper bound of its score is
+// below it. Whatever other warps do at the same time, no hit is lost.
 #pragma once
 
 #include "tiles.cuh"
@@ -28,23 +31,25 @@ constexpr uint32_t NONE = 0xffffffffu;
 // Larger than any rough value.
 constexpr uint32_t NO_VALUE = 0x10000;
 
-// At least the contribution of any posting whose rough value is `peak`; a peak of 0 means that there is none.
+// Returns at least the contribution of any posting whose rough value is `peak`; a peak of 0 means
+// that there is none.
 __device__ __forceinline__ uint32_t bound(const Term& term, uint32_t peak) { return peak == 0 ? 0 : __umulhi(term.whole_weight, peak << 16) + 2; }
 
-// A rough value that is at most the smallest one whose bound is `units`.
+// Returns a rough value that is at most the smallest one whose bound is `units`.
 __device__ __forceinline__ uint32_t rough_limit(const Term& term, uint32_t units) {
     uint32_t limit = units <= 2 ? 0 : __float2uint_rz(__fmul_rn(float(units - 2), term.rough_per_unit));
     return limit > 1 ? limit : 1;
 }
 
-// The posting of a dense list at this position, in a tile of 2^bits documents.
+// Finds the posting of a dense list at this position, in a tile of 2^bits documents.
 __device__ __forceinline__ uint32_t find_dense(const Term& term, uint32_t tile, uint32_t position, uint32_t bits) {
     const uint32_t* starts = reinterpret_cast<const uint32_t*>(term.starts);
     const uint16_t* positions = reinterpret_cast<const uint16_t*>(term.docs);
     uint32_t low = starts[tile], high = starts[tile + 1];
     COUNTED(moved(&starts[tile]);)
     if (low == high) return NONE;
-    // The last group of four that does not begin after it. The guess is where it would be if positions were evenly distributed.
+    // Find the last group of four that does not begin after the position. The guess is correct if
+    // positions are evenly distributed.
     const uint32_t guess = low + ((position & ((1u << bits) - 1)) * (high - low) >> bits);
     uint32_t step = 1;
     if (positions[guess * FOUR] <= position) {
@@ -76,7 +81,7 @@ __device__ __forceinline__ uint32_t find_sparse(const Term& term, uint32_t doc) 
     return at < term.count && docs[at] == doc ? at : NONE;
 }
 
-// The filter bit that is not set if a dense list has no posting around a document.
+// Returns the filter bit that is not set if a dense list has no posting around a document.
 __device__ __forceinline__ uint32_t filter_bit(const Term& term, uint32_t doc) {
     const uint32_t bit = doc >> term.filter_shift;
     COUNTED(moved(reinterpret_cast<const uint32_t*>(term.filter) + bit / 32);)
@@ -91,18 +96,20 @@ struct Search {
     const Term* terms;
     KeysOfWarp<FEW> top;
     Histogram histogram;
-    const uint32_t* bounds;  // the most that each dense list contributes in each tile of the window
-    uint4* hopefuls;         // a document, its first list, the posting there, and one bit for every other list that may contain it
+    const uint32_t* bounds;  // maximum contribution of each dense list in each tile
+    // a document, its first list, the posting there, and one bit for every other list that may
+    // contain it
+    uint4* hopefuls;
     uint32_t* sums;          // one per lane, followed by as many pending look-ups
     uint32_t waiting;        // number of hopefuls; the same in every lane
 
-    // Takes over what all items of the query know; `counts` are the histogram's.
+    // Takes over the threshold that all items of the query know; `counts` are the histogram's.
     __device__ void learn(uint32_t counts) {
         const uint64_t known = histogram.threshold(counts, query.k);
         if (known > top.threshold) top.threshold = known;
     }
 
-    // Scores below this, without static scores, cannot become hits.
+    // Returns the score, without static scores, below which a document cannot become a hit.
     __device__ uint32_t needed() const {
         const uint32_t threshold = uint32_t(top.threshold >> 32);
         return threshold > query.static_most ? threshold - query.static_most : 1;
@@ -113,11 +120,14 @@ struct Search {
         return find_dense(terms[list], doc >> segment.bits, doc & 0x7fff, segment.bits);
     }
 
-    // Whether a mask excludes a document. A mask excludes many, so it comes first; deletions are few, and come last.
+    // Returns true if a mask excludes a document. A mask excludes many, so it is tested first;
+    // deletions are few, and are tested last.
     __device__ bool is_masked(uint32_t doc) const { return query.mask != 0 && is_out(segment, query, doc); }
 
-    // Called by all lanes. Lanes that are `alive` have a posting of a list, its document, which is not masked, the tile in the window, and the `most`
-    // that this list and the sparse lists after it contribute.
+    // Considers candidates, and queues those that may become hits. Called by all lanes. Lanes
+    // that are `alive` have a posting of a list, its document, which is not masked, the tile in
+    // the window, and `most`, the maximum contribution of this list and the sparse lists after
+    // it.
     __device__ void consider(uint32_t list, bool alive, uint32_t posting, uint32_t doc, uint32_t tile, uint32_t most) {
         const uint32_t needed = this->needed();
         uint32_t in = 0;
@@ -137,7 +147,8 @@ struct Search {
         const uint32_t takers = __ballot_sync(FULL_WARP, alive);
         if (takers == 0) return;
         if (alive) {
-            // Lists before this one, too: if they contain the document, it is considered there.
+            // Include lists before this one: if they contain the document, it is considered
+            // there.
             for (uint32_t j = 0; j < list; j++) {
                 if (j < query.sparse || filter_bit(terms[j], doc) != 0) in |= 1u << j;
             }
@@ -150,7 +161,8 @@ struct Search {
 
     __device__ uint32_t all_but_first() const { return (FULL_WARP >> (WARP - query.terms)) & ~1u; }
 
-    // Scores up to a warp's worth of the waiting documents. Their look-ups in other lists are distributed over all lanes.
+    // Scores up to a warp's worth of the waiting documents. Their look-ups in other lists are
+    // distributed over all lanes.
     __device__ void score_hopefuls() {
         const uint32_t lane = lane_id(), rest = waiting > WARP ? waiting - WARP : 0;
         const bool has = lane < waiting - rest;
@@ -172,7 +184,8 @@ struct Search {
             const uint32_t lookup = takes ? lookups[lane] : lane, of = lookup & (WARP - 1), list = lookup >> 8;
             const uint32_t doc = __shfl_sync(FULL_WARP, one.x, of), first_list = __shfl_sync(FULL_WARP, one.y, of);
             const uint32_t at = takes && (dead >> of & 1) == 0 ? find(list, doc) : NONE;
-            // If an earlier list contains the document, it was considered there; with AND, a document must be in all lists.
+            // If an earlier list contains the document, it was considered there; with AND, a
+            // document must be in all lists.
             const bool ends = takes && (at == NONE ? query.all != 0 : list < first_list);
             COUNTED(if (at != NONE && !ends) moved(reinterpret_cast<const float*>(terms[list].values) + at);)
             if (at != NONE && !ends) atomicAdd(&sums[of], contribution(terms[list].weight, reinterpret_cast<const float*>(terms[list].values)[at]));
@@ -193,7 +206,7 @@ struct Search {
 
 // Postings of one list that wait to be considered.
 struct Queue {
-    uint2* postings;  // the number of a posting, its position, and its rough value in the bits above
+    uint2* postings;  // number of a posting, its position, and its rough value in the upper bits
     uint32_t count;   // the same in every lane
 
     // Called by all lanes: adds a posting of each lane that `takes` part.
@@ -210,11 +223,12 @@ struct Window {
     uint32_t suffix;  // the most that the lists looked at so far contribute in the lane's tile
     uint32_t whole;   // not 0 if all of them have postings there
 
-    // The lane of the tile that contains a posting's position.
+    // Returns the lane of the tile that contains a posting's position.
     __device__ uint32_t lane_of(uint32_t position, uint32_t bits) const { return ((position >> bits) - first) & ((1u << (15 - bits)) - 1) & (WARP - 1); }
 };
 
-// Considers the postings of a dense list in a window with rough values of at least the tile's `limit` and, if some were SEEN, below `seen`.
+// Considers the postings of a dense list in a window with rough values of at least the tile's
+// `limit` and, if some were SEEN, below `seen`.
 template <bool SEEN, bool FEW>
 __device__ void drive_dense(Search<FEW>& search, Queue& queue, const Window& window, uint32_t list, uint32_t limit, uint32_t seen) {
     const Term& term = search.terms[list];
@@ -237,10 +251,11 @@ __device__ void drive_dense(Search<FEW>& search, Queue& queue, const Window& win
         COUNTED(if (at < end) moved(&positions[at]), moved(&roughs[at]);)
         position = at < end ? positions[at] : none;
         rough = at < end ? roughs[at] : none;
-        // Four postings are of one tile.
+        // All four postings belong to one tile.
         const uint32_t of = window.lane_of(position_now.x, bits), tile = (window.first + of) << bits;
         const uint32_t least = __shfl_sync(FULL_WARP, limit, of), most = SEEN ? __shfl_sync(FULL_WARP, seen, of) : NO_VALUE;
-        // What is masked does not wait, so that the warp considers as many documents at a time as without a mask. The four bits are in flight together.
+        // Masked postings do not wait, so that the warp considers as many documents at a time as
+        // without a mask. The four bits are in flight together.
         const auto waits = [&](uint32_t position, uint32_t rough) {
             return rough >= least && rough < most && !search.is_masked(tile + (position & ((1u << bits) - 1)));
         };
@@ -264,8 +279,8 @@ __device__ void drive_dense(Search<FEW>& search, Queue& queue, const Window& win
     }
 }
 
-// Considers the postings of a sparse list in a window. `cursor` and `next` are the next posting and its document; `rest` is the most that the sparse
-// lists after it contribute.
+// Considers the postings of a sparse list in a window. `cursor` and `next` are the next posting
+// and its document; `rest` is the maximum contribution of the sparse lists after it.
 template <bool FEW>
 __device__ void drive_sparse(Search<FEW>& search, const Window& window, uint32_t list, uint32_t& cursor, uint32_t& next, uint32_t end, uint32_t rest) {
     const Term& term = search.terms[list];
@@ -294,13 +309,13 @@ __device__ void drive_sparse(Search<FEW>& search, const Window& window, uint32_t
 
 __device__ __forceinline__ uint32_t tiles_of(const Segment& segment) { return (segment.docs + (1u << segment.bits) - 1) >> segment.bits; }
 
-// The block's share of all windows, for a single query.
+// Returns the block's share of all windows, for a single query.
 __device__ Item even_share(uint32_t windows) {
     return Item{0, uint32_t(uint64_t(windows) * blockIdx.x / gridDim.x), uint32_t(uint64_t(windows) * (blockIdx.x + 1) / gridDim.x), 0};
 }
 
-// The work of a launch, as in `or_tiles`. Items are runs of windows of `span` tiles, which have at most 2^15 documents. Without items, the windows of
-// the one query are distributed evenly.
+// The work of a launch, as in `or_tiles`. Items are runs of windows of `span` tiles, which have
+// at most 2^15 documents. Without items, the windows of the one query are distributed evenly.
 struct Work {
     const Item* items;
     uint64_t* thresholds;
@@ -320,9 +335,10 @@ struct Work {
     }
 };
 
-// Searches an item's windows, in one pass or two, and appends its hits to those of the query. Dynamic shared memory: documents that wait, sums and
-// look-ups, `terms_most` terms and their bounds, postings that wait, the next posting and its document for each sparse term, and keys unless these
-// are in global memory.
+// Searches an item's windows, in one pass or two, and appends its hits to those of the query.
+// Dynamic shared memory: documents that wait, sums and look-ups, `terms_most` terms and their
+// bounds, postings that wait, the next posting and its document for each sparse term, and keys
+// unless these are in global memory.
 template <uint32_t PASSES, bool FEW>
 __device__ __forceinline__ void search_windows(const Segment& segment, const Work& work, const Item& item, const Query& query, const Term* all_terms) {
     DYNAMIC_SHARED(uint32_t, shared);
@@ -376,7 +392,7 @@ __device__ __forceinline__ void search_windows(const Segment& segment, const Wor
 #pragma unroll 1
         for (uint32_t pass = 1; pass <= PASSES; pass++) {
             Window window{number * span, 0, 1};
-            // Both loads are in flight before the first is waited for.
+            // Start both loads before waiting for the first.
             const uint32_t counts = search.histogram.read();
             const uint64_t known = *reinterpret_cast<volatile uint64_t*>(threshold);
             search.learn(counts);
@@ -392,13 +408,14 @@ __device__ __forceinline__ void search_windows(const Segment& segment, const Wor
                     const auto limit_for = [&](uint32_t units) { return window.suffix >= units ? 1 : rough_limit(term, units - window.suffix); };
                     uint32_t needed = search.needed(), seen = NO_VALUE;
                     if (PASSES == 2 && pass == 1 && needed < goal) needed = goal;
-                    // What the first pass left out because of the threshold cannot become a hit now, either.
+                    // Postings that the first pass left out because of the threshold cannot
+                    // become hits now, either.
                     if (PASSES == 2 && pass == 2 && limit_for(goal) < seen) seen = limit_for(goal);
                     uint32_t limit = limit_for(needed);
                     if (peak < limit || (query.all != 0 && window.whole == 0)) limit = NO_VALUE;
                     drive_dense<PASSES == 2>(search, queue, window, query.sparse + j - 1, limit, seen);
                 }
-                // Lists before this one add the most that it contributes in the lane's tile.
+                // Lists before this one add its maximum contribution in the lane's tile.
                 const uint32_t most = bound(term, peak);
                 window.suffix += most;
                 bounds[(j - 1) * WARP + lane] = most;

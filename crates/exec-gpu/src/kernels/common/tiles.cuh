@@ -1,10 +1,12 @@
-// What the kernels over tiles share: the layout of lists, queries and work items.
+// Code that the kernels over tiles share: the layout of lists, queries and work items.
 //
-// A tile is a run of 2^bits documents. A warp works on one tile of one query at a time, independently of other warps, with its sums in shared memory.
-// It waits only for memory, and other warps use that time. A list is dense if it has at least one posting per tile on average. Its postings are
-// stored tile by tile, and those of each tile are padded to a multiple of four, so that a lane loads four at once. A document is stored as its 15 low
-// bits, so that a kernel can take several tiles at once; padding has the bit above them set. `starts` says where tiles begin, in groups of four.
-// Other lists are sparse and store whole document numbers.
+// A tile is a run of 2^bits documents. A warp works on one tile of one query at a time,
+// independently of other warps, with its sums in shared memory. It waits only for memory, and
+// other warps use that time. A list is dense if it has at least one posting per tile on average.
+// Its postings are stored tile by tile, and those of each tile are padded to a multiple of four,
+// so that a lane loads four at once. A document is stored as its 15 low bits, so that a kernel
+// can take several tiles at once; padding has the bit above them set. `starts` says where tiles
+// begin, in groups of four. Other lists are sparse and store whole document numbers.
 #pragma once
 
 #include "scan.cuh"
@@ -14,18 +16,22 @@ constexpr uint32_t FOUR = 4;
 struct Term {
     uint64_t docs;    // uint16_t low bits of a dense list, uint32_t documents of a sparse one
     uint64_t values;  // float
-    uint64_t roughs;  // uint16_t, values of dense lists rounded up, as fractions of the largest possible value
+    uint64_t roughs;  // uint16_t, values rounded up as fractions of the largest value; dense lists only
     uint64_t starts;  // uint32_t, one per tile and one more; unused by sparse lists
-    uint64_t peaks;   // uint16_t, the largest rough value of each tile, 0 if it has no postings; unused by sparse lists
-    uint64_t filter;  // uint32_t, one bit for every 2^filter_shift documents: not set if the list contains none of them; unused by sparse lists
+    uint64_t peaks;   // uint16_t, largest rough value of each tile, 0 if empty; dense lists only
+    // uint32_t, one bit for every 2^filter_shift documents: not set if the list contains none of
+    // them; unused by sparse lists
+    uint64_t filter;
     uint32_t count;   // postings of a sparse list
     float weight;
     uint32_t rough_weight;  // see `rough_contribution`
-    uint32_t whole_weight;  // the same in whole units
+    uint32_t whole_weight;  // as `rough_weight`, in whole units
     float rough_per_unit;   // quantised steps of a rough value per score unit, rounded down
     uint32_t most;          // the most units that a posting contributes
     uint32_t filter_shift;
-    uint32_t stays;  // not 0 if the list begins with the first tile of the segment, although the launch is about a slice of its documents
+    // not 0 if the list begins with the first tile of the segment, although the launch covers
+    // only a slice of its documents
+    uint32_t stays;
 };
 
 struct Query {
@@ -42,7 +48,9 @@ struct Query {
     uint32_t all;  // not 0 if documents must contain all terms
     uint32_t low;        // see `Histogram`
     uint32_t low_shift;
-    uint64_t mask;  // one bit per document of the whole segment, set if it is live and may be a hit; 0 if all live documents may
+    // one bit per document of the whole segment, set if it is live and may be a hit; 0 if all live
+    // documents may
+    uint64_t mask;
 };
 
 // Tiles `begin` to `end` of a query; `end` is not included.
@@ -63,12 +71,14 @@ struct Segment {
     uint32_t first;  // position of its first document in the whole segment
 };
 
-// A posting's contribution: weight times value in whole units, rounded down, plus one. It uses IEEE operations only.
+// Returns a posting's contribution: weight times value in whole units, rounded down, plus one. It
+// uses IEEE operations only.
 __device__ __forceinline__ uint32_t contribution(float weight, float value) {
     return __float2uint_rz(__fmul_rn(weight, value)) + 1;
 }
 
-// At least the contribution in rough units. `rough_weight` and `rough_shift` in `round/rough.rs` choose weights such that sums stay below 2^16.
+// Returns at least the contribution, in rough units. `rough_weight` and `rough_shift` in
+// `round/rough.rs` choose weights such that sums stay below 2^16.
 __device__ __forceinline__ uint32_t rough_contribution(uint32_t weight, uint32_t value) {
     return (weight * value >> 16) + 2;
 }
@@ -79,7 +89,7 @@ __device__ __forceinline__ bool is_deleted(const Segment& segment, uint32_t doc)
     return deleted != nullptr && (deleted[doc / 32] >> (doc % 32) & 1) != 0;
 }
 
-// Whether a document cannot be a hit, whatever its score.
+// Returns true if a document cannot be a hit, whatever its score.
 __device__ __forceinline__ bool is_out(const Segment& segment, const Query& query, uint32_t doc) {
     if (query.mask == 0) return is_deleted(segment, doc);
     const uint32_t position = segment.first + doc;
@@ -88,7 +98,8 @@ __device__ __forceinline__ bool is_out(const Segment& segment, const Query& quer
     return (mask[position / 32] >> (position % 32) & 1) == 0;
 }
 
-// The order of hits as one number, as in `Hit::key`: higher scores first, then lower documents.
+// Returns the order of hits as one number, as in `Hit::key`: higher scores first, then lower
+// documents.
 __device__ __forceinline__ uint64_t hit_key(const Segment& segment, uint32_t doc, uint32_t score) {
     const uint32_t* ordinals = reinterpret_cast<const uint32_t*>(segment.ordinals);
     COUNTED(if (ordinals != nullptr) moved(&ordinals[doc]);)
@@ -102,7 +113,7 @@ __device__ __forceinline__ uint32_t static_score(const Segment& segment, float w
     return statics != nullptr ? __float2uint_rz(__fmul_rn(weight, statics[doc])) : 0;
 }
 
-// The first index in `docs[from..count]` whose document is not before `doc`.
+// Returns the first index in `docs[from..count]` whose document is not before `doc`.
 __device__ __forceinline__ uint32_t lower_bound(const uint32_t* docs, uint32_t from, uint32_t count, uint32_t doc) {
     uint32_t step = 1;
     while (from + step < count && docs[from + step - 1] < doc) {
@@ -120,7 +131,8 @@ __device__ __forceinline__ uint32_t lower_bound(const uint32_t* docs, uint32_t f
     return from;
 }
 
-// Where groups of 2^group tiles of a dense list begin: a window of them, in the lanes of a warp.
+// The starts of groups of 2^group tiles of a dense list: a window of them, in the lanes of a
+// warp.
 struct Starts {
     uint32_t window;
 
@@ -140,5 +152,5 @@ struct Starts {
 // Groups in a window.
 constexpr uint32_t WINDOW = WARP - 1;
 
-// Whether a position is padding, which is never the first of a group of four.
+// Returns true if a position is padding, which is never the first of a group of four.
 __device__ __forceinline__ bool is_fill(uint32_t position) { return (position & 0x8000u) != 0; }

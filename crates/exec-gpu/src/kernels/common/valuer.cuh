@@ -1,4 +1,5 @@
-// The value of a posting before the term's weight, with the bits of `Formula::value`: the same IEEE operations in the same order.
+// The value of a posting before the term's weight, with the bits of `Formula::value`: the same
+// IEEE operations in the same order.
 #pragma once
 
 #include "types.cuh"
@@ -17,7 +18,7 @@ struct Valuer {
     float most;  // the largest value
 };
 
-// What the formula needs to know of a document.
+// Returns the factor of a document in the formula.
 __device__ __forceinline__ float factor_of(const Valuer& valuer, uint32_t doc) {
     if (valuer.formula == SATURATION) {
         uint32_t length;
@@ -29,7 +30,8 @@ __device__ __forceinline__ float factor_of(const Valuer& valuer, uint32_t doc) {
     return valuer.formula == COSINE ? __ldg(reinterpret_cast<const float*>(valuer.norms) + doc) : 0.0f;
 }
 
-// `freq` is at least 1; with COSINE it must be below `log_count`. Logarithms come from the host because no two libraries agree on their last bit.
+// Returns the value of a posting. `freq` is at least 1; with COSINE it must be below `log_count`.
+// Logarithms come from the host because no two libraries agree on their last bit.
 __device__ __forceinline__ float value_of(const Valuer& valuer, uint32_t freq, float factor) {
     if (valuer.formula == SATURATION) return __frcp_rn(__fadd_rn(1.0f, __fmul_rn(factor, __frcp_rn(__uint2float_rn(freq)))));
     if (valuer.formula == COSINE) {
@@ -40,7 +42,7 @@ __device__ __forceinline__ float value_of(const Valuer& valuer, uint32_t freq, f
     return __fdiv_rn(__uint2float_rn(min(freq, 255u)), 255.0f);
 }
 
-// A value as a fraction of the largest, rounded up to 16 bits; only padding has 0.
+// Returns a value as a fraction of the largest, rounded up to 16 bits; only padding has 0.
 __device__ __forceinline__ uint32_t rough_of(const Valuer& valuer, float value) {
     const double share = ceil(double(value) / double(valuer.most) * 65535.0);
     return share < 1.0 ? 1 : share > 65535.0 ? 65535 : uint32_t(share);

@@ -1,8 +1,10 @@
-// Makes lists of tiles (`tiles.cuh`) from compressed ones, in steps: which postings begin the tiles, where the tiles begin, and what is in them.
+// Makes lists of tiles (`tiles.cuh`) from compressed lists, in steps: find the postings that
+// begin tiles, find the starts of the tiles, and fill them.
 //
-// A step takes many lists at once. Tiles `first_tile` to `end_tile` are made, which may be all; their numbers count from the first document of the
-// image, `origin`. A sparse list counts as one tile of all documents. Whatever the lists' bytes are, nothing is written outside of the targets: if a
-// list is malformed, `failed` is set, and all lists become empty.
+// A step processes many lists at once. It makes tiles `first_tile` to `end_tile`, which may be
+// all; their numbers count from the first document of the image, `origin`. A sparse list counts
+// as one tile of all documents. Whatever the lists' bytes are, nothing is written outside of the
+// targets: if a list is malformed, `failed` is set, and all lists become empty.
 #include "packed.cuh"
 #include "valuer.cuh"
 #include "warp.cuh"
@@ -13,7 +15,7 @@ constexpr uint32_t FILL = 0x8000;
 // Warps in a block of threads that decode.
 constexpr uint32_t DECODERS = 4;
 
-// Where a list goes. Arrays begin with tile `first_tile`.
+// The destination of a list. Arrays begin with tile `first_tile`.
 struct Target {
     uint64_t docs;    // as in `tiles.cuh`, like the next five
     uint64_t values;
@@ -21,8 +23,9 @@ struct Target {
     uint64_t starts;  // 0: the list is sparse
     uint64_t peaks;
     uint64_t filter;
-    uint64_t raws;  // uint32_t, one per tile and one more: the first posting that is not before the tile
-    uint32_t room;  // postings, with padding, for which there is room
+    // uint32_t, one per tile and one more: the first posting that is not before the tile
+    uint64_t raws;
+    uint32_t room;  // capacity in postings, with padding
     uint32_t filter_shift;
 };
 
@@ -37,7 +40,8 @@ struct Unit {
 struct Job {
     uint64_t lists;    // PackedList, one per target
     uint64_t targets;  // Target
-    uint64_t failed;   // uint32_t: 1 if a list is malformed, or at least 2: a frequency that has no logarithm
+    // uint32_t: 1 if a list is malformed, or at least 2: a frequency that has no logarithm
+    uint64_t failed;
     uint32_t docs;     // of the segment
     uint32_t origin;
     uint32_t limit;  // the first document behind the image
@@ -52,7 +56,7 @@ __device__ __forceinline__ const PackedList& list_of(const Job& job, uint32_t li
 __device__ __forceinline__ const Target& target_of(const Job& job, uint32_t list) { return reinterpret_cast<const Target*>(job.targets)[list]; }
 __device__ __forceinline__ uint32_t* failed_of(const Job& job) { return reinterpret_cast<uint32_t*>(job.failed); }
 __device__ __forceinline__ bool has_failed(const Job& job) { return *reinterpret_cast<volatile uint32_t*>(job.failed) == 1; }
-// The same answer for all lanes, even if another warp fails at this moment.
+// Returns the same answer for all lanes, even if another warp fails at this moment.
 __device__ __forceinline__ bool has_failed_for_warp(const Job& job) { return __shfl_sync(FULL_WARP, uint32_t(has_failed(job)), 0) != 0; }
 
 // The tiles of a list: all of the job, or one for a sparse list.
@@ -68,11 +72,11 @@ struct Tiles {
         return Tiles{int32_t(job.first_tile), int32_t(job.end_tile), job.bits, job.origin, job.limit};
     }
 
-    // -1 for what is before the image, and the largest number for what is behind it.
+    // Returns -1 for documents before the image, and the largest number for documents behind it.
     __device__ int32_t tile(uint32_t doc) const { return doc < origin ? -1 : doc >= limit ? 0x7fffffff : int32_t((doc - origin) >> bits); }
 };
 
-// The work of this warp; false if there is none.
+// Gets the work of this warp; false if there is none.
 __device__ __forceinline__ bool unit_of(const Unit* units, uint32_t count, Unit& unit) {
     const uint32_t at = blockIdx.x * (blockDim.x / WARP) + warp_id();
     if (at >= count) return false;
@@ -80,8 +84,9 @@ __device__ __forceinline__ bool unit_of(const Unit* units, uint32_t count, Unit&
     return true;
 }
 
-// Finds the first posting of each tile. A posting is the first of all tiles from behind that of the posting before it up to its own; the end of the
-// list is that of all tiles behind its last posting.
+// Finds the first posting of each tile. A posting is the first of all tiles from behind that of
+// the posting before it up to its own; the end of the list is that of all tiles behind its last
+// posting.
 extern "C" __global__ void __launch_bounds__(DECODERS * WARP) mark_tiles(Job job, const Unit* units, uint32_t count) {
     Unit unit;
     if (!unit_of(units, count, unit)) return;
@@ -116,7 +121,8 @@ extern "C" __global__ void __launch_bounds__(DECODERS * WARP) mark_tiles(Job job
     }
 }
 
-// Where tiles begin, in groups of four postings: a block of threads for each list. `totals` becomes the postings of each list, with padding.
+// Finds the starts of tiles, in groups of four postings: a block of threads for each list. Writes
+// the number of postings of each list, with padding, to `totals`.
 extern "C" __global__ void __launch_bounds__(256) start_tiles(Job job, uint32_t* totals) {
     __shared__ uint32_t scratch[32];
     const Target target = target_of(job, blockIdx.x);
@@ -147,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(256) start_tiles(Job job, uint32_t*
     }
 }
 
-// What `fill_tiles` writes.
+// The arrays that `fill_tiles` writes.
 enum : uint32_t { PLACES = 1, VALUES = 2 };
 
 // Writes postings to their places: documents and filters, values, or both.
@@ -224,7 +230,7 @@ extern "C" __global__ void __launch_bounds__(DECODERS * WARP) fill_tiles(Job job
     }
 }
 
-// The largest rough value of each tile of the dense lists: a warp for 32 tiles of a list.
+// Finds the largest rough value of each tile of the dense lists: a warp for 32 tiles of a list.
 extern "C" __global__ void __launch_bounds__(WARP) peak_tiles(Job job) {
     const uint32_t tiles = job.end_tile - job.first_tile, per_list = (tiles + WARP - 1) / WARP;
     const Target target = target_of(job, blockIdx.x / per_list);
@@ -261,11 +267,11 @@ constexpr uint32_t BINS = 2048;
 // Groups of four values that a thread loads at once.
 constexpr uint32_t LOADS = 4;
 
-// Tiles from which on a list's peaks are looked at before its values.
+// Minimum number of tiles for which a list's peaks are read before its values.
 constexpr uint32_t MANY_TILES = 1024;
 
-// Calls `take` with the bits of each live document's value, by all threads of a block; padding has 0, which is below all values. Tiles whose peak is
-// below `least` may be left out.
+// Calls `take` with the bits of each live document's value, by all threads of a block; padding
+// has 0, which is below all values. Tiles whose peak is below `least` may be left out.
 template <class F>
 __device__ __forceinline__ void each_live_value(const Job& job, const Target& target, uint32_t count, const uint32_t* deleted, uint32_t least, F take) {
     const float* values = reinterpret_cast<const float*>(target.values);
@@ -332,8 +338,9 @@ __device__ __forceinline__ void each_live_value(const Job& job, const Target& ta
     }
 }
 
-// The bin in which, counted from the largest down, the value with rank `left` lies, which becomes its rank in that bin; `bins` if there are too few
-// values or if `left` is 0. Called by a warp.
+// Finds the bin that contains the value with rank `left`, counted from the largest down. `left`
+// becomes the rank within that bin. Returns `bins` if there are too few values or if `left` is 0.
+// Called by a warp.
 __device__ uint32_t bin_of_rank(const uint32_t* histogram, uint32_t bins, uint32_t& left) {
     const uint32_t lane = lane_id(), per_lane = bins / WARP, first = (WARP - 1 - lane) * per_lane;
     uint32_t own = 0;
@@ -355,8 +362,9 @@ __device__ uint32_t bin_of_rank(const uint32_t* histogram, uint32_t bins, uint32
     }
 }
 
-// The values at ranks 10, 100 and 1000 among the live documents of a list, 0 if there are fewer: a block of threads for each list, with one pass over
-// its values for each digit. `lists` are the numbers of the lists, `deleted` has one bit per document of the image, or is 0.
+// Finds the values at ranks 10, 100 and 1000 among the live documents of a list, 0 if there are
+// fewer: a block of threads for each list, with one pass over its values for each digit. `lists`
+// are the numbers of the lists; `deleted` has one bit per document of the image, or is 0.
 extern "C" __global__ void __launch_bounds__(1024) best_values(Job job, const uint32_t* lists, const uint32_t* totals, uint64_t deleted, float* best) {
     __shared__ uint32_t histograms[RANKS][BINS];
     __shared__ uint32_t prefixes[RANKS], lefts[RANKS];
@@ -366,7 +374,8 @@ extern "C" __global__ void __launch_bounds__(1024) best_values(Job job, const ui
         prefixes[threadIdx.x] = 0;
         lefts[threadIdx.x] = threadIdx.x == 0 ? 10 : threadIdx.x == 1 ? 100 : 1000;
     }
-    // If as many tiles as the last rank have a peak from `least` on, so have all values at the ranks: they are in tiles with such peaks.
+    // If as many tiles as the last rank have a peak of at least `least`, so have all values at
+    // the ranks: they are in tiles with such peaks.
     uint32_t least = 0;
     if (target.starts != 0 && deleted == 0 && job.end_tile - job.first_tile >= MANY_TILES) {
         __shared__ uint32_t found_least;
@@ -399,7 +408,7 @@ extern "C" __global__ void __launch_bounds__(1024) best_values(Job job, const ui
             }
         });
         __syncthreads();
-        // From the largest bin down, the one in which the rank lies; a warp for each rank.
+        // A warp for each rank finds the bin in which the rank lies, from the largest bin down.
         if (warp_id() < RANKS) {
             const uint32_t rank = warp_id();
             const uint32_t* histogram = histograms[digit == 0 ? 0 : rank];

@@ -1,9 +1,10 @@
-//! Lists of tiles from compressed lists. [`image::make`](crate::image) launches its kernels.
+//! Makes lists of tiles from compressed lists. [`image::make`](crate::image) launches the
+//! kernels.
 
 use super::common::{PACKED, SCAN, SLOTS, TYPES, VALUER, WARP};
 use warpseek_cuda::Source;
 
-/// Its source.
+/// CUDA source of the kernels.
 pub const SOURCE: Source = Source {
     name: "make_tiles",
     text: include_str!("kernel.cu"),

@@ -1,5 +1,6 @@
-// The best k keys of a query from those of its items and those that were the best before, if there are any: one block of threads per query. The keys
-// may replace those before. The worst of k keys is a threshold for what follows.
+// Finds the best k keys of a query among those of its items and its previous best keys, if there
+// are any: one block of threads per query. The result may overwrite the previous keys. The worst
+// of k keys is a threshold for later launches.
 #include "tiles.cuh"
 #include "topk.cuh"
 

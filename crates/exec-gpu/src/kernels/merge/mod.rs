@@ -3,6 +3,6 @@
 use super::common::{SCAN, TILES, TOPK, TYPES};
 use warpseek_cuda::Source;
 
-/// Its source.
+/// CUDA source of the kernel.
 pub const SOURCE: Source =
     Source { name: "merge", text: include_str!("kernel.cu"), headers: &[TYPES, SCAN, TILES, TOPK] };

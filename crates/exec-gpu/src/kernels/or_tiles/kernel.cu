@@ -1,12 +1,14 @@
-// OR: a warp adds up upper bounds of what a query's terms contribute, tile by tile, in 16-bit sums in shared memory. Documents whose sum reaches the
-// threshold are candidates; they are scored exactly, and the best k are kept.
+// OR: a warp adds up upper bounds of what a query's terms contribute, tile by tile, in 16-bit
+// sums in shared memory. Documents whose sum reaches the threshold are candidates; they are
+// scored exactly, and the best k are kept.
 //
-// A list contains a document once, so the postings of one list are added without atomics; the warp synchronises between lists. The postings of the
-// first lists are loaded one tile ahead.
+// A list contains a document once, so the postings of one list are added without atomics; the
+// warp synchronises between lists. The postings of the first lists are loaded one tile ahead.
 //
-// `or_tiles` is for queries with so few terms that their sums fit into 16 bits and their cursors into shared memory. `or_tiles_many` has neither
-// limit. A sum that would not fit stays at the largest number, to which every threshold is clamped, so that the document is a candidate; and postings
-// of sparse lists are searched for again in each tile.
+// `or_tiles` is for queries with so few terms that their sums fit into 16 bits and their cursors
+// into shared memory. `or_tiles_many` has neither limit. A sum that would not fit stays at the
+// largest number, to which every threshold is clamped, so that the document is a candidate; and
+// postings of sparse lists are searched for again in each tile.
 #include "tiles.cuh"
 #include "topk.cuh"
 #include "warp.cuh"
@@ -17,7 +19,7 @@ constexpr uint32_t AHEAD = 4;
 // Candidates that are scored at a time.
 constexpr uint32_t CANDIDATES = 128;
 
-// What the additions need to know about a dense list.
+// The data of a dense list that the additions need.
 struct List {
     const ushort4* docs;
     const ushort4* roughs;
@@ -41,7 +43,7 @@ struct Sums {
 
     __device__ __forceinline__ static uint32_t kept(uint32_t sum) { return MANY && sum > LARGEST ? LARGEST : sum; }
 
-    // Adds a lane's four postings; returns the largest sum.
+    // Adds a lane's four postings and returns the largest sum.
     __device__ __forceinline__ uint32_t add(ushort4 positions, ushort4 values, uint32_t weight) const {
         uint16_t* at_x = &sums[positions.x & mask];
         uint16_t* at_y = &sums[positions.y & mask];
@@ -60,7 +62,7 @@ struct Sums {
     }
 };
 
-// Exact sums of candidates. Instead of its rough sum, a candidate has its number, counted from 1.
+// Exact sums of candidates. A candidate's number, counted from 1, replaces its rough sum.
 struct Exact {
     const uint16_t* numbers;
     uint32_t from;  // candidates from this number on are scored, at most CANDIDATES
@@ -77,7 +79,8 @@ struct Exact {
     }
 };
 
-// Adds the postings of a sparse term from its cursor to document `end`; returns how many there are.
+// Calls `add` for the postings of a sparse term from its cursor to document `end`, and returns
+// their number.
 template <class F>
 __device__ uint32_t each_sparse(const Term& term, uint32_t cursor, uint32_t end, F add) {
     const uint32_t* docs = reinterpret_cast<const uint32_t*>(term.docs);
@@ -102,7 +105,8 @@ struct SparseLists {
     uint32_t count;
     uint32_t* cursors;  // in shared memory, unless there are MANY
 
-    // Called by all lanes: calls the function with list, document and number of each posting whose document is at least `begin` and below `end`.
+    // Calls the function with list, document and number of each posting whose document is at
+    // least `begin` and below `end`. Called by all lanes.
     template <class F>
     __device__ __forceinline__ void each(uint32_t begin, uint32_t end, F add) const {
         if constexpr (!MANY) {
@@ -127,7 +131,7 @@ struct SparseLists {
         }
     }
 
-    // Called by all lanes: advances the cursors to document `end`.
+    // Advances the cursors to document `end`. Called by all lanes.
     __device__ __forceinline__ void advance(uint32_t end) const {
         for (uint32_t i = 0; i < count && !MANY; i++) {
             uint32_t passed = each_sparse(terms[i], cursors[i], end, [](uint32_t, uint32_t) {});
@@ -136,10 +140,11 @@ struct SparseLists {
     }
 };
 
-// The arguments of the kernels. `thresholds` has what the items of each query know about its k-th best key; `enough` has the number of hits that each
-// query already has, or is null. `sparse` is the largest number of sparse terms of a query, 0 with MANY; 2^`group` tiles are taken at once. A block
-// is one warp. Dynamic shared memory: rough sums, cursors of sparse terms, sums and positions of candidates, and keys unless these are in global
-// memory.
+// The arguments of the kernels. `thresholds` holds the lower bounds of each query's k-th best key
+// that its items share; `enough` has the number of hits that each query already has, or is null.
+// `sparse` is the largest number of sparse terms of a query, 0 with MANY; 2^`group` tiles are
+// processed at once. A block is one warp. Dynamic shared memory: rough sums, cursors of sparse
+// terms, sums and positions of candidates, and keys unless these are in global memory.
 struct Arguments {
     const Query* queries;
     const Term* terms;
@@ -210,7 +215,8 @@ __device__ __forceinline__ void search_tiles(const Segment& segment, const Argum
     uint64_t published = query.least;
     uint32_t in_window = 0;
     for (uint32_t tile = item.begin; tile < item.end; tile++) {
-        // A document with a rough sum below this cannot become a hit. The sum of a document with postings is never 0.
+        // A document with a rough sum below this cannot become a hit. The sum of a document with
+        // postings is never 0.
         const uint32_t threshold = uint32_t(top.threshold >> 32);
         const uint32_t needed = threshold > query.static_most ? threshold - query.static_most : 1;
         const uint32_t unit = 1u << query.rough_shift;

@@ -3,7 +3,7 @@
 use super::common::{SCAN, TILES, TOPK, TYPES, WARP};
 use warpseek_cuda::Source;
 
-/// Its source.
+/// CUDA source of the kernels.
 pub const SOURCE: Source = Source {
     name: "or_tiles",
     text: include_str!("kernel.cu"),

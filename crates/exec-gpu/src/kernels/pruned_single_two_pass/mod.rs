@@ -3,7 +3,7 @@
 use super::common::PRUNED_SINGLE;
 use warpseek_cuda::Source;
 
-/// Its source.
+/// CUDA source of the kernel.
 pub const SOURCE: Source = Source {
     name: "pruned_single_two_pass",
     text: include_str!("kernel.cu"),

@@ -3,6 +3,6 @@
 use super::common::PRUNED_TILES;
 use warpseek_cuda::Source;
 
-/// Its source.
+/// CUDA source of the kernel.
 pub const SOURCE: Source =
     Source { name: "pruned_tiles", text: include_str!("kernel.cu"), headers: PRUNED_TILES };

@@ -1,5 +1,8 @@
-// Lists of an n-gram index as they are on disk in the codecs `rice` and `bitpack` (docs/reference/formats/ngrams.md), and a directory of their blocks, so that a block is found and decoded without a chain of look-ups. `ngram_directory` makes
-// the directory and checks that all blocks and bins lie within the file, whose checksums were verified before it was copied; values in them may still be anything.
+// Lists of an n-gram index with the layout that they have on disk in the codecs `rice` and
+// `bitpack` (docs/reference/formats/ngrams.md), and a directory of their blocks, so that a block
+// is found and decoded without a chain of look-ups. `ngram_directory` creates the directory and
+// checks that all blocks and bins lie within the file, whose checksums were verified before it
+// was copied; values in them may still be anything.
 #pragma once
 
 #include "scan.cuh"
@@ -12,7 +15,7 @@ constexpr uint32_t BITMAP = BIN / 8;
 constexpr uint32_t NONE = 0xffffffffu;
 // Maps whose tails are found without reading those before them.
 constexpr uint32_t MAPS = 64;
-// Warps of a block of threads, at most.
+// Maximum number of warps of a block of threads.
 constexpr uint32_t MOST_WARPS = 8;
 
 enum Form : uint32_t { ONE = 0, SHORT = 1, SPARSE = 2, DENSE = 3 };
@@ -37,18 +40,24 @@ struct MapList {
 struct Image {
     uint64_t lists;     // MapList, by ordinal
     uint64_t file;      // the lists' bytes
-    uint64_t heads;     // uint64_t per block of the directory: see `Head`; per bin, the address of its first head
-    uint64_t befores;   // uint32_t per block of the directory: the last part of the block before it in its list
+    // uint64_t per block of the directory: see `Head`; per bin, the address of its first head
+    uint64_t heads;
+    // uint32_t per block of the directory: the last part of the block before it in its list
+    uint64_t befores;
     uint64_t samples;   // Samples per block or bin of the directory
     uint64_t segments;  // uint8_t per part: how many it has
     uint64_t deleted;   // a bit per part, in bytes; 0 if none is deleted
     uint64_t codes;     // Code by number of segments
-    uint64_t widths;    // for each 64 parts, the lowest bits of the widths of their heads, then the next, then the highest, in 64 bits each; 0 if there are no maps, as all parts have one segment
+    // for each 64 parts, the lowest bits of the widths of their heads, then the next, then the
+    // highest, in 64 bits each; 0 if there are no maps, as all parts have one segment
+    uint64_t widths;
     uint32_t parts;
     uint32_t rice;      // 1 if the codec is `rice`
 };
 
-// What is known of a block, in 64 bits: entries - 1 (7 bits), width of its slots (6), whether its codec is `rice` (1), bytes of its maps and what stands between them and the slots (10), where its maps begin in the file (40).
+// The directory's data on a block, in 64 bits: entries - 1 (7 bits), width of its slots (6), 1 if
+// its codec is `rice` (1), bytes of its maps and of what lies between them and the slots (10),
+// position of its maps in the file (40).
 struct Head {
     uint32_t n;
     uint32_t width;
@@ -63,7 +72,9 @@ struct Head {
     static __device__ __forceinline__ uint64_t packed(uint32_t n, uint32_t width, uint32_t rice, uint32_t maps, uint64_t at) { return at << 24 | maps << 14 | rice << 13 | width << 7 | (n - 1); }
 };
 
-// Where the maps of some entries of a block or bin begin, in bits behind its first head: those of every 16th entry of a block, or of the first part in each 32 of a bin. So few maps are passed over to find one.
+// The starts of the maps of some entries of a block or bin, in bits behind its first head: those
+// of every 16th entry of a block, or of the first part in each 32 of a bin. Only a few maps are
+// then read to find one.
 constexpr uint32_t SAMPLES = 8;
 constexpr uint32_t SAMPLED = BLOCK / SAMPLES;
 
@@ -73,7 +84,9 @@ struct Samples {
 };
 
 struct Query {
-    uint32_t first;    // the ordinals of its lists begin here; shortest first, so that those with bitmaps come last, and dense ones last of all
+    // the ordinals of its lists begin here; shortest first, so that those with bitmaps come last,
+    // and dense ones last of all
+    uint32_t first;
     uint32_t lists;
     uint32_t bitmaps;  // the number of the first one with bitmaps
     uint32_t dense;    // and of the first dense one
@@ -83,7 +96,7 @@ struct Query {
     uint32_t window;   // one bit for each of the adjacent segments that may contribute
 };
 
-// Where the candidates of a query in one range are; all 0 if there are none.
+// The position of the candidates of a query in one range; all 0 if there are none.
 struct Room {
     uint32_t first;
     uint32_t count;
@@ -107,7 +120,7 @@ __device__ __forceinline__ uint32_t load_bits(uint64_t at, uint32_t bit, uint32_
     return __funnelshift_r(low, high, shift) & mask_of(len);
 }
 
-// How the maps of parts with a certain number of segments are coded.
+// The coding of the maps of parts with a certain number of segments.
 struct Code {
     uint64_t packed;
 
@@ -147,14 +160,15 @@ __device__ __forceinline__ uint32_t bits_of_heads(const Image& image, uint32_t b
     return __popc(parts & __ldg(planes)) + 2 * __popc(parts & __ldg(planes + 2)) + 4 * __popc(parts & __ldg(planes + 4));
 }
 
-// Where the heads of `n` maps begin.
+// The position of the heads of `n` maps.
 __device__ __forceinline__ uint64_t heads_of(uint64_t maps, uint32_t n) { return maps + 2 * ((n - 1) / MAPS); }
 
-// Where the tails of a group of maps begin, in bits behind all heads.
+// The position of the tails of a group of maps, in bits behind all heads.
 __device__ __forceinline__ uint32_t tails_of(uint64_t maps, uint32_t group) { return group == 0 ? 0 : load_u16(maps + 2 * (group - 1)); }
 
-// The map of this lane's entry of `n`, where lane i has entry 32 * number + i. `maps` is where the maps of all entries begin, and `part_at` tells the part of any entry (`NONE` past the end). Called by all lanes of a warp, as is
-// `part_at`.
+// Returns the map of this lane's entry of `n`, where lane i has entry 32 * number + i. `maps` is
+// the position of the maps of all entries, and `part_at` returns the part of any entry (`NONE`
+// past the end). Called by all lanes of a warp, as is `part_at`.
 template <class PartAt>
 __device__ __forceinline__ uint32_t map_of_lane(const Image& image, uint64_t maps, uint32_t n, uint32_t number, PartAt part_at) {
     if (image.widths == 0) return 1;
@@ -180,16 +194,17 @@ __device__ __forceinline__ uint32_t map_of_lane(const Image& image, uint64_t map
     }
 }
 
-// Where a block or bin begins.
+// The position of a block or bin.
 __device__ __forceinline__ uint64_t piece_of(const MapList& list, uint32_t number) {
     if (list.form == SHORT) return list.payload;
     const uint32_t start = number % GROUP == 0 ? 0 : load_u16(list.ends + 2 * uint64_t(number - 1));
     return list.payload + load_u64(list.bases + 8 * uint64_t(number / GROUP)) + start;
 }
 
-// How many blocks of a list come before the one that would have `part` (one of the list's, even if none has it). Called by all lanes of a warp.
+// Returns how many blocks of a list come before the one that would have `part` (one of the
+// list's, even if none has it). Called by all lanes of a warp.
 __device__ __forceinline__ uint32_t blocks_before(const Image& image, const MapList& list, uint32_t part) {
-    // Block 0 has all that no other has, so the others are searched.
+    // Block 0 has all parts that no other block has, so the others are searched.
     const uint32_t* befores = reinterpret_cast<const uint32_t*>(image.befores) + list.first + 1;
     uint32_t from = 0, to = list.blocks - 1;
     while (to > from) {
@@ -202,7 +217,9 @@ __device__ __forceinline__ uint32_t blocks_before(const Image& image, const MapL
     return min(from, list.blocks - 1);
 }
 
-// Of a block in the codec `rice`, the sums of quotients up to each of the lane's four entries. Its quotients take at most 63 bytes; what stands behind them is read too, and only found behind the last entry. Called by all lanes of a warp.
+// For a block in the codec `rice`, computes the sums of quotients up to each of the lane's four
+// entries. Its quotients take at most 63 bytes; what follows them is read too, and affects only
+// positions behind the last entry. Called by all lanes of a warp.
 __device__ __forceinline__ void quotient_sums(uint64_t unary, uint32_t sums[4]) {
     __shared__ uint16_t compact[MOST_WARPS][BLOCK];
     uint16_t* own = compact[warp_id()];
@@ -216,13 +233,14 @@ __device__ __forceinline__ void quotient_sums(uint64_t unary, uint32_t sums[4]) 
     __syncwarp();
 }
 
-// Decodes the parts of a block: entries 4 * lane to 4 * lane + 3; those past the end are `NONE`. Parts have 32 bits, so sums wrap only if bytes are not what they should be; then parts are wrong, and the caller ignores those
-// out of range. Called by all lanes of a warp.
+// Decodes the parts of a block: entries 4 * lane to 4 * lane + 3; those past the end are `NONE`.
+// Parts have 32 bits, so sums wrap only if bytes are not what they should be; then parts are
+// wrong, and the caller ignores those out of range. Called by all lanes of a warp.
 __device__ __forceinline__ void decode(const Head& head, uint32_t before, uint32_t parts[4]) {
     const uint32_t lane = lane_id();
     uint32_t gaps[4], sums[4] = {};
     load_slots(head.slots, head.width, head.n, gaps);
-    // Those of slots are summed up apart.
+    // The sums of the slots are computed separately.
     if (head.rice) quotient_sums(head.slots + slot_bytes(head.n, head.width), sums);
     const uint32_t sum = gaps[0] + gaps[1] + gaps[2] + gaps[3] + 4;
     uint32_t part = before + warp_inclusive_sum(sum) - sum;
@@ -233,7 +251,8 @@ __device__ __forceinline__ void decode(const Head& head, uint32_t before, uint32
     }
 }
 
-// The part of an entry of a decoded block. Called by all lanes of a warp, each of which may ask for another entry.
+// Returns the part of an entry of a decoded block. Called by all lanes of a warp, each of which
+// may request a different entry.
 __device__ __forceinline__ uint32_t part_of(const uint32_t parts[4], uint32_t entry) {
     uint32_t part = NONE;
 #pragma unroll

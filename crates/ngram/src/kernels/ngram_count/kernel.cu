@@ -1,5 +1,7 @@
-// Counts, for one query and one range of parts per block of threads, in how many of the query's shortest lists each part is. Parts that are in enough of them become candidates. A thread has the counters of 128 parts, whose bits
-// lie in one register for 32 parts each, so that bitmaps are added without looking at their bits.
+// Counts, for one query and one range of parts per block of threads, in how many of the query's
+// shortest lists each part is. Parts that are in enough of them become candidates. A thread has
+// the counters of 128 parts, whose bits lie in one register for 32 parts each, so that bitmaps
+// are added without looking at their bits.
 #include "map_lists.cuh"
 
 constexpr uint32_t THREADS = 256;
@@ -12,20 +14,22 @@ constexpr uint32_t GROUPED = 7;
 struct Found {
     uint64_t keys;      // uint64_t: part, query and count
     uint64_t rooms;     // Room per range and query
-    uint64_t count;     // uint32_t: candidates, for which there is always room
-    uint64_t of_query;  // uint32_t per query: those that were found, even if it was given up
+    uint64_t count;     // uint32_t: number of candidates; the array is always large enough
+    uint64_t of_query;  // uint32_t per query: candidates found, even if the query was given up
     uint32_t most_of_query;  // a query with more is given up
     uint32_t unused;
 };
 
-// Room for the candidates that a block of threads found, whose first slot is returned; `NONE` if the query is given up. One thread asks for all, as each addition to the same number waits for the one before.
+// Allocates space for the candidates that a block of threads found, and returns the first slot,
+// or `NONE` if the query is given up. One thread requests all of it, as each addition to the same
+// number waits for the one before.
 __device__ __forceinline__ uint32_t room_for(const Found& found, uint32_t query, uint32_t candidates) {
     uint32_t* own = reinterpret_cast<uint32_t*>(found.of_query) + query;
     if (atomicAdd(own, candidates) + candidates > found.most_of_query) return NONE;
     return atomicAdd(reinterpret_cast<uint32_t*>(found.count), candidates);
 }
 
-// The same as `blocks_before` for a part whose block is `from` or not far behind it.
+// Returns the same as `blocks_before` for a part whose block is `from` or not far behind it.
 __device__ __forceinline__ uint32_t blocks_before_near(const Image& image, const MapList& list, uint32_t part, uint32_t from) {
     const uint32_t at = from + 1 + lane_id();
     const bool smaller = at < list.blocks && __ldg(reinterpret_cast<const uint32_t*>(image.befores) + list.first + at) < part;
@@ -87,9 +91,11 @@ __device__ __forceinline__ uint4 load_quad(uint64_t at) {
     return make_uint4(load_u32(at), load_u32(at + 4), load_u32(at + 8), load_u32(at + 12));
 }
 
-// Sets the bits of the parts of some lists without bitmaps, from number `from` on, in bitmaps in shared memory.
+// Sets the bits of the parts of some lists without bitmaps, from number `from` on, in bitmaps in
+// shared memory.
 __device__ __forceinline__ void set_bits(const Image& image, const Own& own, uint32_t from, uint32_t lists, uint32_t start, uint32_t end, uint32_t words, uint32_t* bits) {
-    // For each list, its first block in the range, and how many blocks the lists before it have there.
+    // The first block of each list in the range, and how many blocks the lists before it have
+    // there.
     __shared__ uint32_t firsts[GROUPED], before[GROUPED + 1];
     if (threadIdx.x == 0) before[0] = 0;
     for (uint32_t i = threadIdx.x; i < lists * words; i += THREADS) bits[i] = 0;
@@ -129,7 +135,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) ngram_count(const Query* q
     const uint32_t number = blockIdx.x / ranges, start = (blockIdx.x % ranges) << range_bits, words = (1u << range_bits) / 32;
     const uint32_t end = image.parts - start < words * 32 ? image.parts : start + words * 32;
     const Query query = queries[number];
-    // Other blocks may give the query up at this moment, so one thread looks for all: they must leave together.
+    // Other blocks may give the query up at this moment, so one thread checks for all: they must
+    // leave together.
     __shared__ bool given_up;
     if (threadIdx.x == 0) given_up = *reinterpret_cast<volatile uint32_t*>(reinterpret_cast<uint32_t*>(found.of_query) + number) > found.most_of_query;
     const Own own(image, ordinals, query);
@@ -172,7 +179,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) ngram_count(const Query* q
     uint32_t reached[4], candidates = 0;
 #pragma unroll
     for (uint32_t j = 0; j < 4; j++) {
-        // Bins are whole: four words may reach behind the last part, but not behind the bitmap, as there are eight in a bin.
+        // Bins are whole: four words may reach behind the last part, but not behind the bitmap,
+        // as there are eight in a bin.
         const uint32_t at = start + 32 * (mine + j);
         reached[j] = has_any && at < end ? counters[j].at_least(query.enough) & mask_of(end - at) : 0;
         candidates += __popc(reached[j]);

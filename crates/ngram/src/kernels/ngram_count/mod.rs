@@ -1,10 +1,11 @@
-//! Candidates of a batch of queries: parts of documents that are in enough of a query's shortest lists. `gpu` launches it.
+//! Candidates of a batch of queries: parts of documents that are in enough of a query's shortest
+//! lists. `gpu` launches it.
 
 use warpseek_cuda::Source;
 
 use super::common::{MAP_LISTS, SCAN, SLOTS, TYPES, WARP};
 
-/// Its source.
+/// The source of the kernel.
 pub const SOURCE: Source = Source {
     name: "ngram_count",
     text: include_str!("kernel.cu"),

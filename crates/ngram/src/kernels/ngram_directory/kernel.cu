@@ -1,4 +1,5 @@
-// Makes what the device has beside the lists: the directory of all blocks, when it is checked that blocks and bins lie where they may, and bitmaps of sparse lists.
+// Creates the data that the device has beside the lists: the directory of all blocks, while it
+// checks that blocks and bins lie within their lists, and bitmaps of sparse lists.
 #include "map_lists.cuh"
 
 constexpr uint32_t THREADS = 128;
@@ -6,14 +7,15 @@ constexpr uint32_t THREADS = 128;
 // False if a block or bin does not begin within its list.
 __device__ __forceinline__ bool begins_within(const MapList& list, uint64_t at) { return at >= list.payload && at < list.end; }
 
-// How many parts of a dense list are in a bin.
+// Returns how many parts of a dense list are in a bin.
 __device__ __forceinline__ uint32_t parts_in(const MapList& list, uint32_t bin) {
     uint32_t all = 0;
     for (uint32_t i = 0; i < BITMAP / 4; i++) all += __popc(load_u32(list.bitmaps + uint64_t(bin) * BITMAP + 4 * i));
     return all;
 }
 
-// The directory's entry of a block; false if the block does not lie within its list.
+// Computes the directory's entry of a block; returns false if the block does not lie within its
+// list.
 __device__ bool head_of(const Image& image, const MapList& list, uint32_t number, uint64_t& head) {
     if (list.form == ONE) {
         // A block of one entry that follows the part before it; nothing is read.
@@ -56,7 +58,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) ngram_directory(Image imag
     }
 }
 
-// Samples of a block of a list, whose entries 4 * lane to 4 * lane + 3 are the lane's. Called by all lanes of a warp, like the next.
+// Writes samples of a block of a list; entries 4 * lane to 4 * lane + 3 are the lane's. Called by
+// all lanes of a warp, like the next function.
 __device__ __forceinline__ void sample_block(const Image& image, uint32_t number, Samples& samples) {
     const Head head(image.file, reinterpret_cast<const uint64_t*>(image.heads)[number]);
     const uint64_t heads = heads_of(head.maps, head.n);
@@ -99,7 +102,8 @@ __device__ __forceinline__ void sample_bin(const Image& image, const MapList& li
     samples.tails[lane_id()] = uint16_t(bit + first_tail);
 }
 
-// Writes the samples of all blocks and bins of a directory that was found to be sound, one list per block of threads at a time.
+// Writes the samples of all blocks and bins of a directory that has been checked, one list per
+// block of threads at a time.
 extern "C" __global__ void __launch_bounds__(THREADS) ngram_samples(Image image, uint32_t lists) {
     for (uint32_t i = blockIdx.x; i < lists; i += gridDim.x) {
         const MapList list = reinterpret_cast<const MapList*>(image.lists)[i];
@@ -112,7 +116,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) ngram_samples(Image image,
     }
 }
 
-// Sets the bits of the parts of sparse lists that have bitmaps, one list per block of threads. The bits are 0 before.
+// Sets the bits of the parts of sparse lists that have bitmaps, one list per block of threads.
+// The bits are 0 before.
 extern "C" __global__ void __launch_bounds__(THREADS) ngram_bitmaps(Image image, const uint32_t* ordinals) {
     const MapList list = reinterpret_cast<const MapList*>(image.lists)[ordinals[blockIdx.x]];
     uint32_t* bits = reinterpret_cast<uint32_t*>(list.bitmaps);

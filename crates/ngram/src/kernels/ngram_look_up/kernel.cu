@@ -1,18 +1,20 @@
-// Scores candidates. A few lanes look the part up in the bitmaps that were not counted until it lacks too many; if it does not, a warp looks it up in the other lists and compares maps of segments, where each lane has the count of
-// one window of segments.
+// Scores candidates. A few lanes look the part up in the bitmaps that were not counted until it
+// lacks too many; if it does not, a warp looks it up in the other lists and compares maps of
+// segments, where each lane has the count of one window of segments.
 #include "map_lists.cuh"
 
 constexpr uint32_t THREADS = 128;
-// Bitmaps that are asked at a time; as many lanes have one candidate. Most candidates are ruled out by the first few.
+// Bitmaps that are read at a time; as many lanes have one candidate. Most candidates are ruled
+// out by the first few.
 constexpr uint32_t ASKED = 8;
-// Scores above what a hit must have that are told apart.
+// Number of scores above the minimum of a hit that are counted separately.
 constexpr uint32_t LEVELS = 32;
 // Warps that share the candidates of a query in a range.
 constexpr uint32_t SHARERS = 8;
 
 struct Hits {
     uint64_t keys;      // uint64_t: part, query and count of each candidate
-    uint64_t rooms;     // Room per range and query: where they are
+    uint64_t rooms;     // Room per range and query: the positions of its candidates
     uint64_t of_query;  // uint32_t per query: its candidates
     uint64_t hits;      // Hit: part, query and score
     uint64_t found;     // uint32_t: hits
@@ -28,7 +30,8 @@ struct Level {
     uint32_t behind;  // the first `k` of them lie before this part
 };
 
-// What `k` hits reach: a score (high half) with parts before a certain one (low half, inverted so that a better bound is a greater number).
+// The bound that `k` hits reach: a score (high half) with parts before a certain one (low half,
+// inverted so that a better bound is a greater number).
 struct Bound {
     uint32_t score;
     uint32_t behind;
@@ -37,17 +40,18 @@ struct Bound {
     static __device__ __forceinline__ uint64_t packed(uint32_t score, uint32_t behind) { return uint64_t(score) << 32 | ~behind; }
 };
 
-// The score that a part needs to be one of the best hits. Other warps may raise it at this moment, after which fewer candidates are scored; the best hits are the same.
+// The score that a part needs to be one of the best hits. Other warps may raise it at this
+// moment, after which fewer candidates are scored; the best hits are the same.
 __device__ __forceinline__ uint32_t needed(const Query& query, const Hits& hits, uint32_t number, uint32_t part) {
     const Bound bound(*(reinterpret_cast<const volatile uint64_t*>(hits.bounds) + number));
     return max(query.least, bound.score + uint32_t(part >= bound.behind));
 }
 
-// Takes note of a hit, so that those that cannot be among the best `k` are not scored.
+// Records a hit, so that parts that cannot be among the best `k` are not scored.
 __device__ __forceinline__ void note(const Hits& hits, uint32_t number, uint32_t least, uint32_t part, uint32_t score) {
     const uint32_t step = min(score - least, LEVELS - 1);
     Level* level = reinterpret_cast<Level*>(hits.levels) + number * LEVELS + step;
-    // The first k to be counted are all seen by whoever counts the k-th.
+    // The thread that counts the k-th hit sees all of the first k.
     if (*reinterpret_cast<volatile uint32_t*>(&level->count) < hits.k) atomicMax(&level->behind, part + 1);
     __threadfence();
     if (atomicAdd(&level->count, 1u) + 1 == hits.k) {
@@ -64,7 +68,8 @@ struct Hit {
 
 __device__ __forceinline__ bool has_bit(uint64_t bits, uint32_t part) { return (load_u8(bits + part / 8) >> part % 8 & 1) != 0; }
 
-// The map of a part in a dense list, which has it. Each lane may ask for another list.
+// Returns the map of a part in a dense list, which has it. Each lane may request a different
+// list.
 __device__ __forceinline__ uint32_t dense_map(const Image& image, const MapList& list, uint32_t part) {
     if (image.widths == 0) return 1;
     const uint32_t bin = part / BIN, word = part % BIN / 32;
@@ -92,7 +97,8 @@ struct BlockOfParts {
     uint32_t parts[4];
 };
 
-// Finds a part in a list that is not dense; the entry in its block, or `NONE`. Called by all lanes of a warp with the same arguments.
+// Finds a part in a list that is not dense; the entry in its block, or `NONE`. Called by all
+// lanes of a warp with the same arguments.
 __device__ __forceinline__ uint32_t find_sparse(const Image& image, const MapList& list, uint32_t part, BlockOfParts& block) {
     block.number = list.first + blocks_before(image, list, part);
     block.head = Head(image.file, __ldg(reinterpret_cast<const uint64_t*>(image.heads) + block.number));
@@ -112,7 +118,8 @@ __device__ __forceinline__ uint32_t sparse_map(const Image& image, const MapList
     if (image.widths == 0) return 1;
     const Samples* samples = reinterpret_cast<const Samples*>(image.samples) + block.number;
     const uint64_t heads = heads_of(block.head.maps, block.head.n);
-    // A lane has one of the maps from a sample on; those behind the entry, and parts out of range, take no bits.
+    // A lane has one of the maps from a sample on; those behind the entry, and parts out of
+    // range, take no bits.
     const uint32_t sample = entry / SAMPLED, lane = lane_id(), last = entry % SAMPLED;
     const uint32_t part = part_of(block.parts, sample * SAMPLED + lane % SAMPLED);
     const Code code = lane <= last && part < image.parts ? code_of(image, part) : Code{0};
@@ -123,7 +130,9 @@ __device__ __forceinline__ uint32_t sparse_map(const Image& image, const MapList
     return __shfl_sync(FULL_WARP, code.map(head, load_bits(heads, tail, bits)), last);
 }
 
-// Scores a candidate that may be in `possible` lists; all are known but those without bitmaps that were not counted. Called by all lanes of a warp with the same arguments.
+// Scores a candidate that may be in `possible` lists; all bitmaps have been read except those of
+// lists that were not counted and have none. Called by all lanes of a warp with the same
+// arguments.
 __device__ __forceinline__ void score(const Image& image, Query query, const Own& lists, uint32_t number, uint32_t part, uint32_t possible, const Hits& hits) {
     const uint32_t least = query.least;
     query.least = __shfl_sync(FULL_WARP, needed(query, hits, number, part), 0);
@@ -131,7 +140,8 @@ __device__ __forceinline__ void score(const Image& image, Query query, const Own
     // If all segments are within reach of each other, maps say nothing new.
     const bool has_maps = segments_of(image, part) > uint32_t(__popc(query.window));
     uint32_t seen = 0, mine = 0;
-    // As many of the lists that have the part may have it elsewhere as there may still be missing. Dense lists come first, as they are asked at the same time.
+    // A hit allows `possible - least` of the lists that have the part to have it in other segments
+    // only. Dense lists come first, as they are read at the same time.
     for (uint32_t first = query.dense; has_maps && first < query.lists; first += WARP) {
         const uint32_t i = first + lane_id();
         uint32_t map = 0;
@@ -162,8 +172,9 @@ __device__ __forceinline__ void score(const Image& image, Query query, const Own
     note(hits, number, least, part, best);
 }
 
-// How many of the query's lists a candidate may be in, once the bitmaps that were not counted have been asked until it is in too few. Called by all lanes of a warp; those of a group have the same
-// arguments.
+// Returns an upper bound on how many of the query's lists contain a candidate: the bitmaps that
+// were not counted are read until it is in too few. Called by all lanes of a warp; those of a
+// group have the same arguments.
 __device__ __forceinline__ uint32_t possible_of(const Query& query, const Own& lists, uint32_t part, uint32_t possible, uint32_t least) {
     const uint32_t own = lane_id() % ASKED, shift = lane_id() / ASKED * ASKED;
     for (uint32_t first = max(query.counted, query.bitmaps);; first += ASKED) {
@@ -174,7 +185,8 @@ __device__ __forceinline__ uint32_t possible_of(const Query& query, const Own& l
     }
 }
 
-// Ranges are taken in order, so that among equal hits the first are found first. Several warps have the candidates of a query in a range.
+// Ranges are processed in order, so that among equal hits the first are found first. Several warps
+// have the candidates of a query in a range.
 extern "C" __global__ void __launch_bounds__(THREADS) ngram_look_up(const Query* queries, const uint32_t* ordinals, Image image, uint32_t number_of_queries, uint32_t ranges, Hits hits) {
     const uint32_t warps = gridDim.x * (THREADS / WARP), together = WARP / ASKED, items = ranges * number_of_queries * SHARERS;
     for (uint32_t item = blockIdx.x * (THREADS / WARP) + warp_id(); item < items; item += warps) {

@@ -4,7 +4,7 @@ use warpseek_cuda::Source;
 
 use super::common::{MAP_LISTS, SCAN, SLOTS, TYPES, WARP};
 
-/// Its source.
+/// The source of the kernel.
 pub const SOURCE: Source = Source {
     name: "ngram_look_up",
     text: include_str!("kernel.cu"),

@@ -1,5 +1,8 @@
-// The published algorithms (Walkowiak et al. 2010) with scores as they are defined: a part has a count for each of 32 windows of segments. Lists are taken shortest first. As long as a part could still be a hit with the lists that are
-// left, parts are gathered; then those gathered are pruned with a minimum that rises by one a list. Lists are decoded where they are used instead of being unpacked to memory.
+// The published algorithms (Walkowiak et al. 2010) with the scores of this index: a part has a
+// count for each of 32 windows of segments. Lists are processed shortest first. As long as a part
+// could still be a hit with the lists that are left, parts are gathered; then those gathered are
+// pruned with a minimum that rises by one with each list. Lists are decoded where they are used
+// instead of being unpacked to memory.
 #include "map_lists.cuh"
 
 constexpr uint32_t THREADS = 256;
@@ -9,7 +12,7 @@ constexpr uint32_t WORDS = 8;
 
 struct Hits {
     uint64_t hits;   // Hit
-    uint64_t found;  // uint32_t: hits, for which there is always room
+    uint64_t found;  // uint32_t: number of hits; the array is always large enough
 };
 
 struct Hit {
@@ -28,7 +31,8 @@ struct Counts {
         if (*alive == 0 && !gathers) return;
         const bool is_new = *alive == 0;
         *alive = 1;
-        // The windows that contain a segment of the map begin there or up to as many segments before as they are long.
+        // The windows that contain a segment of the map begin at that segment or up to a window's
+        // length before it.
         uint32_t wide = 0;
         for (uint32_t rest = window; rest != 0; rest >>= 1, map >>= 1) wide |= map;
 #pragma unroll
@@ -63,7 +67,8 @@ __device__ __forceinline__ void each_in_block(const Image& image, const MapList&
     }
 }
 
-// The same for a bin of a dense list, whose groups of 32 entries are shared by `warps` warps, of which this is number `warp`. `by_rank` has room for a byte per entry and is the warp's own.
+// The same for a bin of a dense list, whose groups of 32 entries are shared by `warps` warps, of
+// which this is number `warp`. `by_rank` has a byte per entry and belongs to the warp.
 template <class F>
 __device__ __forceinline__ void each_in_bin(const Image& image, const MapList& list, uint32_t bin, uint32_t warp, uint32_t warps, uint8_t* by_rank, F f) {
     const uint64_t bitmap = list.bitmaps + uint64_t(bin) * BITMAP;
@@ -82,7 +87,7 @@ __device__ __forceinline__ void each_in_bin(const Image& image, const MapList& l
     }
 }
 
-// What one query has for all parts in the device's memory.
+// The state that one query has for all parts in the device's memory.
 struct AllCounts {
     uint64_t words;  // uint32_t, eight per part
     uint64_t alive;  // uint8_t per part
@@ -117,7 +122,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) ngram_collect(uint32_t par
     }
 }
 
-// All lists of a query for one bin of 256 parts, which is left as soon as no part can be a hit. A thread prunes one part.
+// Processes all lists of a query for one bin of 256 parts, and stops as soon as no part can be a
+// hit. A thread prunes one part.
 extern "C" __global__ void __launch_bounds__(THREADS) ngram_bins(const Query* queries, const uint32_t* ordinals, Image image, uint32_t bins, Hits hits) {
     __shared__ uint8_t by_rank[WARPS][BIN], alive[BIN];
     // One word more, so that neighbours have their counts in different banks.

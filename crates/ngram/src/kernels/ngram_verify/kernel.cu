@@ -1,18 +1,26 @@
-// The best match of a query in a text, as `distance` defines it (Myers 1999). A lane has 64 rows of the table of distances and hands the step of its last row, with the letter, to the next lane, which is one column behind. So a
-// query of at most 64 letters has a thread, and a longer one up to a warp. Texts are UTF-8 and are decoded where they are read; long ones are cut into ranges, which overlap by as much as a match can be long.
+// Finds the best match of a query in a text, as `distance` defines it (Myers 1999). A lane has 64
+// rows of the table of distances and passes the step of its last row, with the letter, to the
+// next lane, which is one column behind. A query of at most 64 letters therefore has one thread,
+// and a longer one up to a warp. Texts are UTF-8 and are decoded where they are read; long ones
+// are cut into ranges, which overlap by the maximum length of a match.
 #include "warp.cuh"
 
 constexpr uint32_t THREADS = 128;
-// Rows of a query's table: one for each letter of ASCII, then one for all letters that the query does not have, then its others.
+// Rows of a query's table: one for each letter of ASCII, then one for all letters that the query
+// does not have, then its others.
 constexpr uint32_t ABSENT = 128;
-// What a lane has before the text's first letter and behind its last.
+// The letter of a lane before the text's first letter and behind its last.
 constexpr uint32_t NO_LETTER = 0xffffffffu;
 // Columns between the votes of a warp on whether to go on.
 constexpr uint32_t COLUMNS = 16;
 
 struct Query {
-    uint64_t table;    // uint64_t for each letter and lane: rows of the query that have the letter, and those before the query
-    uint64_t letters;  // uint64_t for each slot: a letter that is not ASCII in the upper half, and its row of the table; 0 if free
+    // uint64_t for each letter and lane: rows of the query that have the letter, and those before
+    // the query
+    uint64_t table;
+    // uint64_t for each slot: a letter that is not ASCII in the upper half, and its row of the
+    // table; 0 if free
+    uint64_t letters;
     uint32_t shift;    // what is left of a hash is a slot
     uint32_t length;
 };
@@ -72,7 +80,7 @@ struct Reader {
     }
 };
 
-// The letter before a byte, where `at` is then.
+// Returns the letter before a byte, and moves `at` there.
 __device__ __forceinline__ uint32_t letter_before(const uint8_t* text, uint32_t& at) {
     uint32_t letter = 0;
     for (uint32_t more = 0;; more++) {
@@ -125,7 +133,8 @@ struct Rows {
     // The lane's rows that have a letter.
     __device__ __forceinline__ uint64_t same(uint32_t row) const { return __ldg(table + row * LANES + lane); }
 
-    // The same for the query backward: all rows in reverse, moved so that the query ends with the last one. Rows before the query move out.
+    // The same rows for the query backward: all rows in reverse, moved so that the query ends
+    // with the last one. Rows before the query move out.
     __device__ __forceinline__ uint64_t same_backward(uint32_t row) const {
         const uint32_t words = padding / 64, bits = padding % 64;
         if (lane < words) return 0;
@@ -134,7 +143,7 @@ struct Rows {
         return bits == 0 || lane == words ? own : own | __brevll(__ldg(last - (lane - words - 1))) >> (64 - bits);
     }
 
-    // Goes on by a column (Myers 1999, section 4); returns the step of the last row.
+    // Advances by a column (Myers 1999, section 4); returns the step of the last row.
     __device__ __forceinline__ Step advance(uint64_t same, Step above) {
         const uint64_t level = same | down;
         same |= above.down;
@@ -147,7 +156,8 @@ struct Rows {
     }
 };
 
-// What goes from lane to lane: a letter's row of the table, the byte behind it (or, backward, its first), and the step of the rows above.
+// The values that go from lane to lane: a letter's row of the table, the byte behind it (or,
+// backward, its first), and the step of the rows above.
 struct Column {
     uint32_t row;
     uint32_t at;
@@ -160,7 +170,9 @@ __device__ __forceinline__ Column of_lane_before(const Column& own) {
     return Column{__shfl_up_sync(FULL_WARP, own.row, 1, LANES), __shfl_up_sync(FULL_WARP, own.at, 1, LANES), Step{packed & 1, packed >> 1}};
 }
 
-// Takes all lanes of a query through columns. `next` is the first lane's next column, without a letter behind the last; `take` says what a lane does with a column, and returns the step of its last row.
+// Moves all lanes of a query through columns. `next` returns the first lane's next column,
+// without a letter behind the last; `take` processes a column in a lane, and returns the step of
+// its last row.
 template <uint32_t LANES, class Next, class Take>
 __device__ __forceinline__ void each_column(uint32_t lane, Next next, Take take) {
     if constexpr (LANES == 1) {
@@ -177,7 +189,8 @@ __device__ __forceinline__ void each_column(uint32_t lane, Next next, Take take)
     }
 }
 
-// Finds the least distance in each range, and the first byte behind a match with it. `best` has the least of a pair: the distance in the upper half.
+// Finds the least distance in each range, and the first byte behind a match with it. `best` has
+// the least of a pair: the distance in the upper half.
 template <uint32_t LANES>
 __device__ __forceinline__ void search(const Query* queries, const Pair* pairs, const Range* ranges, uint32_t count, uint64_t* best) {
     const uint32_t number = (blockIdx.x * THREADS + threadIdx.x) / LANES, lane = threadIdx.x % LANES;
@@ -212,7 +225,8 @@ __device__ __forceinline__ void search(const Query* queries, const Pair* pairs, 
     if (exists && last) atomicMin(best + range.pair, uint64_t(distance) << 32 | end);
 }
 
-// Finds where each match begins: it goes backward from its end until the distance is reached.
+// Finds the start of each match: it goes backward from the end of the match until the distance is
+// reached.
 template <uint32_t LANES>
 __device__ __forceinline__ void align(const Query* queries, const Pair* pairs, uint32_t count, const uint64_t* best, Match* matches) {
     const uint32_t number = (blockIdx.x * THREADS + threadIdx.x) / LANES, lane = threadIdx.x % LANES;
