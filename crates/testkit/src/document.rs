@@ -1,6 +1,9 @@
+//! Documents of tests.
+
 use serde_json::{Map, Value, json};
 
-use crate::fixture::STATIC_FIELD;
+/// The field that contains static scores.
+pub const STATIC_FIELD: &str = "score";
 
 /// A document of a test.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,3 +1,5 @@
+//! Histories of an index: builds, updates, deletions and merges, and the documents that they leave.
+
 use crate::document::Doc;
 
 /// A change to an index.

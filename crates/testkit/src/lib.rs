@@ -21,8 +21,8 @@ mod search;
 pub mod skips;
 mod trees;
 
-pub use document::Doc;
-pub use fixture::{Fixture, STATIC_FIELD, build_config, file_bytes, orders};
+pub use document::{Doc, STATIC_FIELD};
+pub use fixture::{Fixture, build_config, file_bytes, orders};
 pub use history::{History, Operation};
 pub use library::Library;
 pub use oracle::Oracle;

@@ -1,3 +1,5 @@
+//! Random numbers.
+
 /// A small random number generator (SplitMix64), so that a whole corpus can be generated from a
 /// seed.
 #[derive(Clone, Debug)]

@@ -1,3 +1,5 @@
+//! Searches, their plans, and the answers of engines to them.
+
 use std::sync::Arc;
 
 use warpseek_core::Hit;

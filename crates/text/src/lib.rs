@@ -17,6 +17,7 @@ mod date;
 mod document;
 mod error;
 mod grams;
+mod json;
 mod location;
 mod normal;
 mod owned_document;

@@ -13,17 +13,24 @@
 //! then treated like lines of JSONL.
 
 mod batch;
+mod chunk;
 mod columns;
 mod config;
 mod csv;
+mod field_names;
+mod file_query;
 mod format;
+mod header;
 mod input;
 mod jsonl;
 mod known;
+mod line;
 mod lines;
 mod memory;
 mod names;
+mod pairs;
 mod parquet;
+mod parse;
 mod queries;
 mod read_ahead;
 #[cfg(test)]
@@ -31,6 +38,7 @@ mod read_ahead_tests;
 mod selection;
 #[cfg(test)]
 mod selection_tests;
+mod signature;
 mod source;
 #[cfg(test)]
 mod testing;
@@ -51,19 +59,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use self::batch::RawBatch;
+use self::chunk::Limits;
 use self::columns::Columns;
 pub use self::config::{ReaderConfig, check_static_field};
+pub use self::field_names::FieldNames;
+pub use self::file_query::FileQuery;
 pub use self::format::Format;
 use self::input::Input;
-pub(crate) use self::jsonl::parse_json;
-use self::lines::Limits;
-pub use self::names::FieldNames;
-pub use self::queries::{FileQuery, QueryReader};
+pub use self::queries::QueryReader;
 use self::selection::Selecting;
 pub use self::selection::Selection;
 use self::source::Source;
 pub use self::topics::TopicPart;
-pub(crate) use self::with_schema::assign;
 use crate::{OwnedDocument, STATIC_FIELD, Schema, TextError};
 
 /// A reader of a sequence of inputs, or of documents that a program creates.
@@ -288,7 +295,7 @@ impl Reader {
             let more = cutter.cut(input, batch, &self.config)?;
             let headless = begins && input.source.columns.get().is_none();
             if headless && batch.len() > before && input.source.format == Format::Tsv {
-                columns::take_header(input, batch, before, &self.config)?;
+                header::take(input, batch, before, &self.config)?;
             }
             if !more {
                 self.file_records.push(input.records);
