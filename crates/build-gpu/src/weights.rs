@@ -138,5 +138,11 @@ impl Weigher {
 
 /// A ranking function for which there are no weights.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("there are weights for bm25, okapi and wakatsuki, not for {0}")]
+#[error("there are weights for {}, not for {0}", names().join(", "))]
 pub struct NoWeights(pub RankingFunction);
+
+/// Returns the names of the functions for which there are weights.
+fn names() -> Vec<&'static str> {
+    let functions = RankingFunction::ALL.into_iter().filter(|f| f.saturation().is_some());
+    functions.map(|function| function.name()).collect()
+}

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tonic::Status;
 use warpseek::{
     CollectionStatistics, Mode, Plan, Query, QueryInput, QueryTerm, Ranking, RankingFunction,
-    Request, Searcher, Statistics,
+    RankingParameters, Request, Searcher, Statistics,
 };
 
 use crate::error::ClusterError;
@@ -91,18 +91,19 @@ pub(crate) fn to_query(
 }
 
 fn to_ranking(ranking: &Ranking) -> proto::Ranking {
-    let (k1, b) = ranking.function.saturation().unwrap_or_default();
+    let (k1, b) = match ranking.function.parameters() {
+        RankingParameters::Saturation { k1, b } => (k1, b),
+        RankingParameters::None => (0.0, 0.0),
+    };
     let (function, static_weight) = (ranking.function.name().to_owned(), ranking.static_weight);
     proto::Ranking { function, k1, b, static_weight }
 }
 
 fn ranking(of: &proto::Ranking) -> Result<Ranking, Status> {
     let mut function: RankingFunction = of.function.parse().map_err(Status::invalid_argument)?;
-    if let RankingFunction::Bm25 { k1, b }
-    | RankingFunction::Okapi { k1, b }
-    | RankingFunction::Wakatsuki { k1, b } = &mut function
-    {
-        (*k1, *b) = (of.k1, of.b);
+    match function.parameters_mut() {
+        RankingParameters::Saturation { k1, b } => (*k1, *b) = (of.k1, of.b),
+        RankingParameters::None => {}
     }
     Ok(Ranking { function, static_weight: of.static_weight })
 }

@@ -16,7 +16,8 @@ use crate::error::ExecError;
 use crate::formula::Factors;
 use crate::gather;
 use crate::limit::Ticker;
-use crate::plan::{Mode, Plan};
+use crate::mode::Mode;
+use crate::plan::Plan;
 use crate::query::{Facts, PlanTree, listed};
 
 /// An engine that reads every list of a query from end to end, adds contributions in a map, and

@@ -67,8 +67,8 @@ pub use self::file_query::FileQuery;
 pub use self::format::Format;
 use self::input::Input;
 pub use self::queries::QueryReader;
-use self::selection::Selecting;
 pub use self::selection::Selection;
+use self::selection::SelectionProgress;
 use self::source::Source;
 pub use self::topics::TopicPart;
 use crate::{OwnedDocument, STATIC_FIELD, Schema, TextError};
@@ -87,7 +87,7 @@ pub struct Reader {
     /// since the caller named none.
     usual_static_field: bool,
     /// The records to read, if not all of them.
-    selecting: Option<Selecting>,
+    selecting: Option<SelectionProgress>,
     /// Number of records of each file that was read to its end.
     file_records: Vec<u64>,
     bytes_read: Arc<AtomicU64>,
@@ -234,7 +234,7 @@ impl Reader {
     /// Restricts the reader to a part of the inputs. It has no effect on documents from memory,
     /// nor on earlier batches.
     pub fn within(mut self, selection: Selection) -> Self {
-        let (selecting, skipped) = Selecting::new(selection);
+        let (selecting, skipped) = SelectionProgress::new(selection);
         for _ in 0..skipped {
             self.sources.next();
         }
