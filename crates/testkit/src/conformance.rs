@@ -18,6 +18,7 @@ use crate::fields;
 use crate::fixture::{Fixture, build_config, orders};
 use crate::generator;
 use crate::random::Random;
+use crate::rankings::text_rankings;
 use crate::search::{Search, answers, expected, plans};
 use crate::skips::elsewhere;
 use crate::trees::TreeSearch;

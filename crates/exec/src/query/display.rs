@@ -6,7 +6,7 @@ use std::ops::Bound;
 use super::fields::ID;
 use super::limits::is_weight;
 use super::syntax::{is_condition, least};
-use super::tree::{Bool, Filter, Node};
+use super::tree::{Bool, Filter, Node, Words};
 
 /// Formats a tree as text that [`parse`](super::parse) parses to the same tree with [`Operator::Or`]; `None` if
 /// there is no such text, because trees can express more than the syntax.
@@ -139,7 +139,7 @@ fn write_filter(filter: &Filter, out: &mut String) -> Option<()> {
 }
 
 /// Writes a word with a backslash before every character that has a special meaning somewhere.
-fn escaped(word: &str) -> String {
+pub(super) fn escaped(word: &str) -> String {
     let mut out = String::with_capacity(word.len());
     for c in word.chars() {
         let special = matches!(

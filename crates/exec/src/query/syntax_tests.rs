@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::display::display;
+use super::super::display::{display, escaped};
 use super::*;
 
 fn schema() -> Schema {

@@ -57,13 +57,13 @@ pub enum RankingParameters<T = f64> {
 /// Names the functions. This is the only list of them: the match of `name` has no other arm, so a
 /// variant that is not listed here does not compile.
 macro_rules! ranking_functions {
-    ($($name:literal => $function:ident $($parameters:tt)?),+ $(,)?) => {
+    ($($name:literal => $function:ident $({ $($parameter:ident: $value:expr),+ })?),+ $(,)?) => {
         /// The names that `FromStr` accepts.
         pub const NAMES: [&'static str; [$($name),+].len()] = [$($name),+];
 
         /// All functions with their default parameters, in the order of their names.
         pub const ALL: [RankingFunction; Self::NAMES.len()] =
-            [$(RankingFunction::$function $($parameters)?),+];
+            [$(RankingFunction::$function $({ $($parameter: $value),+ })?),+];
 
         /// Returns the name of the function.
         pub fn name(&self) -> &'static str {
