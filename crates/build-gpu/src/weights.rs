@@ -138,7 +138,7 @@ impl Weigher {
 
 /// A ranking function for which there are no weights.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("there are weights for {}, not for {0}", names().join(", "))]
+#[error("there are weights for {known}, not for {0}", known = names().join(", "))]
 pub struct NoWeights(pub RankingFunction);
 
 /// Returns the names of the functions for which there are weights.

@@ -8,8 +8,9 @@ use super::limits::is_weight;
 use super::syntax::{is_condition, least};
 use super::tree::{Bool, Filter, Node, Words};
 
-/// Formats a tree as text that [`parse`](super::parse) parses to the same tree with [`Operator::Or`]; `None` if
-/// there is no such text, because trees can express more than the syntax.
+/// Formats a tree as text that [`parse`](super::parse) parses to the same tree with
+/// [`Operator::Or`](super::Operator::Or); `None` if there is no such text, because trees can
+/// express more than the syntax.
 pub fn display(node: &Node) -> Option<String> {
     let mut out = String::new();
     match node {

@@ -72,7 +72,7 @@ pub(super) struct Piece {
 pub(super) struct Line {
     pub(super) start: usize,
     pub(super) end: usize,
-    /// Number of the line in the chunk or in the input after `before`, counted from 1.
+    /// Number of the line, counted from 1 after the `before` lines of its piece.
     pub(super) number: u64,
 }
 
