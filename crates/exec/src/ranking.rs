@@ -145,11 +145,16 @@ impl RankingFunction {
     /// Returns the function for a text field of an index that the ranking was checked against.
     fn of_field(&self, manifest: &Manifest, field: u8) -> RankingFunction {
         let fields = manifest.schema.as_ref().map_or(&[][..], |schema| schema.text());
-        match (self, fields.get(usize::from(field))) {
-            (RankingFunction::Bm25ByField, Some(field)) => {
-                RankingFunction::Bm25 { k1: field.k1, b: field.b }
+        match self {
+            RankingFunction::Bm25ByField => {
+                let field = fields.get(usize::from(field));
+                field.map_or(*self, |field| RankingFunction::Bm25 { k1: field.k1, b: field.b })
             }
-            _ => *self,
+            RankingFunction::Bm25 { .. }
+            | RankingFunction::Okapi { .. }
+            | RankingFunction::Wakatsuki { .. }
+            | RankingFunction::Cosine
+            | RankingFunction::Impact => *self,
         }
     }
 
