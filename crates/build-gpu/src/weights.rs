@@ -141,5 +141,11 @@ impl Weigher {
 
 /// A ranking function for which there are no weights.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("the ranking function must be bm25, okapi or wakatsuki, not {0}")]
+#[error("the ranking function must be one of {known}, not {0}", known = names().join(", "))]
 pub struct NoWeights(pub RankingFunction);
+
+/// Returns the names of the functions for which there are weights.
+fn names() -> Vec<&'static str> {
+    let functions = RankingFunction::ALL.into_iter().filter(|f| f.saturation().is_some());
+    functions.map(|function| function.name()).collect()
+}

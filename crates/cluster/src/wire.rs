@@ -7,7 +7,7 @@ use std::time::Duration;
 use tonic::Status;
 use warpseek::{
     CollectionStatistics, Mode, Plan, Query, QueryInput, QueryTerm, Ranking, RankingFunction,
-    Request, Searcher, Statistics,
+    RankingParameters, Request, Searcher, Statistics,
 };
 
 use crate::error::ClusterError;
@@ -97,7 +97,10 @@ pub(crate) fn to_query(
 }
 
 fn to_ranking(ranking: &Ranking) -> proto::Ranking {
-    let (k1, b) = ranking.function.saturation().unwrap_or_default();
+    let (k1, b) = match ranking.function.parameters() {
+        RankingParameters::Saturation { k1, b } => (k1, b),
+        RankingParameters::None => (0.0, 0.0),
+    };
     let (function, static_weight) = (ranking.function.name().to_owned(), ranking.static_weight);
     proto::Ranking { function, k1, b, static_weight }
 }
@@ -105,11 +108,9 @@ fn to_ranking(ranking: &Ranking) -> proto::Ranking {
 fn ranking(message: &proto::Ranking) -> Result<Ranking, Status> {
     let mut function: RankingFunction =
         message.function.parse().map_err(Status::invalid_argument)?;
-    if let RankingFunction::Bm25 { k1, b }
-    | RankingFunction::Okapi { k1, b }
-    | RankingFunction::Wakatsuki { k1, b } = &mut function
-    {
-        (*k1, *b) = (message.k1, message.b);
+    match function.parameters_mut() {
+        RankingParameters::Saturation { k1, b } => (*k1, *b) = (message.k1, message.b),
+        RankingParameters::None => {}
     }
     Ok(Ranking { function, static_weight: message.static_weight })
 }

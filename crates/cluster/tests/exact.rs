@@ -54,13 +54,14 @@ fn expressions() -> impl Strategy<Value = QueryInput> {
 }
 
 fn rankings() -> impl Strategy<Value = Option<Ranking>> {
-    let functions = vec![
-        None,
-        Some(RankingFunction::Bm25 { k1: 1.2, b: 0.75 }),
-        Some(RankingFunction::Okapi { k1: 0.9, b: 0.4 }),
-        Some(RankingFunction::Wakatsuki { k1: 2.0, b: 1.0 }),
-        Some(RankingFunction::Cosine),
-    ];
+    let of_text = RankingFunction::ALL.into_iter().filter_map(|function| match function {
+        RankingFunction::Bm25 { .. } => Some(RankingFunction::Bm25 { k1: 1.2, b: 0.75 }),
+        RankingFunction::Okapi { .. } => Some(RankingFunction::Okapi { k1: 0.9, b: 0.4 }),
+        RankingFunction::Wakatsuki { .. } => Some(RankingFunction::Wakatsuki { k1: 2.0, b: 1.0 }),
+        RankingFunction::Cosine => Some(RankingFunction::Cosine),
+        RankingFunction::Impact | RankingFunction::Bm25ByField => None,
+    });
+    let functions: Vec<_> = std::iter::once(None).chain(of_text.map(Some)).collect();
     (select(functions), prop_oneof![Just(0.0), Just(0.75)]).prop_map(|(function, static_weight)| {
         function.map(|function| Ranking { function, static_weight })
     })

@@ -5,7 +5,9 @@ use std::str::FromStr;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use warpseek::{Algorithm, CpuAlgorithm, Manifest, OptionsError, Ranking, RankingFunction};
+use warpseek::{
+    Algorithm, CpuAlgorithm, Manifest, OptionsError, Ranking, RankingFunction, RankingParameters,
+};
 
 use crate::failure::Failure;
 
@@ -119,14 +121,12 @@ impl RankingChoice {
         if function == RankingFunction::Bm25ByField && (self.k1.is_some() || self.b.is_some()) {
             function = Ranking::default().function;
         }
-        match &mut function {
-            RankingFunction::Bm25 { k1, b }
-            | RankingFunction::Okapi { k1, b }
-            | RankingFunction::Wakatsuki { k1, b } => {
+        match function.parameters_mut() {
+            RankingParameters::Saturation { k1, b } => {
                 *k1 = self.k1.unwrap_or(*k1);
                 *b = self.b.unwrap_or(*b);
             }
-            RankingFunction::Cosine | RankingFunction::Impact | RankingFunction::Bm25ByField => {
+            RankingParameters::None => {
                 if self.k1.is_some() || self.b.is_some() {
                     let ranking = name.to_owned();
                     return Err(OptionsError::NoParameters { ranking }.into());

@@ -2,8 +2,6 @@
 
 use std::io;
 
-use crate::Measure;
-
 /// All errors of this crate.
 ///
 /// `name` is the path of the file, or the name that the caller of `parse` gave to the input; `line`
@@ -126,10 +124,12 @@ pub enum EvalError {
         score: f64,
     },
     /// There is no measure with this name.
-    #[error("unknown measure {text:?}; the measures are {}", Measure::KNOWN.join(", "))]
+    #[error("unknown measure {text:?}; the measures are {}", known.join(", "))]
     UnknownMeasure {
         /// The requested name.
         text: String,
+        /// Names of all measures.
+        known: &'static [&'static str],
     },
     /// The measure exists, but its cutoff is invalid.
     #[error("cutoff of measure {text:?} must be a whole number of at least 1")]

@@ -94,7 +94,7 @@ impl FromStr for Measure {
             ("num_ret", None) => Ok(Self::NumRet),
             ("num_rel", None) => Ok(Self::NumRel),
             ("num_rel_ret", None) => Ok(Self::NumRelRet),
-            _ => Err(EvalError::UnknownMeasure { text: text.to_owned() }),
+            _ => Err(EvalError::UnknownMeasure { text: text.to_owned(), known: &Self::KNOWN }),
         }
     }
 }

@@ -43,7 +43,7 @@ pub fn cheapest_of<'a, T>(
 
 /// Returns true if the first of two ways to answer a batch should be chosen, which is also the
 /// case if both take the same time.
-pub fn is_sooner(first: Duration, second: Duration) -> bool {
+pub fn is_not_slower(first: Duration, second: Duration) -> bool {
     first <= second
 }
 
@@ -201,7 +201,8 @@ mod tests {
     use warpseek_testkit::{Doc, Fixture};
 
     use super::*;
-    use crate::plan::{Mode, Planner};
+    use crate::mode::Mode;
+    use crate::plan::Planner;
     use crate::query::Query;
     use crate::ranking::Ranking;
 
@@ -268,7 +269,7 @@ mod tests {
         let nonsense = candidate("e", Ok(Rates::device(0.0, f64::NAN, 0.0, 0.0)));
         assert_eq!(chosen(&[a, nonsense]), Some("a"));
         let [ms, us] = [Duration::from_millis(1), Duration::from_micros(1)];
-        assert!(is_sooner(us, ms) && is_sooner(us, us) && !is_sooner(ms, us));
+        assert!(is_not_slower(us, ms) && is_not_slower(us, us) && !is_not_slower(ms, us));
     }
 
     #[test]

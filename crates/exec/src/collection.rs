@@ -151,7 +151,8 @@ mod tests {
     use super::*;
     use crate::context::Context;
     use crate::engine::Engine;
-    use crate::plan::{Mode, Planner};
+    use crate::mode::Mode;
+    use crate::plan::Planner;
     use crate::query::Query;
     use crate::ranking::Ranking;
     use crate::reference::Reference;

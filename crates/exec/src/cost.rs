@@ -3,7 +3,8 @@
 use std::iter::Sum;
 use std::ops::{AddAssign, SubAssign};
 
-use crate::plan::{Mode, Plan};
+use crate::mode::Mode;
+use crate::plan::Plan;
 
 /// Number of postings per thread that justifies waking another thread for a single query.
 const POSTINGS_PER_THREAD: u64 = 1 << 16;

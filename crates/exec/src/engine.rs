@@ -15,6 +15,7 @@ use crate::error::ExecError;
 use crate::formula::{Formula, Formulas};
 use crate::gather::Gathered;
 use crate::plan::Plan;
+use crate::takes::{SEVERAL_FIELDS, Takes};
 
 /// The work that an engine did for a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,37 +84,6 @@ impl Answer {
             work += before;
             work
         });
-    }
-}
-
-/// The features of plans that an engine supports beyond words of one field over all live
-/// documents.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Takes {
-    /// Set if the engine supports a [`Mask`](crate::Mask).
-    pub masks: bool,
-    /// Set if the engine supports terms of several text fields, each with its own formula and
-    /// lengths. Other engines only get plans with a single formula.
-    pub fields: bool,
-    /// Set if the engine supports a [tree](Plan::needed_tree) whose scores are not sums of
-    /// contributions.
-    pub trees: bool,
-    /// Set if the engine supports a [`Gather`](crate::gather::Gather).
-    pub gathers: bool,
-}
-
-impl Takes {
-    /// All features.
-    pub const ALL: Takes = Takes { masks: true, fields: true, trees: true, gathers: true };
-
-    /// Returns the features that both engines support, for an engine that is composed of others.
-    pub fn and(self, other: Takes) -> Takes {
-        Takes {
-            masks: self.masks && other.masks,
-            fields: self.fields && other.fields,
-            trees: self.trees && other.trees,
-            gathers: self.gathers && other.gathers,
-        }
     }
 }
 
@@ -249,9 +219,6 @@ pub fn answer_supported(
     refused.into_iter().map(&mut put).collect()
 }
 
-/// Reason given by engines that do not support several text fields.
-pub(crate) const SEVERAL_FIELDS: &str = "it does not search indexes with several text fields";
-
 /// Returns the formula of the only text field, for engines that do not support several; fails
 /// with [`ExecError::Unsupported`] if there are several.
 pub fn only_formula(
@@ -278,7 +245,8 @@ mod tests {
     use super::*;
     use crate::gather::SortKey;
     use crate::mask::Mask;
-    use crate::plan::{Mode, Planner};
+    use crate::mode::Mode;
+    use crate::plan::Planner;
     use crate::query::{Node, Query};
     use crate::ranking::Ranking;
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use warpseek_core::limits::MAX_QUERY_TERMS;
 use warpseek_index::{Content, IndexError};
 
-use crate::plan::Mode;
-use crate::query::{MAX_BOOST_RATIO, SyntaxError};
-use crate::ranking::RankingFunction;
+use crate::mode::Mode;
+use crate::query::{MAX_BOOST_RATIO, MAX_WEIGHT, SyntaxError};
+use crate::ranking::{RankingFunction, RankingParameters};
 
 /// An error of a query. It can be cloned, because one cause may fail many queries.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -75,10 +75,10 @@ pub enum ExecError {
         /// The given value.
         value: f64,
         /// The allowed values.
-        expected: &'static str,
+        expected: String,
     },
     /// A term of a query has a weight that is not positive or too large.
-    #[error("term `{term}` has weight {weight}; weights are positive numbers up to 1e9")]
+    #[error("term `{term}` has weight {weight}; weights are positive numbers up to {MAX_WEIGHT:e}")]
     Weight {
         /// The term.
         term: String,
@@ -247,12 +247,8 @@ impl From<SyntaxError> for ExecError {
 
 /// Describes a ranking function with its parameters.
 fn described(function: &RankingFunction) -> String {
-    match function {
-        RankingFunction::Bm25 { k1, b }
-        | RankingFunction::Okapi { k1, b }
-        | RankingFunction::Wakatsuki { k1, b } => format!("{function} with k1 = {k1} and b = {b}"),
-        RankingFunction::Cosine | RankingFunction::Impact | RankingFunction::Bm25ByField => {
-            function.to_string()
-        }
+    match function.parameters() {
+        RankingParameters::Saturation { k1, b } => format!("{function} with k1 = {k1} and b = {b}"),
+        RankingParameters::None => function.to_string(),
     }
 }

@@ -9,7 +9,8 @@ use warpseek_index::{IndexError, List, Snapshot};
 
 use crate::error::ExecError;
 use crate::formula::Formula;
-use crate::plan::{Mode, Plan};
+use crate::mode::Mode;
+use crate::plan::Plan;
 use crate::query::{Facts, Group, PlanNode, TIE};
 
 /// The contribution of one term to a score.

@@ -23,29 +23,33 @@ pub mod gather;
 mod known;
 mod limit;
 mod mask;
+mod mode;
 mod plan;
 mod pool;
 pub mod query;
 mod ranking;
 mod reference;
 mod shape;
+mod takes;
 
 pub use choice::{
-    Candidate, Choice, Estimate, Offer, batch_time, cheapest, cheapest_of, is_sooner,
+    Candidate, Choice, Estimate, Offer, batch_time, cheapest, cheapest_of, is_not_slower,
 };
 pub use collection::{CollectionStatistics, frequencies};
 pub use context::Context;
 pub use cost::{Load, Rates, Workers};
 pub use coverage::Coverage;
-pub use engine::{Answer, Answers, Engine, Takes, Work, answer_supported, fail_all, only_formula};
+pub use engine::{Answer, Answers, Engine, Work, answer_supported, fail_all, only_formula};
 pub use error::{ExecError, Fault};
 pub use explain::{Explanation, FieldExplanation, Rule, ScorePart, TermExplanation, explain};
 pub use formula::{Factors, Formula, Formulas};
 pub use limit::{Cancel, Limit, Ticker};
 pub use mask::Mask;
-pub use plan::{Mode, Plan, PlanTerm, Planner};
+pub use mode::Mode;
+pub use plan::{Plan, PlanTerm, Planner};
 pub use pool::{Pool, at_once};
 pub use query::{Query, QueryTerm};
-pub use ranking::{Ranking, RankingFunction};
+pub use ranking::{Ranking, RankingFunction, RankingParameters};
 pub use reference::Reference;
 pub use shape::{ShapeClass, shape};
+pub use takes::Takes;

@@ -133,6 +133,9 @@ const INTERVAL: u32 = 1 << 11;
 /// Ample time for a posting: ten times the time to read and score it.
 const AMPLE_NANOS: u64 = 20;
 
+/// Cost of looking up a word in a dictionary, or an id, in postings.
+pub(crate) const LOOKUP_COST: usize = 256;
+
 /// A ticker that tells a loop, at little cost, when to stop. Work is measured in postings:
 /// anything that takes as long as reading and scoring one posting counts as one.
 #[derive(Debug)]

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use warpseek_index::{DocSet, Segment, Snapshot, SnapshotId};
 
 use crate::error::ExecError;
-use crate::limit::Ticker;
-use crate::query::LOOKUP_COST;
+use crate::limit::{LOOKUP_COST, Ticker};
 
 /// The documents of a snapshot that may be hits: a set for each segment, without deleted
 /// documents. Statistics, and therefore scores, do not depend on it.

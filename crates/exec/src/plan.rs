@@ -2,8 +2,6 @@
 
 use std::collections::HashSet;
 use std::collections::hash_map::{Entry, HashMap};
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use warpseek_core::Score;
@@ -12,53 +10,14 @@ use warpseek_index::{Snapshot, SnapshotId, TermInfo};
 use warpseek_text::Schema;
 
 use crate::collection::CollectionStatistics;
-use crate::engine::{SEVERAL_FIELDS, Takes};
 use crate::error::ExecError;
 use crate::formula::Formulas;
 use crate::gather::Gather;
 use crate::known::{KnownTerms, TermLists};
 use crate::mask::Mask;
-use crate::query::{PlanTree, Query, QueryTerm};
-use crate::ranking::{FieldRanking, Ranking, RankingFunction};
-
-/// The condition on the terms of a matching document.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Mode {
-    /// Matches documents with at least one of the terms.
-    #[default]
-    Or,
-    /// Matches documents with all of the terms. If a term is in no document, nothing matches.
-    And,
-    /// Behaves like `And`, or like `Or` if `And` gives fewer than k hits.
-    AndOr,
-}
-
-impl Mode {
-    /// The names that `FromStr` accepts.
-    pub const NAMES: [&'static str; 3] = ["or", "and", "and-or"];
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(Self::NAMES[*self as usize])
-    }
-}
-
-impl FromStr for Mode {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        match name {
-            "or" => Ok(Mode::Or),
-            "and" => Ok(Mode::And),
-            "and-or" => Ok(Mode::AndOr),
-            _ => {
-                let names = Self::NAMES.join(", ");
-                Err(format!("unknown mode `{name}`; expected one of: {names}"))
-            }
-        }
-    }
-}
+use crate::mode::Mode;
+use crate::query::{PlanTree, Query, QueryTerm, is_weight};
+use crate::ranking::{FieldRanking, Ranking};
 
 /// A term of a plan. It is in at least one live document of the index, or of the collection that
 /// the index is a part of.
@@ -145,24 +104,6 @@ impl Plan {
             .map(|(_, word)| word.as_str())
             .filter(|word| known.insert(word))
             .collect()
-    }
-
-    /// Returns the reason why an engine that supports only these features cannot answer the plan,
-    /// if there is one.
-    pub fn beyond(&self, takes: Takes) -> Option<&'static str> {
-        if self.mask.is_some() && !takes.masks {
-            return Some("it does not filter documents");
-        }
-        if self.formulas.fields() > 1 && !takes.fields {
-            return Some(SEVERAL_FIELDS);
-        }
-        if self.needed_tree().is_some() && !takes.trees {
-            return Some("it only answers queries whose score is the sum of their words' scores");
-        }
-        if self.gather.is_some() && !takes.gathers {
-            return Some("it neither sorts by attributes nor counts by them");
-        }
-        None
     }
 
     /// Returns a lower bound on the number of live documents that match, from the statistics of
@@ -383,12 +324,13 @@ impl Planner {
         mode: Mode,
         k: usize,
     ) -> Plan {
+        let vector_scale = self.snapshot.manifest().vector_scale;
         let real = |term: &PlanTerm| {
             let function = &self.fields[usize::from(term.field)].function;
-            self.real_weight(function, term.idf, term.query_weight)
+            function.weight(term.idf, term.query_weight, vector_scale)
         };
         let mut reals: Vec<f64> = terms.iter().map(real).collect();
-        if self.ranking.function == RankingFunction::Cosine {
+        if self.ranking.function.has_norm() {
             let norm = reals.iter().map(|w| w * w).sum::<f64>().sqrt();
             reals.iter_mut().filter(|_| norm > 0.0).for_each(|w| *w /= norm);
         }
@@ -415,16 +357,6 @@ impl Planner {
             formulas,
             static_weight,
             scale,
-        }
-    }
-
-    fn real_weight(&self, function: &RankingFunction, idf: f64, query_weight: f64) -> f64 {
-        match function {
-            RankingFunction::Cosine if query_weight > 1.0 => (1.0 + libm::log(query_weight)) * idf,
-            RankingFunction::Impact => {
-                query_weight / f64::from(self.snapshot.manifest().vector_scale)
-            }
-            function => query_weight * idf * function.constant(),
         }
     }
 
@@ -457,7 +389,7 @@ impl Planner {
     /// Checks weights and fields.
     fn distinct(&self, query: Query) -> Result<Vec<QueryTerm>, ExecError> {
         for QueryTerm { field, term, weight } in &query.terms {
-            if !(*weight > 0.0 && *weight <= 1e9) {
+            if !is_weight(*weight) {
                 return Err(ExecError::Weight { term: term.clone(), weight: *weight });
             }
             if usize::from(*field) >= self.fields.len() {

@@ -2,14 +2,19 @@
 //! own.
 
 mod boosts;
+mod display;
 mod fields;
 mod least;
+mod limited_planner;
+mod limits;
+mod list;
 mod phrase;
 mod plan_node;
 mod reduce;
 mod resolve;
 mod sign;
 mod syntax;
+mod syntax_error;
 mod tree;
 mod values;
 
@@ -21,20 +26,22 @@ use warpseek_text::{Analyzer, Schema, Scratch};
 
 use crate::error::ExecError;
 
-pub use boosts::MAX_BOOST_RATIO;
+pub use display::display;
 pub(crate) use fields::{attribute, read};
 pub use least::Least;
-pub use phrase::{PlanPhrase, Starts};
-pub(crate) use plan_node::{Facts, TIE, listed};
-pub use plan_node::{Group, PlanNode, PlanTree, best_score};
-pub(crate) use resolve::LOOKUP_COST;
-pub use resolve::LimitedPlanner;
-pub use sign::sign;
-pub use syntax::{SyntaxError, SyntaxErrorKind, display, parse};
-pub use tree::{
-    Across, Bool, Filter, MAX_TREE_DEPTH, MAX_TREE_NODES, MAX_TREE_SET_BYTES, MAX_TREE_VALUES,
-    Node, Operator, Phrase, Words,
+pub use limited_planner::LimitedPlanner;
+pub use limits::{
+    MAX_BOOST_RATIO, MAX_TREE_DEPTH, MAX_TREE_NODES, MAX_TREE_SET_BYTES, MAX_TREE_VALUES,
 };
+pub(crate) use limits::{MAX_WEIGHT, is_weight};
+pub(crate) use list::listed;
+pub use phrase::{PlanPhrase, Starts};
+pub(crate) use plan_node::{Facts, TIE};
+pub use plan_node::{Group, PlanNode, PlanTree, best_score};
+pub use sign::sign;
+pub use syntax::parse;
+pub use syntax_error::{SyntaxError, SyntaxErrorKind};
+pub use tree::{Across, Bool, Filter, Node, Operator, Phrase, Words};
 pub(crate) use values::expected;
 
 /// A weighted bag of terms, as the index spells them. Terms may repeat; their weights are added.

@@ -1,162 +1,18 @@
-//! The ranking functions and their parameters.
+//! Rankings: a ranking function with the weight of static scores, and the indexes that it suits.
+
+mod function;
 
 use std::fmt;
-use std::str::FromStr;
 
 use warpseek_core::saturation::Saturation;
 use warpseek_index::{Content, Manifest, Snapshot, Statistics};
+use warpseek_text::MAX_K1;
 
 use crate::error::ExecError;
 use crate::formula::Formula;
+use crate::query::MAX_WEIGHT;
 
-/// A ranking function. N is the number of documents, n the number of documents that contain the
-/// term, f the term's frequency in the document, l the document's length, and a the mean length.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum RankingFunction {
-    /// BM25 as Lucene defines it: ln(1 + (N - n + 0.5) / (n + 0.5)) * f / (f + k1 (1 - b + b l /
-    /// a)).
-    Bm25 {
-        /// Saturation of the frequency: with a larger k1 it saturates more slowly.
-        k1: f64,
-        /// Influence of the document length, from 0 to 1.
-        b: f64,
-    },
-    /// BM25 with the original idf, floored at zero: max(0, ln((N - n + 0.5) / (n + 0.5))) * (k1 +
-    /// 1) f / (f + k1 (1 - b + b l / a)).
-    Okapi {
-        /// Saturation of the frequency, as in `Bm25`.
-        k1: f64,
-        /// Influence of the document length, as in `Bm25`.
-        b: f64,
-    },
-    /// The function of (Wakatsuki 2016, equation 1): ln((N + 0.5) / (n + 0.5)) * (k1 + 1) f / (f
-    /// + k1 (1 - b + b l / a)).
-    Wakatsuki {
-        /// Saturation of the frequency, as in `Bm25`.
-        k1: f64,
-        /// Influence of the document length, as in `Bm25`.
-        b: f64,
-    },
-    /// Cosine tf-idf: query weights are (1 + ln w) ln(N / n), or w ln(N / n) up to w = 1;
-    /// document weights are 1 + ln f; both vectors have length one.
-    Cosine,
-    /// The dot product of query weights and document weights, for indexes of vectors.
-    Impact,
-    /// `Bm25` with the k1 and b that the schema gives each text field, for indexes with a schema.
-    Bm25ByField,
-}
-
-impl RankingFunction {
-    /// Default values of k1 and b.
-    pub const BM25_DEFAULTS: (f64, f64) = (0.9, 0.4);
-
-    /// The names that `FromStr` accepts.
-    pub const NAMES: [&'static str; 6] =
-        ["bm25", "okapi", "wakatsuki", "cosine", "impact", "bm25-by-field"];
-
-    /// Returns the name of the function.
-    pub fn name(&self) -> &'static str {
-        match self {
-            RankingFunction::Bm25 { .. } => "bm25",
-            RankingFunction::Okapi { .. } => "okapi",
-            RankingFunction::Wakatsuki { .. } => "wakatsuki",
-            RankingFunction::Cosine => "cosine",
-            RankingFunction::Impact => "impact",
-            RankingFunction::Bm25ByField => "bm25-by-field",
-        }
-    }
-
-    /// Returns the weight of a term in the collection.
-    pub fn idf(&self, documents: u64, df: u64) -> f64 {
-        let (all, with) = (documents as f64, df as f64);
-        match self {
-            RankingFunction::Bm25 { .. } | RankingFunction::Bm25ByField => {
-                libm::log(1.0 + (all - with + 0.5) / (with + 0.5))
-            }
-            RankingFunction::Okapi { .. } => libm::log((all - with + 0.5) / (with + 0.5)).max(0.0),
-            RankingFunction::Wakatsuki { .. } => libm::log((all + 0.5) / (with + 0.5)),
-            RankingFunction::Cosine => libm::log(all / with).max(0.0),
-            RankingFunction::Impact => 1.0,
-        }
-    }
-
-    /// Returns the constant factor of a term's weight, besides idf and the weight in the query.
-    pub fn constant(&self) -> f64 {
-        match *self {
-            RankingFunction::Okapi { k1, .. } | RankingFunction::Wakatsuki { k1, .. } => k1 + 1.0,
-            _ => 1.0,
-        }
-    }
-
-    /// Returns the function for a text field of an index that the ranking was checked against.
-    fn of_field(&self, manifest: &Manifest, field: u8) -> RankingFunction {
-        let fields = manifest.schema.as_ref().map_or(&[][..], |schema| schema.text());
-        match (self, fields.get(usize::from(field))) {
-            (RankingFunction::Bm25ByField, Some(field)) => {
-                RankingFunction::Bm25 { k1: field.k1, b: field.b }
-            }
-            _ => *self,
-        }
-    }
-
-    /// Returns k1 and b if the function is of the BM25 family and they are the same for all
-    /// fields.
-    pub fn saturation(&self) -> Option<(f64, f64)> {
-        match *self {
-            RankingFunction::Bm25 { k1, b }
-            | RankingFunction::Okapi { k1, b }
-            | RankingFunction::Wakatsuki { k1, b } => Some((k1, b)),
-            RankingFunction::Cosine | RankingFunction::Impact | RankingFunction::Bm25ByField => {
-                None
-            }
-        }
-    }
-
-    /// Checks the parameters.
-    pub fn check(&self) -> Result<(), ExecError> {
-        let check = |name, value: f64, expected, sound: bool| {
-            if sound { Ok(()) } else { Err(ExecError::Parameter { name, value, expected }) }
-        };
-        match *self {
-            RankingFunction::Bm25 { k1, b }
-            | RankingFunction::Okapi { k1, b }
-            | RankingFunction::Wakatsuki { k1, b } => {
-                check("k1", k1, "between 0 and 1000", (0.0..=1000.0).contains(&k1))?;
-                check("b", b, "between 0 and 1", (0.0..=1.0).contains(&b))
-            }
-            RankingFunction::Cosine | RankingFunction::Impact | RankingFunction::Bm25ByField => {
-                Ok(())
-            }
-        }
-    }
-}
-
-impl fmt::Display for RankingFunction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for RankingFunction {
-    type Err = String;
-
-    /// Returns the function with its default parameters.
-    fn from_str(name: &str) -> Result<Self, String> {
-        let (k1, b) = Self::BM25_DEFAULTS;
-        Ok(match name {
-            "bm25" => RankingFunction::Bm25 { k1, b },
-            "okapi" => RankingFunction::Okapi { k1, b },
-            "wakatsuki" => RankingFunction::Wakatsuki { k1, b },
-            "cosine" => RankingFunction::Cosine,
-            "impact" => RankingFunction::Impact,
-            "bm25-by-field" => RankingFunction::Bm25ByField,
-            _ => {
-                let names = Self::NAMES.join(", ");
-                return Err(format!("unknown ranking `{name}`; expected one of: {names}"));
-            }
-        })
-    }
-}
+pub use function::{RankingFunction, RankingParameters};
 
 /// A ranking function, with the weight of static scores.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -171,11 +27,9 @@ impl fmt::Display for Ranking {
     /// Writes the name with its parameters: `bm25, k1 0.9, b 0.4`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.function)?;
-        match self.function {
-            RankingFunction::Bm25 { k1, b }
-            | RankingFunction::Okapi { k1, b }
-            | RankingFunction::Wakatsuki { k1, b } => write!(f, ", k1 {k1}, b {b}")?,
-            RankingFunction::Cosine | RankingFunction::Impact | RankingFunction::Bm25ByField => {}
+        match self.function.parameters() {
+            RankingParameters::Saturation { k1, b } => write!(f, ", k1 {k1}, b {b}")?,
+            RankingParameters::None => {}
         }
         match self.static_weight {
             0.0 => Ok(()),
@@ -209,24 +63,28 @@ impl Ranking {
     /// Checks the parameters, and that the function suits the contents of the index.
     pub(crate) fn check(&self, manifest: &Manifest) -> Result<(), ExecError> {
         self.function.check()?;
-        if !(0.0..=1e9).contains(&self.static_weight) {
+        if !(0.0..=MAX_WEIGHT).contains(&self.static_weight) {
             let (name, value) = ("static weight", self.static_weight);
-            return Err(ExecError::Parameter { name, value, expected: "between 0 and 1e9" });
+            let expected = format!("between 0 and {MAX_WEIGHT:e}");
+            return Err(ExecError::Parameter { name, value, expected });
         }
         let content = manifest.content;
         if content == Content::Grams {
             return Err(ExecError::Grams);
         }
-        if (self.function == RankingFunction::Impact) != (content == Content::Vector) {
-            let ranking = self.function.to_string();
-            return Err(ExecError::Content { ranking, content });
-        }
+        let (is_vector, has_schema) = (content == Content::Vector, manifest.schema.is_some());
+        let unsuited = || Err(ExecError::Content { ranking: self.function.to_string(), content });
         match self.function {
-            RankingFunction::Cosine if manifest.schema.is_some() => return Err(ExecError::NoNorms),
-            RankingFunction::Bm25ByField if manifest.schema.is_none() => {
-                return Err(ExecError::NoSchema);
-            }
-            _ => {}
+            RankingFunction::Impact if !is_vector => return unsuited(),
+            RankingFunction::Impact => {}
+            _ if is_vector => return unsuited(),
+            RankingFunction::Cosine if has_schema => return Err(ExecError::NoNorms),
+            RankingFunction::Bm25ByField if !has_schema => return Err(ExecError::NoSchema),
+            RankingFunction::Bm25 { .. }
+            | RankingFunction::Okapi { .. }
+            | RankingFunction::Wakatsuki { .. }
+            | RankingFunction::Cosine
+            | RankingFunction::Bm25ByField => {}
         }
         if let Some(impacts) = manifest.impacts
             && self.function != (RankingFunction::Bm25 { k1: impacts.k1, b: impacts.b })
@@ -266,6 +124,40 @@ pub(crate) struct FieldRanking {
 }
 
 impl RankingFunction {
+    /// Checks the parameters.
+    pub fn check(&self) -> Result<(), ExecError> {
+        let check = |name, value: f64, largest: f64| match (0.0..=largest).contains(&value) {
+            true => Ok(()),
+            false => {
+                let expected = format!("between 0 and {largest}");
+                Err(ExecError::Parameter { name, value, expected })
+            }
+        };
+        match self.parameters() {
+            RankingParameters::Saturation { k1, b } => {
+                check("k1", k1, MAX_K1)?;
+                check("b", b, 1.0)
+            }
+            RankingParameters::None => Ok(()),
+        }
+    }
+
+    /// Returns the function for a text field of an index that the ranking was checked against.
+    fn of_field(&self, manifest: &Manifest, field: u8) -> RankingFunction {
+        let fields = manifest.schema.as_ref().map_or(&[][..], |schema| schema.text());
+        match self {
+            RankingFunction::Bm25ByField => {
+                let field = fields.get(usize::from(field));
+                field.map_or(*self, |field| RankingFunction::Bm25 { k1: field.k1, b: field.b })
+            }
+            RankingFunction::Bm25 { .. }
+            | RankingFunction::Okapi { .. }
+            | RankingFunction::Wakatsuki { .. }
+            | RankingFunction::Cosine
+            | RankingFunction::Impact => *self,
+        }
+    }
+
     fn formula(&self, manifest: &Manifest, statistics: &Statistics) -> Formula {
         match self {
             _ if manifest.impacts.is_some() => Formula::Quantized,

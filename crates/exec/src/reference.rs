@@ -11,13 +11,15 @@ use crate::choice::Candidate;
 use crate::context::Context;
 use crate::cost::Rates;
 use crate::coverage::Coverage;
-use crate::engine::{Answer, Answers, Engine, Takes, Work, answer_supported};
+use crate::engine::{Answer, Answers, Engine, Work, answer_supported};
 use crate::error::ExecError;
 use crate::formula::Factors;
 use crate::gather;
 use crate::limit::Ticker;
-use crate::plan::{Mode, Plan};
+use crate::mode::Mode;
+use crate::plan::Plan;
 use crate::query::{Facts, PlanTree, listed};
+use crate::takes::Takes;
 
 /// An engine that reads every list of a query from end to end, adds contributions in a map, and
 /// sorts. It checks the clock only between queries.

@@ -5,9 +5,11 @@ use std::fs;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use warpseek_exec::{Mode, Query, Ranking, explain};
+use warpseek_exec::{Mode, Query, explain};
 use warpseek_index::{Progress, Snapshot, create};
-use warpseek_testkit::{Doc, Fixture, Oracle, Search, build_config, collections, generator, plans};
+use warpseek_testkit::{
+    Doc, Fixture, Oracle, Search, build_config, collections, generator, plans, text_rankings,
+};
 use warpseek_text::Analyzer;
 
 fn check(oracle: &Oracle, snapshot: &Arc<Snapshot>, searches: &[Search]) {
@@ -45,13 +47,12 @@ fn the_reference_equals_the_oracle_on_shared_collections() {
         let lines = fs::read_to_string(collection.corpus()).unwrap();
         let docs: Vec<Doc> = lines.lines().map(parse).collect();
         let oracle = Oracle::new(&docs, Analyzer::English, 256);
-        let rankings = ["bm25", "okapi", "wakatsuki", "cosine"]
-            .map(|name| Ranking { function: name.parse().unwrap(), static_weight: 0.0 });
+        let rankings = text_rankings();
         let snapshot = fixture.snapshot();
         let search = |(i, (_, text)): (usize, &(String, String))| {
             let query = Query::parse(text, Analyzer::English, snapshot.manifest().content).unwrap();
             let mode = [Mode::Or, Mode::And, Mode::AndOr][i % 3];
-            Search { query, mode, k: 1000, ranking: rankings[i % 4] }
+            Search { query, mode, k: 1000, ranking: rankings[i % rankings.len()] }
         };
         let searches: Vec<_> = collection.queries().iter().enumerate().map(search).collect();
         check(&oracle, &snapshot, &searches);

@@ -114,8 +114,8 @@ fn of_text(error: &TextError) -> Description {
         TextError::RecordTooLong { location, limit } => {
             ("DocumentError", fields![location = location, limit = limit])
         }
-        TextError::UnknownFormat { path } => ("OptionsError", fields![path = path.display()]),
-        TextError::UnknownFormatName { name } | TextError::UnknownAnalyzer { name } => {
+        TextError::UnknownFormat { path, .. } => ("OptionsError", fields![path = path.display()]),
+        TextError::UnknownFormatName { name, .. } | TextError::UnknownAnalyzer { name, .. } => {
             ("OptionsError", fields![name = name])
         }
         TextError::BadChain { part, reason } => {
@@ -247,7 +247,7 @@ pub(crate) fn of_evaluation(error: &EvalError) -> Description {
         EvalError::NotFinite { qid, docid, score } => {
             fields![query = qid, document = docid, score = score]
         }
-        EvalError::UnknownMeasure { text } | EvalError::MeasureCutoff { text } => {
+        EvalError::UnknownMeasure { text, .. } | EvalError::MeasureCutoff { text } => {
             fields![measure = text]
         }
         _ => vec![],

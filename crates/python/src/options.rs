@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 use serde_json::Value;
 use warpseek::{
     Algorithm, Analyzer, BuildDevice, CodecId, DeviceChoice, Facet, FieldNames, Format, GramConfig,
-    IndexOptions, Manifest, Mode, OnError, OptionsError, Ranking, RankingFunction, Request, Schema,
-    Searcher, SearcherOptions, SortKey, Split, StoreMode,
+    IndexOptions, Manifest, Mode, OnError, OptionsError, Ranking, RankingFunction,
+    RankingParameters, Request, Schema, Searcher, SearcherOptions, SortKey, Split, StoreMode,
 };
 
 use crate::error::{Failure, Result};
@@ -195,17 +195,15 @@ impl RankingChoice {
         if function == RankingFunction::Bm25ByField && given {
             function = Ranking::default().function;
         }
-        match &mut function {
-            RankingFunction::Bm25 { k1, b }
-            | RankingFunction::Okapi { k1, b }
-            | RankingFunction::Wakatsuki { k1, b } => {
+        match function.parameters_mut() {
+            RankingParameters::Saturation { k1, b } => {
                 *k1 = self.k1.unwrap_or(*k1);
                 *b = self.b.unwrap_or(*b);
             }
-            _ if given => {
+            RankingParameters::None if given => {
                 return Err(OptionsError::NoParameters { ranking: name.to_owned() }.into());
             }
-            _ => {}
+            RankingParameters::None => {}
         }
         Ok(Ranking { function, static_weight: self.static_weight })
     }

@@ -357,11 +357,11 @@ impl Estimate {
         }
     }
 
-    fn check(&self) -> Result<(), &'static str> {
+    fn check(&self) -> Result<(), String> {
         match self {
             Estimate::Rules(rules) => rules.check(),
             Estimate::Trees { base, .. } if !(-1e3..=1e3).contains(base) => {
-                Err("the base of the trees is out of range")
+                Err("the base of the trees is out of range".to_owned())
             }
             Estimate::Trees { forest, .. } => forest.check(),
         }
@@ -452,11 +452,11 @@ impl Serialize for CostModel {
 }
 
 impl TryFrom<Parameters> for CostModel {
-    type Error = &'static str;
+    type Error = String;
 
-    fn try_from(parameters: Parameters) -> Result<Self, &'static str> {
+    fn try_from(parameters: Parameters) -> Result<Self, String> {
         if !(1.0..=LONGEST as f32).contains(&parameters.empty) {
-            return Err("the time of empty queries is out of range");
+            return Err("the time of empty queries is out of range".to_owned());
         }
         for costs in parameters.modes.iter().flatten() {
             costs.estimate.check()?;

@@ -13,7 +13,7 @@ use warpseek_cuda::Device;
 use warpseek_cuda_emulator::{inject, symbol};
 use warpseek_exec::{
     Answer, Answers, Cancel, Candidate, Choice, Context, Coverage, Engine, ExecError, Fault, Load,
-    Mode, Plan, Rates, Reference, at_once, cheapest, is_sooner,
+    Mode, Plan, Rates, Reference, at_once, cheapest, is_not_slower,
 };
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
 use warpseek_exec_gpu::image::least_bytes;
@@ -458,7 +458,7 @@ fn sooner(snapshot: &Arc<Snapshot>, plans: &[&Plan], threads: usize) -> &'static
     let context = Context::new(threads);
     let host = cpu(snapshot, None).cost(plans, &context);
     let device = gpu(snapshot, 0).cost(plans, &context);
-    if is_sooner(host, device) { "CPU" } else { "GPU" }
+    if is_not_slower(host, device) { "CPU" } else { "GPU" }
 }
 
 #[test]

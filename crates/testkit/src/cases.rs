@@ -7,6 +7,7 @@ use warpseek_index::{BuildConfig, Impacts};
 
 use crate::document::Doc;
 use crate::fixture::Fixture;
+use crate::rankings::text_rankings;
 use crate::search::Search;
 
 /// An index and its searches.
@@ -36,12 +37,6 @@ pub(crate) fn fixed_cases(config: &BuildConfig) -> Vec<FixedCase> {
 
 const MODES: [Mode; 3] = [Mode::Or, Mode::And, Mode::AndOr];
 const KS: [usize; 6] = [0, 1, 10, 100, 1000, usize::MAX];
-
-fn rankings() -> Vec<Ranking> {
-    let names = ["bm25", "okapi", "wakatsuki", "cosine"];
-    let ranking = |name: &str| Ranking { function: name.parse().unwrap(), static_weight: 0.0 };
-    names.map(ranking).to_vec()
-}
 
 /// Returns every query in every mode with every k; rankings alternate.
 fn cross(queries: &[Vec<(&str, f64)>], rankings: &[Ranking]) -> Vec<Search> {
@@ -84,7 +79,7 @@ fn list_lengths(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     queries.extend(words.windows(2).map(|w| plain(&[&w[0], &w[1]])));
     queries.push(words.iter().map(|w| (w.as_str(), 1.0)).collect());
     queries.push(plain(&["filler", &words[2], &words[4]]));
-    (Fixture::with(&docs, config.clone()), cross(&queries, &rankings()))
+    (Fixture::with(&docs, config.clone()), cross(&queries, &text_rankings()))
 }
 
 /// Builds three hundred copies of two documents, so that only the order of documents decides.
@@ -92,7 +87,7 @@ fn ties(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     let text = |i: usize| if i.is_multiple_of(2) { "apple pie" } else { "apple apple pie crust" };
     let docs: Vec<_> = (0..300).map(|i| Doc::text(i, text(i))).collect();
     let queries = [plain(&["appl"]), plain(&["appl", "pie"]), plain(&["pie", "crust"])];
-    let mut searches = cross(&queries, &rankings());
+    let mut searches = cross(&queries, &text_rankings());
     for k in [149, 150, 151, 299, 300, 301] {
         searches.push(Search { k, ..Search::of(&["appl", "crust"]) });
     }
@@ -110,7 +105,7 @@ fn many_terms(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     let all: Vec<_> = words.iter().enumerate().map(|(i, w)| (&**w, 0.5 + (i % 7) as f64)).collect();
     let mut with_missing = all.clone();
     with_missing.push(("absent", 1.0));
-    (Fixture::with(&docs, config.clone()), cross(&[all, with_missing], &rankings()))
+    (Fixture::with(&docs, config.clone()), cross(&[all, with_missing], &text_rankings()))
 }
 
 /// Builds queries with the maximum number of terms. Two documents contain all terms, the others
@@ -130,14 +125,14 @@ pub(crate) fn most_terms() -> (Fixture, Vec<Search>) {
 }
 
 fn empty(config: &BuildConfig) -> (Fixture, Vec<Search>) {
-    (Fixture::with(&[], config.clone()), cross(&[plain(&[]), plain(&["appl"])], &rankings()))
+    (Fixture::with(&[], config.clone()), cross(&[plain(&[]), plain(&["appl"])], &text_rankings()))
 }
 
 fn all_deleted(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     let docs: Vec<_> = (0..200).map(|i| Doc::text(i, "apple pie")).collect();
     let fixture = Fixture::with(&docs, config.clone());
     fixture.delete(&docs.iter().map(|doc| doc.id.clone()).collect::<Vec<_>>()).unwrap();
-    (fixture, cross(&[plain(&["appl"]), plain(&["appl", "pie"])], &rankings()))
+    (fixture, cross(&[plain(&["appl"]), plain(&["appl", "pie"])], &text_rankings()))
 }
 
 /// Builds five segments, two of which lack one of the words, with updates and deletions. The
@@ -166,7 +161,7 @@ fn segments(config: &BuildConfig) -> (Fixture, Vec<Search>) {
         vec![("appl", 0.001), ("pie", 1e6), ("appl", 3.5)],
         plain(&["n0", "n7"]),
     ];
-    (fixture, cross(&queries, &rankings()))
+    (fixture, cross(&queries, &text_rankings()))
 }
 
 /// Builds words in half, a third, a fifth and a two-hundredth of the documents, some of which are
@@ -185,7 +180,7 @@ fn long_lists(config: &BuildConfig) -> (Fixture, Vec<Search>) {
         plain(&["half", "third", "fifth", "rare"]),
         plain(&["half", "rare"]),
     ];
-    (fixture, cross(&queries, &rankings()))
+    (fixture, cross(&queries, &text_rankings()))
 }
 
 fn statics(config: &BuildConfig) -> (Fixture, Vec<Search>) {
@@ -199,8 +194,9 @@ fn statics(config: &BuildConfig) -> (Fixture, Vec<Search>) {
     fixture.add(&[Doc::text("none", "apple pie")]).unwrap();
     fixture.add(&[Doc::text("huge", "apple pie").with_static(1e9)]).unwrap();
     fixture.delete(&["huge".to_owned()]).unwrap();
-    let weigh =
-        |weight: f64| rankings().into_iter().map(move |r| Ranking { static_weight: weight, ..r });
+    let weigh = |weight: f64| {
+        text_rankings().into_iter().map(move |r| Ranking { static_weight: weight, ..r })
+    };
     let rankings: Vec<_> = [0.0, 0.01, 1.0, 1e6].into_iter().flat_map(weigh).collect();
     let queries = [plain(&["appl"]), plain(&["appl", "pie"]), plain(&["pie", "absent"])];
     (fixture, cross(&queries, &rankings))

@@ -18,6 +18,7 @@ use crate::fields;
 use crate::fixture::{Fixture, build_config, orders};
 use crate::generator;
 use crate::random::Random;
+use crate::rankings::text_rankings;
 use crate::search::{Search, answers, expected, plans};
 use crate::skips::elsewhere;
 use crate::trees::TreeSearch;
@@ -205,8 +206,7 @@ pub fn part_of(part: u32, parts: u32) -> Part {
 /// Checks the shared collections with all their queries.
 #[track_caller]
 pub fn check_collections(make: impl MakeEngine) {
-    let rankings = ["bm25", "okapi", "wakatsuki", "cosine"]
-        .map(|name| Ranking { function: name.parse().unwrap(), static_weight: 0.0 });
+    let rankings = text_rankings();
     for collection in collections::present() {
         let fixture = Fixture::empty(build_config());
         let (config, progress) = (fixture.config(), Progress::default());
@@ -216,7 +216,7 @@ pub fn check_collections(make: impl MakeEngine) {
         let mut searches = Vec::new();
         for (i, (_, text)) in collection.queries().iter().enumerate() {
             let query = Query::parse(text, manifest.analyzer, manifest.content).unwrap();
-            let (k, ranking) = ([10, 1, 1000][i % 3], rankings[i % 4]);
+            let (k, ranking) = ([10, 1, 1000][i % 3], rankings[i % rankings.len()]);
             for mode in [Mode::Or, Mode::And, Mode::AndOr] {
                 searches.push(Search { query: query.clone(), mode, k, ranking });
             }

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::fixture::STATIC_FIELD;
+/// The field that contains static scores.
+pub const STATIC_FIELD: &str = "score";
 
 /// A document of a test.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -13,11 +13,8 @@ use warpseek_index::{
 };
 use warpseek_text::ReaderConfig;
 
-use crate::document::Doc;
+use crate::document::{Doc, STATIC_FIELD};
 use crate::history::{History, Operation};
-
-/// The field that contains static scores.
-pub const STATIC_FIELD: &str = "score";
 
 /// Returns a configuration for tests: small, and the same on every machine.
 pub fn build_config() -> BuildConfig {

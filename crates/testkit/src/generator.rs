@@ -10,13 +10,14 @@ use std::ops::Range;
 use proptest::prelude::*;
 use warpseek_codec::CodecId;
 use warpseek_core::limits::BLOCK;
-use warpseek_exec::{Mode, Query, Ranking, RankingFunction};
+use warpseek_exec::{Mode, Query, Ranking, RankingFunction, RankingParameters};
 use warpseek_index::BuildConfig;
 
 use crate::document::Doc;
 use crate::fixture::orders;
 use crate::history::{History, Operation};
 use crate::random::Random;
+use crate::rankings::text_rankings;
 use crate::search::Search;
 
 /// The numbers from which a case is generated.
@@ -156,13 +157,14 @@ impl Case {
     fn ranking(self, random: &mut Random) -> Ranking {
         let k1 = *random.pick(&[0.0, 0.5, 0.9, 1.2, 2.0, 1000.0]);
         let b = *random.pick(&[0.0, 0.4, 0.75, 1.0]);
-        let function = match random.below(4) {
-            _ if self.vectors => RankingFunction::Impact,
-            0 => RankingFunction::Bm25 { k1, b },
-            1 => RankingFunction::Okapi { k1, b },
-            2 => RankingFunction::Wakatsuki { k1, b },
-            _ => RankingFunction::Cosine,
-        };
+        let mut function = random.pick(&text_rankings()).function;
+        if self.vectors {
+            function = RankingFunction::Impact;
+        }
+        match function.parameters_mut() {
+            RankingParameters::Saturation { k1: own_k1, b: own_b } => (*own_k1, *own_b) = (k1, b),
+            RankingParameters::None => {}
+        }
         Ranking { function, static_weight: *random.pick(&[0.0, 0.0, 0.01, 1.0, 1e4]) }
     }
 }

@@ -18,7 +18,7 @@ use crate::search::Search;
 
 /// Statistics of the live documents of an index.
 pub struct Oracle {
-    docs: Vec<Counted>,
+    docs: Vec<DocumentCounts>,
     positions: HashMap<String, usize>,
     fields: Vec<Field>,
     vector_scale: f64,
@@ -34,14 +34,15 @@ struct Field {
     b: f64,
 }
 
-struct Counted {
+/// Frequencies of the terms of a document.
+struct DocumentCounts {
     /// Frequencies of the terms in each text field.
     freqs: Vec<HashMap<String, f64>>,
     norm: f64,
     static_score: f64,
 }
 
-impl Counted {
+impl DocumentCounts {
     fn length(&self, field: usize) -> f64 {
         self.freqs[field].values().sum()
     }
@@ -51,7 +52,7 @@ impl Counted {
 type Key<'a> = (usize, &'a str);
 
 impl Field {
-    fn of(docs: &[Counted], field: usize, documents: usize, (k1, b): (f64, f64)) -> Self {
+    fn of(docs: &[DocumentCounts], field: usize, documents: usize, (k1, b): (f64, f64)) -> Self {
         let mut df = HashMap::new();
         for term in docs.iter().flat_map(|doc| doc.freqs[field].keys()) {
             *df.entry(term.clone()).or_insert(0.0) += 1.0;
@@ -82,7 +83,12 @@ impl Oracle {
         Self::with(live, docs, fields, 1)
     }
 
-    fn with(live: &[Doc], docs: Vec<Counted>, fields: Vec<Field>, vector_scale: u32) -> Self {
+    fn with(
+        live: &[Doc],
+        docs: Vec<DocumentCounts>,
+        fields: Vec<Field>,
+        vector_scale: u32,
+    ) -> Self {
         let positions = live.iter().enumerate().map(|(i, doc)| (doc.id.clone(), i)).collect();
         Oracle { docs, positions, fields, vector_scale: f64::from(vector_scale) }
     }
@@ -160,7 +166,7 @@ impl Oracle {
     }
 
     /// Computes the document side of the formula.
-    fn share(&self, search: &Search, doc: &Counted, field: usize, freq: f64) -> f64 {
+    fn share(&self, search: &Search, doc: &DocumentCounts, field: usize, freq: f64) -> f64 {
         let Field { mean_length, k1, b, .. } = &self.fields[field];
         let saturated =
             |k1: f64, b: f64| freq / (freq + k1 * (1.0 - b + b * doc.length(field) / mean_length));
@@ -205,7 +211,7 @@ impl Oracle {
     }
 }
 
-fn count(doc: &Doc, analyzer: Analyzer, vector_scale: u32) -> Counted {
+fn count(doc: &Doc, analyzer: Analyzer, vector_scale: u32) -> DocumentCounts {
     let mut freqs: HashMap<String, f64> = HashMap::new();
     match &doc.vector {
         Some(vector) => {
@@ -221,10 +227,10 @@ fn count(doc: &Doc, analyzer: Analyzer, vector_scale: u32) -> Counted {
     }
     let norm = freqs.values().map(|f| (1.0 + f.ln()).powi(2)).sum::<f64>().sqrt();
     let static_score = f64::from(doc.static_score.unwrap_or(0.0));
-    Counted { freqs: vec![freqs], norm, static_score }
+    DocumentCounts { freqs: vec![freqs], norm, static_score }
 }
 
-fn count_fields(doc: &Doc, schema: &Schema) -> Counted {
+fn count_fields(doc: &Doc, schema: &Schema) -> DocumentCounts {
     let text = |field: &TextField| match field.source() {
         "title" => &doc.title,
         "text" => &doc.text,
@@ -238,5 +244,5 @@ fn count_fields(doc: &Doc, schema: &Schema) -> Counted {
         freqs
     };
     let freqs = (0..).zip(schema.text()).map(freqs).collect();
-    Counted { freqs, norm: 0.0, static_score: f64::from(doc.static_score.unwrap_or(0.0)) }
+    DocumentCounts { freqs, norm: 0.0, static_score: f64::from(doc.static_score.unwrap_or(0.0)) }
 }

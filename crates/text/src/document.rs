@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use warpseek_core::limits::MAX_ID_BYTES;
 
-use crate::{AttributeValue, ReaderConfig, RecordErrorKind};
+use crate::json::write_string;
+use crate::{AttributeValue, RecordErrorKind};
 
 /// A parsed record. It borrows from its batch where possible.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,19 +58,6 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Parses a line of JSON like the JSONL reader, but without static score and order key.
-    /// `vector_scale` is that of [`ReaderConfig`]. Parsing a line from
-    /// [`write_json`](Self::write_json) restores title, text and vector.
-    pub fn from_json(line: &'a str, vector_scale: u32) -> Result<Self, RecordErrorKind> {
-        let config = ReaderConfig { vector_scale, ..ReaderConfig::default() };
-        Self::parse(line, &config)
-    }
-
-    /// Parses a line of JSON like the JSONL reader with this configuration.
-    pub fn parse(line: &'a str, config: &ReaderConfig) -> Result<Self, RecordErrorKind> {
-        crate::reader::parse_json(line, config)?.checked()
-    }
-
     /// Converts the document to one that borrows nothing.
     pub fn into_owned(self) -> Document<'static> {
         fn own(text: Cow<'_, str>) -> Cow<'static, str> {
@@ -106,16 +94,6 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Applies the schema and the order field of the configuration. It is for formats other than
-    /// JSONL, which have only id, title and text.
-    pub(crate) fn configured(self, config: &ReaderConfig) -> Result<Self, RecordErrorKind> {
-        let document = self.ordered_by(config.order_field.as_deref());
-        match &config.schema {
-            Some(schema) => crate::reader::assign(document, schema),
-            None => Ok(document),
-        }
-    }
-
     /// Uses the id, title or text as the order key if `field` names one of them. Only JSONL has
     /// other fields.
     pub(crate) fn ordered_by(mut self, field: Option<&str>) -> Self {
@@ -147,12 +125,6 @@ impl<'a> Document<'a> {
         write_string(out, &self.text);
         out.push(b'}');
     }
-}
-
-pub(crate) fn write_string(out: &mut Vec<u8>, text: &str) {
-    // A string always has a JSON form, and writing to a vector cannot fail.
-    let written = serde_json::to_writer(out, text);
-    debug_assert!(written.is_ok());
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::{Analyzer, Format, Location};
+use crate::Location;
 
 /// An error that stops reading, or a rejected setting.
 #[derive(Debug, thiserror::Error)]
@@ -50,23 +50,29 @@ pub enum TextError {
     /// The name of an input does not determine its format.
     #[error(
         "cannot tell the format of {} from its name; give --format, one of {}",
-        path.display(), Format::NAMES.join(", ")
+        path.display(), formats.join(", ")
     )]
     UnknownFormat {
         /// Path of the input as given.
         path: PathBuf,
+        /// Names of all formats.
+        formats: &'static [&'static str],
     },
     /// There is no format of this name.
-    #[error("no format named {name:?}; the formats are {}", Format::NAMES.join(", "))]
+    #[error("no format named {name:?}; the formats are {}", formats.join(", "))]
     UnknownFormatName {
         /// Name as given.
         name: String,
+        /// Names of all formats.
+        formats: &'static [&'static str],
     },
     /// There is no analyzer of this name.
-    #[error("no analyzer named {name:?}; the analyzers are {}", Analyzer::NAMES.join(", "))]
+    #[error("no analyzer named {name:?}; the analyzers are {}", analyzers.join(", "))]
     UnknownAnalyzer {
         /// Name as given.
         name: String,
+        /// Names of all analyzers.
+        analyzers: &'static [&'static str],
     },
     /// A part of an analyzer chain is invalid.
     #[error("{part}: {reason}")]

@@ -17,6 +17,7 @@ mod date;
 mod document;
 mod error;
 mod grams;
+mod json;
 mod location;
 mod normal;
 mod owned_document;
@@ -43,7 +44,7 @@ pub use reader::{
 };
 pub use record_error::{RecordError, RecordErrorKind};
 pub use schema::{
-    Attribute, FieldId, MAX_ATTRIBUTES, MAX_FIELD_NAME_BYTES, MAX_SOURCE_PARTS, MAX_TEXT_FIELDS,
-    Schema, SchemaConfig, SeenField, TextField, Unknown, seen_fields,
+    Attribute, FieldId, MAX_ATTRIBUTES, MAX_FIELD_NAME_BYTES, MAX_K1, MAX_SOURCE_PARTS,
+    MAX_TEXT_FIELDS, Schema, SchemaConfig, SeenField, TextField, Unknown, seen_fields,
 };
 pub use snippet::{Snippet, first_words, snippet};

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::RecordErrorKind;
-use crate::document::write_string;
+use crate::json::write_string;
 
 /// Default name of the field that stores static scores of documents from memory.
 pub const STATIC_FIELD: &str = "static_score";

@@ -164,8 +164,8 @@ pub use warpseek_exec::query;
 pub use warpseek_exec::{
     Answer, Answers, Cancel, Choice, CollectionStatistics, Context, Coverage, Estimate, ExecError,
     Explanation, Fault, FieldExplanation, Limit, Mode, Offer, Plan, PlanTerm, Pool, Query,
-    QueryTerm, Ranking, RankingFunction, Rule, ScorePart, ShapeClass, TermExplanation, Work,
-    frequencies,
+    QueryTerm, Ranking, RankingFunction, RankingParameters, Rule, ScorePart, ShapeClass,
+    TermExplanation, Work, frequencies,
 };
 pub use warpseek_exec_cpu::Algorithm as CpuAlgorithm;
 pub use warpseek_exec_gpu::{CacheCounts, Form as GpuLists, Loading, Residency};

@@ -8,7 +8,7 @@ use warpseek_cuda::DeviceError;
 use warpseek_exec::query::{Node, Operator, parse};
 use warpseek_exec::{
     Answer, Answers, Choice, CollectionStatistics, Context, Engine, ExecError, Fault, Formulas,
-    Limit, Load, Mask, Mode, Plan, Planner, Query, Ranking, fail_all, is_sooner,
+    Limit, Load, Mask, Mode, Plan, Planner, Query, Ranking, fail_all, is_not_slower,
 };
 use warpseek_exec_gpu::Resident;
 use warpseek_index::{FilterCache, FilterCacheUsage, Snapshot};
@@ -507,7 +507,7 @@ impl Opened {
         }
         match self.options.gpu_from {
             Some(least) => Load::sum(plans.iter().copied()).postings < least,
-            None => is_sooner(self.cpu.cost(plans, context), gpu.cost(plans, context)),
+            None => is_not_slower(self.cpu.cost(plans, context), gpu.cost(plans, context)),
         }
     }
 

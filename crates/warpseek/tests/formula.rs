@@ -229,15 +229,17 @@ fn indexes(random: &mut Random) -> Vec<(Fixture, Vec<RankingFunction>)> {
     let text = |(word, others): (usize, usize)| "w ".repeat(word) + &"x ".repeat(others);
     let docs: Vec<Doc> = counts.iter().enumerate().map(|(i, &n)| Doc::text(i, text(n))).collect();
     let bm25 = |k1, b| RankingFunction::Bm25 { k1, b };
-    let of_text = vec![
-        bm25(0.9, 0.4),
-        bm25(1.2, 0.75),
-        bm25(0.0, 0.0),
-        bm25(1000.0, 1.0),
-        RankingFunction::Okapi { k1: 1.7, b: 0.3 },
-        RankingFunction::Wakatsuki { k1: 2.0, b: 0.9 },
-        RankingFunction::Cosine,
-    ];
+    let of_text = RankingFunction::ALL.into_iter().flat_map(|function| match function {
+        RankingFunction::Bm25 { .. } => {
+            vec![bm25(0.9, 0.4), bm25(1.2, 0.75), bm25(0.0, 0.0), bm25(1000.0, 1.0)]
+        }
+        RankingFunction::Okapi { .. } => vec![RankingFunction::Okapi { k1: 1.7, b: 0.3 }],
+        RankingFunction::Wakatsuki { .. } => vec![RankingFunction::Wakatsuki { k1: 2.0, b: 0.9 }],
+        RankingFunction::Cosine => vec![RankingFunction::Cosine],
+        // Indexes of vectors are below, and fields of a schema have formulas of these kinds.
+        RankingFunction::Impact | RankingFunction::Bm25ByField => Vec::new(),
+    });
+    let of_text = of_text.collect();
     let quantized = BuildConfig { impacts: Some(Impacts::new(0.9, 0.4)), ..build_config() };
     let weight = |i: usize| f64::from([1, 2, 255, 256, 257, 4096, 65_534, 65_535][i % 8]) / 256.0;
     let vectors: Vec<Doc> = (0..300)

@@ -14,6 +14,7 @@ use warpseek::devices::Device;
 use warpseek::weights::{GpuWeigher, HostText, Method, Weights, weigh_on_cpu};
 use warpseek::{
     Analyzer, Dictionary, DocumentWords, Format, IndexOptions, Progress, RankingFunction,
+    RankingParameters,
 };
 use warpseek_console::options::{Threads, named, parse_bytes};
 use warpseek_console::progress::Display;
@@ -85,9 +86,9 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value = "stop", help_heading = "Input")]
     on_error: OnErrorChoice,
     /// Ranking function
-    #[arg(long, default_value = "wakatsuki", value_parser = ["wakatsuki", "bm25", "okapi"],
+    #[arg(long, default_value = "wakatsuki", value_parser = named::<RankingFunction>(weighted()),
         help_heading = "Ranking")]
-    rank: String,
+    rank: RankingFunction,
     /// Saturation of term frequency: the larger, the slower
     #[arg(
         long,
@@ -126,6 +127,12 @@ pub(crate) struct Options {
     /// Do not show a progress bar or a summary
     #[arg(long, short)]
     quiet: bool,
+}
+
+/// The names of the functions for which there are weights: those with a saturation.
+fn weighted() -> Vec<&'static str> {
+    let functions = RankingFunction::ALL.into_iter();
+    functions.filter(|f| f.saturation().is_some()).map(|function| function.name()).collect()
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
@@ -213,12 +220,11 @@ impl Options {
     }
 
     fn function(&self) -> Result<RankingFunction, Failure> {
-        let (k1, b) = (self.k1, self.b);
-        let function = match self.rank.as_str() {
-            "bm25" => RankingFunction::Bm25 { k1, b },
-            "okapi" => RankingFunction::Okapi { k1, b },
-            _ => RankingFunction::Wakatsuki { k1, b },
-        };
+        let mut function = self.rank;
+        match function.parameters_mut() {
+            RankingParameters::Saturation { k1, b } => (*k1, *b) = (self.k1, self.b),
+            RankingParameters::None => {}
+        }
         function.check().map_err(|error| Failure::user(error.to_string()))?;
         Ok(function)
     }

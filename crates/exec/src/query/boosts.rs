@@ -1,13 +1,7 @@
 //! The limit on the differences between the boosts of a query's parts.
 
+use super::limits::MAX_BOOST_RATIO;
 use crate::error::ExecError;
-
-/// The largest allowed factor between the boosts of two parts of a query that may both match.
-///
-/// Scores are integers of 31 bits, and the largest sum determines the size of a unit. At this
-/// factor, the scores of a part with the smallest boost still have some 16 bits. Beyond it,
-/// documents that match only such parts would have equal scores.
-pub const MAX_BOOST_RATIO: f64 = 32_768.0;
 
 /// Rejects boosts that differ too much. Boosts of 0 add nothing and are ignored.
 pub(super) fn check(boosts: impl IntoIterator<Item = f64>) -> Result<(), ExecError> {

@@ -3,9 +3,17 @@
 use warpseek_core::near;
 use warpseek_text::{AttributeKind, AttributeValue, FieldId, Schema};
 
-use super::syntax::names;
 use super::values;
 use crate::error::ExecError;
+
+/// The name under which the syntax addresses the ids of documents.
+pub(super) const ID: &str = "_id";
+
+/// Returns the names of all fields.
+pub(super) fn names(schema: &Schema) -> impl Iterator<Item = &str> {
+    let text = schema.text().iter().map(|field| field.name.as_str());
+    text.chain(schema.attributes().iter().map(|attribute| attribute.name.as_str())).chain([ID])
+}
 
 /// Returns the field with this name, or an error that suggests a similar name.
 pub(crate) fn field(schema: Option<&Schema>, name: &str) -> Result<FieldId, ExecError> {

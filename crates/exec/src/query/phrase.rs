@@ -3,7 +3,7 @@
 use warpseek_core::limits::BLOCK;
 use warpseek_index::{DocSet, PositionReader, Segment, TermInfo};
 
-use super::plan_node::listed;
+use super::list::listed;
 use crate::error::ExecError;
 use crate::limit::Ticker;
 

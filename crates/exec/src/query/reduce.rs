@@ -12,7 +12,7 @@ use super::plan_node::{Group, Matches, PlanNode};
 use crate::error::ExecError;
 use crate::limit::Ticker;
 use crate::mask::Mask;
-use crate::plan::Mode;
+use crate::mode::Mode;
 
 /// The flat plan of a tree, over all its terms.
 pub(super) struct Flat {

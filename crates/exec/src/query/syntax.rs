@@ -11,128 +11,17 @@
 //! A clause that contains words adds to scores. A clause without words, such as `year:>=2020`, is
 //! a condition: it must hold, with or without `+`, and adds nothing.
 
-use std::fmt::{self, Write};
 use std::ops::Bound;
 
 use warpseek_core::near;
 use warpseek_text::{AttributeKind, FieldId, Schema, TextField};
 
+use super::fields::{ID, names};
 use super::least::Least;
-use super::tree::{Bool, Filter, MAX_TREE_DEPTH, Node, Operator, Phrase, Words, is_weight};
+use super::limits::{MAX_TREE_DEPTH, is_weight};
+use super::syntax_error::{SyntaxError, SyntaxErrorKind};
+use super::tree::{Bool, Filter, Node, Operator, Phrase, Words};
 use super::values;
-
-/// The name under which the syntax addresses the ids of documents.
-pub(super) const ID: &str = "_id";
-
-/// A syntax error in the text of a query, with its place.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{kind} (character {column} of the query)")]
-pub struct SyntaxError {
-    /// The text of the query.
-    pub query: String,
-    /// The byte offset of the error.
-    pub at: usize,
-    /// The character of the error, counted from 1.
-    pub column: usize,
-    /// The kind of error.
-    pub kind: SyntaxErrorKind,
-}
-
-/// The kind of a syntax error.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SyntaxErrorKind {
-    /// The schema has no such field.
-    #[error("there is no field `{name}`; {}", near.as_ref().map_or_else(
-        || "write `\\:` if the colon belongs to a word".to_owned(),
-        |near| format!("did you mean `{near}`?")
-    ))]
-    UnknownField {
-        /// The name.
-        name: String,
-        /// A similar name in the schema, if there is one.
-        near: Option<String>,
-    },
-    /// The index has no schema, and so no fields.
-    #[error(
-        "the index has no schema and no field `{name}`; write `\\:` if the colon belongs to a word"
-    )]
-    NoSchema {
-        /// The name.
-        name: String,
-    },
-    /// A parenthesis or quotation mark is not closed.
-    #[error("`{open}` is not closed")]
-    Unclosed {
-        /// The opening character.
-        open: char,
-    },
-    /// A closing parenthesis has no opening one.
-    #[error("`)` closes nothing; write `\\)` if it belongs to a word")]
-    Unopened,
-    /// Something is missing.
-    #[error("{what} is missing here")]
-    Missing {
-        /// Description of the missing part.
-        what: &'static str,
-    },
-    /// A weight is not a number, or out of range.
-    #[error("`{text}` is not a weight; it must be a number above 0 and up to 1e9")]
-    Weight {
-        /// The given text.
-        text: String,
-    },
-    /// A condition has a weight.
-    #[error("a condition adds nothing to scores and cannot have a weight")]
-    WeightOfCondition,
-    /// A value does not have the attribute's type.
-    #[error("`{value}` cannot be a value of `{field}`; it must be {expected}")]
-    Value {
-        /// The attribute.
-        field: String,
-        /// The given text.
-        value: String,
-        /// Description of a valid value.
-        expected: &'static str,
-    },
-    /// A range or comparison is given for a text field.
-    #[error("`{field}` is a text field; ranges and comparisons are for attributes")]
-    RangeOfText {
-        /// The field.
-        field: String,
-    },
-    /// A range is malformed.
-    #[error("a range is written as `[from TO to]`, or with `{{` and `}}` to exclude its bounds")]
-    Range,
-    /// A prefix is given for a text field, or for an attribute that does not support it.
-    #[error(
-        "`*` is only allowed at the end of a value of a keyword attribute; write `\\*` if it belongs to a word"
-    )]
-    Prefix,
-    /// A phrase is searched for in fields without positions.
-    #[error(
-        "{} no positions to find phrases with; rebuild the index with `--positions`, or search for the words with `(` and `)`, each with `+` if all are required",
-        field.as_ref().map_or_else(|| "the index has".to_owned(), |field| format!("`{field}` has"))
-    )]
-    Phrase {
-        /// The field, if the phrase is not for all fields.
-        field: Option<String>,
-    },
-    /// A slop is not a number, or out of range.
-    #[error("`{text}` is not a slop; it must be a number from 0 to {}", u32::MAX)]
-    Slop {
-        /// The given text.
-        text: String,
-    },
-    /// A value of an attribute has a sign.
-    #[error("the values of an attribute cannot have a sign; put it before the attribute")]
-    SignOfValue,
-    /// The last backslash is not followed by a character.
-    #[error("`\\` must be followed by the character that it escapes")]
-    Escape,
-    /// Parentheses are nested too deeply.
-    #[error("more than {MAX_TREE_DEPTH} parentheses are nested")]
-    TooDeep,
-}
 
 /// Parses a query. `schema` is the schema of the index; without one, there are no fields.
 /// `operator` determines if a document must have all words without a sign, or one of them.
@@ -146,18 +35,6 @@ pub fn parse(text: &str, schema: Option<&Schema>, operator: Operator) -> Result<
     };
     let query = parser.group(None, None, 0).map_err(located)?;
     Ok(query.unwrap_or(Node::Nothing))
-}
-
-/// Formats a tree as text that [`parse`] parses to the same tree with [`Operator::Or`]; `None` if
-/// there is no such text, because trees can express more than the syntax.
-pub fn display(node: &Node) -> Option<String> {
-    let mut out = String::new();
-    match node {
-        Node::Nothing => {}
-        Node::Bool(query) => write_clauses(query, &mut out)?,
-        node => write_clause("", node, &mut out)?,
-    }
-    Some(out)
 }
 
 type Located = (usize, SyntaxErrorKind);
@@ -584,12 +461,6 @@ fn checked(field: &str, kind: AttributeKind, word: Word) -> Result<String, Locat
     }
 }
 
-/// Returns the names of all fields.
-pub(super) fn names(schema: &Schema) -> impl Iterator<Item = &str> {
-    let text = schema.text().iter().map(|field| field.name.as_str());
-    text.chain(schema.attributes().iter().map(|attribute| attribute.name.as_str())).chain([ID])
-}
-
 /// Returns the only clause, or all clauses combined; `None` if there are none.
 fn single(mut query: Bool) -> Option<Node> {
     let clauses = query.must.len() + query.should.len() + query.filter.len();
@@ -605,192 +476,17 @@ fn single(mut query: Bool) -> Option<Node> {
 
 /// Returns the minimum number of words without a sign that must match. Conditions alone are not
 /// sufficient, but required words are.
-fn least(query: &Bool) -> Option<Least> {
+pub(super) fn least(query: &Bool) -> Option<Least> {
     let needed = query.must.is_empty() && !query.should.is_empty() && !query.filter.is_empty();
     needed.then(|| Least::count(1))
 }
 
 /// Returns true if a clause contains nothing that adds to scores.
-fn is_condition(node: &Node) -> bool {
+pub(super) fn is_condition(node: &Node) -> bool {
     match node {
         Node::Filter(_) => true,
         Node::Bool(query) => query.must.is_empty() && query.should.is_empty(),
         _ => false,
-    }
-}
-
-fn write_clauses(query: &Bool, out: &mut String) -> Option<()> {
-    let Bool { must, should, must_not, filter, skip_empty, .. } = query;
-    // The parser makes other trees of such lists.
-    let alone = must.len() + should.len() + filter.len() == 1 && must_not.is_empty();
-    let scored = must.iter().chain(should);
-    let scored = !scored.clone().any(is_condition) && filter.iter().all(is_condition);
-    let empty = must.is_empty() && should.is_empty() && must_not.is_empty() && filter.is_empty();
-    if query.least != least(query) || !skip_empty || alone || !scored || empty {
-        return None;
-    }
-    let signed = [("", should), ("+", must), ("", filter), ("-", must_not)];
-    let start = out.len();
-    for (sign, nodes) in signed {
-        for node in nodes {
-            if out.len() > start {
-                out.push(' ');
-            }
-            write_clause(sign, node, out)?;
-        }
-    }
-    Some(())
-}
-
-fn write_clause(sign: &str, node: &Node, out: &mut String) -> Option<()> {
-    out.push_str(sign);
-    match node {
-        Node::Boost(inner, weight) => {
-            if is_condition(inner) || !is_weight(*weight) {
-                return None;
-            }
-            write_unit(inner, out)?;
-            write!(out, "^{weight}").ok()
-        }
-        node => write_unit(node, out),
-    }
-}
-
-fn write_unit(node: &Node, out: &mut String) -> Option<()> {
-    match node {
-        Node::Words(words) => {
-            match words.fields.as_slice() {
-                [] => {}
-                [(field, weight)] if *weight == 1.0 => write!(out, "{}:", escaped(field)).ok()?,
-                _ => return None,
-            }
-            let fields = words.fields.iter().map(|(field, _)| field.clone());
-            if words.text.is_empty() || *words != Words::any(fields, words.text.as_str()) {
-                return None;
-            }
-            out.push_str(&escaped(&words.text));
-        }
-        Node::Phrase(phrase) => {
-            match phrase.fields.as_slice() {
-                [] => {}
-                [(field, weight)] if *weight == 1.0 => write!(out, "{}:", escaped(field)).ok()?,
-                _ => return None,
-            }
-            if phrase.text.trim().is_empty() {
-                return None;
-            }
-            out.push_str(&quoted(&phrase.text));
-            if phrase.slop > 0 {
-                write!(out, "~{}", phrase.slop).ok()?;
-            }
-        }
-        Node::Filter(filter) => write_filter(filter, out)?,
-        Node::All => out.push('*'),
-        Node::Bool(query) => {
-            out.push('(');
-            write_clauses(query, out)?;
-            out.push(')');
-        }
-        // The node already has a weight, so it needs parentheses.
-        Node::Boost(..) => {
-            out.push('(');
-            write_clause("", node, out)?;
-            out.push(')');
-        }
-        Node::Term { .. }
-        | Node::Best { .. }
-        | Node::Constant { .. }
-        | Node::IfEmpty { .. }
-        | Node::Nothing => return None,
-    }
-    Some(())
-}
-
-fn write_filter(filter: &Filter, out: &mut String) -> Option<()> {
-    let several = |values: &[String]| match values {
-        [] => None,
-        [value] => Some(escaped_value(value)),
-        values => {
-            let values: Vec<String> = values.iter().map(|value| escaped_value(value)).collect();
-            Some(format!("({})", values.join(" ")))
-        }
-    };
-    match filter {
-        Filter::Terms { field, values } => {
-            write!(out, "{}:{}", escaped(field), several(values)?).ok()
-        }
-        Filter::Ids(ids) => write!(out, "{ID}:{}", several(ids)?).ok(),
-        Filter::Prefix { prefix, .. } if prefix.is_empty() => None,
-        Filter::Prefix { field, prefix } => {
-            write!(out, "{}:{}*", escaped(field), escaped(prefix)).ok()
-        }
-        Filter::Exists { field } => write!(out, "{}:*", escaped(field)).ok(),
-        Filter::Range { field, from, to } => {
-            let end = |bound: &Bound<String>| match bound {
-                Bound::Unbounded => "*".to_owned(),
-                Bound::Included(value) | Bound::Excluded(value) => quoted(value),
-            };
-            let open = if matches!(from, Bound::Excluded(_)) { '{' } else { '[' };
-            let close = if matches!(to, Bound::Excluded(_)) { '}' } else { ']' };
-            write!(out, "{}:{open}{} TO {}{close}", escaped(field), end(from), end(to)).ok()
-        }
-    }
-}
-
-/// Writes a word with a backslash before every character that has a special meaning somewhere.
-fn escaped(word: &str) -> String {
-    let mut out = String::with_capacity(word.len());
-    for c in word.chars() {
-        let special = matches!(
-            c,
-            '\\' | '+'
-                | '-'
-                | ':'
-                | '^'
-                | '"'
-                | '*'
-                | '('
-                | ')'
-                | '['
-                | ']'
-                | '{'
-                | '}'
-                | '<'
-                | '>'
-                | '='
-        );
-        if special || c.is_whitespace() {
-            out.push('\\');
-        }
-        out.push(c);
-    }
-    out
-}
-
-/// Writes a value as a word, or between quotation marks if it is empty.
-fn escaped_value(value: &str) -> String {
-    if value.is_empty() { quoted(value) } else { escaped(value) }
-}
-
-fn quoted(value: &str) -> String {
-    format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
-}
-
-impl SyntaxError {
-    /// Shows the place of the error in two lines: a part of the query of at most `width`
-    /// characters, and a `^` under the wrong character.
-    pub fn caret(&self, width: usize) -> String {
-        let width = width.max(8);
-        let shown: Vec<char> =
-            self.query.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-        let place = (self.column - 1).min(shown.len());
-        let start = if shown.len() < width { 0 } else { place.saturating_sub(width / 2) };
-        let end = shown.len().min(start + width);
-        let part: String = shown[start..end].iter().collect();
-        let mut lines = String::new();
-        // Writing to a string cannot fail.
-        let _: fmt::Result = write!(lines, "{part}\n{}^", " ".repeat(place - start));
-        lines
     }
 }
 

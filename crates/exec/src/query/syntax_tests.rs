@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::super::display::{display, escaped};
 use super::*;
 
 fn schema() -> Schema {

@@ -4,20 +4,8 @@ use std::ops::Bound;
 use std::slice::from_ref;
 
 use super::least::Least;
+use super::limits::{MAX_TREE_DEPTH, MAX_TREE_NODES, MAX_TREE_VALUES, MAX_WEIGHT, is_weight};
 use crate::error::ExecError;
-
-/// Maximum depth of nested nodes.
-pub const MAX_TREE_DEPTH: usize = 64;
-
-/// Maximum number of nodes of a tree.
-pub const MAX_TREE_NODES: usize = 4096;
-
-/// Maximum number of values and ids of all filters of a tree together.
-pub const MAX_TREE_VALUES: usize = 65_536;
-
-/// Maximum number of bytes for the sets of documents that the different filters of a tree admit:
-/// one bit per document and filter.
-pub const MAX_TREE_SET_BYTES: u64 = 1 << 30;
 
 /// A query, or a part of one. It determines which documents match, and with which scores.
 ///
@@ -261,7 +249,7 @@ impl Node {
         let tie_breaker = |value: f64| match (0.0..=1.0).contains(&value) {
             true => Ok(()),
             false => {
-                let (name, expected) = ("tie_breaker", "from 0 to 1");
+                let (name, expected) = ("tie_breaker", "from 0 to 1".to_owned());
                 Err(ExecError::Parameter { name, value, expected })
             }
         };
@@ -280,7 +268,7 @@ impl Node {
             }
             Node::Best { tie_breaker: value, .. } => tie_breaker(*value),
             Node::Constant { score, .. } if !(0.0..=MAX_WEIGHT).contains(score) => {
-                let (name, expected) = ("score", "from 0 to 1e9");
+                let (name, expected) = ("score", format!("from 0 to {MAX_WEIGHT:e}"));
                 Err(ExecError::Parameter { name, value: *score, expected })
             }
             Node::Boost(_, weight) => check_weight(*weight),
@@ -307,19 +295,12 @@ impl Node {
     }
 }
 
-/// The largest weight.
-const MAX_WEIGHT: f64 = 1e9;
-
-/// Returns true if a number can be a weight.
-pub(super) fn is_weight(weight: f64) -> bool {
-    weight > 0.0 && weight <= MAX_WEIGHT
-}
-
 fn check_weight(value: f64) -> Result<(), ExecError> {
     match is_weight(value) {
         true => Ok(()),
         false => {
-            Err(ExecError::Parameter { name: "weight", value, expected: "above 0 and up to 1e9" })
+            let expected = format!("above 0 and up to {MAX_WEIGHT:e}");
+            Err(ExecError::Parameter { name: "weight", value, expected })
         }
     }
 }

@@ -62,13 +62,13 @@ impl Rules {
     }
 
     /// Checks rules that come from a file.
-    pub(super) fn check(&self) -> Result<(), &'static str> {
+    pub(super) fn check(&self) -> Result<(), String> {
         if !(1..=MOST_RANGES).contains(&self.lines.len()) {
-            return Err("the rules must have 1 to 32 ranges");
+            return Err(format!("the rules must have 1 to {MOST_RANGES} ranges"));
         }
         let is_time = |number: f32| number.is_finite() && number >= 0.0;
         if !self.lines.iter().all(|line| is_time(line.fixed) && is_time(line.posting)) {
-            return Err("the times of a rule must be finite and at least 0");
+            return Err("the times of a rule must be finite and at least 0".to_owned());
         }
         Ok(())
     }

@@ -75,23 +75,23 @@ impl Forest {
     }
 
     /// Checks a forest that comes from a file.
-    pub(super) fn check(&self) -> Result<(), &'static str> {
+    pub(super) fn check(&self) -> Result<(), String> {
         if !(1..=DEEPEST).contains(&self.depth) {
-            return Err("the depth of trees must be 1 to 10");
+            return Err(format!("the depth of trees must be 1 to {DEEPEST}"));
         }
         let leaves = 1 << self.depth;
         let trees = self.leaves.len() / leaves;
         if self.leaves.len() != trees * leaves || self.splits.len() != trees * (leaves - 1) {
-            return Err("trees are incomplete");
+            return Err("trees are incomplete".to_owned());
         }
         if self.splits.iter().any(|split| usize::from(split.input) >= INPUTS) {
-            return Err("a tree uses an unknown input");
+            return Err("a tree uses an unknown input".to_owned());
         }
         if self.splits.iter().any(|split| !split.at.is_finite()) {
-            return Err("a split of a tree is not finite");
+            return Err("a split of a tree is not finite".to_owned());
         }
         if self.leaves.iter().any(|leaf| !(-LARGEST_LEAF..=LARGEST_LEAF).contains(leaf)) {
-            return Err("a leaf of a tree is out of range");
+            return Err("a leaf of a tree is out of range".to_owned());
         }
         Ok(())
     }

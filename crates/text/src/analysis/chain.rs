@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use warpseek_core::limits::MAX_TERM_BYTES;
 
-use super::field_analyzer::FieldAnalyzer;
 use super::language::Language;
 use super::stop_words::StopWords;
 use crate::{Analyzer, TextError};
@@ -157,11 +156,5 @@ impl Chain {
             }
             None => Ok(()),
         }
-    }
-
-    /// Compiles the chain to an analyzer for fields of a schema.
-    pub fn compile(&self) -> Result<FieldAnalyzer, TextError> {
-        self.check()?;
-        Ok(FieldAnalyzer::new(self.clone(), MAX_FIELD_TERM_BYTES))
     }
 }

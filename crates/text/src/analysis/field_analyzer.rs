@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use warpseek_core::limits::MAX_TERM_BYTES;
 
-use super::chain::{Chain, Tokens};
+use super::chain::{Chain, MAX_FIELD_TERM_BYTES, Tokens};
 use super::char_grams::CharGrams;
 use super::characters::Characters;
 use super::cjk::{self, Part};
 use super::language::Language;
 use super::{Scratch, english, segment, whitespace};
-use crate::Analyzer;
+use crate::{Analyzer, TextError};
 
 /// An analyzer for the text of a field. Like [`Analyzer`] it has two halves, so that the terms of
 /// words can be cached: [`for_each_word`](Self::for_each_word) processes the text, and
@@ -29,6 +29,14 @@ struct Compiled {
     longest: usize,
 }
 
+impl Chain {
+    /// Compiles the chain to an analyzer for fields of a schema.
+    pub fn compile(&self) -> Result<FieldAnalyzer, TextError> {
+        self.check()?;
+        Ok(FieldAnalyzer::new(self.clone(), MAX_FIELD_TERM_BYTES))
+    }
+}
+
 /// Converts the analyzer of an index without a schema. Words and terms stay the same, up to
 /// [`MAX_TERM_BYTES`].
 impl From<Analyzer> for FieldAnalyzer {
@@ -39,7 +47,7 @@ impl From<Analyzer> for FieldAnalyzer {
 
 impl FieldAnalyzer {
     /// Creates an analyzer from `chain`, which must have been checked.
-    pub(super) fn new(chain: Chain, longest: usize) -> Self {
+    fn new(chain: Chain, longest: usize) -> Self {
         let characters = Characters { lower: chain.lower, fold: chain.fold };
         let mut changed = String::new();
         let words = chain.stop.words();

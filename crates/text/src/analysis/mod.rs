@@ -137,8 +137,10 @@ impl FromStr for Analyzer {
 
     fn from_str(name: &str) -> Result<Self, TextError> {
         let at = Self::NAMES.iter().position(|known| *known == name);
-        at.map(|at| Self::ALL[at])
-            .ok_or_else(|| TextError::UnknownAnalyzer { name: name.to_owned() })
+        at.map(|at| Self::ALL[at]).ok_or_else(|| TextError::UnknownAnalyzer {
+            name: name.to_owned(),
+            analyzers: Self::NAMES,
+        })
     }
 }
 

@@ -5,35 +5,35 @@ use std::sync::Arc;
 use super::config::ReaderConfig;
 use super::format::Format;
 use super::input::Input;
-use super::jsonl::parse_json;
+use super::pairs::paths_of;
 use super::source::Source;
-use super::{names, trec, tree, tsv, words};
-use crate::{Document, Location, RecordError, RecordErrorKind};
+use crate::{Location, RecordErrorKind};
 
 /// A sequence of unparsed records that owns its bytes, so that another thread can parse it. A
 /// batch may span several files.
 #[derive(Debug)]
 pub struct RawBatch {
     pub(super) bytes: Vec<u8>,
-    records: Vec<RawRecord>,
-    sources: Vec<Arc<Source>>,
-    config: Arc<ReaderConfig>,
+    pub(super) records: Vec<RawRecord>,
+    pub(super) sources: Vec<Arc<Source>>,
+    pub(super) config: Arc<ReaderConfig>,
     /// True if the next lines did not fit.
     closed: bool,
 }
 
+/// The place of an unparsed record.
 #[derive(Debug)]
-struct RawRecord {
-    start: usize,
-    end: usize,
+pub(super) struct RawRecord {
+    pub(super) start: usize,
+    pub(super) end: usize,
     /// Index into the batch's sources; `None` for a document from memory.
-    source: Option<usize>,
+    pub(super) source: Option<usize>,
     /// Line number, counted from 1; `None` if the record is the whole file.
-    line: Option<u64>,
+    pub(super) line: Option<u64>,
     /// Number of records before this one in its file, or in memory.
-    ordinal: u64,
+    pub(super) ordinal: u64,
     /// Error that cutting itself found in the record.
-    fault: Option<RecordErrorKind>,
+    pub(super) fault: Option<RecordErrorKind>,
 }
 
 /// The input of a format's parser.
@@ -50,7 +50,8 @@ impl<'a> Record<'a> {
     }
 }
 
-fn utf8(bytes: &[u8]) -> Result<&str, RecordErrorKind> {
+/// Returns the bytes of a record as text.
+pub(super) fn utf8(bytes: &[u8]) -> Result<&str, RecordErrorKind> {
     std::str::from_utf8(bytes)
         .map_err(|error| RecordErrorKind::InvalidUtf8 { offset: error.valid_up_to() })
 }
@@ -78,7 +79,7 @@ impl RawBatch {
 
     /// Returns true if this many records and bytes fit into the batch. They always fit into a
     /// batch without records.
-    pub(super) fn has_room(&self, records: usize, bytes: usize) -> bool {
+    pub(super) fn fits(&self, records: usize, bytes: usize) -> bool {
         self.is_empty()
             || self.records.len() + records <= self.config.batch_records
                 && self.bytes.len() + bytes <= self.config.batch_bytes
@@ -185,7 +186,7 @@ impl RawBatch {
         match (source.map(|source| source.format), columns) {
             (Some(Format::Tsv), Some(columns)) => columns.keys().map(str::to_owned).collect(),
             (None | Some(Format::Jsonl | Format::Csv | Format::Parquet), _) => {
-                utf8(self.bytes_of(i)).map(names::paths_of).unwrap_or_default()
+                utf8(self.bytes_of(i)).map(paths_of).unwrap_or_default()
             }
             _ => Vec::new(),
         }
@@ -199,44 +200,6 @@ impl RawBatch {
     /// Returns true if the batch has no records. A batch from a reader always has some.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
-    }
-
-    /// Parses record `i`, which must be below [`len`](Self::len).
-    pub fn record(&self, i: usize) -> Result<Document<'_>, RecordError> {
-        let raw = &self.records[i];
-        let parsed = match &raw.fault {
-            Some(fault) => Err(fault.clone()),
-            None => self.parse(raw),
-        };
-        parsed.map_err(|kind| RecordError { location: self.location(i), kind })
-    }
-
-    fn parse(&self, raw: &RawRecord) -> Result<Document<'_>, RecordErrorKind> {
-        let (bytes, config) = (&self.bytes[raw.start..raw.end], &*self.config);
-        let document = match raw.source.map(|source| &*self.sources[source]) {
-            None => parse_json(utf8(bytes)?, config)?,
-            Some(source) => {
-                let record = Record { bytes, source, ordinal: raw.ordinal };
-                match source.format {
-                    Format::Jsonl => names::parse(record.utf8()?, &config.fields, config)?,
-                    Format::Csv | Format::Parquet => match source.columns.get() {
-                        Some(columns) => names::parse(record.utf8()?, &columns.names, config)?,
-                        None => names::parse(record.utf8()?, &config.fields, config)?,
-                    },
-                    Format::Tsv => match source.columns.get() {
-                        Some(columns) => {
-                            let row = columns.of_line(record.utf8()?)?;
-                            names::parse(&row, &columns.names, config)?.into_owned()
-                        }
-                        None => tsv::parse(&record)?.configured(config)?,
-                    },
-                    Format::Trec => trec::parse(&record)?.configured(config)?,
-                    Format::Tree => tree::parse(&record)?.configured(config)?,
-                    Format::Words => words::parse(&record)?.configured(config)?,
-                }
-            }
-        };
-        document.checked()
     }
 
     /// Returns the location of record `i`, which must be below [`len`](Self::len).

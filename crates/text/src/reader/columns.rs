@@ -4,20 +4,18 @@ use std::collections::HashSet;
 
 use serde_json::Number;
 
-use super::batch::RawBatch;
 use super::config::ReaderConfig;
-use super::format::Format;
-use super::input::Input;
-use super::names::FieldNames;
-use crate::document::write_string;
-use crate::{AttributeKind, FieldId, RecordErrorKind, Schema, TextError};
+use super::field_names::FieldNames;
+use crate::json::write_string;
+use crate::{AttributeKind, FieldId, RecordErrorKind, Schema};
 
 /// Names of columns with ids, in order of preference.
 pub(super) const IDS: [&str; 8] =
     ["id", "_id", "docid", "doc_id", "docno", "pid", "document_id", "passage_id"];
 
 /// Names of columns with text, in order of preference.
-const TEXTS: [&str; 7] = ["text", "contents", "content", "body", "passage", "document", "abstract"];
+pub(super) const TEXTS: [&str; 7] =
+    ["text", "contents", "content", "body", "passage", "document", "abstract"];
 
 /// The columns of a table.
 #[derive(Debug)]
@@ -212,48 +210,4 @@ fn is_literal(cell: &str) -> bool {
     let begins = |c: u8| c.is_ascii_digit() || c == b'-';
     matches!(cell, "true" | "false")
         || cell.bytes().next().is_some_and(begins) && cell.parse::<Number>().is_ok()
-}
-
-/// Returns true if a line of TSV names columns: the first is an id, and at least one other is
-/// known.
-fn is_header(cells: &[&str]) -> bool {
-    let is_one_of = |known: &[&str], cell: &str| {
-        known.iter().any(|name| name.eq_ignore_ascii_case(cell.trim()))
-    };
-    cells.len() > 1
-        && is_one_of(&IDS, cells[0])
-        && cells[1..]
-            .iter()
-            .any(|cell| is_one_of(&TEXTS, cell) || is_one_of(&["title", "url", "headline"], cell))
-}
-
-/// Removes the first line of a TSV file, which is record `first` of the batch, if it names
-/// columns. If the user names any fields, it must name columns.
-pub(super) fn take_header(
-    input: &mut Input,
-    batch: &mut RawBatch,
-    first: usize,
-    config: &ReaderConfig,
-) -> Result<(), TextError> {
-    debug_assert_eq!(input.source.format, Format::Tsv);
-    let Ok(line) = str::from_utf8(batch.bytes_of(first)) else { return Ok(()) };
-    let cells: Vec<&str> = line.split('\t').collect();
-    if config.fields.is_empty() && !is_header(&cells) {
-        return Ok(());
-    }
-    let header = cells.into_iter().map(str::to_owned).collect();
-    let columns = Columns::new(header, config);
-    let columns = columns.map_err(|reason| bad_table(input, reason))?;
-    let columns = columns.noticed(&input.source.name, config, true);
-    // Only this thread sets the columns.
-    _ = input.source.columns.set(columns);
-    batch.retain_from(first, |record| record > 0);
-    input.records -= 1;
-    Ok(())
-}
-
-/// Returns an error about the columns of a table.
-pub(super) fn bad_table(input: &Input, reason: impl Into<String>) -> TextError {
-    let reason = format!("{}; --format tree makes the file one document", reason.into());
-    TextError::BadTable { path: input.source.error_path(), reason }
 }

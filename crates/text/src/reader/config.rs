@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::field_names::FieldNames;
 use super::format::Format;
-use super::names::FieldNames;
 use crate::{Schema, TextError};
 
 /// The configuration of a [`Reader`](super::Reader).

@@ -4,7 +4,7 @@
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 
 use super::batch::RawBatch;
-use super::columns::{Columns, bad_table};
+use super::columns::Columns;
 use super::config::ReaderConfig;
 use super::input::Input;
 use crate::{RecordErrorKind, TextError};
@@ -77,9 +77,12 @@ impl Cutter {
         let Some(row) = self.next(input)? else { return Ok(false) };
         let names = self.row(row.cells).map(|cell| String::from_utf8(cell.to_vec()));
         let Ok(names) = names.collect::<Result<Vec<String>, _>>() else {
-            return Err(bad_table(input, "the first line is not UTF-8; convert the file to UTF-8"));
+            return Err(input
+                .source
+                .bad_table("the first line is not UTF-8; convert the file to UTF-8"));
         };
-        let columns = Columns::new(names, config).map_err(|reason| bad_table(input, reason))?;
+        let columns =
+            Columns::new(names, config).map_err(|reason| input.source.bad_table(reason))?;
         // Only this thread sets the columns.
         _ = input.source.columns.set(columns.noticed(&input.source.name, config, false));
         Ok(true)
@@ -121,7 +124,7 @@ impl Cutter {
             }
             if cells > MAX_CELLS {
                 let reason = format!("line {line} has more than {MAX_CELLS} cells");
-                return Err(bad_table(input, reason));
+                return Err(input.source.bad_table(reason));
             }
             match result {
                 ReadRecordResult::InputEmpty => {}

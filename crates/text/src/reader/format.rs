@@ -88,8 +88,10 @@ impl FromStr for Format {
 
     fn from_str(name: &str) -> Result<Self, TextError> {
         let at = Self::NAMES.iter().position(|known| *known == name);
-        at.map(|at| Self::ALL[at])
-            .ok_or_else(|| TextError::UnknownFormatName { name: name.to_owned() })
+        at.map(|at| Self::ALL[at]).ok_or_else(|| TextError::UnknownFormatName {
+            name: name.to_owned(),
+            formats: Self::NAMES,
+        })
     }
 }
 

@@ -8,17 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::bufread::MultiGzDecoder;
 
-use super::lines::{Chunk, Limits, with_room};
+use super::chunk::{Chunk, Limits, capacity_for, without_terminator};
 use super::read_ahead::ReadAhead;
+use super::signature::{BOM, Compression, KIND, MAGIC, foreign};
 use super::source::Source;
 use crate::TextError;
 
 const BUFFER: usize = 128 << 10;
-pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";
-/// Number of bytes that identify the kind of a file.
-pub(super) const KIND: usize = 8;
-/// Number of bytes that identify the compression.
-pub(super) const MAGIC: usize = 4;
 
 /// A source being read. The limits bound everything that it appends to a buffer, however large
 /// the compressed data becomes.
@@ -58,7 +54,7 @@ impl Input {
                 Box::new(file)
             }
         };
-        let counted = Counted { inner: raw, bytes: Arc::clone(bytes_read) };
+        let counted = CountingReader { inner: raw, bytes: Arc::clone(bytes_read) };
         Self::over(counted, source, limits)
     }
 
@@ -167,7 +163,7 @@ impl Input {
         let size = self.limits.chunk;
         // A file that is much smaller than a chunk needs less memory.
         let len = self.source.size.and_then(|len| usize::try_from(len).ok()).unwrap_or(size);
-        let mut bytes = Vec::with_capacity(with_room(len.min(size)));
+        let mut bytes = Vec::with_capacity(capacity_for(len.min(size)));
         if self.reader.by_ref().take(size as u64).read_to_end(&mut bytes)? == 0 {
             return Ok(None);
         }
@@ -194,12 +190,6 @@ impl Input {
     }
 }
 
-/// Returns a line without LF or CR LF.
-pub(super) fn without_terminator(line: &[u8]) -> &[u8] {
-    let line = line.strip_suffix(b"\n").unwrap_or(line);
-    line.strip_suffix(b"\r").unwrap_or(line)
-}
-
 /// Converts an error of reading. Decompressors report damage as I/O errors of many kinds, but
 /// unlike them, a failure of the disk has a system error number.
 fn failure(source: &Source, compressed: bool, error: io::Error) -> TextError {
@@ -218,56 +208,14 @@ fn prefix(reader: &mut impl Read, len: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Describes a file that begins like this if it is not readable text, with advice.
-pub(super) fn foreign(start: &[u8]) -> Option<&'static str> {
-    match start {
-        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
-            Some("text in UTF-16; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)")
-        }
-        [b'%', b'P', b'D', b'F', b'-', ..] => Some("a PDF file; extract its text (pdftotext)"),
-        [b'P', b'K', 3, 4, ..] => Some("a ZIP archive, as office documents are; unpack it"),
-        [b'P', b'A', b'R', b'1', ..] => Some("a Parquet file; read it with --format parquet"),
-        [b'B', b'Z', b'h', b'1'..=b'9', ..] => {
-            Some("compressed with bzip2; only gzip and zstd are read, so decompress it")
-        }
-        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
-            Some("compressed with xz; only gzip and zstd are read, so decompress it")
-        }
-        [0x89, b'P', b'N', b'G', ..] | [0xff, 0xd8, 0xff, ..] => Some("an image; remove it"),
-        [0x7f, b'E', b'L', b'F', ..] => Some("a program; remove it"),
-        // UTF-16 without a byte order mark begins like this, and so do other binary files.
-        [_, 0, _, 0, ..] | [0, _, 0, _, ..] => {
-            Some("a binary file, or text in UTF-16; convert it to UTF-8")
-        }
-        _ => None,
-    }
-}
-
-pub(super) enum Compression {
-    Gzip,
-    Zstd,
-}
-
-impl Compression {
-    /// Recognises the compression by magic bytes, because names may be wrong and standard input
-    /// has none. Parallel zstd tools begin with a skippable frame, whose magic has sixteen forms.
-    pub(super) fn of(magic: &[u8]) -> Option<Self> {
-        match magic {
-            [0x1f, 0x8b, ..] => Some(Self::Gzip),
-            [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Some(Self::Zstd),
-            _ => None,
-        }
-    }
-}
-
 /// A reader that counts the bytes read from the file itself, so that progress compares with the
 /// file's size.
-struct Counted<R> {
+struct CountingReader<R> {
     inner: R,
     bytes: Arc<AtomicU64>,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
         self.bytes.fetch_add(read as u64, Ordering::Relaxed);

@@ -12,21 +12,17 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 
 use super::config::ReaderConfig;
-use super::names::keys_of;
+use super::pairs::keys_of;
 use super::values::{Id, IfText, Key, Number, Scalar, Skip, Text, Weights};
-use super::with_schema;
 use warpseek_core::limits::{MAX_IMPACT, MAX_TERM_BYTES};
 
 use crate::{Document, RecordErrorKind};
 
-/// Parses one line, from a file or from memory.
-pub(crate) fn parse_json<'a>(
+/// Parses one line, without a schema.
+pub(super) fn parse<'a>(
     line: &'a str,
     config: &ReaderConfig,
 ) -> Result<Document<'a>, RecordErrorKind> {
-    if let Some(schema) = &config.schema {
-        return with_schema::parse(line, config, schema);
-    }
     let static_field = config.static_field.as_deref();
     let order_field = config.order_field.as_deref();
     let mut bad_field = None;

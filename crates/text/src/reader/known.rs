@@ -1,16 +1,12 @@
 //! Removes unknown fields from a record, for schemas that ignore these. Known fields are copied
 //! verbatim, so that no number changes.
 
-use std::borrow::Cow;
-use std::fmt;
-
-use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::config::ReaderConfig;
-use super::values::Key;
+use super::pairs::Pairs;
 use crate::Schema;
-use crate::document::write_string;
+use crate::json::write_string;
 use crate::schema::Route;
 
 /// Returns the known fields of a line that has been parsed before.
@@ -56,32 +52,5 @@ fn copy_known(value: &str, route: &Route, named: &dyn Fn(&str) -> bool, out: &mu
         out.push(b']');
     } else {
         out.extend_from_slice(value.as_bytes());
-    }
-}
-
-/// The keys and unparsed values of an object, in order.
-pub(super) struct Pairs<'a>(pub(super) Vec<(Cow<'a, str>, &'a RawValue)>);
-
-impl<'de> serde::Deserialize<'de> for Pairs<'de> {
-    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
-        struct Object;
-
-        impl<'de> Visitor<'de> for Object {
-            type Value = Pairs<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs<'de>, A::Error> {
-                let mut pairs = Vec::new();
-                while let Some(key) = map.next_key_seed(Key)? {
-                    pairs.push((key, map.next_value()?));
-                }
-                Ok(Pairs(pairs))
-            }
-        }
-
-        json.deserialize_map(Object)
     }
 }

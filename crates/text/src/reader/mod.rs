@@ -4,26 +4,33 @@
 //! (`jsonl`, `tsv`, `csv`, `parquet`, `trec`, `tree`, `words`) knows how. Each format has the
 //! same two functions: `cut` appends the bytes of the next record to the batch and returns
 //! whether there was one, and `parse` turns these bytes into a document. If records are lines,
-//! many are cut at once (`lines`), and large files are read ahead (`read_ahead`). Cutting only
+//! many are cut at once (`chunk`, `lines`), and large files are read ahead (`read_ahead`). Cutting only
 //! finds the ends of records, so that one thread can supply many that parse.
 //!
-//! The rows of tables become lines of JSON, by the names of their columns (`columns`), and fields
+//! `parse` chooses the parser of a record. The rows of tables become lines of JSON, by the names of their columns (`columns`), and fields
 //! with unusual names are renamed (`names`). With a schema, the values of JSON lines go to its
 //! fields (`with_schema`). Documents that a program passes in are written as JSON (`memory`) and
 //! then treated like lines of JSONL.
 
 mod batch;
+mod chunk;
 mod columns;
 mod config;
 mod csv;
+mod field_names;
+mod file_query;
 mod format;
+mod header;
 mod input;
 mod jsonl;
 mod known;
+mod line;
 mod lines;
 mod memory;
 mod names;
+mod pairs;
 mod parquet;
+mod parse;
 mod queries;
 mod read_ahead;
 #[cfg(test)]
@@ -31,6 +38,7 @@ mod read_ahead_tests;
 mod selection;
 #[cfg(test)]
 mod selection_tests;
+mod signature;
 mod source;
 #[cfg(test)]
 mod testing;
@@ -51,19 +59,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use self::batch::RawBatch;
+use self::chunk::Limits;
 use self::columns::Columns;
 pub use self::config::{ReaderConfig, check_static_field};
+pub use self::field_names::FieldNames;
+pub use self::file_query::FileQuery;
 pub use self::format::Format;
 use self::input::Input;
-pub(crate) use self::jsonl::parse_json;
-use self::lines::Limits;
-pub use self::names::FieldNames;
-pub use self::queries::{FileQuery, QueryReader};
-use self::selection::Selecting;
+pub use self::queries::QueryReader;
 pub use self::selection::Selection;
+use self::selection::SelectionProgress;
 use self::source::Source;
 pub use self::topics::TopicPart;
-pub(crate) use self::with_schema::assign;
 use crate::{OwnedDocument, STATIC_FIELD, Schema, TextError};
 
 /// A reader of a sequence of inputs, or of documents that a program creates.
@@ -80,7 +87,7 @@ pub struct Reader {
     /// since the caller named none.
     usual_static_field: bool,
     /// The records to read, if not all of them.
-    selecting: Option<Selecting>,
+    selecting: Option<SelectionProgress>,
     /// Number of records of each file that was read to its end.
     file_records: Vec<u64>,
     bytes_read: Arc<AtomicU64>,
@@ -227,7 +234,7 @@ impl Reader {
     /// Restricts the reader to a part of the inputs. It has no effect on documents from memory,
     /// nor on earlier batches.
     pub fn within(mut self, selection: Selection) -> Self {
-        let (selecting, skipped) = Selecting::new(selection);
+        let (selecting, skipped) = SelectionProgress::new(selection);
         for _ in 0..skipped {
             self.sources.next();
         }
@@ -288,7 +295,7 @@ impl Reader {
             let more = cutter.cut(input, batch, &self.config)?;
             let headless = begins && input.source.columns.get().is_none();
             if headless && batch.len() > before && input.source.format == Format::Tsv {
-                columns::take_header(input, batch, before, &self.config)?;
+                header::take(input, batch, before, &self.config)?;
             }
             if !more {
                 self.file_records.push(input.records);

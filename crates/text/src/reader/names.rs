@@ -7,56 +7,12 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::config::ReaderConfig;
-use super::jsonl::{not_json, parse_json};
-use super::known::Pairs;
-use crate::document::write_string;
-use crate::{Document, RecordErrorKind, TextError};
-
-/// The names of fields in the records of the input. Dots lead into objects, as in `article.body`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FieldNames {
-    /// Name of the field with the id. Default: `id`, or `_id` if there is no `id`.
-    pub id: Option<String>,
-    /// Name of the field with the title. Default: `title`.
-    pub title: Option<String>,
-    /// Names of the fields with the text. Their values are joined in this order by newlines.
-    /// Default: `text`, or `contents` if there is no `text`.
-    pub text: Vec<String>,
-}
-
-impl FieldNames {
-    /// Returns true if all fields have the usual names.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// Returns all names.
-    pub(super) fn all(&self) -> impl Iterator<Item = &str> {
-        let names = self.id.iter().chain(&self.title).chain(&self.text);
-        names.map(String::as_str)
-    }
-
-    /// Rejects invalid field names, and names that a schema must give instead.
-    pub(super) fn check(&self, has_schema: bool) -> Result<(), TextError> {
-        let bad = |field, reason: String| Err(TextError::BadConfig { field, reason });
-        if has_schema && (self.title.is_some() || !self.text.is_empty()) {
-            let reason = "the schema names the text fields; give these names there as \"source\"";
-            return bad("title and text fields", reason.to_owned());
-        }
-        for name in self.all() {
-            if name.split('.').any(str::is_empty) {
-                let reason = format!("`{name}` is not a field name; separate keys by single dots");
-                return bad("field names", reason);
-            }
-        }
-        for (i, name) in self.text.iter().enumerate() {
-            if self.text[..i].contains(name) {
-                return bad("text fields", format!("`{name}` is named twice"));
-            }
-        }
-        Ok(())
-    }
-}
+use super::field_names::FieldNames;
+use super::jsonl::not_json;
+use super::line;
+use super::pairs::{Pair, Pairs, keys};
+use crate::json::write_string;
+use crate::{Document, RecordErrorKind};
 
 /// Parses a line whose fields have these names.
 pub(super) fn parse<'a>(
@@ -65,10 +21,10 @@ pub(super) fn parse<'a>(
     config: &ReaderConfig,
 ) -> Result<Document<'a>, RecordErrorKind> {
     if names.is_empty() {
-        return parse_json(line, config);
+        return line::parse(line, config);
     }
     let renamed = rename(line, names, config)?;
-    parse_json(&renamed, config).map(Document::into_owned)
+    line::parse(&renamed, config).map(Document::into_owned)
 }
 
 /// Returns the line with the usual names.
@@ -136,8 +92,6 @@ fn write_text(out: &mut Vec<u8>, key: &str, texts: &[String]) {
     write_string(out, &texts.join("\n"));
 }
 
-type Pair<'a> = (std::borrow::Cow<'a, str>, &'a RawValue);
-
 /// Returns the values at a path; an array has several. A key with dots in it also counts as a
 /// path.
 fn values<'a>(pairs: &[Pair<'a>], path: &str) -> impl Iterator<Item = &'a RawValue> + use<'a> {
@@ -197,45 +151,6 @@ fn texts(pairs: &[Pair<'_>], path: &str) -> Result<Vec<String>, RecordErrorKind>
     values(pairs, path).map(text).collect()
 }
 
-/// Maximum number of field names in a message.
-const SHOWN: usize = 12;
-
-fn keys(pairs: &[Pair<'_>]) -> String {
-    let mut keys: Vec<&str> = pairs.iter().map(|(key, _)| key.as_ref()).collect();
-    let more = keys.len().saturating_sub(SHOWN);
-    keys.truncate(SHOWN);
-    match more {
-        0 => keys.join(", "),
-        more => format!("{} and {more} more", keys.join(", ")),
-    }
-}
-
-/// Returns the field names of a line of JSON, for a message; empty if there are none.
-pub(super) fn keys_of(line: &str) -> String {
-    serde_json::from_str(line).map(|Pairs(pairs)| keys(&pairs)).unwrap_or_default()
-}
-
-/// Returns the paths of the values of a line of JSON, with dots between keys.
-pub(super) fn paths_of(line: &str) -> Vec<String> {
-    let mut paths = Vec::new();
-    if let Ok(Value::Object(fields)) = serde_json::from_str(line) {
-        add_paths(&fields, "", &mut paths);
-    }
-    paths
-}
-
-fn add_paths(fields: &serde_json::Map<String, Value>, outer: &str, paths: &mut Vec<String>) {
-    for (key, value) in fields {
-        let path = format!("{outer}{key}");
-        match value {
-            Value::Object(inner) if !inner.is_empty() => {
-                add_paths(inner, &format!("{path}."), paths);
-            }
-            _ => paths.push(path),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -285,26 +200,5 @@ mod tests {
         let text =
             renamed(r#"{"id":1,"body":{"a":1}}"#, &names(None, None, &["body"])).unwrap_err();
         assert!(matches!(text, RecordErrorKind::BadField { field, .. } if field == "body"));
-    }
-
-    #[test]
-    fn names_are_checked() {
-        assert!(names(None, None, &["a", "b.c"]).check(false).is_ok());
-        assert!(names(Some("docno"), None, &[]).check(true).is_ok());
-        for bad in [
-            names(None, None, &["a", "a"]),
-            names(Some(""), None, &[]),
-            names(None, Some("a..b"), &[]),
-        ] {
-            assert!(bad.check(false).is_err(), "{bad:?}");
-        }
-        let with_schema = names(None, None, &["body"]).check(true).unwrap_err().to_string();
-        assert!(with_schema.contains("source"), "{with_schema}");
-    }
-
-    #[test]
-    fn paths_lead_into_objects() {
-        assert_eq!(paths_of(r#"{"b":{"c":1,"d":{}},"a":[{"x":1}]}"#), ["a", "b.c", "b.d"]);
-        assert!(paths_of("[1]").is_empty());
     }
 }

@@ -12,7 +12,7 @@ use ::parquet::record::{Field, Row};
 use serde_json::{Map, Value};
 
 use super::batch::RawBatch;
-use super::columns::{Columns, bad_table};
+use super::columns::Columns;
 use super::config::ReaderConfig;
 use super::input::Input;
 use crate::TextError;
@@ -67,7 +67,7 @@ fn begin(input: &Input, config: &ReaderConfig) -> Result<RowIter<'static>, TextE
     let reader = guarded(input, || SerializedFileReader::new(file))?;
     let schema = reader.metadata().file_metadata().schema();
     let names = schema.get_fields().iter().map(|field| field.name().to_owned()).collect();
-    let columns = Columns::new(names, config).map_err(|reason| bad_table(input, reason))?;
+    let columns = Columns::new(names, config).map_err(|reason| input.source.bad_table(reason))?;
     // Only this thread sets the columns.
     _ = input.source.columns.set(columns.noticed(&input.source.name, config, false));
     Ok(reader.into_iter())

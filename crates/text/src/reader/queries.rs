@@ -9,10 +9,11 @@ use std::sync::atomic::AtomicU64;
 
 use serde_json::{Map, Value};
 
+use super::chunk::{Limits, without_terminator};
 use super::config::ReaderConfig;
+use super::file_query::FileQuery;
 use super::format::{Format, without_compression};
-use super::input::{Input, without_terminator};
-use super::lines::Limits;
+use super::input::Input;
 use super::source::{Source, list};
 use super::topics::{self, TopicPart};
 use crate::{RecordError, RecordErrorKind, TextError};
@@ -22,17 +23,6 @@ const IDS: [&str; 6] = ["_id", "id", "qid", "query_id", "queryid", "topic"];
 
 /// Names of fields with query texts, in order of preference.
 const TEXTS: [&str; 4] = ["text", "query", "question", "title"];
-
-/// A query from a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileQuery {
-    /// Number of the first line of the query, counted from 1.
-    pub line: u64,
-    /// Id of the query, or the number of its line.
-    pub id: String,
-    /// Text of the query; if it is a vector, tokens and weights as a JSON object.
-    pub text: String,
-}
 
 /// A reader of query files. It recognises compression (gzip, zstd) by content, and skips a UTF-8
 /// byte order mark.

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 
-use super::input::{BOM, Compression, KIND, MAGIC, foreign};
-use super::lines::{Chunk, Limits, with_room};
+use super::chunk::{Chunk, Limits, capacity_for};
+use super::signature::{BOM, Compression, KIND, MAGIC, foreign};
 
 /// Maximum number of threads for one file: about as many as it takes to copy as fast as memory
 /// allows.
@@ -133,7 +133,7 @@ fn read_chunk(
     offset: u64,
     size: usize,
 ) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(with_room(size));
+    let mut bytes = Vec::with_capacity(capacity_for(size));
     let mut len = 0;
     while len < size {
         bytes.resize(size.min(len + BLOCK), 0);

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
 
-use super::lines::{Cutter, Limits};
+use super::chunk::Limits;
+use super::lines::Cutter;
 use super::read_ahead::ReadAhead;
 use super::source::Source;
 use super::{Format, Input, RawBatch, Reader, ReaderConfig};

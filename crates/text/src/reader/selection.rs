@@ -19,13 +19,13 @@ pub struct Selection {
 
 /// A selection, and the progress of applying it to records as they are cut.
 #[derive(Debug)]
-pub(super) struct Selecting {
+pub(super) struct SelectionProgress {
     selection: Selection,
     /// Number of the next record to be cut.
     next: u64,
 }
 
-impl Selecting {
+impl SelectionProgress {
     /// Starts to apply a selection. Also returns the number of files that need not be opened.
     pub(super) fn new(selection: Selection) -> (Self, usize) {
         let mut next = 0u64;
@@ -37,7 +37,7 @@ impl Selecting {
             }
             skipped += 1;
         }
-        (Selecting { selection, next }, skipped)
+        (SelectionProgress { selection, next }, skipped)
     }
 
     /// Removes records that are not selected from the records of `batch` from `first` on, which

@@ -9,7 +9,7 @@ use walkdir::WalkDir;
 
 use super::columns::{Columns, IDS};
 use super::format::{Format, without_compression};
-use super::input::{Compression, MAGIC};
+use super::signature::{Compression, MAGIC};
 use crate::{Location, TextError};
 
 /// A file to read.
@@ -63,6 +63,12 @@ impl Source {
         self.path.clone().unwrap_or_else(|| PathBuf::from(&self.name))
     }
 
+    /// Returns an error about the columns of a table.
+    pub(super) fn bad_table(&self, reason: impl Into<String>) -> TextError {
+        let reason = format!("{}; --format tree makes the file one document", reason.into());
+        TextError::BadTable { path: self.error_path(), reason }
+    }
+
     /// Returns `relative` without its compression suffix and extension.
     pub(super) fn stem(&self) -> Option<&str> {
         let relative = without_compression(self.relative.as_deref()?);
@@ -99,9 +105,9 @@ pub(super) fn list(
             list_directory(path, format, id, &mut sources)?;
             notices.extend(mixture(path, &sources[before..]));
         } else {
-            let format = format
-                .or_else(|| Format::of_name(path))
-                .ok_or_else(|| TextError::UnknownFormat { path: path.clone() })?;
+            let format = format.or_else(|| Format::of_name(path)).ok_or_else(|| {
+                TextError::UnknownFormat { path: path.clone(), formats: Format::NAMES }
+            })?;
             let name = path.file_name().map_or(path.as_path(), Path::new);
             sources.push(Source::file(path, name, format)?);
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::lines::Limits;
+use super::chunk::Limits;
 use super::source::Source;
 use super::{Cutter, Format, Input, RawBatch, ReaderConfig};
 use crate::{Document, RecordError, RecordErrorKind, TextError};

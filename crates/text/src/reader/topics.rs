@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::queries::FileQuery;
+use super::file_query::FileQuery;
 use super::trec::decode;
 use crate::{RecordError, TextError};
 

@@ -12,7 +12,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use super::config::ReaderConfig;
 use super::jsonl::{not_json, static_score};
 use super::known;
-use super::names::keys_of;
+use super::pairs::keys_of;
 use super::values::{Key, Skip};
 use crate::attribute::Scalar;
 use crate::schema::Route;
@@ -52,7 +52,7 @@ pub(super) fn parse<'a>(
 
 /// Assigns the title and text of a record that is not JSON to the fields that take them. As in
 /// the stored document, an empty title is absent and an empty text is not.
-pub(crate) fn assign<'a>(
+pub(super) fn assign<'a>(
     mut document: Document<'a>,
     schema: &Schema,
 ) -> Result<Document<'a>, RecordErrorKind> {

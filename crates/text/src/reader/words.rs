@@ -6,7 +6,8 @@
 use std::borrow::Cow;
 
 use super::batch::{RawBatch, Record};
-use super::input::{Input, without_terminator};
+use super::chunk::without_terminator;
+use super::input::Input;
 use crate::{Document, RecordErrorKind, TextError};
 
 /// Appends the lines up to the next blank one.

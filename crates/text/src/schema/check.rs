@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use super::config::{Field, SchemaConfig};
 use super::{
-    FieldId, MAX_ATTRIBUTES, MAX_FIELD_NAME_BYTES, MAX_SOURCE_PARTS, MAX_TEXT_FIELDS, Schema,
+    FieldId, MAX_ATTRIBUTES, MAX_FIELD_NAME_BYTES, MAX_K1, MAX_SOURCE_PARTS, MAX_TEXT_FIELDS,
+    Schema,
 };
 use crate::{AttributeKind, CHAIN_VERSION, Chain, FieldAnalyzer, TextError};
 
@@ -132,8 +133,8 @@ fn check_text(config: &SchemaConfig) -> Result<Vec<FieldAnalyzer>, TextError> {
     for field in &config.text {
         let place = || format!("text field {:?}", field.name);
         let (k1, b) = (field.k1, field.b);
-        if !(0.0..=1000.0).contains(&k1) {
-            return bad(place(), format!("k1 is {k1}, allowed are 0 to 1000"));
+        if !(0.0..=MAX_K1).contains(&k1) {
+            return bad(place(), format!("k1 is {k1}, allowed are 0 to {MAX_K1}"));
         }
         if !(0.0..=1.0).contains(&b) {
             return bad(place(), format!("b is {b}, allowed are 0 to 1"));

@@ -40,7 +40,7 @@ pub struct SeenField {
 
 /// Statistics of the values at one path.
 #[derive(Debug, Default)]
-struct Seen {
+struct PathStatistics {
     documents: usize,
     example: Option<Value>,
     strings: usize,
@@ -107,7 +107,7 @@ pub fn seen_fields(documents: &[Map<String, Value>]) -> Vec<SeenField> {
     for (number, document) in documents.iter().enumerate() {
         document.iter().for_each(|(key, value)| walk(value, key.clone(), number, &mut paths));
     }
-    let fields = paths.into_iter().filter(|(_, seen): &(_, Seen)| seen.values() > 0);
+    let fields = paths.into_iter().filter(|(_, seen): &(_, PathStatistics)| seen.values() > 0);
     let fields = fields.map(|(path, seen)| {
         let kinds = [
             ("string", seen.strings),
@@ -127,7 +127,12 @@ pub fn seen_fields(documents: &[Map<String, Value>]) -> Vec<SeenField> {
     fields.collect()
 }
 
-fn walk(value: &Value, path: String, document: usize, paths: &mut BTreeMap<String, Seen>) {
+fn walk(
+    value: &Value,
+    path: String,
+    document: usize,
+    paths: &mut BTreeMap<String, PathStatistics>,
+) {
     match value {
         Value::Null => return,
         Value::Array(values) => {
@@ -146,7 +151,7 @@ fn walk(value: &Value, path: String, document: usize, paths: &mut BTreeMap<Strin
 
 /// Returns true if some documents have an object at the path and others a value. A key with dots
 /// in it also counts as a path.
-fn is_ambiguous(path: &str, paths: &BTreeMap<String, Seen>) -> bool {
+fn is_ambiguous(path: &str, paths: &BTreeMap<String, PathStatistics>) -> bool {
     let is_value = |path: &str| paths.get(path).is_some_and(|seen| seen.values() > 0);
     let inner = format!("{path}.");
     let has_inner =
@@ -155,7 +160,7 @@ fn is_ambiguous(path: &str, paths: &BTreeMap<String, Seen>) -> bool {
     has_inner || outer.any(is_value)
 }
 
-impl Seen {
+impl PathStatistics {
     fn add(&mut self, value: &Value, document: usize) {
         match value {
             Value::String(text) => {

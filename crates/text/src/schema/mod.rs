@@ -32,6 +32,9 @@ pub const MAX_ATTRIBUTES: usize = 1024;
 /// Maximum length of the name or source of a field in bytes.
 pub const MAX_FIELD_NAME_BYTES: usize = 255;
 
+/// Maximum value of the parameter k1 of BM25.
+pub const MAX_K1: f64 = 1000.0;
+
 /// Maximum number of keys in a source, that is, of nested objects plus one.
 pub const MAX_SOURCE_PARTS: usize = 32;
 
