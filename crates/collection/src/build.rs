@@ -8,8 +8,10 @@ use warpseek::{
 };
 
 use crate::collection::{Collection, now};
+use crate::digest::Digest;
 use crate::error::{CollectionError, Result};
-use crate::layout::{self, MAX_SHARDS};
+use crate::layout;
+use crate::limits::MAX_SHARDS;
 use crate::manifest::{Cut, CutShard, FORMAT, FileEntry, Object, ShardEntry, settings};
 
 /// A shard that was built and uploaded.
@@ -179,21 +181,27 @@ impl Collection {
         known: Option<(String, &FileEntry)>,
         progress: &Progress,
     ) -> Result<FileEntry> {
-        let check = |_| progress.check().map_err(|e| CollectionError::Index(e.into()));
-        check(0)?;
+        let check = || progress.check().map_err(|e| CollectionError::Index(e.into()));
+        check()?;
         if let Some((from, file)) = &known
             && self.store.copy(from, object)
         {
             return Ok((*file).clone());
         }
-        let sent = self.store.upload(path, object, check)?;
+        let mut digest = Digest::new();
+        let bytes = self.store.upload(path, object, |part| {
+            digest.update(part);
+            check()
+        })?;
+        check()?;
+        let sha256 = digest.finish();
         if let Some((_, file)) = known
-            && sent.sha256 != file.sha256
+            && sha256 != file.sha256
         {
-            let what = format!("its sha256 is {}, not {}", sent.sha256, file.sha256);
+            let what = format!("its sha256 is {sha256}, not {}", file.sha256);
             return Err(CollectionError::Damaged { object: path.display().to_string(), what });
         }
-        Ok(FileEntry { name, bytes: sent.bytes, sha256: sent.sha256 })
+        Ok(FileEntry { name, bytes, sha256 })
     }
 
     /// Says in the store that a shard is complete.

@@ -8,13 +8,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use warpseek::Progress;
+use warpseek_store::lock;
 
 use crate::collection::Collection;
 use crate::digest::Digest;
 use crate::error::{CollectionError, Result};
 use crate::layout;
 use crate::manifest::{FileEntry, ShardEntry};
-use crate::store::lock;
 
 /// How a shard is checked that is in the cache already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

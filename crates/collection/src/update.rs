@@ -12,6 +12,7 @@ use warpseek::{
     BuildReport, DeleteReport, Index, IndexOptions, Manifest, MergeConfig, OnError, Progress,
     SegmentEntry, Snapshot,
 };
+use warpseek_store::{StoredObject, lock};
 
 use crate::build::can_be_read_once;
 use crate::collection::{Collection, now};
@@ -19,7 +20,6 @@ use crate::error::{CollectionError, Result};
 use crate::fetch::{Check, remove_folder};
 use crate::layout;
 use crate::manifest::{Cut, FORMAT, Pointer, ShardEntry, VersionManifest};
-use crate::store::{Got, lock};
 
 /// A shard that has more segments is merged when it changes.
 const MAX_SEGMENTS: usize = 8;
@@ -62,7 +62,7 @@ impl UpdateOptions {
 /// The current version while a change is made.
 struct Change<'a> {
     collection: &'a Collection,
-    got: Got,
+    read: StoredObject,
     manifest: VersionManifest,
     /// The shards as they are, on this disk.
     folders: Vec<PathBuf>,
@@ -199,7 +199,7 @@ impl<'a> Change<'a> {
         let work = folder.join("update");
         // Of a change that was killed.
         remove_folder(&work)?;
-        let Some((pointer, got)) = collection.read_pointer()? else {
+        let Some((pointer, read)) = collection.read_pointer()? else {
             return Err(CollectionError::NoCollection { name: collection.name.clone() });
         };
         let (version, mut folders) = (pointer.version, Vec::new());
@@ -210,7 +210,7 @@ impl<'a> Change<'a> {
             folders.push(collection.fetch_shard_with(version, shard, cache, check, progress)?);
         }
         let (copies, activate) = (BTreeMap::new(), how.activate);
-        Ok(Change { collection, got, manifest, folders, copies, work, activate, _lock: lock })
+        Ok(Change { collection, read, manifest, folders, copies, work, activate, _lock: lock })
     }
 
     fn numbers(&self) -> std::ops::Range<u32> {
@@ -301,7 +301,7 @@ impl<'a> Change<'a> {
     /// Spares the work if somebody else was faster.
     fn check_current(&self) -> Result<()> {
         let now = self.collection.read_pointer()?;
-        match self.activate && now.is_none_or(|(_, now)| now.bytes != self.got.bytes) {
+        match self.activate && now.is_none_or(|(_, now)| now.bytes != self.read.bytes) {
             true => Err(self.overtaken()),
             false => Ok(()),
         }
@@ -310,7 +310,7 @@ impl<'a> Change<'a> {
     fn activate(&self, version: u64) -> Result<()> {
         let previous = Some(self.manifest.version);
         let to = Pointer { format: FORMAT, version, previous };
-        match self.collection.switch(to, Some(&self.got)) {
+        match self.collection.switch(to, Some(&self.read)) {
             // It lacks what the other one has, so that nobody should go back to it.
             Err(CollectionError::Conflict { .. }) => match self.collection.remove(version) {
                 // The store has switched at the first try, and refused the second.
