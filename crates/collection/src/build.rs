@@ -208,7 +208,7 @@ impl Collection {
     fn enter_shard(&self, version: u64, entry: &ShardEntry) -> Result<()> {
         entry.check().map_err(CollectionError::Internal)?;
         let object = layout::shard(&self.name, version, entry.shard);
-        self.store.overwrite(&object, entry.to_bytes()?)
+        Ok(self.store.overwrite(&object, entry.to_bytes()?)?)
     }
 }
 
