@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 use warpseek_core::cosine;
 use warpseek_cuda::{Device, DeviceError};
 use warpseek_index::{
-    BatchInverter, DocumentFacts, IndexError, InverterFactory, ListBatch, Result, RunSink,
-    SortedLists, Wanted,
+    BatchInverter, DocumentFacts, IndexError, InverterFactory, InverterOptions, ListBatch, Result,
+    RunSink, SortedLists,
 };
 use warpseek_text::{Analyzer, END_OF_DOCUMENT, WordRules};
 
@@ -158,8 +158,8 @@ fn shares(memory: u64) -> (u64, u64) {
 }
 
 impl InverterFactory for GpuInverters {
-    fn start(&self, wanted: Wanted, runs: RunSink) -> Result<Box<dyn BatchInverter>> {
-        let Wanted { analyzer, threads, blocks } = wanted;
+    fn start(&self, options: InverterOptions, runs: RunSink) -> Result<Box<dyn BatchInverter>> {
+        let InverterOptions { analyzer, threads, blocks } = options;
         // A device that is not open yet may have less memory; batches that do not fit are then
         // divided.
         let memory = self.device.now().and_then(|device| device.available().ok()).or(self.budget);

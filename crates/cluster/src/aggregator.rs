@@ -10,6 +10,7 @@ use futures_util::future::{BoxFuture, join_all};
 use futures_util::stream::{self, StreamExt};
 use serde::Serialize;
 use warpseek::Searcher;
+use warpseek_core::limits::MAX_SHARDS;
 
 use crate::asking::{Hedges, Times};
 use crate::cohort::{Cache, Cohort, within};
@@ -35,9 +36,6 @@ const TRIES: u32 = 5;
 /// search waits for.
 const LOOK: Duration = Duration::from_millis(1000);
 const QUICK_LOOK: Duration = Duration::from_millis(250);
-
-/// Maximum number of shards of a collection.
-const MAX_SHARDS: u32 = 1 << 16;
 
 /// Options of an aggregator.
 #[derive(Clone, Debug)]

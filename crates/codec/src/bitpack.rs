@@ -7,11 +7,12 @@
 
 use warpseek_core::limits::BLOCK;
 
+use crate::codec::{Block, Codec};
+use crate::error::CodecError;
 use crate::gaps;
 use crate::list_state::ListState;
-use crate::registry::{Block, Codec, CodecError};
 use crate::simd;
-use crate::slots;
+use crate::slots::{self, pack, packed_bytes, width};
 
 /// The default codec. See the module documentation.
 pub(crate) struct BitPack;
@@ -144,10 +145,6 @@ fn widths(bytes: &[u8]) -> Result<(u32, u32), CodecError> {
     }
 }
 
-pub(crate) fn width(values: &[u32]) -> u32 {
-    32 - values.iter().fold(0, |all, v| all | v).leading_zeros()
-}
-
 /// Returns the width at which values and patches together take the fewest bytes; if several do,
 /// the widest of them. A patch holds eight bits above the width.
 fn patched_width(values: &[u32]) -> u32 {
@@ -164,46 +161,6 @@ fn patched_width(values: &[u32]) -> u32 {
         }
     }
     best.1
-}
-
-pub(crate) fn packed_bytes(n: usize, width: u32) -> usize {
-    (n * width as usize).div_ceil(8)
-}
-
-pub(crate) fn pack(values: &[u32], width: u32, out: &mut Vec<u8>) {
-    if values.len() < BLOCK {
-        return pack_string(values, width, out);
-    }
-    let start = out.len();
-    out.resize(start + packed_bytes(BLOCK, width), 0);
-    for (i, &value) in values.iter().enumerate() {
-        let (stream, bit) = (i % 4, (i / 4) * width as usize);
-        let bits = u64::from(value) << (bit % 32);
-        for (j, half) in [bits as u32, (bits >> 32) as u32].into_iter().enumerate() {
-            if half != 0 {
-                let at = start + 4 * (4 * (bit / 32 + j) + stream);
-                let word: [u8; 4] = [out[at], out[at + 1], out[at + 2], out[at + 3]];
-                let word = u32::from_le_bytes(word) | half;
-                out[at..at + 4].copy_from_slice(&word.to_le_bytes());
-            }
-        }
-    }
-}
-
-pub(crate) fn pack_string(values: &[u32], width: u32, out: &mut Vec<u8>) {
-    let (mut pending, mut bits) = (0u64, 0);
-    for &value in values {
-        pending |= u64::from(value) << bits;
-        bits += width;
-        while bits >= 8 {
-            out.push(pending as u8);
-            pending >>= 8;
-            bits -= 8;
-        }
-    }
-    if bits > 0 {
-        out.push(pending as u8);
-    }
 }
 
 /// Unpacks `n` values and adds one to each, wrapping. `bytes` must hold all of them.
@@ -230,6 +187,7 @@ fn unpack_plus_one(bytes: &[u8], width: u32, n: usize, out: &mut [u32; BLOCK]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::slots::pack_string;
 
     /// Tests all widths and lengths. The slice ends with the last packed byte, so that reading
     /// past it fails.

@@ -3,7 +3,7 @@
 
 use warpseek_core::limits::BLOCK;
 
-use crate::registry::CodecError;
+use crate::error::CodecError;
 use crate::simd;
 
 /// Returns the gaps of a block, less one. Documents must ascend and come after `prev`, where

@@ -1,7 +1,9 @@
 //! Codecs for blocks of integers, one file per codec, and a registry with stable ids.
 
 mod bitpack;
+mod codec;
 mod ef;
+mod error;
 mod gaps;
 mod list_state;
 mod pfd;
@@ -15,6 +17,8 @@ mod unary;
 pub mod values;
 pub mod varint;
 
+pub use codec::{Block, Codec};
+pub use error::CodecError;
 pub use list_state::ListState;
-pub use registry::{Block, Codec, CodecError, CodecId};
+pub use registry::CodecId;
 pub use simd::prefetch;

@@ -6,9 +6,10 @@
 
 use warpseek_core::limits::BLOCK;
 
+use crate::codec::{Block, Codec};
+use crate::error::CodecError;
 use crate::gaps;
 use crate::list_state::ListState;
-use crate::registry::{Block, Codec, CodecError};
 use crate::slots::{self, packed_bytes, width};
 use crate::varint::Cursor;
 

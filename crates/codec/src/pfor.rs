@@ -11,9 +11,10 @@ use std::sync::Arc;
 
 use warpseek_core::limits::BLOCK;
 
+use crate::codec::{Block, Codec};
+use crate::error::CodecError;
 use crate::gaps;
-use crate::list_state::ListState;
-use crate::registry::{Block, Codec, CodecError};
+use crate::list_state::{ListState, PForPart, PForState};
 use crate::slots;
 use crate::varint::{self, Cursor};
 
@@ -27,42 +28,14 @@ pub(crate) struct PFor {
 /// Flag in the byte that holds a width: exceptions follow.
 const EXCEPTIONS: u8 = 0x80;
 
-/// The widths and exceptions of a list's gaps and frequencies.
-#[derive(Debug)]
-pub(crate) struct ListWide {
-    gaps: Wide,
-    freqs: Wide,
-}
-
-impl ListWide {
-    pub(crate) fn bytes(&self) -> (usize, usize) {
-        (self.gaps.bytes, self.freqs.bytes)
-    }
-}
-
-/// The width and exceptions of either the gaps or the frequencies of a list.
-#[derive(Debug, Default)]
-struct Wide {
-    b: u32,
-    /// Number of bytes in the list's header.
-    bytes: usize,
-    /// Index of each block's first exception in the two arrays below, followed by the end of the
-    /// last block's exceptions. Empty if the list has no exceptions.
-    starts: Vec<u32>,
-    /// The position of each exception in its block.
-    offsets: Vec<u8>,
-    /// The bits above b, shifted into place.
-    high: Vec<u32>,
-}
-
 impl Codec for PFor {
     fn encode_list(&self, prev: u32, docs: &[u32], freqs: &[u32], out: &mut Vec<u8>) -> ListState {
         let mut values: Vec<u32> = gaps::of_docs(prev, docs).collect();
-        let gaps = Wide { b: write_head(&values, self.levels, out), ..Wide::default() };
+        let gaps = PForPart { b: write_head(&values, self.levels, out), ..PForPart::default() };
         values.clear();
         values.extend(freqs.iter().map(|f| f - 1));
-        let freqs = Wide { b: write_head(&values, self.levels, out), ..Wide::default() };
-        ListState { wide: Some(Arc::new(ListWide { gaps, freqs })) }
+        let freqs = PForPart { b: write_head(&values, self.levels, out), ..PForPart::default() };
+        ListState { pfor: Some(Arc::new(PForState { gaps, freqs })) }
     }
 
     fn open(
@@ -71,13 +44,13 @@ impl Codec for PFor {
         docs: usize,
         freqs: usize,
     ) -> Result<ListState, CodecError> {
-        let gaps = Wide::read(header, docs, self.levels)?;
-        let freqs = Wide::read(header, freqs, self.levels)?;
-        Ok(ListState { wide: Some(Arc::new(ListWide { gaps, freqs })) })
+        let gaps = PForPart::read(header, docs, self.levels)?;
+        let freqs = PForPart::read(header, freqs, self.levels)?;
+        Ok(ListState { pfor: Some(Arc::new(PForState { gaps, freqs })) })
     }
 
     fn encode(&self, list: &ListState, prev: u32, docs: &[u32], freqs: &[u32], out: &mut Vec<u8>) {
-        let (b, c) = list.wide.as_ref().map_or((32, 32), |wide| (wide.gaps.b, wide.freqs.b));
+        let (b, c) = list.pfor.as_ref().map_or((32, 32), |state| (state.gaps.b, state.freqs.b));
         let (gaps, n) = gaps::block(gaps::of_docs(prev, docs).map(|gap| low(gap, b)));
         slots::pack(&gaps[..n], b, out);
         let (freqs, n) = gaps::block(freqs.iter().map(|freq| low(freq - 1, c)));
@@ -90,22 +63,22 @@ impl Codec for PFor {
         prev: u32,
         out: &mut [u32; BLOCK],
     ) -> Result<(), CodecError> {
-        let (wide, bytes, _) = parts(&block)?;
-        wide.gaps.decode(bytes, block.index, block.docs, out);
+        let (state, bytes, _) = parts(&block)?;
+        state.gaps.decode(bytes, block.index, block.docs, out);
         gaps::to_docs(prev, block.docs, out)
     }
 
     fn decode_freqs(&self, block: Block<'_>, out: &mut [u32; BLOCK]) -> Result<(), CodecError> {
-        let (wide, _, bytes) = parts(&block)?;
-        wide.freqs.decode(bytes, block.index, block.freqs, out);
+        let (state, _, bytes) = parts(&block)?;
+        state.freqs.decode(bytes, block.index, block.freqs, out);
         gaps::to_freqs(&mut out[..block.freqs]);
         Ok(())
     }
 
     fn freq_at(&self, block: Block<'_>, i: usize) -> Result<u32, CodecError> {
-        let (wide, _, bytes) = parts(&block)?;
-        let mut value = slots::get(bytes, wide.freqs.b, block.freqs, i);
-        let (offsets, high) = wide.freqs.exceptions(block.index);
+        let (state, _, bytes) = parts(&block)?;
+        let mut value = slots::get(bytes, state.freqs.b, block.freqs, i);
+        let (offsets, high) = state.freqs.exceptions(block.index);
         if let Ok(at) = offsets.binary_search(&(i as u8)) {
             value |= high[at];
         }
@@ -117,22 +90,22 @@ impl Codec for PFor {
     }
 }
 
-impl Wide {
+impl PForPart {
     /// Reads the header for `n` values.
     fn read(cursor: &mut Cursor<'_>, n: usize, levels: u32) -> Result<Self, CodecError> {
         let before = cursor.rest().len();
         let (b, exceptions) = read_head(cursor, n, levels)?;
-        let mut wide = Wide { b, bytes: before - cursor.rest().len(), ..Wide::default() };
+        let mut part = PForPart { b, bytes: before - cursor.rest().len(), ..PForPart::default() };
         if !exceptions.is_empty() {
-            wide.starts = vec![0; n.div_ceil(BLOCK) + 1];
-            exceptions.iter().for_each(|e| wide.starts[e.at / BLOCK + 1] += 1);
-            for i in 1..wide.starts.len() {
-                wide.starts[i] += wide.starts[i - 1];
+            part.starts = vec![0; n.div_ceil(BLOCK) + 1];
+            exceptions.iter().for_each(|e| part.starts[e.at / BLOCK + 1] += 1);
+            for i in 1..part.starts.len() {
+                part.starts[i] += part.starts[i - 1];
             }
-            wide.offsets = exceptions.iter().map(|e| (e.at % BLOCK) as u8).collect();
-            wide.high = exceptions.iter().map(|e| e.high).collect();
+            part.offsets = exceptions.iter().map(|e| (e.at % BLOCK) as u8).collect();
+            part.high = exceptions.iter().map(|e| e.high).collect();
         }
-        Ok(wide)
+        Ok(part)
     }
 
     /// Returns the positions of the exceptions in the block, and the bits to add to their slots.
@@ -155,12 +128,12 @@ impl Wide {
 
 /// Returns the list-wide state of the block, the slots of its gaps and the slots of its
 /// frequencies.
-fn parts<'a>(block: &Block<'a>) -> Result<(&'a ListWide, &'a [u8], &'a [u8]), CodecError> {
-    let wide = block.list.wide.as_deref().ok_or(CodecError::List)?;
+fn parts<'a>(block: &Block<'a>) -> Result<(&'a PForState, &'a [u8], &'a [u8]), CodecError> {
+    let state = block.list.pfor.as_deref().ok_or(CodecError::List)?;
     let mut cursor = Cursor::new(block.bytes);
-    let gaps = slots::take(&mut cursor, wide.gaps.b, block.docs)?;
-    let freqs = slots::take(&mut cursor, wide.freqs.b, block.freqs)?;
-    Ok((wide, gaps, freqs))
+    let gaps = slots::take(&mut cursor, state.gaps.b, block.docs)?;
+    let freqs = slots::take(&mut cursor, state.freqs.b, block.freqs)?;
+    Ok((state, gaps, freqs))
 }
 
 /// A value that does not fit into its slot.

@@ -4,10 +4,58 @@
 
 use warpseek_core::limits::BLOCK;
 
-pub(crate) use crate::bitpack::{pack, pack_string, packed_bytes, width};
-use crate::registry::CodecError;
+use crate::error::CodecError;
 use crate::simd;
 use crate::varint::Cursor;
+
+/// Returns the number of bits of the largest value.
+pub(crate) fn width(values: &[u32]) -> u32 {
+    32 - values.iter().fold(0, |all, v| all | v).leading_zeros()
+}
+
+/// Returns the number of bytes that `n` slots take.
+#[inline]
+pub(crate) fn packed_bytes(n: usize, width: u32) -> usize {
+    (n * width as usize).div_ceil(8)
+}
+
+/// Appends up to a block of values.
+pub(crate) fn pack(values: &[u32], width: u32, out: &mut Vec<u8>) {
+    if values.len() < BLOCK {
+        return pack_string(values, width, out);
+    }
+    let start = out.len();
+    out.resize(start + packed_bytes(BLOCK, width), 0);
+    for (i, &value) in values.iter().enumerate() {
+        let (stream, bit) = (i % 4, (i / 4) * width as usize);
+        let bits = u64::from(value) << (bit % 32);
+        for (j, half) in [bits as u32, (bits >> 32) as u32].into_iter().enumerate() {
+            if half != 0 {
+                let at = start + 4 * (4 * (bit / 32 + j) + stream);
+                let word: [u8; 4] = [out[at], out[at + 1], out[at + 2], out[at + 3]];
+                let word = u32::from_le_bytes(word) | half;
+                out[at..at + 4].copy_from_slice(&word.to_le_bytes());
+            }
+        }
+    }
+}
+
+/// Appends the values as a bit string, padded to whole bytes.
+pub(crate) fn pack_string(values: &[u32], width: u32, out: &mut Vec<u8>) {
+    let (mut pending, mut bits) = (0u64, 0);
+    for &value in values {
+        pending |= u64::from(value) << bits;
+        bits += width;
+        while bits >= 8 {
+            out.push(pending as u8);
+            pending >>= 8;
+            bits -= 8;
+        }
+    }
+    if bits > 0 {
+        out.push(pending as u8);
+    }
+}
 
 /// Takes the bytes of `n` slots from the cursor.
 pub(crate) fn take<'a>(

@@ -7,7 +7,7 @@
 
 use warpseek_core::limits::BLOCK;
 
-use crate::registry::CodecError;
+use crate::error::CodecError;
 use crate::simd;
 use crate::slots::window;
 

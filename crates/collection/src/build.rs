@@ -8,8 +8,10 @@ use warpseek::{
 };
 
 use crate::collection::{Collection, now};
+use crate::digest::Digest;
 use crate::error::{CollectionError, Result};
-use crate::layout::{self, MAX_SHARDS};
+use crate::layout;
+use crate::limits::MAX_SHARDS;
 use crate::manifest::{Cut, CutShard, FORMAT, FileEntry, Object, ShardEntry, settings};
 
 /// A shard that was built and uploaded.
@@ -188,28 +190,34 @@ impl Collection {
         known: Option<(String, &FileEntry)>,
         progress: &Progress,
     ) -> Result<FileEntry> {
-        let check = |_| progress.check().map_err(|e| CollectionError::Index(e.into()));
-        check(0)?;
+        let check = || progress.check().map_err(|e| CollectionError::Index(e.into()));
+        check()?;
         if let Some((from, file)) = &known
             && self.store.copy(from, object)
         {
             return Ok((*file).clone());
         }
-        let sent = self.store.upload(path, object, check)?;
+        let mut digest = Digest::new();
+        let bytes = self.store.upload(path, object, |part| {
+            digest.update(part);
+            check()
+        })?;
+        check()?;
+        let sha256 = digest.finish();
         if let Some((_, file)) = known
-            && sent.sha256 != file.sha256
+            && sha256 != file.sha256
         {
-            let what = format!("its sha256 is {}, not {}", sent.sha256, file.sha256);
+            let what = format!("its sha256 is {sha256}, not {}", file.sha256);
             return Err(CollectionError::Damaged { object: path.display().to_string(), what });
         }
-        Ok(FileEntry { name, bytes: sent.bytes, sha256: sent.sha256 })
+        Ok(FileEntry { name, bytes, sha256 })
     }
 
     /// Writes the entry that marks a shard as complete.
     fn enter_shard(&self, version: u64, entry: &ShardEntry) -> Result<()> {
         entry.check().map_err(CollectionError::Internal)?;
         let object = layout::shard(&self.name, version, entry.shard);
-        self.store.overwrite(&object, entry.to_bytes()?)
+        Ok(self.store.overwrite(&object, entry.to_bytes()?)?)
     }
 }
 

@@ -4,15 +4,16 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
+use warpseek_store::{BlockingStore, StoredObject};
 
 use crate::error::{CollectionError, Result};
 use crate::layout;
+use crate::limits::MAX_JSON;
 use crate::manifest::{Cut, FORMAT, Object, Pointer, ShardEntry, VersionManifest, difference};
-use crate::store::{Got, Store};
 
 /// A collection in an object store.
 pub struct Collection {
-    pub(crate) store: Store,
+    pub(crate) store: BlockingStore,
     pub(crate) name: String,
 }
 
@@ -57,18 +58,18 @@ impl Collection {
     /// yet.
     pub fn open(url: &str, name: &str) -> Result<Self> {
         layout::check_name(name)?;
-        Ok(Collection { store: Store::open(url, false)?, name: name.to_owned() })
+        Ok(Collection { store: BlockingStore::open(url, false)?, name: name.to_owned() })
     }
 
     /// Opens a collection for building. A store that is a folder is created if it does not exist.
     pub fn create(url: &str, name: &str) -> Result<Self> {
         layout::check_name(name)?;
-        Ok(Collection { store: Store::open(url, true)?, name: name.to_owned() })
+        Ok(Collection { store: BlockingStore::open(url, true)?, name: name.to_owned() })
     }
 
     /// Returns the names of all collections in a store.
     pub fn names(url: &str) -> Result<Vec<String>> {
-        let all = Store::open(url, false)?.folders("")?;
+        let all = BlockingStore::open(url, false)?.folders("")?;
         Ok(all.into_iter().filter(|name| layout::check_name(name).is_ok()).collect())
     }
 
@@ -82,10 +83,10 @@ impl Collection {
         Ok(self.read_pointer()?.map(|(pointer, _)| pointer))
     }
 
-    pub(crate) fn read_pointer(&self) -> Result<Option<(Pointer, Got)>> {
+    pub(crate) fn read_pointer(&self) -> Result<Option<(Pointer, StoredObject)>> {
         let object = layout::pointer(&self.name);
-        let Some(got) = self.store.get(&object)? else { return Ok(None) };
-        Ok(Some((Pointer::read(&got.bytes, &object)?, got)))
+        let Some(found) = self.store.get(&object, MAX_JSON)? else { return Ok(None) };
+        Ok(Some((Pointer::read(&found.bytes, &object)?, found)))
     }
 
     /// Returns the number of the current version.
@@ -97,8 +98,8 @@ impl Collection {
     }
 
     pub(crate) fn read<T: Object>(&self, object: &str) -> Result<Option<T>> {
-        let got = self.store.get(object)?;
-        got.map(|got| T::read(&got.bytes, object)).transpose()
+        let found = self.store.get(object, MAX_JSON)?;
+        found.map(|found| T::read(&found.bytes, object)).transpose()
     }
 
     /// Returns the manifest of a version. Fails if the version is not complete.
@@ -259,7 +260,7 @@ impl Collection {
     /// first.
     pub fn rollback(&self) -> Result<Pointer> {
         let name = self.name.clone();
-        let Some((pointer, got)) = self.read_pointer()? else {
+        let Some((pointer, read)) = self.read_pointer()? else {
             return Err(CollectionError::NoCollection { name });
         };
         let Some(version) = pointer.previous else {
@@ -267,12 +268,13 @@ impl Collection {
         };
         self.manifest(version)?;
         let previous = Some(pointer.version);
-        self.switch(Pointer { format: FORMAT, version, previous }, Some(&got))
+        self.switch(Pointer { format: FORMAT, version, previous }, Some(&read))
     }
 
-    pub(crate) fn switch(&self, to: Pointer, before: Option<&Got>) -> Result<Pointer> {
+    pub(crate) fn switch(&self, to: Pointer, before: Option<&StoredObject>) -> Result<Pointer> {
         let object = layout::pointer(&self.name);
-        match self.store.replace(&self.name, &object, before, to.to_bytes()?)? {
+        let lock = layout::pointer_lock(&self.name);
+        match self.store.replace(&lock, &object, before, to.to_bytes()?)? {
             true => Ok(to),
             false => Err(CollectionError::Conflict { name: self.name.clone() }),
         }

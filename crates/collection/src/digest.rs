@@ -3,15 +3,15 @@
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 
 use ring::digest::{Context, SHA256};
 
 use crate::error::{CollectionError, Result};
 
-/// Number of bytes that are read or sent at once.
-pub(crate) const CHUNK: usize = 8 << 20;
+/// Number of bytes of a file that are read at once.
+const CHUNK: usize = 8 << 20;
 
 /// A checksum that is being computed.
 pub(crate) struct Digest(Context);
@@ -40,12 +40,13 @@ impl Digest {
         let mut file = File::open(path).map_err(CollectionError::io(path))?;
         let (mut chunk, mut bytes) = (vec![0; CHUNK], 0);
         loop {
-            let read = read_full(&mut file, &mut chunk).map_err(CollectionError::io(path))?;
+            let read = match file.read(&mut chunk) {
+                Ok(0) => return Ok(bytes),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => read.map_err(CollectionError::io(path))?,
+            };
             self.update(&chunk[..read]);
             bytes += read as u64;
-            if read < CHUNK {
-                return Ok(bytes);
-            }
         }
     }
 }
@@ -53,20 +54,6 @@ impl Digest {
 /// Returns true if the text has the form of a checksum.
 pub(crate) fn is_digest(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
-}
-
-/// Fills the buffer, unless the file ends before.
-pub(crate) fn read_full(file: &mut File, buffer: &mut [u8]) -> std::io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match file.read(&mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
 }
 
 #[cfg(test)]

@@ -3,7 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::layout::{MAX_NAME_BYTES, MAX_SHARDS};
+use warpseek_store::StoreError;
+
+use crate::limits::{MAX_NAME_BYTES, MAX_SHARDS};
 
 /// The result type of this crate.
 pub type Result<T, E = CollectionError> = std::result::Result<T, E>;
@@ -252,6 +254,21 @@ impl CollectionError {
                 | CollectionError::Internal(_)
                 | CollectionError::Index(_)
         )
+    }
+}
+
+impl From<StoreError> for CollectionError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Url { what } => CollectionError::Url { what },
+            StoreError::Failed { object, what } => CollectionError::Store { object, what },
+            StoreError::Missing { object } => CollectionError::Missing { object },
+            StoreError::TooLarge { object, bytes } => {
+                CollectionError::Damaged { object, what: format!("it has {bytes} bytes") }
+            }
+            StoreError::Io { path, source } => CollectionError::Io { path, source },
+            StoreError::Threads(_) => CollectionError::Internal(error.to_string()),
+        }
     }
 }
 

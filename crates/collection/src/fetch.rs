@@ -10,13 +10,13 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use warpseek::Progress;
+use warpseek_store::lock;
 
 use crate::collection::Collection;
 use crate::digest::Digest;
 use crate::error::{CollectionError, Result};
 use crate::layout;
 use crate::manifest::{FileEntry, ShardEntry};
-use crate::store::lock;
 
 /// Check of a shard that is already in the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

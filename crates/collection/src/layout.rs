@@ -9,13 +9,7 @@
 //! ```
 
 use crate::error::{CollectionError, Result};
-
-/// Maximum length of the name of a collection in bytes.
-pub const MAX_NAME_BYTES: usize = 128;
-/// Maximum number of shards of a collection.
-pub const MAX_SHARDS: usize = 65_536;
-/// Maximum size of a JSON object that is read.
-pub(crate) const MAX_JSON: u64 = 1 << 30;
+use crate::limits::MAX_NAME_BYTES;
 
 pub(crate) fn check_name(name: &str) -> Result<()> {
     let first = name.bytes().next().is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
@@ -35,6 +29,11 @@ pub(crate) fn is_plain(name: &str) -> bool {
 
 pub(crate) fn pointer(name: &str) -> String {
     format!("{name}/current.json")
+}
+
+/// The file that is locked while the pointer is switched, in a store that is a folder.
+pub(crate) fn pointer_lock(name: &str) -> String {
+    format!("{name}/current.lock")
 }
 
 pub(crate) fn versions(name: &str) -> String {

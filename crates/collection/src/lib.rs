@@ -27,14 +27,14 @@ mod digest;
 mod error;
 mod fetch;
 mod layout;
+mod limits;
 mod manifest;
-mod store;
 mod update;
 
 pub use build::ShardReport;
 pub use collection::{Collection, VersionState, VersionSummary};
 pub use error::{CollectionError, Result};
 pub use fetch::{Check, shard_folder};
-pub use layout::{MAX_NAME_BYTES, MAX_SHARDS};
+pub use limits::{MAX_NAME_BYTES, MAX_SHARDS};
 pub use manifest::{Cut, CutShard, FileEntry, Pointer, ShardEntry, VersionManifest};
 pub use update::{Update, UpdateOptions};

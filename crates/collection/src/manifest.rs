@@ -7,7 +7,8 @@ use warpseek::{Manifest, Selection, limits};
 
 use crate::digest::is_digest;
 use crate::error::{CollectionError, Result};
-use crate::layout::{MAX_SHARDS, is_plain};
+use crate::layout::is_plain;
+use crate::limits::MAX_SHARDS;
 
 /// Format of all these objects.
 pub(crate) const FORMAT: u32 = 1;

@@ -15,6 +15,7 @@ use warpseek::{
     BuildReport, DeleteReport, Index, IndexOptions, Manifest, MergeConfig, OnError, Progress,
     SegmentEntry, Snapshot,
 };
+use warpseek_store::{StoredObject, lock};
 
 use crate::build::can_be_read_once;
 use crate::collection::{Collection, now};
@@ -22,7 +23,6 @@ use crate::error::{CollectionError, Result};
 use crate::fetch::{Check, remove_folder};
 use crate::layout;
 use crate::manifest::{Cut, FORMAT, Pointer, ShardEntry, VersionManifest};
-use crate::store::{Got, lock};
 
 /// Maximum number of segments. A shard with more is merged when it changes.
 const MAX_SEGMENTS: usize = 8;
@@ -68,7 +68,7 @@ impl UpdateOptions {
 /// The current version while a change is in progress.
 struct Change<'a> {
     collection: &'a Collection,
-    got: Got,
+    read: StoredObject,
     manifest: VersionManifest,
     /// The unchanged shards on the local disk.
     folders: Vec<PathBuf>,
@@ -209,7 +209,7 @@ impl<'a> Change<'a> {
         let work = folder.join("update");
         // Left by a change that was killed.
         remove_folder(&work)?;
-        let Some((pointer, got)) = collection.read_pointer()? else {
+        let Some((pointer, read)) = collection.read_pointer()? else {
             return Err(CollectionError::NoCollection { name: collection.name.clone() });
         };
         let (version, mut folders) = (pointer.version, Vec::new());
@@ -220,7 +220,7 @@ impl<'a> Change<'a> {
             folders.push(collection.fetch_shard_with(version, shard, cache, check, progress)?);
         }
         let (copies, activate) = (BTreeMap::new(), how.activate);
-        Ok(Change { collection, got, manifest, folders, copies, work, activate, _lock: lock })
+        Ok(Change { collection, read, manifest, folders, copies, work, activate, _lock: lock })
     }
 
     fn numbers(&self) -> std::ops::Range<u32> {
@@ -311,7 +311,7 @@ impl<'a> Change<'a> {
     /// Fails early, before anything is uploaded, if the current version was switched.
     fn check_current(&self) -> Result<()> {
         let now = self.collection.read_pointer()?;
-        match self.activate && now.is_none_or(|(_, now)| now.bytes != self.got.bytes) {
+        match self.activate && now.is_none_or(|(_, now)| now.bytes != self.read.bytes) {
             true => Err(self.overtaken()),
             false => Ok(()),
         }
@@ -320,7 +320,7 @@ impl<'a> Change<'a> {
     fn activate(&self, version: u64) -> Result<()> {
         let previous = Some(self.manifest.version);
         let to = Pointer { format: FORMAT, version, previous };
-        match self.collection.switch(to, Some(&self.got)) {
+        match self.collection.switch(to, Some(&self.read)) {
             // The new version lacks the changes of the other one, so it must not be rolled back
             // to.
             Err(CollectionError::Conflict { .. }) => match self.collection.remove(version) {

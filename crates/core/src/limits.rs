@@ -18,6 +18,9 @@ pub const MAX_ID_BYTES: usize = 1024;
 /// The largest number of distinct terms in one query.
 pub const MAX_QUERY_TERMS: usize = 65_536;
 
+/// The largest number of shards of a collection.
+pub const MAX_SHARDS: u32 = 65_536;
+
 /// The largest weight of a token in a vector document, after scaling.
 pub const MAX_IMPACT: u32 = 65_535;
 

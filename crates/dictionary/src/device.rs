@@ -1,11 +1,10 @@
 //! A dictionary on a device.
 
-use bytemuck::{Pod, Zeroable};
 use warpseek_cuda::{Args, Buffer, Device, DeviceError, Stream};
 
-use crate::Dictionary;
+use crate::arrays::DeviceArrays;
+use crate::dictionary::Dictionary;
 use crate::kernels::dictionary_look_up::{LookUp, Words};
-use crate::layout::{Child, Node};
 
 /// A dictionary in device memory, and the kernels that look up words in it. Kernels of other
 /// crates include `dictionary.cuh`
@@ -13,22 +12,8 @@ use crate::layout::{Child, Node};
 /// dictionary through [`add_to`](Self::add_to).
 #[derive(Debug, Clone)]
 pub struct DeviceDictionary {
-    nodes: Buffer<Node>,
-    children: Buffer<Child>,
-    buckets: Buffer<u8>,
-    words: u32,
+    arrays: DeviceArrays,
     kernels: LookUp,
-}
-
-/// The argument of kernels. It must equal `Dictionary` in `dictionary.cuh`.
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C)]
-struct OnDevice {
-    nodes: u64,
-    children: u64,
-    buckets: u64,
-    words: u32,
-    unused: u32,
 }
 
 impl DeviceDictionary {
@@ -39,36 +24,26 @@ impl DeviceDictionary {
         dictionary: &Dictionary,
     ) -> Result<Self, DeviceError> {
         Ok(DeviceDictionary {
-            nodes: device.upload(stream, &dictionary.nodes)?,
-            children: device.upload(stream, &dictionary.children)?,
-            buckets: device.upload(stream, &dictionary.buckets)?,
-            words: dictionary.len(),
+            arrays: DeviceArrays::upload(device, stream, dictionary)?,
             kernels: LookUp::new(device)?,
         })
     }
 
     /// Returns the id of all unknown words, which is the number of words.
     pub fn unknown(&self) -> u32 {
-        self.words
+        self.arrays.words()
     }
 
     /// Returns the size of the arrays in device memory, in bytes.
     pub fn bytes(&self) -> u64 {
-        (self.nodes.bytes() + self.children.bytes() + self.buckets.bytes()) as u64
+        self.arrays.bytes()
     }
 
     /// Adds the dictionary to the arguments of a kernel that takes a `Dictionary` at this
     /// position. The arguments keep its memory alive until the kernel has ended.
     #[must_use]
     pub fn add_to(&self, args: Args) -> Args {
-        let argument = OnDevice {
-            nodes: self.nodes.address(),
-            children: self.children.address(),
-            buckets: self.buckets.address(),
-            words: self.words,
-            unused: 0,
-        };
-        args.value(argument).keep(&self.nodes).keep(&self.children).keep(&self.buckets)
+        self.arrays.add_to(args)
     }
 
     /// Writes the id of each word to `ids`, or [`unknown`](Self::unknown).
@@ -81,7 +56,7 @@ impl DeviceDictionary {
         words: Words<'_>,
         ids: &Buffer<u32>,
     ) -> Result<(), DeviceError> {
-        self.kernels.words(stream, self, words, ids)
+        self.kernels.words(stream, &self.arrays, words, ids)
     }
 
     /// Writes the range of ids of the words with each prefix: the first id, and the one after the
@@ -95,6 +70,6 @@ impl DeviceDictionary {
         prefixes: Words<'_>,
         ids: &Buffer<[u32; 2]>,
     ) -> Result<(), DeviceError> {
-        self.kernels.prefixes(stream, self, prefixes, ids)
+        self.kernels.prefixes(stream, &self.arrays, prefixes, ids)
     }
 }

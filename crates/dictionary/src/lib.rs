@@ -9,6 +9,7 @@
 //! The trie is small enough for a GPU's cache, because neighbouring children with few words share
 //! a bucket. The layout is described in docs/reference/formats/words.md.
 
+mod arrays;
 mod build;
 mod check;
 mod device;

@@ -4,9 +4,9 @@
 //! worker that reaches its memory budget spills a sorted run, and the runs are merged into
 //! posting lists.
 //!
-//! Document ids follow input order whatever the number of workers. Each batch passes a gate in
-//! order (`ordered::Gate`), which rejects duplicates and assigns ids. It is then analysed in
-//! parallel, and passes a second gate in order to append to ids, lengths and store.
+//! Document ids follow input order whatever the number of workers. Each batch enters a `Sequencer`
+//! in order, which rejects duplicates and assigns ids. It is then analysed in parallel, and enters
+//! a second sequencer in order, which appends to ids, lengths and store.
 //!
 //! With an `InverterFactory`, workers only produce flat text. Batches of it are inverted
 //! elsewhere, for example on a GPU, and the returned lists are merged in the same way.
@@ -24,17 +24,19 @@ mod batches;
 mod config;
 mod in_memory;
 mod invert;
+mod jobs;
 mod lacks;
 mod lists;
 mod ordered;
 mod pipeline;
 mod run;
+mod sequencer;
 mod sorted;
 mod sources;
 mod survey;
 mod write;
 
-pub use batches::{BatchInverter, DocumentFacts, InverterFactory, RunSink, Wanted};
+pub use batches::{BatchInverter, DocumentFacts, InverterFactory, InverterOptions, RunSink};
 pub use config::{BuildConfig, BuildReport, OnError, Phase, Progress};
 pub use in_memory::SegmentBuilder;
 pub(crate) use in_memory::{FullBlock, InOrder, Shard};
@@ -46,4 +48,4 @@ pub(crate) use pipeline::{Built, build_segment};
 pub use sorted::{ListBatch, SortedLists};
 pub(crate) use sources::{ListSource, Merge, Part};
 pub use survey::{Survey, survey};
-pub(crate) use write::{Coding, Written, write_lists};
+pub(crate) use write::{Coding, ListFiles, Written, write_lists};

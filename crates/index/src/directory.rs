@@ -387,7 +387,7 @@ impl Drop for Protected<'_> {
 mod tests {
     use super::*;
     use crate::build::{BuildConfig, Progress};
-    use crate::change::update::create;
+    use crate::change::create::create;
     use crate::files::manifest::{LogEntry, log_name};
 
     /// Creates an index without documents, and takes its lock.

@@ -1,5 +1,6 @@
 //! The files of an index, one module for each page of docs/reference/formats, and what they share.
 
+pub(crate) mod as_text;
 pub(crate) mod attributes;
 pub(crate) mod bits;
 pub mod container;
@@ -13,7 +14,6 @@ pub(crate) mod impacts;
 pub(crate) mod length_table;
 pub(crate) mod lengths;
 pub(crate) mod manifest;
-pub(crate) mod norms;
 pub(crate) mod parts;
 pub(crate) mod positions;
 pub(crate) mod postings;

@@ -11,23 +11,23 @@ mod check;
 mod directory;
 mod error;
 mod files;
+mod open_options;
 mod segment;
 mod snapshot;
 
 pub use build::{
-    BatchInverter, BuildConfig, BuildReport, DocumentFacts, InverterFactory, ListBatch, Lists,
-    ListsConfig, OnError, Phase, Progress, RunSink, SegmentBuilder, SortedLists, Survey, Wanted,
-    survey,
+    BatchInverter, BuildConfig, BuildReport, DocumentFacts, InverterFactory, InverterOptions,
+    ListBatch, Lists, ListsConfig, OnError, Phase, Progress, RunSink, SegmentBuilder, SortedLists,
+    Survey, survey,
 };
-pub use change::delete::{DeleteReport, delete};
+pub use change::create::{create, create_from_lists, create_from_reader, create_part};
+pub use change::delete::DeleteReport;
 pub use change::live::{LiveIndex, LiveOptions, Published};
 pub use change::log;
 pub use change::merge::{MergeConfig, MergeReport, merge};
+pub use change::settings::{extend_schema, set_static_field};
 pub use change::static_field::static_field_for;
-pub use change::update::{
-    UpdateReport, add, create, create_from_lists, create_from_reader, create_part, extend_schema,
-    set_static_field, update,
-};
+pub use change::update::{UpdateReport, add, delete, update};
 pub use check::inspect::{AttributeInspection, FieldInspection, Inspection, PartSizes, inspect};
 pub use check::scrub::{Scrub, ScrubCounts};
 pub use check::verify::{Problem, Verification, verify};
@@ -42,9 +42,10 @@ pub use files::container;
 pub use files::damage::{Damage, VERIFIED_FOR};
 pub use files::deletes::{Deletes, DocSet};
 pub use files::dictionary::{Dictionary, TermInfo, Terms};
-pub use files::documents::{Documents, Floats, Lengths, Ordinals};
+pub use files::documents::{Documents, Floats, Ordinals};
 pub use files::ids::Ids;
 pub use files::impacts::Impacts;
+pub use files::length_table::Lengths;
 pub use files::lengths::FieldLengths;
 pub use files::manifest::{
     Content, DeletesEntry, FieldCounts, LogEntry, Manifest, SegmentEntry, StoreMode,
@@ -56,5 +57,6 @@ pub use files::postings::{
     ListError, ListParts, LookUp, MAX_PAIRS, MapList, MapListParts, map_codes,
 };
 pub use files::store::{Store, StoreBlock};
+pub use open_options::OpenOptions;
 pub use segment::Segment;
-pub use snapshot::{OpenOptions, Snapshot, SnapshotId, Statistics};
+pub use snapshot::{Snapshot, SnapshotId, Statistics};

@@ -1,8 +1,10 @@
 //! An open, immutable segment.
 
+mod norms;
+
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use warpseek_codec::CodecId;
@@ -14,18 +16,18 @@ use crate::files::container::{COMPACT, Kind, SealedFile};
 use crate::files::damage::{Damage, Watch};
 use crate::files::deletes::{Deletes, DocSet};
 use crate::files::dictionary::{Dictionary, TermInfo};
-use crate::files::documents::{Documents, Floats, Lengths};
+use crate::files::documents::Documents;
 use crate::files::ids::Ids;
+use crate::files::length_table::Lengths;
 use crate::files::lengths::FieldLengths;
 use crate::files::manifest::{
     FieldCounts, Manifest, SegmentEntry, deletes_name, seal_text, segment_file_name,
 };
-use crate::files::norms;
 use crate::files::parts::Parts;
 use crate::files::positions::{PositionList, Positions};
 use crate::files::postings::{List, ListError, MapList};
 use crate::files::store::Store;
-use crate::snapshot::OpenOptions;
+use crate::open_options::OpenOptions;
 
 /// A segment of an index.
 ///
@@ -265,32 +267,6 @@ impl Segment {
     /// Returns the lengths, norms and static scores of documents.
     pub fn documents(&self) -> &Documents {
         &self.files.documents
-    }
-
-    /// Returns the norms of all documents, which ranking by cosine needs.
-    ///
-    /// If the index does not store them, the first call walks all lists of the segment, with a
-    /// thread for each core, while other callers wait. Norms of n-grams, text fields and impacts
-    /// cannot be computed.
-    pub fn norms(&self) -> Result<Floats<'_>> {
-        let files = &*self.files;
-        let countable = files.grams.is_none() && files.fields.is_none() && !files.has_impacts;
-        if files.documents.has_norms() || !countable {
-            return files.documents.norms();
-        }
-        if let Some(norms) = files.norms.get() {
-            return Ok(Floats(norms));
-        }
-        let _one = files.computing.lock().unwrap_or_else(PoisonError::into_inner);
-        let norms = match files.norms.get() {
-            Some(norms) => norms,
-            None => {
-                let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-                let computed = norms::compute(self, cores)?;
-                files.norms.get_or_init(|| computed)
-            }
-        };
-        Ok(Floats(norms))
     }
 
     /// Returns the external ids.
@@ -565,7 +541,7 @@ impl SegmentFiles {
 mod tests {
     use super::*;
     use crate::build::{Lists, ListsConfig, Progress};
-    use crate::change::update::create_from_lists;
+    use crate::change::create::create_from_lists;
     use crate::snapshot::Snapshot;
 
     const DOCS: u32 = 200_000;

@@ -13,12 +13,12 @@ use warpseek_testkit::{Doc, Fixture, file_bytes};
 use warpseek_text::{Analyzer, ReaderConfig};
 
 /// Lists in memory.
-struct Kept {
+struct MemoryLists {
     documents: u32,
     lists: Vec<(String, Vec<(u32, u32)>)>,
 }
 
-impl Lists for Kept {
+impl Lists for MemoryLists {
     fn documents(&self) -> u32 {
         self.documents
     }
@@ -41,7 +41,7 @@ impl Lists for Kept {
 }
 
 /// Returns lists and the texts that they represent.
-fn invert(texts: &[Vec<u32>]) -> (Kept, Vec<Doc>) {
+fn invert(texts: &[Vec<u32>]) -> (MemoryLists, Vec<Doc>) {
     let mut lists = BTreeMap::<String, BTreeMap<u32, u32>>::new();
     let mut docs = Vec::new();
     for (doc, words) in texts.iter().enumerate() {
@@ -52,10 +52,10 @@ fn invert(texts: &[Vec<u32>]) -> (Kept, Vec<Doc>) {
         docs.push(Doc::text(doc, words.join(" ")));
     }
     let lists = lists.into_iter().map(|(term, list)| (term, list.into_iter().collect()));
-    (Kept { documents: texts.len() as u32, lists: lists.collect() }, docs)
+    (MemoryLists { documents: texts.len() as u32, lists: lists.collect() }, docs)
 }
 
-fn make(dir: &Path, lists: &Kept, codec: CodecId, threads: usize) {
+fn make(dir: &Path, lists: &MemoryLists, codec: CodecId, threads: usize) {
     let config = ListsConfig { codec, threads };
     create_from_lists(dir, lists, &config, false, &Progress::default()).unwrap();
 }
@@ -117,7 +117,7 @@ fn nothing_is_left_when_cancelled_and_what_stood_stands() {
 #[test]
 #[should_panic(expected = "a scoped thread panicked")]
 fn lists_out_of_order_are_not_written() {
-    let lists = Kept { documents: 3, lists: vec![("a".into(), vec![(2, 1), (1, 1)])] };
+    let lists = MemoryLists { documents: 3, lists: vec![("a".into(), vec![(2, 1), (1, 1)])] };
     let home = tempfile::tempdir().unwrap();
     make(&home.path().join("lists"), &lists, CodecId::default(), 2);
 }

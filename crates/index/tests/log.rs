@@ -18,9 +18,9 @@ const HEADER: usize = 24;
 const HEAD: usize = 29;
 
 /// An owned record: sequence number, id, and the document of a put.
-type Kept = (u64, String, Option<Vec<u8>>);
+type OwnedRecord = (u64, String, Option<Vec<u8>>);
 
-fn keep(record: Record<'_>) -> Kept {
+fn keep(record: Record<'_>) -> OwnedRecord {
     let document = match record.operation {
         Operation::Put { document, .. } => Some(document.to_vec()),
         Operation::Delete { .. } => None,
@@ -28,7 +28,7 @@ fn keep(record: Record<'_>) -> Kept {
     (record.sequence, record.operation.id().to_owned(), document)
 }
 
-fn replay(bytes: &[u8]) -> Result<(Vec<Kept>, Replayed)> {
+fn replay(bytes: &[u8]) -> Result<(Vec<OwnedRecord>, Replayed)> {
     let mut all = Vec::new();
     let replayed = replay_bytes(Path::new("x.log"), bytes, FIRST, |record| {
         all.push(keep(record));
@@ -38,7 +38,7 @@ fn replay(bytes: &[u8]) -> Result<(Vec<Kept>, Replayed)> {
 }
 
 /// Opens a log and returns its records.
-fn open(path: &Path) -> Result<(Log, Vec<Kept>)> {
+fn open(path: &Path) -> Result<(Log, Vec<OwnedRecord>)> {
     let mut all = Vec::new();
     let log = Log::open(path, FIRST, Durability::Synced, |record| {
         all.push(keep(record));
@@ -56,7 +56,7 @@ fn append(log: &Log, operation: Operation<'_>) -> u64 {
 }
 
 /// Writes records of several lengths, including one with an empty document.
-fn write_sample(log: &Log) -> Vec<Kept> {
+fn write_sample(log: &Log) -> Vec<OwnedRecord> {
     let documents = [Some(&br#"{"id":"a"}"#[..]), Some(b""), None, Some(&[b'x'; 200]), Some(b"{}")];
     let ids = ["a", "b", "a", "long id, and more than one byte: é", "b"];
     let kept = ids.into_iter().zip(documents).map(|(id, document)| {
@@ -74,7 +74,7 @@ fn write_sample(log: &Log) -> Vec<Kept> {
 
 /// Returns the bytes of a sample, closed or unclosed as after a crash, with its records and the
 /// end of each.
-fn sample(closed: bool) -> (Vec<u8>, Vec<Kept>, Vec<usize>) {
+fn sample(closed: bool) -> (Vec<u8>, Vec<OwnedRecord>, Vec<usize>) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("000001.log");
     let log = Log::create(&path, FIRST, Durability::Synced).unwrap();

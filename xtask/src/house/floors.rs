@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// Crates from the ground up. Crates of one floor do not know each other.
 const FLOORS: &[&[&str]] = &[
     // Foundations, which know nothing of search.
-    &["core", "cuda", "cuda-emulator", "eval", "front", "plan", "synth"],
+    &["core", "cuda", "cuda-emulator", "eval", "front", "plan", "store", "synth"],
     &["text", "codec", "dictionary"],
     // The index on disk knows nothing of engines and devices.
     &["index"],

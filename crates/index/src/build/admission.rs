@@ -12,7 +12,7 @@ use crate::files::manifest::Content;
 /// Maximum number of reasons for skipping that a report names.
 const REASONS: usize = 10;
 
-/// The first gate, which admits documents and assigns their ids.
+/// The state of the first sequencer, which admits documents and assigns their ids.
 pub(super) struct Admission {
     seen: HashTable<u32>,
     hashes: Vec<u128>,

@@ -15,12 +15,12 @@ use crate::error::Result;
 /// A factory of inverters, one for each segment that is built.
 pub trait InverterFactory: Debug + Send + Sync {
     /// Starts an inverter for a segment, which passes its lists to `runs`.
-    fn start(&self, wanted: Wanted, runs: RunSink) -> Result<Box<dyn BatchInverter>>;
+    fn start(&self, options: InverterOptions, runs: RunSink) -> Result<Box<dyn BatchInverter>>;
 }
 
-/// The requirements for an inverter.
+/// Options for an inverter.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
+pub struct InverterOptions {
     /// Analyzer that turns words into terms.
     pub analyzer: Analyzer,
     /// Maximum number of threads.

@@ -75,7 +75,7 @@ struct Term {
 /// The positions of a term's postings in their order: the first of each posting, followed by
 /// distances.
 #[derive(Default)]
-struct Places {
+struct TermPositions {
     bytes: Vec<u8>,
     last: u32,
 }
@@ -106,7 +106,7 @@ pub(crate) struct Inverter {
     /// A flag for each text field: true if its positions are collected. Empty if there are none.
     positioned: Vec<bool>,
     /// Positions by number of the term, up to the last term that has any.
-    places: Vec<Places>,
+    positions: Vec<TermPositions>,
 }
 
 impl Inverter {
@@ -136,7 +136,7 @@ impl Inverter {
                 .map(|f| if f == 0 { 0 } else { cosine::square(f) })
                 .collect(),
             positioned: Vec::new(),
-            places: Vec::new(),
+            positions: Vec::new(),
         }
     }
 
@@ -146,7 +146,7 @@ impl Inverter {
             + self.term_bytes.capacity()
             + self.terms.capacity() * size_of::<Term>()
             + self.by_key.capacity() * 5
-            + self.places.capacity() * size_of::<Places>()
+            + self.positions.capacity() * size_of::<TermPositions>()
             + self.posting_bytes
     }
 
@@ -182,7 +182,7 @@ impl Inverter {
                         if term != NO_TERM {
                             self.count(&mut counts, term, 1);
                             if positioned {
-                                self.place(term, position);
+                                self.add_position(term, position);
                             }
                         }
                         position = position.saturating_add(1);
@@ -215,7 +215,7 @@ impl Inverter {
                 if term != NO_TERM {
                     self.count(&mut counts, term, 1);
                     if positioned {
-                        self.place(term, first.saturating_add(position));
+                        self.add_position(term, first.saturating_add(position));
                     }
                 }
             });
@@ -345,17 +345,17 @@ impl Inverter {
 
     /// Records the position of the word that was just counted.
     #[inline]
-    fn place(&mut self, term: u32, position: u32) {
+    fn add_position(&mut self, term: u32, position: u32) {
         let number = term as usize;
-        if self.places.len() <= number {
-            self.places.resize_with(number + 1, Places::default);
+        if self.positions.len() <= number {
+            self.positions.resize_with(number + 1, TermPositions::default);
         }
-        let places = &mut self.places[number];
-        let before = if self.terms[number].freq == 1 { 0 } else { places.last };
-        let room = places.bytes.capacity();
-        varint::write(&mut places.bytes, u64::from(position - before));
-        places.last = position;
-        self.posting_bytes += places.bytes.capacity() - room;
+        let positions = &mut self.positions[number];
+        let before = if self.terms[number].freq == 1 { 0 } else { positions.last };
+        let room = positions.bytes.capacity();
+        varint::write(&mut positions.bytes, u64::from(position - before));
+        positions.last = position;
+        self.posting_bytes += positions.bytes.capacity() - room;
     }
 
     /// Empties the inverter. Calls `f` with each term in order, its number of postings, their
@@ -366,7 +366,7 @@ impl Inverter {
     ) -> Result<(), E> {
         let mut terms = std::mem::take(&mut self.terms);
         let arena = std::mem::take(&mut self.term_bytes);
-        let places = std::mem::take(&mut self.places);
+        let positions = std::mem::take(&mut self.positions);
         for (number, term) in (0..).zip(&mut terms) {
             term.flush();
             // The newest document has been written, so the field can hold the number of the term,
@@ -375,8 +375,9 @@ impl Inverter {
         }
         terms.sort_unstable_by(|a, b| a.key.of(&arena).cmp(b.key.of(&arena)));
         for term in &terms {
-            let places = places.get(term.doc as usize).map_or(&[][..], |places| &places.bytes);
-            f(term.key.of(&arena), term.count, &term.postings, places)?;
+            let own =
+                positions.get(term.doc as usize).map_or(&[][..], |positions| &positions.bytes);
+            f(term.key.of(&arena), term.count, &term.postings, own)?;
         }
         self.by_key = HashTable::new();
         self.words.iter_mut().for_each(|words| *words = Words::default());

@@ -1,85 +1,11 @@
-//! Two ways to keep the results of several threads in order: a gate that threads enter by number,
-//! and an ordered parallel map.
+//! An ordered parallel map: several threads process jobs, whose results keep the order of the jobs.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use crate::error::Result;
-
-/// Number of condition variables of a gate.
-const DOORS: u64 = 64;
-
-/// State that threads enter by number: 0 first, then 1, and so on.
-pub(crate) struct Gate<T> {
-    state: Mutex<Turn<T>>,
-    /// Condition variables, selected by a thread's number. With a single one, each waiting thread
-    /// would be woken for every other.
-    doors: [Condvar; DOORS as usize],
-}
-
-struct Turn<T> {
-    next: u64,
-    closed: bool,
-    state: T,
-}
-
-impl<T> Gate<T> {
-    pub(crate) fn new(state: T) -> Self {
-        let turn = Turn { next: 0, closed: false, state };
-        Gate { state: Mutex::new(turn), doors: std::array::from_fn(|_| Condvar::new()) }
-    }
-
-    fn door(&self, number: u64) -> &Condvar {
-        &self.doors[(number % DOORS) as usize]
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Turn<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for the turn of `number` and runs `f`. Returns `None` if the gate was closed. If `f`
-    /// fails, the gate is closed before another thread enters, so that the first error in order
-    /// is the one that is reported.
-    pub(crate) fn enter<R>(
-        &self,
-        number: u64,
-        f: impl FnOnce(&mut T) -> Result<R>,
-    ) -> Option<Result<R>> {
-        let mut turn = self.lock();
-        while turn.next != number && !turn.closed {
-            turn = self.door(number).wait(turn).unwrap_or_else(PoisonError::into_inner);
-        }
-        if turn.closed {
-            return None;
-        }
-        let result = f(&mut turn.state);
-        turn.next += 1;
-        turn.closed |= result.is_err();
-        let closed = turn.closed;
-        drop(turn);
-        match closed {
-            true => self.wake_all(),
-            false => self.door(number + 1).notify_all(),
-        }
-        Some(result)
-    }
-
-    /// Closes the gate: waiting threads, and those that come later, do not enter.
-    pub(crate) fn close(&self) {
-        self.lock().closed = true;
-        self.wake_all();
-    }
-
-    fn wake_all(&self) {
-        self.doors.iter().for_each(Condvar::notify_all);
-    }
-
-    pub(crate) fn into_inner(self) -> T {
-        self.state.into_inner().unwrap_or_else(PoisonError::into_inner).state
-    }
-}
 
 /// Maximum number of jobs per thread that may be in progress or wait for their turn. Jobs differ
 /// much in length, and while a long one is the next to be emitted, the other threads continue
@@ -224,40 +150,5 @@ mod tests {
         let mut jobs = 0..100u64;
         let work = |(): &mut (), job: u64| if job == 50 { panic!("job 50") } else { Ok(job) };
         let _ = ordered_map(3, || Ok(jobs.next()), || (), work, |_| Ok(()));
-    }
-
-    #[test]
-    fn a_gate_admits_by_number() {
-        let gate = Gate::new(Vec::new());
-        std::thread::scope(|scope| {
-            for number in (0..8u64).rev() {
-                let gate = &gate;
-                scope.spawn(move || {
-                    gate.enter(number, |seen| {
-                        seen.push(number);
-                        Ok(())
-                    })
-                });
-            }
-        });
-        assert_eq!(gate.into_inner(), (0..8).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn nobody_enters_after_an_error() {
-        let gate = Gate::new(());
-        let failed = gate.enter(0, |()| Err::<(), _>(IndexError::Cancelled));
-        assert!(failed.is_some_and(|result| result.is_err()));
-        assert!(gate.enter(1, |()| Ok(())).is_none());
-    }
-
-    #[test]
-    fn a_closed_gate_sends_away() {
-        let gate = Gate::new(());
-        std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| gate.enter(5, |()| Ok(())));
-            gate.close();
-            assert!(waiting.join().unwrap().is_none());
-        });
     }
 }

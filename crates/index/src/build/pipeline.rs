@@ -1,4 +1,4 @@
-//! The workers of a build, and the two gates that their batches pass in order.
+//! The workers of a build, and the two sequencers that their batches enter in order.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,13 +9,14 @@ use warpseek_core::limits::MAX_DOCS;
 use warpseek_text::{Document, END_OF_DOCUMENT, GramScratch, RawBatch, Reader, Scratch};
 
 use super::admission::{Admission, Parsed};
-use super::batches::{BatchInverter, Runs, Wanted};
+use super::batches::{BatchInverter, InverterOptions, RunSink, Runs};
 use super::config::{BuildConfig, BuildReport, Phase, Progress};
 use super::invert::{DocumentFact, Inverter};
+use super::jobs::sorted_jobs;
 use super::lacks::Lacks;
-use super::ordered::Gate;
 use super::run::{Run, RunSource, spill};
-use super::write::{Coding, write_jobs, write_lists};
+use super::sequencer::Sequencer;
+use super::write::{Coding, Written, write_jobs, write_lists};
 use crate::build::order::{OrderKeys, by_bisection};
 use crate::build::segment_writer::SegmentWriter;
 use crate::directory::WriteLock;
@@ -47,7 +48,7 @@ pub(crate) struct Built {
     pub(crate) replaced: Vec<u32>,
 }
 
-/// The second gate, which appends in document order.
+/// The state of the second sequencer, which appends in document order.
 struct Output {
     segment: SegmentWriter,
     replaced: Vec<u32>,
@@ -65,8 +66,8 @@ struct Pipeline<'a> {
     progress: &'a Progress,
     old: Option<&'a Snapshot>,
     reader: Mutex<(Reader, u64)>,
-    admission: Gate<Admission>,
-    output: Gate<Output>,
+    admission: Sequencer<Admission>,
+    output: Sequencer<Output>,
     /// True if text is inverted outside of the workers.
     elsewhere: bool,
     scratch: PathBuf,
@@ -86,33 +87,18 @@ pub(crate) fn build_segment(
 ) -> Result<Built> {
     let scratch = lock.scratch()?;
     let batches = Arc::new(Runs::default());
-    let factory = config.inverter.as_ref();
-    let flat = manifest.grams.is_none() && manifest.schema.is_none() && !manifest.positions;
-    let factory = factory.filter(|_| flat);
-    let inverter = factory.map(|factory| {
-        // Lists get half of the memory, since merging and tables also need some.
-        let sink = batches.sink(scratch.path(), config.memory / 2);
-        let is_plain = manifest.codec == CodecId::BitPack && manifest.impacts.is_none();
-        let in_order = !config.reorder && config.reader.order_field.is_none();
-        let (analyzer, threads) = (config.analyzer, config.threads.max(1));
-        factory.start(Wanted { analyzer, threads, blocks: is_plain && in_order }, sink)
-    });
-    let mut admission = Admission::new(config.on_error);
-    admission.content = match manifest.content {
-        Content::Grams => Some(Content::Grams),
-        _ => old.map(|s| s.manifest().content),
-    };
-    admission.quantized = manifest.impacts.is_some();
-    admission.positions = manifest.positions;
-    admission.limit = MAX_DOCS - old.map_or(0, |s| u64::from(s.doc_limit()));
+    // Lists get half of the memory, since merging and tables also need some.
+    let sink = batches.sink(scratch.path(), config.memory / 2);
+    let inverter = start_inverter(manifest, config, sink);
+    let elsewhere = inverter.is_some();
     let pipeline = Pipeline {
         config,
         manifest,
         progress,
         old,
         reader: Mutex::new((reader, 0)),
-        admission: Gate::new(admission),
-        output: Gate::new(Output {
+        admission: Sequencer::new(admission(manifest, config, old)),
+        output: Sequencer::new(Output {
             segment: SegmentWriter::create(lock.dir(), manifest)?,
             replaced: Vec::new(),
             statics: 0,
@@ -120,7 +106,7 @@ pub(crate) fn build_segment(
             keys: OrderKeys::default(),
             inverter: inverter.transpose()?,
         }),
-        elsewhere: factory.is_some(),
+        elsewhere,
         scratch: scratch.path().to_owned(),
         runs: AtomicU64::new(0),
         failure: Mutex::new(None),
@@ -143,13 +129,7 @@ pub(crate) fn build_segment(
     notices.extend(output.lacks.notices(manifest, old.is_none()));
     match output.inverter.take() {
         Some(inverter) if admission.content != Some(Content::Vector) => {
-            let facts = inverter.finish()?;
-            let has_norms = output.segment.has_norms();
-            let table = &mut output.segment.table;
-            assert_eq!(facts.lengths.len(), table.lengths.len(), "documents that were inverted");
-            table.lengths = facts.lengths;
-            table.norms = if has_norms { facts.norms } else { Vec::new() };
-            notices.extend(facts.notices);
+            notices.extend(finish_inverter(inverter, &mut output.segment)?);
         }
         _ => {}
     }
@@ -184,23 +164,10 @@ pub(crate) fn build_segment(
         output.segment.table.reorder(ordinals);
     }
     progress.enter(Phase::Merging);
-    let (files, table) = (output.segment.list_files()?, &output.segment.table);
     if let Some(impacts) = &mut impacts {
         impacts.settle(report.tokens, report.documents);
     }
-    let parts = table.parts(manifest.grams.as_ref()).ok_or(IndexError::TooManyDocuments)?;
-    let coding = match manifest.grams {
-        None => Coding::Frequencies(manifest.codec, impacts.map(|impacts| impacts.saturation())),
-        Some(_) => Coding::Maps(manifest.codec, &parts),
-    };
-    let written = match &runs[..] {
-        // A single run of lists needs no merge, for which workers would have to wait.
-        [run] if let Some(lists) = run.lists() => {
-            let mut jobs = lists.jobs();
-            write_jobs(|| Ok(jobs.next()), table, coding, config.threads, files, progress)
-        }
-        _ => write_lists(sources(), table, coding, config.threads, files, progress),
-    }?;
+    let written = merge_runs(&runs, &output.segment, manifest, impacts, config, progress)?;
     (report.terms, report.postings) = (written.terms, written.postings);
 
     progress.enter(Phase::Committing);
@@ -208,6 +175,76 @@ pub(crate) fn build_segment(
     let mut replaced = output.replaced;
     replaced.sort_unstable();
     Ok(Built { entry: Some(entry), report, content, impacts, static_field, replaced })
+}
+
+/// Returns the rules by which documents are admitted.
+fn admission(manifest: &Manifest, config: &BuildConfig, old: Option<&Snapshot>) -> Admission {
+    let mut admission = Admission::new(config.on_error);
+    admission.content = match manifest.content {
+        Content::Grams => Some(Content::Grams),
+        _ => old.map(|s| s.manifest().content),
+    };
+    admission.quantized = manifest.impacts.is_some();
+    admission.positions = manifest.positions;
+    admission.limit = MAX_DOCS - old.map_or(0, |s| u64::from(s.doc_limit()));
+    admission
+}
+
+/// Starts the inverter outside of the workers, if there is one and it can invert the documents.
+fn start_inverter(
+    manifest: &Manifest,
+    config: &BuildConfig,
+    sink: RunSink,
+) -> Option<Result<Box<dyn BatchInverter>>> {
+    let flat = manifest.grams.is_none() && manifest.schema.is_none() && !manifest.positions;
+    let factory = config.inverter.as_ref().filter(|_| flat)?;
+    let is_plain = manifest.codec == CodecId::BitPack && manifest.impacts.is_none();
+    let in_order = !config.reorder && config.reader.order_field.is_none();
+    let (analyzer, threads) = (config.analyzer, config.threads.max(1));
+    Some(factory.start(InverterOptions { analyzer, threads, blocks: is_plain && in_order }, sink))
+}
+
+/// Inverts the remaining documents and enters the facts about all documents in the segment's
+/// table. Returns notices for the user.
+fn finish_inverter(
+    inverter: Box<dyn BatchInverter>,
+    segment: &mut SegmentWriter,
+) -> Result<Vec<String>> {
+    let facts = inverter.finish()?;
+    let has_norms = segment.has_norms();
+    let table = &mut segment.table;
+    assert_eq!(facts.lengths.len(), table.lengths.len(), "documents that were inverted");
+    table.lengths = facts.lengths;
+    table.norms = if has_norms { facts.norms } else { Vec::new() };
+    Ok(facts.notices)
+}
+
+/// Merges the runs into the lists of the segment.
+fn merge_runs(
+    runs: &[Run],
+    segment: &SegmentWriter,
+    manifest: &Manifest,
+    impacts: Option<Impacts>,
+    config: &BuildConfig,
+    progress: &Progress,
+) -> Result<Written> {
+    let (files, table) = (segment.list_files()?, &segment.table);
+    let parts = table.parts(manifest.grams.as_ref()).ok_or(IndexError::TooManyDocuments)?;
+    let coding = match manifest.grams {
+        None => Coding::Frequencies(manifest.codec, impacts.map(|impacts| impacts.saturation())),
+        Some(_) => Coding::Maps(manifest.codec, &parts),
+    };
+    match runs {
+        // A single run of lists needs no merge, for which workers would have to wait.
+        [run] if let Some(lists) = run.lists() => {
+            let mut jobs = sorted_jobs(lists);
+            write_jobs(|| Ok(jobs.next()), table, coding, config.threads, files, progress)
+        }
+        _ => {
+            let sources = runs.iter().map(Run::source).collect();
+            write_lists(sources, table, coding, config.threads, files, progress)
+        }
+    }
 }
 
 /// Returns the requested order, if any.
@@ -235,14 +272,14 @@ fn run_path(scratch: &std::path::Path, number: u64) -> PathBuf {
 impl Pipeline<'_> {
     fn work(&self) {
         // The other workers must not wait for this one, even if it panics.
-        struct CloseGates<'a, 'b>(&'a Pipeline<'b>);
-        impl Drop for CloseGates<'_, '_> {
+        struct CloseOnDrop<'a, 'b>(&'a Pipeline<'b>);
+        impl Drop for CloseOnDrop<'_, '_> {
             fn drop(&mut self) {
                 self.0.admission.close();
                 self.0.output.close();
             }
         }
-        let guard = CloseGates(self);
+        let guard = CloseOnDrop(self);
         match self.work_on_batches() {
             Ok(()) => std::mem::forget(guard),
             Err(error) => {

@@ -20,15 +20,17 @@ const IN_MEMORY: &str = "a run in memory";
 /// terms.
 pub(super) fn spill(inverter: &mut Inverter, path: &Path) -> Result<u64> {
     let mut writer = RunWriter::create(path)?;
-    inverter.drain(|term, count, postings, places| writer.add(term, count, postings, places))?;
+    inverter
+        .drain(|term, count, postings, positions| writer.add(term, count, postings, positions))?;
     writer.finish()
 }
 
 /// Empties the inverter into a run in memory.
 pub(super) fn run_of(inverter: &mut Inverter) -> Result<Run> {
     let mut writer = RunWriter::new(Path::new(IN_MEMORY), Vec::new());
-    inverter.drain(|term, count, postings, places| writer.add(term, count, postings, places))?;
-    Ok(Run(Place::Bytes(writer.out)))
+    inverter
+        .drain(|term, count, postings, positions| writer.add(term, count, postings, positions))?;
+    Ok(Run(Storage::Bytes(writer.out)))
 }
 
 /// A writer of a run, to which terms are added in order.
@@ -58,16 +60,16 @@ impl<'a, W: Write> RunWriter<'a, W> {
         term: &[u8],
         count: u32,
         postings: &[u8],
-        places: &[u8],
+        positions: &[u8],
     ) -> Result<()> {
         self.head.clear();
         varint::write(&mut self.head, term.len() as u64);
         self.head.extend_from_slice(term);
         varint::write(&mut self.head, u64::from(count));
         varint::write(&mut self.head, postings.len() as u64);
-        varint::write(&mut self.head, places.len() as u64);
+        varint::write(&mut self.head, positions.len() as u64);
         self.terms += 1;
-        let mut parts = [&self.head, postings, places].into_iter();
+        let mut parts = [&self.head, postings, positions].into_iter();
         let written = parts.try_for_each(|part| self.out.write_all(part));
         written.map_err(IndexError::io(self.path))
     }
@@ -80,9 +82,9 @@ impl<'a, W: Write> RunWriter<'a, W> {
 }
 
 /// A run that is mapped or in memory.
-pub(super) struct Run(Place);
+pub(super) struct Run(Storage);
 
-enum Place {
+enum Storage {
     Disk {
         path: PathBuf,
         bytes: Mmap,
@@ -94,27 +96,27 @@ enum Place {
 
 impl Run {
     pub(super) fn open(path: &Path) -> Result<Self> {
-        Ok(Run(Place::Disk { path: path.to_owned(), bytes: map(path)? }))
+        Ok(Run(Storage::Disk { path: path.to_owned(), bytes: map(path)? }))
     }
 
     pub(super) fn in_memory(lists: SortedLists) -> Self {
-        Run(Place::Memory(lists))
+        Run(Storage::Memory(lists))
     }
 
     /// Returns the number of terms of lists in memory, and 0 for a written run, whose terms were
     /// counted when it was written.
     pub(super) fn terms(&self) -> u64 {
         match &self.0 {
-            Place::Disk { .. } | Place::Bytes(_) => 0,
-            Place::Memory(lists) => lists.terms() as u64,
+            Storage::Disk { .. } | Storage::Bytes(_) => 0,
+            Storage::Memory(lists) => lists.terms() as u64,
         }
     }
 
     /// Returns the lists of the run, if they are in memory.
     pub(super) fn lists(&self) -> Option<&SortedLists> {
         match &self.0 {
-            Place::Disk { .. } | Place::Bytes(_) => None,
-            Place::Memory(lists) => Some(lists),
+            Storage::Disk { .. } | Storage::Bytes(_) => None,
+            Storage::Memory(lists) => Some(lists),
         }
     }
 
@@ -126,9 +128,9 @@ impl Run {
             list: RunList::default(),
         };
         match &self.0 {
-            Place::Disk { path, bytes } => written(path, bytes),
-            Place::Bytes(bytes) => written(Path::new(IN_MEMORY), bytes),
-            Place::Memory(lists) => RunSource::Memory { lists, next: 0 },
+            Storage::Disk { path, bytes } => written(path, bytes),
+            Storage::Bytes(bytes) => written(Path::new(IN_MEMORY), bytes),
+            Storage::Memory(lists) => RunSource::Memory { lists, next: 0 },
         }
     }
 }
@@ -143,7 +145,7 @@ pub(super) enum RunSource<'a> {
 #[derive(Clone, Copy, Default)]
 pub(super) struct RunList<'a> {
     postings: &'a [u8],
-    places: &'a [u8],
+    positions: &'a [u8],
     count: u32,
 }
 
@@ -152,9 +154,9 @@ fn step<'a>(cursor: &mut Cursor<'a>) -> Option<(&'a [u8], RunList<'a>)> {
     let len = cursor.varint()? as usize;
     let term = cursor.take(len)?;
     let count = cursor.varint32()?;
-    let (postings, places) = (cursor.varint()? as usize, cursor.varint()? as usize);
-    let (postings, places) = (cursor.take(postings)?, cursor.take(places)?);
-    Some((term, RunList { postings, places, count }))
+    let (postings, positions) = (cursor.varint()? as usize, cursor.varint()? as usize);
+    let (postings, positions) = (cursor.take(postings)?, cursor.take(positions)?);
+    Some((term, RunList { postings, positions, count }))
 }
 
 impl<'a> ListSource for RunSource<'a> {
@@ -202,7 +204,7 @@ pub(super) enum RunPart<'a> {
 impl Part for RunPart<'_> {
     fn weight(&self) -> usize {
         match self {
-            RunPart::Written { list, .. } => list.postings.len() + list.places.len(),
+            RunPart::Written { list, .. } => list.postings.len() + list.positions.len(),
             // Approximately the size that they would have on disk.
             RunPart::Memory { lists, rank } => 2 * lists.count(*rank),
         }
@@ -215,15 +217,15 @@ impl Part for RunPart<'_> {
         }
     }
 
-    fn load(&self, out: &mut Vec<(u32, u32)>, places: Option<&mut Vec<u32>>) -> Result<()> {
+    fn load(&self, out: &mut Vec<(u32, u32)>, positions: Option<&mut Vec<u32>>) -> Result<()> {
         match *self {
             RunPart::Memory { lists, rank } => lists.load(rank, out),
-            RunPart::Written { path, list: RunList { postings, places: bytes, count } } => {
+            RunPart::Written { path, list: RunList { postings, positions: bytes, count } } => {
                 let malformed = || IndexError::corrupt(path, "the run is malformed");
-                if let Some(places) = places {
+                if let Some(positions) = positions {
                     let mut cursor = Cursor::new(bytes);
                     while !cursor.rest().is_empty() {
-                        places.push(cursor.varint32().ok_or_else(malformed)?);
+                        positions.push(cursor.varint32().ok_or_else(malformed)?);
                     }
                 }
                 let mut cursor = Cursor::new(postings);

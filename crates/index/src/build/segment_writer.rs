@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use warpseek_text::Document;
 
-use crate::build::{DocumentFact, Written};
+use crate::build::{DocumentFact, ListFiles, Written};
 use crate::error::Result;
 use crate::files::attributes::{AttributesSource, AttributesWriter, merge_attributes};
 use crate::files::container::{Kind, Sealed, SealedWriter};
@@ -57,16 +57,6 @@ impl Target {
             Target::Memory => SealedWriter::in_memory(&name, kind),
         }
     }
-}
-
-/// The files of dictionary, lists and positions.
-pub(crate) struct ListFiles {
-    pub(crate) dictionary: SealedWriter,
-    pub(crate) postings: SealedWriter,
-    /// The file of positions, if any text field has positions.
-    pub(crate) positions: Option<SealedWriter>,
-    /// A flag for each text field: true if it has positions. Empty if none has.
-    pub(crate) positioned: Vec<bool>,
 }
 
 /// A completed segment.

@@ -2,12 +2,7 @@
 
 use std::ops::Range;
 
-use super::sources::{Job, OnList};
-use crate::error::Result;
 use crate::files::postings::{EncodedBlocks, ListBlocks};
-
-/// Number of terms in a job for a worker.
-const JOB_TERMS: usize = 256;
 
 /// Minimum number of terms for which a separate thread is worthwhile.
 const LEAST_PART: usize = 1 << 14;
@@ -46,12 +41,12 @@ pub struct SortedLists {
     /// End of each term in `term_bytes`.
     term_ends: Vec<usize>,
     batches: Vec<ListBatch>,
-    places: Places,
+    locations: Locations,
     blocks: Option<EncodedBlocks>,
 }
 
 /// Location of a list: the number of its batch, and its number there.
-type Place = (u32, u32);
+type Location = (u32, u32);
 
 /// Returns the number of ranks per part. Each part is processed by one thread.
 fn part_of(terms: usize) -> usize {
@@ -82,44 +77,43 @@ fn in_parts<T: Send>(
 /// thread therefore handles a range of ranks and picks their lists from all batches: threads
 /// write to separate memory, and the lists that a thread picks are in order.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Places {
+struct Locations {
     /// Number of ranks in each part except the last.
     per_part: usize,
-    parts: Vec<PlacesPart>,
+    parts: Vec<LocationsPart>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-struct PlacesPart {
+struct LocationsPart {
     /// Start of the locations of each rank, followed by the end of the last ones.
     firsts: Vec<u32>,
-    places: Vec<Place>,
+    locations: Vec<Location>,
 }
 
-impl Places {
+impl Locations {
     /// Collects the locations of the lists of all batches.
-    ///
     ///
     /// # Panics
     /// Panics if a batch has a term twice, or one without a rank.
     fn new(batches: &[ListBatch], ranks: &[u32], terms: usize) -> Self {
         let per_part = part_of(terms);
-        let parts = in_parts(terms, per_part, |part| PlacesPart::new(batches, ranks, part));
-        let placed: usize = parts.iter().map(|part| part.places.len()).sum();
+        let parts = in_parts(terms, per_part, |part| LocationsPart::new(batches, ranks, part));
+        let located: usize = parts.iter().map(|part| part.locations.len()).sum();
         let lists: usize = batches.iter().map(|batch| batch.terms.len()).sum();
-        assert_eq!(placed, lists, "a list whose term has no rank");
-        Places { per_part, parts }
+        assert_eq!(located, lists, "a list whose term has no rank");
+        Locations { per_part, parts }
     }
 
-    fn of(&self, rank: usize) -> &[Place] {
+    fn of(&self, rank: usize) -> &[Location] {
         let (part, i) = (&self.parts[rank / self.per_part], rank % self.per_part);
-        &part.places[part.firsts[i] as usize..part.firsts[i + 1] as usize]
+        &part.locations[part.firsts[i] as usize..part.firsts[i + 1] as usize]
     }
 }
 
-impl PlacesPart {
+impl LocationsPart {
     fn new(batches: &[ListBatch], ranks: &[u32], of_part: Range<usize>) -> Self {
         let (start, len) = (of_part.start as u32, of_part.len());
-        let each = |f: &mut dyn FnMut(usize, Place)| {
+        let each = |f: &mut dyn FnMut(usize, Location)| {
             for (number, batch) in (0..).zip(batches) {
                 for (list, &term) in (0..).zip(&batch.terms) {
                     // Ranks before the range become large numbers.
@@ -135,16 +129,16 @@ impl PlacesPart {
         for i in 0..len {
             firsts[i + 1] += firsts[i];
         }
-        let mut places = vec![(0, 0); firsts[len] as usize];
+        let mut locations = vec![(0, 0); firsts[len] as usize];
         let mut next = firsts.clone();
-        each(&mut |i, place| {
+        each(&mut |i, location| {
             let at = next[i] as usize;
-            let again = at > firsts[i] as usize && places[at - 1].0 == place.0;
+            let again = at > firsts[i] as usize && locations[at - 1].0 == location.0;
             assert!(!again, "a term with two lists");
-            places[at] = place;
+            locations[at] = location;
             next[i] += 1;
         });
-        PlacesPart { firsts, places }
+        LocationsPart { firsts, locations }
     }
 }
 
@@ -184,7 +178,7 @@ impl SortedLists {
         );
         let mut ranks = vec![NONE; numbers.iter().max().map_or(0, |&most| most as usize + 1)];
         (0..).zip(numbers).for_each(|(rank, &number)| ranks[number as usize] = rank);
-        sorted.places = Places::new(&batches, &ranks, sorted.terms());
+        sorted.locations = Locations::new(&batches, &ranks, sorted.terms());
         sorted.batches = batches;
         sorted
     }
@@ -210,7 +204,7 @@ impl SortedLists {
 
     /// Returns the locations of a term's postings: the batches, and the ranges there.
     pub fn pieces(&self, rank: usize) -> impl Iterator<Item = (usize, Range<usize>)> {
-        self.places.of(rank).iter().map(|&(batch, list)| {
+        self.locations.of(rank).iter().map(|&(batch, list)| {
             let (batch, list) = (batch as usize, list as usize);
             let starts = &self.batches[batch].starts;
             (batch, starts[list] as usize..starts[list + 1] as usize)
@@ -218,7 +212,7 @@ impl SortedLists {
     }
 
     /// Adds the full blocks of the lists, encoded in the codec `bitpack`. The build must have
-    /// requested them (`Wanted::blocks`).
+    /// requested them (`InverterOptions::blocks`).
     ///
     /// # Panics
     /// Panics if the number of terms differs.
@@ -234,15 +228,6 @@ impl SortedLists {
         }
     }
 
-    /// Divides all lists into jobs.
-    pub(super) fn jobs(&self) -> impl Iterator<Item = SortedJob<'_>> {
-        let ranks = (0..self.terms()).step_by(JOB_TERMS);
-        ranks.map(|from| SortedJob {
-            lists: self,
-            ranks: from..(from + JOB_TERMS).min(self.terms()),
-        })
-    }
-
     /// Returns the number of postings of a term.
     pub fn count(&self, rank: usize) -> usize {
         self.postings(rank).map(|(docs, _)| docs.len()).sum()
@@ -250,12 +235,16 @@ impl SortedLists {
 }
 
 /// A list in memory whose documents ascend.
-pub(crate) struct InOrder<'a> {
+pub(crate) struct SortedList<'a> {
     lists: &'a SortedLists,
     rank: usize,
 }
 
-impl<'a> InOrder<'a> {
+impl<'a> SortedList<'a> {
+    pub(super) fn new(lists: &'a SortedLists, rank: usize) -> Self {
+        SortedList { lists, rank }
+    }
+
     /// Appends the documents and frequencies of the list.
     pub(super) fn load(&self, docs: &mut Vec<u32>, freqs: &mut Vec<u32>) {
         for (more_docs, more_freqs) in self.lists.postings(self.rank) {
@@ -268,23 +257,5 @@ impl<'a> InOrder<'a> {
     /// Returns the full blocks of the list, if they have been encoded.
     pub(super) fn blocks(&self) -> Option<ListBlocks<'a>> {
         self.lists.blocks.as_ref().map(|blocks| blocks.list(self.rank))
-    }
-}
-
-/// A job of several lists.
-pub(super) struct SortedJob<'a> {
-    lists: &'a SortedLists,
-    ranks: Range<usize>,
-}
-
-impl Job for SortedJob<'_> {
-    fn for_each_list(&self, f: &mut OnList<'_>) -> Result<()> {
-        self.ranks.clone().try_for_each(|rank| {
-            let load = |out: &mut _, _: Option<&mut Vec<u32>>| {
-                self.lists.load(rank, out);
-                Ok(())
-            };
-            f(self.lists.term(rank), &load, Some(InOrder { lists: self.lists, rank }))
-        })
     }
 }

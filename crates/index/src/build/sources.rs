@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-use super::sorted::InOrder;
+use super::jobs::{Job, OnList};
 use crate::error::Result;
 
 /// Size of the lists in a job for a worker, in bytes.
@@ -31,9 +31,9 @@ pub(crate) trait Part: Send {
     /// Returns an upper bound of the number of postings, which may include those of deleted
     /// documents.
     fn count(&self) -> u32;
-    /// Appends the postings, each with ordinal and frequency. With `places`, also appends the
+    /// Appends the postings, each with ordinal and frequency. With `positions`, also appends the
     /// positions: for each posting the first one, followed by distances.
-    fn load(&self, out: &mut Vec<(u32, u32)>, places: Option<&mut Vec<u32>>) -> Result<()>;
+    fn load(&self, out: &mut Vec<(u32, u32)>, positions: Option<&mut Vec<u32>>) -> Result<()>;
 }
 
 /// A source in the heap of a merge, ordered by term and then by number.
@@ -73,27 +73,14 @@ pub(crate) struct Merge<S: ListSource> {
 /// Terms with the parts of their lists.
 pub(crate) type Merged<P> = Vec<(Vec<u8>, Vec<P>)>;
 
-/// A job of lists that a worker encodes.
-pub(crate) trait Job: Send {
-    /// Calls `f` with each term in order, with a function that loads its list, and with the list
-    /// itself if it is in memory and in order.
-    fn for_each_list(&self, f: &mut OnList<'_>) -> Result<()>;
-}
-
-/// A callback that gets a term, a function that loads its list, and the list itself if it is in
-/// memory.
-pub(crate) type OnList<'a> = dyn FnMut(&[u8], &Load<'_>, Option<InOrder<'_>>) -> Result<()> + 'a;
-/// A function that appends postings, each with ordinal and frequency, and on request their
-/// positions.
-pub(crate) type Load<'a> = dyn Fn(&mut Vec<(u32, u32)>, Option<&mut Vec<u32>>) -> Result<()> + 'a;
-
 impl<P: Part> Job for Merged<P> {
     fn for_each_list(&self, f: &mut OnList<'_>) -> Result<()> {
-        let load = |parts: &[P], out: &mut _, mut places: Option<&mut Vec<u32>>| {
-            parts.iter().try_for_each(|part| part.load(out, places.as_deref_mut()))
+        let load = |parts: &[P], out: &mut _, mut positions: Option<&mut Vec<u32>>| {
+            parts.iter().try_for_each(|part| part.load(out, positions.as_deref_mut()))
         };
-        self.iter()
-            .try_for_each(|(term, parts)| f(term, &|out, places| load(parts, out, places), None))
+        self.iter().try_for_each(|(term, parts)| {
+            f(term, &|out, positions| load(parts, out, positions), None)
+        })
     }
 }
 

@@ -12,7 +12,7 @@ use warpseek_text::{RawBatch, Reader, Selection};
 
 use super::admission::{Admission, Parsed};
 use super::config::{BuildConfig, Phase, Progress};
-use super::ordered::Gate;
+use super::sequencer::Sequencer;
 use crate::error::Result;
 
 /// The result of a survey, which keeps 4 bytes per record and no documents.
@@ -48,15 +48,15 @@ pub fn survey(inputs: &[PathBuf], config: &BuildConfig, progress: &Progress) -> 
     let mut admission = Admission::new(config.on_error);
     admission.quantized = config.impacts.is_some();
     admission.positions = config.positions && config.reader.schema.is_none();
-    let gate = Gate::new(Counting { admission, survey: Survey::default() });
+    let sequencer = Sequencer::new(Counting { admission, survey: Survey::default() });
     let (reader, failure) = (Mutex::new((reader, 0)), Mutex::new(None));
     progress.enter(Phase::Reading);
     std::thread::scope(|scope| {
         for _ in 0..config.threads.max(1) {
             scope.spawn(|| {
                 // The other workers must not wait for this one, even if it panics.
-                let closing = CloseGate(&gate);
-                match look_at_batches(&reader, &gate, progress) {
+                let closing = CloseOnDrop(&sequencer);
+                match look_at_batches(&reader, &sequencer, progress) {
                     Ok(()) => std::mem::forget(closing),
                     Err(error) => {
                         let mut failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
@@ -69,7 +69,7 @@ pub fn survey(inputs: &[PathBuf], config: &BuildConfig, progress: &Progress) -> 
     if let Some(error) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);
     }
-    let Counting { admission, mut survey } = gate.into_inner();
+    let Counting { admission, mut survey } = sequencer.into_inner();
     let (reader, _) = reader.into_inner().unwrap_or_else(PoisonError::into_inner);
     survey.input_bytes = input_bytes;
     survey.files = reader.file_records().to_vec();
@@ -77,9 +77,9 @@ pub fn survey(inputs: &[PathBuf], config: &BuildConfig, progress: &Progress) -> 
     Ok(survey)
 }
 
-struct CloseGate<'a>(&'a Gate<Counting>);
+struct CloseOnDrop<'a>(&'a Sequencer<Counting>);
 
-impl Drop for CloseGate<'_> {
+impl Drop for CloseOnDrop<'_> {
     fn drop(&mut self) {
         self.0.close();
     }
@@ -87,14 +87,14 @@ impl Drop for CloseGate<'_> {
 
 fn look_at_batches(
     reader: &Mutex<(Reader, u64)>,
-    gate: &Gate<Counting>,
+    sequencer: &Sequencer<Counting>,
     progress: &Progress,
 ) -> Result<()> {
     while let Some((number, batch)) = next_batch(reader, progress)? {
         let all = 0..batch.len();
         let mut records: Vec<Parsed<'_>> =
             all.map(|number| Parsed::new(&batch, number, |_| 1)).collect();
-        let entered = gate.enter(number, |counting| counting.add(&batch, &mut records));
+        let entered = sequencer.enter(number, |counting| counting.add(&batch, &mut records));
         if entered.transpose()?.is_none() {
             return Ok(());
         }

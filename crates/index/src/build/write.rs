@@ -4,12 +4,12 @@ use warpseek_codec::CodecId;
 use warpseek_core::saturation::Saturation;
 
 use super::config::Progress;
+use super::jobs::Job;
 use super::ordered::ordered_map;
-use super::sorted::InOrder;
-use super::sources::{Job, ListSource, Merge};
-use crate::build::segment_writer::ListFiles;
+use super::sorted::SortedList;
+use super::sources::{ListSource, Merge};
 use crate::error::{IndexError, Result};
-use crate::files::container::Sealed;
+use crate::files::container::{Sealed, SealedWriter};
 use crate::files::dictionary::DictionaryWriter;
 use crate::files::documents::DocumentTable;
 use crate::files::parts::Parts;
@@ -23,9 +23,19 @@ struct Encoded {
     terms: Vec<(usize, u32, u64)>,
     term_bytes: Vec<u8>,
     bytes: Vec<u8>,
-    /// End of each term's positions in `places`; empty if the segment has no positions.
-    place_ends: Vec<usize>,
-    places: Vec<u8>,
+    /// End of each term's positions in `positions`; empty if the segment has no positions.
+    position_ends: Vec<usize>,
+    positions: Vec<u8>,
+}
+
+/// The files of dictionary, lists and positions.
+pub(crate) struct ListFiles {
+    pub(crate) dictionary: SealedWriter,
+    pub(crate) postings: SealedWriter,
+    /// The file of positions, if any text field has positions.
+    pub(crate) positions: Option<SealedWriter>,
+    /// A flag for each text field: true if it has positions. Empty if none has.
+    pub(crate) positioned: Vec<bool>,
 }
 
 /// The files and counts that [`write_lists`] wrote.
@@ -106,18 +116,18 @@ pub(crate) fn write_jobs<J: Job>(
                 positions: table.positions(),
                 positioned: &positioned,
                 lists: Default::default(),
-                places: Default::default(),
+                word_positions: Default::default(),
             },
             Worker::encode,
             |mut encoded| {
                 postings.write(&encoded.bytes)?;
                 if let Some(positions) = &mut positions {
                     let mut start = 0;
-                    for &end in &encoded.place_ends {
-                        positions.add(&encoded.places[start..end])?;
+                    for &end in &encoded.position_ends {
+                        positions.add(&encoded.positions[start..end])?;
                         start = end;
                     }
-                    (encoded.place_ends, encoded.places) = Default::default();
+                    (encoded.position_ends, encoded.positions) = Default::default();
                 }
                 progress.add_terms_written(encoded.terms.len() as u64);
                 encoded.bytes = Vec::new();
@@ -154,19 +164,19 @@ struct Worker<'a> {
     /// A flag for each text field: true if it has positions of words. Empty if none has.
     positioned: &'a [bool],
     lists: (Vec<(u32, u32)>, Vec<u32>, Vec<u32>),
-    places: Places,
+    word_positions: WordPositions,
 }
 
 /// The positions of the words of a list.
 #[derive(Default)]
-struct Places {
+struct WordPositions {
     gaps: Vec<u32>,
     /// Postings with the start of their positions, for sorting.
     keyed: Vec<(u32, u32, usize)>,
     sorted: Vec<u32>,
 }
 
-impl Places {
+impl WordPositions {
     /// Sorts postings by document, and their positions with them. There must be as many positions
     /// as the frequencies require.
     fn sort(&mut self, pairs: &mut [(u32, u32)]) {
@@ -199,11 +209,11 @@ impl Worker<'_> {
                 term.first().filter(|_| fields > 1).map_or(0, |&field| usize::from(field))
             };
             let positioned = self.positioned.get(field(self.positioned.len())) == Some(&true);
-            let blocks = in_order.as_ref().and_then(InOrder::blocks);
+            let blocks = in_order.as_ref().and_then(SortedList::blocks);
             match in_order.filter(|_| self.positions.is_none() && !positioned) {
                 Some(list) => list.load(docs, freqs),
                 None => {
-                    let gaps = &mut self.places.gaps;
+                    let gaps = &mut self.word_positions.gaps;
                     pairs.clear();
                     gaps.clear();
                     load(pairs, positioned.then_some(gaps))?;
@@ -214,7 +224,7 @@ impl Worker<'_> {
                     // segment.
                     match pairs.is_sorted() {
                         true => {}
-                        false if positioned => self.places.sort(pairs),
+                        false if positioned => self.word_positions.sort(pairs),
                         false => pairs.sort(),
                     }
                     docs.extend(pairs.iter().map(|p| p.0));
@@ -225,10 +235,10 @@ impl Worker<'_> {
                 return Ok(());
             }
             if positioned {
-                encode_positions(&self.places.gaps, freqs, &mut out.places);
+                encode_positions(&self.word_positions.gaps, freqs, &mut out.positions);
             }
             if !self.positioned.is_empty() {
-                out.place_ends.push(out.places.len());
+                out.position_ends.push(out.positions.len());
             }
             let before = out.bytes.len();
             match &mut self.encoder {

@@ -6,12 +6,9 @@
 mod stored;
 mod walk;
 
-use std::path::Path;
-
 use warpseek_core::limits::BLOCK;
 
-use crate::build::{BuildConfig, Phase, Progress};
-use crate::change::update::update;
+use crate::build::{Phase, Progress};
 use crate::directory::WriteLock;
 use crate::error::{IndexError, Result};
 use crate::files::container::{Kind, Sealed, SealedWriter};
@@ -39,17 +36,6 @@ pub struct DeleteReport {
     pub deleted: u64,
     /// Ids that belong to no live document, in the order in which they were given.
     pub missing: Vec<String>,
-}
-
-/// Deletes the live documents with these ids from the index in `dir`.
-pub fn delete(
-    dir: &Path,
-    ids: &[String],
-    threads: usize,
-    progress: &Progress,
-) -> Result<DeleteReport> {
-    let config = BuildConfig { threads, ..BuildConfig::default() };
-    update(dir, None, ids, &config, progress).map(|report| report.deleted)
 }
 
 /// Finds the live documents with these ids and returns them in ascending order.

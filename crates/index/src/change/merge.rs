@@ -296,13 +296,13 @@ impl Part for SegmentPart<'_> {
         self.info.map_or(0, |info| info.df)
     }
 
-    fn load(&self, out: &mut Vec<(u32, u32)>, mut places: Option<&mut Vec<u32>>) -> Result<()> {
+    fn load(&self, out: &mut Vec<(u32, u32)>, mut positions: Option<&mut Vec<u32>>) -> Result<()> {
         let Some(info) = self.info else { return Ok(()) };
         if self.segment.grams().is_some() {
             return self.load_maps(&info, out);
         }
         let list = self.segment.list(&info)?;
-        let mut reader = match places {
+        let mut reader = match positions {
             Some(_) => self.segment.positions(&info)?.map(PositionReader::new),
             None => None,
         };
@@ -312,7 +312,7 @@ impl Part for SegmentPart<'_> {
                 .decode_docs(block, &mut docs)
                 .and_then(|_| list.decode_freqs(block, &mut freqs))
                 .map_err(|what| self.segment.bad_list(&info, what))?;
-            if let (Some(reader), Some(places)) = (&mut reader, &mut places) {
+            if let (Some(reader), Some(positions)) = (&mut reader, &mut positions) {
                 gaps.clear();
                 reader.read_block(block, &freqs[..n], &mut gaps)?;
                 let mut rest = &gaps[..];
@@ -320,7 +320,7 @@ impl Part for SegmentPart<'_> {
                     let (own, later) = rest.split_at(freq as usize);
                     rest = later;
                     if self.ids.get(doc).is_some() {
-                        places.extend_from_slice(own);
+                        positions.extend_from_slice(own);
                     }
                 }
             }

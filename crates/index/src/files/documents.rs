@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::files::bits::{self, Bits};
 use crate::files::container::{COMPACT, Sealed, SealedFile, SealedWriter};
 use crate::files::deletes::DocSet;
-use crate::files::length_table::{self, LengthTable};
+use crate::files::length_table::{self, LengthTable, Lengths, tokens_of};
 use crate::files::parts::Parts;
 
 const HEADER: u64 = 24;
@@ -106,20 +106,6 @@ impl DocumentTable {
     }
 }
 
-/// Returns the sum of the lengths.
-pub(crate) fn tokens_of(lengths: &[u32]) -> u64 {
-    lengths.iter().map(|&length| u64::from(length)).sum()
-}
-
-/// Returns the number of bytes per length if `largest` is the largest length.
-pub(crate) fn width_of(largest: u32) -> usize {
-    match largest {
-        ..=0xff => 1,
-        0x100..=0xffff => 2,
-        _ => 4,
-    }
-}
-
 /// Returns the number of bits per ordinal if there are this many documents.
 pub(crate) fn ordinal_width(documents: u64) -> u8 {
     bits::width_of(documents.saturating_sub(1))
@@ -130,61 +116,6 @@ fn inverse(permutation: impl ExactSizeIterator<Item = u32>) -> Vec<u32> {
     let mut inverse = vec![0; permutation.len()];
     permutation.zip(0..).for_each(|(from, to)| inverse[from as usize] = to);
     inverse
-}
-
-/// The lengths of a segment's documents, at the width in which they are stored.
-#[derive(Clone, Copy, Debug)]
-pub enum Lengths<'a> {
-    /// A byte each.
-    U8(&'a [u8]),
-    /// Two bytes each, little endian.
-    U16(&'a [[u8; 2]]),
-    /// Four bytes each, little endian.
-    U32(&'a [[u8; 4]]),
-}
-
-impl<'a> Lengths<'a> {
-    /// Wraps lengths of `width` bytes each.
-    pub(crate) fn new(bytes: &'a [u8], width: u8) -> Self {
-        match width {
-            1 => Lengths::U8(bytes),
-            2 => Lengths::U16(bytes.as_chunks().0),
-            _ => Lengths::U32(bytes.as_chunks().0),
-        }
-    }
-
-    /// Returns the number of lengths.
-    pub fn count(&self) -> usize {
-        match self {
-            Lengths::U8(lengths) => lengths.len(),
-            Lengths::U16(lengths) => lengths.len(),
-            Lengths::U32(lengths) => lengths.len(),
-        }
-    }
-
-    /// Iterates over all lengths by position.
-    pub fn iter(self) -> impl Iterator<Item = u32> + 'a {
-        (0..self.count() as u32).map(move |doc| self.get(doc))
-    }
-
-    /// Returns all lengths as bytes, and the number of bytes per length.
-    pub fn bytes(&self) -> (&[u8], u32) {
-        match self {
-            Lengths::U8(lengths) => (lengths, 1),
-            Lengths::U16(lengths) => (lengths.as_flattened(), 2),
-            Lengths::U32(lengths) => (lengths.as_flattened(), 4),
-        }
-    }
-
-    /// Returns the length of the document at a position.
-    #[inline]
-    pub fn get(&self, doc: u32) -> u32 {
-        match self {
-            Lengths::U8(lengths) => u32::from(lengths[doc as usize]),
-            Lengths::U16(lengths) => u32::from(u16::from_le_bytes(lengths[doc as usize])),
-            Lengths::U32(lengths) => u32::from_le_bytes(lengths[doc as usize]),
-        }
-    }
 }
 
 /// A table with a number for each document.

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use warpseek_core::saturation::Saturation;
 
-use crate::files::manifest::as_text;
+use crate::files::as_text;
 
 /// The parameters of the impacts of an index.
 ///

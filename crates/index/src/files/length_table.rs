@@ -1,18 +1,86 @@
-//! The encoding of a table of lengths in files (docs/reference/formats/documents.md).
+//! Tables of lengths: their encoding in files (docs/reference/formats/documents.md).
 //!
 //! It is a patched frame of one width, as in PForDelta: the table stores as many low bits of each
 //! length as suffice for most of them, followed by the high bits of the few lengths that are
 //! longer. Readers decode the table when they open the file, so that engines find lengths of
-//! whole bytes.
+//! whole bytes ([`Lengths`]).
 
 use warpseek_codec::varint::{self, Cursor};
 use warpseek_core::limits::MAX_DOCS;
 
 use crate::files::bits::{self, Bits};
-use crate::files::documents::{Lengths, tokens_of, width_of};
 
 /// Assumed cost in bits of locating a long length: a varint of about two bytes.
 const PLACE_BITS: u64 = 16;
+
+/// The lengths of a segment's documents, at the width in which they are stored.
+#[derive(Clone, Copy, Debug)]
+pub enum Lengths<'a> {
+    /// A byte each.
+    U8(&'a [u8]),
+    /// Two bytes each, little endian.
+    U16(&'a [[u8; 2]]),
+    /// Four bytes each, little endian.
+    U32(&'a [[u8; 4]]),
+}
+
+impl<'a> Lengths<'a> {
+    /// Wraps lengths of `width` bytes each.
+    pub(crate) fn new(bytes: &'a [u8], width: u8) -> Self {
+        match width {
+            1 => Lengths::U8(bytes),
+            2 => Lengths::U16(bytes.as_chunks().0),
+            _ => Lengths::U32(bytes.as_chunks().0),
+        }
+    }
+
+    /// Returns the number of lengths.
+    pub fn count(&self) -> usize {
+        match self {
+            Lengths::U8(lengths) => lengths.len(),
+            Lengths::U16(lengths) => lengths.len(),
+            Lengths::U32(lengths) => lengths.len(),
+        }
+    }
+
+    /// Iterates over all lengths by position.
+    pub fn iter(self) -> impl Iterator<Item = u32> + 'a {
+        (0..self.count() as u32).map(move |doc| self.get(doc))
+    }
+
+    /// Returns all lengths as bytes, and the number of bytes per length.
+    pub fn bytes(&self) -> (&[u8], u32) {
+        match self {
+            Lengths::U8(lengths) => (lengths, 1),
+            Lengths::U16(lengths) => (lengths.as_flattened(), 2),
+            Lengths::U32(lengths) => (lengths.as_flattened(), 4),
+        }
+    }
+
+    /// Returns the length of the document at a position.
+    #[inline]
+    pub fn get(&self, doc: u32) -> u32 {
+        match self {
+            Lengths::U8(lengths) => u32::from(lengths[doc as usize]),
+            Lengths::U16(lengths) => u32::from(u16::from_le_bytes(lengths[doc as usize])),
+            Lengths::U32(lengths) => u32::from_le_bytes(lengths[doc as usize]),
+        }
+    }
+}
+
+/// Returns the sum of the lengths.
+pub(crate) fn tokens_of(lengths: &[u32]) -> u64 {
+    lengths.iter().map(|&length| u64::from(length)).sum()
+}
+
+/// Returns the number of bytes per length if `largest` is the largest length.
+pub(crate) fn width_of(largest: u32) -> usize {
+    match largest {
+        ..=0xff => 1,
+        0x100..=0xffff => 2,
+        _ => 4,
+    }
+}
 
 /// Lengths in memory, at the smallest width that fits all of them.
 pub(crate) enum LengthTable {

@@ -4,8 +4,7 @@ use warpseek_codec::varint::Cursor;
 
 use crate::error::Result;
 use crate::files::container::{COMPACT, Sealed, SealedFile, SealedWriter};
-use crate::files::documents::{Lengths, width_of};
-use crate::files::length_table::{self, LengthTable};
+use crate::files::length_table::{self, LengthTable, Lengths, width_of};
 
 const HEADER: u64 = 24;
 

@@ -10,6 +10,7 @@ use warpseek_core::limits::MAX_DOCS;
 use warpseek_text::{Analyzer, GramConfig, ReaderConfig, Schema, Unknown};
 
 use crate::error::Result;
+use crate::files::as_text;
 use crate::files::container::{COMPACT, Kind, SealedFile, VERSION};
 use crate::files::impacts::Impacts;
 
@@ -467,26 +468,6 @@ mod shared {
         d: D,
     ) -> Result<Option<Arc<Schema>>, D::Error> {
         Ok(Option::<Schema>::deserialize(d)?.map(Arc::new))
-    }
-}
-
-/// Serialization of types by their `Display` and `FromStr`, which are stable names.
-pub(crate) mod as_text {
-    use std::fmt::Display;
-    use std::str::FromStr;
-
-    use serde::{Deserialize, Deserializer, Serializer, de::Error};
-
-    pub(crate) fn serialize<T: Display, S: Serializer>(value: &T, s: S) -> Result<S::Ok, S::Error> {
-        s.collect_str(value)
-    }
-
-    pub(crate) fn deserialize<'de, T, D>(d: D) -> Result<T, D::Error>
-    where
-        T: FromStr<Err: Display>,
-        D: Deserializer<'de>,
-    {
-        String::deserialize(d)?.parse().map_err(D::Error::custom)
     }
 }
 

@@ -6,13 +6,7 @@ use std::ops::Range;
 use warpseek_core::limits::MAX_DOCS;
 use warpseek_text::{GramConfig, SEGMENTS};
 
-use crate::files::postings::{BIN, head_bits};
-
-/// Widths in bits of the heads of maps (docs/reference/formats/ngrams.md) in a bin of 256 parts.
-///
-/// For each 64 parts there are three words: the lowest bits of all widths, the middle ones and
-/// the highest. Counting bits thus adds up the widths of a subset of the parts.
-pub(crate) type HeadWidths = [[u64; 3]; BIN / 64];
+use crate::files::postings::{BIN, HeadWidths, head_bits};
 
 /// The parts of a segment's documents, numbered in the order of the documents.
 ///

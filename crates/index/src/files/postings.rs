@@ -14,5 +14,5 @@ pub(crate) use encode::ListEncoder;
 pub use list::{BlockBounds, List, ListError, ListParts};
 pub(crate) use map_code::head_bits;
 pub use map_code::map_codes;
-pub(crate) use maps::MapListEncoder;
 pub use maps::{BIN, Glimpse, LookUp, MapList, MapListParts};
+pub(crate) use maps::{HeadWidths, MapListEncoder};

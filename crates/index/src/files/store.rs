@@ -20,7 +20,7 @@ use crate::files::container::{Sealed, SealedFile, SealedWriter};
 /// the search; with 16 KiB, the store is an eighth larger.
 const BLOCK_BYTES: usize = 16 << 10;
 /// Total size in bytes of the decompressed blocks that a process caches, over all stores.
-const KEPT_BYTES: u64 = 64 << 20;
+const CACHE_BYTES: u64 = 64 << 20;
 /// Maximum size of a decompressed block, a little more than the largest document.
 const MAX_BLOCK_BYTES: u64 = 2 << 30;
 const LEVEL: i32 = 3;
@@ -132,9 +132,10 @@ impl StoreWriter {
 }
 
 /// Recently used blocks, by store and number of block.
-static KEPT: LazyLock<Cache<(u64, u64), Arc<StoreBlock>, BlockBytes>> = LazyLock::new(|| {
-    Cache::with_weighter((KEPT_BYTES / BLOCK_BYTES as u64) as usize, KEPT_BYTES, BlockBytes)
-});
+static CACHED_BLOCKS: LazyLock<Cache<(u64, u64), Arc<StoreBlock>, BlockBytes>> =
+    LazyLock::new(|| {
+        Cache::with_weighter((CACHE_BYTES / BLOCK_BYTES as u64) as usize, CACHE_BYTES, BlockBytes)
+    });
 
 #[derive(Clone)]
 struct BlockBytes;
@@ -292,7 +293,7 @@ impl Store {
     pub fn get(&self, doc: u32) -> Result<Vec<u8>> {
         let number = self.find(doc)?;
         let load = || self.block(number).map(Arc::new);
-        let block = KEPT.get_or_insert_with(&(self.number, number), load)?;
+        let block = CACHED_BLOCKS.get_or_insert_with(&(self.number, number), load)?;
         let json = block.get(doc).map(<[u8]>::to_vec);
         json.ok_or_else(|| self.file.corrupt(format!("it has no document {doc}")))
     }

@@ -4,7 +4,7 @@
 use warpseek_cuda::{Args, Buffer, Device, DeviceError, Grid, Kernel, Source, Stream};
 
 use super::common::{DICTIONARY, TYPES};
-use crate::DeviceDictionary;
+use crate::arrays::DeviceArrays;
 
 /// Source of the kernels.
 pub const SOURCE: Source = Source {
@@ -51,7 +51,7 @@ impl LookUp {
     pub(crate) fn words(
         &self,
         stream: &Stream,
-        dictionary: &DeviceDictionary,
+        dictionary: &DeviceArrays,
         words: Words<'_>,
         ids: &Buffer<u32>,
     ) -> Result<(), DeviceError> {
@@ -66,7 +66,7 @@ impl LookUp {
     pub(crate) fn prefixes(
         &self,
         stream: &Stream,
-        dictionary: &DeviceDictionary,
+        dictionary: &DeviceArrays,
         prefixes: Words<'_>,
         ids: &Buffer<[u32; 2]>,
     ) -> Result<(), DeviceError> {
@@ -77,7 +77,7 @@ impl LookUp {
         &self,
         kernel: &Kernel,
         stream: &Stream,
-        dictionary: &DeviceDictionary,
+        dictionary: &DeviceArrays,
         words: Words<'_>,
         ids: &Buffer<T>,
     ) -> Result<(), DeviceError> {

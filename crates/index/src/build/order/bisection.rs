@@ -17,7 +17,7 @@ const LEAF: usize = 16;
 /// Maximum number of rounds of exchange in a node.
 const ROUNDS: usize = 20;
 /// Minimum number of documents in a half whose gains are computed by several threads.
-const CHUNK: usize = 1024;
+const PARALLEL_DOCS: usize = 1024;
 
 /// Orders `docs` so that neighbours have terms in common.
 pub(super) fn bisect(
@@ -159,7 +159,7 @@ impl Work<'_> {
                 *gain = sum(self.forward.terms(docs[*slot as usize]), gains);
             }
         };
-        if threads <= 1 || docs.len() < CHUNK {
+        if threads <= 1 || docs.len() < PARALLEL_DOCS {
             return fill(out);
         }
         std::thread::scope(|scope| {

@@ -24,7 +24,7 @@ use crate::build::{Inverter, Progress, next_posting, ordered_map};
 use crate::error::{IndexError, Result};
 use crate::files::deletes::DocSet;
 use crate::files::dictionary::TermInfo;
-use crate::files::documents::Lengths;
+use crate::files::length_table::Lengths;
 use crate::files::manifest::{Content, Manifest};
 use crate::files::store::{Store, StoreBlock};
 use crate::segment::Segment;
@@ -210,7 +210,7 @@ mod tests {
     use super::super::walk;
     use super::*;
     use crate::build::BuildConfig;
-    use crate::change::update::create;
+    use crate::change::create::create;
     use crate::directory::WriteLock;
     use crate::files::container::{Kind, SealedFile};
     use crate::files::impacts::Impacts;

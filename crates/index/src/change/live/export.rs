@@ -39,8 +39,8 @@ impl LiveIndex {
 mod tests {
     use crate::LiveOptions;
     use crate::build::{BuildConfig, Progress};
+    use crate::change::create::create;
     use crate::change::live::LiveIndex;
-    use crate::change::update::create;
     use crate::check::verify::verify;
 
     #[test]

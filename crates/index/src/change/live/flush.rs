@@ -13,8 +13,9 @@ use crate::error::Result;
 use crate::files::container::{Kind, SealedWriter};
 use crate::files::manifest::{LogEntry, Manifest, deletes_name, log_name};
 use crate::files::throttle::Throttle;
+use crate::open_options::OpenOptions;
 use crate::segment::Segment;
-use crate::snapshot::{OpenOptions, Snapshot};
+use crate::snapshot::Snapshot;
 
 /// Number of segments in memory that justifies a flush.
 const MANY_SEGMENTS: usize = 16;

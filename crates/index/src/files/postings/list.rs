@@ -74,11 +74,11 @@ pub struct List<'a> {
     codec: &'static dyn Codec,
     /// The codec's data for the whole list.
     state: ListState,
-    form: Form<'a>,
+    layout: Layout<'a>,
 }
 
 #[derive(Clone)]
-enum Form<'a> {
+enum Layout<'a> {
     One { doc: u32, freq: u32 },
     Short { bounds: Option<Bounds>, first: u32, block: &'a [u8] },
     Long(Long<'a>),
@@ -112,7 +112,7 @@ impl<'a> List<'a> {
         if df == 0 || df > docs {
             return Err(ListError::Layout);
         }
-        let form = match df as usize {
+        let layout = match df as usize {
             1 => {
                 let (Some(doc), Some(freq)) = (cursor.varint32(), cursor.varint32()) else {
                     return Err(ListError::Layout);
@@ -123,7 +123,7 @@ impl<'a> List<'a> {
                 if !cursor.rest().is_empty() {
                     return Err(ListError::Layout);
                 }
-                Form::One { doc, freq }
+                Layout::One { doc, freq }
             }
             2..=BLOCK => {
                 let bounds = match version >= COMPACT {
@@ -136,7 +136,7 @@ impl<'a> List<'a> {
                 }
                 let n = df as usize;
                 state = codec.open(&mut cursor, n - 1, n).map_err(ListError::Codec)?;
-                Form::Short { bounds, first, block: cursor.rest() }
+                Layout::Short { bounds, first, block: cursor.rest() }
             }
             n => {
                 let (long, mut header) = Long::new(cursor, n, version >= COMPACT)?;
@@ -144,10 +144,10 @@ impl<'a> List<'a> {
                 if !header.rest().is_empty() {
                     return Err(ListError::Layout);
                 }
-                Form::Long(long)
+                Layout::Long(long)
             }
         };
-        Ok(List { df, docs, codec, state, form })
+        Ok(List { df, docs, codec, state, layout })
     }
 
     /// Returns the number of postings.
@@ -169,26 +169,28 @@ impl<'a> List<'a> {
     /// segment. If the list has several blocks, it is the block's last document, from the skip
     /// array; otherwise it may be larger.
     pub fn block_max_doc(&self, block: usize) -> u32 {
-        match &self.form {
-            Form::One { doc, .. } => *doc,
-            Form::Short { .. } => self.docs - 1,
+        match &self.layout {
+            Layout::One { doc, .. } => *doc,
+            Layout::Short { .. } => self.docs - 1,
             // A forged skip array must not lead out of the segment either.
-            Form::Long(long) => long.last(block).min(self.docs - 1),
+            Layout::Long(long) => long.last(block).min(self.docs - 1),
         }
     }
 
     /// Returns the first block that can contain a document, or [`List::blocks`] if none can.
     pub fn block_for(&self, doc: u32) -> usize {
-        match &self.form {
-            Form::One { doc: only, .. } => usize::from(*only < doc),
-            Form::Short { .. } => 0,
-            Form::Long(long) => long.lasts.partition_point(|&last| u32::from_le_bytes(last) < doc),
+        match &self.layout {
+            Layout::One { doc: only, .. } => usize::from(*only < doc),
+            Layout::Short { .. } => 0,
+            Layout::Long(long) => {
+                long.lasts.partition_point(|&last| u32::from_le_bytes(last) < doc)
+            }
         }
     }
 
     /// Prefetches the bytes of a block that will be decoded soon.
     pub fn prefetch(&self, block: usize) {
-        if let Form::Long(long) = &self.form
+        if let Layout::Long(long) = &self.layout
             && let Some(bytes) = long.block(block)
         {
             warpseek_codec::prefetch(bytes);
@@ -200,9 +202,9 @@ impl<'a> List<'a> {
     pub fn decode_docs(&self, block: usize, out: &mut [u32; BLOCK]) -> Result<usize, ListError> {
         let n = self.block_len(block);
         let wrap = |source| ListError::Block { block, source };
-        match &self.form {
-            Form::One { doc, .. } => out[0] = *doc,
-            Form::Short { first, block: bytes, .. } => {
+        match &self.layout {
+            Layout::One { doc, .. } => out[0] = *doc,
+            Layout::Short { first, block: bytes, .. } => {
                 let mut rest = [0; BLOCK];
                 self.codec.decode_docs(self.short(bytes), *first, &mut rest).map_err(wrap)?;
                 out[0] = *first;
@@ -211,7 +213,7 @@ impl<'a> List<'a> {
                     return Err(ListError::Order(block));
                 }
             }
-            Form::Long(long) => {
+            Layout::Long(long) => {
                 let prev = if block == 0 { u32::MAX } else { long.last(block - 1) };
                 if block > 0 && prev >= self.docs {
                     return Err(ListError::Order(block));
@@ -227,13 +229,13 @@ impl<'a> List<'a> {
 
     /// Writes the block's frequencies to the front of `out` and returns their number.
     pub fn decode_freqs(&self, block: usize, out: &mut [u32; BLOCK]) -> Result<usize, ListError> {
-        let coded = match &self.form {
-            Form::One { freq, .. } => {
+        let coded = match &self.layout {
+            Layout::One { freq, .. } => {
                 out[0] = *freq;
                 return Ok(1);
             }
-            Form::Short { block: bytes, .. } => self.short(bytes),
-            Form::Long(long) => self.long(long, block)?,
+            Layout::Short { block: bytes, .. } => self.short(bytes),
+            Layout::Long(long) => self.long(long, block)?,
         };
         let wrap = |source| ListError::Block { block, source };
         self.codec.decode_freqs(coded, out).map_err(wrap)?;
@@ -244,10 +246,10 @@ impl<'a> List<'a> {
     /// [`block_len`](List::block_len), without decoding the others if the codec permits. Damage
     /// that affects only other parts of the block is not noticed.
     pub fn freq_at(&self, block: usize, i: usize) -> Result<u32, ListError> {
-        let coded = match &self.form {
-            Form::One { freq, .. } => return Ok(*freq),
-            Form::Short { block: bytes, .. } => self.short(bytes),
-            Form::Long(long) => self.long(long, block)?,
+        let coded = match &self.layout {
+            Layout::One { freq, .. } => return Ok(*freq),
+            Layout::Short { block: bytes, .. } => self.short(bytes),
+            Layout::Long(long) => self.long(long, block)?,
         };
         self.codec.freq_at(coded, i).map_err(|source| ListError::Block { block, source })
     }
@@ -267,9 +269,11 @@ impl<'a> List<'a> {
     /// [`List::block_for`] read, which excludes the blocks and their bounds. Returns `None` for a
     /// list of one block, all of which they may read.
     pub(crate) fn head_len(&self, list_len: usize) -> Option<usize> {
-        match &self.form {
-            Form::Long(long) => list_len.checked_sub(long.block_bounds.len() + long.payload.len()),
-            Form::One { .. } | Form::Short { .. } => None,
+        match &self.layout {
+            Layout::Long(long) => {
+                list_len.checked_sub(long.block_bounds.len() + long.payload.len())
+            }
+            Layout::One { .. } | Layout::Short { .. } => None,
         }
     }
 
@@ -279,21 +283,21 @@ impl<'a> List<'a> {
         list_len: usize,
         block: usize,
     ) -> Result<(usize, usize), ListError> {
-        match &self.form {
-            Form::Long(long) => {
+        match &self.layout {
+            Layout::Long(long) => {
                 let (start, len) = long.span(block).ok_or(ListError::Layout)?;
                 Ok((list_len.saturating_sub(long.payload.len()) + start, len))
             }
-            Form::One { .. } | Form::Short { .. } => Ok((0, list_len)),
+            Layout::One { .. } | Layout::Short { .. } => Ok((0, list_len)),
         }
     }
 
     /// Returns the encoded parts that hold the postings. Blocks may be malformed.
     pub fn parts(&self) -> ListParts<'a> {
-        match self.form {
-            Form::One { doc, freq } => ListParts::One { doc, freq },
-            Form::Short { first, block, .. } => ListParts::Short { first, block },
-            Form::Long(Long { bases, lasts, ends, payload, .. }) => {
+        match self.layout {
+            Layout::One { doc, freq } => ListParts::One { doc, freq },
+            Layout::Short { first, block, .. } => ListParts::Short { first, block },
+            Layout::Long(Long { bases, lasts, ends, payload, .. }) => {
                 ListParts::Long { bases, lasts, ends, payload }
             }
         }
@@ -302,17 +306,17 @@ impl<'a> List<'a> {
     /// Returns the bounds of the whole list. A list of one posting has none, and a list of few
     /// postings may have none.
     pub fn bounds(&self) -> Option<&Bounds> {
-        match &self.form {
-            Form::One { .. } => None,
-            Form::Short { bounds, .. } => bounds.as_ref(),
-            Form::Long(long) => Some(&long.bounds),
+        match &self.layout {
+            Layout::One { .. } => None,
+            Layout::Short { bounds, .. } => bounds.as_ref(),
+            Layout::Long(long) => Some(&long.bounds),
         }
     }
 
     /// Iterates over the bounds of all blocks in order. A list of one block yields none.
     pub fn block_bounds(&self) -> BlockBounds<'a> {
-        let (left, bytes, compact) = match &self.form {
-            Form::Long(long) => (long.lasts.len(), long.block_bounds, long.compact),
+        let (left, bytes, compact) = match &self.layout {
+            Layout::Long(long) => (long.lasts.len(), long.block_bounds, long.compact),
             _ => (0, &[][..], false),
         };
         BlockBounds { left, cursor: Cursor::new(bytes), compact }
@@ -320,10 +324,10 @@ impl<'a> List<'a> {
 
     /// Returns the number of bytes that the documents and the frequencies of a block take.
     pub fn block_bytes(&self, block: usize) -> Result<(usize, usize), ListError> {
-        let coded = match &self.form {
-            Form::One { doc, freq } => return Ok((varint::len(*doc), varint::len(*freq))),
-            Form::Short { block: bytes, .. } => self.short(bytes),
-            Form::Long(long) => self.long(long, block)?,
+        let coded = match &self.layout {
+            Layout::One { doc, freq } => return Ok((varint::len(*doc), varint::len(*freq))),
+            Layout::Short { block: bytes, .. } => self.short(bytes),
+            Layout::Long(long) => self.long(long, block)?,
         };
         let wrap = |source| ListError::Block { block, source };
         let docs = self.codec.docs_len(coded).map_err(wrap)?;
@@ -339,10 +343,10 @@ impl<'a> List<'a> {
     /// Returns the number of bytes of documents and frequencies, without skip array and bounds.
     pub fn payload_len(&self) -> usize {
         let (docs, freqs) = self.shared_bytes();
-        let blocks = match &self.form {
-            Form::One { .. } => 0,
-            Form::Short { block, .. } => block.len(),
-            Form::Long(long) => long.payload.len(),
+        let blocks = match &self.layout {
+            Layout::One { .. } => 0,
+            Layout::Short { block, .. } => block.len(),
+            Layout::Long(long) => long.payload.len(),
         };
         docs + freqs + blocks
     }

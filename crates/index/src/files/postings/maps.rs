@@ -6,134 +6,30 @@
 //! to 128 documents in the index's codec, preceded by their maps. In both cases the map of a
 //! document can be read without decoding those before it.
 
+mod bins;
+mod encode;
+mod look_up;
+
 use warpseek_codec::varint::{self, Cursor};
 use warpseek_codec::{Block, Codec, CodecError, CodecId, ListState};
 use warpseek_core::limits::BLOCK;
 
 use super::list::{GROUP, ListError};
-use super::map_code::{Maps, encode_maps};
-use crate::files::parts::{HeadWidths, Parts};
+use super::map_code::Maps;
+use crate::files::parts::Parts;
+use bins::{BITMAP, words};
 
-/// Number of documents of a bin.
-pub const BIN: usize = 256;
+pub use bins::BIN;
+pub(crate) use bins::HeadWidths;
+pub(crate) use encode::MapListEncoder;
+pub use look_up::{Glimpse, LookUp};
 
 /// Divisor of the number of documents that gives the minimum df of a dense list.
 const DENSE: u64 = 8;
 
-/// Size of a bin's bitmap in bytes.
-const BITMAP: usize = BIN / 8;
-
 /// Returns true if a list of `df` of `docs` documents consists of bins.
 fn is_dense(df: u32, docs: u32) -> bool {
     df > 1 && u64::from(df) * DENSE >= u64::from(docs)
-}
-
-/// An encoder of the lists of one segment. Each thread has one.
-pub(crate) struct MapListEncoder<'a> {
-    codec: &'static dyn Codec,
-    parts: &'a Parts,
-    header: Vec<u8>,
-    payload: Vec<u8>,
-    bitmaps: Vec<u8>,
-    bases: Vec<u8>,
-    lasts: Vec<u8>,
-    ends: Vec<u8>,
-}
-
-impl<'a> MapListEncoder<'a> {
-    /// Creates an encoder for a segment with these parts.
-    pub(crate) fn new(codec: CodecId, parts: &'a Parts) -> Self {
-        MapListEncoder {
-            codec: codec.codec(),
-            parts,
-            header: Vec::new(),
-            payload: Vec::new(),
-            bitmaps: Vec::new(),
-            bases: Vec::new(),
-            lasts: Vec::new(),
-            ends: Vec::new(),
-        }
-    }
-
-    /// Appends the list of `docs` (ascending, at least one) and their `maps`.
-    pub(crate) fn encode(&mut self, docs: &[u32], maps: &[u32], out: &mut Vec<u8>) {
-        if docs.len() == 1 {
-            varint::write(out, u64::from(docs[0]));
-            varint::write(out, u64::from(maps[0]));
-            return;
-        }
-        for part in [
-            &mut self.header,
-            &mut self.payload,
-            &mut self.bitmaps,
-            &mut self.bases,
-            &mut self.lasts,
-            &mut self.ends,
-        ] {
-            part.clear();
-        }
-        if is_dense(docs.len() as u32, self.parts.count()) {
-            self.encode_bins(docs, maps);
-        } else {
-            self.encode_blocks(docs, maps);
-            varint::write(out, self.header.len() as u64);
-            out.extend_from_slice(&self.header);
-        }
-        for part in [&self.bitmaps, &self.bases, &self.lasts, &self.ends, &self.payload] {
-            out.extend_from_slice(part);
-        }
-    }
-
-    fn encode_bins(&mut self, docs: &[u32], maps: &[u32]) {
-        let (mut from, mut base) = (0, 0);
-        for bin in 0..self.parts.count().div_ceil(BIN as u32) {
-            if (bin as usize).is_multiple_of(GROUP) {
-                base = self.payload.len();
-                self.bases.extend((base as u64).to_le_bytes());
-            }
-            let to = from + docs[from..].partition_point(|&doc| doc / (BIN as u32) <= bin);
-            let mut bitmap = [0u8; BITMAP];
-            for &doc in &docs[from..to] {
-                bitmap[doc as usize % BIN / 8] |= 1 << (doc % 8);
-            }
-            self.bitmaps.extend(bitmap);
-            if from < to && self.parts.have_maps() {
-                let segments = docs[from..to].iter().map(|&doc| self.parts.segments(doc));
-                encode_maps(&maps[from..to], segments, &mut self.payload);
-            }
-            from = to;
-            self.ends.extend(((self.payload.len() - base) as u16).to_le_bytes());
-        }
-    }
-
-    fn encode_blocks(&mut self, docs: &[u32], maps: &[u32]) {
-        let (mut prev, mut base) = (u32::MAX, 0);
-        let list = self.codec.encode_list(prev, docs, &[], &mut self.header);
-        for (i, (docs, maps)) in docs.chunks(BLOCK).zip(maps.chunks(BLOCK)).enumerate() {
-            if i % GROUP == 0 {
-                base = self.payload.len();
-                self.bases.extend((base as u64).to_le_bytes());
-            }
-            if self.parts.have_maps() {
-                let segments = docs.iter().map(|&doc| self.parts.segments(doc));
-                let at = self.payload.len();
-                self.payload.extend([0; 2]);
-                encode_maps(maps, segments, &mut self.payload);
-                let len = (self.payload.len() - at - 2) as u16;
-                self.payload[at..at + 2].copy_from_slice(&len.to_le_bytes());
-            }
-            self.codec.encode(&list, prev, docs, &[], &mut self.payload);
-            prev = docs[docs.len() - 1];
-            self.lasts.extend(prev.to_le_bytes());
-            self.ends.extend(((self.payload.len() - base) as u16).to_le_bytes());
-        }
-        if docs.len() <= BLOCK {
-            // A single block needs no skip array.
-            self.bases.clear();
-            self.lasts.clear();
-            self.ends.clear();
-        }
-    }
 }
 
 /// A list of documents with maps.
@@ -143,11 +39,11 @@ pub struct MapList<'a> {
     parts: &'a Parts,
     codec: &'static dyn Codec,
     state: ListState,
-    form: Form<'a>,
+    layout: Layout<'a>,
 }
 
 #[derive(Clone)]
-enum Form<'a> {
+enum Layout<'a> {
     One { doc: u32, map: u32 },
     Short(&'a [u8]),
     Sparse { lasts: &'a [[u8; 4]], blocks: Pieces<'a> },
@@ -218,145 +114,6 @@ struct SparseBlock<'a> {
     docs: &'a [u8],
 }
 
-/// The state of lookups in a sparse list: the block that was decoded last. Each list needs a
-/// separate one.
-#[derive(Clone, Debug)]
-pub struct LookUp {
-    block: Option<usize>,
-    n: usize,
-    docs: [u32; BIN],
-}
-
-impl Default for LookUp {
-    fn default() -> Self {
-        LookUp { block: None, n: 0, docs: [0; BIN] }
-    }
-}
-
-/// The result of a cheap lookup. Most maps have one segment, which their head names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Glimpse {
-    /// The list does not contain the document.
-    Absent,
-    /// The map of the document.
-    Map(u32),
-    /// The list contains the document, most likely in several segments, which [`MapList::map_of`]
-    /// returns.
-    Several,
-}
-
-impl From<Option<u32>> for Glimpse {
-    fn from(map: Option<u32>) -> Self {
-        map.map_or(Glimpse::Several, Glimpse::Map)
-    }
-}
-
-/// Returns true if a bitmap contains a document, given by its number in the bin.
-#[inline]
-fn is_set(bitmap: &[u8; BITMAP], doc: usize) -> bool {
-    bitmap[doc / 8] >> (doc % 8) & 1 == 1
-}
-
-#[inline]
-fn words(bitmap: &[u8; BITMAP]) -> [u64; 4] {
-    let mut words = [0; 4];
-    for (word, bytes) in words.iter_mut().zip(bitmap.as_chunks::<8>().0) {
-        *word = u64::from_le_bytes(*bytes);
-    }
-    words
-}
-
-/// Returns the total width of the heads of these documents of a bin.
-#[inline]
-fn bits_of_heads(docs: &[u64; 4], widths: &HeadWidths) -> usize {
-    let of_word = |(word, planes): (&u64, &[u64; 3])| {
-        let count = |plane: usize| (word & planes[plane]).count_ones();
-        count(0) + 2 * count(1) + 4 * count(2)
-    };
-    docs.iter().zip(widths).map(of_word).sum::<u32>() as usize
-}
-
-/// Defines a function that counts bits with the CPU's `popcnt` instruction, if it has one.
-macro_rules! by_popcnt {
-    ($(#[$meta:meta])* fn $name:ident($($arg:ident: $type:ty),* $(,)?) -> $result:ty $body:block) => {
-        $(#[$meta])*
-        #[inline]
-        fn $name($($arg: $type),*) -> $result {
-            #[inline(always)]
-            fn anywhere($($arg: $type),*) -> $result $body
-
-            #[cfg(target_arch = "x86_64")]
-            {
-                #[target_feature(enable = "popcnt")]
-                fn by_popcnt($($arg: $type),*) -> $result {
-                    anywhere($($arg),*)
-                }
-                if is_x86_feature_detected!("popcnt") {
-                    // SAFETY: the check above ensures that the CPU supports `popcnt`.
-                    #[allow(unsafe_code)]
-                    return unsafe { by_popcnt($($arg),*) };
-                }
-            }
-            anywhere($($arg),*)
-        }
-    };
-}
-
-by_popcnt! {
-    /// Reads the head of a document in a bin, given by its number there. `widths` are the widths
-    /// of heads in the bin, and `own` is the document's number of segments.
-    fn glimpse_in_bin(
-        bitmap: &[u8; BITMAP],
-        maps: &[u8],
-        doc: usize,
-        widths: &HeadWidths,
-        own: u8,
-    ) -> Result<Glimpse, CodecError> {
-        let words = words(bitmap);
-        let n = words.iter().map(|word| word.count_ones() as usize).sum();
-        let before = bits_of_heads(&before(&words, doc), widths);
-        Ok(Maps::new(maps, n)?.single(before, own).into())
-    }
-}
-
-/// Returns the documents of a bin before one of them.
-#[inline]
-fn before(words: &[u64; 4], doc: usize) -> [u64; 4] {
-    let mut before = *words;
-    before[doc / 64] &= (1 << (doc % 64)) - 1;
-    before[doc / 64 + 1..].fill(0);
-    before
-}
-
-by_popcnt! {
-    /// Reads the map of a document in a bin, given by its number there. `widths` are the widths
-    /// of heads, and `segments` the numbers of segments, of the bin's documents.
-    fn map_in_bin(
-        bitmap: &[u8; BITMAP],
-        maps: &[u8],
-        doc: usize,
-        widths: &HeadWidths,
-        segments: &[u8],
-    ) -> Result<u32, CodecError> {
-        let words = words(bitmap);
-        let (mut at, bit, before) = (doc / 64, doc % 64, before(&words, doc));
-        let count = |words: &[u64; 4]| words.iter().map(|word| word.count_ones() as usize).sum();
-        let maps = Maps::new(maps, count(&words))?;
-        let mut word = words[at] & (u64::MAX >> (63 - bit));
-        let segments = std::iter::from_fn(|| {
-            while word == 0 {
-                at = at.checked_sub(1)?;
-                word = words[at];
-            }
-            let top = 63 - word.leading_zeros() as usize;
-            word ^= 1 << top;
-            segments.get(at * 64 + top).copied()
-        });
-        let all = || bits_of_heads(&words, widths);
-        Ok(maps.get(count(&before), bits_of_heads(&before, widths), all, segments))
-    }
-}
-
 impl<'a> MapList<'a> {
     /// Opens a list of a segment with these parts and reads its layout.
     pub fn new(
@@ -371,7 +128,7 @@ impl<'a> MapList<'a> {
         if df == 0 || df > docs {
             return Err(ListError::Layout);
         }
-        let form = if df == 1 {
+        let layout = if df == 1 {
             let (Some(doc), Some(map)) = (cursor.varint32(), cursor.varint32()) else {
                 return Err(ListError::Layout);
             };
@@ -381,38 +138,38 @@ impl<'a> MapList<'a> {
             if !cursor.rest().is_empty() {
                 return Err(ListError::Layout);
             }
-            Form::One { doc, map }
+            Layout::One { doc, map }
         } else if is_dense(df, docs) {
             let bins = docs.div_ceil(BIN as u32) as usize;
             let bitmaps = cursor.take(BITMAP * bins).ok_or(ListError::Layout)?.as_chunks().0;
             let (_, maps) = Pieces::new(&mut cursor, bins, 0).ok_or(ListError::Layout)?;
-            Form::Dense { bitmaps, maps }
+            Layout::Dense { bitmaps, maps }
         } else {
             let header = cursor.varint().and_then(|len| cursor.take(usize::try_from(len).ok()?));
             let mut header = Cursor::new(header.ok_or(ListError::Layout)?);
             let n = df as usize;
             state = codec.open(&mut header, n, 0).map_err(ListError::Codec)?;
             if n <= BLOCK {
-                Form::Short(cursor.rest())
+                Layout::Short(cursor.rest())
             } else {
                 let blocks = n.div_ceil(BLOCK);
                 let (lasts, blocks) =
                     Pieces::new(&mut cursor, blocks, 4).ok_or(ListError::Layout)?;
-                Form::Sparse { lasts, blocks }
+                Layout::Sparse { lasts, blocks }
             }
         };
-        Ok(MapList { df, parts, codec, state, form })
+        Ok(MapList { df, parts, codec, state, layout })
     }
 
     /// Returns the encoded parts of the list, for engines that decode lists directly.
     pub fn list_parts(&self) -> MapListParts<'a> {
-        match &self.form {
-            Form::One { doc, map } => MapListParts::One { doc: *doc, map: *map },
-            Form::Short(block) => MapListParts::Short(block),
-            Form::Sparse { lasts, blocks: Pieces { bases, ends, payload } } => {
+        match &self.layout {
+            Layout::One { doc, map } => MapListParts::One { doc: *doc, map: *map },
+            Layout::Short(block) => MapListParts::Short(block),
+            Layout::Sparse { lasts, blocks: Pieces { bases, ends, payload } } => {
                 MapListParts::Sparse { bases, lasts, ends, payload }
             }
-            Form::Dense { bitmaps, maps: Pieces { bases, ends, payload } } => {
+            Layout::Dense { bitmaps, maps: Pieces { bases, ends, payload } } => {
                 MapListParts::Dense { bitmaps, bases, ends, payload }
             }
         }
@@ -425,13 +182,13 @@ impl<'a> MapList<'a> {
 
     /// Returns true if the list consists of bins.
     pub fn is_dense(&self) -> bool {
-        matches!(self.form, Form::Dense { .. })
+        matches!(self.layout, Layout::Dense { .. })
     }
 
     /// Returns the number of blocks, or of bins of a dense list.
     pub fn blocks(&self) -> usize {
-        match &self.form {
-            Form::Dense { bitmaps, .. } => bitmaps.len(),
+        match &self.layout {
+            Layout::Dense { bitmaps, .. } => bitmaps.len(),
             _ => (self.df as usize).div_ceil(BLOCK),
         }
     }
@@ -439,23 +196,23 @@ impl<'a> MapList<'a> {
     /// Returns the first block that may contain a document at or after `doc`.
     #[inline]
     pub fn block_for(&self, doc: u32) -> usize {
-        match &self.form {
-            Form::One { .. } | Form::Short(_) => 0,
-            Form::Sparse { lasts, .. } => {
+        match &self.layout {
+            Layout::One { .. } | Layout::Short(_) => 0,
+            Layout::Sparse { lasts, .. } => {
                 lasts.partition_point(|&last| u32::from_le_bytes(last) < doc)
             }
-            Form::Dense { .. } => doc as usize / BIN,
+            Layout::Dense { .. } => doc as usize / BIN,
         }
     }
 
     /// Returns an upper bound of the documents of a block.
     #[inline]
     pub fn block_max_doc(&self, block: usize) -> u32 {
-        match &self.form {
-            Form::One { doc, .. } => *doc,
-            Form::Short(_) => self.parts.count() - 1,
-            Form::Sparse { lasts, .. } => u32::from_le_bytes(lasts[block]),
-            Form::Dense { .. } => {
+        match &self.layout {
+            Layout::One { doc, .. } => *doc,
+            Layout::Short(_) => self.parts.count() - 1,
+            Layout::Sparse { lasts, .. } => u32::from_le_bytes(lasts[block]),
+            Layout::Dense { .. } => {
                 (block * BIN + BIN - 1).min(self.parts.count() as usize - 1) as u32
             }
         }
@@ -465,8 +222,8 @@ impl<'a> MapList<'a> {
     /// bit of the first byte on. A sparse list has none.
     #[inline]
     pub fn bitmaps(&self) -> &'a [[u8; BIN / 8]] {
-        match &self.form {
-            Form::Dense { bitmaps, .. } => bitmaps,
+        match &self.layout {
+            Layout::Dense { bitmaps, .. } => bitmaps,
             _ => &[],
         }
     }
@@ -474,12 +231,12 @@ impl<'a> MapList<'a> {
     /// Writes the documents of a block to `out`, ascending, and returns their number.
     #[inline]
     pub fn decode_docs(&self, block: usize, out: &mut [u32; BIN]) -> Result<usize, ListError> {
-        let n = match &self.form {
-            Form::One { doc, .. } => {
+        let n = match &self.layout {
+            Layout::One { doc, .. } => {
                 out[0] = *doc;
                 return Ok(1);
             }
-            Form::Dense { bitmaps, .. } => {
+            Layout::Dense { bitmaps, .. } => {
                 let (mut n, first) = (0, (block * BIN) as u32);
                 for (i, mut word) in words(&bitmaps[block]).into_iter().enumerate() {
                     while word != 0 {
@@ -490,7 +247,7 @@ impl<'a> MapList<'a> {
                 }
                 n
             }
-            Form::Short(_) | Form::Sparse { .. } => {
+            Layout::Short(_) | Layout::Sparse { .. } => {
                 let SparseBlock { prev, n, docs, .. } = self.sparse(block)?;
                 let error = |source| ListError::Block { block, source };
                 let coded =
@@ -501,8 +258,8 @@ impl<'a> MapList<'a> {
             }
         };
         let last = out[..n].last().copied().unwrap_or(0);
-        let expected = match &self.form {
-            Form::Sparse { lasts, .. } => last == u32::from_le_bytes(lasts[block]),
+        let expected = match &self.layout {
+            Layout::Sparse { lasts, .. } => last == u32::from_le_bytes(lasts[block]),
             _ => true,
         };
         if last >= self.parts.count() || !expected { Err(ListError::Order(block)) } else { Ok(n) }
@@ -512,13 +269,13 @@ impl<'a> MapList<'a> {
     #[inline]
     fn sparse(&self, block: usize) -> Result<SparseBlock<'a>, ListError> {
         let n = (self.df as usize - block * BLOCK).min(BLOCK);
-        let (prev, bytes) = match &self.form {
-            Form::Sparse { lasts, blocks } => {
+        let (prev, bytes) = match &self.layout {
+            Layout::Sparse { lasts, blocks } => {
                 let bytes = blocks.get(block).ok_or(ListError::Layout)?;
                 let prev = block.checked_sub(1).map_or(u32::MAX, |b| u32::from_le_bytes(lasts[b]));
                 (prev, bytes)
             }
-            Form::Short(bytes) => (u32::MAX, *bytes),
+            Layout::Short(bytes) => (u32::MAX, *bytes),
             _ => return Err(ListError::Layout),
         };
         if !self.parts.have_maps() {
@@ -540,8 +297,8 @@ impl<'a> MapList<'a> {
     ) -> Result<usize, ListError> {
         let n = self.decode_docs(block, docs)?;
         let error = |source| ListError::Block { block, source };
-        let coded = match &self.form {
-            Form::One { map, .. } => {
+        let coded = match &self.layout {
+            Layout::One { map, .. } => {
                 maps[0] = *map;
                 return Ok(1);
             }
@@ -550,7 +307,7 @@ impl<'a> MapList<'a> {
                 maps[..n].fill(1);
                 return Ok(n);
             }
-            Form::Dense { maps, .. } => maps.get(block).ok_or(ListError::Layout)?,
+            Layout::Dense { maps, .. } => maps.get(block).ok_or(ListError::Layout)?,
             _ => self.sparse(block)?.maps,
         };
         let segments = docs[..n].iter().map(|&doc| self.parts.segments(doc));
@@ -559,107 +316,11 @@ impl<'a> MapList<'a> {
         Ok(n)
     }
 
-    /// Finds a document in a sparse list and returns its block and its number there. `look_up`
-    /// caches the block that was decoded last.
-    #[inline]
-    fn find(&self, doc: u32, look_up: &mut LookUp) -> Result<Option<(usize, usize)>, ListError> {
-        let block = self.block_for(doc);
-        if block >= self.blocks() {
-            return Ok(None);
-        }
-        if look_up.block != Some(block) {
-            look_up.block = None;
-            look_up.n = self.decode_docs(block, &mut look_up.docs)?;
-            look_up.block = Some(block);
-        }
-        Ok(look_up.docs[..look_up.n].binary_search(&doc).ok().map(|i| (block, i)))
-    }
-
-    /// Returns true if the list contains a document, which must exist in the segment.
-    #[inline]
-    pub fn has(&self, doc: u32, look_up: &mut LookUp) -> Result<bool, ListError> {
-        match &self.form {
-            Form::One { doc: only, .. } => Ok(*only == doc),
-            Form::Dense { bitmaps, .. } => {
-                Ok(is_set(&bitmaps[doc as usize / BIN], doc as usize % BIN))
-            }
-            _ => self.find(doc, look_up).map(|found| found.is_some()),
-        }
-    }
-
-    /// Looks up a document of the segment, and returns its map if that costs little.
-    #[inline]
-    pub fn glimpse(&self, doc: u32, look_up: &mut LookUp) -> Result<Glimpse, ListError> {
-        match &self.form {
-            Form::One { doc: only, .. } if *only != doc => Ok(Glimpse::Absent),
-            Form::One { map, .. } => Ok(Glimpse::Map(*map)),
-            Form::Dense { bitmaps, maps } => {
-                let (block, within) = (doc as usize / BIN, doc as usize % BIN);
-                if !is_set(&bitmaps[block], within) {
-                    return Ok(Glimpse::Absent);
-                }
-                if !self.parts.have_maps() {
-                    return Ok(Glimpse::Map(1));
-                }
-                let maps = maps.get(block).ok_or(ListError::Layout)?;
-                let (widths, own) = (self.parts.head_widths(block), self.parts.segments(doc));
-                glimpse_in_bin(&bitmaps[block], maps, within, widths, own)
-                    .map_err(|source| ListError::Block { block, source })
-            }
-            _ => {
-                let Some((block, i)) = self.find(doc, look_up)? else { return Ok(Glimpse::Absent) };
-                if !self.parts.have_maps() {
-                    return Ok(Glimpse::Map(1));
-                }
-                let SparseBlock { n, maps, .. } = self.sparse(block)?;
-                let maps = Maps::new(maps, n);
-                let maps = maps.map_err(|source| ListError::Block { block, source })?;
-                let before = self.parts.bits_of_heads(&look_up.docs[..i]);
-                Ok(maps.single(before, self.parts.segments(doc)).into())
-            }
-        }
-    }
-
-    /// Returns the map of a document of the segment, or 0 if the list does not contain it.
-    #[inline]
-    pub fn map_of(&self, doc: u32, look_up: &mut LookUp) -> Result<u32, ListError> {
-        match &self.form {
-            Form::One { doc: only, map } => Ok(if *only == doc { *map } else { 0 }),
-            Form::Dense { bitmaps, maps } => {
-                let (block, within) = (doc as usize / BIN, doc as usize % BIN);
-                if !is_set(&bitmaps[block], within) {
-                    return Ok(0);
-                }
-                if !self.parts.have_maps() {
-                    return Ok(1);
-                }
-                let maps = maps.get(block).ok_or(ListError::Layout)?;
-                let widths = self.parts.head_widths(block);
-                let segments = self.parts.all_segments(block * BIN);
-                map_in_bin(&bitmaps[block], maps, within, widths, segments)
-                    .map_err(|source| ListError::Block { block, source })
-            }
-            _ => {
-                let Some((block, i)) = self.find(doc, look_up)? else { return Ok(0) };
-                if !self.parts.have_maps() {
-                    return Ok(1);
-                }
-                let SparseBlock { n, maps, .. } = self.sparse(block)?;
-                let maps = Maps::new(maps, n);
-                let maps = maps.map_err(|source| ListError::Block { block, source })?;
-                let docs = &look_up.docs[..n];
-                let bits = |docs: &[u32]| self.parts.bits_of_heads(docs);
-                let segments = docs[..=i].iter().rev().map(|&doc| self.parts.segments(doc));
-                Ok(maps.get(i, bits(&docs[..i]), || bits(docs), segments))
-            }
-        }
-    }
-
     /// Returns the number of bytes for the documents and for the maps of a block.
     pub(crate) fn block_bytes(&self, block: usize) -> Result<(usize, usize), ListError> {
-        match &self.form {
-            Form::One { doc, map } => Ok((varint::len(*doc), varint::len(*map))),
-            Form::Dense { maps, .. } => {
+        match &self.layout {
+            Layout::One { doc, map } => Ok((varint::len(*doc), varint::len(*map))),
+            Layout::Dense { maps, .. } => {
                 Ok((BITMAP, maps.get(block).ok_or(ListError::Layout)?.len()))
             }
             _ => {

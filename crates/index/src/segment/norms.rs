@@ -5,6 +5,7 @@
 //! integers over all lists, so neither the order of lists nor the number of threads affects a
 //! single bit of it.
 
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use warpseek_core::cosine;
@@ -12,6 +13,7 @@ use warpseek_core::limits::BLOCK;
 
 use crate::build::ordered_map;
 use crate::error::Result;
+use crate::files::documents::Floats;
 use crate::segment::Segment;
 
 /// Number of dictionary blocks that a worker walks at a time.
@@ -20,8 +22,36 @@ const JOB_BLOCKS: u64 = 64;
 /// Number of frequencies whose square is in a table.
 const SQUARES: u32 = 1024;
 
+impl Segment {
+    /// Returns the norms of all documents, which ranking by cosine needs.
+    ///
+    /// If the index does not store them, the first call walks all lists of the segment, with a
+    /// thread for each core, while other callers wait. Norms of n-grams, text fields and impacts
+    /// cannot be computed.
+    pub fn norms(&self) -> Result<Floats<'_>> {
+        let files = &*self.files;
+        let countable = files.grams.is_none() && files.fields.is_none() && !files.has_impacts;
+        if files.documents.has_norms() || !countable {
+            return files.documents.norms();
+        }
+        if let Some(norms) = files.norms.get() {
+            return Ok(Floats(norms));
+        }
+        let _one = files.computing.lock().unwrap_or_else(PoisonError::into_inner);
+        let norms = match files.norms.get() {
+            Some(norms) => norms,
+            None => {
+                let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+                let computed = compute(self, cores)?;
+                files.norms.get_or_init(|| computed)
+            }
+        };
+        Ok(Floats(norms))
+    }
+}
+
 /// Computes the norm of each document, as little-endian bytes, from lists that hold frequencies.
-pub(crate) fn compute(segment: &Segment, threads: usize) -> Result<Vec<[u8; 4]>> {
+fn compute(segment: &Segment, threads: usize) -> Result<Vec<[u8; 4]>> {
     let mut sums: Vec<AtomicU64> = Vec::new();
     sums.resize_with(segment.documents().count() as usize, AtomicU64::default);
     let squares: Vec<u64> = (0..SQUARES).map(|freq| cosine::square(freq.max(1))).collect();
