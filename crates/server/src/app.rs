@@ -8,12 +8,13 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use warpseek::{Damage, ScrubStatus, Scrubber};
 use warpseek_front::Hosts;
 
+use crate::elasticsearch::search::{PointInTime, Scroll};
 use crate::error::{Failure, Kind};
-use crate::http::admission::Gate;
+use crate::http::admission::AdmissionQueue;
 use crate::http::caller::Caller;
 use crate::http::keys::Keys;
 use crate::indexes::catalogue::Catalogue;
-use crate::indexes::contexts::{Contexts, PointInTime, Scroll};
+use crate::indexes::contexts::Contexts;
 use crate::indexes::snapshots::Store;
 use crate::indexes::tasks::Tasks;
 use crate::operations::config::{Config, Device};
@@ -51,7 +52,7 @@ pub(crate) struct App {
     pub(crate) points_in_time: Contexts<PointInTime>,
     pub(crate) tasks: Tasks,
     /// The store of snapshots, if one is configured.
-    pub(crate) snapshots: Option<Store>,
+    snapshots: Option<Store>,
     pub(crate) load: Load,
     /// The collection on other machines, if the server answers for one.
     pub(crate) remote: OnceLock<Arc<dyn Remote>>,
@@ -65,10 +66,10 @@ pub(crate) struct App {
     accepting: AtomicBool,
     /// Number of bytes of request bodies being read or processed.
     bodies: AtomicUsize,
-    pub(crate) searches: Gate,
-    pub(crate) writes: Gate,
+    pub(crate) searches: AdmissionQueue,
+    pub(crate) writes: AdmissionQueue,
     pace: Pace,
-    pub(crate) remote_searches: Gate,
+    pub(crate) remote_searches: AdmissionQueue,
     requests: AtomicU64,
 }
 
@@ -101,12 +102,20 @@ impl App {
             accepting: AtomicBool::new(false),
             bodies: AtomicUsize::new(0),
             // Searches that wait for a GPU are answered as one batch.
-            searches: Gate::new(if gpu { FOR_A_GPU.max(cores) } else { cores }, queue, "searches"),
+            searches: AdmissionQueue::new(
+                if gpu { FOR_A_GPU.max(cores) } else { cores },
+                queue,
+                "searches",
+            ),
             // Writes wait for the disk. With more writes than cores in progress, several share
             // one sync.
-            writes: Gate::new(cores.max(4) * 4, queue, "writes"),
+            writes: AdmissionQueue::new(cores.max(4) * 4, queue, "writes"),
             pace: Pace::default(),
-            remote_searches: Gate::without_work(OF_A_CLUSTER, queue, "searches of the cluster"),
+            remote_searches: AdmissionQueue::without_work(
+                OF_A_CLUSTER,
+                queue,
+                "searches of the cluster",
+            ),
             requests: AtomicU64::new(0),
             config,
         }
@@ -182,6 +191,15 @@ impl App {
         self.accepting.load(Ordering::Acquire)
     }
 
+    /// Returns the store of snapshots; fails if none is configured.
+    pub(crate) fn snapshot_store(&self) -> Result<&Store, Failure> {
+        self.snapshots.as_ref().ok_or_else(|| {
+            Failure::illegal(
+                "this server has no snapshot store; set snapshots.url, for example to file:///folder",
+            )
+        })
+    }
+
     /// Returns an id for a request that has none.
     pub(crate) fn request_id(&self) -> String {
         format!("ws-{:08x}", self.requests.fetch_add(1, Ordering::Relaxed))
@@ -255,7 +273,7 @@ impl Pace {
 /// slow, or that waits for a GPU, goes to a blocking thread. A search that turns out to be slow
 /// is restarted there, because the calling thread also serves connections, including that of the
 /// caller.
-pub(crate) async fn search_one<T: Send + 'static>(
+pub(crate) async fn run_search<T: Send + 'static>(
     app: &Arc<App>,
     caller: &Caller,
     work: impl Fn(&App, &Caller) -> Result<T, Failure> + Send + Sync + 'static,
@@ -280,8 +298,8 @@ pub(crate) async fn search_one<T: Send + 'static>(
     app.searches.run(timed(None)).await
 }
 
-/// Runs a search on a blocking thread, with access to the shared state.
-pub(crate) async fn search<T: Send + 'static>(
+/// Runs searches or other reads on a blocking thread, with access to the shared state.
+pub(crate) async fn run_read<T: Send + 'static>(
     app: &Arc<App>,
     work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
@@ -290,7 +308,7 @@ pub(crate) async fn search<T: Send + 'static>(
 }
 
 /// Runs the next part of a write that has begun, however long it has to wait.
-pub(crate) async fn write_on<T: Send + 'static>(
+pub(crate) async fn run_next_write<T: Send + 'static>(
     app: &Arc<App>,
     work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
@@ -299,7 +317,7 @@ pub(crate) async fn write_on<T: Send + 'static>(
 }
 
 /// Runs a write on a blocking thread, with access to the shared state.
-pub(crate) async fn write<T: Send + 'static>(
+pub(crate) async fn run_write<T: Send + 'static>(
     app: &Arc<App>,
     work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {

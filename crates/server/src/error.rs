@@ -168,10 +168,6 @@ impl Failure {
     }
 
     pub(crate) fn no_index(name: &str) -> Self {
-        // A call such as `/_reindex` has the path of an index.
-        if let Some(failure) = crate::elasticsearch::routes::elsewhere(name) {
-            return failure;
-        }
         let index = Some(name.to_owned());
         Failure {
             kind: Kind::IndexMissing,

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use crate::elasticsearch::dsl;
 use crate::elasticsearch::mapping::Mapping;
-use crate::elasticsearch::routes as facade;
+use crate::elasticsearch::routes::{declared, parse_bulk, read_pairs};
 use crate::elasticsearch::search::Ask;
-use crate::http::exchange::Call;
+use crate::http::call::Call;
 use crate::http::params::Params;
 use crate::operations::config::Limits;
 
@@ -22,7 +22,7 @@ fn mapping() -> Option<Mapping> {
         "k": {"type": "keyword"}, "n": {"type": "long"}, "f": {"type": "double"}, "b": {"type": "boolean"}, "d": {"type": "date"},
         "o": {"properties": {"t": {"type": "text", "index_options": "docs"}}}, "v": {"type": "dense_vector", "dims": 2},
     }}});
-    let (declared, _) = facade::declared(&body).ok()?;
+    let (declared, _) = declared(&body).ok()?;
     Mapping::new(declared).ok()
 }
 
@@ -32,7 +32,7 @@ pub fn body(bytes: &[u8]) {
     let Ok(value) = serde_json::from_slice::<Value>(bytes) else { return };
     search(value.clone(), &mapping);
     search(json!({"query": value}), &mapping);
-    if let Ok((declared, _)) = facade::declared(&value) {
+    if let Ok((declared, _)) = declared(&value) {
         let _ = Mapping::new(declared);
     }
     if let Value::Object(source) = &value
@@ -61,9 +61,9 @@ fn search(body: Value, mapping: &Mapping) {
 
 /// Parses the lines of a bulk request and of a multi-search.
 pub fn lines(bytes: &[u8]) {
-    let _ = facade::parse_bulk(&Call::of(Bytes::copy_from_slice(bytes)), Some("a"));
+    let _ = parse_bulk(&Call::of(Bytes::copy_from_slice(bytes)), Some("a"));
     let Some(mapping) = mapping() else { return };
-    let pairs = facade::read_pairs(bytes, Limits::default().batch);
+    let pairs = read_pairs(bytes, Limits::default().batch);
     for (_, body) in pairs.into_iter().flatten() {
         search(body, &mapping);
     }
@@ -141,9 +141,9 @@ mod tests {
             .unwrap();
             dsl::translate(&ask.query.unwrap(), &mapping, MOST_TEXT, &mut Vec::new()).unwrap();
         }
-        assert!(facade::parse_bulk(&Call::of(Bytes::from(RIGHT[9])), Some("a")).is_ok());
-        assert_eq!(facade::read_pairs(RIGHT[10].as_bytes(), 2).unwrap().len(), 2);
-        assert!(facade::read_pairs(RIGHT[10].as_bytes(), 1).is_err());
+        assert!(parse_bulk(&Call::of(Bytes::from(RIGHT[9])), Some("a")).is_ok());
+        assert_eq!(read_pairs(RIGHT[10].as_bytes(), 2).unwrap().len(), 2);
+        assert!(read_pairs(RIGHT[10].as_bytes(), 1).is_err());
     }
 
     #[test]

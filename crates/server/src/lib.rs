@@ -1,12 +1,22 @@
 //! `warpseek serve`: the library over HTTP, compatible with existing clients.
 //!
-//! A request passes `http` (keys, limits, serialization) and reaches a handler of `facade`
-//! (Elasticsearch's routes), `retrieve` or `native` (`/v1`). Handlers do no work on threads of
-//! the asynchronous runtime: the gates of `app` admit work to blocking threads. A `collection` is
-//! an open index; the `catalogue` holds all of them. `mapping` defines the fields, `dsl`
-//! translates queries, and `search` calls the library and shows hits. `page` is the web page for
-//! people and uses `native`. `remote` answers for a collection on other machines through an
-//! implementation that the caller supplies. Only `error` turns errors into status codes.
+//! The rooms, in the order in which a request passes them:
+//!
+//! - `server` starts a server, opens the indexes, assembles all routes, and shuts down.
+//! - `http` has everything that is independent of an interface. `connections` receives requests
+//!   from the crate `front`, `direct` lets searches of one index bypass the router, `exchange`
+//!   frames every request (`origin`, `keys`, options before it; metrics and the log after it),
+//!   `call` reads bodies, `admission` limits the work at a time, and `answer` serializes answers.
+//! - `elasticsearch`, `native` (`/v1`), `retrieve`, `mcp` and `page` are the interfaces, each with
+//!   its routes. `elasticsearch` also has what the others share: `mapping` defines fields, `dsl`
+//!   translates queries to query trees, and `search` plans and runs searches.
+//! - `indexes` has the `catalogue` of open indexes, their aliases, contexts, tasks and snapshots.
+//! - `operations` has settings, the log, metrics, and the description of the API.
+//!
+//! `app` is the state that requests share; handlers use it to run their work on blocking threads.
+//! `remote` is the trait through which a server answers for a collection on other machines.
+//! `error` alone decides which error has which status code, and `json` checks bodies. Files do not
+//! use each other in cycles: interfaces use `app`, and no file that `app` uses knows `app`.
 #![forbid(unsafe_code)]
 
 mod app;

@@ -13,11 +13,12 @@ use axum::http::HeaderMap;
 use axum::routing::post;
 use serde_json::{Value, json};
 
-use crate::app::{App, search as searching};
-use crate::elasticsearch::search::{Ask, Showing, Target, search as find};
+use crate::app::{App, run_read};
+use crate::elasticsearch::search::{Ask, Showing, Target, execute};
 use crate::error::{Failure, Kind, brief};
+use crate::http::answer::{Answer, Reply};
+use crate::http::call::Call;
 use crate::http::caller::Caller;
-use crate::http::exchange::{Answer, Call, Reply};
 use crate::http::params::Params;
 use crate::json::only;
 
@@ -74,7 +75,7 @@ async fn message(State(app): State<Arc<App>>, headers: HeaderMap, call: Call) ->
                 return Ok(error(id, INVALID_PARAMS, &format!("unknown tool: {}", brief(&name))));
             }
             let arguments = params["arguments"].clone();
-            let done = searching(&app, move |app| tool(app, &name, &arguments, &call.caller)).await;
+            let done = run_read(&app, move |app| tool(app, &name, &arguments, &call.caller)).await;
             match done {
                 Ok(found) => {
                     let text = serde_json::to_string(&found).unwrap_or_default();
@@ -227,7 +228,7 @@ fn found(app: &App, arguments: &Value, caller: &Caller) -> Result<Value, Failure
     let body = json!({"query": {"query_string": words}, "size": size, "track_total_hits": true});
     let ask = Ask::parse(body, &Params::default(), &app.config.limits)?;
     let targets = app.catalogue().select(index, false)?.into_iter().map(Target::from).collect();
-    let found = find(app, targets, ask, false, caller)?;
+    let found = execute(app, targets, ask, false, caller)?;
     let mut showing = Showing::new(app, caller, &found.ask);
     let body: Value = serde_json::from_slice(&found.body(0, found.ask.size, &mut showing)?)
         .map_err(|e| Failure::broken(e.to_string()))?;

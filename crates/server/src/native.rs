@@ -5,14 +5,16 @@ pub(crate) mod arrow;
 mod answer;
 mod ask;
 mod bulk;
+mod cluster;
 mod documents;
 mod ngram;
 mod order;
 mod search;
+mod snapshots;
 mod status;
 mod syntax;
 
-pub(crate) use search::search_one as search_index;
+pub(crate) use search::search_index;
 
 use std::sync::Arc;
 
@@ -21,8 +23,9 @@ use axum::extract::{Path, State};
 use axum::routing::{get, post, put};
 use serde_json::{Value, json};
 
-use crate::app::{App, search, write};
-use crate::http::exchange::{Answer, Call, Reply};
+use crate::app::{App, run_read, run_write};
+use crate::http::answer::{Answer, Reply};
+use crate::http::call::Call;
 use crate::indexes::catalogue::{Listed, Look};
 use crate::json::only;
 
@@ -41,13 +44,15 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/v1/indexes/{index}/bulk", post(bulk::bulk))
         .route("/v1/indexes/{index}/refresh", post(refresh))
         .route("/v1/indexes/{index}/reload", post(reload))
-        .route("/v1/indexes/{index}/search", post(search::search_one))
-        .route("/v1/indexes/{index}/batch", post(search::search_many))
+        .route("/v1/indexes/{index}/search", post(search_index))
+        .route("/v1/indexes/{index}/batch", post(search::search_batch))
         .route("/v1/indexes/{index}/count", post(search::count))
         .route("/v1/indexes/{index}/explain/{id}", post(search::explain))
         .route("/v1/indexes/{index}/ngram", post(ngram::search_ngrams))
         .route("/v1/indexes/{index}/analyze", post(crate::elasticsearch::routes::analyze))
         .route("/v1/status", get(status::status))
+        .merge(cluster::routes())
+        .merge(snapshots::routes())
 }
 
 fn described(listed: &Listed) -> Value {
@@ -70,7 +75,7 @@ fn described(listed: &Listed) -> Value {
 }
 
 async fn list(State(app): State<Arc<App>>) -> Reply {
-    search(&app, |app| {
+    run_read(&app, |app| {
         let all: Vec<Value> = app.catalogue().listed().iter().map(described).collect();
         Ok(Answer::json(json!({"indexes": all})))
     })
@@ -78,7 +83,7 @@ async fn list(State(app): State<Arc<App>>) -> Reply {
 }
 
 async fn about(State(app): State<Arc<App>>, Path(index): Path<String>) -> Reply {
-    search(&app, move |app| {
+    run_read(&app, move |app| {
         let listed = match app.catalogue().ngrams(&index) {
             Some(listed) => Listed::Ngrams(listed),
             None => Listed::Words(app.catalogue().get(&index)?),
@@ -93,19 +98,19 @@ async fn create(State(app): State<Arc<App>>, Path(index): Path<String>, call: Ca
     let body = call.json()?;
     only(&body, &["mappings", "settings"])?;
     let (declared, warnings) = crate::elasticsearch::routes::declared(&body)?;
-    let made = write(&app, move |app| app.catalogue().create(&index, declared)).await?;
+    let made = run_write(&app, move |app| app.catalogue().create(&index, declared)).await?;
     let made = described(&Listed::Words(made));
     Ok(Answer::json(made).status(201).warnings(warnings))
 }
 
 async fn delete(State(app): State<Arc<App>>, Path(index): Path<String>) -> Reply {
-    write(&app, move |app| app.catalogue().delete(&index)).await?;
+    run_write(&app, move |app| app.catalogue().delete(&index)).await?;
     Ok(Answer::json(json!({"deleted": true})))
 }
 
 async fn refresh(State(app): State<Arc<App>>, Path(index): Path<String>, call: Call) -> Reply {
     only(&call.json()?, &[])?;
-    write(&app, move |app| app.catalogue().get(&index)?.refresh()).await?;
+    run_write(&app, move |app| app.catalogue().get(&index)?.refresh()).await?;
     Ok(Answer::json(json!({"refreshed": true})))
 }
 
@@ -113,7 +118,7 @@ async fn refresh(State(app): State<Arc<App>>, Path(index): Path<String>, call: C
 /// served, the error says why.
 async fn reload(State(app): State<Arc<App>>, Path(index): Path<String>, call: Call) -> Reply {
     only(&call.json()?, &[])?;
-    let look = write(&app, move |app| app.catalogue().reload(&index)).await?;
+    let look = run_write(&app, move |app| app.catalogue().reload(&index)).await?;
     Ok(Answer::json(match look {
         Look::Same(reason) => json!({"reloaded": false, "reason": reason}),
         _ => json!({"reloaded": true}),

@@ -86,11 +86,6 @@ pub(crate) fn routes() -> Router<Arc<App>> {
     })
 }
 
-/// Returns true if a path is one of the page's, which contain no data and need no key.
-pub(crate) fn is_part(path: &str) -> bool {
-    path == BARE || PARTS.iter().any(|part| part.path == path)
-}
-
 fn served(number: usize, asked: &HeaderMap) -> Response {
     let (part, tag) = (&PARTS[number], &TAGS[number]);
     let known = asked.get(header::IF_NONE_MATCH).and_then(|tags| tags.to_str().ok());
@@ -116,4 +111,15 @@ fn served(number: usize, asked: &HeaderMap) -> Response {
         headers.insert(header::ETAG, tag);
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::native_routes::is_open;
+
+    #[test]
+    fn the_page_needs_no_key() {
+        assert!(is_open(BARE) && PARTS.iter().all(|part| is_open(part.path)));
+    }
 }

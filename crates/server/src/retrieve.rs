@@ -9,13 +9,15 @@ use serde_json::{Value, json};
 use warpseek::Request;
 use warpseek::query::{Node, Words};
 
-use crate::app::{App, search};
-use crate::elasticsearch::mapping::{Field, Layout};
+use crate::app::{App, run_read};
+use crate::elasticsearch::mapping::{Field, Layout, Mapping};
 use crate::error::{Failure, Kind};
+use crate::http::answer::{Answer, Reply};
+use crate::http::call::Call;
 use crate::http::caller::under;
-use crate::http::exchange::{Answer, Call, Reply};
-use crate::indexes::open_index::Collection;
+use crate::indexes::open_index::OpenIndex;
 use crate::json::{only, truth};
+use crate::operations::telemetry::search_log::count_search;
 
 /// The format of the answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,13 +29,15 @@ enum Dialect {
     Flat,
 }
 
-pub(crate) async fn retrieve(State(app): State<Arc<App>>, call: Call) -> Reply {
-    search(&app, move |app| run(app, &call)).await.map_err(overloaded)
+pub(crate) async fn retrieve(State(app): State<Arc<App>>, call: Result<Call, Failure>) -> Reply {
+    // Reading the body may already fail because the server is overloaded.
+    let call = call.map_err(overloaded)?;
+    run_read(&app, move |app| run(app, &call)).await.map_err(overloaded)
 }
 
 /// Turns an overload into status 503. Clients retry on 503 but show any 4xx response to the
 /// model.
-pub(crate) fn overloaded(failure: Failure) -> Failure {
+fn overloaded(failure: Failure) -> Failure {
     match failure.kind {
         Kind::Overload => Failure { kind: Kind::NotReady, ..failure },
         _ => failure,
@@ -90,7 +94,7 @@ fn run(app: &App, call: &Call) -> Reply {
     let mut result = Vec::with_capacity(queries.len());
     for (response, request) in view.searcher.search_batch(&requests).into_iter().zip(&requests) {
         let response = response?;
-        crate::operations::telemetry::count_search(app, &index.name, &view, request, &response);
+        count_search(app, &index.name, &view, request, &response);
         // The format of these answers cannot express that they are incomplete.
         if !response.coverage().is_complete() {
             let reason =
@@ -139,7 +143,7 @@ fn read(body: &Value) -> Result<(Vec<String>, Dialect), Failure> {
 }
 
 /// Returns the index to search: from the request, from the settings, or the only index.
-fn index(app: &App, body: &Value) -> Result<Arc<Collection>, Failure> {
+fn index(app: &App, body: &Value) -> Result<Arc<OpenIndex>, Failure> {
     if !matches!(body["index"], Value::Null | Value::String(_)) {
         return Err(Failure::parsing("[index] must be a string"));
     }
@@ -157,7 +161,7 @@ fn index(app: &App, body: &Value) -> Result<Arc<Collection>, Failure> {
 }
 
 /// Builds a query for any of the words in all text fields.
-fn node(mapping: &crate::elasticsearch::mapping::Mapping, text: &str) -> Node {
+fn node(mapping: &Mapping, text: &str) -> Node {
     if mapping.layout == Layout::NoSchema {
         return Node::Words(Words::any([], text));
     }

@@ -24,25 +24,25 @@ use warpseek::{DeviceChoice, SearcherOptions};
 use warpseek_front::{Tls, TlsOptions};
 
 use crate::app::{App, cores};
-use crate::elasticsearch::routes as facade;
+use crate::elasticsearch;
+use crate::elasticsearch::unsupported::unsupported_call;
 use crate::error::{Failure, Kind};
+use crate::http::answer::{Answer, Reply};
 use crate::http::connections;
-use crate::http::connections::Door;
-use crate::http::exchange::{Answer, Reply, around};
+use crate::http::connections::ConnectionHandler;
+use crate::http::exchange::around;
 use crate::http::keys::Keys;
 use crate::indexes::catalogue::Catalogue;
 use crate::indexes::names;
 use crate::indexes::open_index::Opening;
-use crate::indexes::snapshots;
-use crate::indexes::snapshots::Store;
+use crate::indexes::snapshots::{Store, restore_missing};
 use crate::mcp;
 use crate::native;
 use crate::operations::config::{Config, Device};
 use crate::operations::log;
 use crate::operations::openapi;
-use crate::operations::telemetry;
+use crate::operations::telemetry::{counters, exposition};
 use crate::page;
-use crate::remote;
 use crate::remote::Remote;
 use crate::retrieve;
 
@@ -126,7 +126,7 @@ impl Server {
             .map_err(io(format!("cannot listen on {address}")))?;
         let address = listener.local_addr().map_err(io("the address".into()))?;
         let hosts = config.hosts(address).map_err(ServeError::Setup)?;
-        let metrics = telemetry::recorder().map_err(ServeError::Setup)?;
+        let metrics = counters::recorder().map_err(ServeError::Setup)?;
         let snapshots =
             config.snapshots.url.as_deref().map(|url| Store::open(url, &config.data)).transpose();
         let snapshots = snapshots.map_err(ServeError::Setup)?;
@@ -166,7 +166,7 @@ impl Server {
         let Server { app, opening, listener, tls, runtime, .. } = self;
         let notice = Duration::from_secs(app.config.drain_notice_s);
         let drain = Duration::from_secs(app.config.drain_s);
-        let door = Door { app: app.clone(), router: routes(app.clone()) };
+        let handler = ConnectionHandler { app: app.clone(), router: routes(app.clone()) };
         let (ended, ending) = tokio::sync::oneshot::channel::<()>();
         let (shared, loaded, config) = (app.clone(), app.clone(), app.config.clone());
         let reloading = reload(app.clone(), tls.clone());
@@ -195,7 +195,7 @@ impl Server {
                 tracing::info!("shutting down: finishing requests in progress");
                 shared.refuse();
             };
-            let serving = connections::serve(listener, door, &config, tls, graceful);
+            let serving = connections::serve(listener, handler, &config, tls, graceful);
             tokio::spawn(reloading);
             let too_long = async {
                 let _ = ending.await;
@@ -243,7 +243,8 @@ fn open(app: &App, opening: Opening) -> Result<(), ServeError> {
     }
     app.open(catalogue);
     if let Some(name) = &app.config.restore {
-        snapshots::restore_missing(app, name)
+        app.snapshot_store()
+            .and_then(|store| restore_missing(store, app.catalogue(), name))
             .map_err(|failure| ServeError::Setup(format!("restore: {}", failure.reason)))?;
     }
     app.welcome();
@@ -334,7 +335,7 @@ async fn signal() {
 }
 
 fn routes(app: Arc<App>) -> Router {
-    let slashed = facade::routes()
+    let slashed = elasticsearch::routes::routes()
         .fallback(no_such_route)
         .method_not_allowed_fallback(no_such_method)
         .with_state(app.clone());
@@ -347,11 +348,9 @@ fn routes(app: Arc<App>) -> Router {
         .route("/openapi.json", get(openapi::openapi))
         .route("/retrieve", post(retrieve::retrieve))
         .merge(native::routes())
-        .merge(remote::routes())
-        .merge(snapshots::routes())
         .merge(page::routes())
         .merge(mcp::routes())
-        .merge(facade::routes())
+        .merge(elasticsearch::routes::routes())
         .fallback(move |request: Request| without_route(slashed, request))
         .method_not_allowed_fallback(no_such_method)
         .layer(axum::middleware::from_fn_with_state(app.clone(), around))
@@ -362,7 +361,7 @@ fn routes(app: Arc<App>) -> Router {
 }
 
 async fn no_such_route(uri: Uri) -> Failure {
-    facade::elsewhere(uri.path()).unwrap_or_else(|| {
+    unsupported_call(uri.path()).unwrap_or_else(|| {
         let reason = "no handler found for this path; docs/reference lists all routes";
         Failure::new(Kind::NoSuchRoute, reason)
     })
@@ -370,17 +369,17 @@ async fn no_such_route(uri: Uri) -> Failure {
 
 async fn no_such_method(uri: Uri) -> Failure {
     let other = || Failure::new(Kind::Method, "this path does not support the method");
-    facade::elsewhere(uri.path()).unwrap_or_else(other)
+    unsupported_call(uri.path()).unwrap_or_else(other)
 }
 
-/// Answers a request without a route. As in Elasticsearch, a trailing slash is ignored; only the
-/// facade does so, and native routes are exact.
-async fn without_route(facade: TowerToHyperService<Router>, mut request: Request) -> Response {
+/// Answers a request without a route. As in Elasticsearch, a trailing slash is ignored; native
+/// routes are exact.
+async fn without_route(slashed: TowerToHyperService<Router>, mut request: Request) -> Response {
     match without_slash(request.uri()) {
         Some(uri) => *request.uri_mut() = uri,
         None => return no_such_route(request.uri().clone()).await.into_response(),
     }
-    facade.call(request).await.into_response()
+    slashed.call(request).await.into_response()
 }
 
 fn without_slash(uri: &Uri) -> Option<Uri> {
@@ -434,6 +433,6 @@ async fn ready(State(app): State<Arc<App>>) -> Reply {
 }
 
 async fn metrics(State(app): State<Arc<App>>) -> Reply {
-    let text = tokio::task::spawn_blocking(move || telemetry::render(&app)).await;
+    let text = tokio::task::spawn_blocking(move || exposition::render(&app)).await;
     text.map(Answer::text).map_err(|error| Failure::broken(error.to_string()))
 }

@@ -6,15 +6,19 @@
 //! k1 + 1. A field that no document has matches nothing. A field that is stored but not
 //! searchable, and every unsupported clause, is an error.
 
-mod leaves;
+mod compound;
+mod exists;
 mod phrases;
 mod query_string;
+mod ranges;
+mod terms;
 mod value;
+mod words;
 
 use serde_json::{Map, Value};
-use warpseek::query::{Across, Bool, Least, MAX_TREE_NODES, Node, Operator, Words};
+use warpseek::query::{Bool, Least, Node, Operator};
 
-use crate::elasticsearch::mapping::{Field, Layout, Mapping};
+use crate::elasticsearch::mapping::Mapping;
 use crate::error::{Failure, brief};
 
 /// Translates a query. Ignored options are reported in `warnings`. A query text may have at most
@@ -44,6 +48,7 @@ pub(crate) fn translate_q(
     translate(&serde_json::json!({"query_string": body}), mapping, most_text, warnings)
 }
 
+/// The translation of one query.
 pub(crate) struct Translator<'a> {
     mapping: &'a Mapping,
     /// Number of nodes that occur twice in the tree.
@@ -91,107 +96,17 @@ impl Translator<'_> {
             "exists" => self.exists(clause, body, scored),
             "range" => self.range(clause, body, scored),
             "prefix" => self.prefix(clause, body, scored),
-            "constant_score" => {
-                let parts = self.parts(clause, body, &["filter", "boost"])?;
-                let filter = parts
-                    .get("filter")
-                    .ok_or_else(|| Failure::parsing("[constant_score] requires a [filter]"))?;
-                let filter = Box::new(self.node(filter, false)?);
-                Ok(Node::Constant { filter, score: parts.boost()? })
-            }
-            "dis_max" => {
-                let parts = self.parts(clause, body, &["queries", "tie_breaker", "boost"])?;
-                let queries = match parts.get("queries") {
-                    Some(Value::Array(queries)) => queries
-                        .iter()
-                        .map(|query| self.node(query, scored))
-                        .collect::<Result<_, _>>()?,
-                    _ => return Err(Failure::parsing("[dis_max] requires [queries], an array")),
-                };
-                let tie_breaker = parts.number("tie_breaker")?.unwrap_or(0.0);
-                Ok(boosted(Node::Best { of: queries, tie_breaker }, parts.boost()?))
-            }
+            "constant_score" => self.constant_score(clause, body),
+            "dis_max" => self.dis_max(clause, body, scored),
             "boosting" => self.boosting(clause, body, scored),
             "query_string" => self.query_string(clause, body, scored),
             "simple_query_string" => self.simple_query_string(clause, body, scored),
             "match_phrase" => self.match_phrase(clause, body, scored),
-            other => Err(match KNOWN_ELSEWHERE.contains(&other) {
+            other => Err(match UNSUPPORTED_CLAUSES.contains(&other) {
                 true => Failure::unsupported(other),
                 false => Failure::parsing(format!("unknown query [{other}]")),
             }),
         }
-    }
-
-    fn bool(&mut self, clause: &str, body: &Value, scored: bool) -> Result<Node, Failure> {
-        let allowed = [
-            "must",
-            "should",
-            "filter",
-            "must_not",
-            "mustNot",
-            "minimum_should_match",
-            "boost",
-            "adjust_pure_negative",
-            "_name",
-        ];
-        let parts = self.parts(clause, body, &allowed)?;
-        let mut list = |key: &str, scored: bool| -> Result<Vec<Node>, Failure> {
-            match parts.get(key) {
-                None | Some(Value::Null) => Ok(Vec::new()),
-                Some(Value::Array(queries)) => {
-                    queries.iter().map(|query| self.node(query, scored)).collect()
-                }
-                // Some clients send an empty object to mean no filter.
-                Some(Value::Object(query)) if query.is_empty() => Ok(Vec::new()),
-                Some(query) => Ok(vec![self.node(query, scored)?]),
-            }
-        };
-        let mut must_not = list("must_not", false)?;
-        must_not.extend(list("mustNot", false)?);
-        let (must, should, filter) =
-            (list("must", scored)?, list("should", scored)?, list("filter", false)?);
-        let least = parts.least("minimum_should_match")?;
-        let only_excludes =
-            must.is_empty() && should.is_empty() && filter.is_empty() && !must_not.is_empty();
-        let node = Node::Bool(Bool { must, should, must_not, filter, least, skip_empty: false });
-        // As in Elasticsearch, a query that only excludes scores 0, and one without parts is
-        // match_all.
-        let node = match only_excludes {
-            true => Node::Bool(Bool { filter: vec![node], ..Bool::default() }),
-            false => node,
-        };
-        Ok(boosted(node, parts.boost()?))
-    }
-
-    /// Translates `boosting`: matches of `positive`, with lower scores for those that also match
-    /// `negative`. The two halves of the result are disjoint, so each document has one score.
-    fn boosting(&mut self, clause: &str, body: &Value, scored: bool) -> Result<Node, Failure> {
-        let parts =
-            self.parts(clause, body, &["positive", "negative", "negative_boost", "boost"])?;
-        let part = |key: &str| {
-            parts.get(key).ok_or_else(|| Failure::parsing(format!("[boosting] requires [{key}]")))
-        };
-        let less =
-            parts.number("negative_boost")?.filter(|less| *less >= 0.0).ok_or_else(|| {
-                Failure::illegal("[boosting] requires [negative_boost], a non-negative number")
-            })?;
-        let positive = self.node(part("positive")?, scored)?;
-        let negative = self.node(part("negative")?, false)?;
-        // Each level of nesting doubles the copies.
-        self.copied += nodes(&positive) + nodes(&negative);
-        if self.copied > MAX_TREE_NODES {
-            return Err(Failure::illegal(format!(
-                "[boosting] expands to a query of more than {MAX_TREE_NODES} nodes"
-            )));
-        }
-        let without = Bool {
-            must: vec![positive.clone()],
-            must_not: vec![negative.clone()],
-            ..Bool::default()
-        };
-        let with = Bool { must: vec![positive], filter: vec![negative], ..Bool::default() };
-        let both = any(vec![Node::Bool(without), boosted(Node::Bool(with), less)]);
-        Ok(boosted(both, parts.boost()?))
     }
 
     /// Returns the parts of a clause, after checking that all of them are allowed.
@@ -272,58 +187,10 @@ impl Translator<'_> {
             self.warnings.push(what);
         }
     }
-
-    /// Translates words in several fields, each with its weight.
-    fn words(
-        &mut self,
-        fields: &[(String, f64)],
-        words: &Words,
-        scored: bool,
-    ) -> Result<Node, Failure> {
-        let (mut text, mut others) = (Vec::new(), Vec::new());
-        for (path, weight) in fields {
-            match self.mapping.field(path) {
-                None | Some(Field::Object) if path != "_id" => {}
-                Some(Field::Stored(why)) => return Err(unsearchable(path, why)),
-                Some(Field::Text { name, factor, .. }) => {
-                    text.push((name.clone(), weight * factor));
-                }
-                _ => {
-                    let value = Value::String(words.text.clone());
-                    // Among several fields, those whose type cannot hold the value do not match.
-                    match self.equals(path, &value) {
-                        Ok(filter) => others.push(constant(Node::Filter(filter), *weight, scored)),
-                        Err(_) if fields.len() > 1 => {}
-                        Err(failure) => return Err(failure),
-                    }
-                }
-            }
-        }
-        if self.mapping.layout == Layout::NoSchema && !text.is_empty() {
-            // Without a schema, title and text form one field without a name.
-            let weight = text.iter().map(|(_, weight)| *weight).fold(0.0, f64::max);
-            text.clear();
-            others
-                .push(boosted(Node::Words(Words { fields: Vec::new(), ..words.clone() }), weight));
-        }
-        if !text.is_empty() {
-            let node = Node::Words(Words { fields: text, ..words.clone() });
-            if others.is_empty() {
-                return Ok(node);
-            }
-            others.push(node);
-        }
-        let tie_breaker = match words.across {
-            Across::Best { tie_breaker } | Across::Cross { tie_breaker } => tie_breaker,
-            // With a tie breaker of 1, the best score plus the others is the sum.
-            Across::Most => 1.0,
-        };
-        Ok(best(others, tie_breaker))
-    }
 }
 
 /// Clauses of Elasticsearch that are not supported.
-const KNOWN_ELSEWHERE: [&str; 32] = [
+const UNSUPPORTED_CLAUSES: [&str; 32] = [
     "match_phrase_prefix",
     "wildcard",
     "regexp",
@@ -425,6 +292,11 @@ impl<'a> Parts<'a> {
     }
 }
 
+/// Returns the boost next to the field of a clause.
+fn boost_beside(body: &Value) -> Result<f64, Failure> {
+    body.as_object().map_or(Ok(1.0), |body| Parts(body).boost())
+}
+
 /// Builds a condition that has this score where scores count.
 pub(crate) fn constant(filter: Node, score: f64, scored: bool) -> Node {
     match scored {
@@ -453,21 +325,6 @@ pub(crate) fn best(queries: Vec<Node>, tie_breaker: f64) -> Node {
 /// Wraps the query of a text so that it matches all documents if the text has no terms.
 pub(crate) fn or_all(node: Node) -> Node {
     Node::IfEmpty { of: Box::new(node), then: Box::new(Node::All) }
-}
-
-/// Counts the nodes of a tree.
-fn nodes(node: &Node) -> usize {
-    let all = |list: &[Node]| list.iter().map(nodes).sum::<usize>();
-    1 + match node {
-        Node::Bool(parts) => {
-            all(&parts.must) + all(&parts.should) + all(&parts.must_not) + all(&parts.filter)
-        }
-        Node::Best { of, .. } => all(of),
-        Node::Constant { filter, .. } => nodes(filter),
-        Node::Boost(inner, _) => nodes(inner),
-        Node::IfEmpty { of, then } => nodes(of) + nodes(then),
-        _ => 0,
-    }
 }
 
 /// Multiplies the scores of a node.

@@ -12,6 +12,7 @@ mod dynamic;
 mod fields;
 mod known;
 mod line;
+mod metadata;
 mod raw;
 mod settings;
 mod statics;
@@ -29,8 +30,8 @@ use crate::indexes::names;
 pub(crate) use analysis::differences;
 pub(crate) use fields::merge;
 pub(crate) use known::{check_mappings, check_settings};
-pub(crate) use settings::{add as add_setting, normalize as normalize_settings};
-pub(crate) use statics::SETTING as STATIC_FIELD_SETTING;
+pub(crate) use settings::{add_setting, normalize_settings};
+pub(crate) use statics::STATIC_FIELD_SETTING;
 pub(crate) use unused::{unused_mappings, unused_settings};
 
 /// Elasticsearch's default parameters of BM25.

@@ -14,11 +14,11 @@ mod searching;
 mod tasks;
 
 pub(crate) use admin::analyze;
-pub(crate) use bulk::{id_of, parse as parse_bulk};
-pub(crate) use documents::{new_id, patch};
+pub(crate) use bulk::parse_bulk;
+pub(crate) use documents::{id_of, merge_fields, new_id};
 pub(crate) use indices::declared;
-pub(crate) use options::check as check_options;
-pub(crate) use searching::{read_pairs, search as search_index};
+pub(crate) use options::check_options;
+pub(crate) use searching::{read_pairs, search_index};
 
 use std::sync::Arc;
 
@@ -27,8 +27,7 @@ use axum::routing::{delete, get, post, put};
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::error::Failure;
-use crate::http::exchange::{Answer, Reply};
+use crate::http::answer::{Answer, Reply};
 
 /// The version reported to clients, which refuse versions of any other form.
 const VERSION: &str = "8.19.3";
@@ -60,7 +59,7 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/_mget", get(documents::mget_all).post(documents::mget_all))
         .route("/{index}/_mget", get(documents::mget).post(documents::mget))
         .route("/_search", get(searching::search_all).post(searching::search_all))
-        .route("/{index}/_search", get(searching::search).post(searching::search))
+        .route("/{index}/_search", get(search_index).post(search_index))
         .route("/_msearch", get(searching::msearch_all).post(searching::msearch_all))
         .route("/{index}/_msearch", get(searching::msearch).post(searching::msearch))
         .route("/_count", get(searching::count_all).post(searching::count_all))
@@ -128,49 +127,6 @@ fn alias_routes() -> Router<Arc<App>> {
         .route("/{index}/_alias/{alias}", one())
         .route("/{index}/_aliases/{alias}", one())
         .route("/_cat/aliases", get(aliases::cat))
-}
-
-/// Calls of Elasticsearch and OpenSearch that are not supported.
-const ELSEWHERE: [&str; 33] = [
-    "_reindex",
-    "_update_by_query",
-    "_template",
-    "_index_template",
-    "_component_template",
-    "_nodes",
-    "_sql",
-    "_plugins",
-    "_query",
-    "_eql",
-    "_ingest",
-    "_scripts",
-    "_render",
-    "_rank_eval",
-    "_termvectors",
-    "_mtermvectors",
-    "_knn_search",
-    "_search_shards",
-    "_terms_enum",
-    "_async_search",
-    "_snapshot",
-    "_security",
-    "_license",
-    "_xpack",
-    "_ilm",
-    "_data_stream",
-    "_rollover",
-    "_shrink",
-    "_split",
-    "_clone",
-    "_close",
-    "_open",
-    "_recovery",
-];
-
-/// Returns the error for a path that names an unsupported call.
-pub(crate) fn elsewhere(path: &str) -> Option<Failure> {
-    let mut parts = path.split('/').filter(|part| !part.is_empty()).take(2);
-    parts.find(|part| ELSEWHERE.contains(part)).map(Failure::unsupported)
 }
 
 async fn info() -> Reply {

@@ -1,5 +1,5 @@
-//! Admission control: a gate runs a limited number of jobs at a time, queues a limited number,
-//! and refuses the rest.
+//! Admission control: a limited number of jobs run at a time, a limited number wait, and the rest
+//! are refused.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -19,12 +19,12 @@ pub(crate) const PANICKED: &str = "the request failed; see the log of the server
 /// thousands of connections are being refused, no job would run.
 const CROWD: usize = 64;
 
-/// A limit on the number of concurrent jobs. Clones share the limit.
+/// A queue for jobs of which a limited number run at a time. Clones share the queue.
 #[derive(Clone)]
-pub(crate) struct Gate(Arc<Shared>);
+pub(crate) struct AdmissionQueue(Arc<Shared>);
 
 struct Shared {
-    queue: Mutex<Queue>,
+    state: Mutex<State>,
     most_running: usize,
     most_waiting: usize,
     crowd: usize,
@@ -32,95 +32,95 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct Queue {
+struct State {
     running: usize,
     /// Waiting jobs by ticket number. Tickets are issued in ascending order.
-    waiting: BTreeMap<u64, Waiting>,
+    waiting: BTreeMap<u64, WaitingJob>,
     next_ticket: u64,
 }
 
 /// Removes a waiting job from the queue on drop, together with what it owns, when its caller
 /// gives up.
-struct Ticket<'a>(&'a Gate, u64);
+struct Ticket<'a>(&'a AdmissionQueue, u64);
 
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
-        let given_up = self.0.queue().waiting.remove(&self.1);
+        let given_up = self.0.state().waiting.remove(&self.1);
         // Dropped after the lock is released.
         drop(given_up);
     }
 }
 
-/// A waiting job, called once. With a place, it returns its work to the caller, who then runs it;
+/// A waiting job, called once. With a permit, it returns its work to the caller, who then runs it;
 /// without one, it runs the work at once.
-type Waiting = Box<dyn FnOnce(Option<Place>) + Send>;
+type WaitingJob = Box<dyn FnOnce(Option<Permit>) + Send>;
 
 /// The outcome of waiting.
-enum Told<W, T> {
-    Turn(Place, W),
+enum Admission<W, T> {
+    Granted(Permit, W),
     Done(Result<T, Failure>),
 }
 
 /// The right to run one job. Dropping it passes the right to the next waiting job.
-pub(crate) struct Place(Gate);
+pub(crate) struct Permit(AdmissionQueue);
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
-        let gate = self.0.clone();
-        let mut queue = gate.queue();
-        let is_crowd = queue.waiting.len() > gate.0.crowd;
+        let queue = self.0.clone();
+        let mut state = queue.state();
+        let is_crowd = state.waiting.len() > queue.0.crowd;
         // Without a runtime, the server has ended.
         if let (true, Ok(runtime)) = (is_crowd, Handle::try_current()) {
-            drop(queue);
-            runtime.spawn_blocking(move || Place(gate).work_off());
+            drop(state);
+            runtime.spawn_blocking(move || Permit(queue).work_off());
             return;
         }
-        let Some((_, next)) = queue.waiting.pop_first() else {
-            queue.running -= 1;
+        let Some((_, next)) = state.waiting.pop_first() else {
+            state.running -= 1;
             return;
         };
-        drop(queue);
-        // If the next caller has just gone, its place is dropped, and the turn passes on.
-        next(Some(Place(gate)));
+        drop(state);
+        // If the next caller has just gone, its permit is dropped, and the turn passes on.
+        next(Some(Permit(queue)));
     }
 }
 
-impl Place {
+impl Permit {
     /// Runs all waiting jobs.
     fn work_off(self) {
         loop {
-            let Some((_, next)) = self.0.queue().waiting.pop_first() else { return };
+            let Some((_, next)) = self.0.state().waiting.pop_first() else { return };
             next(None);
         }
     }
 }
 
-impl Gate {
-    pub(crate) fn new(places: usize, most_waiting: usize, what: &'static str) -> Self {
-        Self::with_crowd(places, most_waiting, CROWD, what)
+impl AdmissionQueue {
+    pub(crate) fn new(permits: usize, most_waiting: usize, what: &'static str) -> Self {
+        Self::with_crowd(permits, most_waiting, CROWD, what)
     }
 
-    /// Creates a gate for [`Gate::admit`] only, whose waiting callers have no work that a thread
-    /// could run.
-    pub(crate) fn without_work(places: usize, most_waiting: usize, what: &'static str) -> Self {
-        Self::with_crowd(places, most_waiting, usize::MAX, what)
+    /// Creates a queue for [`AdmissionQueue::admit`] only, whose waiting callers have no work that
+    /// a thread could run.
+    pub(crate) fn without_work(permits: usize, most_waiting: usize, what: &'static str) -> Self {
+        Self::with_crowd(permits, most_waiting, usize::MAX, what)
     }
 
-    fn with_crowd(places: usize, most_waiting: usize, crowd: usize, what: &'static str) -> Self {
-        let queue = Mutex::default();
-        Gate(Arc::new(Shared { queue, most_running: places, most_waiting, crowd, what }))
+    fn with_crowd(permits: usize, most_waiting: usize, crowd: usize, what: &'static str) -> Self {
+        let state = Mutex::default();
+        AdmissionQueue(Arc::new(Shared { state, most_running: permits, most_waiting, crowd, what }))
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn waiting(&self) -> usize {
-        self.queue().waiting.len()
+        self.state().waiting.len()
     }
 
     pub(crate) fn running(&self) -> usize {
-        self.queue().running
+        self.state().running
     }
 
     /// Returns the maximum number of waiting jobs.
@@ -130,9 +130,9 @@ impl Gate {
 
     /// Fails if a new job would have to wait and the queue is full.
     pub(crate) fn check(&self) -> Result<(), Failure> {
-        let queue = self.queue();
+        let state = self.state();
         let is_full =
-            queue.running >= self.0.most_running && queue.waiting.len() >= self.0.most_waiting;
+            state.running >= self.0.most_running && state.waiting.len() >= self.0.most_waiting;
         if is_full { Err(self.overload()) } else { Ok(()) }
     }
 
@@ -158,11 +158,11 @@ impl Gate {
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         match self.wait(most_waiting, work).await? {
-            Told::Done(done) => done,
-            Told::Turn(place, work) => {
-                // The work holds the place and continues even if the caller is gone.
+            Admission::Done(done) => done,
+            Admission::Granted(permit, work) => {
+                // The work holds the permit and continues even if the caller is gone.
                 let work = move || {
-                    let _place = place;
+                    let _permit = permit;
                     caught(work)
                 };
                 let done = spawn_blocking(work).await;
@@ -177,45 +177,47 @@ impl Gate {
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         match self.wait(self.0.most_waiting, work).await? {
-            Told::Done(done) => done,
-            Told::Turn(_place, work) => caught(work),
+            Admission::Done(done) => done,
+            Admission::Granted(_permit, work) => caught(work),
         }
     }
 
-    /// Waits for the right to do something that needs no thread. The right ends when the place is
+    /// Waits for the right to do something that needs no thread. The right ends when the permit is
     /// dropped.
-    pub(crate) async fn admit(&self) -> Result<Place, Failure> {
+    pub(crate) async fn admit(&self) -> Result<Permit, Failure> {
         match self.wait(self.0.most_waiting, || Ok(())).await? {
-            Told::Turn(place, _) => Ok(place),
-            Told::Done(_) => Err(Failure::broken("the gate ran a job that has no work")),
+            Admission::Granted(permit, _) => Ok(permit),
+            Admission::Done(_) => {
+                Err(Failure::broken("the admission queue ran a job that has no work"))
+            }
         }
     }
 
     /// Waits until the caller may run the work, or until another thread has run it.
-    async fn wait<T, W>(&self, most_waiting: usize, work: W) -> Result<Told<W, T>, Failure>
+    async fn wait<T, W>(&self, most_waiting: usize, work: W) -> Result<Admission<W, T>, Failure>
     where
         T: Send + 'static,
         W: FnOnce() -> Result<T, Failure> + Send + 'static,
     {
         let (told, ticket) = {
-            let mut queue = self.queue();
-            if queue.running < self.0.most_running {
-                queue.running += 1;
-                return Ok(Told::Turn(Place(self.clone()), work));
+            let mut state = self.state();
+            if state.running < self.0.most_running {
+                state.running += 1;
+                return Ok(Admission::Granted(Permit(self.clone()), work));
             }
-            if queue.waiting.len() >= most_waiting {
+            if state.waiting.len() >= most_waiting {
                 return Err(self.overload());
             }
             let (tell, told) = oneshot::channel();
-            let number = queue.next_ticket;
-            queue.next_ticket += 1;
-            let waiting = move |place: Option<Place>| match place {
+            let number = state.next_ticket;
+            state.next_ticket += 1;
+            let waiting = move |permit: Option<Permit>| match permit {
                 // The caller is gone.
                 _ if tell.is_closed() => {}
-                Some(place) => drop(tell.send(Told::Turn(place, work))),
-                None => drop(tell.send(Told::Done(caught(work)))),
+                Some(permit) => drop(tell.send(Admission::Granted(permit, work))),
+                None => drop(tell.send(Admission::Done(caught(work)))),
             };
-            queue.waiting.insert(number, Box::new(waiting));
+            state.waiting.insert(number, Box::new(waiting));
             (told, Ticket(self, number))
         };
         let _ticket = ticket;
@@ -237,63 +239,63 @@ mod tests {
 
     #[tokio::test]
     async fn too_many_are_refused_and_others_wait() {
-        let gate = Arc::new(Gate::new(1, 1, "searches"));
+        let queue = Arc::new(AdmissionQueue::new(1, 1, "searches"));
         let (release, held) = std::sync::mpsc::channel::<()>();
         let running = tokio::spawn({
-            let gate = gate.clone();
-            async move { gate.run(move || Ok(held.recv().is_ok())).await }
+            let queue = queue.clone();
+            async move { queue.run(move || Ok(held.recv().is_ok())).await }
         });
-        while gate.running() == 0 {
+        while queue.running() == 0 {
             tokio::task::yield_now().await;
         }
         let waiting = tokio::spawn({
-            let gate = gate.clone();
-            async move { gate.run(|| Ok(2)).await }
+            let queue = queue.clone();
+            async move { queue.run(|| Ok(2)).await }
         });
-        while gate.waiting() == 0 {
+        while queue.waiting() == 0 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(gate.check().unwrap_err().status(), 429);
-        let refused = gate.run(|| Ok(3)).await.unwrap_err();
+        assert_eq!(queue.check().unwrap_err().status(), 429);
+        let refused = queue.run(|| Ok(3)).await.unwrap_err();
         assert_eq!((refused.kind, refused.status()), (Kind::Overload, 429));
         release.send(()).unwrap();
         assert!(running.await.unwrap().unwrap());
         assert_eq!(waiting.await.unwrap().unwrap(), 2);
-        assert!(gate.waiting() == 0 && gate.check().is_ok());
+        assert!(queue.waiting() == 0 && queue.check().is_ok());
         let panicked =
-            gate.run(|| -> Result<(), Failure> { panic!("on purpose") }).await.unwrap_err();
+            queue.run(|| -> Result<(), Failure> { panic!("on purpose") }).await.unwrap_err();
         assert_eq!(panicked.status(), 500);
-        assert!(gate.run(|| Ok(())).await.is_ok());
+        assert!(queue.run(|| Ok(())).await.is_ok());
     }
 
     #[tokio::test]
     async fn a_crowd_is_worked_off_without_being_told() {
-        let gate = Gate::new(1, 1000, "searches");
-        let place = gate.admit().await.unwrap();
+        let queue = AdmissionQueue::new(1, 1000, "searches");
+        let permit = queue.admit().await.unwrap();
         let all: Vec<_> = (0..CROWD + 10)
             .map(|i| {
-                let gate = gate.clone();
+                let queue = queue.clone();
                 let here = i % 2 == 0;
                 tokio::spawn(async move {
                     match here {
-                        true => gate.run_here(move || Ok(i)).await,
-                        false => gate.run(move || Ok(i)).await,
+                        true => queue.run_here(move || Ok(i)).await,
+                        false => queue.run(move || Ok(i)).await,
                     }
                 })
             })
             .collect();
-        while gate.waiting() < CROWD + 10 {
+        while queue.waiting() < CROWD + 10 {
             tokio::task::yield_now().await;
         }
         all[3].abort();
         while !all[3].is_finished() {
             tokio::task::yield_now().await;
         }
-        assert_eq!((gate.running(), gate.waiting()), (1, CROWD + 9));
+        assert_eq!((queue.running(), queue.waiting()), (1, CROWD + 9));
         // The test's runtime has only this thread, which runs no tasks now, so a separate thread
         // does the work.
-        drop(place);
-        while gate.waiting() > 0 || gate.running() > 0 {
+        drop(permit);
+        while queue.waiting() > 0 || queue.running() > 0 {
             std::thread::yield_now();
         }
         for (i, one) in all.into_iter().enumerate().filter(|(i, _)| *i != 3) {
@@ -303,25 +305,25 @@ mod tests {
 
     #[tokio::test]
     async fn those_who_are_gone_do_not_wait() {
-        let gate = Gate::new(1, 1000, "searches");
-        let place = gate.admit().await.unwrap();
+        let queue = AdmissionQueue::new(1, 1000, "searches");
+        let permit = queue.admit().await.unwrap();
         let waiting: Vec<_> = (0..5)
             .map(|i| {
-                let gate = gate.clone();
-                tokio::spawn(async move { gate.run_here(move || Ok(i)).await })
+                let queue = queue.clone();
+                tokio::spawn(async move { queue.run_here(move || Ok(i)).await })
             })
             .collect();
-        while gate.waiting() < 5 {
+        while queue.waiting() < 5 {
             tokio::task::yield_now().await;
         }
         waiting.iter().take(4).for_each(tokio::task::JoinHandle::abort);
         while waiting.iter().filter(|one| one.is_finished()).count() < 4 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(gate.waiting(), 1);
-        drop(place);
+        assert_eq!(queue.waiting(), 1);
+        drop(permit);
         let [.., last] = <[_; 5]>::try_from(waiting).unwrap();
         assert_eq!(last.await.unwrap().unwrap(), 4);
-        assert_eq!((gate.running(), gate.waiting()), (0, 0));
+        assert_eq!((queue.running(), queue.waiting()), (0, 0));
     }
 }

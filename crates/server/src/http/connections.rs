@@ -14,18 +14,18 @@ use warpseek_front::Tls;
 
 use crate::app::App;
 use crate::error::{Failure, Kind};
-use crate::http::direct::Direct;
+use crate::http::direct::DirectSearch;
 use crate::http::exchange::Exchange;
 use crate::operations::config::Config;
 
 /// The handler of requests. Clones share everything.
 #[derive(Clone)]
-pub(crate) struct Door {
+pub(crate) struct ConnectionHandler {
     pub(crate) app: Arc<App>,
     pub(crate) router: Router,
 }
 
-impl Door {
+impl ConnectionHandler {
     async fn answer(self, mut request: Request) -> Response {
         // This check comes first, so that a web page whose host name resolves here learns
         // nothing.
@@ -34,7 +34,7 @@ impl Door {
             let failure = Failure::new(Kind::Forbidden, reason);
             return exchange.end("none", failure.into_response());
         }
-        match Direct::of(&request) {
+        match DirectSearch::of(&request) {
             Some(direct) => direct.answer(self.app, request).await,
             None => match TowerToHyperService::new(self.router).call(request).await {
                 Ok(response) => response,
@@ -47,7 +47,7 @@ impl Door {
 /// Serves until `end` completes, and then until all requests in progress are answered.
 pub(crate) async fn serve(
     listener: TcpListener,
-    door: Door,
+    handler: ConnectionHandler,
     config: &Config,
     tls: Option<Arc<Tls>>,
     end: impl Future<Output = ()>,
@@ -56,6 +56,6 @@ pub(crate) async fn serve(
         connections: config.limits.connections,
         timeouts: config.timeouts.clone(),
     };
-    let answer = move |request| door.clone().answer(request);
+    let answer = move |request| handler.clone().answer(request);
     warpseek_front::serve(listener, answer, &limits, tls, end).await;
 }

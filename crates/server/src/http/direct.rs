@@ -10,10 +10,11 @@ use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 
 use crate::app::App;
-use crate::elasticsearch::routes as facade;
+use crate::elasticsearch;
 use crate::error::Failure;
 use crate::http::admission::PANICKED;
-use crate::http::exchange::{Call, Exchange, params_of};
+use crate::http::call::{Call, params_of};
+use crate::http::exchange::Exchange;
 use crate::native;
 
 /// Headers that a layer around the router would evaluate.
@@ -21,12 +22,12 @@ const LAYERED: [HeaderName; 3] =
     [header::ACCEPT_ENCODING, header::CONTENT_ENCODING, header::ORIGIN];
 
 /// A search of one index that can bypass the router, by API.
-pub(crate) enum Direct {
-    Facade(String),
+pub(crate) enum DirectSearch {
+    Elasticsearch(String),
     Native(String),
 }
 
-impl Direct {
+impl DirectSearch {
     /// Recognizes a search that the router would pass on unchanged.
     pub(crate) fn of<B>(request: &axum::http::Request<B>) -> Option<Self> {
         if *request.method() != Method::POST
@@ -37,8 +38,10 @@ impl Direct {
         let path = request.uri().path();
         let (index, make): (_, fn(String) -> Self) =
             match path.strip_prefix("/v1/indexes/").and_then(|path| path.strip_suffix("/search")) {
-                Some(index) => (index, Direct::Native),
-                None => (path.strip_prefix('/')?.strip_suffix("/_search")?, Direct::Facade),
+                Some(index) => (index, DirectSearch::Native),
+                None => {
+                    (path.strip_prefix('/')?.strip_suffix("/_search")?, DirectSearch::Elasticsearch)
+                }
             };
         // Other paths may be percent-encoded or belong to other routes.
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
@@ -48,8 +51,8 @@ impl Direct {
 
     fn route(&self) -> &'static str {
         match self {
-            Direct::Facade(_) => "/{index}/_search",
-            Direct::Native(_) => "/v1/indexes/{index}/search",
+            DirectSearch::Elasticsearch(_) => "/{index}/_search",
+            DirectSearch::Native(_) => "/v1/indexes/{index}/search",
         }
     }
 
@@ -57,8 +60,10 @@ impl Direct {
     pub(crate) async fn answer(self, app: Arc<App>, mut request: Request) -> Response {
         let (route, exchange) = (self.route(), Exchange::begin(&app, &mut request));
         let admitted = exchange.admit(&app, request.headers(), route).and_then(|()| match &self {
-            Direct::Facade(_) => facade::check_options(&Method::POST, route, &params_of(&request)),
-            Direct::Native(_) => Ok(()),
+            DirectSearch::Elasticsearch(_) => {
+                elasticsearch::routes::check_options(&Method::POST, route, &params_of(&request))
+            }
+            DirectSearch::Native(_) => Ok(()),
         });
         let response = match admitted {
             Ok(()) => {
@@ -77,8 +82,10 @@ impl Direct {
         };
         let state = State(app.clone());
         match self {
-            Direct::Facade(index) => facade::search_index(state, Path(index), call).await,
-            Direct::Native(index) => native::search_index(state, Path(index), call).await,
+            DirectSearch::Elasticsearch(index) => {
+                elasticsearch::routes::search_index(state, Path(index), call).await
+            }
+            DirectSearch::Native(index) => native::search_index(state, Path(index), call).await,
         }
         .into_response()
     }
@@ -95,12 +102,12 @@ mod tests {
             for (name, value) in headers {
                 request = request.header(*name, *value);
             }
-            match Direct::of(&request.body(()).unwrap())? {
-                Direct::Facade(index) => Some(format!("facade {index}")),
-                Direct::Native(index) => Some(format!("native {index}")),
+            match DirectSearch::of(&request.body(()).unwrap())? {
+                DirectSearch::Elasticsearch(index) => Some(format!("elasticsearch {index}")),
+                DirectSearch::Native(index) => Some(format!("native {index}")),
             }
         };
-        assert_eq!(direct("POST", "/books/_search?q=a", &[]).unwrap(), "facade books");
+        assert_eq!(direct("POST", "/books/_search?q=a", &[]).unwrap(), "elasticsearch books");
         let path = "/v1/indexes/books.v1-2_x/search";
         assert_eq!(direct("POST", path, &[("api-key", "k")]).unwrap(), "native books.v1-2_x");
         for (method, path, headers) in [

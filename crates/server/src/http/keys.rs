@@ -62,7 +62,7 @@ impl Keys {
         path: &str,
         headers: &HeaderMap,
     ) -> Result<(), Failure> {
-        if self.0.is_empty() || is_open(path) {
+        if self.0.is_empty() {
             return Ok(());
         }
         let given = candidates(headers);
@@ -82,12 +82,6 @@ impl Keys {
             }
         }
     }
-}
-
-/// Returns true for paths that need no key: health checks, and the page, which itself contains no
-/// data.
-fn is_open(path: &str) -> bool {
-    matches!(path, "/health" | "/livez" | "/readyz") || crate::page::is_part(path)
 }
 
 /// Returns the access that a request needs. Requests not known to read count as writes.
@@ -193,7 +187,6 @@ mod tests {
         assert_eq!(ask("PUT", "/books", &bearer(READ)), 403);
         assert_eq!(ask("PUT", "/books", ""), 401);
         assert_eq!(ask("PUT", "/books", &bearer("0123456789abcdef")), 401);
-        assert_eq!(ask("GET", "/health", ""), 200);
         for path in [
             "/books/_search",
             "/_msearch",

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::error::{Failure, Kind, brief};
+use crate::indexes::files::write_whole;
 use crate::indexes::names;
-use crate::indexes::open_index::write_whole;
 
 /// Maximum number of aliases of all indexes together.
 pub(crate) const MAX_ALIASES: usize = 10_000;

@@ -9,17 +9,20 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use warpseek::{Damage, Snapshot};
 
 use crate::elasticsearch::mapping::Declared;
+use crate::elasticsearch::unsupported::missing_index;
 use crate::error::{Failure, Kind};
 use crate::indexes::aliases::{Aliases, Change};
+use crate::indexes::files::{rename_durably, sync_folder};
+use crate::indexes::identity::Identity;
 use crate::indexes::names;
 use crate::indexes::ngrams::Ngrams;
-use crate::indexes::open_index::{Collection, Opening, rename_durably, sync_folder};
+use crate::indexes::open_index::{OpenIndex, Opening};
 
 mod listed;
 mod reload;
 
 pub(crate) use listed::{IndexKind, Listed, counts};
-pub(crate) use reload::{Identity, Look, identity};
+pub(crate) use reload::Look;
 
 /// Name of the file that marks a folder as an index.
 const MANIFEST: &str = "manifest";
@@ -35,7 +38,7 @@ pub(crate) const MAX_INDEXES: usize = 1000;
 pub(crate) struct Catalogue {
     folder: PathBuf,
     opening: Opening,
-    all: RwLock<BTreeMap<String, Arc<Collection>>>,
+    all: RwLock<BTreeMap<String, Arc<OpenIndex>>>,
     /// The n-gram indexes.
     ngrams: RwLock<BTreeMap<String, Arc<Ngrams>>>,
     aliases: Aliases,
@@ -77,7 +80,7 @@ impl Catalogue {
                 continue;
             }
             let declaration = declarations.join(format!("{name}.json"));
-            let opened = Collection::open(&name, path.clone(), declaration, opening.clone());
+            let opened = OpenIndex::open(&name, path.clone(), declaration, opening.clone());
             let opened = opened.map_err(|failure| named(&path, &failure.reason))?;
             all.insert(name, Arc::new(opened));
         }
@@ -89,7 +92,7 @@ impl Catalogue {
     }
 
     /// Returns the index of this name, or the write index of the alias of this name.
-    pub(crate) fn get(&self, name: &str) -> Result<Arc<Collection>, Failure> {
+    pub(crate) fn get(&self, name: &str) -> Result<Arc<OpenIndex>, Failure> {
         let find =
             |name: &str| self.all.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
         if let Some(found) = find(name) {
@@ -98,7 +101,7 @@ impl Catalogue {
         let index = self.aliases.write_index(name, |index| self.is_index(index))?;
         index.and_then(|index| find(&index)).ok_or_else(|| match self.ngrams(name) {
             Some(_) => Ngrams::refusal(name),
-            None => Failure::no_index(name),
+            None => missing_index(name),
         })
     }
 
@@ -163,10 +166,10 @@ impl Catalogue {
     }
 
     /// Returns the single index that a name or alias refers to, for reading.
-    pub(crate) fn get_to_read(&self, name: &str) -> Result<Arc<Collection>, Failure> {
+    pub(crate) fn get_to_read(&self, name: &str) -> Result<Arc<OpenIndex>, Failure> {
         match self.select(name, false)?.as_slice() {
             [one] => Ok(one.clone()),
-            [] => Err(Failure::no_index(name)),
+            [] => Err(missing_index(name)),
             several => Err(Failure::illegal(format!(
                 "[{name}] refers to {} indexes, but this call searches one; use /{name}/_search",
                 several.len()
@@ -175,7 +178,7 @@ impl Catalogue {
     }
 
     /// Returns all indexes, sorted by name.
-    pub(crate) fn all(&self) -> Vec<Arc<Collection>> {
+    pub(crate) fn all(&self) -> Vec<Arc<OpenIndex>> {
         self.all.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
@@ -185,15 +188,15 @@ impl Catalogue {
         &self,
         expression: &str,
         lenient: bool,
-    ) -> Result<Vec<Arc<Collection>>, Failure> {
-        let mut selected: Vec<Arc<Collection>> = Vec::new();
+    ) -> Result<Vec<Arc<OpenIndex>>, Failure> {
+        let mut selected: Vec<Arc<OpenIndex>> = Vec::new();
         for part in expression.split(',') {
             let found = match part {
                 "_all" | "*" => self.all(),
                 "" if expression.is_empty() => self.all(),
                 part if part.contains('*') => {
                     let by_alias = self.aliases.matching(part);
-                    let matches = |index: &Arc<Collection>| {
+                    let matches = |index: &Arc<OpenIndex>| {
                         names::matches(part, &index.name) || by_alias.contains(&index.name)
                     };
                     self.all().into_iter().filter(matches).collect()
@@ -222,11 +225,7 @@ impl Catalogue {
     }
 
     /// Creates an index; fails if it exists.
-    pub(crate) fn create(
-        &self,
-        name: &str,
-        declared: Declared,
-    ) -> Result<Arc<Collection>, Failure> {
+    pub(crate) fn create(&self, name: &str, declared: Declared) -> Result<Arc<OpenIndex>, Failure> {
         self.create_with_aliases(name, declared, &[])
     }
 
@@ -236,7 +235,7 @@ impl Catalogue {
         name: &str,
         declared: Declared,
         aliases: &[Change],
-    ) -> Result<Arc<Collection>, Failure> {
+    ) -> Result<Arc<OpenIndex>, Failure> {
         names::check(name)?;
         // Searches continue while this lock is held.
         let changing = self.changing();
@@ -258,7 +257,7 @@ impl Catalogue {
             ..declared
         };
         let made =
-            Collection::create(name, dir, self.declaration(name), declared, self.opening.clone())?;
+            OpenIndex::create(name, dir, self.declaration(name), declared, self.opening.clone())?;
         let made = Arc::new(made);
         let changed = {
             let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
@@ -278,7 +277,7 @@ impl Catalogue {
     }
 
     /// Returns the index of this name, creating it if it does not exist.
-    pub(crate) fn get_or_create(&self, name: &str) -> Result<Arc<Collection>, Failure> {
+    pub(crate) fn get_or_create(&self, name: &str) -> Result<Arc<OpenIndex>, Failure> {
         match self.get(name) {
             Err(failure) if failure.kind == Kind::IndexMissing => {
                 match self.create(name, Declared::default()) {
@@ -302,7 +301,7 @@ impl Catalogue {
             let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
             all.remove(name).ok_or_else(|| match self.ngrams(name) {
                 Some(_) => Ngrams::refusal(name),
-                None => Failure::no_index(name),
+                None => missing_index(name),
             })?
         };
         // Deleted documents need no flush.
@@ -395,7 +394,7 @@ impl Catalogue {
             ngrams.insert(name.to_owned(), opened);
             return Ok(());
         }
-        let opened = Collection::open(name, dir, declaration, self.opening.clone())?;
+        let opened = OpenIndex::open(name, dir, declaration, self.opening.clone())?;
         opened.view().searcher.prepare()?;
         self.ngrams.write().unwrap_or_else(PoisonError::into_inner).remove(name);
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);

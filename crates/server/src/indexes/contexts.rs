@@ -5,24 +5,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::elasticsearch::search::{Found, Target};
 use crate::error::{Failure, Kind};
 
 /// Maximum time for which an entry is kept without being used.
 pub(crate) const MAX_KEEP: Duration = Duration::from_secs(24 * 3600);
 
-/// A search whose further pages can be fetched.
-pub(crate) struct Scroll {
-    pub(crate) found: Found,
-    /// Number of hits returned so far.
-    pub(crate) at: usize,
-}
-
-/// A snapshot of one or more indexes. Later writes, deletes and refreshes do not change it.
-pub(crate) type PointInTime = Arc<Vec<Target>>;
-
-/// An entry and its expiry.
-struct Kept<T> {
+/// An entry and the time at which it expires.
+struct CachedContext<T> {
     value: T,
     keep: Duration,
     until: Instant,
@@ -33,7 +22,7 @@ pub(crate) struct Contexts<T> {
     most: usize,
     /// Name of the entries and of the setting that limits them, for messages.
     what: &'static str,
-    all: Mutex<HashMap<String, Arc<Mutex<Kept<T>>>>>,
+    all: Mutex<HashMap<String, Arc<Mutex<CachedContext<T>>>>>,
 }
 
 impl<T> Contexts<T> {
@@ -42,11 +31,11 @@ impl<T> Contexts<T> {
     }
 
     /// Returns all entries after removing those that have expired.
-    fn all(&self) -> MutexGuard<'_, HashMap<String, Arc<Mutex<Kept<T>>>>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<String, Arc<Mutex<CachedContext<T>>>>> {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         // An entry that is in use is not removed.
-        all.retain(|_, kept| kept.try_lock().map_or(true, |kept| kept.until > now));
+        all.retain(|_, context| context.try_lock().map_or(true, |context| context.until > now));
         all
     }
 
@@ -62,8 +51,8 @@ impl<T> Contexts<T> {
         }
         let id = random_id()?;
         let keep = keep.min(MAX_KEEP);
-        let kept = Kept { value, keep, until: Instant::now() + keep };
-        all.insert(id.clone(), Arc::new(Mutex::new(kept)));
+        let context = CachedContext { value, keep, until: Instant::now() + keep };
+        all.insert(id.clone(), Arc::new(Mutex::new(context)));
         Ok(id)
     }
 
@@ -78,10 +67,10 @@ impl<T> Contexts<T> {
         let found = found.ok_or_else(|| {
             Failure::new(Kind::ContextMissing, format!("No search context found for id [{id}]"))
         })?;
-        let mut kept = found.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.keep = keep.unwrap_or(kept.keep).min(MAX_KEEP);
-        kept.until = Instant::now() + kept.keep;
-        Ok(work(&mut kept.value))
+        let mut context = found.lock().unwrap_or_else(PoisonError::into_inner);
+        context.keep = keep.unwrap_or(context.keep).min(MAX_KEEP);
+        context.until = Instant::now() + context.keep;
+        Ok(work(&mut context.value))
     }
 
     /// Removes an entry; returns false if there was none.

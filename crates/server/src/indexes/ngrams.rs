@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use warpseek::{GramConfig, Index, NgramSearcher};
 
 use crate::error::Failure;
-use crate::indexes::catalogue::{Identity, identity};
+use crate::indexes::identity::{Identity, identity};
 
 /// An open n-gram index. Other processes may add to it at the same time.
 pub(crate) struct Ngrams {

@@ -15,9 +15,9 @@ use warpseek::{
 
 use crate::elasticsearch::mapping::{Declared, Layout, Mapping};
 use crate::error::{Failure, Kind};
-use crate::indexes::catalogue::{Identity, identity};
+use crate::indexes::files::{bytes_of, write_whole};
+use crate::indexes::identity::{Identity, identity};
 use growth::extend;
-pub(crate) use growth::write_whole;
 pub(crate) use view::View;
 
 /// Options for opening indexes.
@@ -39,7 +39,7 @@ impl Opening {
 }
 
 /// An open index.
-pub(crate) struct Collection {
+pub(crate) struct OpenIndex {
     pub(crate) name: String,
     dir: PathBuf,
     /// File of the mapping and settings that the engine does not store; `None` if the server did
@@ -91,7 +91,7 @@ pub(crate) struct Numbered {
     pub(crate) number: u64,
 }
 
-impl Collection {
+impl OpenIndex {
     /// Creates an index.
     pub(crate) fn create(
         name: &str,
@@ -146,7 +146,7 @@ impl Collection {
         let live = index.live(live_options(&opening))?;
         let opening = opening.of(name);
         let searcher = live.searcher(opening.searcher.clone())?;
-        Ok(Collection {
+        Ok(OpenIndex {
             name: name.to_owned(),
             dir,
             identity,
@@ -427,12 +427,6 @@ impl Live<'_> {
     }
 }
 
-/// Returns the total size of the files in a folder.
-pub(crate) fn bytes_of(dir: &Path) -> u64 {
-    let Ok(files) = std::fs::read_dir(dir) else { return 0 };
-    files.filter_map(|file| file.ok()?.metadata().ok()).map(|file| file.len()).sum()
-}
-
 fn parse_stored(id: &str, json: &[u8]) -> Result<Value, Failure> {
     serde_json::from_slice(json)
         .map_err(|error| Failure::broken(format!("stored document [{id}]: {error}")))
@@ -440,16 +434,4 @@ fn parse_stored(id: &str, json: &[u8]) -> Result<Value, Failure> {
 
 fn live_options(opening: &Opening) -> LiveOptions {
     LiveOptions::new().refresh_every(opening.refresh)
-}
-
-/// Renames a file or folder so that the change survives a crash of the machine.
-pub(crate) fn rename_durably(from: &Path, to: &Path) -> std::io::Result<()> {
-    std::fs::rename(from, to)?;
-    let (old, new) = (from.parent(), to.parent());
-    [new, old.filter(|_| old != new)].into_iter().flatten().try_for_each(sync_folder)
-}
-
-/// Makes the names in a folder survive a crash of the machine.
-pub(crate) fn sync_folder(folder: &Path) -> std::io::Result<()> {
-    std::fs::File::open(folder)?.sync_all()
 }

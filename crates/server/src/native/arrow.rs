@@ -19,12 +19,11 @@ use warpseek::{Limit, Request, Response};
 use crate::app::App;
 use crate::elasticsearch::dsl;
 use crate::error::Failure;
+use crate::http::answer::{Answer, Reply};
 use crate::http::caller::{Caller, under};
-use crate::http::exchange::{Answer, Reply};
-use crate::indexes::open_index::{Collection, View};
-
-/// Content type of an Arrow stream.
-pub(crate) const CONTENT_TYPE: &str = "application/vnd.apache.arrow.stream";
+use crate::http::content_types::ARROW_STREAM;
+use crate::indexes::open_index::{OpenIndex, View};
+use crate::operations::telemetry::search_log::count_search;
 
 /// Number of hits of a search whose row has no `k`.
 const DEFAULT_K: usize = 10;
@@ -32,7 +31,7 @@ const DEFAULT_K: usize = 10;
 pub(crate) fn is_arrow(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let kind = kind.and_then(|kind| kind.split(';').next());
-    kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case(CONTENT_TYPE))
+    kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case(ARROW_STREAM))
 }
 
 /// Answers all searches of a stream.
@@ -42,7 +41,7 @@ pub(crate) fn is_arrow(headers: &HeaderMap) -> bool {
 /// 0), `id`, `score` (as computed by the engine) and `coverage` (the fraction of documents that
 /// were searched). A search without hits has no row, unless it covered only part of the
 /// documents: it then has one row without rank, id and score.
-pub(crate) fn batch(app: &App, index: &Collection, body: &Bytes, caller: &Caller) -> Reply {
+pub(crate) fn batch(app: &App, index: &OpenIndex, body: &Bytes, caller: &Caller) -> Reply {
     let view = index.view();
     let schema = Arc::new(Schema::new(vec![
         Field::new("query", DataType::UInt32, false),
@@ -65,14 +64,14 @@ pub(crate) fn batch(app: &App, index: &Collection, body: &Bytes, caller: &Caller
         let mut hits = Hits::default();
         for (i, (response, request)) in responses.into_iter().zip(&requests).enumerate() {
             let response = response.map_err(|error| named(first + i, &Failure::from(error)))?;
-            crate::operations::telemetry::count_search(app, &index.name, &view, request, &response);
+            count_search(app, &index.name, &view, request, &response);
             hits.add(u32::try_from(first + i).unwrap_or(u32::MAX), &response)?;
         }
         first += requests.len();
         writer.write(&hits.finish(schema.clone()).map_err(broken)?).map_err(broken)?;
     }
     let bytes = writer.into_inner().map_err(broken)?;
-    Ok(Answer::bytes(bytes, CONTENT_TYPE))
+    Ok(Answer::bytes(bytes, ARROW_STREAM))
 }
 
 fn named(row: usize, failure: &Failure) -> Failure {

@@ -249,7 +249,7 @@ impl SearchRequest {
             let filter = vec![translate(filter)?];
             node = Node::Bool(Bool { must: vec![node], filter, ..Bool::default() });
         }
-        // Parts that the facade ignores with a warning are errors here.
+        // Parts that Elasticsearch's routes ignore with a warning are errors here.
         if let Some(warning) = warnings.iter().find(|warning| warning.contains("ignored")) {
             return Err(Failure::illegal(warning.clone()));
         }

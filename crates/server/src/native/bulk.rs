@@ -7,10 +7,11 @@ use axum::extract::{Path, Request, State};
 use futures_util::StreamExt;
 use serde_json::{Map, Value, json};
 
-use crate::app::{App, Held, write, write_on};
+use crate::app::{App, Held, run_next_write, run_write};
 use crate::elasticsearch::routes::id_of;
 use crate::error::{Failure, Kind};
-use crate::http::exchange::{Answer, Reply, admit_body, params_of, unreadable};
+use crate::http::answer::{Answer, Reply};
+use crate::http::call::{admit_body, params_of, unreadable};
 
 /// Size of a piece in bytes. It is large enough for many documents to share a sync of the disk.
 const PIECE: usize = 2 << 20;
@@ -114,7 +115,7 @@ async fn store(
             Err(failure) => Err(outcome.ended_by(failure)),
         }
     };
-    if is_first { write(app, work).await } else { write_on(app, work).await }
+    if is_first { run_write(app, work).await } else { run_next_write(app, work).await }
 }
 
 fn store_lines(
@@ -124,7 +125,7 @@ fn store_lines(
     outcome: &mut Outcome,
     refresh: bool,
 ) -> Result<(), Failure> {
-    let collection = app.catalogue().get(index)?;
+    let index = app.catalogue().get(index)?;
     let (limit, before) = (app.config.limits.body, outcome.lines);
     let mut read: Vec<(usize, String, Map<String, Value>)> = Vec::new();
     let mut count = 0;
@@ -151,10 +152,10 @@ fn store_lines(
     let is_whole = piece.is_empty() || piece.ends_with(b"\n");
     outcome.lines += if is_whole { count - 1 } else { count };
     // If fields cannot be declared together, each document reports its error separately.
-    let _ = collection.prepare(read.iter().map(|(_, id, source)| (id.as_str(), source)));
+    let _ = index.prepare(read.iter().map(|(_, id, source)| (id.as_str(), source)));
     let (mut written, mut last) = (0, None);
     for (number, id, source) in &read {
-        match collection.put(id, source) {
+        match index.put(id, source) {
             Ok(done) => {
                 written += 1;
                 last = done.ticket.or(last);
@@ -170,7 +171,7 @@ fn store_lines(
     }
     outcome.written += written;
     if refresh {
-        collection.refresh()?;
+        index.refresh()?;
     }
     Ok(())
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use serde_json::{Map, Value, json};
 
-use crate::app::{App, search, write};
-use crate::elasticsearch::routes::{new_id, patch as change};
+use crate::app::{App, run_read, run_write};
+use crate::elasticsearch::routes::{merge_fields, new_id};
 use crate::error::{Failure, Kind};
-use crate::http::exchange::{Answer, Call, Reply};
-use crate::indexes::open_index::{Collection, Written};
+use crate::http::answer::{Answer, Reply};
+use crate::http::call::Call;
+use crate::indexes::open_index::{OpenIndex, Written};
 
 fn missing(index: &str, id: &str) -> Failure {
     Failure::new(Kind::DocumentMissing, format!("there is no document [{id}]")).of_index(index)
@@ -25,22 +26,22 @@ fn source_of(call: &Call) -> Result<Map<String, Value>, Failure> {
 /// Runs a write, waits until it is durable, and answers.
 async fn acknowledged(
     app: Arc<App>,
-    index: String,
+    name: String,
     id: String,
     call: Call,
-    work: impl FnOnce(&Collection, &str) -> Result<Written, Failure> + Send + 'static,
+    work: impl FnOnce(&OpenIndex, &str) -> Result<Written, Failure> + Send + 'static,
 ) -> Reply {
-    let result = write(&app, move |app| {
-        let collection = app.catalogue().get(&index)?;
-        let written = work(&collection, &id)?;
+    let result = run_write(&app, move |app| {
+        let index = app.catalogue().get(&name)?;
+        let written = work(&index, &id)?;
         if written.result == "not_found" {
-            return Err(missing(&index, &id));
+            return Err(missing(&name, &id));
         }
         if let Some(ticket) = written.ticket {
             ticket.wait()?;
         }
         if call.params.flag("refresh") {
-            collection.refresh()?;
+            index.refresh()?;
         }
         Ok(json!({"id": id, "result": written.result}))
     })
@@ -86,7 +87,7 @@ pub(super) async fn patch(
         index.change(id, None, |before| {
             let before = before.ok_or_else(|| missing(&name, id))?;
             let mut after = before.clone();
-            change(&mut after, fields.clone());
+            merge_fields(&mut after, fields.clone());
             Ok((after != before).then_some(after))
         })
     })
@@ -97,7 +98,7 @@ pub(super) async fn get(
     State(app): State<Arc<App>>,
     Path((index, id)): Path<(String, String)>,
 ) -> Reply {
-    search(&app, move |app| match app.catalogue().get_to_read(&index)?.get(&id)? {
+    run_read(&app, move |app| match app.catalogue().get_to_read(&index)?.get(&id)? {
         Some(source) => Ok(Answer::json(json!({"id": id, "document": source}))),
         None => Err(missing(&index, &id)),
     })
@@ -109,5 +110,5 @@ pub(super) async fn delete(
     Path((index, id)): Path<(String, String)>,
     call: Call,
 ) -> Reply {
-    acknowledged(app, index, id, call, Collection::delete).await
+    acknowledged(app, index, id, call, OpenIndex::delete).await
 }

@@ -11,11 +11,12 @@ use warpseek::{Limit, Misses, NgramRequest, NgramResponse};
 use super::answer::{CoverageAnswer, HighlightAnswer, pieces};
 use super::ask::read;
 use super::search::written;
-use crate::app::{App, search};
+use crate::app::{App, run_read};
 use crate::error::Failure;
+use crate::http::answer::Reply;
+use crate::http::call::Call;
 use crate::http::caller::Caller;
-use crate::http::exchange::{Call, Reply};
-use crate::operations::telemetry::count_ngram_search;
+use crate::operations::telemetry::search_log::count_ngram_search;
 
 /// Length in characters of the part of a text that shows a match.
 const WIDTH: usize = 160;
@@ -94,7 +95,7 @@ pub(super) async fn search_ngrams(
     Path(index): Path<String>,
     call: Call,
 ) -> Reply {
-    search(&app, move |app| {
+    run_read(&app, move |app| {
         let body: Body = read(call.json()?)?;
         let Some(ngrams) = app.catalogue().ngrams(&index) else {
             // If there is no index of this name at all, this is the error.

@@ -18,7 +18,7 @@ pub(crate) struct SortRequest {
     order: Option<Direction>,
     /// Position of documents without a value, regardless of the direction.
     #[serde(default)]
-    missing: Place,
+    missing: MissingPosition,
 }
 
 /// The direction of an order.
@@ -32,7 +32,7 @@ enum Direction {
 /// A position before or after all other documents.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Place {
+enum MissingPosition {
     First,
     #[default]
     Last,
@@ -61,8 +61,8 @@ impl SortRequest {
         };
         let usual = if by == SortBy::Score { Direction::Desc } else { Direction::Asc };
         let missing = match self.missing {
-            Place::First => Missing::First,
-            Place::Last => Missing::Last,
+            MissingPosition::First => Missing::First,
+            MissingPosition::Last => Missing::Last,
         };
         let descending = self.order.unwrap_or(usual) == Direction::Desc;
         Ok(SortKey { by, descending, missing })

@@ -12,29 +12,30 @@ use warpseek::{Limit, Request};
 
 use super::answer::{ExplanationAnswer, SearchAnswer, StepsAnswer, TraceAnswer, ms};
 use super::ask::{CountRequest, ExplainRequest, SearchRequest};
-use crate::app::{App, search, search_one as one};
+use crate::app::{App, run_read, run_search};
 use crate::error::{Failure, Kind, brief};
-use crate::http::exchange::{Answer, Call, Reply};
+use crate::http::answer::{Answer, Reply};
+use crate::http::call::Call;
 use crate::native::arrow;
-use crate::operations::telemetry::count_search;
+use crate::operations::telemetry::search_log::count_search;
 
-pub(crate) async fn search_one(
+pub(crate) async fn search_index(
     State(app): State<Arc<App>>,
     Path(index): Path<String>,
     call: Call,
 ) -> Reply {
     let caller = call.caller.clone();
-    one(&app, &caller, move |app, caller| {
+    run_search(&app, &caller, move |app, caller| {
         let start = Instant::now();
-        let collection = app.catalogue().get_to_read(&index)?;
-        let view = collection.view();
+        let index = app.catalogue().get_to_read(&index)?;
+        let view = index.view();
         let asked = SearchRequest::read(call.json()?)?;
         let (request, limit) = asked.plan(app, &view, caller)?;
         let parse = ms(start.elapsed());
         let traced = view.search_traced(&request);
         caller.check(&limit)?;
         let traced = traced?;
-        count_search(app, &collection.name, &view, &request, &traced.response);
+        count_search(app, &index.name, &view, &request, &traced.response);
         let mut steps = StepsAnswer {
             wait: ms(start.saturating_duration_since(caller.arrived)),
             parse,
@@ -54,18 +55,18 @@ pub(crate) async fn search_one(
 
 /// Runs a batch of searches, given as lines or as the array `searches`. The answers are in the
 /// same order; a search that failed has an `error` in place of its answer.
-pub(super) async fn search_many(
+pub(super) async fn search_batch(
     State(app): State<Arc<App>>,
     Path(index): Path<String>,
     headers: HeaderMap,
     call: Call,
 ) -> Reply {
-    search(&app, move |app| {
-        let collection = app.catalogue().get_to_read(&index)?;
+    run_read(&app, move |app| {
+        let index = app.catalogue().get_to_read(&index)?;
         if arrow::is_arrow(&headers) {
-            return arrow::batch(app, &collection, &call.body, &call.caller);
+            return arrow::batch(app, &index, &call.body, &call.caller);
         }
-        let view = collection.view();
+        let view = index.view();
         let bodies: Vec<Value> = match call.json() {
             Ok(Value::Object(mut body)) if body.contains_key("searches") => {
                 if let Some(key) = body.keys().find(|key| *key != "searches") {
@@ -113,7 +114,7 @@ pub(super) async fn search_many(
                 let response = responses
                     .next()
                     .ok_or_else(|| Failure::broken("a search was not answered"))??;
-                count_search(app, &collection.name, &view, &request, &response);
+                count_search(app, &index.name, &view, &request, &response);
                 let steps = &mut StepsAnswer::default();
                 let showing = asked.showing(app, &call.caller);
                 let showing = (&call.caller, &showing);
@@ -139,15 +140,15 @@ pub(super) async fn count(
     Path(index): Path<String>,
     call: Call,
 ) -> Reply {
-    search(&app, move |app| {
-        let collection = app.catalogue().get_to_read(&index)?;
-        let view = collection.view();
+    run_read(&app, move |app| {
+        let index = app.catalogue().get_to_read(&index)?;
+        let view = index.view();
         let asked = CountRequest::read(call.json()?)?;
         let asked = SearchRequest { count: true, k: 0, ..asked.into() };
         let (request, limit) = asked.plan(app, &view, &call.caller)?;
         let response = view.search(&request)?;
         call.caller.check(&limit)?;
-        count_search(app, &collection.name, &view, &request, &response);
+        count_search(app, &index.name, &view, &request, &response);
         let (steps, showing) = (&mut StepsAnswer::default(), (&call.caller, &limit));
         let shown = SearchAnswer::new(&view, &response, &asked, steps, showing)?;
         written(
@@ -160,12 +161,12 @@ pub(super) async fn count(
 /// Explains the score of a document, whatever its rank.
 pub(super) async fn explain(
     State(app): State<Arc<App>>,
-    Path((index, id)): Path<(String, String)>,
+    Path((name, id)): Path<(String, String)>,
     call: Call,
 ) -> Reply {
-    search(&app, move |app| {
-        let collection = app.catalogue().get_to_read(&index)?;
-        let view = collection.view();
+    run_read(&app, move |app| {
+        let index = app.catalogue().get_to_read(&name)?;
+        let view = index.view();
         let asked: SearchRequest = ExplainRequest::read(call.json()?)?.into();
         let (request, limit) = asked.plan(app, &view, &call.caller)?;
         let request = request.k(1).filter(Node::Filter(Filter::Ids(vec![id.clone()])));
@@ -177,9 +178,9 @@ pub(super) async fn explain(
                     "the time limit was reached before it was known whether the document matches";
                 return Err(Failure::new(Kind::Timeout, reason));
             }
-            if collection.get(&id)?.is_none() {
+            if index.get(&id)?.is_none() {
                 let reason = format!("there is no document [{id}]");
-                return Err(Failure::new(Kind::DocumentMissing, reason).of_index(&index));
+                return Err(Failure::new(Kind::DocumentMissing, reason).of_index(&name));
             }
             return written(&json!({"id": id, "matches": false}));
         }

@@ -10,10 +10,11 @@ use super::search::written;
 use super::syntax;
 use crate::app::App;
 use crate::error::Failure;
-use crate::http::admission::Gate;
-use crate::http::exchange::{Call, Reply};
+use crate::http::admission::AdmissionQueue;
+use crate::http::answer::Reply;
+use crate::http::call::Call;
 use crate::indexes::catalogue::{Catalogue, IndexKind, Listed, counts};
-use crate::indexes::open_index::Collection;
+use crate::indexes::open_index::OpenIndex;
 use crate::operations::config::Device;
 use crate::operations::load::LoadStatus;
 
@@ -224,8 +225,8 @@ impl CacheStatus {
 }
 
 impl QueueStatus {
-    fn of(gate: &Gate) -> Self {
-        let (running, waiting, limit) = (gate.running(), gate.waiting(), gate.limit());
+    fn of(queue: &AdmissionQueue) -> Self {
+        let (running, waiting, limit) = (queue.running(), queue.waiting(), queue.limit());
         QueueStatus { running, waiting, limit }
     }
 }
@@ -260,7 +261,7 @@ impl IndexStatus {
     }
 }
 
-fn fields(index: &Collection) -> Vec<FieldStatus> {
+fn fields(index: &OpenIndex) -> Vec<FieldStatus> {
     let view = index.view();
     let fields = view.mapping.matching("*").into_iter();
     let fields = fields.filter_map(|(name, field)| {
@@ -270,7 +271,7 @@ fn fields(index: &Collection) -> Vec<FieldStatus> {
 }
 
 impl ResidencyStatus {
-    fn of(index: &Collection) -> Self {
+    fn of(index: &OpenIndex) -> Self {
         let status = index.view().searcher.gpu_status();
         let gpus = status.residency.into_iter().map(|on| GpuResidency {
             device: on.device,

@@ -1,6 +1,6 @@
 //! Tests of the translation of clauses to query trees.
 
-use warpseek::query::{Filter, Phrase};
+use warpseek::query::{Across, Filter, Phrase, Words};
 use warpseek::{Index, IndexOptions};
 
 use super::*;

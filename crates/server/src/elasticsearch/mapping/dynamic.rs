@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::metadata::is_metadata;
 use super::{Declared, Field, Layout, Mapping, fields};
 use crate::error::{Failure, Kind};
 use crate::indexes::names;
@@ -33,8 +34,9 @@ impl Mapping {
                 ),
             ));
         }
-        let place = Place { dynamic: dynamic_of(&self.declared.mappings, true), is_listed: false };
-        growth.object("", source, &self.declared.mappings, place)?;
+        let context =
+            ValueContext { dynamic: dynamic_of(&self.declared.mappings, true), is_listed: false };
+        growth.object("", source, &self.declared.mappings, context)?;
         if let Some(declared) = &growth.declared {
             let all = count(declared.mappings.get("properties"));
             let most = limit(&self.declared.settings).and_then(fields::whole_number);
@@ -47,29 +49,6 @@ impl Mapping {
         }
         Ok(growth.declared)
     }
-}
-
-/// Names of metadata, which documents must not use for fields.
-const METADATA: [&str; 14] = [
-    "_id",
-    "_index",
-    "_source",
-    "_routing",
-    "_field_names",
-    "_ignored",
-    "_nested_path",
-    "_seq_no",
-    "_primary_term",
-    "_version",
-    "_tier",
-    "_size",
-    "_ignored_source",
-    "_data_stream_timestamp",
-];
-
-/// Returns true if this is the name of metadata.
-pub(super) fn is_metadata(path: &str) -> bool {
-    path.starts_with('_') && METADATA.contains(&path)
 }
 
 fn count(properties: Option<&Value>) -> usize {
@@ -104,7 +83,7 @@ fn dynamic_of(mapping: &Map<String, Value>, add: bool) -> Dynamic {
 
 /// The context of a value in a document.
 #[derive(Clone, Copy)]
-struct Place {
+struct ValueContext {
     /// Treatment of unknown fields in the enclosing object.
     dynamic: Dynamic,
     /// True inside an array, where several elements may have a value of the same field.
@@ -122,7 +101,7 @@ impl Growth<'_> {
         path: &str,
         object: &Map<String, Value>,
         mapping: &Map<String, Value>,
-        place: Place,
+        context: ValueContext,
     ) -> Result<(), Failure> {
         for (key, value) in object {
             if key.split('.').any(str::is_empty) {
@@ -130,7 +109,7 @@ impl Growth<'_> {
                 return Err(Failure::new(Kind::Document, reason));
             }
             let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-            self.value(&path, value, inner(mapping, key), place)?;
+            self.value(&path, value, inner(mapping, key), context)?;
         }
         Ok(())
     }
@@ -140,34 +119,34 @@ impl Growth<'_> {
         path: &str,
         value: &Value,
         mapping: Option<&Map<String, Value>>,
-        place: Place,
+        context: ValueContext,
     ) -> Result<(), Failure> {
         let known = self.mapping.field(path);
         match (value, known) {
             (Value::Null, _) | (_, Some(Field::Stored(_))) => Ok(()),
             (Value::Object(object), None | Some(Field::Object)) => {
-                if known.is_none() && place.dynamic == Dynamic::Refuse {
+                if known.is_none() && context.dynamic == Dynamic::Refuse {
                     return Err(strict(path));
                 }
                 let empty = Map::new();
                 let mapping = mapping.unwrap_or(&empty);
                 let dynamic = match mapping.contains_key("dynamic") {
                     true => dynamic_of(mapping, true),
-                    false => place.dynamic,
+                    false => context.dynamic,
                 };
-                self.object(path, object, mapping, Place { dynamic, ..place })
+                self.object(path, object, mapping, ValueContext { dynamic, ..context })
             }
             (Value::Array(values), None | Some(Field::Object))
                 if values.iter().any(|v| v.is_object() || v.is_array()) =>
             {
-                let place = Place { is_listed: true, ..place };
-                values.iter().try_for_each(|value| self.value(path, value, mapping, place))
+                let context = ValueContext { is_listed: true, ..context };
+                values.iter().try_for_each(|value| self.value(path, value, mapping, context))
             }
             (_, Some(_)) => Ok(()),
-            (value, None) => match place.dynamic {
+            (value, None) => match context.dynamic {
                 Dynamic::Ignore => Ok(()),
                 Dynamic::Refuse => Err(strict(path)),
-                Dynamic::Add => self.add(path, value, place.is_listed),
+                Dynamic::Add => self.add(path, value, context.is_listed),
             },
         }
     }
@@ -301,6 +280,7 @@ fn template(mappings: &Map<String, Value>, path: &str, kind: &str) -> Option<Val
 
 #[cfg(test)]
 mod tests {
+    use super::super::metadata::METADATA;
     use super::*;
 
     fn mapping(mappings: Value) -> Mapping {

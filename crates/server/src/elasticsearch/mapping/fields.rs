@@ -7,9 +7,8 @@ use warpseek::{
     Attribute, AttributeKind, Chain, MAX_FIELD_NAME_BYTES, MAX_SOURCE_PARTS, TextField,
 };
 
-use super::{
-    B, Declared, Definition, Field, K1, Layout, Mapping, analysis, dynamic, refused, statics,
-};
+use super::metadata::is_metadata;
+use super::{B, Declared, Definition, Field, K1, Layout, Mapping, analysis, refused, statics};
 use crate::elasticsearch::dates::Formats;
 use crate::error::Failure;
 
@@ -117,7 +116,7 @@ impl Compiler<'_> {
             Some(Value::Object(properties)) => {
                 for (key, value) in properties {
                     let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-                    if dynamic::is_metadata(&path) && !self.declared.lenient {
+                    if is_metadata(&path) && !self.declared.lenient {
                         let reason = "it is a metadata field, which cannot be mapped";
                         return Err(refused(&path, reason));
                     }

@@ -10,15 +10,15 @@ use super::{Field, Mapping, refused};
 use crate::error::{Failure, Kind};
 
 /// Name of the index setting.
-pub(crate) const SETTING: &str = "static_field";
+pub(crate) const STATIC_FIELD_SETTING: &str = "static_field";
 
 /// Reads the setting.
 pub(super) fn setting(settings: &Map<String, Value>) -> Result<Option<String>, Failure> {
-    match settings.get(SETTING) {
+    match settings.get(STATIC_FIELD_SETTING) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(field)) if !field.is_empty() => Ok(Some(field.clone())),
         Some(other) => Err(Failure::illegal(format!(
-            "[index.{SETTING}] must be the name of a field, found [{other}]"
+            "[index.{STATIC_FIELD_SETTING}] must be the name of a field, found [{other}]"
         ))),
     }
 }
@@ -37,7 +37,7 @@ impl Mapping {
                 Err(refused(
                     path,
                     format!(
-                        "[index.{SETTING}] requires a field of numbers, but its type is [{kind}]"
+                        "[index.{STATIC_FIELD_SETTING}] requires a field of numbers, but its type is [{kind}]"
                     ),
                 ))
             }
@@ -70,7 +70,7 @@ impl Mapping {
             return Err(Failure::new(
                 Kind::Document,
                 format!(
-                    "failed to parse field [{path}], which has the static scores (index.{SETTING}): expected a finite number of at least 0, found {found}"
+                    "failed to parse field [{path}], which has the static scores (index.{STATIC_FIELD_SETTING}): expected a finite number of at least 0, found {found}"
                 ),
             ));
         };

@@ -11,22 +11,23 @@ use warpseek::{Analyzer, FieldAnalyzer, FieldId, Scratch};
 
 use super::naming::Naming;
 use super::{shards, tasks};
-use crate::app::{App, search, write};
+use crate::app::{App, run_read, run_write};
 use crate::elasticsearch::mapping::Field;
 use crate::error::{Failure, Kind, brief};
-use crate::http::exchange::{Answer, Call, Reply};
+use crate::http::answer::{Answer, Reply};
+use crate::http::call::Call;
 use crate::http::params::Params;
 use crate::indexes::catalogue::{Listed, counts};
-use crate::indexes::open_index::Collection;
+use crate::indexes::open_index::OpenIndex;
 use crate::json::only;
 
 async fn each(
     app: Arc<App>,
     index: String,
     params: Params,
-    act: fn(&Collection) -> Result<(), Failure>,
+    act: fn(&OpenIndex) -> Result<(), Failure>,
 ) -> Reply {
-    let count = write(&app, move |app| {
+    let count = run_write(&app, move |app| {
         let selected = Naming::of(&params).select(app, &index)?;
         selected.iter().try_for_each(|index| act(index))?;
         Ok(selected.len())
@@ -36,7 +37,7 @@ async fn each(
 }
 
 pub(super) async fn refresh_all(State(app): State<Arc<App>>, call: Call) -> Reply {
-    each(app, "_all".into(), call.params, Collection::refresh).await
+    each(app, "_all".into(), call.params, OpenIndex::refresh).await
 }
 
 pub(super) async fn refresh(
@@ -44,11 +45,11 @@ pub(super) async fn refresh(
     Path(index): Path<String>,
     call: Call,
 ) -> Reply {
-    each(app, index, call.params, Collection::refresh).await
+    each(app, index, call.params, OpenIndex::refresh).await
 }
 
 pub(super) async fn flush_all(State(app): State<Arc<App>>, call: Call) -> Reply {
-    each(app, "_all".into(), call.params, Collection::flush).await
+    each(app, "_all".into(), call.params, OpenIndex::flush).await
 }
 
 pub(super) async fn flush(
@@ -56,7 +57,7 @@ pub(super) async fn flush(
     Path(index): Path<String>,
     call: Call,
 ) -> Reply {
-    each(app, index, call.params, Collection::flush).await
+    each(app, index, call.params, OpenIndex::flush).await
 }
 
 pub(super) async fn force_merge_all(State(app): State<Arc<App>>, call: Call) -> Reply {
@@ -430,7 +431,7 @@ pub(crate) async fn analyze(
 
 async fn analyzed(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
     let body = call.json()?;
-    search(&app, move |app| {
+    run_read(&app, move |app| {
         let elsewhere = ["tokenizer", "filter", "char_filter", "normalizer", "explain", "attributes"];
         if let Some(key) = elsewhere.into_iter().find(|key| body.get(key).is_some()) {
             return Err(Failure::unsupported(&format!("_analyze with [{key}]")));
@@ -452,8 +453,8 @@ async fn analyzed(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
             }
             _ => return Err(Failure::new(Kind::Action, "Validation Failed: 1: text is missing;")),
         };
-        let collection = index.map(|index| app.catalogue().get(&index)).transpose()?;
-        let analyzer: FieldAnalyzer = match (body["field"].as_str(), body["analyzer"].as_str(), &collection) {
+        let index = index.map(|index| app.catalogue().get(&index)).transpose()?;
+        let analyzer: FieldAnalyzer = match (body["field"].as_str(), body["analyzer"].as_str(), &index) {
             (Some(field), _, Some(index)) => {
                 let view = index.view();
                 let snapshot = view.searcher.snapshot();

@@ -7,9 +7,10 @@ use axum::http::HeaderMap;
 use serde_json::{Map, Value, json};
 
 use super::naming::Naming;
-use crate::app::{App, write};
+use crate::app::{App, run_write};
 use crate::error::{Failure, Kind, brief};
-use crate::http::exchange::{Answer, Call, Reply};
+use crate::http::answer::{Answer, Reply};
+use crate::http::call::Call;
 use crate::indexes::aliases::{Alias, Change};
 use crate::json::{only, truth};
 
@@ -17,7 +18,7 @@ async fn changed(
     app: &Arc<App>,
     changes: impl FnOnce(&App) -> Result<Vec<Change>, Failure> + Send + 'static,
 ) -> Reply {
-    write(app, move |app| app.catalogue().change_aliases(&changes(app)?)).await?;
+    run_write(app, move |app| app.catalogue().change_aliases(&changes(app)?)).await?;
     Ok(Answer::json(json!({"acknowledged": true})))
 }
 

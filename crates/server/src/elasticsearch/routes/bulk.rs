@@ -10,12 +10,13 @@ use serde_json::{Map, Value, json};
 use warpseek::WriteTicket;
 
 use super::documents::{
-    change, check, expected, ignored_of_update, new_id, put_as, refreshes, shown,
+    change, check, expected, id_of, ignored_of_update, new_id, put_as, refreshes, shown,
 };
-use crate::app::{App, write};
+use crate::app::{App, run_write};
 use crate::error::{Failure, Kind, brief};
-use crate::http::exchange::{Answer, Call, Reply};
-use crate::indexes::open_index::Collection;
+use crate::http::answer::{Answer, Reply};
+use crate::http::call::Call;
+use crate::indexes::open_index::OpenIndex;
 use crate::json::truth;
 
 pub(super) async fn all(State(app): State<Arc<App>>, call: Call) -> Reply {
@@ -39,6 +40,23 @@ enum Operation {
 }
 
 impl Operation {
+    /// Reads the operation of an action from its name and options.
+    fn parse(name: &str, options: &Value) -> Result<Self, String> {
+        match name {
+            "index" if options.get("op_type").is_some_and(|kind| kind == "create") => {
+                Ok(Operation::Create)
+            }
+            "index" => Ok(Operation::Index),
+            "create" => Ok(Operation::Create),
+            "update" => Ok(Operation::Update),
+            "delete" => Ok(Operation::Delete),
+            other => Err(format!(
+                "expected [index], [create], [update] or [delete] but found [{}]",
+                brief(other)
+            )),
+        }
+    }
+
     fn name(self) -> &'static str {
         match self {
             Operation::Index => "index",
@@ -59,15 +77,6 @@ pub(crate) struct Action {
     number: Option<u64>,
     /// The document, or the error in its line.
     source: Result<Map<String, Value>, Failure>,
-}
-
-/// Returns an id as a string. Clients may send strings or numbers.
-pub(crate) fn id_of(value: &Value) -> Option<String> {
-    match value {
-        Value::String(id) => Some(id.clone()),
-        Value::Number(id) => Some(id.to_string()),
-        _ => None,
-    }
 }
 
 /// Options that would change the effect of an action and are not supported.
@@ -96,114 +105,14 @@ const KNOWN: [&str; 18] = [
 ];
 
 /// Parses the actions of a body, and returns warnings about ignored options.
-pub(crate) fn parse(
+pub(crate) fn parse_bulk(
     call: &Call,
     index: Option<&str>,
 ) -> Result<(Vec<Action>, Vec<String>), Failure> {
     let (mut actions, mut warnings) = (Vec::new(), Vec::new());
     let mut lines = call.lines();
-    while let Some((number, line)) = lines.next() {
-        let wrong = |what: String| {
-            Failure::illegal(format!("Malformed action/metadata line [{number}], {what}"))
-        };
-        let action = warpseek_front::json(line).map_err(|e| wrong(e.to_string()))?;
-        let mut entries = action.as_object().into_iter().flatten();
-        let (Some((name, about)), None) = (entries.next(), entries.next()) else {
-            return Err(wrong("expected an object with one action".into()));
-        };
-        let operation = match name.as_str() {
-            "index" if about.get("op_type").is_some_and(|kind| kind == "create") => {
-                Operation::Create
-            }
-            "index" => Operation::Index,
-            "create" => Operation::Create,
-            "update" => Operation::Update,
-            "delete" => Operation::Delete,
-            other => {
-                return Err(wrong(format!(
-                    "expected [index], [create], [update] or [delete] but found [{}]",
-                    brief(other)
-                )));
-            }
-        };
-        let Value::Object(options) = about else {
-            return Err(wrong("an action must be an object".into()));
-        };
-        if let Some(key) = options.keys().find(|key| !KNOWN.contains(&key.as_str())) {
-            return Err(wrong(format!("it contains an unknown parameter [{}]", brief(key))));
-        }
-        if about.get("op_type").is_some_and(|kind| kind != "index" && kind != "create") {
-            return Err(wrong("[op_type] must be index or create".into()));
-        }
-        if let Some(key) = REFUSED.into_iter().find(|key| about.get(key).is_some()) {
-            return Err(wrong(format!("[{key}] is not supported by warpseek")));
-        }
-        for key in ["require_alias", "require_data_stream"] {
-            let value = about.get(key).map_or(Ok(false), |value| truth(key, value));
-            if value.map_err(|failure| wrong(failure.reason))? {
-                return Err(wrong(format!("[{key}] is not supported by warpseek")));
-            }
-        }
-        let mut warn = |what: String| {
-            if !warnings.contains(&what) {
-                warnings.push(what);
-            }
-        };
-        for key in ["routing", "_routing", "_source"] {
-            if about.get(key).is_some_and(|value| !value.is_null()) {
-                warn(format!("[{key}] of actions is ignored"));
-            }
-        }
-        let wanted = expected(|key| about.get(key)).map_err(|failure| wrong(failure.reason))?;
-        let index = match &about["_index"] {
-            Value::Null => index,
-            Value::String(index) => Some(index.as_str()),
-            _ => return Err(wrong("[_index] must be a string".into())),
-        };
-        let index = index.ok_or_else(|| {
-            Failure::new(
-                Kind::Action,
-                format!("Validation Failed: 1: index is missing (line {number});"),
-            )
-        })?;
-        let id = match &about["_id"] {
-            Value::Null => None,
-            id => {
-                Some(id_of(id).ok_or_else(|| wrong("[_id] must be a string or a number".into()))?)
-            }
-        };
-        let source = match operation {
-            Operation::Delete => Ok(Map::new()),
-            _ => {
-                let (number, line) = lines.next().ok_or_else(|| Failure::illegal("The bulk request must be terminated by a newline, and every action except [delete] must be followed by a document"))?;
-                match warpseek_front::json(line) {
-                    Ok(Value::Object(source)) => Ok(source),
-                    Ok(_) => Err(Failure::new(
-                        Kind::Document,
-                        format!("line {number}: a document must be an object"),
-                    )),
-                    Err(error) => Err(Failure::new(
-                        Kind::Document,
-                        format!("failed to parse the document of line {number}: {error}"),
-                    )),
-                }
-            }
-        };
-        if id.is_none() && matches!(operation, Operation::Delete | Operation::Update) {
-            return Err(Failure::new(
-                Kind::Action,
-                format!(
-                    "Validation Failed: 1: an id must be provided if version type or value are set (line {number});"
-                ),
-            ));
-        }
-        if id.is_none() && wanted.is_some() {
-            return Err(wrong("[if_seq_no] needs an [_id]".into()));
-        }
-        if let (Operation::Update, Ok(body)) = (operation, &source) {
-            ignored_of_update(body).into_iter().for_each(&mut warn);
-        }
-        actions.push(Action { operation, index: index.to_owned(), id, number: wanted, source });
+    while let Some(line) = lines.next() {
+        actions.push(Action::parse(line, &mut lines, index, &mut warnings)?);
     }
     match actions.is_empty() {
         true => Err(Failure::new(Kind::Action, "Validation Failed: 1: no requests added;")),
@@ -211,14 +120,116 @@ pub(crate) fn parse(
     }
 }
 
+impl Action {
+    /// Parses the line of an action and, except for deletes, the line with its document, which is
+    /// the next one of `lines`. Without an `_index`, the action is about `index`.
+    fn parse<'a>(
+        (number, line): (usize, &[u8]),
+        lines: &mut impl Iterator<Item = (usize, &'a [u8])>,
+        index: Option<&str>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Self, Failure> {
+        let wrong = |what: String| {
+            Failure::illegal(format!("Malformed action/metadata line [{number}], {what}"))
+        };
+        let action = warpseek_front::json(line).map_err(|e| wrong(e.to_string()))?;
+        let mut entries = action.as_object().into_iter().flatten();
+        let (Some((name, options)), None) = (entries.next(), entries.next()) else {
+            return Err(wrong("expected an object with one action".into()));
+        };
+        let operation = Operation::parse(name, options).map_err(wrong)?;
+        let Value::Object(known) = options else {
+            return Err(wrong("an action must be an object".into()));
+        };
+        check_options(known).map_err(wrong)?;
+        for key in ["routing", "_routing", "_source"] {
+            if options.get(key).is_some_and(|value| !value.is_null()) {
+                warn(warnings, format!("[{key}] of actions is ignored"));
+            }
+        }
+        let expected = expected(|key| options.get(key)).map_err(|failure| wrong(failure.reason))?;
+        let index = match &options["_index"] {
+            Value::Null => index,
+            Value::String(index) => Some(index.as_str()),
+            _ => return Err(wrong("[_index] must be a string".into())),
+        };
+        let invalid = |what: &str| {
+            let reason = format!("Validation Failed: 1: {what} (line {number});");
+            Failure::new(Kind::Action, reason)
+        };
+        let index = index.ok_or_else(|| invalid("index is missing"))?.to_owned();
+        let id = match &options["_id"] {
+            Value::Null => None,
+            id => {
+                Some(id_of(id).ok_or_else(|| wrong("[_id] must be a string or a number".into()))?)
+            }
+        };
+        let source = match operation {
+            Operation::Delete => Ok(Map::new()),
+            _ => document(lines.next().ok_or_else(|| Failure::illegal("The bulk request must be terminated by a newline, and every action except [delete] must be followed by a document"))?),
+        };
+        if id.is_none() && matches!(operation, Operation::Delete | Operation::Update) {
+            return Err(invalid("an id must be provided if version type or value are set"));
+        }
+        if id.is_none() && expected.is_some() {
+            return Err(wrong("[if_seq_no] needs an [_id]".into()));
+        }
+        if let (Operation::Update, Ok(body)) = (operation, &source) {
+            ignored_of_update(body).into_iter().for_each(|what| warn(warnings, what));
+        }
+        Ok(Action { operation, index, id, number: expected, source })
+    }
+}
+
+fn warn(warnings: &mut Vec<String>, what: String) {
+    if !warnings.contains(&what) {
+        warnings.push(what);
+    }
+}
+
+/// Checks the options of an action.
+fn check_options(options: &Map<String, Value>) -> Result<(), String> {
+    if let Some(key) = options.keys().find(|key| !KNOWN.contains(&key.as_str())) {
+        return Err(format!("it contains an unknown parameter [{}]", brief(key)));
+    }
+    if options.get("op_type").is_some_and(|kind| kind != "index" && kind != "create") {
+        return Err("[op_type] must be index or create".into());
+    }
+    if let Some(key) = REFUSED.into_iter().find(|key| options.contains_key(*key)) {
+        return Err(format!("[{key}] is not supported by warpseek"));
+    }
+    for key in ["require_alias", "require_data_stream"] {
+        let value = options.get(key).map_or(Ok(false), |value| truth(key, value));
+        if value.map_err(|failure| failure.reason)? {
+            return Err(format!("[{key}] is not supported by warpseek"));
+        }
+    }
+    Ok(())
+}
+
+/// Parses the line of a document.
+fn document((number, line): (usize, &[u8])) -> Result<Map<String, Value>, Failure> {
+    match warpseek_front::json(line) {
+        Ok(Value::Object(source)) => Ok(source),
+        Ok(_) => Err(Failure::new(
+            Kind::Document,
+            format!("line {number}: a document must be an object"),
+        )),
+        Err(error) => Err(Failure::new(
+            Kind::Document,
+            format!("failed to parse the document of line {number}: {error}"),
+        )),
+    }
+}
+
 async fn bulk(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
     check(&call.params)?;
     let refresh = refreshes(&call.params);
-    write(&app, move |app| {
+    run_write(&app, move |app| {
         let start = Instant::now();
         // Parsing a large body takes a while, so it runs on the blocking thread too.
-        let (actions, warnings) = parse(&call, index.as_deref())?;
-        let mut batch = Batch { app, collections: BTreeMap::new(), last: BTreeMap::new() };
+        let (actions, warnings) = parse_bulk(&call, index.as_deref())?;
+        let mut batch = Batch { app, indexes: BTreeMap::new(), last: BTreeMap::new() };
         batch.prepare(&actions);
         let mut items = Vec::with_capacity(actions.len());
         for action in actions {
@@ -229,7 +240,7 @@ async fn bulk(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
             ticket.wait()?;
         }
         if refresh {
-            for index in batch.collections.values().flatten() {
+            for index in batch.indexes.values().flatten() {
                 index.refresh()?;
             }
         }
@@ -246,16 +257,16 @@ async fn bulk(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
 struct Batch<'a> {
     app: &'a App,
     /// The indexes of the actions, or the errors from opening them.
-    collections: BTreeMap<String, Result<Arc<Collection>, Failure>>,
+    indexes: BTreeMap<String, Result<Arc<OpenIndex>, Failure>>,
     /// The last write to each index.
     last: BTreeMap<String, WriteTicket>,
 }
 
 impl Batch<'_> {
-    fn collection(&mut self, name: &str, create: bool) -> Result<Arc<Collection>, Failure> {
+    fn index(&mut self, name: &str, create: bool) -> Result<Arc<OpenIndex>, Failure> {
         let catalogue = self.app.catalogue();
         let open = || if create { catalogue.get_or_create(name) } else { catalogue.get(name) };
-        let known = self.collections.entry(name.to_owned()).or_insert_with(open);
+        let known = self.indexes.entry(name.to_owned()).or_insert_with(open);
         if create && known.is_err() {
             *known = open();
         }
@@ -272,12 +283,12 @@ impl Batch<'_> {
                 by_index.entry(&action.index).or_default().push(action);
             }
         }
-        for (index, of_index) in by_index {
-            let Ok(collection) = self.collection(index, true) else { continue };
-            let is_free = |id: &String| collection.contains(id).is_ok_and(|is_there| !is_there);
+        for (name, actions) in by_index {
+            let Ok(index) = self.index(name, true) else { continue };
+            let is_free = |id: &String| index.contains(id).is_ok_and(|is_there| !is_there);
             let mut written: HashSet<&str> = HashSet::new();
-            let mut documents = Vec::with_capacity(of_index.len());
-            for Action { operation, id, number, source, .. } in of_index {
+            let mut documents = Vec::with_capacity(actions.len());
+            for Action { operation, id, number, source, .. } in actions {
                 let is_new = id.as_deref().is_none_or(|id| written.insert(id));
                 let is_sure = match operation {
                     Operation::Create => is_new && id.as_ref().is_none_or(is_free),
@@ -287,7 +298,7 @@ impl Batch<'_> {
                     documents.push((id.as_deref().unwrap_or("new"), source));
                 }
             }
-            let _ = collection.prepare(documents.iter().copied());
+            let _ = index.prepare(documents.iter().copied());
         }
     }
 
@@ -306,20 +317,20 @@ impl Batch<'_> {
 
     fn write(&mut self, action: Action) -> Result<Value, Failure> {
         let source = action.source?;
-        let collection = self.collection(&action.index, action.operation != Operation::Delete)?;
+        let index = self.index(&action.index, action.operation != Operation::Delete)?;
         let id = action.id.unwrap_or_else(new_id);
         let written = match action.operation {
             Operation::Delete => match action.number {
-                Some(number) => collection.delete_if(&id, number)?,
-                None => collection.delete(&id)?,
+                Some(number) => index.delete_if(&id, number)?,
+                None => index.delete(&id)?,
             },
-            Operation::Update => change(&collection, &id, &source, action.number)?,
-            Operation::Index => put_as(&collection, &id, &source, false, action.number)?,
-            Operation::Create => put_as(&collection, &id, &source, true, action.number)?,
+            Operation::Update => change(&index, &id, &source, action.number)?,
+            Operation::Index => put_as(&index, &id, &source, false, action.number)?,
+            Operation::Create => put_as(&index, &id, &source, true, action.number)?,
         };
-        let mut item = shown(&collection, &id, &written);
+        let mut item = shown(&index, &id, &written);
         if let Some(ticket) = written.ticket {
-            self.last.insert(collection.name.clone(), ticket);
+            self.last.insert(index.name.clone(), ticket);
         }
         let status = match written.result {
             "created" => 201,
@@ -337,7 +348,7 @@ mod tests {
 
     fn read(body: &str) -> Result<Vec<Action>, Failure> {
         let body = axum::body::Bytes::copy_from_slice(body.as_bytes());
-        parse(&Call::of(body), None).map(|(actions, _)| actions)
+        parse_bulk(&Call::of(body), None).map(|(actions, _)| actions)
     }
 
     #[test]

@@ -12,10 +12,11 @@ use super::naming::Naming;
 use super::searching::targets;
 use super::tasks;
 use crate::app::App;
-use crate::elasticsearch::search::{Ask, duration, search as find};
+use crate::elasticsearch::search::{Ask, duration, execute};
 use crate::error::{Failure, Kind, brief};
+use crate::http::answer::{Answer, Reply};
+use crate::http::call::Call;
 use crate::http::caller::Caller;
-use crate::http::exchange::{Answer, Call, Reply};
 use crate::http::params::Params;
 use crate::indexes::open_index::Written;
 use crate::json::only;
@@ -97,12 +98,12 @@ impl Deletion {
 
     fn perform(self, app: &App, index: &str) -> Reply {
         let start = Instant::now();
-        let collections = targets(app, index, self.naming)?;
-        let found = find(app, collections, self.ask, true, &self.caller)?;
+        let targets = targets(app, index, self.naming)?;
+        let found = execute(app, targets, self.ask, true, &self.caller)?;
         let (mut total, mut deleted, mut last) = (0u64, 0u64, BTreeMap::new());
         let mut conflicts = Vec::new();
         for &(part, rank) in found.hits.iter().take(self.most) {
-            let (index, response) = (&found.parts[part].collection, &found.parts[part].response);
+            let (index, response) = (&found.parts[part].index, &found.parts[part].response);
             let id = response.id(rank)?;
             total += 1;
             // A document that was changed since the search may no longer match.
@@ -127,7 +128,7 @@ impl Deletion {
         for (part, ticket) in last {
             ticket.wait()?;
             if self.refresh {
-                found.parts[part].collection.refresh()?;
+                found.parts[part].index.refresh()?;
             }
         }
         let took = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);

@@ -7,12 +7,13 @@ use axum::extract::{Path, State};
 use serde_json::{Map, Value, json};
 
 use super::shards;
-use crate::app::{App, search, write};
+use crate::app::{App, run_read, run_write};
 use crate::elasticsearch::search::SourceFilter;
 use crate::error::{Failure, Kind, brief};
-use crate::http::exchange::{Answer, Call, Reply};
+use crate::http::answer::{Answer, Reply};
+use crate::http::call::Call;
 use crate::http::params::Params;
-use crate::indexes::open_index::{Collection, Numbered, Written};
+use crate::indexes::open_index::{Numbered, OpenIndex, Written};
 use crate::json::{only, truth};
 
 /// The primary term of all documents. Each index has only one copy, so the term never changes.
@@ -83,6 +84,15 @@ pub(super) fn refreshes(params: &Params) -> bool {
     matches!(params.get("refresh"), Some("" | "true" | "wait_for"))
 }
 
+/// Returns an id as a string. Clients may send strings or numbers.
+pub(crate) fn id_of(value: &Value) -> Option<String> {
+    match value {
+        Value::String(id) => Some(id.clone()),
+        Value::Number(id) => Some(id.to_string()),
+        _ => None,
+    }
+}
+
 /// Generates an id for a document without one: the time followed by a counter.
 pub(crate) fn new_id() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -101,7 +111,7 @@ pub(super) fn source_of(call: &Call) -> Result<Map<String, Value>, Failure> {
 
 /// Waits until a write is durable, refreshes if requested, and returns the body of the response.
 fn acknowledged(
-    index: &Collection,
+    index: &OpenIndex,
     id: &str,
     written: Written,
     refresh: bool,
@@ -116,7 +126,7 @@ fn acknowledged(
     Ok(shown)
 }
 
-pub(super) fn shown(index: &Collection, id: &str, written: &Written) -> Value {
+pub(super) fn shown(index: &OpenIndex, id: &str, written: &Written) -> Value {
     json!({
         "_index": index.name, "_id": id, "_version": written.version(), "result": written.result,
         "_shards": shards(1), "_seq_no": written.number, "_primary_term": TERM,
@@ -143,11 +153,11 @@ async fn store(
         }
     };
     let (refresh, number) = (refreshes(&call.params), expected_of(&call.params)?);
-    let answer = write(app, move |app| {
-        let collection = app.catalogue().get_or_create(&index)?;
+    let answer = run_write(app, move |app| {
+        let index = app.catalogue().get_or_create(&index)?;
         let id = id.unwrap_or_else(new_id);
-        let written = put_as(&collection, &id, &source, create, number)?;
-        acknowledged(&collection, &id, written, refresh)
+        let written = put_as(&index, &id, &source, create, number)?;
+        acknowledged(&index, &id, written, refresh)
     })
     .await?;
     let status = if answer["result"] == "created" { 201 } else { 200 };
@@ -157,7 +167,7 @@ async fn store(
 /// Adds or replaces a document. With `create`, it must not exist; with a `number`, it must exist
 /// and have that `_seq_no`.
 pub(super) fn put_as(
-    index: &Collection,
+    index: &OpenIndex,
     id: &str,
     source: &Map<String, Value>,
     create: bool,
@@ -200,27 +210,27 @@ pub(super) async fn create(
 
 pub(super) async fn get(
     State(app): State<Arc<App>>,
-    Path((index, id)): Path<(String, String)>,
+    Path((name, id)): Path<(String, String)>,
     call: Call,
 ) -> Reply {
     check_read(&call.params)?;
     let filter = SourceFilter::parse(None, &call.params)?;
     let refresh = refreshes(&call.params);
-    search(&app, move |app| {
-        let collection = app.catalogue().get(&index)?;
+    run_read(&app, move |app| {
+        let index = app.catalogue().get(&name)?;
         // The read itself needs no refresh, but later searches see it.
         if refresh {
-            collection.refresh()?;
+            index.refresh()?;
         }
-        Ok(match collection.get_numbered(&id)? {
-            Some(document) => Answer::json(found(&collection, &id, document, &filter)),
-            None => Answer::json(json!({"_index": index, "_id": id, "found": false})).status(404),
+        Ok(match index.get_numbered(&id)? {
+            Some(document) => Answer::json(found(&index, &id, document, &filter)),
+            None => Answer::json(json!({"_index": name, "_id": id, "found": false})).status(404),
         })
     })
     .await
 }
 
-fn found(index: &Collection, id: &str, document: Numbered, filter: &SourceFilter) -> Value {
+fn found(index: &OpenIndex, id: &str, document: Numbered, filter: &SourceFilter) -> Value {
     let mut shown = json!({
         "_index": index.name, "_id": id, "_seq_no": document.number, "_primary_term": TERM, "found": true,
     });
@@ -237,7 +247,7 @@ pub(super) async fn source(
 ) -> Reply {
     check_read(&call.params)?;
     let filter = SourceFilter::parse(None, &call.params)?;
-    search(&app, move |app| match app.catalogue().get(&index)?.get(&id)? {
+    run_read(&app, move |app| match app.catalogue().get(&index)?.get(&id)? {
         Some(source) => Ok(Answer::json(filter.apply(source))),
         None => {
             Err(Failure::new(Kind::DocumentMissing, format!("Document not found [{index}]/[{id}]"))
@@ -254,13 +264,13 @@ pub(super) async fn delete(
 ) -> Reply {
     check(&call.params)?;
     let (refresh, number) = (refreshes(&call.params), expected_of(&call.params)?);
-    let answer = write(&app, move |app| {
-        let collection = app.catalogue().get(&index)?;
+    let answer = run_write(&app, move |app| {
+        let index = app.catalogue().get(&index)?;
         let written = match number {
-            Some(number) => collection.delete_if(&id, number)?,
-            None => collection.delete(&id)?,
+            Some(number) => index.delete_if(&id, number)?,
+            None => index.delete(&id)?,
         };
-        acknowledged(&collection, &id, written, refresh)
+        acknowledged(&index, &id, written, refresh)
     })
     .await?;
     let status = if answer["result"] == "deleted" { 200 } else { 404 };
@@ -276,13 +286,13 @@ pub(super) async fn update(
     let body = source_of(&call)?;
     let warnings = ignored_of_update(&body);
     let (refresh, number) = (refreshes(&call.params), expected_of(&call.params)?);
-    let answer = write(&app, move |app| {
-        let collection = match body.get("doc_as_upsert").is_some() || body.get("upsert").is_some() {
+    let answer = run_write(&app, move |app| {
+        let index = match body.get("doc_as_upsert").is_some() || body.get("upsert").is_some() {
             true => app.catalogue().get_or_create(&index)?,
             false => app.catalogue().get(&index)?,
         };
-        let written = change(&collection, &id, &body, number)?;
-        acknowledged(&collection, &id, written, refresh)
+        let written = change(&index, &id, &body, number)?;
+        acknowledged(&index, &id, written, refresh)
     })
     .await?;
     let status = if answer["result"] == "created" { 201 } else { 200 };
@@ -297,7 +307,7 @@ pub(super) fn ignored_of_update(body: &Map<String, Value>) -> Vec<String> {
 
 /// Updates a document: the keys of `doc` replace fields, and objects are merged recursively.
 pub(super) fn change(
-    index: &Collection,
+    index: &OpenIndex,
     id: &str,
     body: &Map<String, Value>,
     number: Option<u64>,
@@ -339,7 +349,7 @@ pub(super) fn change(
     index.change(id, number, |before| match (before, body.get("upsert")) {
         (Some(before), _) => {
             let mut after = before.clone();
-            patch(&mut after, doc.clone());
+            merge_fields(&mut after, doc.clone());
             Ok((after != before || !detect_noop).then_some(after))
         }
         (None, _) if as_upsert => Ok(Some(doc.clone())),
@@ -351,10 +361,11 @@ pub(super) fn change(
     })
 }
 
-pub(crate) fn patch(into: &mut Map<String, Value>, from: Map<String, Value>) {
+/// Merges fields into a document: values replace values, and objects are merged recursively.
+pub(crate) fn merge_fields(into: &mut Map<String, Value>, from: Map<String, Value>) {
     for (key, value) in from {
         match (into.get_mut(&key), value) {
-            (Some(Value::Object(into)), Value::Object(from)) => patch(into, from),
+            (Some(Value::Object(into)), Value::Object(from)) => merge_fields(into, from),
             (_, value) => {
                 into.insert(key, value);
             }
@@ -390,7 +401,7 @@ async fn mget_of(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
         )));
     }
     let params = call.params;
-    search(&app, move |app| {
+    run_read(&app, move |app| {
         let mut docs = Vec::with_capacity(wanted.len());
         let mut warnings: Vec<String> = Vec::new();
         for (number, item) in wanted.iter().enumerate() {
@@ -401,13 +412,12 @@ async fn mget_of(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
                 Failure::new(Kind::Action, reason)
             };
             let name = name.ok_or_else(|| missing("index"))?;
-            let id = crate::elasticsearch::routes::bulk::id_of(&item["_id"])
-                .ok_or_else(|| missing("id"))?;
+            let id = id_of(&item["_id"]).ok_or_else(|| missing("id"))?;
             let filter = SourceFilter::parse(item.get("_source"), &params)?;
             docs.push(match app.catalogue().get(&name) {
                 Err(failure) => json!({"_index": name, "_id": id, "error": failure.cause()}),
-                Ok(collection) => match collection.get_numbered(&id)? {
-                    Some(document) => found(&collection, &id, document, &filter),
+                Ok(index) => match index.get_numbered(&id)? {
+                    Some(document) => found(&index, &id, document, &filter),
                     None => json!({"_index": name, "_id": id, "found": false}),
                 },
             });

@@ -8,11 +8,12 @@ use serde_json::{Map, Value, json};
 
 use super::naming::Naming;
 use super::shards;
-use crate::app::{App, search as searching};
+use crate::app::{App, run_read};
 use crate::elasticsearch::mapping::Field;
 use crate::elasticsearch::search::{Ask, plan};
 use crate::error::{Failure, Kind};
-use crate::http::exchange::{Answer, Call, Reply};
+use crate::http::answer::{Answer, Reply};
+use crate::http::call::Call;
 use crate::json::only;
 
 pub(super) async fn caps_of_all(State(app): State<Arc<App>>, call: Call) -> Reply {
@@ -109,7 +110,7 @@ pub(super) async fn validate(
 
 /// Plans a query for every index without running it.
 async fn validated(app: Arc<App>, index: String, call: Call) -> Reply {
-    searching(&app, move |app| {
+    run_read(&app, move |app| {
         let selected = Naming::of(&call.params).select(app, &index)?;
         let (count, mut explanations, mut valid) = (selected.len(), Vec::new(), true);
         let mut warnings: Vec<String> = Vec::new();

@@ -6,16 +6,17 @@ use axum::extract::{Path, State};
 use serde_json::{Map, Value, json};
 
 use super::naming::Naming;
-use crate::app::{App, write};
+use crate::app::{App, run_write};
 use crate::elasticsearch::mapping::{
     Declared, STATIC_FIELD_SETTING, add_setting, check_mappings, check_settings, differences,
     merge, normalize_settings, unused_mappings, unused_settings,
 };
 use crate::error::{Failure, Kind, brief};
-use crate::http::exchange::{Answer, Call, Reply};
+use crate::http::answer::{Answer, Reply};
+use crate::http::call::Call;
 use crate::indexes::aliases::{Alias, Change};
 use crate::indexes::names;
-use crate::indexes::open_index::Collection;
+use crate::indexes::open_index::OpenIndex;
 use crate::json::only;
 
 pub(super) async fn create(
@@ -34,7 +35,8 @@ pub(super) async fn create(
     });
     let aliases = aliases.collect::<Result<Vec<_>, Failure>>()?;
     let name = index.clone();
-    write(&app, move |app| app.catalogue().create_with_aliases(&name, declared, &aliases)).await?;
+    run_write(&app, move |app| app.catalogue().create_with_aliases(&name, declared, &aliases))
+        .await?;
     let made = json!({"acknowledged": true, "shards_acknowledged": true, "index": index});
     Ok(Answer::json(made).warnings(warnings))
 }
@@ -81,7 +83,7 @@ pub(super) async fn delete(
             "Wildcard expressions or all indices are not allowed; name the indexes to delete",
         ));
     }
-    write(&app, move |app| {
+    run_write(&app, move |app| {
         let names = match lenient {
             true => index
                 .split(',')
@@ -97,22 +99,17 @@ pub(super) async fn delete(
 }
 
 /// Answers with a value for each of the indexes that an expression selects, by name.
-fn each(
-    app: &App,
-    expression: &str,
-    call: &Call,
-    value_of: impl Fn(&Collection) -> Value,
-) -> Reply {
+fn each(app: &App, expression: &str, call: &Call, value_of: impl Fn(&OpenIndex) -> Value) -> Reply {
     let selected = Naming::of(&call.params).select(app, expression)?;
     let all: Map<String, Value> = selected.iter().map(|c| (c.name.clone(), value_of(c))).collect();
     Ok(Answer::json(Value::Object(all)))
 }
 
-fn mappings_of(index: &Collection) -> Value {
+fn mappings_of(index: &OpenIndex) -> Value {
     Value::Object(index.view().mapping.declared.mappings.clone())
 }
 
-fn settings_of(index: &Collection) -> Value {
+fn settings_of(index: &OpenIndex) -> Value {
     let declared = &index.view().mapping.declared;
     let mut settings = as_strings(&Value::Object(declared.settings.clone()));
     for (key, value) in [("number_of_shards", "1"), ("number_of_replicas", "0")] {
@@ -254,7 +251,7 @@ pub(super) async fn put_mapping(
     let mut warnings = unused_mappings(&mappings);
     warnings.extend(differences(&mappings, &Map::new()));
     let naming = Naming::of(&call.params);
-    write(&app, move |app| {
+    run_write(&app, move |app| {
         for index in naming.select(app, &index)? {
             index.view().mapping.check_new(&mappings)?;
             index.redeclare(|declared| merge(&mut declared.mappings, &mappings))?;
@@ -292,7 +289,7 @@ pub(super) async fn put_settings(
         return Err(Failure::illegal(format!("Can't update non dynamic settings [index.{key}]")));
     }
     let naming = Naming::of(&call.params);
-    write(&app, move |app| {
+    run_write(&app, move |app| {
         for index in naming.select(app, &index)? {
             index.redeclare(|declared| {
                 for (key, value) in &settings {

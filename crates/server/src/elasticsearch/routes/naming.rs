@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use crate::app::App;
+use crate::elasticsearch::unsupported::missing_index;
 use crate::error::Failure;
 use crate::http::params::Params;
-use crate::indexes::open_index::Collection;
+use crate::indexes::open_index::OpenIndex;
 
 /// The options `ignore_unavailable`, `allow_no_indices` and `expand_wildcards`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,15 +33,15 @@ impl Naming {
         self,
         app: &App,
         expression: &str,
-    ) -> Result<Vec<Arc<Collection>>, Failure> {
+    ) -> Result<Vec<Arc<OpenIndex>>, Failure> {
         if !self.needs_some && !self.is_literal {
             return app.catalogue().select(expression, self.is_lenient);
         }
-        let mut selected: Vec<Arc<Collection>> = Vec::new();
+        let mut selected: Vec<Arc<OpenIndex>> = Vec::new();
         for part in expression.split(',') {
             // An empty expression selects everything; an empty part between commas is an error.
             if part.is_empty() && !expression.is_empty() {
-                return Err(Failure::no_index(part));
+                return Err(missing_index(part));
             }
             let is_pattern = matches!(part, "_all" | "") || part.contains('*');
             let found = match is_pattern && self.is_literal {
@@ -48,7 +49,7 @@ impl Naming {
                 false => app.catalogue().select(part, self.is_lenient)?,
             };
             if is_pattern && self.needs_some && found.is_empty() {
-                return Err(Failure::no_index(if part.is_empty() { "_all" } else { part }));
+                return Err(missing_index(if part.is_empty() { "_all" } else { part }));
             }
             for index in found {
                 if selected.iter().all(|known| known.name != index.name) {

@@ -8,7 +8,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::error::{Failure, brief};
-use crate::http::exchange::params_of;
+use crate::http::call::params_of;
 use crate::http::params::Params;
 
 /// Options of every route.
@@ -187,11 +187,8 @@ const TRUTHS: [&str; 40] = [
     "include_unmapped",
 ];
 
-/// The options and the body of a route.
-struct Known {
-    options: &'static [&'static [&'static str]],
-    body: Body,
-}
+/// The options of a route, in groups, and its body.
+type Known = (&'static [&'static [&'static str]], Body);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Body {
@@ -211,86 +208,24 @@ fn known(method: &Method, route: &str) -> Option<Known> {
     };
     let is_read = matches!(*method, Method::GET | Method::HEAD);
     let is_delete = *method == Method::DELETE;
-    let (options, body): (&'static [&'static [&'static str]], Body) = match call {
-        "/" => (&[], Body::None),
-        "" if is_read => {
-            (&[INDICES, LOCAL, SETTINGS, &["features", "include_type_name"]], Body::None)
-        }
-        "" if is_delete => (&[INDICES, TIMES], Body::None),
-        "" => (&[TIMES, &["wait_for_active_shards", "include_type_name"]], Body::Own),
-        "/_bulk" => (
-            &[
-                PARTS,
-                PIPELINE,
-                &["refresh", "routing", "timeout", "wait_for_active_shards", "batch_size"],
-            ],
-            Body::Own,
-        ),
-        "/_mapping" | "/_mappings" | "/_mapping/field/{field}" if is_read => {
-            (&[INDICES, LOCAL, &["include_type_name", "include_defaults"]], Body::None)
-        }
-        "/_mapping" | "/_mappings" => {
-            (&[INDICES, TIMES, &["write_index_only", "include_type_name"]], Body::Own)
-        }
-        "/_settings" | "/_settings/{name}" if is_read => (&[INDICES, LOCAL, SETTINGS], Body::None),
-        "/_settings" => {
-            (&[INDICES, TIMES, &["preserve_existing", "reopen", "flat_settings"]], Body::Own)
-        }
-        "/_doc/{id}" if is_read => (&[READ, PARTS, VERSIONS], Body::None),
-        "/_doc/{id}" if is_delete => (&[WRITE, VERSIONS], Body::None),
-        "/_doc" | "/_doc/{id}" | "/_create/{id}" => (&[WRITE, VERSIONS, PIPELINE], Body::Own),
-        "/_source/{id}" => (&[READ, PARTS, VERSIONS], Body::None),
-        "/_update/{id}" => (
-            &[
-                WRITE,
-                PARTS,
-                VERSIONS,
-                &["require_alias", "retry_on_conflict", "include_source_on_error", "lang"],
-            ],
-            Body::Own,
-        ),
-        "/_mget" => (&[READ, PARTS], Body::Source),
+    of_searches(call, is_delete)
+        .or_else(|| of_documents(call, is_read, is_delete))
+        .or_else(|| of_indexes(call, is_read, is_delete))
+        .or_else(|| of_server(call))
+}
+
+/// Returns the options of a route that searches or describes what searches see.
+fn of_searches(call: &str, is_delete: bool) -> Option<Known> {
+    Some(match call {
         "/_search" => (&[INDICES, LINE, PARTS, SEARCH], Body::Source),
         "/_msearch" => (&[INDICES, MULTI_SEARCH], Body::Source),
         "/_count" => (&[INDICES, LINE, COUNT], Body::Source),
         "/_search/scroll" | "/_search/scroll/{id}" | "/_search/scroll/_all" => {
             (&[&["scroll", "scroll_id", "rest_total_hits_as_int"]], Body::Source)
         }
-        "/_delete_by_query" => (&[INDICES, LINE, DELETE_BY_QUERY], Body::Source),
         "/_explain/{id}" => {
             (&[LINE, PARTS, &["preference", "routing", "stored_fields"]], Body::Source)
         }
-        "/_refresh" => (&[INDICES, &["force"]], Body::None),
-        "/_flush" => (&[INDICES, &["force", "wait_if_ongoing"]], Body::None),
-        "/_forcemerge" => (
-            &[
-                INDICES,
-                &[
-                    "max_num_segments",
-                    "only_expunge_deletes",
-                    "primary_only",
-                    "flush",
-                    "wait_for_completion",
-                ],
-            ],
-            Body::None,
-        ),
-        "/_tasks" => (
-            &[
-                TIMES,
-                &[
-                    "actions",
-                    "detailed",
-                    "group_by",
-                    "nodes",
-                    "node_id",
-                    "parent_task_id",
-                    "wait_for_completion",
-                ],
-            ],
-            Body::None,
-        ),
-        "/_tasks/{id}" => (&[TIMES, &["wait_for_completion"]], Body::None),
         "/_pit" if is_delete => (&[], Body::Own),
         "/_search/point_in_time" if is_delete => (&[], Body::Own),
         "/_search/point_in_time/_all" => (&[], Body::None),
@@ -308,11 +243,6 @@ fn known(method: &Method, route: &str) -> Option<Known> {
             ],
             Body::Own,
         ),
-        "/_aliases" | "/_alias" | "/_alias/{alias}" | "/_aliases/{alias}" if is_read => {
-            (&[INDICES, LOCAL], Body::None)
-        }
-        "/_alias/{alias}" | "/_aliases/{alias}" if is_delete => (&[TIMES], Body::None),
-        "/_aliases" | "/_alias/{alias}" | "/_aliases/{alias}" => (&[TIMES], Body::Own),
         "/_field_caps" => (
             &[INDICES, &["fields", "filters", "types", "include_unmapped", "include_empty_fields"]],
             Body::Source,
@@ -321,6 +251,103 @@ fn known(method: &Method, route: &str) -> Option<Known> {
             (&[INDICES, LINE, &["explain", "rewrite", "all_shards"]], Body::Source)
         }
         "/_analyze" => (&[&["index", "prefer_local"]], Body::Source),
+        _ => return None,
+    })
+}
+
+/// Returns the options of a route that reads or writes documents.
+fn of_documents(call: &str, is_read: bool, is_delete: bool) -> Option<Known> {
+    Some(match call {
+        "/_bulk" => (
+            &[
+                PARTS,
+                PIPELINE,
+                &["refresh", "routing", "timeout", "wait_for_active_shards", "batch_size"],
+            ],
+            Body::Own,
+        ),
+        "/_doc/{id}" if is_read => (&[READ, PARTS, VERSIONS], Body::None),
+        "/_doc/{id}" if is_delete => (&[WRITE, VERSIONS], Body::None),
+        "/_doc" | "/_doc/{id}" | "/_create/{id}" => (&[WRITE, VERSIONS, PIPELINE], Body::Own),
+        "/_source/{id}" => (&[READ, PARTS, VERSIONS], Body::None),
+        "/_update/{id}" => (
+            &[
+                WRITE,
+                PARTS,
+                VERSIONS,
+                &["require_alias", "retry_on_conflict", "include_source_on_error", "lang"],
+            ],
+            Body::Own,
+        ),
+        "/_mget" => (&[READ, PARTS], Body::Source),
+        "/_delete_by_query" => (&[INDICES, LINE, DELETE_BY_QUERY], Body::Source),
+        _ => return None,
+    })
+}
+
+/// Returns the options of a route that manages indexes and aliases.
+fn of_indexes(call: &str, is_read: bool, is_delete: bool) -> Option<Known> {
+    Some(match call {
+        "" if is_read => {
+            (&[INDICES, LOCAL, SETTINGS, &["features", "include_type_name"]], Body::None)
+        }
+        "" if is_delete => (&[INDICES, TIMES], Body::None),
+        "" => (&[TIMES, &["wait_for_active_shards", "include_type_name"]], Body::Own),
+        "/_mapping" | "/_mappings" | "/_mapping/field/{field}" if is_read => {
+            (&[INDICES, LOCAL, &["include_type_name", "include_defaults"]], Body::None)
+        }
+        "/_mapping" | "/_mappings" => {
+            (&[INDICES, TIMES, &["write_index_only", "include_type_name"]], Body::Own)
+        }
+        "/_settings" | "/_settings/{name}" if is_read => (&[INDICES, LOCAL, SETTINGS], Body::None),
+        "/_settings" => {
+            (&[INDICES, TIMES, &["preserve_existing", "reopen", "flat_settings"]], Body::Own)
+        }
+        "/_refresh" => (&[INDICES, &["force"]], Body::None),
+        "/_flush" => (&[INDICES, &["force", "wait_if_ongoing"]], Body::None),
+        "/_forcemerge" => (
+            &[
+                INDICES,
+                &[
+                    "max_num_segments",
+                    "only_expunge_deletes",
+                    "primary_only",
+                    "flush",
+                    "wait_for_completion",
+                ],
+            ],
+            Body::None,
+        ),
+        "/_aliases" | "/_alias" | "/_alias/{alias}" | "/_aliases/{alias}" if is_read => {
+            (&[INDICES, LOCAL], Body::None)
+        }
+        "/_alias/{alias}" | "/_aliases/{alias}" if is_delete => (&[TIMES], Body::None),
+        "/_aliases" | "/_alias/{alias}" | "/_aliases/{alias}" => (&[TIMES], Body::Own),
+        "/_stats" | "/_stats/{metric}" => (&[INDICES, STATS], Body::None),
+        _ => return None,
+    })
+}
+
+/// Returns the options of a route about the server: its tasks, health and tables.
+fn of_server(call: &str) -> Option<Known> {
+    Some(match call {
+        "/" => (&[], Body::None),
+        "/_tasks" => (
+            &[
+                TIMES,
+                &[
+                    "actions",
+                    "detailed",
+                    "group_by",
+                    "nodes",
+                    "node_id",
+                    "parent_task_id",
+                    "wait_for_completion",
+                ],
+            ],
+            Body::None,
+        ),
+        "/_tasks/{id}" => (&[TIMES, &["wait_for_completion"]], Body::None),
         "/_cluster/health" | "/_cluster/health/{index}" => (&[INDICES, TIMES, HEALTH], Body::None),
         "/_cluster/settings" => (&[TIMES, SETTINGS], Body::None),
         "/_cat/indices" | "/_cat/indices/{index}" => {
@@ -329,15 +356,13 @@ fn known(method: &Method, route: &str) -> Option<Known> {
         "/_cat/count" | "/_cat/count/{index}" => (&[TABLE, INDICES], Body::None),
         "/_cat/aliases" => (&[TABLE, INDICES], Body::None),
         "/_cat/health" => (&[TABLE, &["ts"]], Body::None),
-        "/_stats" | "/_stats/{metric}" => (&[INDICES, STATS], Body::None),
         _ => return None,
-    };
-    Some(Known { options, body })
+    })
 }
 
 /// Refuses options that a route does not have, and invalid values.
-pub(crate) fn check(method: &Method, route: &str, params: &Params) -> Result<(), Failure> {
-    let Some(Known { options, body }) = known(method, route) else { return Ok(()) };
+pub(crate) fn check_options(method: &Method, route: &str, params: &Params) -> Result<(), Failure> {
+    let Some((options, body)) = known(method, route) else { return Ok(()) };
     let mut seen: Vec<&str> = Vec::new();
     for (name, value) in params.iter() {
         let is_known = EVERYWHERE.contains(&name)
@@ -380,13 +405,13 @@ pub(crate) fn check(method: &Method, route: &str, params: &Params) -> Result<(),
     Ok(())
 }
 
-/// Wraps every route of the facade to check options and bodies.
+/// Wraps every route of Elasticsearch to check options and bodies.
 pub(super) async fn checked(request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned();
     let route = route.as_ref().map_or("", MatchedPath::as_str);
     let method = request.method();
-    let checked = check(method, route, &params_of(&request)).and_then(|()| {
-        let takes_none = known(method, route).is_some_and(|known| known.body == Body::None);
+    let checked = check_options(method, route, &params_of(&request)).and_then(|()| {
+        let takes_none = known(method, route).is_some_and(|(_, body)| body == Body::None);
         let headers = request.headers();
         let length = headers.get(header::CONTENT_LENGTH);
         let has_body = length.is_some_and(|length| length != "0")
@@ -409,7 +434,7 @@ mod tests {
     use super::*;
 
     fn check_of(method: Method, route: &str, query: &str) -> Result<(), Failure> {
-        check(&method, route, &Params::parse(Some(query)))
+        check_options(&method, route, &Params::parse(Some(query)))
     }
 
     #[test]

@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 
 use super::naming::Naming;
 use super::shards;
-use crate::app::{App, search as searching};
-use crate::elasticsearch::search::{Ask, Found, Target, duration, search as find};
+use crate::app::{App, run_read};
+use crate::elasticsearch::search::{Ask, Found, Target, duration, execute};
 use crate::error::{Failure, Kind};
+use crate::http::answer::{Answer, Reply};
+use crate::http::call::Call;
 use crate::http::caller::Caller;
-use crate::http::exchange::{Answer, Call, Reply};
 use crate::http::params::Params;
 use crate::json::only;
 
@@ -30,7 +31,7 @@ async fn opened(app: &Arc<App>, index: String, call: Call) -> Result<(String, us
     if let Some(key) = call.json()?.as_object().and_then(|body| body.keys().next()) {
         return Err(Failure::unsupported(&format!("{key} of a point in time")));
     }
-    searching(app, move |app| {
+    run_read(app, move |app| {
         let selected = Naming::of(&call.params).select(app, &index)?;
         let targets: Vec<Target> = selected.into_iter().map(Target::frozen).collect();
         let count = targets.len();
@@ -97,7 +98,11 @@ pub(super) async fn close_all_in_opensearch(State(app): State<Arc<App>>) -> Repl
 }
 
 /// Searches the indexes of a point in time.
-pub(super) fn search(app: &App, ask: Ask, caller: &Caller) -> Result<(Found, String), Failure> {
+pub(super) fn search_point_in_time(
+    app: &App,
+    ask: Ask,
+    caller: &Caller,
+) -> Result<(Found, String), Failure> {
     let pit = ask.pit.as_ref().ok_or_else(|| Failure::broken("a search without [pit]"))?;
     let (id, keep) = (pit.id.clone(), pit.keep);
     if ask.scroll.is_some() {
@@ -106,6 +111,6 @@ pub(super) fn search(app: &App, ask: Ask, caller: &Caller) -> Result<(Found, Str
         return Err(Failure::new(Kind::Action, reason));
     }
     let targets = app.points_in_time.with(&id, keep, |targets| targets.clone())?;
-    let found = find(app, targets.to_vec(), ask, false, caller)?;
+    let found = execute(app, targets.to_vec(), ask, false, caller)?;
     Ok((found, id))
 }

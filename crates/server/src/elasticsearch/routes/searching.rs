@@ -10,29 +10,29 @@ use warpseek::query::{Bool, Filter, Node};
 use warpseek::{Limit, Request};
 
 use super::naming::Naming;
-use super::points_in_time;
-use crate::app::{App, search as searching, search_one};
+use super::points_in_time::search_point_in_time;
+use crate::app::{App, run_read, run_search};
 use crate::elasticsearch::search::{
-    Ask, Found, Planned, Showing, SourceFilter, Target, Total, add, duration, finish, plan,
-    put_together, search as find, wants_all,
+    Ask, Found, Planned, Scroll, Showing, SourceFilter, Target, Total, add, duration, execute,
+    explained, finish, merge_parts, plan, wants_all,
 };
 use crate::error::{Failure, Kind, brief};
+use crate::http::answer::{Answer, Reply};
+use crate::http::call::Call;
 use crate::http::caller::under;
-use crate::http::exchange::{Answer, Call, Reply};
 use crate::http::params::Params;
-use crate::indexes::contexts::Scroll;
 use crate::json::{only, truth};
 
 pub(super) async fn search_all(State(app): State<Arc<App>>, call: Call) -> Reply {
-    run(app, None, call).await
+    answer_search(app, None, call).await
 }
 
-pub(crate) async fn search(
+pub(crate) async fn search_index(
     State(app): State<Arc<App>>,
     Path(index): Path<String>,
     call: Call,
 ) -> Reply {
-    run(app, Some(index), call).await
+    answer_search(app, Some(index), call).await
 }
 
 /// Returns the indexes that an expression selects, with their current views.
@@ -40,16 +40,17 @@ pub(super) fn targets(app: &App, index: &str, naming: Naming) -> Result<Vec<Targ
     Ok(naming.select(app, index)?.into_iter().map(Target::from).collect())
 }
 
-async fn run(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
+/// Answers a search, which may begin a scroll or use a point in time.
+async fn answer_search(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
     let caller = call.caller.clone();
-    search_one(&app, &caller, move |app, caller| {
+    run_search(&app, &caller, move |app, caller| {
         let ask = Ask::parse(call.json()?, &call.params, &app.config.limits)?;
         if ask.pit.is_some() {
             if index.is_some() {
                 let reason = "Validation Failed: 1: [indices] cannot be used with point in time. Do not specify any index with point in time.;";
                 return Err(Failure::new(Kind::Action, reason));
             }
-            let (found, id) = points_in_time::search(app, ask, caller)?;
+            let (found, id) = search_point_in_time(app, ask, caller)?;
             let mut showing = Showing::new(app, caller, &found.ask);
             let mut body = found.body(found.ask.from, found.ask.size, &mut showing)?;
             add(&mut body, "pit_id", &json!(id))?;
@@ -58,12 +59,12 @@ async fn run(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
             return Ok(Answer::written(body).warnings(warnings));
         }
         let naming = Naming::of(&call.params);
-        let collections = targets(app, index.as_deref().unwrap_or("_all"), naming)?;
+        let targets = targets(app, index.as_deref().unwrap_or("_all"), naming)?;
         let (from, size, scroll) = (ask.from, ask.size, ask.scroll);
         if scroll.is_some() && (from > 0 || size == 0) {
             return Err(Failure::new(Kind::Action, "Validation Failed: 1: using [from], or a [size] of 0, is not allowed in a scroll context;"));
         }
-        let found = find(app, collections, ask, scroll.is_some(), caller)?;
+        let found = execute(app, targets, ask, scroll.is_some(), caller)?;
         let mut showing = Showing::new(app, caller, &found.ask);
         let mut body = found.body(from, size, &mut showing)?;
         let mut warnings = found.warnings.clone();
@@ -103,7 +104,7 @@ pub(super) async fn scroll_in_path(
 async fn scroll_on(app: Arc<App>, id: String, body: Value, call: Call) -> Reply {
     let keep = body.get("scroll").cloned().or_else(|| call.params.get("scroll").map(Value::from));
     let keep = keep.map(|keep| duration("scroll", &keep)).transpose()?.flatten();
-    searching(&app, move |app| {
+    run_read(&app, move |app| {
         let mut warnings = Vec::new();
         let body = app.scrolls.with(&id, keep, |scroll| {
             let (at, size) = (scroll.at, scroll.found.ask.size);
@@ -181,7 +182,7 @@ pub(super) async fn msearch(
 
 /// Answers a multi-search. Searches of the same index form one batch for the engine.
 async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
-    searching(&app, move |app| {
+    run_read(&app, move |app| {
         let start = Instant::now();
         let asked = pairs(app, &index, &call)?;
         let wanted = |asked: &Asked| asked.as_ref().map_or(0, |(_, ask)| ask.from + ask.size);
@@ -192,18 +193,18 @@ async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
         for (i, asked) in asked.into_iter().enumerate() {
             answers.push(None);
             let prepare = || {
-                let (collections, ask) = asked?;
+                let (targets, ask) = asked?;
                 // A search that needs several answers of the engine runs separately.
-                let [one] = collections.as_slice() else {
-                    return find(app, collections, ask, false, &call.caller).map(Err);
+                let [one] = targets.as_slice() else {
+                    return execute(app, targets, ask, false, &call.caller).map(Err);
                 };
                 if !ask.aggregations.is_empty() {
-                    return find(app, collections, ask, false, &call.caller).map(Err);
+                    return execute(app, targets, ask, false, &call.caller).map(Err);
                 }
                 // A search that needs all hits also runs separately, since it must see one
                 // snapshot throughout.
-                if wants_all(&ask, &collections) {
-                    return find(app, collections, ask, false, &call.caller).map(Err);
+                if wants_all(&ask, &targets) {
+                    return execute(app, targets, ask, false, &call.caller).map(Err);
                 }
                 let mut warnings = ask.warnings.clone();
                 let planned = plan(app, one.clone(), &ask, false, &call.caller, &mut warnings)?;
@@ -211,7 +212,7 @@ async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
             };
             match prepare() {
                 Ok(Ok((planned, ask, warnings))) => {
-                    let name = planned.collection.name.clone();
+                    let name = planned.index.name.clone();
                     batches.entry(name).or_default().push((i, planned, ask, warnings));
                 }
                 Ok(Err(found)) => answers[i] = Some(Ok(found)),
@@ -227,7 +228,7 @@ async fn multi(app: Arc<App>, index: String, call: Call) -> Reply {
                 let answer = response.map_err(Failure::from);
                 let answer = answer.and_then(|response| {
                     let took = response.took();
-                    put_together(vec![finish(app, planned, response)], ask, None, warnings, took)
+                    merge_parts(vec![finish(app, planned, response)], ask, None, warnings, took)
                 });
                 answers[i] = Some(answer);
             }
@@ -398,7 +399,7 @@ pub(super) async fn count(
 }
 
 async fn count_of(app: Arc<App>, index: String, call: Call) -> Reply {
-    searching(&app, move |app| {
+    run_read(&app, move |app| {
         let (counted, warnings) = number_of(app, &index, &call)?;
         let parts = Naming::of(&call.params).select(app, &index)?.len();
         Ok(Answer::json(json!({"count": counted, "_shards": {"total": parts, "successful": parts, "skipped": 0, "failed": 0}})).warnings(warnings))
@@ -411,8 +412,8 @@ fn number_of(app: &App, index: &str, call: &Call) -> Result<(u64, Vec<String>), 
     only(&body, &["query"])?;
     let ask = Ask::parse(body, &call.params, &app.config.limits)?;
     let ask = Ask { size: 0, from: 0, total: Total::All, scroll: None, ..ask };
-    let collections = targets(app, index, Naming::of(&call.params))?;
-    let found = find(app, collections, ask, false, &call.caller)?;
+    let targets = targets(app, index, Naming::of(&call.params))?;
+    let found = execute(app, targets, ask, false, &call.caller)?;
     // A count that is too low cannot be marked as such in the response.
     match found.is_complete() {
         true => Ok((found.total(), found.warnings)),
@@ -428,7 +429,7 @@ pub(super) async fn explain(
     Path((index, id)): Path<(String, String)>,
     call: Call,
 ) -> Reply {
-    searching(&app, move |app| {
+    run_read(&app, move |app| {
         let body = call.json()?;
         only(&body, &["query"])?;
         let ask = Ask::parse(body, &call.params, &app.config.limits)?;
@@ -465,7 +466,7 @@ pub(super) async fn explain(
             let status = if there { 200 } else { 404 };
             return Ok(Answer::json(answer).status(status).warnings(warnings));
         }
-        let explanation = crate::elasticsearch::search::explained(&response, &response.explain(0)?);
+        let explanation = explained(&response, &response.explain(0)?);
         Ok(Answer::json(
             json!({"_index": index, "_id": id, "matched": true, "explanation": explanation}),
         )

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use serde_json::json;
 
-use crate::app::{App, write};
+use crate::app::{App, run_write};
 use crate::error::Failure;
-use crate::http::exchange::{Answer, Content, Reply};
+use crate::http::answer::{Answer, Content, Reply};
 use crate::indexes::tasks::Tasks;
 
 /// Runs an action, given by its name and description. Without `wait`, it runs in the background,
@@ -19,12 +19,12 @@ pub(super) async fn run(
     work: impl FnOnce(&App) -> Reply + Send + 'static,
 ) -> Reply {
     if wait {
-        return write(app, work).await;
+        return run_write(app, work).await;
     }
     let number = app.tasks.begin(action, description)?;
     let shared = app.clone();
     tokio::spawn(async move {
-        let result = match write(&shared, work).await {
+        let result = match run_write(&shared, work).await {
             Ok(Answer { body: Content::Json(value), .. }) => Ok(value),
             Ok(_) => Err(Failure::broken("the task has no answer")),
             Err(failure) => Err(failure),

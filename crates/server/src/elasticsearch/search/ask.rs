@@ -19,6 +19,7 @@ const SIZE: usize = 10;
 /// Default number of matches up to which totals are exact.
 const EXACT_TO: u64 = 10_000;
 
+/// The parameters of a search.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
     pub(crate) query: Option<Value>,
@@ -84,6 +85,24 @@ pub(crate) struct Line {
     pub(crate) operator: Operator,
 }
 
+impl Line {
+    /// Reads the query of `?q=`, if there is one.
+    fn parse(params: &Params) -> Option<Result<Self, Failure>> {
+        let text = params.get("q")?.to_owned();
+        let operator = match params.get("default_operator").map(str::to_lowercase).as_deref() {
+            None | Some("or") => Operator::Or,
+            Some("and") => Operator::And,
+            Some(other) => {
+                return Some(Err(Failure::illegal(format!(
+                    "[default_operator] must be AND or OR, found [{other}]"
+                ))));
+            }
+        };
+        let field = params.get("df").map(str::to_owned);
+        Some(Ok(Line { text, field, operator }))
+    }
+}
+
 /// The number of matches that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Total {
@@ -129,6 +148,25 @@ const KNOWN: [&str; 20] = [
     "seq_no_primary_term",
 ];
 
+/// Keys of a body that Elasticsearch and OpenSearch support and warpseek does not.
+const UNSUPPORTED: [&str; 15] = [
+    "knn",
+    "rescore",
+    "collapse",
+    "suggest",
+    "slice",
+    "fields",
+    "docvalue_fields",
+    "script_fields",
+    "indices_boost",
+    "rank",
+    "retriever",
+    "runtime_mappings",
+    "sub_searches",
+    "search_pipeline",
+    "derived",
+];
+
 impl Ask {
     /// Parses a search. Options may be in the body or in the query string; the body takes
     /// precedence.
@@ -138,132 +176,33 @@ impl Ask {
             Value::Object(body) => body,
             _ => return Err(Failure::parsing("the body of a search must be an object")),
         };
-        let mut warnings = Vec::new();
-        for (key, why) in IGNORED {
-            let is_set = body.get(key).is_some_and(|value| *value != Value::Bool(false));
-            if is_set || params.get(key).is_some_and(|value| value != "false") {
-                warnings.push(format!("[{key}] is ignored: {why}"));
-            }
-        }
-        let is_known = |key: &str| {
-            KNOWN.contains(&key)
-                || HARMLESS.contains(&key)
-                || IGNORED.iter().any(|(ignored, _)| *ignored == key)
-        };
-        if let Some(key) = body.keys().find(|key| !is_known(key)) {
-            let elsewhere = [
-                "knn",
-                "rescore",
-                "collapse",
-                "suggest",
-                "slice",
-                "fields",
-                "docvalue_fields",
-                "script_fields",
-                "indices_boost",
-                "rank",
-                "retriever",
-                "runtime_mappings",
-                "sub_searches",
-                "search_pipeline",
-                "derived",
-            ];
-            return Err(match elsewhere.contains(&key.as_str()) {
-                true => Failure::unsupported(key),
-                false => Failure::parsing(format!(
-                    "unknown key [{}] in the body of a search",
-                    brief(key)
-                )),
-            });
-        }
-        let option =
-            |key: &str| body.get(key).cloned().or_else(|| params.get(key).map(Value::from));
-        let number = |key: &str, default: usize| match option(key) {
-            None | Some(Value::Null) => Ok(default),
-            Some(value) => {
-                let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());
-                let wrong = || {
-                    Failure::illegal(format!(
-                        "[{key}] must be a non-negative integer, found {value}"
-                    ))
-                };
-                number.and_then(|number| usize::try_from(number).ok()).ok_or_else(wrong)
-            }
-        };
-        let (from, size) = (number("from", 0)?, number("size", SIZE)?);
-        if from.saturating_add(size) > limits.window {
-            return Err(Failure::illegal(format!(
-                "Result window is too large, from + size must be less than or equal to: [{}] but was [{}]. See the scroll api for a more efficient way to request large data sets. This limit can be set by changing limits.window.",
-                limits.window,
-                from.saturating_add(size)
-            )));
-        }
-        let timeout = match option("timeout") {
-            None | Some(Value::Null) => None,
-            Some(value) => duration("timeout", &value)?,
-        };
+        let mut warnings = ignored(&body, params);
+        check_keys(&body)?;
+        let options = Options { body: &body, params };
+        let (from, size) = options.window(limits)?;
+        let timeout = options.time("timeout")?;
         let highlight = body.get("highlight").filter(|highlight| !highlight.is_null());
         let highlight =
             highlight.map(|value| Highlight::parse(value, &mut warnings)).transpose()?;
-        let min_score = match option("min_score") {
-            None | Some(Value::Null) => None,
-            Some(value) => Some(
-                value
-                    .as_f64()
-                    .or_else(|| value.as_str()?.parse().ok())
-                    .filter(|score| score.is_finite())
-                    .ok_or_else(|| {
-                        let found = value.to_string();
-                        let found = brief(&found);
-                        Failure::illegal(format!("[min_score] must be a number, found {found}"))
-                    })?,
-            ),
-        };
-        let q = params.get("q").map(|text| -> Result<Line, Failure> {
-            let operator = match params.get("default_operator").map(str::to_lowercase).as_deref() {
-                None | Some("or") => Operator::Or,
-                Some("and") => Operator::And,
-                Some(other) => {
-                    return Err(Failure::illegal(format!(
-                        "[default_operator] must be AND or OR, found [{other}]"
-                    )));
-                }
-            };
-            Ok(Line { text: text.to_owned(), field: params.get("df").map(str::to_owned), operator })
-        });
+        let min_score = options.min_score()?;
+        let q = Line::parse(params);
         if q.is_some() && body.get("query").is_some_and(|query| !query.is_null()) {
             let reason = "[q] in the query string and [query] in the body cannot be combined";
             return Err(Failure::illegal(reason));
         }
-        let flag = |key: &str| match option(key) {
-            None | Some(Value::Null) => Ok(false),
-            Some(value) => truth(key, &value),
-        };
-        let (explain, numbers) = (flag("explain")?, flag("seq_no_primary_term")?);
+        let (explain, numbers) = (options.flag("explain")?, options.flag("seq_no_primary_term")?);
         // These options are ignored, but their values must be valid.
         for key in ["version", "profile"] {
-            flag(key)?;
+            options.flag(key)?;
         }
         let allow_partial = params.get("allow_partial_search_results") != Some("false");
-        let scroll = match option("scroll") {
-            None | Some(Value::Null) => None,
-            Some(time) => duration("scroll", &time)?,
-        };
-        let after = match body.get("search_after") {
-            None | Some(Value::Null) => None,
-            Some(Value::Array(_)) if from > 0 => {
-                return Err(Failure::illegal(
-                    "[from] parameter must be set to 0 when [search_after] is used",
-                ));
-            }
-            Some(Value::Array(values)) => Some(values.clone()),
-            Some(_) => return Err(Failure::parsing("[search_after] must be an array of values")),
-        };
+        let scroll = options.time("scroll")?;
+        let after = options.after(from)?;
         let pit = body.get("pit").filter(|pit| !pit.is_null()).map(Pit::parse).transpose()?;
         if after.is_some() && scroll.is_some() {
             return Err(Failure::illegal("`search_after` cannot be used in a scroll context."));
         }
-        let sort = option("sort");
+        let sort = options.get("sort");
         let order = Order::parse(sort.as_ref(), after.as_deref(), pit.is_some(), &mut warnings)?;
         let aggregations = aggregate::parse(body.get("aggs").or(body.get("aggregations")))?;
         if !aggregations.is_empty() && (body.contains_key("post_filter") || min_score.is_some()) {
@@ -273,9 +212,9 @@ impl Ask {
         }
         let source = SourceFilter::parse(body.get("_source"), params)?.beside(&body, params)?;
         warnings.extend(SourceFilter::ignored(body.get("_source")));
-        let total = total(option("track_total_hits").as_ref(), params)?;
-        let track_scores = flag("track_scores")?;
-        let terminates = option("terminate_after").is_some();
+        let total = total(options.get("track_total_hits").as_ref(), params)?;
+        let track_scores = options.flag("track_scores")?;
+        let terminates = options.get("terminate_after").is_some();
         // An invalid filter is reported under its own key.
         if let Some(filter) =
             body.get("post_filter").filter(|filter| !filter.is_null() && !filter.is_object())
@@ -310,6 +249,114 @@ impl Ask {
             terminates,
             warnings,
         })
+    }
+}
+
+/// Returns warnings about keys of a search that are ignored.
+fn ignored(body: &Map<String, Value>, params: &Params) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (key, why) in IGNORED {
+        let is_set = body.get(key).is_some_and(|value| *value != Value::Bool(false));
+        if is_set || params.get(key).is_some_and(|value| value != "false") {
+            warnings.push(format!("[{key}] is ignored: {why}"));
+        }
+    }
+    warnings
+}
+
+/// Refuses unknown and unsupported keys of a body.
+fn check_keys(body: &Map<String, Value>) -> Result<(), Failure> {
+    let is_known = |key: &str| {
+        KNOWN.contains(&key)
+            || HARMLESS.contains(&key)
+            || IGNORED.iter().any(|(ignored, _)| *ignored == key)
+    };
+    match body.keys().find(|key| !is_known(key)) {
+        None => Ok(()),
+        Some(key) if UNSUPPORTED.contains(&key.as_str()) => Err(Failure::unsupported(key)),
+        Some(key) => {
+            let key = brief(key);
+            Err(Failure::parsing(format!("unknown key [{key}] in the body of a search")))
+        }
+    }
+}
+
+/// The options of a search in its body and in the query string.
+struct Options<'a> {
+    body: &'a Map<String, Value>,
+    params: &'a Params,
+}
+
+impl Options<'_> {
+    /// Returns the value of an option; that in the body takes precedence.
+    fn get(&self, key: &str) -> Option<Value> {
+        self.body.get(key).cloned().or_else(|| self.params.get(key).map(Value::from))
+    }
+
+    fn number(&self, key: &str, default: usize) -> Result<usize, Failure> {
+        match self.get(key) {
+            None | Some(Value::Null) => Ok(default),
+            Some(value) => {
+                let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());
+                let wrong = || {
+                    Failure::illegal(format!(
+                        "[{key}] must be a non-negative integer, found {value}"
+                    ))
+                };
+                number.and_then(|number| usize::try_from(number).ok()).ok_or_else(wrong)
+            }
+        }
+    }
+
+    fn flag(&self, key: &str) -> Result<bool, Failure> {
+        match self.get(key) {
+            None | Some(Value::Null) => Ok(false),
+            Some(value) => truth(key, &value),
+        }
+    }
+
+    fn time(&self, key: &str) -> Result<Option<Duration>, Failure> {
+        match self.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(time) => duration(key, &time),
+        }
+    }
+
+    /// Reads `from` and `size`, whose sum is limited.
+    fn window(&self, limits: &Limits) -> Result<(usize, usize), Failure> {
+        let (from, size) = (self.number("from", 0)?, self.number("size", SIZE)?);
+        if from.saturating_add(size) > limits.window {
+            return Err(Failure::illegal(format!(
+                "Result window is too large, from + size must be less than or equal to: [{}] but was [{}]. See the scroll api for a more efficient way to request large data sets. This limit can be set by changing limits.window.",
+                limits.window,
+                from.saturating_add(size)
+            )));
+        }
+        Ok((from, size))
+    }
+
+    fn min_score(&self) -> Result<Option<f64>, Failure> {
+        let Some(value) = self.get("min_score").filter(|value| !value.is_null()) else {
+            return Ok(None);
+        };
+        let score = value.as_f64().or_else(|| value.as_str()?.parse().ok());
+        score.filter(|score| score.is_finite()).map(Some).ok_or_else(|| {
+            let found = value.to_string();
+            let found = brief(&found);
+            Failure::illegal(format!("[min_score] must be a number, found {found}"))
+        })
+    }
+
+    /// Reads `search_after`, the sort values of the hit to continue after.
+    fn after(&self, from: usize) -> Result<Option<Vec<Value>>, Failure> {
+        match self.body.get("search_after") {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Array(_)) if from > 0 => Err(Failure::illegal(
+                "[from] parameter must be set to 0 when [search_after] is used",
+            )),
+            Some(Value::Array(values)) => Ok(Some(values.clone())),
+            Some(_) => Err(Failure::parsing("[search_after] must be an array of values")),
+        }
     }
 }
 

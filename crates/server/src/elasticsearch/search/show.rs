@@ -5,7 +5,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use warpseek::{Explanation, Limit, Plan, Response, Rule, ScorePart, TermExplanation};
 
-use super::{Ask, Found, Order, Part, Total, aggregate, sort, time_of};
+use super::execution::time_of;
+use super::{Ask, Found, Order, Part, Total, aggregate, sort};
 use crate::app::App;
 use crate::error::Failure;
 use crate::http::caller::Caller;
@@ -149,7 +150,7 @@ impl Found {
         let (part, rank) = (&self.parts[hit.0], hit.1);
         let has_score = self.ask.order.has_scores() || self.ask.track_scores;
         put_key(out, "{\"_index\":");
-        put(out, &part.collection.name)?;
+        put(out, &part.index.name)?;
         put_key(out, ",\"_id\":");
         put(out, &part.response.id(rank)?)?;
         put_key(out, ",\"_score\":");

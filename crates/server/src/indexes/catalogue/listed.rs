@@ -7,9 +7,10 @@ use warpseek::Snapshot;
 
 use super::Catalogue;
 use crate::error::Failure;
+use crate::indexes::files::bytes_of;
 use crate::indexes::names;
 use crate::indexes::ngrams::Ngrams;
-use crate::indexes::open_index::{Collection, bytes_of};
+use crate::indexes::open_index::OpenIndex;
 
 /// The kind of an index, which decides the routes that search it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -24,7 +25,7 @@ pub(crate) enum IndexKind {
 
 /// An index of either kind.
 pub(crate) enum Listed {
-    Words(Arc<Collection>),
+    Words(Arc<OpenIndex>),
     Ngrams(Arc<Ngrams>),
 }
 

@@ -5,7 +5,6 @@
 //! a folder can be renamed and another put in its place. The identity of a folder, taken when it
 //! was opened, reveals this.
 
-use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,29 +13,13 @@ use warpseek::Index;
 use super::{Catalogue, MANIFEST, MAX_INDEXES};
 use crate::elasticsearch::mapping::Mapping;
 use crate::error::{Failure, Kind};
+use crate::indexes::identity::{Identity, identity};
 use crate::indexes::names;
 use crate::indexes::ngrams::Ngrams;
-use crate::indexes::snapshots::verify;
+use crate::indexes::verification::verify;
 
 /// Time within which a missing folder counts as being replaced; after that, it counts as removed.
 const REPLACING: Duration = Duration::from_secs(2);
-
-/// The identity of a folder, which differs from that of a later folder of the same name.
-pub(crate) type Identity = (u64, u64);
-
-/// Returns the identity of a folder, or `None` if it does not exist.
-#[cfg(unix)]
-pub(crate) fn identity(dir: &Path) -> Option<Identity> {
-    use std::os::unix::fs::MetadataExt;
-    let metadata = std::fs::metadata(dir).ok().filter(std::fs::Metadata::is_dir)?;
-    Some((metadata.dev(), metadata.ino()))
-}
-
-/// Returns a constant: an open folder cannot be renamed on this system.
-#[cfg(not(unix))]
-pub(crate) fn identity(dir: &Path) -> Option<Identity> {
-    dir.is_dir().then_some((0, 0))
-}
 
 /// The result of checking the folder of an index.
 pub(crate) enum Look {

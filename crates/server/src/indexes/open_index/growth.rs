@@ -6,13 +6,14 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use serde_json::{Map, Value};
 use warpseek::{Error, Index, IndexOptions, LiveIndex, Schema, SchemaConfig};
 
-use super::{Collection, View, live_options, rename_durably};
+use super::{OpenIndex, View, live_options};
 use crate::elasticsearch::mapping::{Declared, Mapping};
 use crate::error::Failure;
+use crate::indexes::files::write_whole;
 
 /// A declaration that grows document by document before the index adopts it.
 struct Growth<'a> {
-    of: &'a Collection,
+    index: &'a OpenIndex,
     mapping: Mapping,
     /// The engine's schema on disk.
     old: Option<SchemaConfig>,
@@ -22,10 +23,10 @@ struct Growth<'a> {
 
 impl<'a> Growth<'a> {
     /// Starts from the current declaration. The caller holds `growing`.
-    fn new(collection: &'a Collection) -> Result<Self, Failure> {
-        let manifest = Index::at(&collection.dir).manifest()?;
+    fn new(index: &'a OpenIndex) -> Result<Self, Failure> {
+        let manifest = Index::at(&index.dir).manifest()?;
         let old = manifest.schema.as_deref().map(|schema| schema.config().clone());
-        Ok(Growth { of: collection, mapping: collection.view().mapping.clone(), old, schema: None })
+        Ok(Growth { index, mapping: index.view().mapping.clone(), old, schema: None })
     }
 
     /// Replaces the declaration, if the engine can support it.
@@ -50,7 +51,7 @@ impl<'a> Growth<'a> {
         let Some(declared) = self.mapping.grown(source)? else { return Ok(None) };
         let (mapping, schema) = self.compiled(declared)?;
         let line = mapping.line(id, source)?;
-        self.of.live()?.get().check_json(&line, &schema)?;
+        self.index.live()?.get().check_json(&line, &schema)?;
         (self.mapping, self.schema) = (mapping, Some(schema));
         Ok(Some(line))
     }
@@ -58,12 +59,12 @@ impl<'a> Growth<'a> {
     /// Applies the additions to the index, if there are any.
     fn finish(self) -> Result<(), Failure> {
         let Some(schema) = self.schema else { return Ok(()) };
-        let path = self.of.declared_at()?;
-        self.of.go_over(path, self.mapping, schema, self.old.as_ref())
+        let path = self.index.declared_at()?;
+        self.index.go_over(path, self.mapping, schema, self.old.as_ref())
     }
 }
 
-impl Collection {
+impl OpenIndex {
     fn growing(&self) -> MutexGuard<'_, ()> {
         self.growing.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -190,19 +191,4 @@ pub(super) fn extend(index: &Index, mapping: &Mapping) -> Result<SchemaConfig, F
         index.extend_schema(Schema::new(schema.clone()).map_err(Error::from)?)?;
     }
     Ok(schema)
-}
-
-/// Writes a JSON file under a temporary name and renames it, so that the file is always complete.
-pub(crate) fn write_whole(path: &Path, value: &impl serde::Serialize) -> Result<(), Failure> {
-    let broken = |e: std::io::Error| Failure::broken(format!("{}: {e}", path.display()));
-    let bytes = serde_json::to_vec_pretty(value).map_err(|e| Failure::broken(e.to_string()))?;
-    let beside = path.with_extension("json.new");
-    let write = || {
-        use std::io::Write;
-        let mut file = std::fs::File::create(&beside)?;
-        file.write_all(&bytes)?;
-        file.sync_all()?;
-        rename_durably(&beside, path)
-    };
-    write().map_err(broken)
 }

@@ -12,7 +12,7 @@ use warpseek::{
 use crate::elasticsearch::mapping::Mapping;
 use crate::error::Failure;
 use crate::http::caller::under;
-use crate::operations::telemetry::search_times;
+use crate::operations::telemetry::counters::search_times;
 
 /// A searcher and the mapping that belongs to it.
 pub(crate) struct View {

@@ -1,4 +1,4 @@
-//! Tests of the Elasticsearch facade beyond `http.rs`, and of `/mcp`, in one program that is
+//! Tests of the routes of Elasticsearch beyond `http.rs`, and of `/mcp`, in one program that is
 //! linked once.
 #![allow(clippy::unwrap_used)]
 
