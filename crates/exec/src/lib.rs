@@ -31,7 +31,7 @@ mod reference;
 mod shape;
 
 pub use choice::{
-    Candidate, Choice, Estimate, Offer, batch_time, cheapest, cheapest_of, is_sooner,
+    ASKED_FOR, Candidate, Choice, Estimate, Offer, batch_time, cheapest, cheapest_of, is_sooner,
 };
 pub use collection::{CollectionStatistics, frequencies};
 pub use context::Context;
