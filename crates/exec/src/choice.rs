@@ -17,7 +17,7 @@ pub struct Candidate {
     pub why: &'static str,
 }
 
-/// The reason to choose an algorithm that the user asked for. No other algorithm is considered.
+/// The reason to choose an algorithm that the user asked for.
 pub const ASKED_FOR: &str = "asked for";
 
 /// Returns the candidate that answers a query of this load fastest; of equally fast ones, the
