@@ -119,6 +119,8 @@ struct Phrase {
 
 /// Number of candidates whose edit distances are computed.
 const VERIFIED: usize = 100;
+
+/// The state that all measurements share.
 struct Bench<'a> {
     options: &'a Options,
     searcher: Searcher,
