@@ -4,7 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::clients::{Server, environment, quietly};
+use crate::environments::environment;
+use crate::programs::{found, quietly};
+use crate::server::Server;
 use crate::skips;
 use crate::steps::Step;
 
@@ -55,13 +57,4 @@ fn browser_and_driver() -> Result<(PathBuf, PathBuf), String> {
     apt(&["update", "-q"])?;
     apt(&[&["install", "-qy", "--no-install-recommends"], &SYSTEM_PACKAGES[..]].concat())?;
     both().ok_or_else(|| missing.to_owned())
-}
-
-/// Returns the first of these programs that is on the path.
-pub(crate) fn found(names: &[&str]) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    names
-        .iter()
-        .flat_map(|name| std::env::split_paths(&path).map(move |folder| folder.join(name)))
-        .find(|program| program.is_file())
 }

@@ -1,12 +1,12 @@
 //! Tests with real clients against a real server: each script of crates/server/tests/clients runs
 //! in a separate virtual environment or npm folder, with a fresh server.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
+use crate::environments::{environment, npm_environment};
+use crate::programs::quietly;
+use crate::server::Server;
 use crate::skips;
 use crate::steps::Step;
 
@@ -141,50 +141,6 @@ fn node(root: &Path, program: &Path, folder: PathBuf) -> Result<(), String> {
     }
 }
 
-/// Installs these packages of npm in a folder, unless they are there already.
-pub(crate) fn npm_environment(folder: &Path, packages: &[&str]) -> Result<(), String> {
-    let version = quietly(Command::new("node").arg("--version"));
-    version.map_err(|why| format!("node: {why}"))?;
-    let (stamp, wanted) = (folder.join("packages"), packages.join("\n"));
-    if std::fs::read_to_string(&stamp).is_ok_and(|there| there == wanted) {
-        return Ok(());
-    }
-    std::fs::create_dir_all(folder).map_err(|e| e.to_string())?;
-    std::fs::write(folder.join("package.json"), "{\"private\": true}")
-        .map_err(|e| e.to_string())?;
-    let mut install = Command::new("npm");
-    install.current_dir(folder).args(["install", "--no-audit", "--no-fund"]).args(packages);
-    quietly(&mut install).map_err(|why| format!("npm: {why}"))?;
-    std::fs::write(stamp, wanted).map_err(|e| e.to_string())
-}
-
-/// Returns the Python of a virtual environment with these packages, and creates the environment
-/// if necessary.
-pub(crate) fn environment(folder: &Path, packages: &[&str]) -> Result<PathBuf, String> {
-    environment_of(Path::new("python3"), folder, packages)
-}
-
-/// Works like [`environment`], with a given Python.
-pub(crate) fn environment_of(
-    from: &Path,
-    folder: &Path,
-    packages: &[&str],
-) -> Result<PathBuf, String> {
-    let python = folder.join("bin/python");
-    let (stamp, wanted) = (folder.join("packages"), packages.join("\n"));
-    if std::fs::read_to_string(&stamp).is_ok_and(|there| there == wanted) {
-        return Ok(python);
-    }
-    quietly(Command::new(from).args(["-m", "venv", "--clear"]).arg(folder))?;
-    quietly(
-        Command::new(&python)
-            .args(["-m", "pip", "install", "-q", "--disable-pip-version-check"])
-            .args(packages),
-    )?;
-    std::fs::write(stamp, wanted).map_err(|e| e.to_string())?;
-    Ok(python)
-}
-
 /// Returns verl's client, extracted from its wheel.
 fn wheel_file(python: &Path, folder: &Path) -> Result<PathBuf, String> {
     let file = folder.join("verl").join(VERL_FILE);
@@ -200,67 +156,4 @@ fn wheel_file(python: &Path, folder: &Path) -> Result<PathBuf, String> {
         quietly(Command::new(python).args(["-c", unpack]).arg(&wheels).arg(VERL_FILE))?;
     }
     Ok(file)
-}
-
-pub(crate) fn quietly(command: &mut Command) -> Result<(), String> {
-    let output = command.output().map_err(|e| e.to_string())?;
-    match output.status.success() {
-        true => Ok(()),
-        false => {
-            let text = String::from_utf8_lossy(&output.stderr);
-            Err(text.lines().last().unwrap_or("the command failed").to_owned())
-        }
-    }
-}
-
-/// A running server with an empty data folder.
-pub(crate) struct Server {
-    process: Child,
-    pub(crate) url: String,
-}
-
-impl Server {
-    pub(crate) fn start(program: &Path, data: &Path) -> Result<Self, String> {
-        let _ = std::fs::remove_dir_all(data);
-        let mut process = Command::new(program)
-            .arg("serve")
-            .arg(data)
-            .args(["--listen", "127.0.0.1:0"])
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|e| e.to_string())?;
-        let mut lines = BufReader::new(process.stderr.take().ok_or("no standard error")?).lines();
-        let url = lines.by_ref().map_while(Result::ok).find_map(|line| {
-            let at = line.find("http://")?;
-            Some(line[at..].trim().to_owned())
-        });
-        // The log must be read, or the server would block on a full pipe.
-        std::thread::spawn(move || lines.for_each(drop));
-        let url = url.ok_or("the server did not start")?;
-        let server = Server { process, url };
-        while !server.is_ready() {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Ok(server)
-    }
-
-    fn is_ready(&self) -> bool {
-        let host = self.url.trim_start_matches("http://");
-        let Ok(mut stream) = TcpStream::connect(host) else { return false };
-        let mut answer = String::new();
-        let asked =
-            write!(stream, "GET /readyz HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
-        asked.is_ok() && stream.read_to_string(&mut answer).is_ok() && answer.contains(" 200 ")
-    }
-
-    /// Tells the server to end, and checks that it ends properly.
-    pub(crate) fn end(mut self) -> Result<(), String> {
-        let asked = Command::new("kill").arg(self.process.id().to_string()).status();
-        asked.map_err(|e| e.to_string())?;
-        let status = self.process.wait().map_err(|e| e.to_string())?;
-        match status.success() {
-            true => Ok(()),
-            false => Err(format!("the server failed: {status}")),
-        }
-    }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::clients::environment;
+use crate::environments::environment;
 use crate::{run, skips, target};
 
 /// Packages of python/cluster and its tests. The version of Ray is that of its pyproject.toml.

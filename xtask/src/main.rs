@@ -3,11 +3,14 @@
 mod browser;
 mod clients;
 mod cluster;
+mod environments;
 mod gpu;
 mod house;
 mod neon;
 mod peers;
+mod programs;
 mod python;
+mod server;
 mod skips;
 mod steps;
 mod stores;
@@ -25,7 +28,7 @@ usage: cargo xtask <task> [--no-skips]
 
 Tests that lack a dependency are skipped and listed at the end; with --no-skips, they are failures.
 
-  ci         format, lints, all tests, docs, examples, kernels, library code of the fuzz targets
+  ci         all checks: house, words, format, lints, all tests, docs, examples, clients, python, cluster, kernels, library code of the fuzz targets
   house      check the structure of the tree: cycles of modules, floors of crates, sizes, head comments
   words      check the English of comments, messages and pages; needs Python, npm and a network for spelling and grammar
   clients    run real clients of Elasticsearch and others, and a browser, against a server; needs Python and a network
@@ -131,6 +134,8 @@ fn perform(task: &str, mut args: impl Iterator<Item = String>) -> Result<(), Str
 
 fn ci() -> Result<(), String> {
     let start = Instant::now();
+    step("the structure of the tree", house::check)?;
+    step("the words", words::check)?;
     cargo(&["fmt", "--all", "--check"], &[])?;
     for folder in OUTSIDE {
         locked(folder)?;
@@ -163,6 +168,12 @@ fn ci() -> Result<(), String> {
     cargo(&[&fuzz[..], &parts].concat(), &shared.concat())?;
     eprintln!("\nall checks passed in {} s:\n\n{}", start.elapsed().as_secs(), steps::table());
     Ok(())
+}
+
+/// Runs a check as a step with a name.
+fn step(name: &str, check: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    let _step = Step::begin(name);
+    check()
 }
 
 /// Checks that a lock file is up to date, early rather than when the crate is built at the end.

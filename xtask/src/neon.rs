@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::browser::found;
 use crate::cargo;
+use crate::programs::found;
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 const LINKER: &str = "aarch64-linux-gnu-gcc";

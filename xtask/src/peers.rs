@@ -7,6 +7,7 @@
 mod agreement;
 mod corpora;
 mod engine;
+mod names;
 mod ngram;
 mod options;
 mod report;
@@ -19,7 +20,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use agreement::Agreement;
-use engine::{Call, Form, Ours, Peer};
+use engine::{Call, Ours};
+use names::{DocumentOrder, Peer};
 use options::{Data, Options, USAGE};
 use report::{Cell, Sample, Size};
 
@@ -87,14 +89,14 @@ struct Comparison {
 /// The engine that is measured next.
 #[derive(Clone, Copy)]
 enum Turn {
-    Ours(Form),
+    Ours(DocumentOrder),
     Theirs(Peer),
 }
 
 impl Turn {
     fn name(self) -> &'static str {
         match self {
-            Turn::Ours(form) => form.name(),
+            Turn::Ours(order) => order.name(),
             Turn::Theirs(peer) => peer.name(),
         }
     }
@@ -192,9 +194,9 @@ impl Comparison {
     fn index(&mut self, data: &Data) -> Result<(), String> {
         let corpus = data.name();
         eprintln!("{corpus}: indexes");
-        for &form in &self.options.ours {
-            let bytes = self.ours.index(form, &data.corpus)?;
-            let (corpus, engine) = (corpus.clone(), form.name().to_owned());
+        for &order in &self.options.ours {
+            let bytes = self.ours.index(order, &data.corpus)?;
+            let (corpus, engine) = (corpus.clone(), order.name().to_owned());
             self.found.sizes.push(Size { corpus, engine, bytes });
         }
         for peer in &self.peers {
@@ -221,7 +223,7 @@ impl Comparison {
             fs::remove_dir_all(&scratch).map_err(error)?;
         }
         fs::create_dir_all(&scratch).map_err(error)?;
-        let first = self.options.ours.first().copied().unwrap_or(Form::Plain);
+        let first = self.options.ours.first().copied().unwrap_or(DocumentOrder::Plain);
         for mode in &self.options.modes {
             for peer in self.peers.iter().filter(|peer| peer.supports(mode)) {
                 let call = Call { queries, mode, k: TOP, reps: 1, counted: false };
@@ -260,8 +262,8 @@ impl Comparison {
             for &turn in &turns {
                 self.found.loads.extend(engine::load_average());
                 let figures = match turn {
-                    Turn::Ours(form) => {
-                        vec![self.ours.measure(form, &self.options, &data.corpus, &call)?]
+                    Turn::Ours(order) => {
+                        vec![self.ours.measure(order, &self.options, &data.corpus, &call)?]
                     }
                     Turn::Theirs(peer) if !peer.supports(&mode) => continue,
                     Turn::Theirs(peer) if counted && !peer.counts() => Vec::new(),

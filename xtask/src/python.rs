@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::clients::{environment, environment_of, quietly};
+use crate::environments::{environment, environment_of};
+use crate::programs::quietly;
 use crate::{run, skips, target};
 
 /// Packages for the tests. Tests whose package is missing are reported as skipped.

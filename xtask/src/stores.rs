@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::clients::{environment, npm_environment};
+use crate::environments::{environment, npm_environment};
 use crate::{cargo, run, skips, target};
 
 /// A server for S3 on this machine.

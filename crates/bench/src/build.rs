@@ -19,9 +19,10 @@ use warpseek_console::{Failure, Interrupt};
 use warpseek_cuda::{Device, Pinned};
 use warpseek_synth::{MAX_VOCABULARY, TextConfig, TextGenerator, word};
 
-use super::{hardware, program};
 use crate::report::html::{Page, Target};
 use crate::report::svg::{Bars, Scale};
+use crate::statistics::median;
+use crate::{hardware, program};
 
 /// Ratios reported by the paper. Its figure 3 shows the times of the whole computation without
 /// numbers, so only the ratios in the text are quoted.
@@ -314,7 +315,8 @@ fn on_gpu(
     let (weights, _) = weigher.weigh(text, function).map_err(Failure::broken)?;
     check(&weights)?;
     let step = |(i, &(step, _)): (usize, &(Step, Duration))| {
-        (step, median(all.iter().map(|steps| steps[i].1).collect()))
+        let mut times: Vec<Duration> = all.iter().map(|steps| steps[i].1).collect();
+        (step, median(&mut times))
     };
     let steps = all[0].iter().enumerate().map(step).collect();
     Ok((times, steps))
@@ -349,23 +351,18 @@ fn build(
         )?;
         times.push(start.elapsed());
     }
-    let seconds = median(times).as_secs_f64();
+    let seconds = median(&mut times).as_secs_f64();
     Ok(Built { device, seconds, mb_per_s: len as f64 / 1e6 / seconds })
-}
-
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times[times.len() / 2]
 }
 
 fn cell(
     megabytes: u32,
     method: &'static str,
     len: usize,
-    times: Vec<Duration>,
+    mut times: Vec<Duration>,
     steps: Steps,
 ) -> Cell {
-    let seconds = median(times).as_secs_f64();
+    let seconds = median(&mut times).as_secs_f64();
     let steps = steps.into_iter().map(|(step, time)| (step.name(), time.as_secs_f64() * 1e3));
     Cell {
         megabytes,

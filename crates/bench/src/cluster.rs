@@ -18,8 +18,8 @@ use warpseek_cluster::{
 use warpseek_console::terminal::{count, counted, table};
 use warpseek_console::{Failure, Interrupt, progress};
 
-use crate::percentile::percentile;
 use crate::random::Random;
+use crate::statistics::{mean, percentile};
 use crate::{hardware, program, read_queries};
 
 /// Number of threads that wait for answers, which is the maximum number of queries in flight.
@@ -264,7 +264,7 @@ impl Bench<'_> {
             p50_ms: quantile(0.5),
             p95_ms: quantile(0.95),
             p99_ms: quantile(0.99),
-            mean_ms: times.iter().sum::<f64>() / times.len().max(1) as f64,
+            mean_ms: mean(&times),
             hedged: (hedged(cluster)? - before) as f64 / calls,
             failed: failed.into_inner(),
         })

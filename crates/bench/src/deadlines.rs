@@ -16,7 +16,7 @@ use warpseek_console::terminal::{counted, table};
 use warpseek_console::{Failure, Interrupt, progress};
 use warpseek_exec::{Answer, Context, Engine, Reference};
 
-use crate::percentile::percentile;
+use crate::statistics::percentile;
 use crate::{hardware, index_line, read_queries};
 
 /// Measure how well deadlines are kept

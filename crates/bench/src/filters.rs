@@ -19,6 +19,7 @@ use warpseek_exec::{Context, Engine, Mask, Reference};
 use warpseek_index::{DocSet, Segment, Snapshot};
 
 use crate::random::Random;
+use crate::statistics::mean;
 use crate::{hardware, index_line, read_queries};
 
 /// Measure filtered queries
@@ -141,15 +142,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
                 }
                 bar.inc(1);
             }
-            let mean = |sum: &Sum| sum.best_us.iter().sum::<f64>() / queries.len() as f64;
-            let unfiltered = sums.last().map_or(1.0, mean);
+            let unfiltered = sums.last().map_or(1.0, |sum| mean(&sum.best_us));
             for ((share, _), sum) in filters.iter().zip(sums) {
                 cells.push(Cell {
                     algorithm: algorithm.name(),
                     mode: mode.to_string(),
                     share: *share,
-                    mean_us: mean(&sum),
-                    of_unfiltered: mean(&sum) / unfiltered,
+                    mean_us: mean(&sum.best_us),
+                    of_unfiltered: mean(&sum.best_us) / unfiltered,
                     postings_scored: sum.postings_scored as f64 / queries.len() as f64,
                     chosen: sum.chosen,
                 });

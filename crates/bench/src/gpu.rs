@@ -7,11 +7,13 @@ mod cohorts;
 mod intersect;
 mod kernels;
 mod matrices;
+mod measurement;
 mod memory;
 mod primitives;
 mod pruning;
 mod queries;
 mod thesis;
+mod times;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -247,11 +249,6 @@ fn kernel_time<T>(
     let steps = trace.take()?;
     // Only copies and fills have bytes.
     Ok(steps.iter().filter(|step| step.bytes == 0).map(|step| step.time).sum())
-}
-
-fn median(times: &mut [Duration]) -> Duration {
-    times.sort_unstable();
-    times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use warpseek_console::{Failure, Interrupt, progress};
 
 use self::client::{Connection, Deaf, Sent, load};
 use self::server::Server;
-use crate::percentile::percentile;
+use crate::statistics::percentile;
 use crate::{hardware, program, read_queries};
 
 /// Maximum duration of the measurements of top speed. --seconds sets the duration of those at a

@@ -10,11 +10,11 @@ mod gpu;
 mod http;
 mod load;
 mod ngram;
-mod percentile;
 mod planning;
 mod queries;
 mod random;
 mod report;
+mod statistics;
 mod writes;
 
 use std::fs;

@@ -3,29 +3,26 @@
 
 mod arrivals;
 mod measure;
+mod own_cost;
 mod show;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use clap::Args;
-use serde::Serialize;
 use serde_json::json;
 use warpseek::{
-    Cohorts, DeviceChoice, Index, Mode, Plan, Request, Searcher, SearcherOptions, Service,
-    ServiceError, ServiceOptions,
+    Cohorts, DeviceChoice, Index, Mode, Request, Searcher, SearcherOptions, Service, ServiceOptions,
 };
 use warpseek_console::options::{RankingChoice, Threads, check_seconds, named, parse_bytes};
-use warpseek_console::terminal::{counted, table};
+use warpseek_console::terminal::counted;
 use warpseek_console::{Failure, Interrupt, progress};
 
 use self::arrivals::Arrivals;
 use self::measure::{Load, Row};
-use self::show::{cells, page};
+use self::own_cost::failure;
+use self::show::{page, print};
 use crate::report::html::Target;
 use crate::{hardware, index_line, read, read_queries};
 
@@ -37,17 +34,6 @@ const HALVINGS: u32 = 5;
 
 /// Rates to measure, as fractions of the highest sustained rate.
 const PARTS: [f64; 5] = [0.1, 0.5, 0.9, 1.2, 2.0];
-
-/// Maximum total time of the queries that measure the service's own cost.
-const SHORT: Duration = Duration::from_millis(300);
-
-/// Number of queries that are measured with a pause before each.
-const PAUSED: usize = 300;
-/// Length of this pause.
-const PAUSE: Duration = Duration::from_millis(1);
-
-/// Maximum number of requests in flight while the service's own cost is measured.
-const WINDOW: u64 = 64;
 
 /// Measure a service under load
 ///
@@ -137,75 +123,22 @@ pub(crate) struct Options {
     ranking: RankingChoice,
 }
 
-/// Measurements of one configuration of the service itself.
-#[derive(Serialize)]
-struct About {
-    configuration: String,
-    /// Microseconds per request that the service takes of the calling thread and of the thread
-    /// that answers.
-    submit_us: f64,
-    serve_us: f64,
-    /// Microseconds of a query on one thread without the service: the mean, and the median from
-    /// text to hits.
-    alone_us: f64,
-    single_p50_us: f64,
-    /// The median from text to hits with a pause before each query, after which caches are cold
-    /// and clocks may be slow.
-    paused_p50_us: f64,
-    /// Errors of the cost model of each station.
-    errors: Vec<Errors>,
-}
-
-/// Mean relative errors of a station's cost model, by the form of the model. They are measured on
-/// queries of terms from the index that were not used to build the model.
-#[derive(Serialize)]
-struct Errors {
-    station: String,
-    boosted: f64,
-    tree: f64,
-    rules: f64,
-}
-
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let (texts, arrivals) = match options.replay {
         true => read_log(&options.queries)?,
         false => (read_queries(&options.queries)?, Arrivals::Random { bursts: options.bursts }),
     };
-    if texts.is_empty() {
-        return Err(Failure::user("the file of --queries is empty"));
-    }
-    check_seconds(options.seconds)?;
-    let valid = |value: &f64| value.is_finite() && *value > 0.0 && *value <= 1e9;
-    if !options.deadlines.iter().chain(&options.rates).all(valid) {
-        return Err(Failure::user("--deadlines and --rates must be above 0 and at most 1e9"));
-    }
-    if options.bursts == 0 {
-        return Err(Failure::user("--bursts must be at least 1"));
-    }
+    check(options, &texts)?;
     let target = options.html.as_deref().map(Target::new).transpose()?;
     let interrupt = Interrupt::listen(None)?;
     let index = Index::at(&options.index);
     let ranking = options.ranking.get(&index.manifest()?)?;
-    let threads = options.threads.get();
-    // An emulator that replaces the driver can be recognized only by its name.
-    let has_gpu = warpseek::devices::list_devices().is_ok_and(|devices| {
-        devices.iter().any(|device| !device.name.to_lowercase().contains("emulat"))
-    });
-    let mut configurations = options.configurations.clone();
-    if configurations.is_empty() {
-        let all: &[&str] = if has_gpu { &["cpu", "gpu", "better", "both"] } else { &["cpu"] };
-        configurations = all.iter().map(|&name| name.to_owned()).collect();
-    }
-    if !has_gpu && configurations.iter().any(|name| name != "cpu") {
-        return Err(Failure::user(
-            "there is no GPU to measure (an emulated one does not count); use --configurations cpu",
-        ));
-    }
+    let configurations = configurations(options)?;
     let requests: Vec<Request> = texts
         .iter()
         .map(|text| Request::new(text.as_str()).k(options.k).mode(options.mode))
         .collect();
-    let (mut measured, mut about) = (Vec::new(), Vec::new());
+    let (mut measured, mut costs) = (Vec::new(), Vec::new());
     let bar = progress::items("measuring", 0, options.quiet);
     let step = |more: u64, done: u64| {
         bar.inc_length(more);
@@ -213,7 +146,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     };
     for configuration in &configurations {
         let device = if configuration == "cpu" { DeviceChoice::Cpu } else { DeviceChoice::Cuda };
-        let settings = SearcherOptions::new().ranking(ranking).device(device).threads(threads);
+        let settings = SearcherOptions::new().ranking(ranking).device(device);
+        let settings = settings.threads(options.threads.get());
         let settings = match options.gpu_memory {
             Some(bytes) => settings.gpu_memory(bytes as u64),
             None => settings,
@@ -222,25 +156,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         let sizes = std::iter::once(None).chain(options.cohorts.iter().copied().map(Some));
         let has_batches = configuration == "gpu" || configuration == "both";
         for size in sizes.filter(|size| size.is_none() || has_batches) {
-            let (name, cohorts) = match size {
-                None if configuration == "better" => (configuration.clone(), Cohorts::OneAtATime),
-                None => (configuration.clone(), Cohorts::Adaptive),
-                Some(size) => (format!("{configuration}, cohorts of {size}"), Cohorts::Fixed(size)),
-            };
-            let service_options = ServiceOptions {
-                cohorts,
-                cache: options.cache.map(|b| b as u64),
-                // Each run measures the costs itself, independently of earlier calibrations.
-                ..ServiceOptions::new().keep_calibration(false)
-            };
-            let service_options = match configuration.as_str() {
-                "gpu" => service_options.threads(0),
-                _ => service_options,
-            };
+            let (name, service_options) = service_options(options, configuration, size);
             let service = searcher.service(service_options)?;
             compare(&service, &searcher, &requests)?;
             if size.is_none() {
-                about.push(own_cost(&name, &searcher, &service, &requests, &interrupt)?);
+                costs.push(own_cost::measure(&name, &searcher, &service, &requests, &interrupt)?);
             }
             let load = Load {
                 requests: &requests,
@@ -262,37 +182,76 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         let what = format!("{what}, {} s each", options.seconds);
         target.save(&page(&facts, &what, &measured))?;
     }
-    let mut out = std::io::stdout().lock();
     if options.json {
         let report = json!({
             "hardware": hardware(), "index": facts, "documents": index.snapshot()?.statistics().documents, "queries": texts.len(), "k": options.k, "mode": options.mode.to_string(),
-            "threads": threads, "seconds": options.seconds, "bursts": options.bursts, "replay": options.replay, "cache_bytes": options.cache, "services": about, "rows": measured,
+            "threads": options.threads.get(), "seconds": options.seconds, "bursts": options.bursts, "replay": options.replay, "cache_bytes": options.cache, "services": costs, "rows": measured,
         });
-        writeln!(out, "{report:#}")?;
+        writeln!(std::io::stdout().lock(), "{report:#}")?;
         return Ok(ExitCode::SUCCESS);
     }
-    writeln!(out, "{}; {facts}; {what}, {}", hardware(), counted(threads as u64, "thread"))?;
-    for about in &about {
-        let errors = about.errors.iter().map(|Errors { station, boosted, tree, rules }| {
-            let percent = |error: &f64| format!("{:.1}%", 100.0 * error);
-            let (boosted, tree, rules) = (percent(boosted), percent(tree), percent(rules));
-            format!("{station} {boosted} (tree {tree}, rules {rules})")
-        });
-        let errors: Vec<String> = errors.collect();
-        writeln!(
-            out,
-            "{}: the service takes {:.1} us of the caller and {:.1} us of the server per request, which takes {:.1} us without it (p50 from text to hits {:.1} us, {:.1} us after a pause of 1 ms); error of the cost model: {}",
-            about.configuration,
-            about.submit_us,
-            about.serve_us,
-            about.alone_us,
-            about.single_p50_us,
-            about.paused_p50_us,
-            errors.join(", ")
-        )?;
-    }
-    table(&cells(&measured), &mut out)?;
+    let threads = counted(options.threads.get() as u64, "thread");
+    print(&format!("{}; {facts}; {what}, {threads}", hardware()), &costs, &measured)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Rejects options that cannot be measured.
+fn check(options: &Options, texts: &[String]) -> Result<(), Failure> {
+    if texts.is_empty() {
+        return Err(Failure::user("the file of --queries is empty"));
+    }
+    check_seconds(options.seconds)?;
+    let valid = |value: &f64| value.is_finite() && *value > 0.0 && *value <= 1e9;
+    if !options.deadlines.iter().chain(&options.rates).all(valid) {
+        return Err(Failure::user("--deadlines and --rates must be above 0 and at most 1e9"));
+    }
+    if options.bursts == 0 {
+        return Err(Failure::user("--bursts must be at least 1"));
+    }
+    Ok(())
+}
+
+/// Returns the names of the configurations to measure.
+fn configurations(options: &Options) -> Result<Vec<String>, Failure> {
+    // An emulator that replaces the driver can be recognized only by its name.
+    let has_gpu = warpseek::devices::list_devices().is_ok_and(|devices| {
+        devices.iter().any(|device| !device.name.to_lowercase().contains("emulat"))
+    });
+    let mut configurations = options.configurations.clone();
+    if configurations.is_empty() {
+        let all: &[&str] = if has_gpu { &["cpu", "gpu", "better", "both"] } else { &["cpu"] };
+        configurations = all.iter().map(|&name| name.to_owned()).collect();
+    }
+    if !has_gpu && configurations.iter().any(|name| name != "cpu") {
+        return Err(Failure::user(
+            "there is no GPU to measure (an emulated one does not count); use --configurations cpu",
+        ));
+    }
+    Ok(configurations)
+}
+
+/// Returns the name and the options of the service of a configuration, with batches of this size
+/// on the GPU, if one is given.
+fn service_options(
+    options: &Options,
+    configuration: &str,
+    size: Option<usize>,
+) -> (String, ServiceOptions) {
+    let (name, cohorts) = match size {
+        None if configuration == "better" => (configuration.to_owned(), Cohorts::OneAtATime),
+        None => (configuration.to_owned(), Cohorts::Adaptive),
+        Some(size) => (format!("{configuration}, cohorts of {size}"), Cohorts::Fixed(size)),
+    };
+    let service_options = ServiceOptions {
+        cohorts,
+        cache: options.cache.map(|b| b as u64),
+        // Each run measures the costs itself, independently of earlier calibrations.
+        ..ServiceOptions::new().keep_calibration(false)
+    };
+    match configuration {
+        "gpu" => (name, service_options.threads(0)),
+        _ => (name, service_options),
+    }
 }
 
 /// Reads a log of queries with their arrival times.
@@ -317,90 +276,6 @@ fn compare(service: &Service, searcher: &Searcher, requests: &[Request]) -> Resu
         }
     }
     Ok(())
-}
-
-fn failure(error: ServiceError) -> Failure {
-    Failure::broken(error.to_string())
-}
-
-/// Measures the cost of the service itself: the additional time of requests compared with direct
-/// calls of the engine, on one thread, and the time to submit them.
-fn own_cost(
-    name: &str,
-    searcher: &Searcher,
-    running: &Service,
-    requests: &[Request],
-    interrupt: &Interrupt,
-) -> Result<About, Failure> {
-    let errors = running.calibrations.iter().map(|(station, found)| {
-        let [rules, tree, boosted] = found.errors;
-        Errors { station: station.clone(), boosted, tree, rules }
-    });
-    let errors = errors.collect();
-    let one = ServiceOptions::new().threads(1).calibration(Duration::ZERO);
-    let searcher = searcher.with_threads(1);
-    let service = searcher.service(one)?;
-    // Use as many requests as are answered in a short time.
-    let start = Instant::now();
-    let is_short = |_: &&Request| start.elapsed() < SHORT;
-    let answered = requests.iter().take(2000).take_while(is_short);
-    let count =
-        answered.map(|request| searcher.search(request)).collect::<Result<Vec<_>, _>>()?.len();
-    let some = &requests[..count.max(1)];
-    let plans: Vec<_> = searcher.plan_batch(some).into_iter().collect::<Result<_, _>>()?;
-    let plans: Vec<Arc<Plan>> = plans.into_iter().map(Arc::new).collect();
-    let (mut direct, mut served, mut handed) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..5 {
-        if interrupt.is_set() {
-            return Err(Failure::interrupted("interrupted"));
-        }
-        let start = Instant::now();
-        for plan in &plans {
-            searcher.answer(&[plan]).pop().transpose()?;
-        }
-        direct.push(start.elapsed().as_secs_f64());
-        let (start, done, mut submitting) =
-            (Instant::now(), Arc::new(AtomicU64::new(0)), Duration::ZERO);
-        for (i, plan) in plans.iter().enumerate() {
-            while (i as u64).saturating_sub(done.load(Ordering::Acquire)) >= WINDOW {
-                std::thread::sleep(Duration::from_micros(20));
-            }
-            let (done, begin) = (done.clone(), Instant::now());
-            let finished = move |_| {
-                done.fetch_add(1, Ordering::Release);
-            };
-            service.submit_plan(plan.clone(), begin, None, finished).map_err(failure)?;
-            submitting += begin.elapsed();
-        }
-        while done.load(Ordering::Acquire) < some.len() as u64 {
-            std::thread::yield_now();
-        }
-        served.push(start.elapsed().as_secs_f64());
-        handed.push(submitting.as_secs_f64());
-    }
-    let single_p50_us = median_us(&searcher, some, Duration::ZERO)?;
-    let paused_p50_us = median_us(&searcher, &some[..some.len().min(PAUSED)], PAUSE)?;
-    let least = |times: &[f64]| times.iter().copied().fold(f64::INFINITY, f64::min);
-    let each = 1e6 / some.len().max(1) as f64;
-    let serve_us = (least(&served) - least(&direct)).max(0.0) * each;
-    let alone_us = least(&direct) * each;
-    let (configuration, submit_us) = (name.to_owned(), least(&handed) * each);
-    Ok(About { configuration, submit_us, serve_us, alone_us, single_p50_us, paused_p50_us, errors })
-}
-
-/// Returns the median time from text to hits of requests that run one after the other.
-fn median_us(searcher: &Searcher, requests: &[Request], pause: Duration) -> Result<f64, Failure> {
-    let mut times = Vec::with_capacity(requests.len());
-    for request in requests {
-        let start = Instant::now() + pause;
-        while Instant::now() < start {
-            std::hint::spin_loop();
-        }
-        searcher.search(request)?;
-        times.push(start.elapsed().as_secs_f64() * 1e6);
-    }
-    times.sort_by(f64::total_cmp);
-    Ok(times[times.len() / 2])
 }
 
 /// Measures the highest sustained rate and rates around it, or the given rates.

@@ -15,9 +15,9 @@ use serde_json::json;
 use warpseek::{Algorithm, Index, Mode, Request, Searcher, SearcherOptions, Tuning, Work};
 
 use super::{hardware, index_line, program, read_ids, read_queries};
-use crate::percentile::percentile;
 use crate::report::html::{Page, Target};
 use crate::report::svg::{Bars, Curves, Scale, Series};
+use crate::statistics::{mean, percentile};
 use warpseek_console::Failure;
 use warpseek_console::Interrupt;
 use warpseek_console::options::{RankingChoice, algorithms, named};
@@ -270,7 +270,7 @@ impl Measuring {
             algorithm: self.choice.name().to_owned(),
             mode: self.mode.to_string(),
             k: self.k,
-            mean_us: self.best.iter().sum::<f64>() / n as f64,
+            mean_us: mean(&self.best),
             p50_us: at(0.5),
             p95_us: at(0.95),
             p99_us: at(0.99),

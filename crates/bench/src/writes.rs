@@ -19,7 +19,7 @@ use warpseek_console::options::{Threads, check_seconds};
 use warpseek_console::terminal::{count, counted, table};
 use warpseek_console::{Failure, Interrupt, progress};
 
-use crate::percentile::percentile;
+use crate::statistics::percentile;
 use crate::{hardware, program, read, read_queries};
 
 /// Number of documents that a thread writes before it waits for the last of them.

@@ -1,19 +1,16 @@
 //! The command line of warpseek. Each command has a file in `verbs`.
 
-mod decision;
-mod options;
+mod arguments;
+mod cli;
+mod failures;
 mod outputs;
-mod protection;
 mod queries;
-mod residency;
+mod report;
+mod run_output;
 mod sorting;
 mod verbs;
 
 use std::process::ExitCode;
-
-use clap::FromArgMatches;
-
-use crate::options::Cli;
 
 /// The allocator of all memory. Builds and refreshes free memory in large pieces on many threads,
 /// which the allocator of the C library returns to the system and requests again: with it, a build
@@ -22,9 +19,7 @@ use crate::options::Cli;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let matches = options::command().get_matches();
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    match verbs::run(cli.verb) {
+    match cli::run() {
         Ok(code) => code,
         Err(failure) => failure.report(),
     }

@@ -1,4 +1,4 @@
-//! Checks of the files that commands write.
+//! Checks of the files and directories that commands write.
 
 use std::path::{Path, PathBuf};
 
@@ -36,4 +36,22 @@ pub(crate) fn check(output: &Path, inputs: &[PathBuf], overwrite: bool) -> Resul
         true => Ok(()),
         false => problem("already exists; remove it or pass `--overwrite`"),
     }
+}
+
+/// Rejects an output path that is a file or `-`, because an index is a directory.
+pub(crate) fn refuse_file(output: &Path) -> Result<(), Failure> {
+    if output.as_os_str() == "-" {
+        let problem = "an index is a directory and cannot be written to standard output (`-`)";
+        return Err(Failure::user(format!("{problem}; name a new or empty directory")));
+    }
+    if output.exists() && !output.is_dir() {
+        let output = output.display();
+        return Err(Failure::user(format!("{output} is a file; name a new or empty directory")));
+    }
+    Ok(())
+}
+
+/// Returns true if two paths lead to the same existing file.
+pub(crate) fn is_same_file(a: &Path, b: &Path) -> bool {
+    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }

@@ -9,20 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-use clap::Args;
-use warpseek::{Error, FileQuery, OnError, QueryReader, TopicPart};
+use warpseek::{Error, FileQuery, OnError, QueryReader};
 use warpseek_console::Failure;
-use warpseek_console::options::named;
-use warpseek_console::terminal::note;
+use warpseek_console::terminal::{counted, note};
 
-/// The parts of TREC topics that form a query, for commands that read files of queries.
-#[derive(Args, Clone, Default)]
-pub(crate) struct Topics {
-    /// Parts of TREC topics that are the query, e.g. title or title,desc [default: title]
-    #[arg(long, value_name = "PART,...", value_delimiter = ',', help_heading = "Query",
-        value_parser = named::<TopicPart>(TopicPart::NAMES.to_vec()))]
-    topic_field: Vec<TopicPart>,
-}
+use crate::arguments::Topics;
 
 /// A query and its line number in the file.
 pub(crate) struct Line {
@@ -167,6 +158,14 @@ impl Reader {
             }
         }
         Ok(batch)
+    }
+}
+
+/// Notes how many queries were skipped, if any.
+pub(crate) fn note_skipped(skipped: u64) {
+    if skipped > 0 {
+        let were = if skipped == 1 { "was" } else { "were" };
+        note(format!("{} {were} skipped", counted(skipped, "query")));
     }
 }
 

@@ -13,7 +13,7 @@ use warpseek::{
 use warpseek_console::Failure;
 use warpseek_console::terminal::{Theme, count, counted, table};
 
-use crate::verbs::search::printable;
+use crate::report::text::printable;
 
 /// Number of values that a facet shows unless the option gives one.
 const TOP: usize = 10;

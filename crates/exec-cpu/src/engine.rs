@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use warpseek_core::Score;
 use warpseek_exec::{
-    Answer, Answers, Candidate, Context, Coverage, Engine, ExecError, Formulas, Load, Mode, Plan,
-    Takes, Ticker, Work, answer_supported, batch_time, cheapest_of,
+    ASKED_FOR, Answer, Answers, Candidate, Context, Coverage, Engine, ExecError, Formulas, Load,
+    Mode, Plan, Takes, Ticker, Work, answer_supported, batch_time, cheapest_of,
 };
 use warpseek_index::{Segment, SegmentEntry, Snapshot, SnapshotId};
 
@@ -551,7 +551,7 @@ impl Engine for CpuEngine {
 
     fn candidates(&self, plan: &Plan, alone: bool, context: &Context) -> Vec<Candidate> {
         if let Some(algorithm) = self.algorithm {
-            let (rates, why) = (Ok(algorithm.rates()), "asked for");
+            let (rates, why) = (Ok(algorithm.rates()), ASKED_FOR);
             return vec![Candidate { algorithm: algorithm.name(), rates, why }];
         }
         let threads = if alone { context.threads() } else { 1 };

@@ -16,8 +16,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use warpseek_exec::{
-    Answer, Answers, Candidate, Context, Engine, ExecError, Formula, Formulas, Load, Mode, Plan,
-    Rates, answer_supported, cheapest,
+    ASKED_FOR, Answer, Answers, Candidate, Context, Engine, ExecError, Formula, Formulas, Load,
+    Mode, Plan, Rates, answer_supported, cheapest,
 };
 use warpseek_index::SnapshotId;
 
@@ -321,7 +321,7 @@ impl Engine for CohortEngine {
         let cohort = Candidate {
             algorithm: self.name(),
             rates: limit.map_or(Ok(RATES), Err),
-            why: "asked for",
+            why: ASKED_FOR,
         };
         // Plans beyond the limits go to the engine whose image this one uses.
         let other =

@@ -10,8 +10,8 @@ use std::time::Duration;
 use warpseek_codec::CodecId;
 use warpseek_core::Hit;
 use warpseek_exec::{
-    Answer, Answers, Candidate, Context, Engine, ExecError, Formula, Formulas, Mode, Plan, Rates,
-    Work, answer_supported, fail_all, only_formula,
+    ASKED_FOR, Answer, Answers, Candidate, Context, Engine, ExecError, Formula, Formulas, Mode,
+    Plan, Rates, Work, answer_supported, fail_all, only_formula,
 };
 use warpseek_index::{Snapshot, SnapshotId};
 
@@ -519,7 +519,7 @@ impl Engine for IntersectEngine {
 
     fn candidates(&self, plan: &Plan, _alone: bool, _context: &Context) -> Vec<Candidate> {
         let rates = self.why_not(plan).map_or(Ok(RATES), Err);
-        vec![Candidate { algorithm: self.name(), rates, why: "asked for" }]
+        vec![Candidate { algorithm: self.name(), rates, why: ASKED_FOR }]
     }
 
     fn prepare(&self, formulas: &Formulas, context: &Context) -> Result<(), ExecError> {

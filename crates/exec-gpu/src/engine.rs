@@ -11,8 +11,8 @@ use std::time::Duration;
 use warpseek_core::limits::MAX_QUERY_TERMS;
 use warpseek_cuda::{Device, DeviceError, Kernel};
 use warpseek_exec::{
-    Answer, Answers, Candidate, Context, Engine, ExecError, Fault, Formula, Formulas, Load, Mode,
-    Plan, Rates, Takes, answer_supported, batch_time, cheapest, fail_all, only_formula,
+    ASKED_FOR, Answer, Answers, Candidate, Context, Engine, ExecError, Fault, Formula, Formulas,
+    Load, Mode, Plan, Rates, Takes, answer_supported, batch_time, cheapest, fail_all, only_formula,
 };
 use warpseek_index::{IndexError, Segment, Snapshot, SnapshotId};
 
@@ -448,7 +448,7 @@ impl GpuEngine {
         };
         let why = match pruned {
             Ok(_) => "it would take longer",
-            Err(_) if !self.settings.pruned => "asked for",
+            Err(_) if !self.settings.pruned => ASKED_FOR,
             Err(_) if plan.count => "all matches are counted only if nothing is skipped",
             Err(_) => {
                 "with this many lists, reading them is faster than looking documents up in them"

@@ -17,6 +17,9 @@ pub struct Candidate {
     pub why: &'static str,
 }
 
+/// The reason to choose an algorithm that the user asked for.
+pub const ASKED_FOR: &str = "asked for";
+
 /// Returns the candidate that answers a query of this load fastest; of equally fast ones, the
 /// first.
 pub fn cheapest<'a>(candidates: &'a [Candidate], load: &Load) -> Option<&'a Candidate> {
@@ -56,6 +59,13 @@ pub struct Choice {
     pub algorithm: String,
     /// The reason; the text is the same for all plans that have the same reason.
     pub why: String,
+}
+
+impl Choice {
+    /// Returns true if the user asked for the algorithm.
+    pub fn is_asked_for(&self) -> bool {
+        self.why == ASKED_FOR
+    }
 }
 
 /// An algorithm and its expected time for a batch.
@@ -220,7 +230,7 @@ mod tests {
     }
 
     fn candidate(algorithm: &'static str, rates: Result<Rates, &'static str>) -> Candidate {
-        Candidate { algorithm, rates, why: "asked for" }
+        Candidate { algorithm, rates, why: ASKED_FOR }
     }
 
     const PRUNED: Rates = Rates::device(57_000.0, 2_000.0, 0.0007, 7.0);

@@ -33,7 +33,7 @@ mod shape;
 mod takes;
 
 pub use choice::{
-    Candidate, Choice, Estimate, Offer, batch_time, cheapest, cheapest_of, is_not_slower,
+    ASKED_FOR, Candidate, Choice, Estimate, Offer, batch_time, cheapest, cheapest_of, is_not_slower,
 };
 pub use collection::{CollectionStatistics, frequencies};
 pub use context::Context;

@@ -7,7 +7,7 @@ use warpseek_core::Hit;
 use warpseek_core::limits::BLOCK;
 use warpseek_index::{Segment, Snapshot, SnapshotId};
 
-use crate::choice::Candidate;
+use crate::choice::{ASKED_FOR, Candidate};
 use crate::context::Context;
 use crate::cost::Rates;
 use crate::coverage::Coverage;
@@ -195,7 +195,7 @@ impl Engine for Reference {
     fn candidates(&self, _plan: &Plan, _alone: bool, _context: &Context) -> Vec<Candidate> {
         // Each step in a map takes about two hundred nanoseconds.
         let rates = Ok(Rates::thread(5_000.0, 200.0));
-        vec![Candidate { algorithm: "reference", rates, why: "asked for" }]
+        vec![Candidate { algorithm: "reference", rates, why: ASKED_FOR }]
     }
 
     fn search(&self, plans: &[&Plan], context: &Context) -> Answers {

@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use super::names::{DocumentOrder, Peer};
 use super::options::Options;
 use super::words::{self, Group};
-use super::{REORDERED, REORDERED_PEER, US};
 
 /// BM25 parameters of all engines; one of them has these as constants.
 const BM25: [&str; 4] = ["--k1", "1.2", "--b", "0.75"];
@@ -39,30 +39,6 @@ pub(super) struct Figure {
     pub(super) by_words: Vec<Group>,
 }
 
-/// The two forms of our index.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Form {
-    Plain,
-    Reordered,
-}
-
-impl Form {
-    pub(super) const ALL: [Form; 2] = [Form::Plain, Form::Reordered];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Form::Plain => US,
-            Form::Reordered => REORDERED,
-        }
-    }
-
-    pub(super) fn named(name: &str) -> Result<Form, String> {
-        let names = Form::ALL.map(Form::name).join(", ");
-        let found = Form::ALL.into_iter().find(|form| form.name() == name);
-        found.ok_or_else(|| format!("`{name}` is not one of {names}"))
-    }
-}
-
 /// The program built from this source tree.
 pub(super) struct Ours {
     program: PathBuf,
@@ -84,12 +60,12 @@ impl Ours {
     }
 
     /// Indexes the words without analysis; returns the number of bytes that a search can touch.
-    pub(super) fn index(&self, form: Form, corpus: &Path) -> Result<u64, String> {
-        let dir = next_to(corpus, form.name());
+    pub(super) fn index(&self, order: DocumentOrder, corpus: &Path) -> Result<u64, String> {
+        let dir = next_to(corpus, order.name());
         let mut command = Command::new(&self.program);
         command.arg("index").arg(corpus).arg("-o").arg(&dir);
         command.args(["--analyzer", "raw", "--store", "ids", "--overwrite", "--quiet"]);
-        if form == Form::Reordered {
+        if order == DocumentOrder::Reordered {
             command.arg("--reorder");
         }
         output(command.args(&self.index_args))?;
@@ -98,7 +74,7 @@ impl Ours {
 
     pub(super) fn measure(
         &self,
-        form: Form,
+        order: DocumentOrder,
         options: &Options,
         corpus: &Path,
         call: &Call,
@@ -106,7 +82,7 @@ impl Ours {
         let mut command = pinned(options, self.program.as_os_str());
         command.args(["bench", "queries", "--json", "--quiet", "--modes", call.mode]).args(BM25);
         command.arg("-k").arg(call.k.to_string()).arg("--rounds").arg(call.reps.to_string());
-        command.arg("--index").arg(next_to(corpus, form.name()));
+        command.arg("--index").arg(next_to(corpus, order.name()));
         command.arg("--queries").arg(call.queries);
         if call.counted {
             command.arg("--count");
@@ -115,7 +91,7 @@ impl Ours {
         if self.gives_times {
             command.arg("--latencies").arg(&times.prefix);
         }
-        let mut figure = our_figure(form, &output(&mut command)?)?;
+        let mut figure = our_figure(order, &output(&mut command)?)?;
         if self.gives_times {
             figure.by_words = times.groups(call)?;
         }
@@ -125,14 +101,14 @@ impl Ours {
     /// Returns the hits for a log as a TREC run.
     pub(super) fn hits(
         &self,
-        form: Form,
+        order: DocumentOrder,
         corpus: &Path,
         queries: &Path,
         mode: &str,
         k: usize,
     ) -> Result<String, String> {
         let mut command = Command::new(&self.program);
-        command.arg("run").arg(next_to(corpus, form.name())).arg("--queries").arg(queries);
+        command.arg("run").arg(next_to(corpus, order.name())).arg("--queries").arg(queries);
         output(command.args(BM25).args(["--quiet", "--mode", mode, "-k", &k.to_string()]))
     }
 }
@@ -162,27 +138,14 @@ impl Times {
     }
 }
 
-fn our_figure(form: Form, report: &str) -> Result<Figure, String> {
+fn our_figure(order: DocumentOrder, report: &str) -> Result<Figure, String> {
     let value: Value = serde_json::from_str(report).map_err(|e| format!("`bench queries`: {e}"))?;
     let cell = &value["cells"][0];
     let time = |name: &str| {
         cell[name].as_f64().ok_or_else(|| format!("`bench queries` reports no {name}"))
     };
     let (mean_us, p99_us) = (time("mean_us")?, time("p99_us")?);
-    Ok(Figure { engine: form.name().to_owned(), mean_us, p99_us, by_words: Vec::new() })
-}
-
-/// An engine to compare with.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Peer {
-    Tantivy,
-    /// Lucene 9.
-    Lucene,
-    Lucene10,
-    /// Lucene 10 with documents in the order of its graph bisection.
-    Lucene10Bp,
-    Pisa,
-    Bm25s,
+    Ok(Figure { engine: order.name().to_owned(), mean_us, p99_us, by_words: Vec::new() })
 }
 
 /// Folder of Lucene 10 in the source archive of Pyserini. The variable LUCENE10_JAR may specify
@@ -193,26 +156,6 @@ const LUCENE10_JARS: &str = "pyserini-2.4.0/pyserini/resources/jars";
 const BP_LEAST_DOCUMENTS: &str = "64";
 
 impl Peer {
-    pub(super) const ALL: [Peer; 6] =
-        [Peer::Tantivy, Peer::Lucene, Peer::Lucene10, Peer::Lucene10Bp, Peer::Pisa, Peer::Bm25s];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Peer::Tantivy => "tantivy",
-            Peer::Lucene => "lucene",
-            Peer::Lucene10 => "lucene10",
-            Peer::Lucene10Bp => REORDERED_PEER,
-            Peer::Pisa => "pisa",
-            Peer::Bm25s => "bm25s",
-        }
-    }
-
-    pub(super) fn named(name: &str) -> Result<Peer, String> {
-        let names = Peer::ALL.map(Peer::name).join(", ");
-        let found = Peer::ALL.into_iter().find(|p| p.name() == name);
-        found.ok_or_else(|| format!("engine `{name}` is not one of {names}"))
-    }
-
     /// Returns the first requirement of the engine that is not installed.
     pub(super) fn missing(self, options: &Options) -> Option<String> {
         let home = &options.home;
@@ -241,16 +184,6 @@ impl Peer {
             Peer::Bm25s => vec![("bm25s", package("bm25s")), ("numba", package("numba"))],
         };
         wanted.iter().find(|(_, found)| !found).map(|(name, _)| (*name).to_owned())
-    }
-
-    pub(super) fn supports(self, mode: &str) -> bool {
-        self != Peer::Bm25s || mode == "or"
-    }
-
-    /// Returns true if the engine can return the exact number of matches; its runner may still
-    /// lack support for that.
-    pub(super) fn counts(self) -> bool {
-        matches!(self, Peer::Tantivy | Peer::Lucene)
     }
 
     fn runner(self, options: &Options, corpus: &Path) -> Command {
@@ -469,6 +402,7 @@ pub(super) fn load_average() -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::REORDERED;
     use super::*;
 
     #[test]
@@ -489,13 +423,15 @@ mod tests {
         assert!(peer_figures("", false).is_err());
         assert!(peer_figures("{\"engine\": \"x\"}", false).unwrap_err().contains("algo"));
         assert!(peer_figures("{", false).is_err());
-        assert!(our_figure(Form::Plain, "{\"cells\": []}").unwrap_err().contains("mean_us"));
+        assert!(
+            our_figure(DocumentOrder::Plain, "{\"cells\": []}").unwrap_err().contains("mean_us")
+        );
     }
 
     #[test]
     fn our_report_is_parsed() {
         let report = "{\"cells\": [{\"mean_us\": 1.5, \"p99_us\": 2.5}]}";
-        let figure = our_figure(Form::Reordered, report).unwrap();
+        let figure = our_figure(DocumentOrder::Reordered, report).unwrap();
         assert_eq!((&*figure.engine, figure.mean_us, figure.p99_us), (REORDERED, 1.5, 2.5));
     }
 
@@ -524,12 +460,6 @@ mod tests {
         }
         assert!(!lucene10_reorders(&home));
         fs::remove_dir_all(home).unwrap();
-    }
-
-    #[test]
-    fn engines_run_only_in_modes_they_support() {
-        assert!(Peer::Bm25s.supports("or") && !Peer::Bm25s.supports("and"));
-        assert!(Peer::Lucene10Bp.supports("and"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::engine::{Form, Peer};
+use super::names::{DocumentOrder, Peer};
 
 pub(super) const USAGE: &str = "\
 usage: cargo xtask peers --corpus FILE --queries FILE[,FILE] [--corpus FILE --queries FILE]... [OPTIONS]
@@ -11,7 +11,7 @@ usage: cargo xtask peers --corpus FILE --queries FILE[,FILE] [--corpus FILE --qu
   --queries FILES    logs of `id<TAB>words` for the preceding corpus
   --peers DIR        folder with the runners [../shared/peers]
   --home DIR         folder where the engines are installed [$PEERS_HOME]
-  --ours NAMES       forms of our index: warpseek, warpseek-reorder [both]
+  --ours NAMES       orders of our index: warpseek, warpseek-reorder [both]
   --engines NAMES    engines to compare with [tantivy,lucene,lucene10,lucene10bp,pisa,bm25s]
   --modes MODES      or, and [or,and]
   --k NUMBERS        numbers of hits [10,100,1000]
@@ -45,7 +45,7 @@ pub(super) struct Options {
     pub(super) data: Vec<Data>,
     pub(super) peers: PathBuf,
     pub(super) home: PathBuf,
-    pub(super) ours: Vec<Form>,
+    pub(super) ours: Vec<DocumentOrder>,
     pub(super) engines: Vec<Peer>,
     pub(super) cpu: Option<String>,
     pub(super) modes: Vec<String>,
@@ -64,7 +64,7 @@ impl Options {
             data: Vec::new(),
             peers: PathBuf::from("../shared/peers"),
             home: PathBuf::new(),
-            ours: Form::ALL.to_vec(),
+            ours: DocumentOrder::ALL.to_vec(),
             engines: Peer::ALL.to_vec(),
             cpu: None,
             modes: vec!["or".to_owned(), "and".to_owned()],
@@ -88,7 +88,7 @@ impl Options {
                 }
                 "--peers" => options.peers = value.into(),
                 "--home" => home = Some(value.into()),
-                "--ours" => options.ours = list(&value, Form::named)?,
+                "--ours" => options.ours = list(&value, DocumentOrder::named)?,
                 "--cpu" => {
                     value.parse::<u32>().map_err(|_| format!("`{value}` is not a core"))?;
                     options.cpu = Some(value);
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(logs, [("Cargo.toml".into(), 2), ("src/peers.rs".into(), 1)]);
         assert_eq!((options.ks, options.modes), (vec![10, 7], vec!["and".to_owned()]));
         assert_eq!((options.engines, options.rounds), (vec![Peer::Pisa, Peer::Lucene10Bp], 2));
-        assert_eq!((options.ours, options.cpu.as_deref()), (vec![Form::Plain], Some("1")));
+        assert_eq!((options.ours, options.cpu.as_deref()), (vec![DocumentOrder::Plain], Some("1")));
     }
 
     #[test]

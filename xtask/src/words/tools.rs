@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Finding;
 use super::text::Passage;
-use crate::clients::environment;
+use crate::environments::environment;
 use crate::{skips, target};
 
 /// The version of `typos`.

@@ -9,7 +9,7 @@ use warpseek_console::terminal::{count, table};
 use warpseek_exec::Answer;
 use warpseek_exec_gpu::GpuEngine;
 
-use super::queries::{Alone, BatchRates, Bench, Setting, check, postings_of};
+use super::measurement::{Alone, BatchRates, Bench, Setting, check, postings_of};
 
 /// Number of terms of the last class, which also contains longer queries.
 const MOST: usize = 6;

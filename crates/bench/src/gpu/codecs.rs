@@ -18,9 +18,10 @@ use warpseek_exec_gpu_papers::compressed::{CODECS, CompressedLists, Postings};
 use warpseek_exec_gpu_papers::kernels::decode::{Decode, What, Work};
 use warpseek_index::Snapshot;
 
-use super::{Options, median};
+use super::Options;
 use crate::codecs::{Coded, Sample, encode, sample};
 use crate::hardware;
+use crate::statistics::median;
 
 /// Number of documents that the synthetic lists are drawn from, as many as GOV2 has.
 const DOCS: u32 = 25_200_000;

@@ -17,7 +17,9 @@ use warpseek_exec_gpu::{GpuEngine, Settings};
 use warpseek_exec_gpu_papers::{CohortEngine, CohortSettings};
 use warpseek_index::Snapshot;
 
-use super::{Options, given, kernel_time, load, matrices, median, one_round_at_a_time, search_all};
+use super::times::Times;
+use super::{Options, given, kernel_time, load, matrices, one_round_at_a_time, search_all};
+use crate::statistics::median;
 use crate::{hardware, read_queries};
 
 /// Number of queries of a cell: 1,000 for small cohorts, as in (Agrawal 2016), and 8,192 for
@@ -141,13 +143,6 @@ struct Bench<'a> {
     /// The engine that `auto` chooses. The cohort engines share its image.
     usual: Arc<GpuEngine>,
     cpu: CpuEngine,
-}
-
-/// Times from plans to hits, and of the kernels alone.
-#[derive(Clone, Copy)]
-pub(super) struct Times {
-    pub(super) whole: Duration,
-    pub(super) kernels: Option<Duration>,
 }
 
 impl Bench<'_> {

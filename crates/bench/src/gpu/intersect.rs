@@ -18,7 +18,8 @@ use warpseek_exec_cpu::{Algorithm, CpuEngine};
 use warpseek_exec_gpu_papers::{IntersectEngine, PHASES};
 use warpseek_index::Snapshot;
 
-use super::{Options, median, search_all};
+use super::{Options, search_all};
+use crate::statistics::median;
 use crate::{hardware, read_queries};
 
 /// Lengths of the two lists. The lists of the paper have 5,000 to 16 million numbers: first both

@@ -15,8 +15,9 @@ use warpseek_exec::{Answer, Mode, Plan};
 use warpseek_exec_gpu::GpuEngine;
 use warpseek_exec_gpu_papers::CountedEngine;
 
-use super::queries::{Bench, Setting, check, postings_of};
-use super::{median, one_round_at_a_time, search_all};
+use super::measurement::{Bench, Setting, check, postings_of};
+use super::{one_round_at_a_time, search_all};
+use crate::statistics::median;
 
 /// Parts of a query's time in OR (Ding 2009, table 3).
 const TABLE_3: &str = "initialization 9%, decompression 30%, scoring 48%, the best k 13%";

@@ -17,7 +17,7 @@ use warpseek_core::limits::BLOCK;
 use warpseek_exec::{Answer, Factors, Plan};
 use warpseek_index::Snapshot;
 
-use super::cohorts::Times;
+use super::times::Times;
 
 /// A matrix in CSR, without the leading 0 of the row offsets.
 #[derive(Default)]

@@ -19,8 +19,9 @@ use warpseek_exec_cpu::CpuEngine;
 use warpseek_exec_gpu::{CacheCounts, Form, GpuEngine, Policy, Settings};
 use warpseek_index::Snapshot;
 
-use super::queries::{check, per_second};
-use super::{Options, given, median, search_all};
+use super::measurement::{check, per_second};
+use super::{Options, given, search_all};
+use crate::statistics::median;
 use crate::{hardware, read_queries};
 
 /// Measurements of an index that is on the device as a whole.

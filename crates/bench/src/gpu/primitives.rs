@@ -19,8 +19,9 @@ use warpseek_cuda::kernels::runs::Runs;
 use warpseek_cuda::kernels::scan::Scan;
 use warpseek_cuda::{Device, DeviceError, Stream};
 
-use super::{Options, median};
+use super::Options;
 use crate::hardware;
+use crate::statistics::median;
 
 const SCRIPT: &str = include_str!("../../../../scripts/cupy_primitives.py");
 

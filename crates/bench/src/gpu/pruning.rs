@@ -20,7 +20,8 @@ use warpseek_exec_gpu_papers::partitioned::{
 };
 use warpseek_index::Snapshot;
 
-use super::{Options, given, median, search_all, thesis};
+use super::{Options, given, search_all, thesis};
+use crate::statistics::median;
 use crate::{hardware, read_queries};
 
 /// Number of hits per query, as in (Gaioso 2019).

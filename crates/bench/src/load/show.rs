@@ -1,11 +1,17 @@
 //! Measurements of `bench load` as a table and as a page.
 
+use std::io::Write;
+
+use warpseek_console::Failure;
+use warpseek_console::terminal::table;
+
 use super::measure::Row;
+use super::own_cost::{Errors, OwnCost};
 use crate::hardware;
 use crate::report::html::Page;
 use crate::report::svg::{Curves, Scale};
 
-pub(super) fn cells(rows: &[Row]) -> Vec<Vec<String>> {
+fn cells(rows: &[Row]) -> Vec<Vec<String>> {
     let head = [
         "configuration",
         "deadline ms",
@@ -87,4 +93,31 @@ pub(super) fn page(facts: &str, what: &str, rows: &[Row]) -> Page {
     page.figures("Delay by rate", note, &names, &drawn);
     page.table(&cells(rows));
     page
+}
+
+/// Prints a head line, the costs of the services, and the table of measurements.
+pub(super) fn print(head: &str, costs: &[OwnCost], rows: &[Row]) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{head}")?;
+    for cost in costs {
+        let errors = cost.errors.iter().map(|Errors { station, boosted, tree, rules }| {
+            let percent = |error: &f64| format!("{:.1}%", 100.0 * error);
+            let (boosted, tree, rules) = (percent(boosted), percent(tree), percent(rules));
+            format!("{station} {boosted} (tree {tree}, rules {rules})")
+        });
+        let errors: Vec<String> = errors.collect();
+        writeln!(
+            out,
+            "{}: the service takes {:.1} us of the caller and {:.1} us of the server per request, which takes {:.1} us without it (p50 from text to hits {:.1} us, {:.1} us after a pause of 1 ms); error of the cost model: {}",
+            cost.configuration,
+            cost.submit_us,
+            cost.serve_us,
+            cost.alone_us,
+            cost.single_p50_us,
+            cost.paused_p50_us,
+            errors.join(", ")
+        )?;
+    }
+    table(&cells(rows), &mut out)?;
+    Ok(())
 }

@@ -5,8 +5,10 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::svg::COLOURS;
 use warpseek_console::Failure;
+
+use super::escape::escape;
+use super::svg::COLOURS;
 
 /// Colours of the series on a light background.
 const LIGHT: [&str; COLOURS] = [
@@ -35,22 +37,6 @@ polyline { fill: none !important; stroke-width: 2; stroke-linejoin: round; }
 .legend { list-style: none; display: flex; flex-wrap: wrap; gap: .1rem 1.1rem; padding: 0; margin: .3rem 0 .6rem; }
 .legend svg { width: .8em; height: .8em; margin-right: .4em; }
 ";
-
-/// Escapes text for use between tags and in quoted attributes.
-pub(crate) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out += "&amp;",
-            '<' => out += "&lt;",
-            '>' => out += "&gt;",
-            '"' => out += "&quot;",
-            '\'' => out += "&#39;",
-            c => out.push(c),
-        }
-    }
-    out
-}
 
 /// A page under construction.
 pub(crate) struct Page {
@@ -153,11 +139,6 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn special_characters_are_escaped() {
-        assert_eq!(escape("a<b> & \"c\" 'd'"), "a&lt;b&gt; &amp; &quot;c&quot; &#39;d&#39;");
-    }
 
     #[test]
     fn everything_in_a_page_is_escaped() {

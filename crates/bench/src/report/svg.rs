@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::ops::RangeInclusive;
 
-use super::html::escape;
+use super::escape::escape;
 
 /// Number of colours. Further series reuse them.
 pub(crate) const COLOURS: usize = 10;

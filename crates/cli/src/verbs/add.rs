@@ -7,12 +7,11 @@ use std::time::Instant;
 
 use clap::Args;
 use warpseek::{Index, Progress};
-
-use super::index::summarise;
-use crate::options::Reading;
-use warpseek_console::Failure;
-use warpseek_console::Interrupt;
 use warpseek_console::progress::Display;
+use warpseek_console::{Failure, Interrupt};
+
+use crate::arguments::Reading;
+use crate::report::build::summarise;
 
 /// Add documents to an index
 ///

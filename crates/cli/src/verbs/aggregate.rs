@@ -18,10 +18,10 @@ use warpseek_console::options::{RankingChoice, parse_bytes_or_none};
 use warpseek_console::terminal::{count, counted, note, summary};
 use warpseek_console::{Failure, Interrupt};
 
-use crate::options::{Deadline, LogChoice, QueryChoice};
-use crate::protection::{Protection, failed};
-use crate::queries::{Line, Queries, Topics};
-use crate::verbs::run::{BadQuery, Output, check_tag, note_skipped};
+use crate::arguments::{BadQuery, Deadline, LogChoice, Protection, QueryChoice, Topics};
+use crate::failures::cluster_failure;
+use crate::queries::{Line, Queries, note_skipped};
+use crate::run_output::{RunOutput, check_tag};
 
 /// Maximum number of queries in a batch of a run.
 const BATCH: usize = 1024;
@@ -157,7 +157,8 @@ impl Http {
     fn get(&self, options: &Options) -> Result<HttpOptions, Failure> {
         let timeouts = Timeouts { head_s: self.head_time, ..Timeouts::default() };
         Ok(HttpOptions {
-            token: Token::find_of_clients(self.client_token_file.as_deref()).map_err(failed)?,
+            token: Token::find_of_clients(self.client_token_file.as_deref())
+                .map_err(cluster_failure)?,
             certificate: self.http_certificate.clone().zip(self.http_key.clone()),
             insecure: options.protection.insecure,
             allowed_hosts: self.allowed_hosts.clone(),
@@ -191,11 +192,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if let Some(queries) = &options.queries {
         return answer(options, queries, settings);
     }
-    let cluster = Cluster::connect(settings).map_err(failed)?;
+    let cluster = Cluster::connect(settings).map_err(cluster_failure)?;
     let listen = options.listen.as_deref().unwrap_or("127.0.0.1:9200");
-    let server = HttpServer::start(cluster, listen, options.http.get(options)?).map_err(failed)?;
+    let server =
+        HttpServer::start(cluster, listen, options.http.get(options)?).map_err(cluster_failure)?;
     note(format!("listening on {}", server.url()));
-    options.log.during(|| server.run()).map_err(failed)?;
+    options.log.during(|| server.run()).map_err(cluster_failure)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -208,10 +210,10 @@ fn answer(
     let interrupt = Interrupt::listen(None)?;
     check_tag(&options.tag)?;
     let among = options.query.ids()?;
-    let mut out = Output::new(options.output.as_deref(), queries)?;
-    let cluster = Cluster::connect(settings).map_err(failed)?;
-    cluster.check_shards().map_err(failed)?;
-    let searcher = cluster.settings().map_err(failed)?;
+    let mut out = RunOutput::new(options.output.as_deref(), queries)?;
+    let cluster = Cluster::connect(settings).map_err(cluster_failure)?;
+    cluster.check_shards().map_err(cluster_failure)?;
+    let searcher = cluster.settings().map_err(cluster_failure)?;
     let ranking: Ranking = options.ranking.get(searcher.snapshot().manifest())?;
     let request = |line: &Line| ClusterRequest {
         k: options.k,
@@ -285,7 +287,7 @@ impl Done {
         name: &str,
         line: &Line,
         answer: Result<&ClusterResponse, &ClusterError>,
-        out: &mut Output,
+        out: &mut RunOutput,
     ) -> Result<(), Failure> {
         let at = format!("{name}:{}", line.line);
         let response = match answer {

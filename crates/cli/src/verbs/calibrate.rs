@@ -15,7 +15,7 @@ use warpseek_console::progress::{self, Display};
 use warpseek_console::terminal::{counted, note, table};
 use warpseek_console::{Failure, Interrupt};
 
-use crate::options::Searching;
+use crate::arguments::Searching;
 
 /// Measure the cost of queries on this machine
 ///

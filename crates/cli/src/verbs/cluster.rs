@@ -12,6 +12,7 @@ mod publish;
 mod ray;
 mod remove;
 mod rollback;
+mod sharding;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -21,12 +22,12 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use warpseek::IndexOptions;
-use warpseek_collection::{Collection, CollectionError, ShardEntry, Update, UpdateOptions};
+use warpseek_collection::{Collection, ShardEntry, Update, UpdateOptions};
 use warpseek_console::Failure;
 use warpseek_console::terminal::{count, counted, summary};
 
-use super::index::StoreChoice;
-use crate::options::{Reading, Terms};
+use crate::arguments::{Reading, StoreChoice, Terms};
+use crate::failures::collection_failure;
 
 /// Build sharded collections in an object store, and run clusters
 ///
@@ -114,12 +115,12 @@ struct Target {
 
 impl Target {
     fn open(&self) -> Result<Collection, Failure> {
-        Collection::open(&self.store, &self.name).map_err(failure)
+        Collection::open(&self.store, &self.name).map_err(collection_failure)
     }
 
     /// Opens the collection for a build. Creates the folder of the store if it does not exist.
     fn create(&self) -> Result<Collection, Failure> {
-        Collection::create(&self.store, &self.name).map_err(failure)
+        Collection::create(&self.store, &self.name).map_err(collection_failure)
     }
 }
 
@@ -234,14 +235,5 @@ impl Settings {
 
     fn is_quiet(&self) -> bool {
         self.reading.from.quiet
-    }
-}
-
-/// Converts an error of a collection to a failure with its message and exit code.
-pub(super) fn failure(error: CollectionError) -> Failure {
-    match error {
-        CollectionError::Index(error) => error.into(),
-        error if error.is_users() => Failure::user(error),
-        error => Failure::broken(error),
     }
 }

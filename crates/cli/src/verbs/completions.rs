@@ -3,10 +3,8 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
-
-use crate::options::Cli;
 use warpseek_console::Failure;
 
 /// Print completions for a shell
@@ -21,10 +19,10 @@ pub(crate) struct Options {
     shell: Shell,
 }
 
-pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+pub(crate) fn run(options: &Options, command: &mut Command) -> Result<ExitCode, Failure> {
     // The script is generated in memory first, because the generator panics if it cannot write.
     let mut script = Vec::new();
-    clap_complete::generate(options.shell, &mut Cli::command(), "warpseek", &mut script);
+    clap_complete::generate(options.shell, command, "warpseek", &mut script);
     std::io::stdout().write_all(&script)?;
     Ok(ExitCode::SUCCESS)
 }

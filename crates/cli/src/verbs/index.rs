@@ -1,36 +1,18 @@
-//! `warpseek index`: builds an index of documents. Also has the summary of a build, which other
-//! commands share.
+//! `warpseek index`: builds an index of documents.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use clap::{Args, ValueEnum};
-use warpseek::{BuildReport, Index, Progress, RankingFunction, StoreMode};
-
-use crate::options::{Reading, Terms};
-use warpseek_console::Failure;
-use warpseek_console::Interrupt;
+use clap::Args;
+use warpseek::{Index, Progress, RankingFunction};
 use warpseek_console::progress::Display;
-use warpseek_console::terminal::{count, counted, note, summary};
+use warpseek_console::{Failure, Interrupt};
 
-#[derive(Clone, Copy, ValueEnum)]
-pub(super) enum StoreChoice {
-    /// Ids and documents; snippets need the documents
-    All,
-    /// Ids only
-    Ids,
-}
-
-impl StoreChoice {
-    pub(super) fn get(self) -> StoreMode {
-        match self {
-            StoreChoice::All => StoreMode::All,
-            StoreChoice::Ids => StoreMode::Ids,
-        }
-    }
-}
+use crate::arguments::{Reading, StoreChoice, Terms};
+use crate::outputs::refuse_file;
+use crate::report::build::summarise;
 
 /// Build an index of documents
 ///
@@ -132,73 +114,4 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let (_, report) = result?;
     summarise(&report, start, &options.reading);
     Ok(ExitCode::SUCCESS)
-}
-
-/// Rejects an output path that is a file or `-`, because an index is a directory.
-pub(super) fn refuse_file(output: &Path) -> Result<(), Failure> {
-    if output.as_os_str() == "-" {
-        let problem = "an index is a directory and cannot be written to standard output (`-`)";
-        return Err(Failure::user(format!("{problem}; name a new or empty directory")));
-    }
-    if output.exists() && !output.is_dir() {
-        let output = output.display();
-        return Err(Failure::user(format!("{output} is a file; name a new or empty directory")));
-    }
-    Ok(())
-}
-
-/// Prints a summary of a build to standard error.
-pub(super) fn summarise(report: &BuildReport, start: Instant, reading: &Reading) {
-    if let Some(field) = &reading.static_field
-        && report.statics == 0
-        && report.documents > 0
-    {
-        note(format!("no document has a field `{field}`, so static scores are all 0"));
-    }
-    if let Some(field) = &reading.order_by
-        && report.sorted == 0
-        && report.documents > 0
-    {
-        note(format!("no document has a field `{field}`, so documents are not sorted"));
-    }
-    summarise_counts(report, start, reading.from.quiet);
-}
-
-/// Prints the summary of a build that has neither `--static-field` nor `--order-by`.
-pub(super) fn summarise_counts(report: &BuildReport, start: Instant, quiet: bool) {
-    summarise_as(report, start, ["term", "posting", "token"], quiet);
-}
-
-/// Prints the summary of a build with these names for terms, postings and tokens.
-pub(super) fn summarise_as(report: &BuildReport, start: Instant, names: [&str; 3], quiet: bool) {
-    for notice in &report.notices {
-        note(notice);
-    }
-    for reason in &report.reasons {
-        note(format!("skipped {reason}"));
-    }
-    if report.skipped > 0 {
-        let were = if report.skipped == 1 { "was" } else { "were" };
-        note(format!("{} {were} skipped", counted(report.skipped, "record")));
-    }
-    if report.documents == 0 {
-        note("the input has no documents");
-    }
-    if quiet {
-        return;
-    }
-    let seconds = start.elapsed().as_secs_f64();
-    let rate = report.documents as f64 / seconds.max(1e-3);
-    let replaced = match report.replaced {
-        0 => String::new(),
-        n => format!(", {} of them replacing older ones", count(n)),
-    };
-    summary(format!(
-        "{}{replaced} in {seconds:.1} s ({}/s): {}, {}, {}",
-        counted(report.documents, "document"),
-        count(rate as u64),
-        counted(report.terms, names[0]),
-        counted(report.postings, names[1]),
-        counted(report.tokens, names[2]),
-    ));
 }

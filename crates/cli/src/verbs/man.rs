@@ -3,9 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, CommandFactory};
-
-use crate::options::Cli;
+use clap::{Args, Command};
 use warpseek_console::Failure;
 
 /// Write man pages to a directory, one per command
@@ -19,10 +17,10 @@ pub(crate) struct Options {
     directory: PathBuf,
 }
 
-pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+pub(crate) fn run(options: &Options, command: Command) -> Result<ExitCode, Failure> {
     let dir = &options.directory;
     let fail = |e: std::io::Error| Failure::broken(format!("{}: {e}", dir.display()));
     std::fs::create_dir_all(dir).map_err(fail)?;
-    clap_mangen::generate_to(Cli::command(), dir).map_err(fail)?;
+    clap_mangen::generate_to(command, dir).map_err(fail)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,6 +7,7 @@ mod index;
 mod inspect;
 mod run;
 mod search;
+mod snippet;
 mod verify;
 
 use std::path::Path;

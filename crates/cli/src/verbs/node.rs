@@ -13,9 +13,8 @@ use warpseek_console::Failure;
 use warpseek_console::options::{Threads, parse_bytes_or_none};
 use warpseek_console::terminal::note;
 
-use super::cluster::failure;
-use crate::options::LogChoice;
-use crate::protection::{Protection, failed};
+use crate::arguments::{LogChoice, Protection};
+use crate::failures::{cluster_failure, collection_failure};
 
 /// Serve shards of a collection to aggregators, over gRPC
 ///
@@ -133,10 +132,10 @@ impl Source {
         else {
             return Ok(None);
         };
-        let collection = Collection::open(store, name).map_err(failure)?;
+        let collection = Collection::open(store, name).map_err(collection_failure)?;
         let version = match options.collection_version {
             Some(version) => version,
-            None => collection.current().map_err(failure)?,
+            None => collection.current().map_err(collection_failure)?,
         };
         let check = if options.verify { Check::Checksums } else { Check::Sizes };
         Ok(Some(Source { collection, version, cache: cache.clone(), check }))
@@ -150,11 +149,11 @@ impl Source {
             let progress = Progress::default();
             fetched.fetch_shard_with(self.version, shard, &self.cache, check, &progress)
         };
-        let dir = fetch(self.check).map_err(failure)?;
+        let dir = fetch(self.check).map_err(collection_failure)?;
         if let Err(error) = node.replace(shard, self.version, &dir) {
             note(format!("{error}; comparing checksums with the store"));
-            let dir = fetch(Check::Checksums).map_err(failure)?;
-            node.replace(shard, self.version, &dir).map_err(failed)?;
+            let dir = fetch(Check::Checksums).map_err(collection_failure)?;
+            node.replace(shard, self.version, &dir).map_err(cluster_failure)?;
         }
         Ok(())
     }
@@ -207,7 +206,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let version = version.or(options.collection_version).unwrap_or(1);
     for (number, dir) in &options.shards {
         match (dir, &source) {
-            (Some(dir), _) => node.replace(*number, version, dir).map_err(failed)?,
+            (Some(dir), _) => node.replace(*number, version, dir).map_err(cluster_failure)?,
             (None, Some(source)) => source.open(&node, *number)?,
             (None, None) => {
                 let message = format!(
@@ -218,9 +217,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         }
     }
     let server = NodeServer::start(node, &options.listen, security, options.protection.insecure)
-        .map_err(failed)?
+        .map_err(cluster_failure)?
         .status_file(options.status_file.clone());
     note(format!("listening on {}", server.address()));
-    options.log.during(|| server.run()).map_err(failed)?;
+    options.log.during(|| server.run()).map_err(cluster_failure)?;
     Ok(ExitCode::SUCCESS)
 }

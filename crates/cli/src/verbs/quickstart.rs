@@ -9,13 +9,14 @@ use std::time::Instant;
 
 use clap::Args;
 use serde_json::json;
-use warpseek::{Index, IndexOptions, Progress};
-
-use crate::verbs::{index, search};
-use warpseek_console::Failure;
-use warpseek_console::Interrupt;
+use warpseek::{Index, IndexOptions, Progress, Request, SearcherOptions};
 use warpseek_console::progress::Display;
 use warpseek_console::terminal::{Theme, bytes, count};
+use warpseek_console::{Failure, Interrupt};
+
+use crate::report::build::summarise_counts;
+use crate::report::hits::HitReport;
+use crate::sorting::Sorting;
 
 /// Maximum size of an indexed file.
 const MAX_FILE: u64 = 1 << 20;
@@ -74,13 +75,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let built = Index::build(&idx, &[corpus], &settings, &progress);
     drop(display);
     let (built, report) = built?;
-    index::summarise_counts(&report, start, false);
+    summarise_counts(&report, start, false);
     writeln!(out)?;
 
     for (i, query) in QUERIES.iter().enumerate() {
         let command = format!("{}. warpseek search {} \"{query}\" -k 3", i + 3, idx.display());
         writeln!(out, "{}", step(command))?;
-        search::show(&built, query, 3, &mut out)?;
+        show(&built, query, 3, &mut out)?;
         writeln!(out)?;
     }
     writeln!(out, "{}", step("Try next".to_owned()))?;
@@ -98,6 +99,17 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     writeln!(out, "\nwarpseek is {}", std::env::current_exe().unwrap_or_default().display())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Searches with the default options and prints the hits.
+fn show(index: &Index, query: &str, k: usize, out: &mut impl Write) -> Result<(), Failure> {
+    let searcher = index.searcher_with(SearcherOptions::new().threads(1))?;
+    let response = searcher.search(&Request::new(query).k(k))?;
+    let decision = searcher.decide(&[response.plan()]);
+    let (explain, explain_plan) = (false, false);
+    let sorting = Sorting::default();
+    HitReport { query, explain, explain_plan, sorting, decision, searcher: &searcher, response }
+        .print(out, &Theme::stdout())
 }
 
 /// Returns the directories with text: the sources in the registry, or the current directory.

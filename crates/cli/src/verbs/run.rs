@@ -1,51 +1,32 @@
 //! `warpseek run`: answers a file of queries and writes a TREC run. Three threads plan, answer and
 //! write batches of queries at the same time.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::Instant;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use warpseek::eval::RunWriter;
 use warpseek::query::Node;
 use warpseek::{
     Answer, Answers, Decision, Error, ExecError, Fault, GpuStatus, Index, OnError, Plan, Request,
     Searcher, Work,
 };
-
 use warpseek_console::options::Threads;
 use warpseek_console::progress::{self, Display};
 use warpseek_console::terminal::{count, counted, note, summary};
 use warpseek_console::{Failure, Interrupt};
 
-use crate::decision::Decisions;
-use crate::options::Searching;
-use crate::queries::{Line, Queries, Topics};
-use crate::residency;
-use crate::verbs::search::{caution, matching};
-
-/// The treatment of queries that cannot be answered.
-#[derive(Clone, Copy, ValueEnum)]
-pub(super) enum BadQuery {
-    /// Stop at the first one
-    Stop,
-    /// Report and skip them
-    Skip,
-}
-
-impl BadQuery {
-    pub(super) fn get(self) -> OnError {
-        match self {
-            BadQuery::Stop => OnError::Stop,
-            BadQuery::Skip => OnError::Skip,
-        }
-    }
-}
+use crate::arguments::{BadQuery, Searching, Topics};
+use crate::queries::{Line, Queries, note_skipped};
+use crate::report::decision::Decisions;
+use crate::report::phrases::{caution, matching};
+use crate::report::residency;
+use crate::run_output::{RunOutput, check_tag, writes_file};
 
 /// Answer a file of queries and write a TREC run
 ///
@@ -182,112 +163,12 @@ impl Options {
         self.on_error.get()
     }
 
-    fn output(&self) -> Result<Output, Failure> {
+    fn output(&self) -> Result<RunOutput, Failure> {
         if let Some(tag) = &self.tag {
             check_tag(tag)?;
         }
-        Output::new(self.output.as_deref(), &self.queries)
+        RunOutput::new(self.output.as_deref(), &self.queries)
     }
-}
-
-/// Rejects a tag that cannot be a column of a run.
-pub(super) fn check_tag(tag: &str) -> Result<(), Failure> {
-    if tag.is_empty() || tag.contains(char::is_whitespace) {
-        let problem = format!("`{tag}` cannot be the tag of a run: it is empty or has blanks");
-        return Err(Failure::user(problem));
-    }
-    Ok(())
-}
-
-/// Notes how many queries were skipped, if any.
-pub(super) fn note_skipped(skipped: u64) {
-    if skipped > 0 {
-        let were = if skipped == 1 { "was" } else { "were" };
-        note(format!("{} {were} skipped", counted(skipped, "query")));
-    }
-}
-
-/// The destination of a run. A file is opened at the start, so that a file that cannot be written
-/// to is reported before any work, but an older run in it is discarded only when there are answers
-/// to write.
-pub(super) struct Output {
-    file: Option<File>,
-    open: Option<BufWriter<Box<dyn Write>>>,
-    /// The path of the file if it did not exist before.
-    new: Option<PathBuf>,
-}
-
-impl Drop for Output {
-    /// Removes the new, empty file of a run that failed before its first answer.
-    fn drop(&mut self) {
-        if let (None, Some(path)) = (&self.open, &self.new) {
-            _ = std::fs::remove_file(path);
-        }
-    }
-}
-
-impl Output {
-    /// Ends a run: flushes the output, and returns the failure that ended the run, if any.
-    pub(crate) fn close(&mut self, ended: Result<(), Failure>) -> Result<(), Failure> {
-        // A run without queries still replaces an older one.
-        if ended.is_ok() {
-            self.open()?;
-        }
-        // The output is flushed after a failure too, so that the file has all answered queries.
-        let flushed = self.flush();
-        ended?;
-        Ok(flushed?)
-    }
-
-    /// Opens a file. No path, or `-`, means standard output.
-    pub(super) fn new(path: Option<&Path>, queries: &Path) -> Result<Self, Failure> {
-        let Some(path) = path.filter(|path| path.as_os_str() != "-") else {
-            return Ok(Output { file: None, open: None, new: None });
-        };
-        if is_same_file(path, queries) {
-            let path = path.display();
-            let problem = format!("{path} is the file of queries; write the run to another file");
-            return Err(Failure::user(problem));
-        }
-        let new = (!path.exists()).then(|| path.to_owned());
-        let file = File::options().create(true).truncate(false).write(true).open(path);
-        let file = file.map_err(|e| Failure::user(format!("{}: {e}", path.display())))?;
-        Ok(Output { file: Some(file), open: None, new })
-    }
-
-    pub(super) fn open(&mut self) -> std::io::Result<&mut BufWriter<Box<dyn Write>>> {
-        let open = match (self.open.take(), self.file.take()) {
-            (Some(open), _) => open,
-            (None, file) => {
-                let out: Box<dyn Write> = match file {
-                    Some(file) => {
-                        // Pipes and terminals have no length.
-                        if file.metadata()?.is_file() {
-                            file.set_len(0)?;
-                        }
-                        Box::new(file)
-                    }
-                    None => Box::new(std::io::stdout().lock()),
-                };
-                BufWriter::with_capacity(1 << 16, out)
-            }
-        };
-        Ok(self.open.insert(open))
-    }
-
-    pub(super) fn flush(&mut self) -> std::io::Result<()> {
-        self.open.as_mut().map_or(Ok(()), Write::flush)
-    }
-}
-
-/// Returns true if the output goes to a file and not to standard output.
-pub(super) fn writes_file(output: &Option<PathBuf>) -> bool {
-    output.as_ref().is_some_and(|path| path.as_os_str() != "-")
-}
-
-/// Returns true if two paths lead to the same existing file.
-pub(super) fn is_same_file(a: &Path, b: &Path) -> bool {
-    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 
 /// Describes the devices that answered queries, if the user chose a GPU.

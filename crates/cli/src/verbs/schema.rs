@@ -10,7 +10,7 @@ use warpseek_console::Failure;
 use warpseek_console::options::named;
 use warpseek_console::terminal::{count, table};
 
-use super::search::printable;
+use crate::report::text::printable;
 
 /// Derive a schema from documents
 ///

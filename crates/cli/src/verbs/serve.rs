@@ -11,7 +11,7 @@ use warpseek_console::Failure;
 use warpseek_console::terminal::note;
 use warpseek_server::{Config, ServeError, Server};
 
-use crate::options::LogChoice;
+use crate::arguments::LogChoice;
 
 /// Serve a folder of indexes over HTTP
 ///

@@ -21,7 +21,7 @@ use warpseek_console::progress::Display;
 use warpseek_console::terminal::{counted, note, summary, table};
 use warpseek_console::{Failure, Interrupt};
 
-use crate::options::OnErrorChoice;
+use crate::arguments::BadRecord;
 use crate::outputs;
 
 /// The method that finds equal words.
@@ -84,7 +84,7 @@ pub(crate) struct Options {
     analyzer: Option<Analyzer>,
     /// Stop at malformed records, or skip them
     #[arg(long, value_enum, default_value = "stop", help_heading = "Input")]
-    on_error: OnErrorChoice,
+    on_error: BadRecord,
     /// Ranking function
     #[arg(long, default_value = "wakatsuki", value_parser = named::<RankingFunction>(weighted()),
         help_heading = "Ranking")]

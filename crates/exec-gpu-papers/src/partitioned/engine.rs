@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use warpseek_exec::{
-    Answer, Answers, Candidate, Context, Engine, ExecError, Formula, Formulas, Mode, Plan, Rates,
-    Work, answer_supported, fail_all, only_formula,
+    ASKED_FOR, Answer, Answers, Candidate, Context, Engine, ExecError, Formula, Formulas, Mode,
+    Plan, Rates, Work, answer_supported, fail_all, only_formula,
 };
 use warpseek_index::{Snapshot, SnapshotId};
 
@@ -230,7 +230,7 @@ impl Engine for PartitionedEngine {
             Pruning::MaxScore => MAXSCORE,
         };
         let rates = self.why_not(plan).map_or(Ok(rates), Err);
-        vec![Candidate { algorithm: self.name(), rates, why: "asked for" }]
+        vec![Candidate { algorithm: self.name(), rates, why: ASKED_FOR }]
     }
 
     fn prepare(&self, formulas: &Formulas, context: &Context) -> Result<(), ExecError> {

@@ -10,9 +10,10 @@ use warpseek::Progress;
 use warpseek_console::progress::Display;
 use warpseek_console::{Failure, Interrupt};
 
-use super::{Changing, Target, failure};
-use crate::options::Reading;
-use crate::verbs::index::summarise;
+use super::{Changing, Target};
+use crate::arguments::Reading;
+use crate::failures::collection_failure;
+use crate::report::build::summarise;
 
 /// Add documents to a collection
 ///
@@ -47,7 +48,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let display = Display::build(&progress, from.quiet);
     let done = collection.add(&from.inputs, &settings, &how, &progress);
     drop(display);
-    let done = done.map_err(failure)?;
+    let done = done.map_err(collection_failure)?;
     let added = &done.added;
     summarise(added, start, &options.reading);
     let counts =

@@ -10,12 +10,14 @@ use std::time::Instant;
 use clap::Args;
 use serde_json::json;
 use warpseek::Progress;
-use warpseek_collection::{Collection, Cut};
+use warpseek_collection::Collection;
 use warpseek_console::progress::Display;
 use warpseek_console::terminal::{bytes, counted, note, summary};
 use warpseek_console::{Failure, Interrupt};
 
-use super::{Settings, Target, failure};
+use super::sharding::assign_documents;
+use super::{Settings, Target};
+use crate::failures::collection_failure;
 
 /// Build the shards of a new version, upload them, and make the version current
 ///
@@ -77,15 +79,15 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     // clap requires `--shards` unless `--only-shard` is given.
     let shards = options.shards.unwrap_or_default();
-    let (version, cut) = super::cut::cut(&options.settings, &collection, shards, &progress)?;
+    let (version, cut) = assign_documents(&options.settings, &collection, shards, &progress)?;
     for shard in (0..).take(cut.shards.len()) {
         shard_of(options, &collection, version, shard, &progress).inspect_err(|_| {
             note(format!("version {version} is unfinished; the current version is unchanged"));
         })?;
     }
-    let manifest = collection.publish(version).map_err(failure)?;
+    let manifest = collection.publish(version).map_err(collection_failure)?;
     if !options.no_activate {
-        collection.activate(version).map_err(failure)?;
+        collection.activate(version).map_err(collection_failure)?;
     }
     if options.json {
         writeln!(std::io::stdout(), "{:#}", serde_json::to_value(&manifest)?)?;
@@ -129,7 +131,7 @@ fn shard_of(
     let (inputs, dir) = (options.settings.inputs(), scratch.path().join("index"));
     let done = collection.build_shard(version, shard, inputs, &settings, &dir, progress);
     drop(display);
-    let done = done.map_err(failure)?;
+    let done = done.map_err(collection_failure)?;
     for notice in &done.built.notices {
         note(notice);
     }
@@ -143,12 +145,4 @@ fn shard_of(
         ));
     }
     Ok(done.entry)
-}
-
-/// Returns the documents of a cut as JSON.
-pub(super) fn about(version: u64, cut: &Cut) -> serde_json::Value {
-    let shards = cut.shards.iter();
-    let shards: Vec<_> =
-        shards.map(|s| json!({"base": s.base, "documents": s.documents})).collect();
-    json!({"version": version, "documents": cut.documents, "shards": shards})
 }

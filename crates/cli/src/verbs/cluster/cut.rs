@@ -5,13 +5,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
+use serde_json::{Value, json};
 use warpseek::Progress;
-use warpseek_collection::{Collection, Cut};
-use warpseek_console::progress::Display;
-use warpseek_console::terminal::{counted, note, summary};
+use warpseek_collection::Cut;
 use warpseek_console::{Failure, Interrupt};
 
-use super::{Settings, Target, failure};
+use super::sharding::assign_documents;
+use super::{Settings, Target};
 
 /// Begin a version whose shards are built separately
 ///
@@ -41,38 +41,20 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let progress = Arc::new(Progress::default());
     Interrupt::listen(Some(progress.clone()))?;
     let collection = options.target.create()?;
-    let (version, cut) = cut(&options.settings, &collection, options.shards, &progress)?;
+    let (version, cut) =
+        assign_documents(&options.settings, &collection, options.shards, &progress)?;
     if options.json {
-        writeln!(std::io::stdout(), "{:#}", super::build::about(version, &cut))?;
+        writeln!(std::io::stdout(), "{:#}", about(version, &cut))?;
     } else {
         writeln!(std::io::stdout(), "{version}")?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Assigns documents to shards, and reports skipped records.
-pub(super) fn cut(
-    settings: &Settings,
-    collection: &Collection,
-    shards: usize,
-    progress: &Arc<Progress>,
-) -> Result<(u64, Cut), Failure> {
-    let options = settings.options()?;
-    let display = Display::build(progress, settings.is_quiet());
-    let done = collection.cut(settings.inputs(), shards, &options, progress);
-    drop(display);
-    let (version, cut, survey) = done.map_err(failure)?;
-    for reason in &survey.reasons {
-        note(format!("skipped {reason}"));
-    }
-    if survey.skipped > 0 {
-        let were = if survey.skipped == 1 { "was" } else { "were" };
-        note(format!("{} {were} skipped", counted(survey.skipped, "record")));
-    }
-    if !settings.is_quiet() {
-        let documents = counted(cut.documents, "document");
-        let shards = counted(cut.shards.len() as u64, "shard");
-        summary(format!("version {version}: {documents} in {shards}"));
-    }
-    Ok((version, cut))
+/// Returns the documents of a cut as JSON.
+fn about(version: u64, cut: &Cut) -> Value {
+    let shards = cut.shards.iter();
+    let shards: Vec<_> =
+        shards.map(|s| json!({"base": s.base, "documents": s.documents})).collect();
+    json!({"version": version, "documents": cut.documents, "shards": shards})
 }

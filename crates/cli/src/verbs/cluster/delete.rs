@@ -10,8 +10,10 @@ use warpseek_console::options::Threads;
 use warpseek_console::progress::Display;
 use warpseek_console::{Failure, Interrupt};
 
-use super::{Changing, Target, failure};
-use crate::verbs::delete::{Which, summarise};
+use super::{Changing, Target};
+use crate::arguments::DocumentIds;
+use crate::failures::collection_failure;
+use crate::report::deletion::summarise;
 
 /// Delete documents of a collection by id
 ///
@@ -25,7 +27,7 @@ Examples:
   warpseek cluster delete --ids gone.txt --store /srv/store --name web --cache /var/cache/warpseek")]
 pub(crate) struct Options {
     #[command(flatten)]
-    which: Which,
+    ids: DocumentIds,
     #[command(flatten)]
     target: Target,
     /// Fail without deleting anything if an id is not in the collection
@@ -41,7 +43,7 @@ pub(crate) struct Options {
 }
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let ids = options.which.read()?;
+    let ids = options.ids.read()?;
     let settings = IndexOptions::new().threads(options.threads.get());
     let progress = Arc::new(Progress::default());
     Interrupt::listen(Some(progress.clone()))?;
@@ -50,7 +52,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let display = Display::build(&progress, options.quiet);
     let done = collection.delete(&ids, options.strict, &settings, &how, &progress);
     drop(display);
-    let done = done.map_err(failure)?;
+    let done = done.map_err(collection_failure)?;
     summarise(&done.deleted, options.quiet);
     let counts = json!({"deleted": done.deleted.deleted, "missing": done.deleted.missing});
     options.changing.report(&collection, &done, counts, options.quiet)

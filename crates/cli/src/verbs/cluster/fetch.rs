@@ -13,7 +13,8 @@ use warpseek_collection::Check;
 use warpseek_console::terminal::{bytes, summary};
 use warpseek_console::{Failure, Interrupt};
 
-use super::{Target, failure};
+use super::Target;
+use crate::failures::collection_failure;
 
 /// Fetch shards to this machine and check their checksums
 ///
@@ -57,9 +58,9 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let collection = options.target.open()?;
     let version = match options.version {
         Some(version) => version,
-        None => collection.current().map_err(failure)?,
+        None => collection.current().map_err(collection_failure)?,
     };
-    let manifest = collection.manifest(version).map_err(failure)?;
+    let manifest = collection.manifest(version).map_err(collection_failure)?;
     let shards = match options.shards.is_empty() {
         true => (0..).take(manifest.shards.len()).collect(),
         false => options.shards.clone(),
@@ -68,7 +69,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let (mut fetched, mut size) = (Vec::new(), 0);
     for shard in shards {
         let folder = collection.fetch_shard_with(version, shard, &options.cache, check, &progress);
-        let folder = folder.map_err(failure)?;
+        let folder = folder.map_err(collection_failure)?;
         let entry = &manifest.shards[shard as usize];
         size += entry.bytes;
         if options.json {
@@ -80,7 +81,9 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     // Older versions are removed last: they may be needed if this one cannot be fetched.
     if let Some(keep) = options.keep {
-        collection.remove_older(&options.cache, version, keep as usize).map_err(failure)?;
+        collection
+            .remove_older(&options.cache, version, keep as usize)
+            .map_err(collection_failure)?;
     }
     if options.json {
         writeln!(std::io::stdout(), "{:#}", json!({"version": version, "shards": fetched}))?;

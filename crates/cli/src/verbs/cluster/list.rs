@@ -9,7 +9,7 @@ use warpseek_collection::{Collection, VersionState, VersionSummary};
 use warpseek_console::Failure;
 use warpseek_console::terminal::{bytes, count, table};
 
-use super::failure;
+use crate::failures::collection_failure;
 
 /// Show the versions of collections and their sizes
 #[derive(Args)]
@@ -32,12 +32,12 @@ pub(crate) struct Options {
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let names = match &options.name {
         Some(name) => vec![name.clone()],
-        None => Collection::names(&options.store).map_err(failure)?,
+        None => Collection::names(&options.store).map_err(collection_failure)?,
     };
     let mut all: Vec<(String, Vec<VersionSummary>)> = Vec::new();
     for name in names {
-        let collection = Collection::open(&options.store, &name).map_err(failure)?;
-        all.push((name, collection.versions().map_err(failure)?));
+        let collection = Collection::open(&options.store, &name).map_err(collection_failure)?;
+        all.push((name, collection.versions().map_err(collection_failure)?));
     }
     let mut out = std::io::stdout().lock();
     if options.json {

@@ -6,7 +6,8 @@ use clap::Args;
 use warpseek_console::Failure;
 use warpseek_console::terminal::summary;
 
-use super::{Target, failure};
+use super::Target;
+use crate::failures::collection_failure;
 
 /// Complete a version whose shards are all uploaded, and make it current
 #[derive(Args)]
@@ -26,11 +27,11 @@ pub(crate) struct Options {
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let collection = options.target.open()?;
-    collection.publish(options.build).map_err(failure)?;
+    collection.publish(options.build).map_err(collection_failure)?;
     if options.no_activate {
         summary(format!("version {} of {} is ready", options.build, collection.name()));
     } else {
-        collection.activate(options.build).map_err(failure)?;
+        collection.activate(options.build).map_err(collection_failure)?;
         summary(format!("version {} of {} is the current one", options.build, collection.name()));
     }
     Ok(ExitCode::SUCCESS)

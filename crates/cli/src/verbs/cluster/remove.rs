@@ -6,7 +6,8 @@ use clap::Args;
 use warpseek_console::Failure;
 use warpseek_console::terminal::summary;
 
-use super::{Target, failure};
+use super::Target;
+use crate::failures::collection_failure;
 
 /// Remove versions that are no longer needed from the store
 ///
@@ -31,10 +32,10 @@ pub(crate) struct Options {
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let collection = options.target.open()?;
     let removed = match options.keep {
-        Some(keep) => collection.remove_old(keep).map_err(failure)?,
+        Some(keep) => collection.remove_old(keep).map_err(collection_failure)?,
         None => {
             for &version in &options.versions {
-                collection.remove(version).map_err(failure)?;
+                collection.remove(version).map_err(collection_failure)?;
             }
             options.versions.clone()
         }

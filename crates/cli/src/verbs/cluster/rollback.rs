@@ -6,7 +6,8 @@ use clap::Args;
 use warpseek_console::Failure;
 use warpseek_console::terminal::summary;
 
-use super::{Target, failure};
+use super::Target;
+use crate::failures::collection_failure;
 
 /// Go back to the version that was current before
 #[derive(Args)]
@@ -20,7 +21,7 @@ pub(crate) struct Options {
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let collection = options.target.open()?;
-    let now = collection.rollback().map_err(failure)?;
+    let now = collection.rollback().map_err(collection_failure)?;
     summary(format!("version {} of {} is the current one", now.version, collection.name()));
     Ok(ExitCode::SUCCESS)
 }

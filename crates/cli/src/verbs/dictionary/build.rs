@@ -12,7 +12,7 @@ use warpseek_console::progress::Display;
 use warpseek_console::terminal::{bytes, counted, note, summary};
 use warpseek_console::{Failure, Interrupt};
 
-use crate::options::OnErrorChoice;
+use crate::arguments::BadRecord;
 use crate::outputs;
 
 /// Build a dictionary of the words of documents, a list, or an index
@@ -52,7 +52,7 @@ pub(super) struct Options {
     overwrite: bool,
     /// Stop at malformed records, or skip them
     #[arg(long, value_enum, default_value = "stop", help_heading = "Input")]
-    on_error: OnErrorChoice,
+    on_error: BadRecord,
     #[command(flatten)]
     threads: Threads,
     /// Do not show a progress bar or a summary

@@ -10,7 +10,7 @@ use warpseek::Dictionary;
 use warpseek_console::Failure;
 use warpseek_console::terminal::{counted, note};
 
-use crate::verbs::search::printable;
+use crate::report::text::printable;
 
 /// Look up words, or list the words with a prefix
 ///

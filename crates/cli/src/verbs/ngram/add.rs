@@ -11,8 +11,8 @@ use warpseek_console::progress::Display;
 use warpseek_console::{Failure, Interrupt};
 
 use super::{NAMES, check};
-use crate::options::Inputs;
-use crate::verbs::index::summarise_as;
+use crate::arguments::Inputs;
+use crate::report::build::summarise_as;
 
 /// Add documents to an index of n-grams
 ///

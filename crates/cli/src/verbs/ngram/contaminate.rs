@@ -17,9 +17,9 @@ use warpseek_console::terminal::{Theme, count, counted, note, summary, table};
 use warpseek_console::{Failure, Interrupt};
 
 use super::check;
-use crate::options::{OnErrorChoice, parse_share};
-use crate::verbs::run::is_same_file;
-use crate::verbs::search::printable;
+use crate::arguments::{BadRecord, parse_share};
+use crate::outputs::is_same_file;
+use crate::report::text::printable;
 
 /// Maximum number of items that the text output lists.
 const NAMED: usize = 10;
@@ -73,7 +73,7 @@ pub(crate) struct Options {
     json: bool,
     /// Stop at malformed records, or skip them
     #[arg(long, value_enum, default_value = "stop")]
-    on_error: OnErrorChoice,
+    on_error: BadRecord,
     #[command(flatten)]
     threads: Threads,
     /// Do not show a progress bar or the elapsed time

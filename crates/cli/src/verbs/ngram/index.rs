@@ -12,8 +12,9 @@ use warpseek_console::progress::Display;
 use warpseek_console::{Failure, Interrupt};
 
 use super::NAMES;
-use crate::options::Inputs;
-use crate::verbs::index::{StoreChoice, refuse_file, summarise_as};
+use crate::arguments::{Inputs, StoreChoice};
+use crate::outputs::refuse_file;
+use crate::report::build::summarise_as;
 
 /// Build an index of n-grams
 ///

@@ -1,5 +1,6 @@
 //! `warpseek ngram inspect`: `warpseek inspect` for an index of n-grams.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -8,7 +9,7 @@ use warpseek::Index;
 use warpseek_console::Failure;
 
 use super::check;
-use crate::verbs::inspect;
+use crate::report::inspection;
 
 /// Show the contents and sizes of an index of n-grams
 ///
@@ -31,5 +32,11 @@ pub(crate) struct Options {
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let index = Index::at(&options.index);
     check(&index)?;
-    inspect::inspect(&index, options.json)
+    let (found, mut out) = (index.inspect()?, std::io::stdout().lock());
+    if options.json {
+        writeln!(out, "{:#}", inspection::as_json(&found)?)?;
+    } else {
+        inspection::print(&found, &mut out)?;
+    }
+    Ok(ExitCode::SUCCESS)
 }

@@ -16,9 +16,11 @@ use warpseek_console::options::Threads;
 use warpseek_console::terminal::{count, counted, note, summary};
 use warpseek_console::{Failure, Interrupt, progress};
 
-use super::{Searching, check, search};
-use crate::queries::{Line, Queries, Topics};
-use crate::verbs::run::{BadQuery, Output, check_tag, note_skipped, writes_file};
+use super::snippet::add_snippet;
+use super::{Searching, check};
+use crate::arguments::{BadQuery, Topics};
+use crate::queries::{Line, Queries, note_skipped};
+use crate::run_output::{RunOutput, check_tag, writes_file};
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
@@ -86,7 +88,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if options.snippet && options.format == Format::Trec {
         return Err(Failure::user("a TREC run has no snippets; add `--format jsonl`"));
     }
-    let mut out = Output::new(options.output.as_deref(), &options.queries)?;
+    let mut out = RunOutput::new(options.output.as_deref(), &options.queries)?;
     let index = Index::at(&options.index);
     check(&index)?;
     let settings = options.searching.options(options.threads.get());
@@ -248,7 +250,7 @@ fn as_jsonl(options: &Options, line: &Line, response: &NgramResponse) -> Result<
             entry["distance"] = json!(distance);
         }
         if options.snippet {
-            search::add_snippet(&mut entry, response, rank)?;
+            add_snippet(&mut entry, response, rank)?;
         }
         hits.push(entry);
     }

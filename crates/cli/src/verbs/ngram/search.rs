@@ -11,12 +11,10 @@ use warpseek_console::Failure;
 use warpseek_console::options::Threads;
 use warpseek_console::terminal::{Theme, count, counted, note};
 
+use super::snippet::{SNIPPET, add_snippet};
 use super::{Searching, check};
-use crate::options::Deadline;
-use crate::verbs::search::{painted, printable, wrap};
-
-/// Maximum number of characters in a snippet.
-const SNIPPET: usize = 220;
+use crate::arguments::Deadline;
+use crate::report::text::{painted, printable, wrap};
 
 /// Search an index of n-grams
 ///
@@ -187,22 +185,4 @@ impl Found<'_> {
         ))?;
         Ok(())
     }
-}
-
-/// Adds the match, its position and the text around it to the JSON of a hit.
-pub(super) fn add_snippet(
-    entry: &mut Value,
-    response: &NgramResponse,
-    rank: usize,
-) -> Result<(), Failure> {
-    let found = response.alignment(rank)?;
-    let snippet = found.snippet(SNIPPET);
-    let highlights: Vec<_> = snippet.highlights.iter().map(|mark| [mark.start, mark.end]).collect();
-    entry["matched"] = json!(found.matched());
-    entry["position"] = json!({
-        "title": [found.in_title.start, found.in_title.end],
-        "text": [found.in_text.start, found.in_text.end],
-    });
-    entry["snippet"] = json!({ "text": snippet.text, "highlights": highlights });
-    Ok(())
 }

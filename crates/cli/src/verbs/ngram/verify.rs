@@ -8,7 +8,7 @@ use warpseek::Index;
 use warpseek_console::Failure;
 
 use super::check;
-use crate::verbs::verify;
+use crate::report::verification::verify;
 
 /// Check every checksum, order and count of an index of n-grams
 ///
@@ -36,5 +36,5 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if index.manifest().is_ok() {
         check(&index)?;
     }
-    verify::verify(&index, options.json, options.quiet)
+    verify(&index, options.json, options.quiet)
 }

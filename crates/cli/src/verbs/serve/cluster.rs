@@ -13,13 +13,13 @@ use warpseek_server::{
     Server,
 };
 
-use crate::protection::failed;
+use crate::failures::cluster_failure;
 
 /// Connects to the nodes that the settings name, if any.
 pub(super) fn connect(settings: &ClusterSettings) -> Result<Option<Cluster>, Failure> {
     let Some(named) = &settings.nodes else { return Ok(None) };
     let security = Security {
-        token: Token::find(settings.token_file.as_deref()).map_err(failed)?,
+        token: Token::find(settings.token_file.as_deref()).map_err(cluster_failure)?,
         certificate: settings.certificate.clone(),
         key: settings.key.clone(),
         authority: settings.authority.clone(),
@@ -31,7 +31,7 @@ pub(super) fn connect(settings: &ClusterSettings) -> Result<Option<Cluster>, Fai
         cache: settings.cache,
         ..AggregatorOptions::new(addresses, settings.shards)
     };
-    Cluster::connect(options).map(Some).map_err(failed)
+    Cluster::connect(options).map(Some).map_err(cluster_failure)
 }
 
 /// Lets a server answer for a cluster. The cluster must outlive the server.

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use warpseek::{Index, Lists, ListsConfig, Progress};
+use warpseek_console::progress::Display;
+use warpseek_console::terminal::{count, summary};
+use warpseek_console::{Failure, Interrupt};
 use warpseek_synth::{PostingsConfig, PostingsGenerator, PostingsQueries, word};
 
 use super::Options;
-use crate::verbs::index::{refuse_file, summarise_counts};
-use warpseek_console::Failure;
-use warpseek_console::Interrupt;
-use warpseek_console::progress::Display;
-use warpseek_console::terminal::{count, summary};
+use crate::outputs::refuse_file;
+use crate::report::build::summarise_counts;
 
 pub(super) fn run(
     options: &Options,

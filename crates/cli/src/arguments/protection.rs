@@ -1,11 +1,12 @@
-//! Protection of connections in a cluster, for `node` and `aggregate`: a shared token and
-//! certificates. Also maps errors of clusters to failures of commands.
+//! Protection of connections in a cluster: a shared token and certificates.
 
 use std::path::PathBuf;
 
 use clap::Args;
-use warpseek_cluster::{ClusterError, Security, Token};
+use warpseek_cluster::{Security, Token};
 use warpseek_console::Failure;
+
+use crate::failures::cluster_failure;
 
 /// Secrets and certificates. The token is never an argument, because other users of the machine
 /// can see arguments.
@@ -33,28 +34,10 @@ pub(crate) struct Protection {
 impl Protection {
     pub(crate) fn security(&self) -> Result<Security, Failure> {
         Ok(Security {
-            token: Token::find(self.token_file.as_deref()).map_err(failed)?,
+            token: Token::find(self.token_file.as_deref()).map_err(cluster_failure)?,
             certificate: self.tls_certificate.clone(),
             key: self.tls_key.clone(),
             authority: self.tls_authority.clone(),
         })
-    }
-}
-
-/// Converts an error of a cluster to a failure: the user's fault, or an internal one.
-pub(crate) fn failed(error: ClusterError) -> Failure {
-    match error {
-        ClusterError::Query(error) => error.into(),
-        ClusterError::Library(error) => error.into(),
-        ClusterError::Shard { source, shard, dir } => {
-            Failure::from(source).within(format!("shard {shard} in {}", dir.display()))
-        }
-        error @ (ClusterError::Setup(_)
-        | ClusterError::File { .. }
-        | ClusterError::NoShard { .. }
-        | ClusterError::Unsupported(_)
-        | ClusterError::Settings { .. }
-        | ClusterError::ShardNumber { .. }) => Failure::user(error),
-        error => Failure::broken(error),
     }
 }
