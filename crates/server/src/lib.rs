@@ -30,5 +30,8 @@ pub use operations::config::{
     ClusterSettings, Config, Cors, Device, Limits, LogFormat, Scrub, Snapshots, Timeouts, TlsFiles,
 };
 pub use operations::log::{flush as flush_log, start as start_log};
-pub use remote::{Remote, RemoteAnswer, RemoteFailure, RemoteFuture, RemoteLimits, RemoteSearch};
-pub use server::{ServeError, Server};
+pub use server::{ClusterFront, ServeError, Server};
+pub use warpseek_front::{
+    Limits as ConnectionLimits, Remote, RemoteAnswer, RemoteFailure, RemoteFuture, RemoteLimits,
+    RemoteSearch,
+};

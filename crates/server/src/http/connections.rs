@@ -34,7 +34,8 @@ impl Door {
             let failure = Failure::new(Kind::Forbidden, reason);
             return exchange.end("none", failure.into_response());
         }
-        match Direct::of(&request) {
+        // A server without indexes has no such routes.
+        match Direct::of(&request).filter(|_| self.app.catalogue_if_open().is_some()) {
             Some(direct) => direct.answer(self.app, request).await,
             None => match TowerToHyperService::new(self.router).call(request).await {
                 Ok(response) => response,

@@ -9,13 +9,13 @@ use metrics::{Counter, Histogram, counter, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
 use warpseek::{NgramRequest, NgramResponse, Request, Response};
+use warpseek_front::RemoteSearch;
 
 use crate::app::App;
 use crate::indexes::catalogue::Catalogue;
 use crate::indexes::open_index::View;
 use crate::indexes::open_index::bytes_of;
 use crate::operations::config::Device;
-use crate::remote::RemoteSearch;
 
 /// Bucket bounds of the histograms in seconds.
 const SECONDS: [f64; 13] =
@@ -108,13 +108,15 @@ pub(crate) fn count_ngram_search(
     }
 }
 
-/// Records a search of a collection on other machines, under a name that no index can have.
+/// Name of a collection on other machines, which no index can have.
+const CLUSTER: &str = "_cluster";
+
+/// Records a search of a collection on other machines.
 pub(crate) fn count_remote_search(app: &App, search: &RemoteSearch, took: Duration) {
-    const INDEX: &str = "_cluster";
-    search_times(INDEX, "cluster").record(took);
-    if count(app, INDEX, took, search.is_complete) {
+    search_times(CLUSTER, "cluster").record(took);
+    if count(app, CLUSTER, took, search.is_complete) {
         let ms = took.as_secs_f64() * 1e3;
-        tracing::warn!(index = INDEX, ms, k = search.k, query = search.query, "slow query");
+        tracing::warn!(index = CLUSTER, ms, k = search.k, query = search.query, "slow query");
     }
 }
 
@@ -159,6 +161,9 @@ pub(crate) fn render(app: &App) -> String {
         documents.push((index.name.clone(), snapshot.statistics().documents));
         bytes.push((index.name.clone(), bytes_of(&index.dir)));
         damaged.push((index.name.clone(), u64::from(snapshot.damage().is_some())));
+    }
+    if app.remote.get().is_some() {
+        degraded(CLUSTER).increment(0);
     }
     if let Some(scrub) = app.scrub_status() {
         counter!("warpseek_scrub_passes_total").absolute(scrub.passes);
