@@ -361,7 +361,7 @@ fn hedged(cluster: &Cluster) -> Result<u64, Failure> {
 }
 
 fn status(cluster: &Cluster) -> Result<serde_json::Value, Failure> {
-    cluster.door().status().map_err(|refused| Failure::broken(refused.reason))
+    cluster.status().map_err(|failure| Failure::broken(failure.reason))
 }
 
 /// Returns the number of nodes of each shard. It must be the same for all shards, because the

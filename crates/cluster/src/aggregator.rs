@@ -8,21 +8,21 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::{BoxFuture, join_all};
 use futures_util::stream::{self, StreamExt};
-use serde::Serialize;
 use warpseek::Searcher;
 use warpseek_core::limits::MAX_SHARDS;
 
-use crate::asking::{Hedges, Times};
+use crate::asking::{HedgeBudget, Times};
 use crate::cohort::{Cache, Cohort, within};
-use crate::error::ClusterError;
-use crate::gather::{Gathering, Halted};
-use crate::guard::DamagedShard;
+use crate::error::{ClusterError, CohortError};
+use crate::gather::{Collector, Halt};
 use crate::listing::{Reader, read};
 use crate::metrics::Counts;
 use crate::peer::Peer;
 use crate::request::{ClusterRequest, ClusterResponse};
-use crate::security::{Security, Token};
-use crate::view::{Ignored, View};
+use crate::security::Security;
+use crate::shard_times::ShardTimes;
+use crate::status::{NodeStatus, Status};
+use crate::view::{IgnoredShard, View};
 
 /// Maximum number of queries sent to a shard together, and number of such cohorts of a batch in
 /// progress at the same time.
@@ -69,21 +69,6 @@ pub struct AggregatorOptions {
     pub shard_times: Option<Arc<ShardTimes>>,
 }
 
-/// Times that calls to shards took, in the order of the calls.
-#[derive(Debug, Default)]
-pub struct ShardTimes(Mutex<Vec<(u32, Duration)>>);
-
-impl ShardTimes {
-    pub(crate) fn note(&self, shard: u32, took: Duration) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((shard, took));
-    }
-
-    /// Returns the shard numbers and times recorded since the last call, and clears the record.
-    pub fn take(&self) -> Vec<(u32, Duration)> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
 impl AggregatorOptions {
     /// Returns the default options for these nodes.
     pub fn new(nodes: Vec<String>, shards: u32) -> Self {
@@ -118,55 +103,10 @@ struct Inner {
     /// Locked while a task calls all nodes.
     looking: tokio::sync::Mutex<Reader>,
     cache: Cache,
-    hedges: Hedges,
+    hedges: HedgeBudget,
     counts: Counts,
     call: Duration,
     shard_times: Option<Arc<ShardTimes>>,
-}
-
-/// State of the nodes as the aggregator knows it.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Status {
-    pub(crate) version: u64,
-    pub(crate) shards: u32,
-    /// Number of nodes for each shard that serve it and were reachable when they were last
-    /// called.
-    pub(crate) replicas: Vec<usize>,
-    pub(crate) nodes: Vec<NodeStatus>,
-    /// Shards on nodes that are not searched, with the reasons.
-    pub(crate) ignored: Vec<Ignored>,
-    /// Why the state is from an earlier round of calls, if it is.
-    problem: Option<String>,
-    /// Why the file of nodes cannot be used and the previous list is kept, if so.
-    list_problem: Option<String>,
-    pub(crate) hedged: u64,
-    pub(crate) cache_hits: u64,
-    pub(crate) cache_misses: u64,
-}
-
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct NodeStatus {
-    address: String,
-    /// Why the node is not reachable, if it is not.
-    pub(crate) problem: Option<String>,
-    /// Shards that the node does not serve because their files are damaged.
-    pub(crate) damaged: Vec<DamagedShard>,
-}
-
-impl Status {
-    /// Logs which nodes are not reachable at the start, and which shards are ignored. Later
-    /// changes are logged when they happen.
-    pub(crate) fn log(&self) {
-        self.ignored.iter().for_each(Ignored::log);
-        for NodeStatus { address, problem, damaged } in &self.nodes {
-            if let Some(reason) = problem {
-                tracing::warn!(node = address, reason, "a node is gone");
-            }
-            for DamagedShard { shard, reason, .. } in damaged {
-                tracing::warn!(node = address, shard, reason, "a shard of a node is damaged");
-            }
-        }
-    }
 }
 
 impl Aggregator {
@@ -192,7 +132,7 @@ impl Aggregator {
             view: RwLock::default(),
             looking: tokio::sync::Mutex::default(),
             cache: Cache::new(options.cache),
-            hedges: Hedges::new(options.hedging),
+            hedges: HedgeBudget::new(options.hedging),
             counts: Counts::default(),
             call: options.call,
             shard_times: options.shard_times,
@@ -259,9 +199,8 @@ impl Aggregator {
         let answers = self.timed(requests, times).await;
         for answer in &answers {
             match answer {
-                Ok(answer) => self.0.counts.add(answer.coverage.is_complete(), start.elapsed()),
-                Err(error) if error.is_of_the_request() => {}
-                Err(_) => self.0.counts.add_failed(),
+                Err(error) if !error.is_of_the_request() => self.0.counts.add_failed(),
+                _ => {}
             }
         }
         answers
@@ -279,43 +218,27 @@ impl Aggregator {
             let fail =
                 |error: &dyn Fn() -> ClusterError| requests.iter().map(|_| Err(error())).collect();
             for _ in 0..TRIES {
-                let view = match inner.view() {
-                    Ok(view) => view,
-                    Err(error) => {
-                        let reason = error.to_string();
-                        return fail(&|| ClusterError::NoNodes(reason.clone()));
-                    }
-                };
-                let gathering = Gathering { view: &view, hedges: &inner.hedges, times };
+                let Some(view) = inner.known_view() else { return fail(&no_view) };
+                let collector = Collector { view: &view, hedges: &inner.hedges, times };
                 let shard_times = inner.shard_times.as_deref();
-                let cohort = Cohort { gathering, cache: Some(&inner.cache), shard_times };
+                let cohort = Cohort { collector, cache: Some(&inner.cache), shard_times };
                 match cohort.answer(requests).await {
                     Ok(answers) => return answers,
-                    Err(Halted::Stale) => {
+                    Err(Halt::Stale) => {
                         // If looking again fails, the next attempt reports the error, provided
                         // that there is time for one.
                         if within(times.until, inner.look_again(&view)).await.is_none() {
                             break;
                         }
                     }
-                    Err(Halted::Failed(ClusterError::TooLarge { .. })) if requests.len() > 1 => {
+                    Err(Halt::Failed(CohortError::TooLarge { .. })) if requests.len() > 1 => {
                         let (first, second) = requests.split_at(requests.len() / 2);
                         let mut answers = self.timed(first, times).await;
                         answers.extend(self.timed(second, times).await);
                         return answers;
                     }
-                    Err(Halted::Failed(error)) => {
-                        let reason = error.to_string();
-                        return fail(&|| match &error {
-                            ClusterError::Query(error) => ClusterError::Query(error.clone()),
-                            ClusterError::Refused { shard, reason } => {
-                                ClusterError::Refused { shard: *shard, reason: reason.clone() }
-                            }
-                            ClusterError::TooLarge { shard, reason } => {
-                                ClusterError::TooLarge { shard: *shard, reason: reason.clone() }
-                            }
-                            _ => ClusterError::Setup(reason.clone()),
-                        });
+                    Err(Halt::Failed(error)) => {
+                        return fail(&|| error.clone().into());
                     }
                 }
             }
@@ -346,19 +269,14 @@ impl Aggregator {
     pub fn check_shards(&self) -> Result<(), ClusterError> {
         let shards = self.0.shards;
         match self.0.view()?.ignored.iter().find(|ignored| ignored.shard >= shards) {
-            Some(Ignored { node, shard, .. }) => {
+            Some(IgnoredShard { node, shard, .. }) => {
                 Err(ClusterError::ShardNumber { node: node.clone(), shard: *shard, shards })
             }
             None => Ok(()),
         }
     }
 
-    /// Returns the token that nodes require.
-    pub(crate) fn token(&self) -> Option<Token> {
-        self.0.security.token.clone()
-    }
-
-    /// Returns the counters in the format of Prometheus.
+    /// Returns the state of the nodes and counters in the format of Prometheus.
     pub(crate) fn metrics(&self) -> String {
         self.0.counts.page(self.status().ok().as_ref())
     }
@@ -421,6 +339,10 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+fn no_view() -> ClusterError {
+    ClusterError::NoNodes("none has answered yet".to_owned())
+}
+
 /// Returns the nodes at these addresses. Nodes that are known already are kept, with everything
 /// learned about them.
 fn peers(
@@ -470,9 +392,12 @@ impl Inner {
         }
     }
 
+    fn known_view(&self) -> Option<View> {
+        self.view.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn view(&self) -> Result<View, ClusterError> {
-        let view = self.view.read().unwrap_or_else(PoisonError::into_inner).clone();
-        view.ok_or_else(|| ClusterError::NoNodes("none has answered yet".to_owned()))
+        self.known_view().ok_or_else(no_view)
     }
 
     /// Calls all nodes and switches to the view that their descriptions give together.
@@ -485,7 +410,7 @@ impl Inner {
             let (before, nodes) = (known.len(), peers.len());
             tracing::info!(before, nodes, "the list of nodes has changed");
         }
-        let before = self.view.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let before = self.known_view();
         let view = View::of(&peers, self.shards, before.as_ref());
         *locked(&self.problem) = view.as_ref().err().map(ToString::to_string);
         let gone_over = view.map(|view| self.go_over_to(view, before));
@@ -498,7 +423,7 @@ impl Inner {
     fn go_over_to(&self, view: View, before: Option<View>) {
         if let Some(before) = &before {
             let new = view.ignored.iter().filter(|ignored| !before.ignored.contains(ignored));
-            new.for_each(Ignored::log);
+            new.for_each(IgnoredShard::log);
         }
         let old = before.map(|before| before.epoch.searcher.snapshot().id());
         if let Some(old) = old.filter(|old| *old != view.epoch.searcher.snapshot().id()) {
@@ -538,7 +463,7 @@ mod tests {
     use warpseek::{Document, Index, IndexOptions};
 
     use super::*;
-    use crate::node::{Node, NodeOptions};
+    use crate::node::{ClusterNode, NodeOptions};
     use crate::serve::{NodeServer, runtime};
 
     fn requests(n: usize) -> Vec<ClusterRequest> {
@@ -581,7 +506,7 @@ mod tests {
             writer.commit().unwrap();
             dir
         };
-        let node = Arc::new(Node::new(NodeOptions::default()));
+        let node = Arc::new(ClusterNode::new(NodeOptions::default()));
         node.replace(0, 1, &index("before", &["fig"])).unwrap();
         let server =
             NodeServer::start(node.clone(), "127.0.0.1:0", Security::default(), false).unwrap();

@@ -10,7 +10,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tonic::{Code, Status};
 
 use crate::error::with_causes;
-use crate::peer::{Begun, Peer};
+use crate::peer::{InFlight, Peer};
 
 /// Minimum number of rounds over all replicas.
 const ROUNDS: u32 = 3;
@@ -45,7 +45,7 @@ const HEDGE_SPARE: u64 = 32;
 
 /// Why no replica of a shard answered.
 #[derive(Debug)]
-pub(crate) enum Unanswered {
+pub(crate) enum CallFailure {
     /// The shard was replaced: statistics have to be collected again.
     Stale,
     /// A node refuses the request itself.
@@ -57,15 +57,15 @@ pub(crate) enum Unanswered {
 }
 
 /// Counters of calls and of those repeated because of time, which keep the latter few.
-pub(crate) struct Hedges {
+pub(crate) struct HedgeBudget {
     allowed: bool,
     calls: AtomicU64,
     hedged: AtomicU64,
 }
 
-impl Hedges {
+impl HedgeBudget {
     pub(crate) fn new(allowed: bool) -> Self {
-        Hedges { allowed, calls: AtomicU64::new(0), hedged: AtomicU64::new(0) }
+        HedgeBudget { allowed, calls: AtomicU64::new(0), hedged: AtomicU64::new(0) }
     }
 
     /// Returns the number of calls repeated on another replica because of time.
@@ -125,9 +125,9 @@ impl Times {
 }
 
 /// Why a round over the replicas of a shard gave no answer.
-enum Failed {
+enum RoundFailure {
     /// Another round would not give one either.
-    Finally(Unanswered),
+    Finally(CallFailure),
     Yet {
         /// Reason given by the replica that failed last, or `None` if none could be called.
         reason: Option<String>,
@@ -138,7 +138,7 @@ enum Failed {
 }
 
 /// A call in progress.
-struct Open {
+struct OpenCall {
     peer: Arc<Peer>,
     begun: Instant,
     /// True if the call probes a node that failed before.
@@ -152,29 +152,30 @@ pub(crate) async fn ask<R, F, A>(
     replicas: &[Arc<Peer>],
     queries: usize,
     times: Times,
-    hedges: &Hedges,
+    hedges: &HedgeBudget,
     call: F,
-) -> Result<R, Unanswered>
+) -> Result<R, CallFailure>
 where
     F: Fn(Arc<Peer>, Option<Duration>) -> A,
     A: Future<Output = Result<R, Status>>,
 {
     hedges.calls.fetch_add(1, Ordering::Relaxed);
     let Some(first) = replicas.first() else {
-        return Err(Unanswered::Missing("no node has the shard".to_owned()));
+        return Err(CallFailure::Missing("no node has the shard".to_owned()));
     };
-    let (mut told, mut pause, mut rounds) = (None, PAUSE, 0);
+    let (mut last_reason, mut pause, mut rounds) = (None, PAUSE, 0);
     loop {
-        let (reason, is_stale, may_pass) =
-            match round(replicas, queries, times, hedges, &call).await {
-                Ok(answer) => return Ok(answer),
-                Err(Failed::Finally(unanswered)) => return Err(unanswered),
-                Err(Failed::Yet { reason, is_stale, may_pass }) => (reason, is_stale, may_pass),
-            };
+        let (reason, is_stale, may_pass) = match round(replicas, queries, times, hedges, &call)
+            .await
+        {
+            Ok(answer) => return Ok(answer),
+            Err(RoundFailure::Finally(unanswered)) => return Err(unanswered),
+            Err(RoundFailure::Yet { reason, is_stale, may_pass }) => (reason, is_stale, may_pass),
+        };
         if is_stale {
-            return Err(Unanswered::Stale);
+            return Err(CallFailure::Stale);
         }
-        told = reason.or(told);
+        last_reason = reason.or(last_reason);
         rounds += 1;
         let next = Instant::now() + pause;
         let may_return = || times.is_strict || replicas.iter().any(|peer| peer.lost_for() < LOST);
@@ -184,10 +185,118 @@ where
                 let why = first.reason().unwrap_or_else(|| "it failed repeatedly".to_owned());
                 format!("{}: {why}", first.address)
             };
-            return Err(Unanswered::Missing(told.unwrap_or_else(unknown)));
+            return Err(CallFailure::Missing(last_reason.unwrap_or_else(unknown)));
         }
         tokio::time::sleep(pause).await;
         pause = (2 * pause).min(LONGEST_PAUSE);
+    }
+}
+
+/// State of a round over the replicas of a shard, in which each is called at most once.
+struct Round {
+    /// Replicas that were not called yet; the best one comes last.
+    waiting: Vec<Arc<Peer>>,
+    /// Calls in progress.
+    open: Vec<OpenCall>,
+    /// Number of queries of the call.
+    queries: usize,
+    times: Times,
+    /// False once another replica may no longer be called because of time.
+    may_hedge: bool,
+    /// Reason given by the replica that failed last.
+    reason: Option<String>,
+    is_stale: bool,
+    may_pass: bool,
+}
+
+impl Round {
+    fn new(replicas: &[Arc<Peer>], queries: usize, times: Times) -> Self {
+        let usable = replicas.iter().filter(|peer| peer.is_usable());
+        let mut waiting: Vec<Arc<Peer>> = usable.cloned().collect();
+        waiting.sort_by_key(|peer| std::cmp::Reverse(peer.load()));
+        let may_pass = waiting.is_empty();
+        let (open, reason) = (Vec::new(), None);
+        let (may_hedge, is_stale) = (true, false);
+        Round { waiting, open, queries, times, may_hedge, reason, is_stale, may_pass }
+    }
+
+    /// Returns the next replica to call, and counts the call.
+    fn begin(&mut self) -> Option<(Arc<Peer>, InFlight)> {
+        let peer = self.waiting.pop()?;
+        let in_flight = peer.begin(self.queries);
+        let (begun, tries) = (Instant::now(), in_flight.tries);
+        self.open.push(OpenCall { peer: peer.clone(), begun, tries });
+        Some((peer, in_flight))
+    }
+
+    /// Waits until the last call has taken so long that another replica should be called.
+    async fn until_slow(&self) {
+        let limit = self.times.limit(self.queries);
+        match self.open.last() {
+            Some(last) if !self.waiting.is_empty() => {
+                let patience = match self.may_hedge {
+                    true => patience(&last.peer, self.queries, self.times.until).min(limit),
+                    false => limit,
+                };
+                tokio::time::sleep_until((last.begun + patience).into()).await;
+            }
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// Returns true if another replica may be called because the last call is slow.
+    fn admit_hedge(&mut self, hedges: &HedgeBudget) -> bool {
+        let limit = self.times.limit(self.queries);
+        // A node that is only probed, or one that exceeds its time limit, is not a sign of
+        // overload.
+        let is_free =
+            |last: &OpenCall| last.begun.elapsed() >= limit || (last.tries && hedges.allowed);
+        let may = self.open.last().is_some_and(is_free) || hedges.admit();
+        self.may_hedge &= may;
+        may
+    }
+
+    fn ended(&mut self, peer: &Arc<Peer>) {
+        self.open.retain(|other| !Arc::ptr_eq(&other.peer, peer));
+    }
+
+    /// Counts a failure for each replica that has not answered yet.
+    fn give_up(&self) {
+        self.open.iter().for_each(|slow| slow.peer.failed());
+    }
+
+    /// Records that a call failed. Returns an error if calls to other replicas would fail too.
+    fn failed(&mut self, peer: &Peer, status: &Status) -> Result<(), CallFailure> {
+        let why = format!("{}: {}", peer.address, with_causes(status));
+        match status.code() {
+            Code::Aborted => return Err(CallFailure::Stale),
+            Code::InvalidArgument => return Err(CallFailure::Refused(why)),
+            // Another replica's answer would be just as large, and the node is healthy.
+            Code::OutOfRange => return Err(CallFailure::TooLarge(why)),
+            Code::NotFound => self.is_stale = true,
+            Code::ResourceExhausted => self.may_pass = true,
+            Code::DataLoss
+            | Code::PermissionDenied
+            | Code::Unauthenticated
+            | Code::Unimplemented => peer.failed(),
+            _ => {
+                peer.failed();
+                self.may_pass = true;
+            }
+        }
+        self.reason = Some(why);
+        Ok(())
+    }
+
+    /// Ends the round because the time is up.
+    fn timed_out(self) -> CallFailure {
+        self.give_up();
+        let slow: Vec<&str> = self.open.iter().map(|slow| slow.peer.address.as_str()).collect();
+        let names = match self.reason {
+            Some(reason) if slow.is_empty() => reason,
+            _ => slow.join(", "),
+        };
+        CallFailure::Missing(format!("no answer in time: {names}"))
     }
 }
 
@@ -196,46 +305,20 @@ async fn round<R, F, A>(
     replicas: &[Arc<Peer>],
     queries: usize,
     times: Times,
-    hedges: &Hedges,
+    hedges: &HedgeBudget,
     call: &F,
-) -> Result<R, Failed>
+) -> Result<R, RoundFailure>
 where
     F: Fn(Arc<Peer>, Option<Duration>) -> A,
     A: Future<Output = Result<R, Status>>,
 {
-    let mut waiting: Vec<Arc<Peer>> =
-        replicas.iter().filter(|peer| peer.is_usable()).cloned().collect();
-    // Sorted so that the best replica comes last.
-    waiting.sort_by_key(|peer| std::cmp::Reverse(peer.load()));
-    let (mut reason, mut is_stale, mut may_pass) = (None, false, waiting.is_empty());
-    let send = |peer: Arc<Peer>| {
-        let begun = peer.begin(queries);
-        let open = Open { peer: peer.clone(), begun: Instant::now(), tries: begun.tries };
-        (open, one(peer, begun, queries, times, call))
-    };
-    let mut asked = FuturesUnordered::new();
-    let mut open: Vec<Open> = Vec::new();
-    let (mut may_hedge, limit) = (true, times.limit(queries));
-    while !(waiting.is_empty() && asked.is_empty()) {
-        if asked.is_empty()
-            && let Some(peer) = waiting.pop()
-        {
-            let (sent, answer) = send(peer);
-            open.push(sent);
-            asked.push(answer);
+    let mut round = Round::new(replicas, queries, times);
+    let send = |(peer, in_flight)| one(peer, in_flight, queries, times, call);
+    let mut answers = FuturesUnordered::new();
+    while !(round.waiting.is_empty() && answers.is_empty()) {
+        if answers.is_empty() {
+            answers.extend(round.begin().map(send));
         }
-        let hedge = async {
-            match open.last() {
-                Some(last) if !waiting.is_empty() => {
-                    let patience = match may_hedge {
-                        true => patience(&last.peer, queries, times.until).min(limit),
-                        false => limit,
-                    };
-                    tokio::time::sleep_until((last.begun + patience).into()).await;
-                }
-                _ => std::future::pending().await,
-            }
-        };
         let time = async {
             match times.until {
                 Some(until) => tokio::time::sleep_until(until.into()).await,
@@ -244,63 +327,29 @@ where
         };
         tokio::select! {
             biased;
-            Some((peer, answer)) = asked.next() => {
-                open.retain(|other| !Arc::ptr_eq(&other.peer, &peer));
-                let status = match answer {
+            Some((peer, answer)) = answers.next() => {
+                round.ended(&peer);
+                match answer {
                     Ok(answer) => {
                         // Replicas that were called earlier and have not answered yet are slow.
-                        open.iter().for_each(|slow| slow.peer.failed());
+                        round.give_up();
                         return Ok(answer);
                     }
-                    Err(status) => status,
-                };
-                let why = format!("{}: {}", peer.address, with_causes(&status));
-                match status.code() {
-                    Code::Aborted => return Err(Failed::Finally(Unanswered::Stale)),
-                    Code::InvalidArgument => return Err(Failed::Finally(Unanswered::Refused(why))),
-                    // Another replica's answer would be just as large, and the node is healthy.
-                    Code::OutOfRange => return Err(Failed::Finally(Unanswered::TooLarge(why))),
-                    Code::NotFound => is_stale = true,
-                    Code::ResourceExhausted => may_pass = true,
-                    Code::DataLoss
-                    | Code::PermissionDenied
-                    | Code::Unauthenticated
-                    | Code::Unimplemented => peer.failed(),
-                    _ => {
-                        peer.failed();
-                        may_pass = true;
+                    Err(status) => {
+                        round.failed(&peer, &status).map_err(RoundFailure::Finally)?;
                     }
                 }
-                reason = Some(why);
             }
-            () = time => {
-                open.iter().for_each(|slow| slow.peer.failed());
-                let slow: Vec<&str> = open.iter().map(|slow| slow.peer.address.as_str()).collect();
-                let names = match reason {
-                    Some(reason) if slow.is_empty() => reason,
-                    _ => slow.join(", "),
-                };
-                let missing = Unanswered::Missing(format!("no answer in time: {names}"));
-                return Err(Failed::Finally(missing));
-            }
-            () = hedge => {
-                // A node that is only probed, or one that exceeds its time limit, is not a sign
-                // of overload.
-                let is_free = |last: &Open| last.begun.elapsed() >= limit || (last.tries && hedges.allowed);
-                match open.last().is_some_and(is_free) || hedges.admit() {
-                    true => {
-                        if let Some(peer) = waiting.pop() {
-                            let (sent, answer) = send(peer);
-                            open.push(sent);
-                            asked.push(answer);
-                        }
-                    }
-                    false => may_hedge = false,
+            () = time => return Err(RoundFailure::Finally(round.timed_out())),
+            () = round.until_slow() => {
+                if round.admit_hedge(hedges) {
+                    answers.extend(round.begin().map(send));
                 }
             }
         }
     }
-    Err(Failed::Yet { reason, is_stale, may_pass })
+    let Round { reason, is_stale, may_pass, .. } = round;
+    Err(RoundFailure::Yet { reason, is_stale, may_pass })
 }
 
 /// Returns how long to wait for a replica before another one is called.
@@ -317,7 +366,7 @@ fn patience(peer: &Peer, queries: usize, until: Option<Instant>) -> Duration {
 /// time.
 async fn one<R, F, A>(
     peer: Arc<Peer>,
-    _begun: Begun,
+    _in_flight: InFlight,
     queries: usize,
     times: Times,
     call: &F,
@@ -361,9 +410,9 @@ mod tests {
     fn asked(
         replicas: &[Arc<Peer>],
         times: Times,
-        hedges: &Hedges,
+        hedges: &HedgeBudget,
         call: impl Fn(&Peer) -> Option<Result<u32, Status>>,
-    ) -> Result<u32, Unanswered> {
+    ) -> Result<u32, CallFailure> {
         let answer = |peer: Arc<Peer>, _: Option<Duration>| {
             let answer = call(&peer);
             async move {
@@ -385,14 +434,14 @@ mod tests {
         let times =
             |deadline| Times::new(Instant::now(), deadline, false, Duration::from_millis(20));
         // Replicas are called from the last one; no other may be called because of time.
-        let none = Hedges::new(false);
+        let none = HedgeBudget::new(false);
         assert_eq!(asked(&replicas, times(None), &none, call).unwrap(), 1);
         assert_eq!(asked(&replicas, times(Some(HOUR)), &none, call).unwrap(), 1);
         let alone = &replicas[1..];
         alone[0].is_lost_since(Instant::now().checked_sub(2 * LOST));
         let missing = asked(alone, times(None), &none, call).err().unwrap();
         assert!(
-            matches!(&missing, Unanswered::Missing(why) if why.contains("no answer within 20ms")),
+            matches!(&missing, CallFailure::Missing(why) if why.contains("no answer within 20ms")),
             "{missing:?}"
         );
     }
@@ -414,7 +463,7 @@ mod tests {
                 Some(if n < 4 { Err(Status::unavailable("it starts")) } else { Ok(n) })
             };
             let times = Times::new(Instant::now(), Some(HOUR), is_strict, HOUR);
-            assert_eq!(asked(&replicas, times, &Hedges::new(true), call).unwrap(), 4);
+            assert_eq!(asked(&replicas, times, &HedgeBudget::new(true), call).unwrap(), 4);
         }
     }
 
@@ -432,8 +481,8 @@ mod tests {
                 calls.fetch_add(1, Ordering::Relaxed);
                 Some(Err(status()))
             };
-            let missing = asked(&replicas, times, &Hedges::new(true), call);
-            assert!(matches!(missing, Err(Unanswered::Missing(_))), "{missing:?}");
+            let missing = asked(&replicas, times, &HedgeBudget::new(true), call);
+            assert!(matches!(missing, Err(CallFailure::Missing(_))), "{missing:?}");
             calls.load(Ordering::Relaxed)
         };
         let gone = || Status::unavailable("the node is gone");
@@ -455,8 +504,8 @@ mod tests {
         for _ in 0..10 {
             let times = Times::new(Instant::now(), None, false, HOUR);
             let large = |_: &Peer| Some(Err(Status::out_of_range("message length too large")));
-            let answer = asked(&replicas, times, &Hedges::new(true), large);
-            assert!(matches!(answer, Err(Unanswered::TooLarge(_))), "{answer:?}");
+            let answer = asked(&replicas, times, &HedgeBudget::new(true), large);
+            assert!(matches!(answer, Err(CallFailure::TooLarge(_))), "{answer:?}");
             assert!(replicas[0].is_usable() && !replicas[0].begin(1).tries);
         }
     }

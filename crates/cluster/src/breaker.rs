@@ -15,11 +15,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 #[derive(Default)]
 pub(crate) struct Breaker {
     failures: u32,
-    open: Option<Open>,
+    open: Option<OpenState>,
 }
 
 #[derive(Clone, Copy)]
-struct Open {
+struct OpenState {
     until: Instant,
     pause: Duration,
     /// True if a search that probes the node is in progress.
@@ -60,7 +60,7 @@ impl Breaker {
             return;
         }
         let pause = self.open.map_or(FIRST_PAUSE, |open| (2 * open.pause).min(LONGEST_PAUSE));
-        self.open = Some(Open { until: now + pause, pause, is_tried: false });
+        self.open = Some(OpenState { until: now + pause, pause, is_tried: false });
     }
 
     /// Records that the node was away and has returned. It can be probed immediately, without
@@ -68,7 +68,7 @@ impl Breaker {
     /// is slow at first and must not be left alone for long because of that.
     pub(crate) fn is_back(&mut self, now: Instant) {
         if let Some(open) = &mut self.open {
-            *open = Open { until: open.until.min(now), pause: FIRST_PAUSE / 2, ..*open };
+            *open = OpenState { until: open.until.min(now), pause: FIRST_PAUSE / 2, ..*open };
         }
     }
 }
@@ -93,7 +93,7 @@ mod tests {
         let (mut now, mut pauses) = (start, Vec::new());
         for _ in 0..7 {
             breaker.fail(now);
-            let Open { until, pause, .. } = breaker.open.unwrap();
+            let OpenState { until, pause, .. } = breaker.open.unwrap();
             assert!(!breaker.admits(until - Duration::from_nanos(1)) && breaker.admits(until));
             // Searches sent before that fail now change nothing.
             breaker.fail(now);

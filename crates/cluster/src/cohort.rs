@@ -8,16 +8,17 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use tokio::sync::oneshot;
-use tonic::{Request, Status};
+use tonic::Status;
 use warpseek::{CollectionStatistics, HeapBytes, Lookup, Mode, Plan, ResultCache, ResultKey};
 
-use crate::aggregator::ShardTimes;
-use crate::asking::{Unanswered, ask};
+use crate::asking::{CallFailure, ask};
+use crate::coverage::MissingShard;
 use crate::error::ClusterError;
-use crate::gather::{Gathered, Gathering, Halted, Term, halted};
+use crate::gather::{Collector, Halt, Term, TermStatistics, halted};
 use crate::merge::merge;
-use crate::proto;
-use crate::request::{ClusterHit, ClusterRequest, ClusterResponse, MissingShard};
+use crate::protocol;
+use crate::request::{ClusterHit, ClusterRequest, ClusterResponse};
+use crate::shard_times::ShardTimes;
 use crate::wire;
 
 /// Cache of answers by query, with the requests that wait for an answer in progress.
@@ -36,13 +37,13 @@ type Outcome = Result<Arc<ClusterResponse>, ClusterError>;
 
 /// Queries that are answered together.
 pub(crate) struct Cohort<'a> {
-    pub(crate) gathering: Gathering<'a>,
+    pub(crate) collector: Collector<'a>,
     pub(crate) cache: Option<&'a Cache>,
     pub(crate) shard_times: Option<&'a ShardTimes>,
 }
 
 /// A query with its plan.
-struct Planned<'a> {
+struct PlannedQuery<'a> {
     /// Index of the request in the cohort.
     at: usize,
     request: &'a ClusterRequest,
@@ -51,7 +52,7 @@ struct Planned<'a> {
 }
 
 /// Statistics and shards for an answer.
-struct Over {
+struct Scope {
     statistics: Arc<CollectionStatistics>,
     shards: Vec<u32>,
     missing: Vec<MissingShard>,
@@ -59,11 +60,11 @@ struct Over {
 }
 
 impl Cohort<'_> {
-    /// Answers each request independently. Returns [`Halted`] if the nodes have to be called
+    /// Answers each request independently. Returns [`Halt`] if the nodes have to be called
     /// again.
-    pub(crate) async fn answer(&self, requests: &[ClusterRequest]) -> Result<Vec<Outcome>, Halted> {
+    pub(crate) async fn answer(&self, requests: &[ClusterRequest]) -> Result<Vec<Outcome>, Halt> {
         let mut outcomes: Vec<Option<Outcome>> = requests.iter().map(|_| None).collect();
-        let searcher = &self.gathering.view.epoch.searcher;
+        let searcher = &self.collector.view.epoch.searcher;
         // A plan without documents and statistics lists all its terms as missing.
         let listed = |request: &ClusterRequest| -> Result<Vec<Term>, ClusterError> {
             Ok(searcher.plan(&request.planned_by(searcher)?)?.missing)
@@ -77,9 +78,9 @@ impl Cohort<'_> {
         }
         let all: BTreeSet<Term> = asked.iter().flat_map(|(_, terms)| terms).cloned().collect();
         let all: Vec<Term> = all.into_iter().collect();
-        let whole = self.gathering.whole(&all).await?;
+        let whole = self.collector.whole(&all).await?;
         let knows = |terms: &[Term]| {
-            let known = |(field, term): &Term, gathered: &Gathered| {
+            let known = |(field, term): &Term, gathered: &TermStatistics| {
                 gathered.statistics.frequency(*field, term).is_some()
             };
             whole.as_ref().is_some_and(|whole| terms.iter().all(|term| known(term, whole)))
@@ -87,20 +88,20 @@ impl Cohort<'_> {
         let (known, others): (Vec<_>, Vec<_>) =
             asked.into_iter().partition(|(_, terms)| knows(terms));
         let mut blamed = Vec::new();
-        if let Some(Gathered { statistics, shards, missing }) = whole {
+        if let Some(TermStatistics { statistics, shards, missing }) = whole {
             blamed = missing;
             let statistics = Arc::new(statistics);
-            let over = Over { statistics, shards, missing: Vec::new(), is_whole: true };
+            let over = Scope { statistics, shards, missing: Vec::new(), is_whole: true };
             self.over(&over, requests, known, &mut outcomes).await?;
         }
         if !others.is_empty() {
             let terms: BTreeSet<Term> =
                 others.iter().flat_map(|(_, terms)| terms).cloned().collect();
             let terms: Vec<Term> = terms.into_iter().collect();
-            let Gathered { statistics, shards, missing } =
-                self.gathering.reduced(&terms, blamed).await?;
+            let TermStatistics { statistics, shards, missing } =
+                self.collector.reduced(&terms, blamed).await?;
             let statistics = Arc::new(statistics);
-            let over = Over { statistics, shards, missing, is_whole: false };
+            let over = Scope { statistics, shards, missing, is_whole: false };
             self.over(&over, requests, others, &mut outcomes).await?;
         }
         let none = || Err(ClusterError::Query(warpseek::ExecError::NoAnswer));
@@ -118,11 +119,11 @@ impl Cohort<'_> {
     /// the shards.
     async fn over(
         &self,
-        over: &Over,
+        over: &Scope,
         requests: &[ClusterRequest],
         asked: Vec<(usize, Vec<Term>)>,
         outcomes: &mut [Option<Outcome>],
-    ) -> Result<(), Halted> {
+    ) -> Result<(), Halt> {
         let (mut leading, mut computed, mut following) = (Vec::new(), Vec::new(), Vec::new());
         for (at, terms) in asked {
             let request = &requests[at];
@@ -133,7 +134,7 @@ impl Cohort<'_> {
                     continue;
                 }
             };
-            let planned = Planned { at, request, terms, plan };
+            let planned = PlannedQuery { at, request, terms, plan };
             let Some(cache) = self.cache.filter(|_| over.is_whole && request.is_cached()) else {
                 computed.push(planned);
                 leading.push(None);
@@ -145,7 +146,7 @@ impl Cohort<'_> {
                 Lookup::Hit(response, _) => outcomes[at] = Some(Ok(response)),
                 Lookup::Lead(_) => {
                     computed.push(planned);
-                    leading.push(Some(Leading { cache, key, filled: false }));
+                    leading.push(Some(CacheLead { cache, key, filled: false }));
                 }
                 Lookup::Follow => following.push((planned, answered)),
             }
@@ -163,7 +164,7 @@ impl Cohort<'_> {
         let mut left = Vec::new();
         for (planned, answered) in following {
             // The leader may have more time than is left here, or may have given up.
-            match within(self.gathering.times.until, answered).await {
+            match within(self.collector.times.until, answered).await {
                 Some(Ok(response)) => outcomes[planned.at] = Some(Ok(response)),
                 _ => left.push(planned),
             }
@@ -175,8 +176,8 @@ impl Cohort<'_> {
         Ok(())
     }
 
-    fn plan(&self, over: &Over, request: &ClusterRequest) -> Result<Plan, ClusterError> {
-        let searcher = &self.gathering.view.epoch.searcher;
+    fn plan(&self, over: &Scope, request: &ClusterRequest) -> Result<Plan, ClusterError> {
+        let searcher = &self.collector.view.epoch.searcher;
         let planned = request.planned_by(searcher)?;
         Ok(match over.shards.is_empty() {
             // There are no shards to call, so no statistics are needed.
@@ -189,14 +190,14 @@ impl Cohort<'_> {
     /// for the queries that have too few hits together.
     async fn compute(
         &self,
-        over: &Over,
-        planned: &[Planned<'_>],
-    ) -> Result<Vec<ClusterResponse>, Halted> {
-        let mode = |planned: &Planned<'_>| match planned.request.mode {
-            Mode::Or => proto::Mode::Or,
-            Mode::And | Mode::AndOr => proto::Mode::And,
+        over: &Scope,
+        planned: &[PlannedQuery<'_>],
+    ) -> Result<Vec<ClusterResponse>, Halt> {
+        let mode = |planned: &PlannedQuery<'_>| match planned.request.mode {
+            Mode::Or => protocol::Mode::Or,
+            Mode::And | Mode::AndOr => protocol::Mode::And,
         };
-        let all: Vec<&Planned<'_>> = planned.iter().collect();
+        let all: Vec<&PlannedQuery<'_>> = planned.iter().collect();
         let mut answers = self.round(over, &all, mode).await?;
         let is_short = |at: &usize| {
             let query = &planned[*at];
@@ -204,8 +205,8 @@ impl Cohort<'_> {
         };
         let short: Vec<usize> = (0..planned.len()).filter(is_short).collect();
         if !short.is_empty() {
-            let again: Vec<&Planned<'_>> = short.iter().map(|&at| &planned[at]).collect();
-            let more = self.round(over, &again, |_| proto::Mode::Or).await?;
+            let again: Vec<&PlannedQuery<'_>> = short.iter().map(|&at| &planned[at]).collect();
+            let more = self.round(over, &again, |_| protocol::Mode::Or).await?;
             for (at, answer) in short.into_iter().zip(more) {
                 answers[at] = answer;
             }
@@ -216,27 +217,27 @@ impl Cohort<'_> {
     /// Calls each shard once.
     async fn round(
         &self,
-        over: &Over,
-        planned: &[&Planned<'_>],
-        mode: impl Fn(&Planned<'_>) -> proto::Mode,
-    ) -> Result<Vec<ClusterResponse>, Halted> {
+        over: &Scope,
+        planned: &[&PlannedQuery<'_>],
+        mode: impl Fn(&PlannedQuery<'_>) -> protocol::Mode,
+    ) -> Result<Vec<ClusterResponse>, Halt> {
         if planned.is_empty() {
             return Ok(Vec::new());
         }
         let queries =
             planned.iter().map(|query| wire::to_query(query.request, mode(query), &query.plan));
-        let queries: Vec<proto::Query> =
-            queries.collect::<Result<_, _>>().map_err(Halted::Failed)?;
+        let queries: Vec<protocol::Query> =
+            queries.collect::<Result<_, _>>().map_err(Halt::Failed)?;
         let terms: BTreeSet<&Term> = planned.iter().flat_map(|query| &query.terms).collect();
         let known =
             |(field, term): &&Term| over.statistics.frequency(*field, term).unwrap_or_default();
-        let request = proto::SearchRequest {
+        let request = protocol::SearchRequest {
             shard: None,
             fields: over.statistics.fields.iter().map(Into::into).collect(),
             documents: terms.iter().map(known).collect(),
             terms: terms
                 .iter()
-                .map(|(field, term)| proto::Term { field: (*field).into(), term: term.clone() })
+                .map(|(field, term)| protocol::Term { field: (*field).into(), term: term.clone() })
                 .collect(),
             queries,
             deadline: 0,
@@ -265,10 +266,10 @@ impl Cohort<'_> {
             }
         }
         missing.sort_by_key(|gone| gone.shard);
-        let merged = |(at, query): (usize, &&Planned<'_>)| {
-            let parts: Vec<(u32, &proto::Answer)> =
+        let merged = |(at, query): (usize, &&PlannedQuery<'_>)| {
+            let parts: Vec<(u32, &protocol::Answer)> =
                 parts.iter().map(|(shard, answer)| (*shard, &answer.answers[at])).collect();
-            let epoch = &self.gathering.view.epoch;
+            let epoch = &self.collector.view.epoch;
             merge(epoch, &query.plan, &parts, missing.clone(), over.is_whole)
         };
         Ok(planned.iter().enumerate().map(merged).collect())
@@ -277,21 +278,21 @@ impl Cohort<'_> {
     async fn shard(
         &self,
         number: u32,
-        request: &proto::SearchRequest,
-    ) -> Result<proto::SearchResponse, Unanswered> {
-        let Gathering { view, hedges, times } = self.gathering;
+        request: &protocol::SearchRequest,
+    ) -> Result<protocol::SearchResponse, CallFailure> {
+        let Collector { view, hedges, times } = self.collector;
         let shard = view.epoch.shards[number as usize].as_ref().map(|info| info.id);
         let (replicas, wanted) = (&view.replicas[number as usize], request.queries.len());
         if replicas.is_empty() {
-            return Err(Unanswered::Missing(view.why_missing(number)));
+            return Err(CallFailure::Missing(view.why_missing(number)));
         }
         ask(replicas, wanted, times, hedges, |peer, left: Option<Duration>| {
             let mut client = peer.client();
             // 0 would mean no deadline.
             let deadline = left.map_or(0, |left| left.as_micros().clamp(1, u64::MAX.into()) as u64);
-            let request = proto::SearchRequest { shard, deadline, ..request.clone() };
+            let request = protocol::SearchRequest { shard, deadline, ..request.clone() };
             async move {
-                let answer = client.search(Request::new(request)).await?.into_inner();
+                let answer = client.search(request).await?;
                 match answer.answers.len() == wanted && answer.answers.iter().all(is_sound) {
                     true => Ok(answer),
                     false => Err(Status::internal(
@@ -304,7 +305,7 @@ impl Cohort<'_> {
     }
 }
 
-fn is_sound(answer: &proto::Answer) -> bool {
+fn is_sound(answer: &protocol::Answer) -> bool {
     let hits = answer.documents.len();
     hits == answer.scores.len() && hits == answer.ids.len()
 }
@@ -321,13 +322,13 @@ pub(crate) async fn within<T>(
 }
 
 /// A computation whose answer other requests may wait for. Dropping it unfilled wakes them.
-struct Leading<'a> {
+struct CacheLead<'a> {
     cache: &'a Cache,
     key: ResultKey,
     filled: bool,
 }
 
-impl Leading<'_> {
+impl CacheLead<'_> {
     fn fill(mut self, response: &Arc<ClusterResponse>) {
         self.filled = true;
         for waiter in self.cache.fill(&self.key, response, true) {
@@ -336,7 +337,7 @@ impl Leading<'_> {
     }
 }
 
-impl Drop for Leading<'_> {
+impl Drop for CacheLead<'_> {
     fn drop(&mut self) {
         // Waiting requests whose sender is dropped compute the answer themselves.
         if !self.filled {

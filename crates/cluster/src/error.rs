@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tonic::Status;
 use warpseek::{Error, ExecError};
 
-use crate::request::Coverage;
+use crate::coverage::Coverage;
 
 /// An error of a node or an aggregator.
 #[derive(Debug, thiserror::Error)]
@@ -121,10 +121,34 @@ pub enum ClusterError {
     },
 }
 
+/// An error of a cohort, which fails all of its requests alike.
+#[derive(Clone, Debug)]
+pub(crate) enum CohortError {
+    /// A query cannot be planned.
+    Query(ExecError),
+    /// A request uses a feature that clusters do not support.
+    Unsupported(&'static str),
+    /// The request to a shard, or its answer, is too large for a message.
+    TooLarge { shard: u32, reason: String },
+    /// A node refuses a message of the aggregator.
+    Refused { shard: u32, reason: String },
+}
+
+impl From<CohortError> for ClusterError {
+    fn from(error: CohortError) -> Self {
+        match error {
+            CohortError::Query(error) => ClusterError::Query(error),
+            CohortError::Unsupported(what) => ClusterError::Unsupported(what),
+            CohortError::TooLarge { shard, reason } => ClusterError::TooLarge { shard, reason },
+            CohortError::Refused { shard, reason } => ClusterError::Refused { shard, reason },
+        }
+    }
+}
+
 /// Returns the message of a status, followed by the messages of its causes that it does not
 /// contain, such as that a connection was refused.
 pub(crate) fn with_causes(status: &Status) -> String {
-    let mut told = match status.message() {
+    let mut whole = match status.message() {
         "" => status.code().to_string(),
         message => message.to_owned(),
     };
@@ -132,12 +156,12 @@ pub(crate) fn with_causes(status: &Status) -> String {
     while let Some(error) = cause {
         let text = error.to_string();
         // Wrappers repeat what they wrap, and some only say that there was an error.
-        if !text.is_empty() && text != "transport error" && !told.contains(&text) {
-            told = format!("{told}: {text}");
+        if !text.is_empty() && text != "transport error" && !whole.contains(&text) {
+            whole = format!("{whole}: {text}");
         }
         cause = error.source();
     }
-    told
+    whole
 }
 
 impl ClusterError {

@@ -2,20 +2,20 @@
 //! others are requested from all shards and added up.
 
 use futures_util::future::join_all;
-use tonic::{Request, Status};
+use tonic::Status;
 use warpseek::CollectionStatistics;
 
-use crate::asking::{Hedges, Times, Unanswered, ask};
-use crate::error::ClusterError;
-use crate::proto;
-use crate::request::MissingShard;
+use crate::asking::{CallFailure, HedgeBudget, Times, ask};
+use crate::coverage::MissingShard;
+use crate::error::CohortError;
+use crate::protocol;
 use crate::view::View;
 
 /// A term with its field.
 pub(crate) type Term = (u8, String);
 
 /// Statistics, and the shards that they cover.
-pub(crate) struct Gathered {
+pub(crate) struct TermStatistics {
     pub(crate) statistics: CollectionStatistics,
     pub(crate) shards: Vec<u32>,
     /// The shards that they do not cover.
@@ -23,26 +23,26 @@ pub(crate) struct Gathered {
 }
 
 /// Why the shards cannot be searched now.
-pub(crate) enum Halted {
+pub(crate) enum Halt {
     /// Shards were replaced.
     Stale,
     /// A call failed in a way that other replicas cannot repair.
-    Failed(ClusterError),
+    Failed(CohortError),
 }
 
 /// The shards to call, and the time for it.
 #[derive(Clone, Copy)]
-pub(crate) struct Gathering<'a> {
+pub(crate) struct Collector<'a> {
     pub(crate) view: &'a View,
-    pub(crate) hedges: &'a Hedges,
+    pub(crate) hedges: &'a HedgeBudget,
     pub(crate) times: Times,
 }
 
-impl Gathering<'_> {
+impl Collector<'_> {
     /// Returns the statistics of the whole collection for these terms, as far as their
     /// frequencies are known or can be obtained. Terms whose frequencies are not known for all
     /// shards are left out, and the shards without an answer are returned too.
-    pub(crate) async fn whole(&self, terms: &[Term]) -> Result<Option<Gathered>, Halted> {
+    pub(crate) async fn whole(&self, terms: &[Term]) -> Result<Option<TermStatistics>, Halt> {
         let epoch = &self.view.epoch;
         let known = epoch.frequencies(terms);
         let unknown = terms.iter().zip(&known).filter(|(_, known)| known.is_none());
@@ -65,7 +65,7 @@ impl Gathering<'_> {
         for ((field, term), documents) in known.chain(found) {
             add(&mut statistics, field, &term, documents)?;
         }
-        Ok(Some(Gathered { statistics, shards: all, missing }))
+        Ok(Some(TermStatistics { statistics, shards: all, missing }))
     }
 
     /// Returns the statistics of a collection that consists only of the shards that answer now.
@@ -74,7 +74,7 @@ impl Gathering<'_> {
         &self,
         terms: &[Term],
         mut missing: Vec<MissingShard>,
-    ) -> Result<Gathered, Halted> {
+    ) -> Result<TermStatistics, Halt> {
         let shards = &self.view.epoch.shards;
         // Shards that an earlier call waited for have used that time already.
         let times = if missing.is_empty() { self.times.before_search() } else { self.times };
@@ -101,7 +101,7 @@ impl Gathering<'_> {
                 add(&mut statistics, *field, term, sum)?;
             }
         }
-        Ok(Gathered { statistics, shards: there, missing })
+        Ok(TermStatistics { statistics, shards: there, missing })
     }
 
     /// Returns the statistics of the fields of some shards, or `None` if there are no shards or
@@ -126,10 +126,10 @@ impl Gathering<'_> {
         shards: &[u32],
         terms: &[Term],
         times: Times,
-    ) -> Result<(Vec<(u32, Vec<u64>)>, Vec<MissingShard>), Halted> {
-        let message: Vec<proto::Term> = terms
+    ) -> Result<(Vec<(u32, Vec<u64>)>, Vec<MissingShard>), Halt> {
+        let message: Vec<protocol::Term> = terms
             .iter()
-            .map(|(field, term)| proto::Term { field: (*field).into(), term: term.clone() })
+            .map(|(field, term)| protocol::Term { field: (*field).into(), term: term.clone() })
             .collect();
         let ask_shard = |number: u32| {
             let (message, wanted) = (message.clone(), terms.len());
@@ -137,13 +137,13 @@ impl Gathering<'_> {
                 let shard = self.view.epoch.shards[number as usize].as_ref().map(|info| info.id);
                 let replicas = &self.view.replicas[number as usize];
                 if replicas.is_empty() {
-                    return (number, Err(Unanswered::Missing(self.view.why_missing(number))));
+                    return (number, Err(CallFailure::Missing(self.view.why_missing(number))));
                 }
-                let request = proto::FrequenciesRequest { shard, terms: message };
+                let request = protocol::FrequenciesRequest { shard, terms: message };
                 let answer = ask(replicas, 0, times, self.hedges, |peer, _| {
-                    let (mut client, request) = (peer.client(), Request::new(request.clone()));
+                    let (mut client, request) = (peer.client(), request.clone());
                     async move {
-                        let answer = client.frequencies(request).await?.into_inner().documents;
+                        let answer = client.frequencies(request).await?.documents;
                         match answer.len() == wanted {
                             true => Ok(answer),
                             false => Err(Status::internal(
@@ -167,17 +167,15 @@ impl Gathering<'_> {
 }
 
 /// Returns the shard as missing, or an error if the failure stops the whole request.
-pub(crate) fn halted(shard: u32, unanswered: Unanswered) -> Result<MissingShard, Halted> {
+pub(crate) fn halted(shard: u32, unanswered: CallFailure) -> Result<MissingShard, Halt> {
     match unanswered {
-        Unanswered::Stale => Err(Halted::Stale),
-        Unanswered::Refused(reason) => Err(Halted::Failed(ClusterError::Refused { shard, reason })),
-        Unanswered::TooLarge(reason) => {
-            Err(Halted::Failed(ClusterError::TooLarge { shard, reason }))
-        }
-        Unanswered::Missing(reason) => Ok(MissingShard { shard, reason }),
+        CallFailure::Stale => Err(Halt::Stale),
+        CallFailure::Refused(reason) => Err(Halt::Failed(CohortError::Refused { shard, reason })),
+        CallFailure::TooLarge(reason) => Err(Halt::Failed(CohortError::TooLarge { shard, reason })),
+        CallFailure::Missing(reason) => Ok(MissingShard { shard, reason }),
     }
 }
 
-fn add(to: &mut CollectionStatistics, field: u8, term: &str, n: u64) -> Result<(), Halted> {
-    to.add_term(field, term, n).map_err(|error| Halted::Failed(ClusterError::Query(error)))
+fn add(to: &mut CollectionStatistics, field: u8, term: &str, n: u64) -> Result<(), Halt> {
+    to.add_term(field, term, n).map_err(|error| Halt::Failed(CohortError::Query(error)))
 }

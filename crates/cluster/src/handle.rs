@@ -3,19 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Runtime;
+use serde_json::Value;
+use tokio::runtime::{Handle, Runtime};
 use warpseek::Searcher;
+use warpseek_front::{Remote, RemoteFailure};
 
 use crate::aggregator::{Aggregator, AggregatorOptions};
-use crate::door::Door;
 use crate::error::ClusterError;
+use crate::json_front::JsonFront;
 use crate::request::{ClusterRequest, ClusterResponse};
 use crate::serve::runtime;
 
 /// An [`Aggregator`] with its own threads.
 pub struct Cluster {
     aggregator: Aggregator,
-    runtime: Runtime,
+    handle: Handle,
+    _threads: Threads,
 }
 
 impl Cluster {
@@ -24,7 +27,8 @@ impl Cluster {
     pub fn connect(options: AggregatorOptions) -> Result<Self, ClusterError> {
         let runtime = runtime()?;
         let aggregator = runtime.block_on(Aggregator::connect(options))?;
-        Ok(Cluster { aggregator, runtime })
+        let handle = runtime.handle().clone();
+        Ok(Cluster { aggregator, handle, _threads: Threads(Some(runtime)) })
     }
 
     /// Returns a searcher without documents that reads queries as the shards of the collection
@@ -41,7 +45,7 @@ impl Cluster {
 
     /// Answers a request.
     pub fn search(&self, request: ClusterRequest) -> Result<Arc<ClusterResponse>, ClusterError> {
-        self.runtime.block_on(self.aggregator.search(request))
+        self.handle.block_on(self.aggregator.search(request))
     }
 
     /// Answers many requests and returns the answers in the same order. A request that fails does
@@ -51,21 +55,43 @@ impl Cluster {
         &self,
         requests: Vec<ClusterRequest>,
     ) -> Vec<Result<Arc<ClusterResponse>, ClusterError>> {
-        self.runtime.block_on(self.aggregator.search_batch(requests))
+        self.handle.block_on(self.aggregator.search_batch(requests))
     }
 
     /// Measures how long each reachable node takes to describe itself, `times` times in a row:
     /// the time of a call without a search.
     pub fn round_trips(&self, times: usize) -> Vec<Duration> {
-        self.runtime.block_on(self.aggregator.round_trips(times))
+        self.handle.block_on(self.aggregator.round_trips(times))
     }
 
-    /// Returns a handle for servers that have their own runtime.
-    pub fn door(&self) -> Door {
-        Door::new(self.aggregator.clone(), self.runtime.handle().clone())
+    /// Returns the known state of the nodes as JSON, as `GET /v1/cluster` shows it.
+    pub fn status(&self) -> Result<Value, RemoteFailure> {
+        self.front().status()
     }
 
-    pub(crate) fn parts(self) -> (Aggregator, Runtime) {
-        (self.aggregator, self.runtime)
+    /// Logs which nodes are not reachable and which shards are ignored. Later changes are logged
+    /// when they happen.
+    pub fn log_status(&self) {
+        if let Ok(status) = self.aggregator.status() {
+            status.log();
+        }
+    }
+
+    /// Returns the interface for a server, which has its own runtime. It must not outlive the
+    /// cluster.
+    pub fn front(&self) -> JsonFront {
+        JsonFront::new(self.aggregator.clone(), self.handle.clone())
+    }
+}
+
+/// The threads of a cluster. When it is dropped, it does not wait for a thread that reads a list
+/// of nodes from a disk that hangs.
+struct Threads(Option<Runtime>);
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_timeout(Duration::from_secs(1));
+        }
     }
 }

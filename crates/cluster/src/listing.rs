@@ -32,7 +32,7 @@ pub fn nodes(text: &str) -> (Vec<String>, Option<PathBuf>) {
 /// Reads the addresses in a file.
 pub(crate) fn read(file: &Path) -> Result<Vec<String>, ClusterError> {
     let text = std::fs::read_to_string(file);
-    let told = |error: std::io::Error| {
+    let named = |error: std::io::Error| {
         let name = file.display();
         ClusterError::Setup(match error.kind() {
             ErrorKind::NotFound => format!(
@@ -41,7 +41,7 @@ pub(crate) fn read(file: &Path) -> Result<Vec<String>, ClusterError> {
             _ => format!("{name}: {error}"),
         })
     };
-    Ok(addresses(&text.map_err(told)?))
+    Ok(addresses(&text.map_err(named)?))
 }
 
 /// Reads a file on a thread that may block.

@@ -2,8 +2,9 @@
 
 use warpseek::Plan;
 
-use crate::proto;
-use crate::request::{ClusterHit, ClusterResponse, Coverage, MissingShard};
+use crate::coverage::{Coverage, MissingShard};
+use crate::protocol;
+use crate::request::{ClusterHit, ClusterResponse};
 use crate::view::Epoch;
 
 /// Returns the best k hits of all shards, ordered by descending score, then ascending shard and
@@ -12,7 +13,7 @@ use crate::view::Epoch;
 pub(crate) fn merge(
     epoch: &Epoch,
     plan: &Plan,
-    parts: &[(u32, &proto::Answer)],
+    parts: &[(u32, &protocol::Answer)],
     missing: Vec<MissingShard>,
     whole_statistics: bool,
 ) -> ClusterResponse {

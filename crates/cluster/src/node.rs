@@ -5,14 +5,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use tonic::{Code, Request, Response, Status};
+use tonic::{Code, Status};
 use warpseek::{DeviceChoice, ScrubOptions, SearcherOptions, Snapshot};
 
 use crate::error::ClusterError;
-use crate::guard::{DamagedShard, Repairs};
-use crate::proto::shards_server::Shards;
+use crate::protocol::{self, Shards};
+use crate::repairs::{DamagedShard, Repairs};
 use crate::shard::{OpenShard, blocking};
-use crate::{proto, wire};
+use crate::wire;
 
 /// Maximum number of versions of a shard that a node keeps open at the same time.
 const VERSIONS: usize = 2;
@@ -42,7 +42,7 @@ impl Default for NodeOptions {
 
 /// The open shards of a node, and the number of queries in progress.
 /// [`NodeServer`](crate::NodeServer) serves a node over gRPC.
-pub struct Node {
+pub struct ClusterNode {
     options: NodeOptions,
     /// Open shards by number, with versions in ascending order.
     shards: RwLock<BTreeMap<u32, Vec<Arc<OpenShard>>>>,
@@ -52,11 +52,17 @@ pub struct Node {
     pub(crate) repairs: Repairs,
 }
 
-impl Node {
+impl ClusterNode {
     /// Creates a node without shards.
     pub fn new(options: NodeOptions) -> Self {
         let (busy, draining) = (AtomicU32::new(0), AtomicBool::new(false));
-        Node { options, shards: RwLock::default(), busy, draining, repairs: Repairs::default() }
+        ClusterNode {
+            options,
+            shards: RwLock::default(),
+            busy,
+            draining,
+            repairs: Repairs::default(),
+        }
     }
 
     /// Opens a shard of a version of the collection, and replaces what the node has of that shard
@@ -100,7 +106,7 @@ impl Node {
         // damaged.
         for open in &withdrawn {
             if let Some(damage) = open.snapshot().damage() {
-                let proto::Shard { number, version, .. } = open.id();
+                let protocol::Shard { number, version, .. } = open.id();
                 self.repairs.add(number, version, open.dir(), &damage.error().to_string());
             }
         }
@@ -152,13 +158,13 @@ impl Node {
 
     /// Returns the shard that a request names. A request with statistics of another snapshot is
     /// refused, since its scores would be those of neither.
-    fn find(&self, wanted: Option<proto::Shard>) -> Result<Arc<OpenShard>, Status> {
+    fn find(&self, wanted: Option<protocol::Shard>) -> Result<Arc<OpenShard>, Status> {
         let wanted =
             wanted.ok_or_else(|| Status::invalid_argument("the request does not name a shard"))?;
         if self.draining.load(Ordering::Relaxed) {
             return Err(Status::unavailable("the node is shutting down"));
         }
-        let proto::Shard { number, version, snapshot } = wanted;
+        let protocol::Shard { number, version, snapshot } = wanted;
         let shards = self.open();
         let versions = shards.get(&number).map_or(&[][..], Vec::as_slice);
         let Some(open) = versions.iter().find(|open| open.id().version == version) else {
@@ -178,7 +184,7 @@ impl Node {
     }
 
     /// Counts queries until the guard is dropped, or refuses them.
-    fn admit(self: &Arc<Self>, queries: usize) -> Result<Admitted, Status> {
+    fn admit(self: &Arc<Self>, queries: usize) -> Result<QueryPermit, Status> {
         if queries > wire::MAX_QUERIES {
             let most = wire::MAX_QUERIES;
             let reason = format!("the request has {queries} queries; the maximum is {most}");
@@ -190,7 +196,7 @@ impl Node {
         let fits = |all: u32| all <= capacity || all == queries;
         let more = |busy: u32| Some(busy + queries).filter(|&all| fits(all));
         match self.busy.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
-            Ok(_) => Ok(Admitted { node: self.clone(), queries }),
+            Ok(_) => Ok(QueryPermit { node: self.clone(), queries }),
             Err(busy) => Err(Status::resource_exhausted(format!(
                 "{busy} queries are in progress, and the capacity of the node is {capacity}"
             ))),
@@ -199,65 +205,62 @@ impl Node {
 }
 
 /// Queries in progress.
-struct Admitted {
-    node: Arc<Node>,
+struct QueryPermit {
+    node: Arc<ClusterNode>,
     queries: u32,
 }
 
-impl Drop for Admitted {
+impl Drop for QueryPermit {
     fn drop(&mut self) {
         self.node.busy.fetch_sub(self.queries, Ordering::Relaxed);
     }
 }
 
 /// The gRPC service of a node.
-pub(crate) struct Serving(pub(crate) Arc<Node>);
+pub(crate) struct NodeService(pub(crate) Arc<ClusterNode>);
 
-#[tonic::async_trait]
-impl Shards for Serving {
+impl Shards for NodeService {
     async fn describe(
         &self,
-        _request: Request<proto::DescribeRequest>,
-    ) -> Result<Response<proto::DescribeResponse>, Status> {
+        _: protocol::DescribeRequest,
+    ) -> Result<protocol::DescribeResponse, Status> {
         let node = &self.0;
         let open: Vec<Arc<OpenShard>> = node.open().values().flatten().cloned().collect();
         let waiting: usize = open.iter().map(|shard| shard.waiting()).sum();
         let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
-        Ok(Response::new(proto::DescribeResponse {
+        Ok(protocol::DescribeResponse {
             program: env!("CARGO_PKG_VERSION").to_owned(),
             shards: open.iter().map(|shard| shard.description.clone()).collect(),
             busy: node.busy.load(Ordering::Relaxed).max(waiting),
             capacity: node.options.capacity,
             draining: node.draining.load(Ordering::Relaxed),
             damaged: node.damaged().into_iter().map(Into::into).collect(),
-        }))
+        })
     }
 
     async fn frequencies(
         &self,
-        request: Request<proto::FrequenciesRequest>,
-    ) -> Result<Response<proto::FrequenciesResponse>, Status> {
-        let proto::FrequenciesRequest { shard, terms } = request.into_inner();
+        request: protocol::FrequenciesRequest,
+    ) -> Result<protocol::FrequenciesResponse, Status> {
+        let protocol::FrequenciesRequest { shard, terms } = request;
         let open = self.0.find(shard)?;
         // The dictionary is read from disk.
         let documents = blocking(move || open.frequencies(&terms)).await;
         let documents = documents.inspect_err(|status| self.failed(status))?;
-        Ok(Response::new(proto::FrequenciesResponse { documents }))
+        Ok(protocol::FrequenciesResponse { documents })
     }
 
     async fn search(
         &self,
-        request: Request<proto::SearchRequest>,
-    ) -> Result<Response<proto::SearchResponse>, Status> {
-        let request = request.into_inner();
+        request: protocol::SearchRequest,
+    ) -> Result<protocol::SearchResponse, Status> {
         let open = self.0.find(request.shard)?;
-        let _admitted = self.0.admit(request.queries.len())?;
-        let answer = open.search(request).await.inspect_err(|status| self.failed(status))?;
-        Ok(Response::new(answer))
+        let _permit = self.0.admit(request.queries.len())?;
+        open.search(request).await.inspect_err(|status| self.failed(status))
     }
 }
 
-impl Serving {
+impl NodeService {
     /// Logs errors of the node itself, but not those of requests. A shard in which a search found
     /// damage is taken out of service at once.
     fn failed(&self, status: &Status) {
@@ -278,7 +281,8 @@ mod tests {
 
     #[test]
     fn a_node_takes_as_many_queries_as_it_may() {
-        let node = Arc::new(Node::new(NodeOptions { capacity: 3, ..NodeOptions::default() }));
+        let node =
+            Arc::new(ClusterNode::new(NodeOptions { capacity: 3, ..NodeOptions::default() }));
         let two = node.admit(2).unwrap();
         let one = node.admit(1).unwrap();
         let refused = node.admit(1).err().unwrap();
@@ -292,8 +296,10 @@ mod tests {
         assert!(node.admit(1).is_err());
         drop(cohort);
         assert!(node.admit(2).is_ok());
-        let large =
-            Arc::new(Node::new(NodeOptions { capacity: u32::MAX, ..NodeOptions::default() }));
+        let large = Arc::new(ClusterNode::new(NodeOptions {
+            capacity: u32::MAX,
+            ..NodeOptions::default()
+        }));
         assert!(large.admit(wire::MAX_QUERIES).is_ok());
         let refused = large.admit(wire::MAX_QUERIES + 1).err().unwrap();
         assert_eq!(refused.code(), Code::InvalidArgument);
@@ -301,8 +307,8 @@ mod tests {
 
     #[test]
     fn a_draining_node_takes_nothing_new() {
-        let node = Node::new(NodeOptions::default());
-        let shard = Some(proto::Shard::default());
+        let node = ClusterNode::new(NodeOptions::default());
+        let shard = Some(protocol::Shard::default());
         assert_eq!(node.find(shard).err().unwrap().code(), Code::NotFound);
         node.drain();
         assert_eq!(node.find(shard).err().unwrap().code(), Code::Unavailable);

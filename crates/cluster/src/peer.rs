@@ -5,19 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tonic::service::interceptor::InterceptedService;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Endpoint;
 
 use crate::breaker::Breaker;
 use crate::error::{ClusterError, with_causes};
-use crate::guard::DamagedShard;
-use crate::proto;
-use crate::proto::shards_client::ShardsClient;
-use crate::security::{Security, Sending};
-use crate::wire;
-
-/// gRPC client of a node.
-pub(crate) type Client = ShardsClient<InterceptedService<Channel, Sending>>;
+use crate::protocol::{self, ShardsClient};
+use crate::repairs::DamagedShard;
+use crate::security::{Security, TokenSender};
 
 /// Time limit of a connection attempt, and the intervals with which calls without a deadline
 /// notice a node that hangs.
@@ -28,7 +22,7 @@ const KEEP_ALIVE_ANSWER: Duration = Duration::from_secs(2);
 /// A node.
 pub(crate) struct Peer {
     pub(crate) address: String,
-    client: Client,
+    client: ShardsClient,
     in_flight: AtomicUsize,
     state: Mutex<State>,
 }
@@ -36,7 +30,7 @@ pub(crate) struct Peer {
 #[derive(Default)]
 struct State {
     /// Shards that the node described last.
-    described: Vec<proto::ShardDescription>,
+    described: Vec<protocol::ShardDescription>,
     /// Shards that the node does not serve because their files are damaged.
     damaged: Vec<DamagedShard>,
     /// True if the node described itself when it was last called. Otherwise `reason` says why
@@ -71,15 +65,13 @@ impl Peer {
         if let Some(tls) = security.client()? {
             endpoint = endpoint.tls_config(tls).map_err(wrong)?;
         }
-        let sending = Sending(security.token.clone());
-        let client = ShardsClient::with_interceptor(endpoint.connect_lazy(), sending)
-            .max_decoding_message_size(wire::MAX_MESSAGE)
-            .max_encoding_message_size(wire::MAX_MESSAGE);
+        let token = TokenSender(security.token.clone());
+        let client = ShardsClient::new(endpoint.connect_lazy(), token);
         let (in_flight, state) = (AtomicUsize::new(0), Mutex::default());
         Ok(Peer { address: address.to_owned(), client, in_flight, state })
     }
 
-    pub(crate) fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> ShardsClient {
         self.client.clone()
     }
 
@@ -89,18 +81,14 @@ impl Peer {
 
     /// Calls the node and stores the description that it returns.
     pub(crate) async fn look(&self, limit: Duration) {
-        let asked = self.client();
-        let described = async move {
-            let mut asked = asked;
-            asked.describe(proto::DescribeRequest {}).await
-        };
+        let mut client = self.client();
+        let described = client.describe(protocol::DescribeRequest {});
         let described = tokio::time::timeout(limit, described).await;
         let mut changes = None;
         let mut state = self.state();
         let (was_reachable, was_described) = (state.reachable, !state.reason.is_empty());
         match described {
             Ok(Ok(described)) => {
-                let described = described.into_inner();
                 // A description does not show that the node answers searches: one search has to
                 // probe it.
                 if !state.reachable {
@@ -148,7 +136,7 @@ impl Peer {
 
     /// Returns the shards that the node described last, and whether it was reachable when it was
     /// last called.
-    pub(crate) fn described(&self) -> (Vec<proto::ShardDescription>, bool) {
+    pub(crate) fn described(&self) -> (Vec<protocol::ShardDescription>, bool) {
         let state = self.state();
         (state.described.clone(), state.reachable)
     }
@@ -204,11 +192,11 @@ impl Peer {
     }
 
     /// Counts queries in progress until the guard is dropped.
-    pub(crate) fn begin(self: &Arc<Self>, queries: usize) -> Begun {
+    pub(crate) fn begin(self: &Arc<Self>, queries: usize) -> InFlight {
         let queries = queries.max(1);
         self.in_flight.fetch_add(queries, Ordering::Relaxed);
         let tries = self.state().breaker.begin(Instant::now());
-        Begun { peer: self.clone(), queries, tries }
+        InFlight { peer: self.clone(), queries, tries }
     }
 }
 
@@ -222,14 +210,14 @@ impl State {
 }
 
 /// Queries in progress.
-pub(crate) struct Begun {
+pub(crate) struct InFlight {
     peer: Arc<Peer>,
     queries: usize,
     /// True if this call probes whether the node answers searches again.
     pub(crate) tries: bool,
 }
 
-impl Drop for Begun {
+impl Drop for InFlight {
     fn drop(&mut self) {
         if self.tries {
             self.peer.state().breaker.tried();
@@ -238,18 +226,21 @@ impl Drop for Begun {
     }
 }
 
-/// Times of recent requests, by the binary order of magnitude of their number of queries.
-struct Latencies([Vec<Duration>; 13], usize);
+/// RecentTimes of recent requests, by the binary order of magnitude of their number of queries.
+#[derive(Default)]
+struct Latencies([RecentTimes; 13]);
+
+/// The last times of requests of about the same size.
+#[derive(Default)]
+struct RecentTimes {
+    last: Vec<Duration>,
+    /// Position of the oldest one, once all positions are in use.
+    oldest: usize,
+}
 
 /// Number of times kept in each class, and number required to derive the usual time.
 const KEPT: usize = 128;
 const NEEDED: usize = 20;
-
-impl Default for Latencies {
-    fn default() -> Self {
-        Latencies(std::array::from_fn(|_| Vec::new()), 0)
-    }
-}
 
 impl Latencies {
     fn class(queries: usize) -> usize {
@@ -257,17 +248,17 @@ impl Latencies {
     }
 
     fn add(&mut self, queries: usize, took: Duration) {
-        let Latencies(classes, next) = self;
-        let times = &mut classes[Self::class(queries)];
-        match times.len() < KEPT {
-            true => times.push(took),
-            false => times[*next % KEPT] = took,
+        let RecentTimes { last, oldest } = &mut self.0[Self::class(queries)];
+        if last.len() < KEPT {
+            last.push(took);
+            return;
         }
-        *next += 1;
+        last[*oldest] = took;
+        *oldest = (*oldest + 1) % KEPT;
     }
 
     fn usual(&self, queries: usize) -> Option<Duration> {
-        let mut times = self.0[Self::class(queries)].clone();
+        let mut times = self.0[Self::class(queries)].last.clone();
         if times.len() < NEEDED {
             return None;
         }
@@ -279,12 +270,12 @@ impl Latencies {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::{Node, NodeOptions};
+    use crate::node::{ClusterNode, NodeOptions};
     use crate::serve::{NodeServer, runtime};
 
     #[test]
     fn saying_how_it_is_does_not_close_the_breaker_of_a_node() {
-        let node = Arc::new(Node::new(NodeOptions::default()));
+        let node = Arc::new(ClusterNode::new(NodeOptions::default()));
         let server = NodeServer::start(node, "127.0.0.1:0", Security::default(), false).unwrap();
         let address = server.address().to_string();
         let (end, ended) = tokio::sync::oneshot::channel::<()>();
@@ -337,6 +328,23 @@ mod tests {
             latencies.add(64, Duration::from_millis(7));
         }
         assert_eq!(latencies.usual(127), Some(Duration::from_millis(7)));
-        assert_eq!(latencies.0[6].len(), KEPT);
+        assert_eq!(latencies.0[6].last.len(), KEPT);
+    }
+
+    /// Each size keeps its own last times, however many of other sizes come between them.
+    #[test]
+    fn times_of_one_size_do_not_displace_those_of_another() {
+        let (slow, fast) = (Duration::from_secs(9), Duration::from_millis(1));
+        let mut latencies = Latencies::default();
+        for took in [slow, fast] {
+            for _ in 0..KEPT {
+                latencies.add(1, took);
+                latencies.add(64, took);
+            }
+        }
+        assert_eq!((latencies.usual(1), latencies.usual(64)), (Some(fast), Some(fast)));
+        latencies.add(1, slow);
+        let kept = latencies.0[0].last.iter().filter(|took| **took == slow).count();
+        assert_eq!(kept, 1);
     }
 }

@@ -69,9 +69,10 @@ impl Token {
         Some(Token(value))
     }
 
-    /// Returns true if another token is equal.
-    pub(crate) fn is_same(&self, other: &Token) -> bool {
-        self.admits(Some(&other.0))
+    /// Returns the text of the token, for a server that compares it with those of requests. It must
+    /// not be shown or logged.
+    pub fn secret(&self) -> &str {
+        self.0.to_str().ok().and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default()
     }
 
     /// Returns true if the value of a request's header is this token. The comparison takes the
@@ -143,9 +144,9 @@ fn read_text(path: &Path) -> Result<String, ClusterError> {
 
 /// Adds the token to requests.
 #[derive(Clone, Debug)]
-pub(crate) struct Sending(pub(crate) Option<Token>);
+pub(crate) struct TokenSender(pub(crate) Option<Token>);
 
-impl Interceptor for Sending {
+impl Interceptor for TokenSender {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         if let Some(token) = &self.0 {
             request.metadata_mut().insert("authorization", token.0.clone());
@@ -156,9 +157,9 @@ impl Interceptor for Sending {
 
 /// Refuses requests without the token.
 #[derive(Clone, Debug)]
-pub(crate) struct Demanding(pub(crate) Option<Token>);
+pub(crate) struct TokenCheck(pub(crate) Option<Token>);
 
-impl Interceptor for Demanding {
+impl Interceptor for TokenCheck {
     fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
         match &self.0 {
             Some(token) if !token.admits(request.metadata().get("authorization")) => Err(
@@ -181,6 +182,7 @@ mod tests {
             Token::new("0123456789 abcdef").is_none() && Token::new("0123456789äbcdef").is_none()
         );
         assert!(!format!("{:?}", Token::new(edge)).contains("0123"));
+        assert_eq!(Token::new(edge).unwrap().secret(), edge);
     }
 
     #[test]
@@ -190,9 +192,9 @@ mod tests {
         assert!(token.admits(Some(&given("0123456789abcdef"))));
         assert!(!token.admits(Some(&given("0123456789abcdeF"))));
         assert!(!token.admits(Some(&given("0123456789abcdefg"))) && !token.admits(None));
-        let refused = Demanding(Some(token)).call(Request::new(())).unwrap_err();
+        let refused = TokenCheck(Some(token)).call(Request::new(())).unwrap_err();
         assert_eq!(refused.code(), tonic::Code::Unauthenticated);
-        assert!(Demanding(None).call(Request::new(())).is_ok());
+        assert!(TokenCheck(None).call(Request::new(())).is_ok());
     }
 
     #[test]

@@ -14,17 +14,16 @@ use tonic::transport::server::TcpIncoming;
 
 use crate::error::ClusterError;
 use crate::guard::Guard;
-use crate::node::{Node, Serving};
-use crate::proto::shards_server::ShardsServer;
-use crate::security::{Demanding, Security};
-use crate::wire;
+use crate::node::{ClusterNode, NodeService};
+use crate::protocol::ShardsServer;
+use crate::security::{Security, TokenCheck};
 
 /// Time that a node waits for requests in progress when it ends.
 const DRAIN: Duration = Duration::from_secs(10);
 
 /// A node that listens for aggregators.
 pub struct NodeServer {
-    node: Arc<Node>,
+    node: Arc<ClusterNode>,
     security: Security,
     listener: TcpListener,
     address: SocketAddr,
@@ -43,7 +42,7 @@ pub(crate) fn runtime() -> Result<Runtime, ClusterError> {
 
 /// Listens on an address. Unless it is a loopback address, it is refused if `missing` names
 /// protection that is missing.
-pub(crate) fn listen(
+fn listen(
     runtime: &Runtime,
     address: &str,
     missing: Option<&str>,
@@ -68,7 +67,7 @@ impl NodeServer {
     /// Starts to listen. Requests are answered once the server runs. An address that other
     /// machines can reach requires a token or certificates, unless `insecure` is set.
     pub fn start(
-        node: Arc<Node>,
+        node: Arc<ClusterNode>,
         address: &str,
         security: Security,
         insecure: bool,
@@ -108,10 +107,8 @@ impl NodeServer {
                 let what = what.to_owned();
                 move |source| ClusterError::Transport { what, source }
             };
-            let service = ShardsServer::new(Serving(node.clone()))
-                .max_decoding_message_size(wire::MAX_MESSAGE)
-                .max_encoding_message_size(wire::MAX_MESSAGE);
-            let service = InterceptedService::new(service, Demanding(security.token.clone()));
+            let service = ShardsServer::new(NodeService(node.clone()));
+            let service = InterceptedService::new(service, TokenCheck(security.token.clone()));
             let mut server = Server::builder();
             if let Some(tls) = security.server()? {
                 server = server.tls_config(tls).map_err(transport("certificates"))?;
@@ -143,7 +140,7 @@ impl NodeServer {
 }
 
 /// Completes when the process receives SIGTERM or Ctrl-C.
-pub(crate) async fn signal() {
+async fn signal() {
     let interrupt = tokio::signal::ctrl_c();
     #[cfg(unix)]
     {

@@ -13,12 +13,12 @@ use warpseek::{
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::ClusterError;
-use crate::{proto, wire};
+use crate::{protocol, wire};
 
 /// A version of a shard. It never changes: a later commit to its folder is opened as another
 /// `OpenShard`.
 pub(crate) struct OpenShard {
-    pub(crate) description: proto::ShardDescription,
+    pub(crate) description: protocol::ShardDescription,
     dir: PathBuf,
     searcher: Searcher,
     service: Service,
@@ -59,8 +59,12 @@ impl OpenShard {
         searcher.prepare().map_err(failed)?;
         let fields = (0..).take(snapshot.text_fields());
         let fields = fields.map(|field| (&snapshot.field_statistics(field)).into()).collect();
-        let description = proto::ShardDescription {
-            shard: Some(proto::Shard { number, version, snapshot: xxh3_64(&manifest.to_bytes()) }),
+        let description = protocol::ShardDescription {
+            shard: Some(protocol::Shard {
+                number,
+                version,
+                snapshot: xxh3_64(&manifest.to_bytes()),
+            }),
             documents: snapshot.doc_limit().into(),
             live: snapshot.statistics().documents,
             fields,
@@ -87,12 +91,12 @@ impl OpenShard {
         self.searcher.snapshot()
     }
 
-    pub(crate) fn id(&self) -> proto::Shard {
+    pub(crate) fn id(&self) -> protocol::Shard {
         self.description.shard.unwrap_or_default()
     }
 
     /// Returns the number of live documents with each term.
-    pub(crate) fn frequencies(&self, terms: &[proto::Term]) -> Result<Vec<u64>, Status> {
+    pub(crate) fn frequencies(&self, terms: &[protocol::Term]) -> Result<Vec<u64>, Status> {
         let terms = terms.iter().map(wire::term).collect::<Result<Vec<_>, _>>()?;
         let snapshot = self.searcher.snapshot();
         if terms.iter().any(|(field, _)| usize::from(*field) >= snapshot.text_fields()) {
@@ -106,8 +110,8 @@ impl OpenShard {
     /// Answers the queries of a request. Dropping the future cancels the remaining work.
     pub(crate) async fn search(
         self: Arc<Self>,
-        request: proto::SearchRequest,
-    ) -> Result<proto::SearchResponse, Status> {
+        request: protocol::SearchRequest,
+    ) -> Result<protocol::SearchResponse, Status> {
         let (shard, scales) = (self.clone(), request.queries.iter().map(|query| query.scale));
         let scales: Vec<i32> = scales.collect();
         // Planning reads the dictionary from disk.
@@ -135,7 +139,7 @@ impl OpenShard {
         // Ids are read from disk.
         blocking(move || {
             let answers = responses.iter().map(answer).collect::<Result<_, _>>()?;
-            Ok(proto::SearchResponse { answers })
+            Ok(protocol::SearchResponse { answers })
         })
         .await
     }
@@ -193,11 +197,11 @@ pub(crate) async fn blocking<T: Send + 'static>(
         .unwrap_or_else(|error| Err(Status::internal(error.to_string())))
 }
 
-fn answer(response: &Response) -> Result<proto::Answer, Status> {
+fn answer(response: &Response) -> Result<protocol::Answer, Status> {
     let hits = response.hits();
     let ids = (0..hits.len()).map(|rank| response.id(rank));
     let ids = ids.collect::<Result<_, _>>();
-    Ok(proto::Answer {
+    Ok(protocol::Answer {
         documents: hits.iter().map(|hit| hit.doc).collect(),
         scores: hits.iter().map(|hit| hit.score).collect(),
         ids: ids.map_err(|error: warpseek::Error| Status::data_loss(error.to_string()))?,

@@ -8,9 +8,9 @@ use serde::Serialize;
 use warpseek::{Searcher, Statistics, read_settings};
 
 use crate::error::ClusterError;
-use crate::guard::DamagedShard;
 use crate::peer::Peer;
-use crate::{proto, wire};
+use crate::repairs::DamagedShard;
+use crate::{protocol, wire};
 
 /// Maximum number of terms whose frequencies are kept. Beyond it, all are dropped; frequent terms
 /// soon return.
@@ -24,7 +24,7 @@ pub(crate) struct View {
     pub(crate) replicas: Arc<Vec<Vec<Arc<Peer>>>>,
     /// Shards on nodes that are not searched. They are determined again from each round of
     /// descriptions, so an entry disappears when its node describes something else or is gone.
-    pub(crate) ignored: Arc<Vec<Ignored>>,
+    pub(crate) ignored: Arc<Vec<IgnoredShard>>,
     /// Shards that nodes do not serve because their files are damaged, with the addresses of the
     /// nodes.
     damaged: Arc<Vec<(String, DamagedShard)>>,
@@ -32,33 +32,33 @@ pub(crate) struct View {
 
 /// A shard of a node that is not searched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Ignored {
+pub(crate) struct IgnoredShard {
     pub(crate) node: String,
     pub(crate) shard: u32,
     version: u64,
     reason: String,
 }
 
-impl Ignored {
+impl IgnoredShard {
     pub(crate) fn log(&self) {
-        let Ignored { node, shard, version, reason } = self;
+        let IgnoredShard { node, shard, version, reason } = self;
         tracing::warn!(node, shard, version, reason, "a shard is ignored");
     }
 }
 
 /// A shard that a node described, and whether the node was reachable when it was last called.
 #[derive(Clone)]
-struct Known {
+struct KnownShard {
     peer: Arc<Peer>,
     reachable: bool,
     info: ShardInfo,
 }
 
-impl Known {
-    fn ignored(&self, reason: impl Into<String>) -> Ignored {
+impl KnownShard {
+    fn ignored(&self, reason: impl Into<String>) -> IgnoredShard {
         let (node, reason) = (self.peer.address.clone(), reason.into());
-        let proto::Shard { number, version, .. } = self.info.id;
-        Ignored { node, shard: number, version, reason }
+        let protocol::Shard { number, version, .. } = self.info.id;
+        IgnoredShard { node, shard: number, version, reason }
     }
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct Epoch {
 /// Description of a shard.
 #[derive(Clone)]
 pub(crate) struct ShardInfo {
-    pub(crate) id: proto::Shard,
+    pub(crate) id: protocol::Shard,
     /// Number of documents, including deleted ones.
     pub(crate) documents: u64,
     /// Number of documents that are not deleted.
@@ -85,7 +85,7 @@ pub(crate) struct ShardInfo {
 }
 
 impl ShardInfo {
-    fn of(description: &proto::ShardDescription) -> Option<Self> {
+    fn of(description: &protocol::ShardDescription) -> Option<Self> {
         let fields = wire::fields(&description.fields);
         Some(ShardInfo {
             id: description.shard?,
@@ -101,7 +101,7 @@ impl ShardInfo {
     }
 
     fn other_settings(&self, other: u32) -> ClusterError {
-        let proto::Shard { number: shard, version, .. } = self.id;
+        let protocol::Shard { number: shard, version, .. } = self.id;
         ClusterError::Settings { shard, other, version }
     }
 }
@@ -116,23 +116,23 @@ impl View {
         shards: u32,
         before: Option<&View>,
     ) -> Result<Self, ClusterError> {
-        let mut all: Vec<Known> = Vec::new();
+        let mut all: Vec<KnownShard> = Vec::new();
         for peer in peers {
             let (described, reachable) = peer.described();
             let known = described.iter().filter_map(ShardInfo::of);
-            all.extend(known.map(|info| Known { peer: peer.clone(), reachable, info }));
+            all.extend(known.map(|info| KnownShard { peer: peer.clone(), reachable, info }));
         }
-        let mut left_out = LeftOut::default();
+        let mut left_out = Exclusions::default();
         let mut all = left_out.of_other_collections(all, shards);
-        let mut known: Vec<Known> = Vec::new();
+        let mut known: Vec<KnownShard> = Vec::new();
         let versions: BTreeSet<u64> = all.iter().map(|known| known.info.id.version).collect();
         for version in versions {
-            let of_version: Vec<Known> =
+            let of_version: Vec<KnownShard> =
                 all.extract_if(.., |known| known.info.id.version == version).collect();
             let before = before.filter(|before| before.epoch.version == version);
             known.extend(left_out.of_other_settings(of_version, before));
         }
-        let LeftOut { mut ignored, error } = left_out;
+        let Exclusions { mut ignored, error } = left_out;
         let Some(version) = version(&known, shards, before).filter(|_| !known.is_empty()) else {
             let reasons = peers.iter().map(|peer| match peer.reason() {
                 Some(reason) => format!("{}: {reason}", peer.address),
@@ -159,7 +159,7 @@ impl View {
             copies.map(|known| known.peer.clone()).collect()
         });
         let replicas = Arc::new(replicas.collect());
-        let is_other = |known: &&Known| {
+        let is_other = |known: &&KnownShard| {
             let taken = infos[known.info.id.number as usize].as_ref();
             taken.is_some_and(|taken| taken.id != known.info.id)
         };
@@ -168,7 +168,7 @@ impl View {
                 "it has other documents than the copy that is searched, although the version is the same",
             )
         }));
-        let ids = |infos: &[Option<ShardInfo>]| -> Vec<Option<proto::Shard>> {
+        let ids = |infos: &[Option<ShardInfo>]| -> Vec<Option<protocol::Shard>> {
             infos.iter().map(|info| info.as_ref().map(|info| info.id)).collect()
         };
         let epoch = match before {
@@ -184,12 +184,13 @@ impl View {
 
     /// Returns why no node is called for a shard.
     pub(crate) fn why_missing(&self, shard: u32) -> String {
-        let is_it =
-            |ignored: &&Ignored| ignored.shard == shard && ignored.version == self.epoch.version;
+        let is_it = |ignored: &&IgnoredShard| {
+            ignored.shard == shard && ignored.version == self.epoch.version
+        };
         let is_damaged = |(_, damaged): &&(String, DamagedShard)| {
             damaged.shard == shard && damaged.version == self.epoch.version
         };
-        if let Some(Ignored { node, reason, .. }) = self.ignored.iter().find(is_it) {
+        if let Some(IgnoredShard { node, reason, .. }) = self.ignored.iter().find(is_it) {
             return format!("the copy on {node} is ignored: {reason}");
         }
         match self.damaged.iter().find(is_damaged) {
@@ -201,17 +202,17 @@ impl View {
 
 /// Nodes that do not match the others.
 #[derive(Default)]
-struct LeftOut {
-    ignored: Vec<Ignored>,
+struct Exclusions {
+    ignored: Vec<IgnoredShard>,
     /// The first problem, which is the error if no other nodes are left.
     error: Option<ClusterError>,
 }
 
-impl LeftOut {
+impl Exclusions {
     /// Removes nodes that have a shard beyond the number of shards: their other shards belong to
     /// another collection too.
-    fn of_other_collections(&mut self, all: Vec<Known>, shards: u32) -> Vec<Known> {
-        let wrong = |known: &Known| (known.info.id.number >= shards).then_some(());
+    fn of_other_collections(&mut self, all: Vec<KnownShard>, shards: u32) -> Vec<KnownShard> {
+        let wrong = |known: &KnownShard| (known.info.id.number >= shards).then_some(());
         self.nodes(all, wrong, |known, ()| {
             let (node, shard) = (known.peer.address.clone(), known.info.id.number);
             ClusterError::ShardNumber { node, shard, shards }
@@ -220,7 +221,11 @@ impl LeftOut {
 
     /// Removes nodes whose settings differ from those of the others of a version, or cannot be
     /// read.
-    fn of_other_settings(&mut self, mut all: Vec<Known>, before: Option<&View>) -> Vec<Known> {
+    fn of_other_settings(
+        &mut self,
+        mut all: Vec<KnownShard>,
+        before: Option<&View>,
+    ) -> Vec<KnownShard> {
         let last = before.and_then(|before| before.epoch.shards.iter().flatten().next());
         let last = last.map(|last| last.settings.clone());
         let others = all.iter().map(|known| &known.info.settings);
@@ -228,21 +233,21 @@ impl LeftOut {
             others.filter(|settings| Some(*settings) != last.as_ref()).collect();
         let unread = |settings: &Vec<u8>| Some((settings.clone(), read_settings(settings).err()?));
         let unread: BTreeMap<Vec<u8>, String> = others.into_iter().filter_map(unread).collect();
-        let why = |known: &Known| unread.get(&known.info.settings).cloned();
+        let why = |known: &KnownShard| unread.get(&known.info.settings).cloned();
         all = self.nodes(all, why, |known, what| known.info.unread_settings(&what));
         let firsts: BTreeMap<String, ShardInfo> = all
             .iter()
             .rev()
             .map(|known| (known.peer.address.clone(), known.info.clone()))
             .collect();
-        let contradicts = |known: &Known| {
+        let contradicts = |known: &KnownShard| {
             let first = &firsts[&known.peer.address];
             (first.settings != known.info.settings).then_some(first.id.number)
         };
         all = self.nodes(all, contradicts, |known, other| known.info.other_settings(other));
         let Some(chosen) = chosen(&all, last.as_ref()) else { return all };
         let (settings, number) = (chosen.info.settings.clone(), chosen.info.id.number);
-        let differs = |known: &Known| (known.info.settings != settings).then_some(number);
+        let differs = |known: &KnownShard| (known.info.settings != settings).then_some(number);
         self.nodes(all, differs, |known, other| known.info.other_settings(other))
     }
 
@@ -250,10 +255,10 @@ impl LeftOut {
     /// the others.
     fn nodes<T>(
         &mut self,
-        all: Vec<Known>,
-        wrong: impl Fn(&Known) -> Option<T>,
-        error: impl Fn(&Known, T) -> ClusterError,
-    ) -> Vec<Known> {
+        all: Vec<KnownShard>,
+        wrong: impl Fn(&KnownShard) -> Option<T>,
+        error: impl Fn(&KnownShard, T) -> ClusterError,
+    ) -> Vec<KnownShard> {
         let mut reasons: BTreeMap<String, String> = BTreeMap::new();
         for known in &all {
             if !reasons.contains_key(&known.peer.address)
@@ -264,7 +269,7 @@ impl LeftOut {
                 self.error.get_or_insert(error);
             }
         }
-        let keep = |known: Known| match reasons.get(&known.peer.address) {
+        let keep = |known: KnownShard| match reasons.get(&known.peer.address) {
             Some(reason) => {
                 self.ignored.push(known.ignored(reason));
                 None
@@ -278,9 +283,9 @@ impl LeftOut {
 /// Returns a shard with the settings to use. These are the previous ones if a reachable node
 /// still has them or no node is reachable. Otherwise they are those with the most shards on
 /// reachable nodes, and among equals those with the most copies.
-fn chosen<'a>(all: &'a [Known], last: Option<&Vec<u8>>) -> Option<&'a Known> {
+fn chosen<'a>(all: &'a [KnownShard], last: Option<&Vec<u8>>) -> Option<&'a KnownShard> {
     let nobody = all.iter().all(|known| !known.reachable);
-    let is_last = |known: &&Known| last == Some(&known.info.settings);
+    let is_last = |known: &&KnownShard| last == Some(&known.info.settings);
     let as_so_far = all.iter().filter(is_last).find(|known| known.reachable || nobody);
     as_so_far.or_else(|| {
         let mut weights: BTreeMap<&[u8], (BTreeSet<u32>, usize)> = BTreeMap::new();
@@ -291,7 +296,7 @@ fn chosen<'a>(all: &'a [Known], last: Option<&Vec<u8>>) -> Option<&'a Known> {
                 *copies += 1;
             }
         }
-        let weight = |known: &Known| {
+        let weight = |known: &KnownShard| {
             weights.get(&known.info.settings[..]).map(|(numbers, copies)| (numbers.len(), *copies))
         };
         // Among equals, the first.
@@ -300,9 +305,9 @@ fn chosen<'a>(all: &'a [Known], last: Option<&Vec<u8>>) -> Option<&'a Known> {
 }
 
 /// Returns the version to search.
-fn version(known: &[Known], shards: u32, before: Option<&View>) -> Option<u64> {
+fn version(known: &[KnownShard], shards: u32, before: Option<&View>) -> Option<u64> {
     let mut there: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
-    for Known { reachable, info, .. } in known {
+    for KnownShard { reachable, info, .. } in known {
         let numbers = there.entry(info.id.version).or_default();
         if *reachable {
             numbers.insert(info.id.number);
@@ -316,9 +321,9 @@ fn version(known: &[Known], shards: u32, before: Option<&View>) -> Option<u64> {
 
 /// Returns the description of a shard to use: the previous one if a reachable node still has it
 /// or no node is reachable, and otherwise the one that most reachable nodes have.
-fn shard(known: &[Known], number: u32, last: Option<&ShardInfo>) -> Option<ShardInfo> {
+fn shard(known: &[KnownShard], number: u32, last: Option<&ShardInfo>) -> Option<ShardInfo> {
     let copies: Vec<_> = known.iter().filter(|known| known.info.id.number == number).collect();
-    let there = |id: proto::Shard| {
+    let there = |id: protocol::Shard| {
         copies.iter().filter(|known| known.reachable && known.info.id == id).count()
     };
     if let Some(last) = last

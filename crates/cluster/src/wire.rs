@@ -10,27 +10,23 @@ use warpseek::{
     RankingParameters, Request, Searcher, Statistics,
 };
 
-use crate::error::ClusterError;
-use crate::proto;
-use crate::proto::query::Input;
+use crate::error::CohortError;
+use crate::protocol::{self, Input};
 use crate::request::ClusterRequest;
-
-/// Maximum size of a message in bytes, for the hits or the terms of a cohort.
-pub(crate) const MAX_MESSAGE: usize = 256 << 20;
 
 /// Maximum number of queries in one request to a node.
 pub(crate) const MAX_QUERIES: usize = 1 << 12;
 
-impl From<&Statistics> for proto::FieldStatistics {
+impl From<&Statistics> for protocol::FieldStatistics {
     fn from(statistics: &Statistics) -> Self {
         let Statistics { documents, tokens, max_static } = *statistics;
-        proto::FieldStatistics { documents, tokens, max_static: max_static.to_bits() }
+        protocol::FieldStatistics { documents, tokens, max_static: max_static.to_bits() }
     }
 }
 
 /// Converts the statistics of fields.
-pub(crate) fn fields(fields: &[proto::FieldStatistics]) -> Vec<Statistics> {
-    let field = |field: &proto::FieldStatistics| Statistics {
+pub(crate) fn fields(fields: &[protocol::FieldStatistics]) -> Vec<Statistics> {
+    let field = |field: &protocol::FieldStatistics| Statistics {
         documents: field.documents,
         tokens: field.tokens,
         max_static: f32::from_bits(field.max_static),
@@ -40,14 +36,16 @@ pub(crate) fn fields(fields: &[proto::FieldStatistics]) -> Vec<Statistics> {
 
 /// Returns the field number and the text of a term. Field numbers beyond the maximum are an
 /// error.
-pub(crate) fn term(term: &proto::Term) -> Result<(u8, &str), Status> {
+pub(crate) fn term(term: &protocol::Term) -> Result<(u8, &str), Status> {
     let field = u8::try_from(term.field)
         .map_err(|_| Status::invalid_argument(format!("there is no text field {}", term.field)))?;
     Ok((field, &term.term))
 }
 
 /// Returns the statistics of the collection that a request contains.
-pub(crate) fn collection(request: &proto::SearchRequest) -> Result<CollectionStatistics, Status> {
+pub(crate) fn collection(
+    request: &protocol::SearchRequest,
+) -> Result<CollectionStatistics, Status> {
     if request.terms.len() != request.documents.len() {
         return Err(Status::invalid_argument(
             "the request does not have one frequency for each term",
@@ -65,24 +63,24 @@ pub(crate) fn collection(request: &proto::SearchRequest) -> Result<CollectionSta
 /// Converts a planned query to a message, in a mode that does not depend on other shards.
 pub(crate) fn to_query(
     request: &ClusterRequest,
-    mode: proto::Mode,
+    mode: protocol::Mode,
     plan: &Plan,
-) -> Result<proto::Query, ClusterError> {
+) -> Result<protocol::Query, CohortError> {
     let input = match &request.query {
         QueryInput::Text(text) => Input::Text(text.clone()),
         QueryInput::Expression(text) => Input::Expression(text.clone()),
         QueryInput::Terms(query) => {
-            let term = |term: &QueryTerm| proto::Term {
+            let term = |term: &QueryTerm| protocol::Term {
                 field: term.field.into(),
                 term: term.term.clone(),
             };
             let terms = query.terms.iter().map(term).collect();
             let weights = query.terms.iter().map(|term| term.weight).collect();
-            Input::Terms(proto::Terms { terms, weights })
+            Input::Terms(protocol::Terms { terms, weights })
         }
-        QueryInput::Tree(_) => return Err(ClusterError::Unsupported("query trees")),
+        QueryInput::Tree(_) => return Err(CohortError::Unsupported("query trees")),
     };
-    Ok(proto::Query {
+    Ok(protocol::Query {
         input: Some(input),
         mode: mode.into(),
         // A shard has fewer documents than this.
@@ -90,22 +88,22 @@ pub(crate) fn to_query(
         count: request.count,
         count_to: request.count_to,
         ranking: request.ranking.as_ref().map(to_ranking),
-        among: request.among.as_ref().map(|ids| proto::Ids { ids: ids.to_vec() }),
+        among: request.among.as_ref().map(|ids| protocol::Ids { ids: ids.to_vec() }),
         filter: request.filter.clone().unwrap_or_default(),
         scale: plan.scale,
     })
 }
 
-fn to_ranking(ranking: &Ranking) -> proto::Ranking {
+fn to_ranking(ranking: &Ranking) -> protocol::Ranking {
     let (k1, b) = match ranking.function.parameters() {
         RankingParameters::Saturation { k1, b } => (k1, b),
         RankingParameters::None => (0.0, 0.0),
     };
     let (function, static_weight) = (ranking.function.name().to_owned(), ranking.static_weight);
-    proto::Ranking { function, k1, b, static_weight }
+    protocol::Ranking { function, k1, b, static_weight }
 }
 
-fn ranking(message: &proto::Ranking) -> Result<Ranking, Status> {
+fn ranking(message: &protocol::Ranking) -> Result<Ranking, Status> {
     let mut function: RankingFunction =
         message.function.parse().map_err(Status::invalid_argument)?;
     match function.parameters_mut() {
@@ -117,7 +115,7 @@ fn ranking(message: &proto::Ranking) -> Result<Ranking, Status> {
 
 /// Converts the message of a query to a request for the shard's searcher.
 pub(crate) fn request(
-    query: &proto::Query,
+    query: &protocol::Query,
     searcher: &Searcher,
     collection: &Arc<CollectionStatistics>,
     deadline: Option<Duration>,
@@ -139,8 +137,8 @@ pub(crate) fn request(
         None => return Err(Status::invalid_argument("a query has no input")),
     };
     let mode = match query.mode() {
-        proto::Mode::Or => Mode::Or,
-        proto::Mode::And => Mode::And,
+        protocol::Mode::Or => Mode::Or,
+        protocol::Mode::And => Mode::And,
     };
     let filter = match query.filter.as_str() {
         "" => None,

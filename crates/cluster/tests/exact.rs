@@ -248,7 +248,7 @@ fn what_cannot_be_exact_is_refused() {
     let quantized = folder.path().join("quantized");
     let options = IndexOptions::new().quantize(0.9, 0.4).threads(1);
     common::index(&quantized, &options, &[&common::documents(10)], &[]);
-    let node = warpseek_cluster::Node::new(warpseek_cluster::NodeOptions::default());
+    let node = warpseek_cluster::ClusterNode::new(warpseek_cluster::NodeOptions::default());
     let error = node.replace(0, 1, &quantized).unwrap_err();
     assert!(error.to_string().contains("--quantize"), "{error}");
     assert!(node.replace(0, 1, &folder.path().join("nowhere")).is_err());

@@ -225,7 +225,7 @@ fn a_wrong_node_is_named_and_the_others_go_on() {
     .unwrap();
     assert_eq!(of_cluster(&cluster, strict("fig plum")), of_one(&one, "fig plum", 20));
     let ignored = || {
-        let status = cluster.door().status().unwrap();
+        let status = cluster.status().unwrap();
         let entry = |value: &serde_json::Value| {
             let text = |name: &str| value[name].as_str().unwrap().to_owned();
             (text("node"), value["shard"].as_u64().unwrap(), text("reason"))
@@ -246,11 +246,11 @@ fn a_wrong_node_is_named_and_the_others_go_on() {
     let until = |done: &dyn Fn() -> bool| {
         let start = std::time::Instant::now();
         while !done() {
-            assert!(start.elapsed() < Duration::from_secs(60), "{:?}", cluster.door().status());
+            assert!(start.elapsed() < Duration::from_secs(60), "{:?}", cluster.status());
             std::thread::sleep(Duration::from_millis(10));
         }
     };
-    until(&|| cluster.door().status().unwrap()["version"] == 2);
+    until(&|| cluster.status().unwrap()["version"] == 2);
     assert_eq!(of_cluster(&cluster, strict("pear tart")), of_one(&two, "pear tart", 20));
     // Nodes that are no longer listed have no effect any more.
     write(&good);
@@ -347,7 +347,7 @@ fn a_new_version_rolls_through_nodes_without_a_failed_query() {
 #[test]
 fn a_node_keeps_the_last_two_versions() {
     let collection = Collection::new(&documents(9), &[], &[], &IndexOptions::new());
-    let node = warpseek_cluster::Node::new(warpseek_cluster::NodeOptions::default());
+    let node = warpseek_cluster::ClusterNode::new(warpseek_cluster::NodeOptions::default());
     for version in [1, 2, 4, 3, 4] {
         node.replace(5, version, &collection.shards[0]).unwrap();
     }

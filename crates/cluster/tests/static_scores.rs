@@ -6,7 +6,7 @@ mod common;
 use common::{Collection, cluster, documents};
 use serde_json::{Value, json};
 use warpseek::{Document, IndexOptions, Ranking, Request, STATIC_FIELD};
-use warpseek_cluster::DoorLimits;
+use warpseek_front::{Remote, RemoteLimits};
 
 #[test]
 fn a_client_says_what_they_count_for() {
@@ -22,7 +22,7 @@ fn a_client_says_what_they_count_for() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let ask = |body: &Value| {
         let body = body.to_string().into_bytes();
-        runtime.block_on(cluster.door().search(body, DoorLimits::default()))
+        runtime.block_on(cluster.front().search(body, RemoteLimits::default()))
     };
     let mut orders = Vec::new();
     for weight in [0.0, 0.5, 3.0] {

@@ -1,15 +1,18 @@
-//! HTTP connections of clients, for the server and the aggregator. The number of open connections
-//! is limited, they are encrypted if there is a certificate, and slow clients are disconnected.
+//! HTTP connections of clients, and what the server and the cluster's aggregator share. The number
+//! of open connections is limited, they are encrypted if there is a certificate, and slow clients
+//! are disconnected.
 //!
 //! `patience` enforces the timeouts of slow clients, `tls` encrypts connections, `hosts` checks
-//! the names that a server answers to, and `json` and `options` parse bodies. The callers of this
-//! crate produce the answers.
+//! the names that a server answers to, `json` and `options` parse bodies, and `remote` is the
+//! interface through which the server calls an aggregator. The callers of this crate produce the
+//! answers.
 #![forbid(unsafe_code)]
 
 mod hosts;
 mod json;
 mod options;
 mod patience;
+mod remote;
 mod tls;
 
 use std::convert::Infallible;
@@ -36,6 +39,7 @@ pub use hosts::{Host, Hosts};
 pub use json::{brief, json};
 pub use options::{options, plain};
 pub use patience::{TOO_SLOW, Timeouts};
+pub use remote::{Remote, RemoteAnswer, RemoteFailure, RemoteFuture, RemoteLimits, RemoteSearch};
 pub use tls::{Tls, TlsOptions};
 
 /// The limits of connections.

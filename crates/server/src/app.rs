@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use warpseek::{Damage, ScrubStatus, Scrubber};
-use warpseek_front::Hosts;
+use warpseek_front::{Hosts, Remote};
 
 use crate::elasticsearch::search::{PointInTime, Scroll};
 use crate::error::{Failure, Kind};
@@ -19,7 +19,6 @@ use crate::indexes::snapshots::Store;
 use crate::indexes::tasks::Tasks;
 use crate::operations::config::{Config, Device};
 use crate::operations::load::Load;
-use crate::remote::Remote;
 
 /// Number of concurrent searches if a GPU may answer them.
 const FOR_A_GPU: usize = 256;
@@ -56,6 +55,8 @@ pub(crate) struct App {
     pub(crate) load: Load,
     /// The collection on other machines, if the server answers for one.
     pub(crate) remote: OnceLock<Arc<dyn Remote>>,
+    /// True if the log has every request.
+    pub(crate) logs_requests: bool,
     /// Verifies the files of open indexes in the background while the server runs.
     pub(crate) scrubber: Mutex<Option<Scrubber>>,
     /// True if the server reports itself ready: after all indexes are open and until shutdown
@@ -97,6 +98,7 @@ impl App {
             snapshots,
             load: Load::new(),
             remote: OnceLock::new(),
+            logs_requests: true,
             scrubber: Mutex::default(),
             ready: AtomicBool::new(false),
             accepting: AtomicBool::new(false),

@@ -7,6 +7,7 @@
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 use warpseek::{Error, ExecError, IndexError, NgramError, ServiceError};
+use warpseek_front::RemoteFailure;
 pub(crate) use warpseek_front::brief;
 pub(crate) use warpseek_front::plain;
 
@@ -316,6 +317,16 @@ impl From<ExecError> for Failure {
             ExecError::Stopped => Failure::new(Kind::Timeout, reason),
             ExecError::Syntax(_) | ExecError::Json(_) => Failure::parsing(reason),
             _ => Failure::illegal(reason),
+        }
+    }
+}
+
+impl From<RemoteFailure> for Failure {
+    fn from(RemoteFailure { status, reason }: RemoteFailure) -> Self {
+        match status {
+            400 => Failure::illegal(reason),
+            503 => Failure::new(Kind::NotReady, reason),
+            _ => Failure::broken(reason),
         }
     }
 }

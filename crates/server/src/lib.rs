@@ -14,7 +14,7 @@
 //! - `operations` has settings, the log, metrics, and the description of the API.
 //!
 //! `app` is the state that requests share; handlers use it to run their work on blocking threads.
-//! `remote` is the trait through which a server answers for a collection on other machines.
+//! `warpseek_front::Remote` is the trait through which a server answers for a collection on other machines.
 //! `error` alone decides which error has which status code, and `json` checks bodies. Files do not
 //! use each other in cycles: interfaces use `app`, and no file that `app` uses knows `app`.
 #![forbid(unsafe_code)]
@@ -31,7 +31,6 @@ mod mcp;
 mod native;
 mod operations;
 mod page;
-mod remote;
 mod retrieve;
 mod server;
 
@@ -40,5 +39,8 @@ pub use operations::config::{
     ClusterSettings, Config, Cors, Device, Limits, LogFormat, Scrub, Snapshots, Timeouts, TlsFiles,
 };
 pub use operations::log::{flush as flush_log, start as start_log};
-pub use remote::{Remote, RemoteAnswer, RemoteFailure, RemoteFuture, RemoteLimits, RemoteSearch};
-pub use server::{ServeError, Server};
+pub use server::{ClusterFront, ServeError, Server};
+pub use warpseek_front::{
+    Limits as ConnectionLimits, Remote, RemoteAnswer, RemoteFailure, RemoteFuture, RemoteLimits,
+    RemoteSearch,
+};

@@ -5,7 +5,7 @@ pub(crate) mod arrow;
 mod answer;
 mod ask;
 mod bulk;
-mod cluster;
+pub(crate) mod cluster;
 mod documents;
 mod ngram;
 mod order;
@@ -51,7 +51,6 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/v1/indexes/{index}/ngram", post(ngram::search_ngrams))
         .route("/v1/indexes/{index}/analyze", post(crate::elasticsearch::routes::analyze))
         .route("/v1/status", get(status::status))
-        .merge(cluster::routes())
         .merge(snapshots::routes())
 }
 

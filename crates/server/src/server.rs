@@ -1,5 +1,9 @@
 //! Startup, routes and shutdown of a server.
 
+mod cluster;
+
+pub use cluster::ClusterFront;
+
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -21,7 +25,7 @@ use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, CorsLayer};
 use tower_http::decompression::RequestDecompressionLayer;
 use warpseek::devices::Device as Gpu;
 use warpseek::{DeviceChoice, SearcherOptions};
-use warpseek_front::{Tls, TlsOptions};
+use warpseek_front::{Hosts, Remote, RemoteLimits, Tls, TlsOptions};
 
 use crate::app::{App, cores};
 use crate::elasticsearch;
@@ -43,7 +47,6 @@ use crate::operations::log;
 use crate::operations::openapi;
 use crate::operations::telemetry::{counters, exposition};
 use crate::page;
-use crate::remote::Remote;
 use crate::retrieve;
 
 /// An error that prevents a server from starting or ends it.
@@ -69,11 +72,19 @@ pub enum ServeError {
 /// A server that is bound to its address.
 pub struct Server {
     app: Arc<App>,
-    opening: Opening,
+    role: Role,
     listener: TcpListener,
     address: SocketAddr,
     tls: Option<Arc<Tls>>,
     runtime: tokio::runtime::Runtime,
+}
+
+/// What a server answers for.
+enum Role {
+    /// A folder of indexes, and the options to open them with.
+    Indexes(Opening),
+    /// Only a collection on other machines, and the limits on its searches.
+    Cluster(RemoteLimits),
 }
 
 impl Server {
@@ -84,14 +95,6 @@ impl Server {
         let keys = match &config.api_key_file {
             Some(path) => Keys::read(path).map_err(ServeError::Setup)?,
             None => Keys::default(),
-        };
-        let address = config.address().map_err(ServeError::Setup)?;
-        let tls = match (&config.tls.certificate, &config.tls.key) {
-            (Some(certificate), Some(key)) => {
-                let options = TlsOptions { certificate: "tls.certificate", key: "tls.key" };
-                Some(Arc::new(Tls::read(certificate, key, options).map_err(ServeError::Setup)?))
-            }
-            _ => None,
         };
         let device = match config.device {
             Device::Cpu => DeviceChoice::Cpu,
@@ -112,6 +115,24 @@ impl Server {
         }
         let opening =
             Opening { refresh: Duration::from_millis(config.refresh_ms.max(1)), searcher };
+        let names = TlsOptions { certificate: "tls.certificate", key: "tls.key" };
+        Self::listen(config, keys, names, Role::Indexes(opening))
+    }
+
+    /// Binds the address of the settings. Errors about the certificate contain `names`.
+    fn listen(
+        config: Config,
+        keys: Keys,
+        names: TlsOptions,
+        role: Role,
+    ) -> Result<Self, ServeError> {
+        let address = config.address().map_err(ServeError::Setup)?;
+        let tls = match (&config.tls.certificate, &config.tls.key) {
+            (Some(certificate), Some(key)) => {
+                Some(Arc::new(Tls::read(certificate, key, names).map_err(ServeError::Setup)?))
+            }
+            _ => None,
+        };
         let io = |what: String| move |source| ServeError::Io { what, source };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
@@ -125,13 +146,18 @@ impl Server {
             .block_on(TcpListener::bind(address))
             .map_err(io(format!("cannot listen on {address}")))?;
         let address = listener.local_addr().map_err(io("the address".into()))?;
-        let hosts = config.hosts(address).map_err(ServeError::Setup)?;
+        let protected = !keys.is_empty() || tls.is_some();
+        let hosts = Hosts::new(address.ip(), &config.allowed_hosts, protected);
+        let hosts = hosts.map_err(ServeError::Setup)?;
         let metrics = counters::recorder().map_err(ServeError::Setup)?;
         let snapshots =
             config.snapshots.url.as_deref().map(|url| Store::open(url, &config.data)).transpose();
         let snapshots = snapshots.map_err(ServeError::Setup)?;
-        let app = Arc::new(App::new(config, keys, hosts, metrics, snapshots));
-        Ok(Server { app, opening, listener, address, tls, runtime })
+        let mut app = App::new(config, keys, hosts, metrics, snapshots);
+        // Nothing rotates the log of an aggregator, which reports what happens to its nodes.
+        app.logs_requests = matches!(role, Role::Indexes(_));
+        let app = Arc::new(app);
+        Ok(Server { app, role, listener, address, tls, runtime })
     }
 
     /// Lets the server also answer for a collection on other machines.
@@ -163,16 +189,22 @@ impl Server {
         self,
         end: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), ServeError> {
-        let Server { app, opening, listener, tls, runtime, .. } = self;
+        let Server { app, role, listener, tls, runtime, .. } = self;
         let notice = Duration::from_secs(app.config.drain_notice_s);
         let drain = Duration::from_secs(app.config.drain_s);
-        let handler = ConnectionHandler { app: app.clone(), router: routes(app.clone()) };
+        let (router, has_indexes) = match &role {
+            Role::Indexes(_) => (routes(app.clone()), true),
+            Role::Cluster(limits) => (cluster::routes(app.clone(), limits.clone()), false),
+        };
+        let handler = ConnectionHandler { app: app.clone(), router };
         let (ended, ending) = tokio::sync::oneshot::channel::<()>();
         let (shared, loaded, config) = (app.clone(), app.clone(), app.config.clone());
         let reloading = reload(app.clone(), tls.clone());
-        app.start_scrub().map_err(|error| ServeError::Setup(error.to_string()))?;
+        if has_indexes {
+            app.start_scrub().map_err(|error| ServeError::Setup(error.to_string()))?;
+        }
         let served = runtime.block_on(async move {
-            let loading = tokio::task::spawn_blocking(move || open(&loaded, opening));
+            let loading = tokio::task::spawn_blocking(move || open(&loaded, role));
             let loading = async move {
                 match loading.await {
                     Ok(Ok(())) => std::future::pending().await,
@@ -201,14 +233,18 @@ impl Server {
                 let _ = ending.await;
                 tokio::select! {
                     () = tokio::time::sleep(notice + drain) => {}
-                    () = signal() => end_at_once(),
+                    () = signal() => {
+                        if has_indexes {
+                            end_at_once();
+                        }
+                    }
                 }
             };
             tokio::select! {
                 () = serving => Ok(()),
                 error = loading => Err(error),
                 () = too_long => {
-                    tracing::warn!("shutting down: aborting requests that exceeded drain_s");
+                    tracing::warn!("shutting down: aborting requests in progress");
                     Ok(())
                 }
             }
@@ -220,7 +256,7 @@ impl Server {
                 closed = tokio::task::spawn_blocking(close) => {
                     closed.unwrap_or_else(|error| Err(Failure::broken(error.to_string())))
                 }
-                () = signal() => end_at_once(),
+                () = signal(), if has_indexes => end_at_once(),
             }
         });
         runtime.shutdown_timeout(Duration::from_secs(1));
@@ -233,8 +269,12 @@ impl Server {
     }
 }
 
-/// Opens all indexes, on GPUs too if they are to be used.
-fn open(app: &App, opening: Opening) -> Result<(), ServeError> {
+/// Opens all indexes, on GPUs too if they are to be used, and then accepts requests.
+fn open(app: &App, role: Role) -> Result<(), ServeError> {
+    let Role::Indexes(opening) = role else {
+        tell_systemd(NotifyState::Ready);
+        return Ok(());
+    };
     let catalogue = Catalogue::open(&app.config.data, opening).map_err(ServeError::Setup)?;
     for index in catalogue.all() {
         let prepared = index.view().prepare();
@@ -340,19 +380,32 @@ fn routes(app: Arc<App>) -> Router {
         .method_not_allowed_fallback(no_such_method)
         .with_state(app.clone());
     let slashed = TowerToHyperService::new(slashed);
+    let limits = native::cluster::limits(&app.config);
+    let router = states()
+        .route("/openapi.json", get(openapi::openapi))
+        .route("/retrieve", post(retrieve::retrieve))
+        .merge(native::routes())
+        .merge(native::cluster::routes(limits))
+        .merge(page::routes())
+        .merge(mcp::routes())
+        .merge(elasticsearch::routes::routes())
+        .fallback(move |request: Request| without_route(slashed, request))
+        .method_not_allowed_fallback(no_such_method);
+    layered(router, app)
+}
+
+/// Returns the routes about the state of the server.
+fn states() -> Router<Arc<App>> {
     Router::new()
         .route("/health", get(health))
         .route("/livez", get(async || Answer::text("ok")))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
-        .route("/openapi.json", get(openapi::openapi))
-        .route("/retrieve", post(retrieve::retrieve))
-        .merge(native::routes())
-        .merge(page::routes())
-        .merge(mcp::routes())
-        .merge(elasticsearch::routes::routes())
-        .fallback(move |request: Request| without_route(slashed, request))
-        .method_not_allowed_fallback(no_such_method)
+}
+
+/// Adds what applies to all routes: checks of keys, serialization, compression and CORS.
+fn layered(router: Router<Arc<App>>, app: Arc<App>) -> Router {
+    router
         .layer(axum::middleware::from_fn_with_state(app.clone(), around))
         .layer(cors(&app.config.cors.origins))
         .layer(CompressionLayer::new())

@@ -4,6 +4,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -11,12 +12,14 @@ use clap::{Arg, Args};
 use warpseek::eval::RunWriter;
 use warpseek::{OnError, Ranking};
 use warpseek_cluster::{
-    AggregatorOptions, Cluster, ClusterError, ClusterRequest, ClusterResponse, ConnectionLimits,
-    DoorLimits, HttpOptions, HttpServer, Timeouts, Token, nodes,
+    AggregatorOptions, Cluster, ClusterError, ClusterRequest, ClusterResponse, Token, nodes,
 };
 use warpseek_console::options::{RankingChoice, parse_bytes_or_none};
 use warpseek_console::terminal::{count, counted, note, summary};
 use warpseek_console::{Failure, Interrupt};
+use warpseek_server::{
+    ClusterFront, ConnectionLimits, RemoteLimits, ServeError, Server, Timeouts, TlsFiles,
+};
 
 use crate::arguments::{BadQuery, Deadline, LogChoice, Protection, QueryChoice, Topics};
 use crate::failures::cluster_failure;
@@ -154,16 +157,24 @@ struct Http {
 }
 
 impl Http {
-    fn get(&self, options: &Options) -> Result<HttpOptions, Failure> {
+    /// Returns the settings of the server. `nodes` is the token of the nodes.
+    fn front(&self, options: &Options, nodes: Option<&Token>) -> Result<ClusterFront, Failure> {
+        let token =
+            Token::find_of_clients(self.client_token_file.as_deref()).map_err(cluster_failure)?;
+        let secret = |token: &Token| token.secret().to_owned();
         let timeouts = Timeouts { head_s: self.head_time, ..Timeouts::default() };
-        Ok(HttpOptions {
-            token: Token::find_of_clients(self.client_token_file.as_deref())
-                .map_err(cluster_failure)?,
-            certificate: self.http_certificate.clone().zip(self.http_key.clone()),
+        Ok(ClusterFront {
+            token: token.as_ref().map(secret),
+            nodes_token: nodes.map(secret),
+            tls: TlsFiles {
+                certificate: self.http_certificate.clone(),
+                key: self.http_key.clone(),
+            },
             insecure: options.protection.insecure,
             allowed_hosts: self.allowed_hosts.clone(),
             connections: ConnectionLimits { connections: self.connections as usize, timeouts },
-            limits: DoorLimits { deadline: options.deadline.deadline, ..DoorLimits::default() },
+            limits: RemoteLimits { deadline: options.deadline.deadline, ..RemoteLimits::default() },
+            ..ClusterFront::new(options.listen.as_deref().unwrap_or("127.0.0.1:9200"))
         })
     }
 }
@@ -192,12 +203,20 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if let Some(queries) = &options.queries {
         return answer(options, queries, settings);
     }
+    let token = settings.security.token.clone();
     let cluster = Cluster::connect(settings).map_err(cluster_failure)?;
-    let listen = options.listen.as_deref().unwrap_or("127.0.0.1:9200");
-    let server =
-        HttpServer::start(cluster, listen, options.http.get(options)?).map_err(cluster_failure)?;
+    let not_served = |error: ServeError| match error {
+        ServeError::Setup(_) => Failure::user(error),
+        error => Failure::broken(error),
+    };
+    let front = options.http.front(options, token.as_ref())?;
+    let server = Server::of_cluster(front, Arc::new(cluster.front())).map_err(not_served)?;
     note(format!("listening on {}", server.url()));
-    options.log.during(|| server.run()).map_err(cluster_failure)?;
+    let served = options.log.during(|| {
+        cluster.log_status();
+        server.run()
+    });
+    served.map_err(not_served)?;
     Ok(ExitCode::SUCCESS)
 }
 

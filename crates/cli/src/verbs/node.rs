@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use warpseek::{DeviceChoice, Progress, ScrubOptions};
-use warpseek_cluster::{Node, NodeOptions, NodeServer};
+use warpseek_cluster::{ClusterNode, NodeOptions, NodeServer};
 use warpseek_collection::{Check, Collection};
 use warpseek_console::Failure;
 use warpseek_console::options::{Threads, parse_bytes_or_none};
@@ -143,7 +143,7 @@ impl Source {
 
     /// Fetches a shard unless it is in the cache, and opens it. If the shard is damaged or cannot
     /// be opened, compares its checksums and fetches differing files again.
-    fn open(&self, node: &Node, shard: u32) -> Result<(), Failure> {
+    fn open(&self, node: &ClusterNode, shard: u32) -> Result<(), Failure> {
         let fetch = |check| {
             let fetched = &self.collection;
             let progress = Progress::default();
@@ -175,7 +175,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if let Some(twice) = numbers.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(Failure::user(format!("shard {} is given twice", twice[0])));
     }
-    let mut node = Node::new(NodeOptions {
+    let mut node = ClusterNode::new(NodeOptions {
         device: match options.device {
             Device::Cpu => DeviceChoice::Cpu,
             Device::Cuda => DeviceChoice::Cuda,

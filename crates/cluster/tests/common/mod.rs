@@ -11,12 +11,12 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 use warpseek::{Document, Index, IndexOptions, Searcher};
 use warpseek_cluster::{
-    AggregatorOptions, Cluster, ClusterError, Node, NodeOptions, NodeServer, Security,
+    AggregatorOptions, Cluster, ClusterError, ClusterNode, NodeOptions, NodeServer, Security,
 };
 
 /// A node that runs until it is dropped.
 pub(crate) struct Running {
-    pub(crate) node: Arc<Node>,
+    pub(crate) node: Arc<ClusterNode>,
     pub(crate) address: String,
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Result<(), ClusterError>>>,
@@ -30,7 +30,7 @@ impl Running {
 
     pub(crate) fn start_with(shards: &[(u32, &Path)], security: Security) -> Self {
         let options = NodeOptions { threads: Some(1), ..NodeOptions::default() };
-        let node = Arc::new(Node::new(options));
+        let node = Arc::new(ClusterNode::new(options));
         for (number, dir) in shards {
             node.replace(*number, 1, dir).unwrap();
         }

@@ -66,7 +66,9 @@ pub(crate) fn admit_body(app: &App, request: &Request) -> Result<(), Failure> {
     }
     let path = request.uri().path();
     let queue = match needed(request.method(), path) {
-        _ if path.starts_with("/v1/cluster/") => &app.remote_searches,
+        _ if path.starts_with("/v1/cluster/") || matches!(path, "/v1/search" | "/v1/batch") => {
+            &app.remote_searches
+        }
         Access::Read => &app.searches,
         Access::Admin => &app.writes,
     };

@@ -34,7 +34,9 @@ impl ConnectionHandler {
             let failure = Failure::new(Kind::Forbidden, reason);
             return exchange.end("none", failure.into_response());
         }
-        match DirectSearch::of(&request) {
+        // A server without indexes has no such routes.
+        let is_open = self.app.catalogue_if_open().is_some();
+        match DirectSearch::of(&request).filter(|_| is_open) {
             Some(direct) => direct.answer(self.app, request).await,
             None => match TowerToHyperService::new(self.router).call(request).await {
                 Ok(response) => response,

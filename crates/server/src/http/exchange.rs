@@ -35,6 +35,7 @@ pub(crate) struct Exchange {
     params: Params,
     id: Option<HeaderValue>,
     opaque: Option<HeaderValue>,
+    is_logged: bool,
     /// Sets the client's flag on drop if the client disconnects before the answer is ready.
     presence: Presence,
 }
@@ -53,6 +54,7 @@ impl Exchange {
             params,
             id: header(REQUEST_ID).or_else(|| HeaderValue::from_str(&app.request_id()).ok()),
             opaque: header(OPAQUE_ID),
+            is_logged: app.logs_requests,
             presence: Presence::of(gone),
         }
     }
@@ -89,15 +91,17 @@ impl Exchange {
         }
         let (status, took) = (response.status().as_u16(), self.start.elapsed());
         count_request(&self.method, route, status, took);
-        let id = self.id.as_ref().and_then(|id| id.to_str().ok()).unwrap_or("");
-        tracing::info!(
-            id,
-            method = self.method.as_str(),
-            path = self.path,
-            status,
-            ms = took.as_secs_f64() * 1e3,
-            "request"
-        );
+        if self.is_logged {
+            let id = self.id.as_ref().and_then(|id| id.to_str().ok()).unwrap_or("");
+            tracing::info!(
+                id,
+                method = self.method.as_str(),
+                path = self.path,
+                status,
+                ms = took.as_secs_f64() * 1e3,
+                "request"
+            );
+        }
         response
     }
 }

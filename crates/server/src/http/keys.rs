@@ -13,7 +13,11 @@ const MIN_KEY_BYTES: usize = 16;
 
 /// The keys of a server. Without keys, every request is allowed.
 #[derive(Clone, Default)]
-pub(crate) struct Keys(Vec<(Access, String)>);
+pub(crate) struct Keys {
+    granted: Vec<(Access, String)>,
+    /// A key that is not for clients of this server, and the reason that they are told.
+    foreign: Option<(String, &'static str)>,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Access {
@@ -51,8 +55,18 @@ impl Keys {
         }
         match keys.is_empty() {
             true => Err("the file has no keys; add a line `admin KEY`".into()),
-            false => Ok(Keys(keys)),
+            false => Ok(Keys { granted: keys, foreign: None }),
         }
+    }
+
+    /// Returns the key of clients that only search and read, and a key that they may have but
+    /// that is not for this server, with the reason that they are told.
+    pub(crate) fn of_readers(key: Option<String>, foreign: Option<(String, &'static str)>) -> Self {
+        Keys { granted: key.into_iter().map(|key| (Access::Read, key)).collect(), foreign }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.granted.is_empty()
     }
 
     /// Refuses a request whose key does not allow it.
@@ -62,11 +76,12 @@ impl Keys {
         path: &str,
         headers: &HeaderMap,
     ) -> Result<(), Failure> {
-        if self.0.is_empty() {
+        if self.is_empty() {
             return Ok(());
         }
         let given = candidates(headers);
-        let granted = self.0.iter().filter(|(_, key)| given.iter().any(|given| same(given, key)));
+        let granted =
+            self.granted.iter().filter(|(_, key)| given.iter().any(|given| same(given, key)));
         match granted.map(|(access, _)| *access).max() {
             Some(access) if access >= needed(method, path) => Ok(()),
             Some(_) => {
@@ -78,7 +93,10 @@ impl Keys {
                 Err(Failure::new(Kind::Unauthenticated, reason))
             }
             None => {
-                Err(Failure::new(Kind::Unauthenticated, "the key is not valid for this server"))
+                let foreign = self.foreign.as_ref();
+                let foreign = foreign.filter(|(key, _)| given.iter().any(|given| same(given, key)));
+                let reason = foreign.map_or("the key is not valid for this server", |(_, why)| why);
+                Err(Failure::new(Kind::Unauthenticated, reason))
             }
         }
     }
@@ -102,7 +120,8 @@ pub(crate) fn needed(method: &Method, path: &str) -> Access {
             is_post
         }
         ["v1", "indexes", _, "explain", _] => is_post,
-        ["v1", "cluster", "search" | "batch"] => is_post,
+        // The second paths are those of a server without indexes.
+        ["v1", "cluster", "search" | "batch"] | ["v1", "search" | "batch"] => is_post,
         // These close contexts of other clients, which needs an admin key.
         ["_search", "scroll" | "point_in_time", "_all"] => false,
         ["_search", "scroll", ..] | ["_search", "point_in_time"] | ["_pit"] => {
@@ -199,6 +218,8 @@ mod tests {
             "/v1/indexes/a/explain/1",
             "/v1/cluster/search",
             "/v1/cluster/batch",
+            "/v1/search",
+            "/v1/batch",
             "/mcp",
             "/a/_pit",
             "/a/_search/point_in_time",

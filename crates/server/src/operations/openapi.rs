@@ -18,7 +18,7 @@ pub(crate) async fn openapi(State(app): State<Arc<App>>) -> Reply {
     Ok(Answer::json(document(&app.config.limits)))
 }
 
-fn document(limits: &Limits) -> Value {
+pub(crate) fn document(limits: &Limits) -> Value {
     let mut paths = Map::new();
     for operation in &OPERATIONS {
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));

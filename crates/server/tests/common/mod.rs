@@ -25,12 +25,20 @@ pub(crate) fn start(data: &Path, settings: &[(&str, toml::Value)]) -> Running {
         ("refresh_ms".to_owned(), 50.into()),
     ]);
     flags.extend(settings.iter().map(|(key, value)| ((*key).to_owned(), value.clone())));
-    // Installed before the server's logger, and limited to problems: logged requests would bury
-    // the output of tests.
+    log_problems();
+    run(Server::start(Config::load(None, [], flags).unwrap()).unwrap())
+}
+
+/// Installs a logger before that of the server, and limits it to problems: logged requests would
+/// bury the output of tests.
+pub(crate) fn log_problems() {
     let logs = tracing_subscriber::fmt().with_writer(std::io::stderr);
     let logs = logs.with_max_level(tracing::Level::WARN).finish();
     let _ = tracing::subscriber::set_global_default(logs);
-    let server = Server::start(Config::load(None, [], flags).unwrap()).unwrap();
+}
+
+/// Runs a server until it is dropped.
+pub(crate) fn run(server: Server) -> Running {
     let url = server.url();
     let (end, ended) = std::sync::mpsc::channel::<()>();
     let thread = std::thread::spawn(move || {

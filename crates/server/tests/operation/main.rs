@@ -6,6 +6,7 @@
 mod common;
 
 mod arrow;
+mod cluster_front;
 mod cors;
 mod damage;
 mod ending;

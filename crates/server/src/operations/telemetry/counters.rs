@@ -76,6 +76,9 @@ pub(crate) fn search_times(index: &str, device: &'static str) -> Histogram {
     histogram!("warpseek_search_duration_seconds", "index" => index.to_owned(), "device" => device)
 }
 
+/// Name of a collection on other machines, which no index can have.
+pub(crate) const CLUSTER: &str = "_cluster";
+
 /// Returns the counter of an index's searches that a time limit cut short.
 pub(crate) fn degraded_searches(index: &str) -> Counter {
     counter!("warpseek_degraded_searches_total", "index" => index.to_owned())

@@ -2,7 +2,7 @@
 
 use metrics::{counter, gauge};
 
-use super::counters::degraded_searches;
+use super::counters::{CLUSTER, degraded_searches};
 use crate::app::App;
 use crate::indexes::catalogue::Catalogue;
 use crate::indexes::files::bytes_of;
@@ -34,6 +34,9 @@ pub(crate) fn render(app: &App) -> String {
         documents.push((index.name.clone(), snapshot.statistics().documents));
         bytes.push((index.name.clone(), bytes_of(&index.dir)));
         damaged.push((index.name.clone(), u64::from(snapshot.damage().is_some())));
+    }
+    if app.remote.get().is_some() {
+        degraded_searches(CLUSTER).increment(0);
     }
     if let Some(scrub) = app.scrub_status() {
         counter!("warpseek_scrub_passes_total").absolute(scrub.passes);

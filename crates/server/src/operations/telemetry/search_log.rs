@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use warpseek::{NgramRequest, NgramResponse, Request, Response};
+use warpseek_front::RemoteSearch;
 
-use super::counters::{degraded_searches, search_times};
+use super::counters::{CLUSTER, degraded_searches, search_times};
 use crate::app::App;
 use crate::indexes::open_index::View;
 use crate::operations::config::Device;
-use crate::remote::RemoteSearch;
 
 /// Records a search of the index with this name, and logs it if it was slow.
 pub(crate) fn count_search(
@@ -39,13 +39,12 @@ pub(crate) fn count_ngram_search(
     }
 }
 
-/// Records a search of a collection on other machines, under a name that no index can have.
+/// Records a search of a collection on other machines.
 pub(crate) fn count_remote_search(app: &App, search: &RemoteSearch, took: Duration) {
-    const INDEX: &str = "_cluster";
-    search_times(INDEX, "cluster").record(took);
-    if count(app, INDEX, took, search.is_complete) {
+    search_times(CLUSTER, "cluster").record(took);
+    if count(app, CLUSTER, took, search.is_complete) {
         let ms = took.as_secs_f64() * 1e3;
-        tracing::warn!(index = INDEX, ms, k = search.k, query = search.query, "slow query");
+        tracing::warn!(index = CLUSTER, ms, k = search.k, query = search.query, "slow query");
     }
 }
 

@@ -1,86 +1,26 @@
-//! Searches as clients write them: JSON in, JSON out. Both front ends, the aggregator's own HTTP
-//! server (`http`) and the search server, call this module.
+//! Searches as clients write them: JSON in, JSON out. The server calls this module as its
+//! [`Remote`].
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use warpseek::{QueryInput, Ranking, Searcher};
-use warpseek_front::options;
+use warpseek_front::{
+    Remote, RemoteAnswer, RemoteFailure, RemoteFuture, RemoteLimits, RemoteSearch, options,
+};
 
 use crate::aggregator::Aggregator;
 use crate::error::ClusterError;
-use crate::metrics::of_nodes;
 use crate::request::{ClusterRequest, ClusterResponse};
-
-/// Limits of a request.
-#[derive(Clone, Debug)]
-pub struct DoorLimits {
-    /// Maximum number of hits of a query. Default: 100,000.
-    pub k: usize,
-    /// Maximum number of queries of a batch. Default: 10,000.
-    pub batch: usize,
-    /// Maximum number of hits of all queries of a request together. Default: 1,000,000.
-    pub hits: usize,
-    /// Maximum length of the text of a query in bytes. Default: unlimited.
-    pub query_bytes: usize,
-    /// Time limit of a search that does not set one. Default: none.
-    pub deadline: Option<Duration>,
-    /// Time that the search has already waited. It is subtracted from its time limit. Default:
-    /// zero.
-    pub waited: Duration,
-}
-
-impl Default for DoorLimits {
-    fn default() -> Self {
-        DoorLimits {
-            k: 100_000,
-            batch: 10_000,
-            hits: 1_000_000,
-            query_bytes: usize::MAX,
-            deadline: None,
-            waited: Duration::ZERO,
-        }
-    }
-}
-
-/// An answer with the searches that it answers.
-#[derive(Clone, Debug)]
-pub struct Answered {
-    /// The answer.
-    pub json: Value,
-    /// The searches that were answered, without those that failed.
-    pub searches: Vec<Searched>,
-}
-
-/// A search that was answered.
-#[derive(Clone, Debug)]
-pub struct Searched {
-    /// Text of the query.
-    pub query: String,
-    /// Number of hits that were requested.
-    pub k: usize,
-    /// True if all documents were searched.
-    pub is_complete: bool,
-}
-
-/// The error that a client receives.
-#[derive(Clone, Debug)]
-pub struct Refused {
-    /// HTTP status: 400 if the request is wrong, 503 if shards are missing, and 500 otherwise.
-    pub status: u16,
-    /// The reason.
-    pub reason: String,
-}
 
 /// A search as clients write it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct SearchBody {
     query: String,
     k: Option<usize>,
     mode: Option<String>,
@@ -97,25 +37,25 @@ struct Asked {
     static_weight: Option<f64>,
 }
 
-struct AskedBatch {
-    queries: Vec<Asked>,
+struct BatchBody {
+    queries: Vec<SearchBody>,
 }
 
 /// A batch whose searches are not parsed yet.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Listed {
+struct BatchList {
     queries: Vec<Value>,
 }
 
 /// Parses a body as JSON.
-fn json_of(body: &[u8]) -> Result<Value, Refused> {
+fn json_of(body: &[u8]) -> Result<Value, RemoteFailure> {
     warpseek_front::json(body).map_err(|error| bad(format!("the body is not valid JSON: {error}")))
 }
 
-impl AskedBatch {
-    fn read(body: &[u8]) -> Result<Self, Refused> {
-        let Listed { queries } = options(&json_of(body)?, "queries").map_err(bad)?;
+impl BatchBody {
+    fn read(body: &[u8]) -> Result<Self, RemoteFailure> {
+        let BatchList { queries } = options(&json_of(body)?, "queries").map_err(bad)?;
         let read = |(at, query): (usize, &Value)| {
             let wrong = |why: String| match query.is_object() {
                 true => bad(format!("queries[{at}]: {why}")),
@@ -124,12 +64,12 @@ impl AskedBatch {
             options(query, "query").map_err(wrong)
         };
         let queries = queries.iter().enumerate().map(read).collect::<Result<_, _>>()?;
-        Ok(AskedBatch { queries })
+        Ok(BatchBody { queries })
     }
 }
 
-impl Asked {
-    fn read(body: &[u8]) -> Result<Self, Refused> {
+impl SearchBody {
+    fn read(body: &[u8]) -> Result<Self, RemoteFailure> {
         options(&json_of(body)?, "query").map_err(bad)
     }
 
@@ -137,14 +77,18 @@ impl Asked {
     fn check_static_weight(
         &self,
         has_statics: impl FnOnce() -> Result<bool, ClusterError>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), RemoteFailure> {
         if self.static_weight.is_some() && !has_statics()? {
             return Err(bad("[static_weight]: no document of the collection has a static score"));
         }
         Ok(())
     }
 
-    fn request(self, settings: &Searcher, limits: &DoorLimits) -> Result<ClusterRequest, Refused> {
+    fn request(
+        self,
+        settings: &Searcher,
+        limits: &RemoteLimits,
+    ) -> Result<ClusterRequest, RemoteFailure> {
         let texts = [Some(&self.query), self.filter.as_ref()];
         let bytes = texts.into_iter().flatten().map(String::len).max().unwrap_or(0);
         if bytes > limits.query_bytes {
@@ -180,39 +124,41 @@ impl Asked {
     }
 }
 
-impl From<ClusterError> for Refused {
+impl From<ClusterError> for RemoteFailure {
     fn from(error: ClusterError) -> Self {
         let status = match &error {
             error if error.is_of_the_request() => 400,
             ClusterError::Incomplete(_) | ClusterError::NoNodes(_) | ClusterError::Unsettled => 503,
             _ => 500,
         };
-        Refused { status, reason: error.to_string() }
+        RemoteFailure { status, reason: error.to_string() }
     }
 }
 
-impl DoorLimits {
-    /// Refuses requests for too many hits in total, since every shard may have to send all of
-    /// them.
-    fn check_hits(&self, requests: &[ClusterRequest]) -> Result<(), Refused> {
-        let hits = requests.iter().fold(0usize, |sum, request| sum.saturating_add(request.k));
-        match hits > self.hits {
-            true => {
-                let most = self.hits;
-                Err(bad(format!("the request asks for {hits} hits; at most {most} are allowed")))
-            }
-            false => Ok(()),
+/// Refuses requests for too many hits in total, since every shard may have to send all of them.
+fn check_hits(requests: &[ClusterRequest], limits: &RemoteLimits) -> Result<(), RemoteFailure> {
+    let hits = requests.iter().fold(0usize, |sum, request| sum.saturating_add(request.k));
+    match hits > limits.hits {
+        true => {
+            let most = limits.hits;
+            Err(bad(format!("the request asks for {hits} hits; at most {most} are allowed")))
         }
+        false => Ok(()),
     }
 }
 
-fn bad<T: ToString>(reason: T) -> Refused {
-    Refused { status: 400, reason: reason.to_string() }
+fn bad<T: ToString>(reason: T) -> RemoteFailure {
+    RemoteFailure { status: 400, reason: reason.to_string() }
 }
 
-fn shown(response: &ClusterResponse) -> Result<Value, Refused> {
-    let broken = |error: serde_json::Error| Refused { status: 500, reason: error.to_string() };
-    let mut shown = serde_json::to_value(response).map_err(broken)?;
+/// Converts an answer to JSON. A failure is a fault of the program and not of the request.
+fn to_json(answer: &impl Serialize) -> Result<Value, RemoteFailure> {
+    serde_json::to_value(answer)
+        .map_err(|error| RemoteFailure { status: 500, reason: error.to_string() })
+}
+
+fn shown(response: &ClusterResponse) -> Result<Value, RemoteFailure> {
+    let mut shown = to_json(response)?;
     shown["coverage"]["complete"] = response.coverage.is_complete().into();
     Ok(shown)
 }
@@ -235,24 +181,24 @@ impl Aggregator {
     pub(crate) async fn search_json(
         &self,
         body: &[u8],
-        limits: &DoorLimits,
-    ) -> Result<Answered, Refused> {
-        let asked = Asked::read(body)?;
+        limits: &RemoteLimits,
+    ) -> Result<RemoteAnswer, RemoteFailure> {
+        let asked = SearchBody::read(body)?;
         asked.check_static_weight(|| self.has_statics())?;
         let request = asked.request(&self.settings()?, limits)?;
-        limits.check_hits(std::slice::from_ref(&request))?;
+        check_hits(std::slice::from_ref(&request), limits)?;
         let (query, k) = (text(&request), request.k);
         let response: Arc<ClusterResponse> = self.search(request).await?;
-        let searched = Searched { query, k, is_complete: response.coverage.is_complete() };
-        Ok(Answered { json: shown(&response)?, searches: vec![searched] })
+        let searched = RemoteSearch { query, k, is_complete: response.coverage.is_complete() };
+        Ok(RemoteAnswer { json: shown(&response)?, searches: vec![searched] })
     }
 
     pub(crate) async fn batch_json(
         &self,
         body: &[u8],
-        limits: &DoorLimits,
-    ) -> Result<Answered, Refused> {
-        let asked = AskedBatch::read(body)?;
+        limits: &RemoteLimits,
+    ) -> Result<RemoteAnswer, RemoteFailure> {
+        let asked = BatchBody::read(body)?;
         if asked.queries.len() > limits.batch {
             let (queries, most) = (asked.queries.len(), limits.batch);
             return Err(bad(format!(
@@ -265,7 +211,7 @@ impl Aggregator {
             asked.request(&settings, limits)
         });
         let requests = requests.collect::<Result<Vec<_>, _>>()?;
-        limits.check_hits(&requests)?;
+        check_hits(&requests, limits)?;
         let asked: Vec<(String, usize)> =
             requests.iter().map(|request| (text(request), request.k)).collect();
         let (mut answers, mut searches) = (Vec::with_capacity(asked.len()), Vec::new());
@@ -273,75 +219,63 @@ impl Aggregator {
             answers.push(match answer {
                 Ok(response) => {
                     let is_complete = response.coverage.is_complete();
-                    searches.push(Searched { query, k, is_complete });
+                    searches.push(RemoteSearch { query, k, is_complete });
                     shown(&response)?
                 }
                 Err(error) => {
-                    let Refused { status, reason } = error.into();
+                    let RemoteFailure { status, reason } = error.into();
                     json!({ "error": { "status": status, "reason": reason } })
                 }
             });
         }
-        Ok(Answered { json: json!({ "answers": answers }), searches })
-    }
-
-    pub(crate) fn status_json(&self) -> Result<Value, Refused> {
-        serde_json::to_value(self.status()?).map_err(bad)
+        Ok(RemoteAnswer { json: json!({ "answers": answers }), searches })
     }
 }
 
-/// A handle to a [`Cluster`](crate::Cluster) for servers that have their own runtime. The work is
-/// done on the cluster's threads. The handle must not outlive the cluster.
+/// The interface of a [`Cluster`](crate::Cluster) for servers that have their own runtime. The
+/// work is done on the cluster's threads. The interface must not outlive the cluster.
 #[derive(Clone)]
-pub struct Door {
+pub struct JsonFront {
     aggregator: Aggregator,
     handle: Handle,
 }
 
-impl Door {
+impl JsonFront {
     pub(crate) fn new(aggregator: Aggregator, handle: Handle) -> Self {
-        Door { aggregator, handle }
+        JsonFront { aggregator, handle }
     }
+}
 
-    /// Answers the body of `POST /v1/search`. Dropping the future cancels the work.
-    pub fn search(
-        &self,
-        body: Vec<u8>,
-        limits: DoorLimits,
-    ) -> impl Future<Output = Result<Answered, Refused>> + Send + use<> {
+impl Remote for JsonFront {
+    fn search(&self, body: Vec<u8>, limits: RemoteLimits) -> RemoteFuture {
         let aggregator = self.aggregator.clone();
-        wait(Task(self.handle.spawn(async move { aggregator.search_json(&body, &limits).await })))
+        let answer = async move { aggregator.search_json(&body, &limits).await };
+        Box::pin(wait(Task(self.handle.spawn(answer))))
     }
 
-    /// Answers the body of `POST /v1/batch`. Dropping the future cancels the work.
-    pub fn batch(
-        &self,
-        body: Vec<u8>,
-        limits: DoorLimits,
-    ) -> impl Future<Output = Result<Answered, Refused>> + Send + use<> {
+    fn batch(&self, body: Vec<u8>, limits: RemoteLimits) -> RemoteFuture {
         let aggregator = self.aggregator.clone();
-        wait(Task(self.handle.spawn(async move { aggregator.batch_json(&body, &limits).await })))
+        let answer = async move { aggregator.batch_json(&body, &limits).await };
+        Box::pin(wait(Task(self.handle.spawn(answer))))
     }
 
-    /// Returns the known state of the nodes, as `GET /v1/cluster` shows it.
-    pub fn status(&self) -> Result<Value, Refused> {
-        self.aggregator.status_json()
+    fn status(&self) -> Result<Value, RemoteFailure> {
+        to_json(&self.aggregator.status()?)
     }
 
-    /// Returns the known state of the nodes in the format of Prometheus.
-    pub fn metrics(&self) -> String {
-        self.aggregator.status().as_ref().map(of_nodes).unwrap_or_default()
+    fn metrics(&self) -> String {
+        self.aggregator.metrics()
     }
 }
 
 /// Waits for a task, and cancels it if the returned future is dropped.
-async fn wait(mut task: Task) -> Result<Answered, Refused> {
+async fn wait(mut task: Task) -> Result<RemoteAnswer, RemoteFailure> {
     let done = (&mut task.0).await;
-    done.unwrap_or_else(|error| Err(Refused { status: 500, reason: error.to_string() }))
+    done.unwrap_or_else(|error| Err(RemoteFailure { status: 500, reason: error.to_string() }))
 }
 
 /// A task that is cancelled when this handle is dropped.
-struct Task(JoinHandle<Result<Answered, Refused>>);
+struct Task(JoinHandle<Result<RemoteAnswer, RemoteFailure>>);
 
 impl Drop for Task {
     fn drop(&mut self) {
@@ -352,9 +286,10 @@ impl Drop for Task {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::CohortError;
 
-    fn asked(body: &str, limits: &DoorLimits) -> Result<ClusterRequest, Refused> {
-        let asked = Asked::read(body.as_bytes())?;
+    fn asked(body: &str, limits: &RemoteLimits) -> Result<ClusterRequest, RemoteFailure> {
+        let asked = SearchBody::read(body.as_bytes())?;
         let folder = tempfile::tempdir().unwrap();
         let index = warpseek::Index::create(folder.path().join("index")).unwrap();
         let settings = Searcher::without_documents(&index.manifest().unwrap()).unwrap();
@@ -364,33 +299,63 @@ mod tests {
 
     #[test]
     fn static_scores_count_only_where_there_are_some() {
-        let refused = asked(r#"{"query": "a", "static_weight": 3}"#, &DoorLimits::default());
+        let refused = asked(r#"{"query": "a", "static_weight": 3}"#, &RemoteLimits::default());
         let refused = refused.unwrap_err();
         assert!(refused.status == 400 && refused.reason.contains("[static_weight]"), "{refused:?}");
     }
 
     #[test]
+    fn an_answer_that_cannot_be_written_is_not_the_fault_of_the_request() {
+        struct Unwritable;
+        impl Serialize for Unwritable {
+            fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+                Err(serde::ser::Error::custom("no JSON"))
+            }
+        }
+        let failure = to_json(&Unwritable).unwrap_err();
+        assert_eq!((failure.status, failure.reason.as_str()), (500, "no JSON"));
+    }
+
+    /// Errors that a whole cohort shares keep their status.
+    #[test]
+    fn the_status_says_whose_fault_an_error_is() {
+        let reason = || "why".to_owned();
+        for (error, status) in [
+            (CohortError::Query(warpseek::ExecError::Tree(reason())), 400),
+            (CohortError::Unsupported("query trees"), 400),
+            (CohortError::TooLarge { shard: 1, reason: reason() }, 400),
+            (CohortError::Refused { shard: 1, reason: reason() }, 500),
+        ] {
+            let failure = RemoteFailure::from(ClusterError::from(error));
+            assert_eq!(failure.status, status, "{}", failure.reason);
+        }
+        for error in [ClusterError::NoNodes(reason()), ClusterError::Unsettled] {
+            assert_eq!(RemoteFailure::from(error).status, 503);
+        }
+    }
+
+    #[test]
     fn hits_of_a_request_are_limited() {
         let request = |k| ClusterRequest { k, ..ClusterRequest::new("fig") };
-        let limits = DoorLimits::default();
+        let limits = RemoteLimits::default();
         // The maximum number of queries, each with the default number of hits.
-        assert!(limits.check_hits(&vec![request(10); limits.batch]).is_ok());
+        assert!(check_hits(&vec![request(10); limits.batch], &limits).is_ok());
         let mut most = vec![request(limits.k); limits.hits / limits.k];
-        assert!(limits.check_hits(&most).is_ok());
+        assert!(check_hits(&most, &limits).is_ok());
         most.push(request(1));
-        let refused = limits.check_hits(&most).unwrap_err();
+        let refused = check_hits(&most, &limits).unwrap_err();
         assert!(refused.status == 400 && refused.reason.contains("1000001 hits"), "{refused:?}");
-        assert!(limits.check_hits(&[request(usize::MAX), request(1)]).is_err());
+        assert!(check_hits(&[request(usize::MAX), request(1)], &limits).is_err());
     }
 
     #[test]
     fn limits_are_kept() {
-        let limits = DoorLimits {
+        let limits = RemoteLimits {
             k: 5,
             query_bytes: 3,
             deadline: Some(Duration::from_millis(100)),
             waited: Duration::from_millis(30),
-            ..DoorLimits::default()
+            ..RemoteLimits::default()
         };
         let request = asked(r#"{"query": "abc", "k": 5}"#, &limits).unwrap();
         assert_eq!((request.k, request.deadline), (5, Some(Duration::from_millis(70))));
@@ -407,13 +372,13 @@ mod tests {
             let refused = asked(body, &limits).unwrap_err();
             assert!(refused.status == 400 && refused.reason.contains(wanted), "{refused:?}");
         }
-        assert!(asked(r#"{"query": "abc"}"#, &DoorLimits::default()).unwrap().deadline.is_none());
+        assert!(asked(r#"{"query": "abc"}"#, &RemoteLimits::default()).unwrap().deadline.is_none());
     }
 
     #[test]
     fn what_is_wrong_is_said_with_the_name_of_the_option() {
-        let search = |body: &str| Asked::read(body.as_bytes()).map(drop);
-        let batch = |body: &str| AskedBatch::read(body.as_bytes()).map(drop);
+        let search = |body: &str| SearchBody::read(body.as_bytes()).map(drop);
+        let batch = |body: &str| BatchBody::read(body.as_bytes()).map(drop);
         assert!(batch(r#"{"queries": [{"query": "a"}, {"query": "b", "k": 3}]}"#).is_ok());
         for (answer, wanted) in [
             (

@@ -1,13 +1,11 @@
-//! The connection to a collection on other machines, which the program that starts the server
-//! supplies as a [`Remote`].
+//! A collection on other machines, as a server sees it. The cluster's aggregator implements
+//! [`Remote`] and the server calls it, so that neither crate depends on the other.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
 use serde_json::Value;
-
-use crate::error::{Failure, Kind};
 
 /// A collection on other machines that answers searches. Requests and answers are JSON, as
 /// described in docs/guide/cluster.md.
@@ -30,21 +28,34 @@ pub trait Remote: Send + Sync + 'static {
 /// The future of an answer.
 pub type RemoteFuture = Pin<Box<dyn Future<Output = Result<RemoteAnswer, RemoteFailure>> + Send>>;
 
-/// Limits on requests, from the settings of the server.
+/// Limits of a request.
 #[derive(Clone, Debug)]
 pub struct RemoteLimits {
-    /// Maximum number of hits of a search.
+    /// Maximum number of hits of a search. Default: 100,000.
     pub k: usize,
-    /// Maximum number of searches in a batch.
+    /// Maximum number of searches in a batch. Default: 10,000.
     pub batch: usize,
-    /// Maximum number of hits of all searches in a batch together.
+    /// Maximum number of hits of all searches of a request together. Default: 1,000,000.
     pub hits: usize,
-    /// Maximum length of a query's text in bytes.
+    /// Maximum length of a query's text in bytes. Default: unlimited.
     pub query_bytes: usize,
-    /// Time limit of searches that set none.
+    /// Time limit of searches that set none. Default: none.
     pub deadline: Option<Duration>,
-    /// The part of the time limit that the request has already spent waiting.
+    /// The part of the time limit that the request has already spent waiting. Default: zero.
     pub waited: Duration,
+}
+
+impl Default for RemoteLimits {
+    fn default() -> Self {
+        RemoteLimits {
+            k: 100_000,
+            batch: 10_000,
+            hits: 1_000_000,
+            query_bytes: usize::MAX,
+            deadline: None,
+            waited: Duration::ZERO,
+        }
+    }
 }
 
 /// An answer and the searches that it answers.
@@ -74,14 +85,4 @@ pub struct RemoteFailure {
     pub status: u16,
     /// The reason, as shown to the client.
     pub reason: String,
-}
-
-impl From<RemoteFailure> for Failure {
-    fn from(RemoteFailure { status, reason }: RemoteFailure) -> Self {
-        match status {
-            400 => Failure::illegal(reason),
-            503 => Failure::new(Kind::NotReady, reason),
-            _ => Failure::broken(reason),
-        }
-    }
 }
