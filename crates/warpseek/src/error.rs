@@ -150,3 +150,8 @@ pub enum OptionsError {
         ranking: String,
     },
 }
+
+impl OptionsError {
+    /// The layout of posting lists on a GPU, as the option of [`OptionsError::NoEffect`].
+    pub const GPU_LISTS: &'static str = "the form of lists on a GPU";
+}

@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use warpseek_dictionary::Dictionary;
 use warpseek_index::{IndexError, OnError, Progress};
 use warpseek_text::{Analyzer, RawBatch, Reader, Scratch};
 
 use crate::error::Result;
 use crate::index::Index;
 use crate::options::IndexOptions;
+
+pub use warpseek_dictionary::{Dictionary, DictionaryError, Statistics as DictionaryStatistics};
 
 /// Maximum number of reasons for skipped records that are reported.
 const REASONS: usize = 10;

@@ -12,8 +12,8 @@ use warpseek_index::{
 };
 use warpseek_text::{OwnedDocument, Schema};
 
+use super::Index;
 use crate::error::{Error, Result};
-use crate::index::Index;
 use crate::options::SearcherOptions;
 use crate::searcher::{Follower, Searcher};
 
@@ -175,9 +175,17 @@ impl WriteTicket {
     }
 }
 
+impl Index {
+    /// Opens the index for single writes. Each of them is durable, and searches see them after
+    /// the next refresh. Other writers are excluded until the returned index is closed.
+    pub fn live(&self, options: LiveOptions) -> Result<LiveIndex> {
+        LiveIndex::open(self, options)
+    }
+}
+
 impl LiveIndex {
-    pub(crate) fn open(index: &Index, options: LiveOptions) -> Result<Self> {
-        let core = Core::open(index.dir(), options.core)?;
+    fn open(index: &Index, options: LiveOptions) -> Result<Self> {
+        let core = Core::open(index.path(), options.core)?;
         let shared = Arc::new(Shared {
             core,
             progress: Progress::default(),

@@ -16,7 +16,7 @@ use super::response::NgramResponse;
 use super::verification::{Answered, finish_many};
 use crate::error::{Error, Result};
 use crate::index::Index;
-use crate::request::limit_of;
+use crate::query::limit_of;
 
 /// Number of queries per thread in a batch for the CPU.
 const BATCH_PER_THREAD: usize = 64;
@@ -151,8 +151,21 @@ impl Now {
     }
 }
 
+impl Index {
+    /// Opens a searcher for approximate search, with the default options. It is an error if the
+    /// index contains words instead of n-grams.
+    pub fn ngram_searcher(&self) -> Result<NgramSearcher> {
+        self.ngram_searcher_with(NgramOptions::default())
+    }
+
+    /// Opens a searcher for approximate search, with the given options.
+    pub fn ngram_searcher_with(&self, options: NgramOptions) -> Result<NgramSearcher> {
+        NgramSearcher::open(self, options)
+    }
+}
+
 impl NgramSearcher {
-    pub(crate) fn open(index: &Index, options: NgramOptions) -> Result<Self> {
+    fn open(index: &Index, options: NgramOptions) -> Result<Self> {
         let device = options.gpu.map(|gpu| Device::open(gpu, options.gpu_memory)).transpose()?;
         let now = Now::open(index, &options, device.as_ref())?;
         let (context, now) = (Context::new(options.threads), Arc::new(RwLock::new(now)));
