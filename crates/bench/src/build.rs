@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
-use warpseek::weights::{GpuWeigher, HostText, Method, Step, Steps, WordText, weigh_on_cpu};
-use warpseek::{
-    BuildDevice, Dictionary, Index, IndexOptions, Progress, RankingFunction, StoreMode,
+use warpseek::options::{BuildDevice, StoreMode};
+use warpseek::research::weights::{
+    GpuWeigher, HostText, Method, Step, Steps, WordText, weigh_on_cpu,
 };
+use warpseek::vocabulary::Dictionary;
+use warpseek::{Index, IndexOptions, Progress, RankingFunction};
 use warpseek_console::options::{Threads, parse_bytes};
 use warpseek_console::terminal::{count, note, table};
 use warpseek_console::{Failure, Interrupt};
@@ -299,7 +301,7 @@ fn on_gpu(
     (text, len): (&Pinned<u8>, usize),
     function: RankingFunction,
     rounds: usize,
-    check: impl Fn(&warpseek::weights::Weights<'_>) -> Result<(), Failure>,
+    check: impl Fn(&warpseek::research::weights::Weights<'_>) -> Result<(), Failure>,
 ) -> Result<(Vec<Duration>, Steps), Failure> {
     let text = HostText::Pinned(text, len);
     // The first round allocates the memory for all later ones.

@@ -12,8 +12,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::json;
+use warpseek::service::Cohorts;
 use warpseek::{
-    Cohorts, DeviceChoice, Index, Mode, Request, Searcher, SearcherOptions, Service, ServiceOptions,
+    DeviceChoice, Index, Mode, Request, Searcher, SearcherOptions, Service, ServiceOptions,
 };
 use warpseek_console::options::{RankingChoice, Threads, check_seconds, named, parse_bytes};
 use warpseek_console::terminal::counted;

@@ -12,7 +12,10 @@ use clap::Args;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use serde_json::json;
-use warpseek::{Algorithm, Index, Mode, Request, Searcher, SearcherOptions, Tuning, Work};
+use warpseek::options::Algorithm;
+use warpseek::plan::Work;
+use warpseek::research::Tuning;
+use warpseek::{Index, Mode, Request, Searcher, SearcherOptions};
 
 use super::{hardware, index_line, program, read_ids, read_queries};
 use crate::report::html::{Page, Target};

@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use warpseek::index::WriteTicket;
 use warpseek::{
     Document, Index, IndexOptions, LiveIndex, LiveOptions, Progress, Request, Searcher,
-    SearcherOptions, WriteTicket,
+    SearcherOptions,
 };
 use warpseek_console::options::{Threads, check_seconds};
 use warpseek_console::terminal::{count, counted, table};

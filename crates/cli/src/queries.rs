@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-use warpseek::{Error, FileQuery, OnError, QueryReader};
+use warpseek::Error;
+use warpseek::options::OnError;
+use warpseek::query::{FileQuery, QueryReader};
 use warpseek_console::Failure;
 use warpseek_console::terminal::{counted, note};
 

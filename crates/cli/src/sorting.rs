@@ -6,10 +6,9 @@ use std::ops::Bound;
 
 use clap::Args;
 use serde_json::{Value, json};
-use warpseek::{
-    AttributeValue, Facet, FacetCounts, Missing, Request, Response, Searcher, SortBy, SortKey,
-    SortValue, value_as_json,
-};
+use warpseek::query::{Facet, FacetCounts, Missing, SortBy, SortKey, SortValue, value_as_json};
+use warpseek::schema::AttributeValue;
+use warpseek::{Request, Response, Searcher};
 use warpseek_console::Failure;
 use warpseek_console::terminal::{Theme, count, counted, table};
 

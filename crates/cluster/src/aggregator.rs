@@ -161,7 +161,7 @@ impl Aggregator {
         &self,
         request: ClusterRequest,
     ) -> Result<Arc<ClusterResponse>, ClusterError> {
-        let none = || Err(ClusterError::Query(warpseek::ExecError::NoAnswer));
+        let none = || Err(ClusterError::Query(warpseek::plan::ExecError::NoAnswer));
         self.search_batch(vec![request]).await.pop().unwrap_or_else(none)
     }
 

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use tokio::sync::oneshot;
 use tonic::Status;
-use warpseek::{CollectionStatistics, HeapBytes, Lookup, Mode, Plan, ResultCache, ResultKey};
+use warpseek::Mode;
+use warpseek::plan::{CollectionStatistics, Plan};
+use warpseek::service::{HeapBytes, Lookup, ResultCache, ResultKey};
 
 use crate::asking::{CallFailure, ask};
 use crate::coverage::MissingShard;
@@ -104,7 +106,7 @@ impl Cohort<'_> {
             let over = Scope { statistics, shards, missing, is_whole: false };
             self.over(&over, requests, others, &mut outcomes).await?;
         }
-        let none = || Err(ClusterError::Query(warpseek::ExecError::NoAnswer));
+        let none = || Err(ClusterError::Query(warpseek::plan::ExecError::NoAnswer));
         let outcomes = outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(none));
         let strict = |(outcome, request): (Outcome, &ClusterRequest)| match outcome {
             Ok(response) if !request.allow_partial && !response.coverage.is_complete() => {

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use tonic::Status;
-use warpseek::{Error, ExecError};
+use warpseek::Error;
+use warpseek::plan::ExecError;
 
 use crate::coverage::Coverage;
 

@@ -3,7 +3,7 @@
 
 use futures_util::future::join_all;
 use tonic::Status;
-use warpseek::CollectionStatistics;
+use warpseek::plan::CollectionStatistics;
 
 use crate::asking::{CallFailure, HedgeBudget, Times, ask};
 use crate::coverage::MissingShard;

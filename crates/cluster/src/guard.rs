@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
-use warpseek::{Progress, Scrubber};
+use warpseek::Progress;
+use warpseek::index::Scrubber;
 
 use crate::error::ClusterError;
 use crate::node::ClusterNode;
@@ -53,7 +54,7 @@ impl Guard {
     ) -> Result<Self, ClusterError> {
         let (open, found) = (Arc::downgrade(node), Arc::downgrade(node));
         let open = move || open.upgrade().map_or(Vec::new(), |node| node.snapshots());
-        let found = move |_: &warpseek::Damage| {
+        let found = move |_: &warpseek::index::Damage| {
             if let Some(node) = found.upgrade() {
                 node.withdraw_damaged();
             }

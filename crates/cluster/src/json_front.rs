@@ -321,7 +321,7 @@ mod tests {
     fn the_status_says_whose_fault_an_error_is() {
         let reason = || "why".to_owned();
         for (error, status) in [
-            (CohortError::Query(warpseek::ExecError::Tree(reason())), 400),
+            (CohortError::Query(warpseek::plan::ExecError::Tree(reason())), 400),
             (CohortError::Unsupported("query trees"), 400),
             (CohortError::TooLarge { shard: 1, reason: reason() }, 400),
             (CohortError::Refused { shard: 1, reason: reason() }, 500),

@@ -1,6 +1,6 @@
 //! The answer of all shards to a query.
 
-use warpseek::Plan;
+use warpseek::plan::Plan;
 
 use crate::coverage::{Coverage, MissingShard};
 use crate::protocol;

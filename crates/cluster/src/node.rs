@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use tonic::{Code, Status};
-use warpseek::{DeviceChoice, ScrubOptions, SearcherOptions, Snapshot};
+use warpseek::index::ScrubOptions;
+use warpseek::{DeviceChoice, SearcherOptions, Snapshot};
 
 use crate::error::ClusterError;
 use crate::protocol::{self, Shards};

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use warpseek::{Mode, QueryInput, Ranking, Request, Score, Searcher};
+use warpseek::response::Score;
+use warpseek::{Mode, QueryInput, Ranking, Request, Searcher};
 
 use crate::coverage::Coverage;
 use crate::error::ClusterError;

@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tonic::Status;
+use warpseek::index::{Statistics, settings};
+use warpseek::plan::{CollectionStatistics, ExecError, frequencies};
 use warpseek::{
-    CollectionStatistics, ExecError, Index, Progress, Response, Searcher, SearcherOptions, Service,
-    ServiceError, ServiceOptions, Snapshot, Statistics, frequencies, settings,
+    Index, Progress, Response, Searcher, SearcherOptions, Service, ServiceError, ServiceOptions,
+    Snapshot,
 };
 use xxhash_rust::xxh3::xxh3_64;
 

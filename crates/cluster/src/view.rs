@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
-use warpseek::{Searcher, Statistics, read_settings};
+use warpseek::Searcher;
+use warpseek::index::{Statistics, read_settings};
 
 use crate::error::ClusterError;
 use crate::peer::Peer;

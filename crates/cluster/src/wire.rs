@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tonic::Status;
-use warpseek::{
-    CollectionStatistics, Mode, Plan, Query, QueryInput, QueryTerm, Ranking, RankingFunction,
-    RankingParameters, Request, Searcher, Statistics,
-};
+use warpseek::index::Statistics;
+use warpseek::plan::{CollectionStatistics, Plan};
+use warpseek::query::{Query, QueryTerm, RankingParameters};
+use warpseek::{Mode, QueryInput, Ranking, RankingFunction, Request, Searcher};
 
 use crate::error::CohortError;
 use crate::protocol::{self, Input};

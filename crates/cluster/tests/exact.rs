@@ -7,9 +7,8 @@ mod common;
 use common::{Collection, Running, cluster};
 use proptest::prelude::*;
 use proptest::sample::select;
-use warpseek::{
-    Document, IndexOptions, Mode, Query, QueryInput, Ranking, RankingFunction, Request,
-};
+use warpseek::query::Query;
+use warpseek::{Document, IndexOptions, Mode, QueryInput, Ranking, RankingFunction, Request};
 use warpseek_cluster::{ClusterError, ClusterRequest};
 
 const WORDS: [&str; 12] = [

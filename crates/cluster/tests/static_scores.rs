@@ -5,7 +5,8 @@ mod common;
 
 use common::{Collection, cluster, documents};
 use serde_json::{Value, json};
-use warpseek::{Document, IndexOptions, Ranking, Request, STATIC_FIELD};
+use warpseek::text::STATIC_FIELD;
+use warpseek::{Document, IndexOptions, Ranking, Request};
 use warpseek_front::{Remote, RemoteLimits};
 
 #[test]

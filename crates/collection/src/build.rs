@@ -3,9 +3,9 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 
-use warpseek::{
-    BuildReport, Index, IndexOptions, MANIFEST, Manifest, OnError, Progress, SegmentEntry, Survey,
-};
+use warpseek::index::{BuildReport, MANIFEST, Manifest, SegmentEntry, Survey};
+use warpseek::options::OnError;
+use warpseek::{Index, IndexOptions, Progress};
 
 use crate::collection::{Collection, now};
 use crate::digest::Digest;

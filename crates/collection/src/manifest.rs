@@ -3,7 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use warpseek::{Manifest, Selection, limits};
+use warpseek::index::{Manifest, Selection};
+use warpseek::limits;
 
 use crate::digest::is_digest;
 use crate::error::{CollectionError, Result};

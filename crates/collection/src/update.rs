@@ -11,10 +11,9 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use warpseek::{
-    BuildReport, DeleteReport, Index, IndexOptions, Manifest, MergeConfig, OnError, Progress,
-    SegmentEntry, Snapshot,
-};
+use warpseek::index::{BuildReport, DeleteReport, Manifest, MergeConfig, SegmentEntry};
+use warpseek::options::OnError;
+use warpseek::{Index, IndexOptions, Progress, Snapshot};
 use warpseek_store::{StoredObject, lock};
 
 use crate::build::can_be_read_once;

@@ -9,11 +9,16 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
+use warpseek::Error;
+use warpseek::devices::DeviceError;
 use warpseek::eval::EvalError;
-use warpseek::{
-    Content, DeviceError, DictionaryError, Error, ExecError, IndexError, MANIFEST, NgramError,
-    OptionsError, near,
-};
+use warpseek::index::{IndexError, MANIFEST};
+use warpseek::inspect::Content;
+use warpseek::ngram::NgramError;
+use warpseek::options::OptionsError;
+use warpseek::plan::ExecError;
+use warpseek::text::near;
+use warpseek::vocabulary::DictionaryError;
 use warpseek_synth::SynthError;
 
 use crate::terminal;
@@ -210,9 +215,7 @@ fn advise(error: &OptionsError) -> String {
         OptionsError::NoPartitions { .. } => {
             "--partition, --partition-size, --partitions-per-block, --threshold, --batch and --gpu-codec need --device cuda and --algorithm wand or maxscore"
         }
-        OptionsError::NoEffect { option: "the form of lists on a GPU", .. } => {
-            "remove `--gpu-lists`"
-        }
+        OptionsError::NoEffect { option: OptionsError::GPU_LISTS, .. } => "remove `--gpu-lists`",
         OptionsError::NoEffect { .. } => "add `--device both`",
         OptionsError::SchemaOnGpu | OptionsError::PositionsOnGpu => "leave out `--device cuda`",
         OptionsError::NoParameters { .. } => "remove `--k1` and `--b`",

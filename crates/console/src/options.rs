@@ -5,9 +5,10 @@ use std::str::FromStr;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use warpseek::{
-    Algorithm, CpuAlgorithm, Manifest, OptionsError, Ranking, RankingFunction, RankingParameters,
-};
+use warpseek::index::Manifest;
+use warpseek::options::{Algorithm, CpuAlgorithm, OptionsError};
+use warpseek::query::RankingParameters;
+use warpseek::{Ranking, RankingFunction};
 
 use crate::failure::Failure;
 

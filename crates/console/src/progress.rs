@@ -7,7 +7,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use warpseek::{Loading, Phase, Progress};
+use warpseek::Progress;
+use warpseek::gpu::Loading;
+use warpseek::index::Phase;
 
 use crate::interrupt::Interrupt;
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use crate::cluster::Design;
+use crate::design::Design;
 use crate::error::PlanError;
 use crate::number::{
     Bytes, Cohort, DeadlineMs, Documents, Dollars, Hits, Kilowatts, Machines, Millis, Rate, Seed,

@@ -6,7 +6,7 @@
 //!
 //! | file | section of the paper |
 //! |---|---|
-//! | `cluster` | 3.1, equations 3, 4 and 10: nodes, copies, machines, network |
+//! | `design`, `cluster` | 3.1, equations 3, 4 and 10: nodes, copies, machines, network |
 //! | `power` | equations 7 and 12: power of a machine and of the cluster |
 //! | `cost` | equations 2, 5, 6, 8, 9, 11, 13 and 14: purchase, energy, ratios |
 //! | `capacity` | 5.1: documents per node, by Monte Carlo |
@@ -17,6 +17,8 @@ mod capacity;
 mod cluster;
 mod config;
 mod cost;
+mod design;
+mod digits;
 mod error;
 mod measurements;
 mod number;
@@ -28,11 +30,12 @@ mod simulation;
 mod tables;
 
 pub use capacity::{Bound, Capacity, MAX_TILES, capacity};
-pub use cluster::{Design, MAX_MACHINES, Shape, machines, network_mbit_per_s, shape};
+pub use cluster::{MAX_MACHINES, Shape, machines, network_mbit_per_s, shape};
 pub use config::{
     Arrivals, CapacityInputs, Config, DEFAULTS, Energy, Platform, PlotInputs, Workload,
 };
 pub use cost::{Cost, break_even, cost, dollars_per_watt};
+pub use design::Design;
 pub use error::PlanError;
 pub use measurements::{CohortCell, LoadRow, Measurements};
 pub use number::{

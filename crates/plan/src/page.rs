@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use crate::capacity::Capacity;
+use crate::digits::count;
 use crate::report::{PlannedWorkload, Report};
-use crate::tables::count;
 
 const COLOURS: [&str; 10] = [
     "#2f6db5", "#d9700f", "#2c8f3c", "#c5303a", "#7d56b3", "#8a5a44", "#cf5fae", "#7b8087",

@@ -3,9 +3,10 @@
 use serde::Serialize;
 
 use crate::capacity::Capacity;
-use crate::cluster::{Design, Shape, shape};
+use crate::cluster::{Shape, shape};
 use crate::config::{Config, Platform, Workload};
 use crate::cost::{Cost, break_even, cost, dollars_per_watt};
+use crate::design::Design;
 use crate::error::PlanError;
 use crate::number::{Kilowatts, Machines, Share, Watts};
 use crate::power::{Power, PowerInputs, power};

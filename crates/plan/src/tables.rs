@@ -1,6 +1,7 @@
 //! The report as rows of text, for a terminal and for the page. The first row is the header.
 
 use crate::capacity::{Bound, Capacity};
+use crate::digits::count;
 use crate::report::PlannedWorkload;
 
 impl PlannedWorkload {
@@ -59,17 +60,4 @@ impl Capacity {
         }
         rows
     }
-}
-
-/// Formats 1234567 as 1,234,567.
-pub(crate) fn count(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }

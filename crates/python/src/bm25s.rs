@@ -5,7 +5,8 @@ use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyString};
-use warpseek::{Query, QueryInput};
+use warpseek::QueryInput;
+use warpseek::query::Query;
 
 use crate::index::NativeIndex;
 use crate::options::Asking;

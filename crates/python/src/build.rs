@@ -6,7 +6,9 @@ use std::sync::Arc;
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator};
-use warpseek::{BuildReport, Document, Index, Phase, Progress, STATIC_FIELD};
+use warpseek::index::{BuildReport, Phase};
+use warpseek::text::STATIC_FIELD;
+use warpseek::{Document, Index, Progress};
 
 use crate::documents::{Fields, Rows, feed};
 use crate::error::Failure;

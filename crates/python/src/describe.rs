@@ -3,8 +3,14 @@
 
 use std::fmt::{self, Debug, Write};
 
+use warpseek::Error;
+use warpseek::devices::DeviceError;
 use warpseek::eval::EvalError;
-use warpseek::{DeviceError, Error, ExecError, IndexError, NgramError, OptionsError, TextError};
+use warpseek::index::IndexError;
+use warpseek::ngram::NgramError;
+use warpseek::options::OptionsError;
+use warpseek::plan::ExecError;
+use warpseek::text::TextError;
 
 /// An error in the form that Python sees.
 pub(crate) struct Description {

@@ -3,8 +3,13 @@
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
+use warpseek::Error;
 use warpseek::eval::EvalError;
-use warpseek::{Error, ExecError, IndexError, NgramError, OptionsError, TextError};
+use warpseek::index::IndexError;
+use warpseek::ngram::NgramError;
+use warpseek::options::OptionsError;
+use warpseek::plan::ExecError;
+use warpseek::text::TextError;
 
 use crate::describe::{Description, of_evaluation, of_library};
 

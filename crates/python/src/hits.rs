@@ -5,10 +5,12 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use serde_json::json;
-use warpseek::{
-    AttributeValue, Explanation, Facet, FacetCounts, Plan, Response, ScorePart, Snippet,
-    value_as_json,
-};
+use warpseek::Response;
+use warpseek::plan::Plan;
+use warpseek::query::{Facet, FacetCounts, value_as_json};
+use warpseek::response::{Explanation, ScorePart};
+use warpseek::schema::AttributeValue;
+use warpseek::text::Snippet;
 
 use crate::error::Result;
 use crate::json::to_python;

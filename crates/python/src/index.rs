@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
+use warpseek::index::MergeConfig;
+use warpseek::query::Query;
+use warpseek::text::{FieldNames, STATIC_FIELD};
 use warpseek::{
-    Document, FieldNames, Index, IndexOptions, IndexWriter, MergeConfig, NgramSearcher, Progress,
-    Query, QueryInput, STATIC_FIELD, Searcher,
+    Document, Index, IndexOptions, IndexWriter, NgramSearcher, Progress, QueryInput, Searcher,
 };
 
 use crate::build::{built, committed, told};
@@ -355,7 +357,7 @@ impl NativeIndex {
         facts.set_item("segments", snapshot.segments().len())?;
         let kind = match (&manifest.grams, manifest.content) {
             (Some(_), _) => "ngrams",
-            (None, warpseek::Content::Vector) => "vectors",
+            (None, warpseek::inspect::Content::Vector) => "vectors",
             (None, _) => "text",
         };
         facts.set_item("content", kind)?;
@@ -416,7 +418,7 @@ impl NativeIndex {
 }
 
 impl NativeIndex {
-    fn manifest(&self) -> Result<warpseek::Manifest> {
+    fn manifest(&self) -> Result<warpseek::index::Manifest> {
         Ok(self.index.manifest()?)
     }
 

@@ -2,7 +2,9 @@
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use warpseek::{Cancel, Misses, NgramAlgorithm, NgramOptions, NgramRequest, NgramSearcher};
+use warpseek::NgramSearcher;
+use warpseek::ngram::{Misses, NgramAlgorithm, NgramOptions, NgramRequest};
+use warpseek::query::Cancel;
 
 use crate::error::{Failure, Result};
 use crate::hits::in_characters;

@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use serde_json::Value;
+use warpseek::index::Manifest;
+use warpseek::options::{Algorithm, BuildDevice, CodecId, OnError, OptionsError, Split, StoreMode};
+use warpseek::query::{Facet, RankingParameters, SortKey};
+use warpseek::text::{FieldNames, Format, GramConfig};
 use warpseek::{
-    Algorithm, Analyzer, BuildDevice, CodecId, DeviceChoice, Facet, FieldNames, Format, GramConfig,
-    IndexOptions, Manifest, Mode, OnError, OptionsError, Ranking, RankingFunction,
-    RankingParameters, Request, Schema, Searcher, SearcherOptions, SortKey, Split, StoreMode,
+    Analyzer, DeviceChoice, IndexOptions, Mode, Ranking, RankingFunction, Request, Schema,
+    Searcher, SearcherOptions,
 };
 
 use crate::error::{Failure, Result};

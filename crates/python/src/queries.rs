@@ -3,7 +3,8 @@
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyMapping, PyString};
-use warpseek::{Query, QueryInput, Searcher};
+use warpseek::query::Query;
+use warpseek::{QueryInput, Searcher};
 
 use crate::arrow::Texts;
 use crate::documents::weights;

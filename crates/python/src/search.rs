@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pyo3::prelude::*;
-use warpseek::{Cancel, QueryInput, Request, Response, Searcher};
+use warpseek::query::Cancel;
+use warpseek::{QueryInput, Request, Response, Searcher};
 
 use crate::error::Result;
 use crate::interrupt::interruptible;

@@ -10,6 +10,7 @@
 //! The cost of a query depends on its lists in different ways for OR and AND, so each mode has a
 //! separate estimate.
 
+mod closest;
 mod rules;
 mod tree;
 
@@ -18,6 +19,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize, Serializer};
 use warpseek_exec::{Mode, Plan, PlanTerm};
 
+use closest::closest;
 use rules::{Case, Rules};
 use tree::{Forest, Inputs, Samples};
 
@@ -375,20 +377,6 @@ fn rows_and_logs(samples: &[(Features, f64)]) -> (Vec<Inputs>, Vec<f32>) {
 /// Returns the nanoseconds, at least one, since clocks may be coarse and errors are relative.
 fn nanoseconds(time: Duration) -> f64 {
     (time.as_nanos() as f64).clamp(1.0, LONGEST)
-}
-
-/// Returns the guess with the smallest mean relative error if these are the true values: their
-/// median, weighted by their reciprocals. The values must be positive. Returns 1 if there are
-/// none.
-fn closest(mut truths: Vec<f64>) -> f64 {
-    truths.sort_unstable_by(f64::total_cmp);
-    let half = truths.iter().map(|truth| 1.0 / truth).sum::<f64>() / 2.0;
-    let mut below = 0.0;
-    let is_half = |truth: &&f64| {
-        below += 1.0 / **truth;
-        below >= half
-    };
-    truths.iter().find(is_half).or(truths.last()).copied().unwrap_or(1.0)
 }
 
 /// Changes of times since the samples were taken, as natural logarithms of factors: one for all

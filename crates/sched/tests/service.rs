@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use warpseek_exec::{
-    Answers, Candidate, Context, Engine, ExecError, Fault, Mode, Plan, Planner, Query, Ranking,
-    Reference, fail_all,
+    Answers, Cancel, Candidate, Context, Engine, ExecError, Fault, Mode, Plan, Planner, Query,
+    Ranking, Reference, fail_all,
 };
 use warpseek_exec_cpu::CpuEngine;
 use warpseek_index::{Snapshot, SnapshotId};
@@ -211,7 +211,7 @@ fn a_ticket_that_is_dropped_cancels_no_other_request() {
     let service =
         Service::new(vec![Place::cpu(engine.clone(), 1)], ServiceOptions::default()).unwrap();
     let plans = plans(&snapshot, 2);
-    let all = warpseek_exec::Cancel::new();
+    let all = Cancel::new();
     let submit = |plan: &Plan| {
         let limits = Limits { cancel: Some(all.clone()), ..Limits::default() };
         service.submit(Arc::new(plan.clone()), limits).unwrap()
@@ -226,6 +226,44 @@ fn a_ticket_that_is_dropped_cancels_no_other_request() {
     drop(held);
     assert!(!all.is_set());
     assert_eq!(second.wait().answer.unwrap().hits, expected(&snapshot, &plans)[1]);
+}
+
+/// A request whose flag is set while it waits is dropped when its turn comes: no engine begins it,
+/// and requests that wait for the same answer get it nevertheless.
+#[test]
+fn a_request_that_its_caller_cancels_while_it_waits_is_not_begun() {
+    let fixture = fixture();
+    let snapshot = fixture.snapshot();
+    let plans = plans(&snapshot, 3);
+    for cache in [None, Some(1 << 20)] {
+        let engine = Troubled::new(&snapshot);
+        let options = ServiceOptions { cache, ..ServiceOptions::default() };
+        let service = Service::new(vec![Place::cpu(engine.clone(), 1)], options).unwrap();
+        let submit = |plan: &Plan, cancel: Option<&Cancel>| {
+            let limits = Limits { cancel: cancel.cloned(), ..Limits::default() };
+            service.submit(Arc::new(plan.clone()), limits).unwrap()
+        };
+        let held = engine.hangs.lock().unwrap();
+        let busy = submit(&plans[0], None);
+        while engine.asked.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        let flag = Cancel::new();
+        let cancelled = submit(&plans[1], Some(&flag));
+        // With a cache, this request waits for the answer to the cancelled one.
+        let equal = submit(&plans[1], None);
+        let other = submit(&plans[2], None);
+        flag.set();
+        drop(held);
+        assert!(matches!(cancelled.wait().answer, Err(ServiceError::Cancelled)));
+        let expected = expected(&snapshot, &plans);
+        for (ticket, hits) in [busy, equal, other].into_iter().zip(&expected) {
+            assert_eq!(&ticket.wait().answer.unwrap().hits, hits);
+        }
+        assert_eq!(engine.asked.load(Ordering::SeqCst), 3);
+        let status = service.status();
+        assert_eq!((status.waiting, status.counts.stations[0][1]), (0, 3));
+    }
 }
 
 #[test]

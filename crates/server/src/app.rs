@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use metrics_exporter_prometheus::PrometheusHandle;
-use warpseek::{Damage, ScrubStatus, Scrubber};
+use warpseek::index::{Damage, ScrubStatus, Scrubber};
 use warpseek_front::{Hosts, Remote};
 
 use crate::elasticsearch::search::{PointInTime, Scroll};

@@ -6,7 +6,10 @@
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
-use warpseek::{Error, ExecError, IndexError, NgramError, ServiceError};
+use warpseek::index::IndexError;
+use warpseek::ngram::NgramError;
+use warpseek::plan::ExecError;
+use warpseek::{Error, ServiceError};
 use warpseek_front::RemoteFailure;
 pub(crate) use warpseek_front::brief;
 pub(crate) use warpseek_front::plain;

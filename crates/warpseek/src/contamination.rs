@@ -4,8 +4,9 @@
 //! index. Both give the same report.
 //!
 //! ```
+//! use warpseek::Progress;
 //! use warpseek::contamination::{self, Settings, TestSet};
-//! use warpseek::{GramConfig, Progress, Unit};
+//! use warpseek::text::{GramConfig, Unit};
 //!
 //! # let folder = tempfile::tempdir().unwrap();
 //! # let train = folder.path().join("train.jsonl");
@@ -40,7 +41,9 @@ use crate::index::Index;
 /// format that its name implies. Also returns the number of malformed records that were skipped.
 ///
 /// ```
-/// use warpseek::{GramConfig, OnError, contamination};
+/// use warpseek::contamination;
+/// use warpseek::options::OnError;
+/// use warpseek::text::GramConfig;
 ///
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let file = folder.path().join("test.tsv");
@@ -77,7 +80,8 @@ pub fn in_files(
 ///
 /// ```
 /// use warpseek::contamination::{self, Settings, TestSet};
-/// use warpseek::{Document, GramConfig, Index, IndexOptions, Progress, Unit};
+/// use warpseek::text::{GramConfig, Unit};
+/// use warpseek::{Document, Index, IndexOptions, Progress};
 ///
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let dir = folder.path().join("index");

@@ -15,7 +15,7 @@ use warpseek_sched::measure::{self, Line};
 use warpseek_sched::{ByDocuments, ByQueries, Speed, WithThreads, split};
 
 use crate::error::OptionsError;
-use crate::gpu::OpenGpu;
+use crate::gpu::open::OpenGpu;
 use crate::options::{Algorithm, DeviceChoice, SearcherOptions, Split};
 
 /// A GPU's speed is measured on one in this many documents.
@@ -80,7 +80,7 @@ impl Maker<'_> {
         }
         if takes_all && options.tuning.gpu_lists != Form::Auto {
             return Err(OptionsError::NoEffect {
-                option: "the form of lists on a GPU",
+                option: OptionsError::GPU_LISTS,
                 when: "with an algorithm that prescribes their form",
             });
         }

@@ -91,7 +91,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// A set of options that cannot be satisfied.
 ///
 /// ```
-/// use warpseek::{Algorithm, Error, Index, OptionsError, SearcherOptions};
+/// use warpseek::options::{Algorithm, OptionsError};
+/// use warpseek::{Error, Index, SearcherOptions};
 ///
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let index = Index::create(folder.path().join("index"))?;
@@ -149,4 +150,9 @@ pub enum OptionsError {
         /// The name of the ranking function.
         ranking: String,
     },
+}
+
+impl OptionsError {
+    /// The layout of posting lists on a GPU, as the option of [`OptionsError::NoEffect`].
+    pub const GPU_LISTS: &'static str = "the form of lists on a GPU";
 }

@@ -1,22 +1,34 @@
 //! An index on disk: creating, opening, changing and checking it.
 
+mod incoming;
+mod live;
+mod scrubber;
+mod settings;
+mod writer;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use warpseek_exec::{Ranking, ShapeClass, shape};
-use warpseek_index::{
-    BuildReport, DeleteReport, Inspection, Lists, ListsConfig, Manifest, MergeConfig, MergeReport,
-    OpenOptions, Progress, Snapshot, Survey, Verification,
-};
-use warpseek_text::{OwnedDocument, Reader, Schema, Selection};
+use warpseek_exec::{Ranking, shape};
+use warpseek_index::OpenOptions;
+use warpseek_text::{OwnedDocument, Reader, Schema};
 
-use crate::build_device::input_bytes;
 use crate::error::Result;
-use crate::live::{LiveIndex, LiveOptions};
-use crate::ngram::{NgramOptions, NgramSearcher};
-use crate::options::{IndexOptions, SearcherOptions};
-use crate::searcher::Searcher;
-use crate::writer::IndexWriter;
+use crate::inspect::{Inspection, ShapeClass, Verification};
+use crate::options::{IndexOptions, input_bytes};
+
+pub use incoming::Incoming;
+pub use live::{LiveIndex, LiveOptions, WriteTicket};
+pub use scrubber::{ScrubOptions, ScrubStatus, Scrubber};
+pub use settings::{read_settings, settings};
+pub use warpseek_index::log::Durability;
+pub use warpseek_index::{
+    BuildReport, Damage, DeleteReport, FilterCacheUsage, IndexError, Lists, ListsConfig, MANIFEST,
+    Manifest, MergeConfig, MergeReport, Phase, Progress, SegmentEntry, Snapshot, SnapshotId,
+    Statistics, Survey,
+};
+pub use warpseek_text::Selection;
+pub use writer::{Commit, IndexWriter};
 
 /// An index: a directory on disk.
 ///
@@ -195,11 +207,6 @@ impl Index {
         Ok(index)
     }
 
-    /// Returns the directory of the index.
-    pub fn dir(&self) -> &Path {
-        &self.dir
-    }
-
     pub(crate) fn options(&self) -> &IndexOptions {
         &self.options
     }
@@ -226,33 +233,6 @@ impl Index {
         IndexWriter::new(self.dir.clone(), self.options.clone())
     }
 
-    /// Opens the index for single writes. Each of them is durable, and searches see them after
-    /// the next refresh. Other writers are excluded until the returned index is closed.
-    pub fn live(&self, options: LiveOptions) -> Result<LiveIndex> {
-        LiveIndex::open(self, options)
-    }
-
-    /// Opens a searcher with the default options.
-    pub fn searcher(&self) -> Result<Searcher> {
-        self.searcher_with(SearcherOptions::default())
-    }
-
-    /// Opens a searcher with the given options.
-    pub fn searcher_with(&self, options: SearcherOptions) -> Result<Searcher> {
-        Searcher::open(self, options)
-    }
-
-    /// Opens a searcher for approximate search, with the default options. It is an error if the
-    /// index contains words instead of n-grams.
-    pub fn ngram_searcher(&self) -> Result<NgramSearcher> {
-        self.ngram_searcher_with(NgramOptions::default())
-    }
-
-    /// Opens a searcher for approximate search, with the given options.
-    pub fn ngram_searcher_with(&self, options: NgramOptions) -> Result<NgramSearcher> {
-        NgramSearcher::open(self, options)
-    }
-
     /// Adds the documents of files and directories. A document replaces the document with the
     /// same id, if there is one.
     pub fn add_files(&self, inputs: &[PathBuf], progress: &Progress) -> Result<BuildReport> {
@@ -264,7 +244,7 @@ impl Index {
     }
 
     /// Adds a part of the documents of files and directories, as selected by
-    /// [`Incoming::part`](crate::Incoming::part).
+    /// [`Incoming::part`].
     pub fn add_part(
         &self,
         inputs: &[PathBuf],
@@ -285,7 +265,8 @@ impl Index {
     /// fields. The index must not be open for single writes. Returns the generation of the index.
     ///
     /// ```
-    /// use warpseek::{Attribute, AttributeKind, Index, IndexOptions, Schema};
+    /// use warpseek::schema::{Attribute, AttributeKind};
+    /// use warpseek::{Index, IndexOptions, Schema};
     ///
     /// # let folder = tempfile::tempdir().unwrap();
     /// # let dir = folder.path().join("index");

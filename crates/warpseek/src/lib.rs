@@ -98,109 +98,38 @@
 //! Only one writer at a time can change an index, also across processes. Writers never disturb
 //! searchers: each searcher keeps the snapshot that it opened until it is refreshed.
 
-mod build_device;
-mod calibration;
 pub mod contamination;
-mod decision;
+pub mod devices;
 mod engines;
 mod error;
-mod gpu;
-mod incoming;
-mod index;
-mod live;
-mod ngram;
-mod notice;
+pub mod gpu;
+pub mod index;
+pub mod inspect;
+pub mod ngram;
 mod opened;
-mod options;
+pub mod options;
+pub mod plan;
+pub mod query;
 mod repeats;
-mod request;
-mod response;
-mod schema;
-mod scrubber;
+pub mod research;
+pub mod response;
+pub mod schema;
 mod searcher;
-mod service;
-mod settings;
-mod stations;
-mod traced;
-mod vocabulary;
-mod word_text;
-mod writer;
+pub mod service;
+pub mod text;
+pub mod vocabulary;
 
-pub use build_device::BuildDevice;
-pub use calibration::CalibrationReport;
-pub use decision::Decision;
-pub use error::{Error, OptionsError, Result};
-pub use incoming::Incoming;
-pub use index::Index;
-pub use live::{LiveIndex, LiveOptions, WriteTicket};
-pub use ngram::{
-    NgramAlignment, NgramHit, NgramOptions, NgramRequest, NgramResponse, NgramSearcher,
-};
-pub use notice::Notice;
-pub use options::{Algorithm, DeviceChoice, IndexOptions, SearcherOptions, Split, Tuning};
-pub use request::{QueryInput, Request};
-pub use response::{Arrays, FieldSnippet, Response};
-pub use schema::{Sample, SeenField, infer_schema};
-pub use scrubber::{ScrubOptions, ScrubStatus, Scrubber};
-pub use searcher::{GpuStatus, Searcher};
-pub use service::{Cohorts, Service, ServiceError, ServiceOptions, ServiceResponse, ServiceTicket};
-pub use settings::{read_settings, settings};
-pub use traced::Traced;
-pub use vocabulary::Vocabulary;
-pub use word_text::{DocumentWords, MAX_WORD_TEXT};
-pub use writer::{Commit, IndexWriter};
-
-pub use warpseek_build_gpu::weights;
-pub use warpseek_codec::CodecId;
-pub use warpseek_core::{DocId, Hit, Score, limits, near};
-pub use warpseek_cuda::DeviceError;
-pub use warpseek_dictionary::{Dictionary, DictionaryError, Statistics as DictionaryStatistics};
-pub use warpseek_exec::gather::{
-    Facet, FacetCounts, MAX_FACET_NUMBERS, MAX_FACET_RANGES, MAX_FACET_VALUES, MAX_FACETS,
-    MAX_SORT_KEYS, Missing, SortBy, SortKey, SortValue, SortValues, value_as_json,
-};
-/// Query trees, and the parser for query strings.
-pub use warpseek_exec::query;
-pub use warpseek_exec::{
-    Answer, Answers, Cancel, Choice, CollectionStatistics, Context, Coverage, Estimate, ExecError,
-    Explanation, Fault, FieldExplanation, Limit, Mode, Offer, Plan, PlanTerm, Pool, Query,
-    QueryTerm, Ranking, RankingFunction, RankingParameters, Rule, ScorePart, ShapeClass,
-    TermExplanation, Work, frequencies,
-};
-pub use warpseek_exec_cpu::Algorithm as CpuAlgorithm;
-pub use warpseek_exec_gpu::{CacheCounts, Form as GpuLists, Loading, Residency};
-pub use warpseek_exec_gpu_papers::MAX_COHORT;
-pub use warpseek_exec_gpu_papers::compressed::CODECS as GPU_CODECS;
-pub use warpseek_exec_gpu_papers::partitioned::{
-    Batch as PartitionBatch, PartitionSettings, Partitioning, Threshold,
-};
-pub use warpseek_index::log::Durability;
-pub use warpseek_index::{
-    AttributeInspection, BuildReport, Content, Damage, DeleteReport, FieldInspection,
-    FilterCacheUsage, Impacts, IndexError, Inspection, Lists, ListsConfig, MANIFEST, Manifest,
-    MergeConfig, MergeReport, OnError, PartSizes, Phase, Problem, Progress, SegmentEntry, Snapshot,
-    SnapshotId, Statistics, StoreMode, Survey, Verification,
-};
-pub use warpseek_ngram::{Algorithm as NgramAlgorithm, Misses, NgramError, VerifyCounts};
-pub use warpseek_sched::service::{Counts as ServiceCounts, ServiceStatus, largest_cohort};
-pub use warpseek_sched::{
-    CacheCounts as ResultCacheCounts, HeapBytes, Key as ResultKey, Lookup, ResultCache,
-    calibrate::Calibration,
-};
-pub use warpseek_text::{
-    Analyzer, Attribute, AttributeKind, AttributeValue, Chain, FieldAnalyzer, FieldId, FieldNames,
-    FileQuery, Format, GramConfig, Language, MAX_ATTRIBUTES, MAX_FIELD_NAME_BYTES,
-    MAX_KEYWORD_BYTES, MAX_SOURCE_PARTS, MAX_TEXT_FIELDS, OwnedDocument as Document, QueryReader,
-    STATIC_FIELD, Schema, SchemaConfig, Scratch, Selection, Snippet, StopWords, TextError,
-    TextField, Tokens, TopicPart, Unit, Unknown, format_date, parse_date, snippet,
-};
-
-/// Information about the CPU and the GPUs of this machine, and their copying speed.
-pub mod devices {
-    pub use crate::calibration::cpu_model;
-    pub use warpseek_cuda::kernels::copy::bandwidth;
-    pub use warpseek_cuda::{Device, DeviceError, DeviceInfo, list_devices};
-}
+pub use error::{Error, Result};
+pub use index::{Index, IndexWriter, LiveIndex, LiveOptions, Progress, Snapshot};
+pub use ngram::NgramSearcher;
+pub use options::{DeviceChoice, IndexOptions, SearcherOptions};
+pub use query::{Mode, QueryInput, Ranking, RankingFunction, Request};
+pub use response::{Hit, Response};
+pub use schema::Schema;
+pub use searcher::Searcher;
+pub use service::{Service, ServiceError, ServiceOptions};
+pub use text::{Analyzer, Document};
+pub use warpseek_core::limits;
 
 /// Evaluation of runs against judgements, with the measures of trec_eval.
 pub mod eval {

@@ -10,3 +10,4 @@ pub use alignment::NgramAlignment;
 pub use request::NgramRequest;
 pub use response::{NgramHit, NgramResponse};
 pub use searcher::{NgramOptions, NgramSearcher};
+pub use warpseek_ngram::{Algorithm as NgramAlgorithm, Misses, NgramError, VerifyCounts};

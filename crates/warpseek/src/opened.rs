@@ -13,15 +13,15 @@ use warpseek_exec::{
 use warpseek_exec_gpu::Resident;
 use warpseek_index::{FilterCache, FilterCacheUsage, Snapshot};
 
-use crate::decision::Decision;
 use crate::engines::{GpuEngines, Maker};
 use crate::error::Result;
-use crate::gpu::{self, Gpu, State};
-use crate::notice::Notice;
+use crate::gpu::open as gpus;
+use crate::gpu::state::{Gpu, State};
+use crate::gpu::{GpuStatus, Notice};
 use crate::options::{Algorithm, DeviceChoice, SearcherOptions};
+use crate::plan::Decision;
+use crate::query::{QueryInput, Request};
 use crate::repeats::Repeats;
-use crate::request::{QueryInput, Request};
-use crate::searcher::GpuStatus;
 
 /// Ids, and the documents with these ids.
 type Among = (Arc<[String]>, Arc<Mask>);
@@ -73,12 +73,12 @@ impl Opened {
         let known = before.and_then(|before| before.gpu.why_unusable());
         let (gpus, why) = match before.and_then(|before| before.gpu.engines()) {
             _ if options.device == DeviceChoice::Auto
-                && let Some(why) = known.clone().or_else(|| gpu::unfit(planner.formulas())) =>
+                && let Some(why) = known.clone().or_else(|| gpus::unfit(planner.formulas())) =>
             {
                 (Vec::new(), Some(why))
             }
             Some(engines) => (engines.gpus.clone(), None),
-            None => gpu::open(options)?,
+            None => gpus::open(options)?,
         };
         let maker = Maker { snapshot: &snapshot, planner: &planner, options, context: &context };
         maker.check(&gpus, why.as_deref())?;
@@ -484,7 +484,7 @@ impl Opened {
     }
 
     fn try_again(&self) -> Result<GpuEngines, ExecError> {
-        let gpus = gpu::open_all(&self.options).map_err(warpseek_exec_gpu::failed)?;
+        let gpus = gpus::open_all(&self.options).map_err(warpseek_exec_gpu::failed)?;
         let (snapshot, planner) = (&self.snapshot, &self.planner);
         let maker = Maker { snapshot, planner, options: &self.options, context: &self.context };
         let engines = maker.gpus(&gpus)?;

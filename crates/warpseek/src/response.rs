@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use warpseek_core::{DocId, Hit};
 use warpseek_exec::gather::{FacetCounts, SortValue, SortValues};
-use warpseek_exec::{Answer, Coverage, Explanation, Plan, Work, explain};
+use warpseek_exec::{Answer, Plan, Work, explain};
 use warpseek_index::Snapshot;
 use warpseek_text::{FieldAnalyzer, Snippet, first_words, snippet};
 
 use crate::error::{Error, Result};
+
+pub use warpseek_core::{DocId, Hit, Score};
+pub use warpseek_exec::{Coverage, Explanation, FieldExplanation, ScorePart, TermExplanation};
 
 /// The response to a request.
 ///

@@ -1,21 +1,28 @@
-//! Inference of a schema from the first documents of the inputs.
+//! Schemas: text fields and attributes, and the inference of a schema from the first documents of
+//! the inputs.
 
 use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 use warpseek_index::IndexError;
-pub use warpseek_text::SeenField;
-use warpseek_text::{Analyzer, Reader, ReaderConfig, Schema};
+use warpseek_text::{Analyzer, Reader, ReaderConfig};
 
 use crate::error::{Error, Result};
 use crate::options::IndexOptions;
+
+pub use warpseek_text::{
+    Attribute, AttributeKind, AttributeValue, FieldId, MAX_ATTRIBUTES, MAX_FIELD_NAME_BYTES,
+    MAX_KEYWORD_BYTES, MAX_SOURCE_PARTS, MAX_TEXT_FIELDS, Schema, SchemaConfig, SeenField,
+    TextField, format_date, parse_date,
+};
 
 /// Infers a schema that fits the first `documents` documents of files and directories. It is a
 /// starting point for a handwritten schema. Of the options, only the format and the analyzer for
 /// text fields are used.
 ///
 /// ```
-/// use warpseek::{IndexOptions, infer_schema};
+/// use warpseek::IndexOptions;
+/// use warpseek::schema::infer_schema;
 ///
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let file = folder.path().join("docs.jsonl");
@@ -36,7 +43,8 @@ pub fn infer_schema(
 /// The first documents of files and directories, for inspection before an index is built.
 ///
 /// ```
-/// use warpseek::{IndexOptions, Sample};
+/// use warpseek::IndexOptions;
+/// use warpseek::schema::Sample;
 ///
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let file = folder.path().join("docs.jsonl");

@@ -8,19 +8,18 @@ use serde_json::Value;
 use warpseek_exec::gather::{SortKey, SortValues};
 use warpseek_exec::query::Node;
 use warpseek_exec::{Answers, CollectionStatistics, Context, ExecError, Mode, Plan, Ranking};
-use warpseek_exec_gpu::{Loading, Residency};
+use warpseek_exec_gpu::Loading;
 use warpseek_index::{Manifest, Published, Snapshot};
 
-use crate::decision::Decision;
 use crate::engines::GpuEngines;
 use crate::error::{Error, Result};
-use crate::index::Index;
+use crate::gpu::GpuStatus;
+use crate::index::{Index, settings as settings_of};
 use crate::opened::Opened;
 use crate::options::SearcherOptions;
-use crate::request::Request;
+use crate::plan::Decision;
+use crate::query::Request;
 use crate::response::{Arrays, Response};
-use crate::service::{Service, ServiceOptions};
-use crate::settings::settings as settings_of;
 
 /// Number of queries per thread in a batch for the CPU.
 const BATCH_PER_THREAD: usize = 64;
@@ -88,37 +87,20 @@ impl Follower {
     }
 }
 
-/// The state of the GPUs of a searcher, and counts of queries that the CPU answered instead.
-///
-/// ```
-/// # let folder = tempfile::tempdir().unwrap();
-/// # let index = warpseek::Index::create(folder.path().join("index"))?;
-/// let status = index.searcher()?.gpu_status();
-/// assert!(status.name.is_none() && status.why_not.is_none()); // No GPU was requested.
-/// # Ok::<(), warpseek::Error>(())
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct GpuStatus {
-    /// The name of the GPU that answers or last answered, or the names of all GPUs that work
-    /// together.
-    pub name: Option<String>,
-    /// The reason why no GPU answers although one was requested.
-    pub why_not: Option<String>,
-    /// The CPU's share of the documents and the reason for it, if the CPU and GPUs divide them.
-    pub host: Option<String>,
-    /// Number of queries that the CPU answered because it is faster. Here and below, a query that
-    /// a batch repeats counts once.
-    pub stayed: u64,
-    /// Number of queries that the CPU answered to help the GPU.
-    pub helped: u64,
-    /// Number of queries that the CPU answered because the GPU failed or does not support them.
-    pub fallen_back: u64,
-    /// The parts of the index that each GPU holds.
-    pub residency: Vec<Residency>,
+impl Index {
+    /// Opens a searcher with the default options.
+    pub fn searcher(&self) -> Result<Searcher> {
+        self.searcher_with(SearcherOptions::default())
+    }
+
+    /// Opens a searcher with the given options.
+    pub fn searcher_with(&self, options: SearcherOptions) -> Result<Searcher> {
+        Searcher::open(self, options)
+    }
 }
 
 impl Searcher {
-    pub(crate) fn open(index: &Index, options: SearcherOptions) -> Result<Self> {
+    fn open(index: &Index, options: SearcherOptions) -> Result<Self> {
         let options = Arc::new(options);
         let snapshot = index.snapshot_with(options.mmap)?;
         Self::of(index, snapshot, options, None)
@@ -154,7 +136,7 @@ impl Searcher {
     /// ```
     pub fn without_documents(settings: &Manifest) -> Result<Self> {
         let index = Index::at("");
-        let snapshot = Arc::new(Snapshot::of(index.dir(), settings_of(settings), Vec::new())?);
+        let snapshot = Arc::new(Snapshot::of(index.path(), settings_of(settings), Vec::new())?);
         let options = SearcherOptions::default().threads(1);
         Self::of(&index, snapshot, Arc::new(options), None)
     }
@@ -446,12 +428,6 @@ impl Searcher {
 
     pub(crate) fn opened(&self) -> Arc<Opened> {
         self.now()
-    }
-
-    /// Starts a service that answers individual requests with the engines of this searcher: the
-    /// CPU, and a GPU if it has one.
-    pub fn service(&self, options: ServiceOptions) -> Result<Service> {
-        Service::start(self.clone(), self.now(), self.threads(), &options)
     }
 
     /// Determines how a batch would be answered, and why.

@@ -1,24 +1,30 @@
 //! A searcher as a service: requests arrive one at a time, from many threads, and the CPU and a
 //! GPU answer them together.
 
+mod calibration;
+mod stations;
+
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use warpseek_exec::{ExecError, Plan};
-use warpseek_sched::calibrate::Calibration;
-use warpseek_sched::service::{Limits, Served, Service as Requests, ServiceStatus, Ticket};
+use warpseek_sched::service::{Limits, Served, Service as Requests, Ticket};
 
-use crate::calibration;
 use crate::error::{Error, Result};
 use crate::opened::Opened;
-use crate::request::Request;
+use crate::query::Request;
 use crate::response::Response;
 use crate::searcher::Searcher;
-use crate::stations::Stations;
+use stations::Stations;
 
-pub use warpseek_sched::service::{Cohorts, ServiceError};
+pub use calibration::CalibrationReport;
+pub use warpseek_sched::calibrate::Calibration;
+pub use warpseek_sched::service::{Cohorts, Counts as ServiceCounts, ServiceError, ServiceStatus};
+pub use warpseek_sched::{
+    CacheCounts as ResultCacheCounts, HeapBytes, Key as ResultKey, Lookup, ResultCache,
+};
 
 /// Options of a service.
 ///
@@ -171,8 +177,16 @@ impl Future for ServiceTicket {
     }
 }
 
+impl Searcher {
+    /// Starts a service that answers individual requests with the engines of this searcher: the
+    /// CPU, and a GPU if it has one.
+    pub fn service(&self, options: ServiceOptions) -> Result<Service> {
+        Service::start(self.clone(), self.opened(), self.threads(), &options)
+    }
+}
+
 impl Service {
-    pub(crate) fn start(
+    fn start(
         searcher: Searcher,
         opened: Arc<Opened>,
         threads: usize,

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use warpseek_dictionary::Dictionary;
 use warpseek_index::{IndexError, OnError, Progress};
 use warpseek_text::{Analyzer, RawBatch, Reader, Scratch};
 
@@ -13,13 +12,16 @@ use crate::error::Result;
 use crate::index::Index;
 use crate::options::IndexOptions;
 
+pub use warpseek_dictionary::{Dictionary, DictionaryError, Statistics as DictionaryStatistics};
+
 /// Maximum number of reasons for skipped records that are reported.
 const REASONS: usize = 10;
 
 /// Words with the number of occurrences of each.
 ///
 /// ```
-/// use warpseek::{Analyzer, IndexOptions, Progress, Vocabulary};
+/// use warpseek::vocabulary::Vocabulary;
+/// use warpseek::{Analyzer, IndexOptions, Progress};
 ///
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let file = folder.path().join("docs.tsv");

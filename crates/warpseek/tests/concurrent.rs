@@ -8,7 +8,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use warpseek::{Document, Index, MergeConfig, Mode, Progress, Request, Searcher};
+use warpseek::index::MergeConfig;
+use warpseek::{Document, Index, Mode, Progress, Request, Searcher};
 use warpseek_testkit::{Random, expected};
 
 const THREADS: usize = 8;

@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use warpseek::index::{ScrubOptions, Scrubber};
+use warpseek::ngram::NgramRequest;
+use warpseek::text::GramConfig;
 use warpseek::{
-    Document, GramConfig, Index, IndexOptions, LiveOptions, NgramRequest, Progress, Request,
-    ScrubOptions, Scrubber, SearcherOptions, ServiceOptions,
+    Document, Index, IndexOptions, LiveOptions, Progress, Request, SearcherOptions, ServiceOptions,
 };
 
 /// A short period, so that passes follow each other closely.
@@ -63,7 +65,7 @@ fn a_scrubber_finds_damage_of_any_file_and_all_searches_fail_then() {
             let searcher = searcher.clone();
             move || vec![searcher.snapshot()]
         };
-        let told = move |damage: &warpseek::Damage| told.send(damage.clone()).unwrap();
+        let told = move |damage: &warpseek::index::Damage| told.send(damage.clone()).unwrap();
         let scrubber = Scrubber::start(QUICK, open, told).unwrap();
         let file = file_of(&index, name);
         damage(&file);

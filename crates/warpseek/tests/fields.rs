@@ -1,9 +1,10 @@
 //! Searches in an index with a schema.
 #![allow(clippy::unwrap_used)]
 
+use warpseek::plan::ExecError;
+use warpseek::query::Query;
 use warpseek::{
-    DeviceChoice, Document, Error, ExecError, Index, IndexOptions, Mode, Query, Request, Schema,
-    SearcherOptions,
+    DeviceChoice, Document, Error, Index, IndexOptions, Mode, Request, Schema, SearcherOptions,
 };
 
 fn schema() -> Schema {

@@ -4,9 +4,12 @@
 
 use std::time::Duration;
 
+use warpseek::plan::ExecError;
+use warpseek::query::{Facet, FacetCounts, SortKey};
+use warpseek::schema::AttributeValue;
 use warpseek::{
-    AttributeValue, Document, Error, ExecError, Facet, FacetCounts, Index, IndexOptions, Mode,
-    Request, Response, Schema, Searcher, SearcherOptions, ServiceOptions, SortKey,
+    Document, Error, Index, IndexOptions, Mode, Request, Response, Schema, Searcher,
+    SearcherOptions, ServiceOptions,
 };
 
 fn searcher(folder: &tempfile::TempDir) -> Searcher {
@@ -99,7 +102,7 @@ fn facets_cover_all_matches_and_what_was_searched() {
     assert!(!late.coverage().is_complete());
     let empty = FacetCounts::Values { values: Vec::new(), other: 0, distinct: 0, missing: 0 };
     assert_eq!((late.facets(), late.matches()), (&[empty][..], Some(0)));
-    let query = warpseek::Query::of([("appl", 1.0)]);
+    let query = warpseek::query::Query::of([("appl", 1.0)]);
     let request = Request::new(query).mode(Mode::AndOr).sort([SortKey::document()]);
     let error = searcher.search(&request).err().unwrap();
     assert!(matches!(error, Error::Query(ExecError::GatherMode)), "{error}");

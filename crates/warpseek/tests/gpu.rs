@@ -9,10 +9,14 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use warpseek::devices::Device;
+use warpseek::gpu::{GpuLists, Notice};
+use warpseek::options::Split;
+use warpseek::plan::CollectionStatistics;
+use warpseek::query::SortKey;
+use warpseek::research::Tuning;
 use warpseek::{
-    CollectionStatistics, DeviceChoice, Document, Error, GpuLists, Index, IndexOptions,
-    LiveOptions, Mode, Notice, Progress, Request, Schema, Searcher, SearcherOptions,
-    ServiceOptions, SortKey, Split, Tuning,
+    DeviceChoice, Document, Error, Index, IndexOptions, LiveOptions, Mode, Progress, Request,
+    Schema, Searcher, SearcherOptions, ServiceOptions,
 };
 use warpseek_cuda_emulator::{inject, symbol};
 

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
+use warpseek::index::{Durability, IndexError};
 use warpseek::{
-    Document, Durability, Error, Index, IndexError, LiveIndex, LiveOptions, Request, Searcher,
-    SearcherOptions, ServiceOptions,
+    Document, Error, Index, LiveIndex, LiveOptions, Request, Searcher, SearcherOptions,
+    ServiceOptions,
 };
 
 fn document(id: usize, version: usize) -> Document {

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use warpseek::{
-    Cancel, Document, Error, GramConfig, Index, IndexOptions, Misses, NgramAlgorithm, NgramError,
-    NgramHit, NgramOptions, NgramRequest, NgramSearcher, StoreMode,
-};
+use warpseek::ngram::{Misses, NgramAlgorithm, NgramError, NgramHit, NgramOptions, NgramRequest};
+use warpseek::options::StoreMode;
+use warpseek::query::Cancel;
+use warpseek::text::GramConfig;
+use warpseek::{Document, Error, Index, IndexOptions, NgramSearcher};
 
 const WORDS: [&str; 12] = [
     "route",
@@ -112,7 +113,7 @@ fn verified_hits_are_the_candidates_by_distance() {
             let document = response.document(rank).unwrap().unwrap();
             let (title, text) = (document["title"].as_str(), document["text"].as_str());
             let (title, text) = (title.unwrap_or(""), text.unwrap_or(""));
-            assert_eq!(shown, warpseek::NgramAlignment::of(&request.text, title, text));
+            assert_eq!(shown, warpseek::ngram::NgramAlignment::of(&request.text, title, text));
             assert_eq!(response.position(rank).unwrap(), shown.in_text);
         }
     }

@@ -2,10 +2,11 @@
 //! searched, and keep them.
 #![allow(clippy::unwrap_used)]
 
+use warpseek::index::{Durability, IndexError};
 use warpseek::query::{Node, Phrase};
 use warpseek::{
-    Document, Durability, Error, Index, IndexError, IndexOptions, LiveIndex, LiveOptions, Request,
-    Searcher, SearcherOptions,
+    Document, Error, Index, IndexOptions, LiveIndex, LiveOptions, Request, Searcher,
+    SearcherOptions,
 };
 
 fn document(id: usize, version: usize) -> Document {

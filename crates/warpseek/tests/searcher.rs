@@ -5,10 +5,14 @@
 use std::time::Duration;
 
 use tempfile::TempDir;
+use warpseek::options::{Algorithm, CpuAlgorithm, OptionsError};
+use warpseek::plan::ExecError;
+use warpseek::query::{Cancel, Query};
+use warpseek::research::Tuning;
+use warpseek::response::Coverage;
 use warpseek::{
-    Algorithm, Cancel, Coverage, CpuAlgorithm, DeviceChoice, Document, Error, ExecError, Index,
-    IndexOptions, Mode, OptionsError, Progress, Query, Ranking, RankingFunction, Request,
-    SearcherOptions, Tuning,
+    DeviceChoice, Document, Error, Index, IndexOptions, Mode, Progress, Ranking, RankingFunction,
+    Request, SearcherOptions,
 };
 
 fn index() -> (TempDir, Index) {

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
-use warpseek::{Request, Service, ServiceError, ServiceResponse};
+use warpseek::service::ServiceResponse;
+use warpseek::{Request, Service, ServiceError};
 use warpseek_console::{Failure, Interrupt};
 
 use super::arrivals::Arrivals;
@@ -190,7 +191,7 @@ impl Load<'_> {
         // Costs of the GPU, which is the last station if it answers batches.
         let (fixed, each) = service.status().batch_costs.last().copied().unwrap_or_default();
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let cohort = warpseek::largest_cohort(rate, nanos, fixed, each);
+        let cohort = warpseek::research::largest_cohort(rate, nanos, fixed, each);
         Ok(Row {
             configuration: self.name.to_owned(),
             deadline_ms: deadline,

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use warpseek::{Plan, Request, Searcher, Service, ServiceError, ServiceOptions};
+use warpseek::plan::Plan;
+use warpseek::{Request, Searcher, Service, ServiceError, ServiceOptions};
 use warpseek_console::{Failure, Interrupt};
 
 use crate::statistics::percentile;

@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use warpseek::{Index, Misses, NgramHit, NgramOptions, NgramRequest, NgramSearcher};
+use warpseek::ngram::{Misses, NgramHit, NgramOptions, NgramRequest};
+use warpseek::{Index, NgramSearcher};
 use warpseek_console::Failure;
 use warpseek_console::progress;
 use warpseek_console::terminal::count;

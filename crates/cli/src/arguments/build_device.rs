@@ -1,7 +1,8 @@
 //! The device that builds an index.
 
 use clap::{Args, ValueEnum};
-use warpseek::{BuildDevice, IndexOptions};
+use warpseek::IndexOptions;
+use warpseek::options::BuildDevice;
 use warpseek_console::Failure;
 use warpseek_console::options::parse_bytes;
 

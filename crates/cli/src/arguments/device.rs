@@ -1,7 +1,7 @@
 //! The device that answers queries, and its limits.
 
 use clap::{Args, ValueEnum};
-use warpseek::GpuLists;
+use warpseek::gpu::GpuLists;
 use warpseek_console::options::{named, parse_bytes};
 
 /// The device that answers queries.

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use warpseek::{FieldNames, Format, IndexOptions};
+use warpseek::IndexOptions;
+use warpseek::text::{FieldNames, Format};
 use warpseek_console::options::{Threads, named, parse_bytes};
 
 use super::on_error::BadRecord;

@@ -1,7 +1,7 @@
 //! The treatment of records and queries that cannot be used.
 
 use clap::ValueEnum;
-use warpseek::OnError;
+use warpseek::options::OnError;
 
 /// The treatment of malformed records.
 #[derive(Clone, Copy, ValueEnum)]

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
+use warpseek::inspect::Content;
 use warpseek::query::Node;
-use warpseek::{Content, Mode, QueryInput, Searcher};
+use warpseek::{Mode, QueryInput, Searcher};
 use warpseek_console::options::named;
 use warpseek_console::{Failure, terminal};
 

@@ -1,9 +1,9 @@
 //! Settings for studies and measurements, which few users need.
 
 use clap::Args;
-use warpseek::{
-    Algorithm, CodecId, GPU_CODECS, MAX_COHORT, PartitionBatch, PartitionSettings, Partitioning,
-    Threshold,
+use warpseek::options::{Algorithm, CodecId};
+use warpseek::research::{
+    GPU_CODECS, MAX_COHORT, PartitionBatch, PartitionSettings, Partitioning, Threshold,
 };
 use warpseek_console::options::{algorithms, named};
 

@@ -1,7 +1,10 @@
 //! All options for answering queries from an index of words or vectors.
 
 use clap::Args;
-use warpseek::{Algorithm, DeviceChoice, GpuLists, Index, Notice, SearcherOptions, Split, Tuning};
+use warpseek::gpu::{GpuLists, Notice};
+use warpseek::options::{Algorithm, Split};
+use warpseek::research::Tuning;
+use warpseek::{DeviceChoice, Index, SearcherOptions};
 use warpseek_console::options::RankingChoice;
 use warpseek_console::{Failure, terminal};
 

@@ -1,7 +1,7 @@
 //! The data that an index stores of each document besides its terms.
 
 use clap::ValueEnum;
-use warpseek::StoreMode;
+use warpseek::options::StoreMode;
 
 /// The stored data of each document.
 #[derive(Clone, Copy, ValueEnum)]

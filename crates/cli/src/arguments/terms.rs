@@ -1,7 +1,8 @@
 //! Settings of the terms of an index.
 
 use clap::Args;
-use warpseek::{Analyzer, CodecId};
+use warpseek::Analyzer;
+use warpseek::options::CodecId;
 use warpseek_console::options::named;
 
 /// Settings of terms, for `index`, `cluster build` and `cluster cut`.

@@ -1,7 +1,7 @@
 //! The parts of TREC topics that form a query.
 
 use clap::Args;
-use warpseek::TopicPart;
+use warpseek::query::TopicPart;
 use warpseek_console::options::named;
 
 /// The parts of TREC topics that form a query, for commands that read files of queries.

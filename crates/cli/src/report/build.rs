@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use warpseek::BuildReport;
+use warpseek::index::BuildReport;
 use warpseek_console::terminal::{count, counted, note, summary};
 
 use crate::arguments::Reading;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use warpseek::{Choice, Decision, Estimate, Offer, Plan};
+use warpseek::plan::{Choice, Decision, Estimate, Offer, Plan};
 use warpseek_console::terminal::{count, counted};
 
 fn milliseconds(time: Duration) -> String {

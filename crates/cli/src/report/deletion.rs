@@ -1,6 +1,6 @@
 //! The summary of a deletion.
 
-use warpseek::DeleteReport;
+use warpseek::index::DeleteReport;
 use warpseek_console::terminal::{count, counted, note, summary};
 
 /// Reports the number of deleted documents, and the ids that were not found.

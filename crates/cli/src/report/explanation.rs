@@ -3,7 +3,8 @@
 use std::io::Write;
 
 use serde_json::{Value, json};
-use warpseek::{Explanation, FieldExplanation, Plan, ScorePart, TermExplanation};
+use warpseek::plan::Plan;
+use warpseek::response::{Explanation, FieldExplanation, ScorePart, TermExplanation};
 use warpseek_console::terminal::{count, table};
 
 use super::text::printable;

@@ -3,7 +3,9 @@
 use std::io::Write;
 
 use serde_json::{Value, json};
-use warpseek::{Decision, Explanation, FieldSnippet, Response, Searcher};
+use warpseek::plan::Decision;
+use warpseek::response::{Explanation, FieldSnippet};
+use warpseek::{Response, Searcher};
 use warpseek_console::Failure;
 use warpseek_console::terminal::{Theme, count, counted};
 

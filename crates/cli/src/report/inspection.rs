@@ -3,7 +3,9 @@
 use std::io::Write;
 
 use serde_json::{Value, json};
-use warpseek::{GramConfig, Impacts, Inspection};
+use warpseek::inspect::Inspection;
+use warpseek::options::Impacts;
+use warpseek::text::GramConfig;
 use warpseek_console::Failure;
 use warpseek_console::terminal::{Theme, bytes, count, table};
 

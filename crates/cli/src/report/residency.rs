@@ -2,7 +2,7 @@
 //! `inspect --device`.
 
 use serde_json::{Value, json};
-use warpseek::Residency;
+use warpseek::gpu::Residency;
 use warpseek_console::terminal::bytes;
 
 /// Describes the residency in one line.

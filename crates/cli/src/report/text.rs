@@ -1,6 +1,6 @@
 //! Text of documents on a terminal: control characters, highlights and line breaks.
 
-use warpseek::Snippet;
+use warpseek::text::Snippet;
 use warpseek_console::terminal::Theme;
 
 /// Replaces control characters, so that text of documents cannot control the terminal.

@@ -9,8 +9,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clap::{Arg, Args};
+use warpseek::Ranking;
 use warpseek::eval::RunWriter;
-use warpseek::{OnError, Ranking};
+use warpseek::options::OnError;
 use warpseek_cluster::{
     AggregatorOptions, Cluster, ClusterError, ClusterRequest, ClusterResponse, Token, nodes,
 };

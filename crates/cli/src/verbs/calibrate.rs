@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value, json};
-use warpseek::{Calibration, Index, Request};
+use warpseek::service::Calibration;
+use warpseek::{Index, Request};
 use warpseek_console::options::{Threads, check_seconds};
 use warpseek_console::progress::{self, Display};
 use warpseek_console::terminal::{counted, note, table};

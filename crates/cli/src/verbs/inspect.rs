@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use clap::Args;
 use serde_json::{Value, json};
-use warpseek::{Index, Residency, ShapeClass};
+use warpseek::Index;
+use warpseek::gpu::Residency;
+use warpseek::inspect::ShapeClass;
 use warpseek_console::progress::Display;
 use warpseek_console::terminal::{Theme, bytes, count, table};
 use warpseek_console::{Failure, Interrupt};

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use warpseek::{Index, MergeConfig, Progress};
+use warpseek::index::MergeConfig;
+use warpseek::{Index, Progress};
 
 use warpseek_console::Failure;
 use warpseek_console::Interrupt;

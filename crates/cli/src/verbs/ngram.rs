@@ -14,9 +14,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
-use warpseek::{
-    Error, Index, IndexError, Misses, NgramAlgorithm, NgramError, NgramOptions, NgramRequest,
-};
+use warpseek::index::IndexError;
+use warpseek::ngram::{Misses, NgramAlgorithm, NgramError, NgramOptions, NgramRequest};
+use warpseek::{Error, Index};
 use warpseek_console::Failure;
 use warpseek_console::options::{named, parse_bytes};
 

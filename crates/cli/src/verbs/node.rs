@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use warpseek::{DeviceChoice, Progress, ScrubOptions};
+use warpseek::index::ScrubOptions;
+use warpseek::{DeviceChoice, Progress};
 use warpseek_cluster::{ClusterNode, NodeOptions, NodeServer};
 use warpseek_collection::{Check, Collection};
 use warpseek_console::Failure;

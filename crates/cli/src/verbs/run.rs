@@ -11,11 +11,11 @@ use std::time::Instant;
 
 use clap::Args;
 use warpseek::eval::RunWriter;
+use warpseek::gpu::GpuStatus;
+use warpseek::options::OnError;
+use warpseek::plan::{Answer, Answers, Decision, ExecError, Fault, Plan, Work};
 use warpseek::query::Node;
-use warpseek::{
-    Answer, Answers, Decision, Error, ExecError, Fault, GpuStatus, Index, OnError, Plan, Request,
-    Searcher, Work,
-};
+use warpseek::{Error, Index, Request, Searcher};
 use warpseek_console::options::Threads;
 use warpseek_console::progress::{self, Display};
 use warpseek_console::terminal::{count, counted, note, summary};

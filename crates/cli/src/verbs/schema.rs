@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use warpseek::{Analyzer, FieldNames, Format, IndexOptions, Sample, SeenField};
+use warpseek::schema::{Sample, SeenField};
+use warpseek::text::{FieldNames, Format};
+use warpseek::{Analyzer, IndexOptions};
 use warpseek_console::Failure;
 use warpseek_console::options::named;
 use warpseek_console::terminal::{count, table};

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use warpseek::{Error, ExecError, Index, Request};
+use warpseek::plan::ExecError;
+use warpseek::{Error, Index, Request};
 use warpseek_console::options::Threads;
 use warpseek_console::progress::Display;
 use warpseek_console::terminal::{Theme, note};

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use warpseek::CodecId;
+use warpseek::options::CodecId;
 use warpseek_synth::{Preset, TextConfig};
 
 use warpseek_console::Failure;

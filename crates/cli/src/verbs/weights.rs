@@ -11,11 +11,12 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use warpseek::devices::Device;
-use warpseek::weights::{GpuWeigher, HostText, Method, Weights, weigh_on_cpu};
-use warpseek::{
-    Analyzer, Dictionary, DocumentWords, Format, IndexOptions, Progress, RankingFunction,
-    RankingParameters,
-};
+use warpseek::query::RankingParameters;
+use warpseek::research::DocumentWords;
+use warpseek::research::weights::{GpuWeigher, HostText, Method, Weights, weigh_on_cpu};
+use warpseek::text::Format;
+use warpseek::vocabulary::Dictionary;
+use warpseek::{Analyzer, IndexOptions, Progress, RankingFunction};
 use warpseek_console::options::{Threads, named, parse_bytes};
 use warpseek_console::progress::Display;
 use warpseek_console::terminal::{counted, note, summary, table};

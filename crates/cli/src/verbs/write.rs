@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::json;
-use warpseek::{Durability, Error, Index, IndexError, LiveIndex, LiveOptions, WriteTicket};
+use warpseek::index::{Durability, IndexError, WriteTicket};
+use warpseek::{Error, Index, LiveIndex, LiveOptions};
 use warpseek_console::options::{Threads, parse_bytes};
 use warpseek_console::terminal::{count, counted, note, summary};
 use warpseek_console::{Failure, Interrupt};

@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use warpseek::{Error, Index, IndexError, IndexOptions, OnError, Progress};
+use warpseek::index::IndexError;
+use warpseek::options::OnError;
+use warpseek::{Error, Index, IndexOptions, Progress};
 use warpseek_collection::{Collection, CollectionError, MAX_SHARDS};
 
 use crate::{Space, files, lines};

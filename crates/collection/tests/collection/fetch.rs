@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use warpseek::{Error, Index, IndexError, Progress};
+use warpseek::index::IndexError;
+use warpseek::{Error, Index, Progress};
 use warpseek_collection::{Check, CollectionError, shard_folder};
 
 use crate::{Files, Space, files, lines};

@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use warpseek::{
-    CollectionStatistics, Error, Index, IndexError, IndexOptions, OnError, Progress, Query,
-    QueryInput, Request, Schema, Searcher,
-};
+use warpseek::index::IndexError;
+use warpseek::options::OnError;
+use warpseek::plan::CollectionStatistics;
+use warpseek::query::Query;
+use warpseek::{Error, Index, IndexOptions, Progress, QueryInput, Request, Schema, Searcher};
 use warpseek_collection::{Collection, CollectionError, Update, UpdateOptions, VersionState};
 
 use crate::{Space, lines};

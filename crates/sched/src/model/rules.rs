@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::closest;
+use super::closest::closest;
 
 /// Minimum number of samples of a range. A range with fewer gets the line of all samples.
 const FEWEST: usize = 8;

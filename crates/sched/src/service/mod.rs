@@ -1,18 +1,24 @@
 //! A running service: any thread submits requests one at a time, each with a deadline. A
 //! [`Scheduler`] decides in which order and on which engine they are answered.
 //!
-//! The submitting thread puts its request into an inbox and continues (`inbox.rs`). Each server
-//! of a station is a thread (`servers.rs`): it moves requests from the inbox to the scheduler,
-//! gets its next batch from there, answers it, and repeats; without work it sleeps. One more
-//! thread watches deadlines, so that every request is answered in time even if all servers are
-//! busy or hang.
+//! The submitting thread puts its request into an inbox and continues (`submission.rs`). Each
+//! server of a station is a thread (`servers.rs`): it moves requests from the inbox to the
+//! scheduler, gets its next batch from there, answers it, and repeats; without work it sleeps.
+//! One more thread watches deadlines (`clock.rs`), so that every request is answered in time even
+//! if all servers are busy or hang.
 
+mod clock;
 mod inbox;
+mod job;
 mod outlook;
+mod pending;
 mod scheduler;
+mod served;
 mod servers;
+mod shared;
 mod simulator;
 mod station;
+mod submission;
 mod ticket;
 
 use std::sync::atomic::Ordering;
@@ -22,13 +28,17 @@ use std::time::{Duration, Instant};
 
 use warpseek_exec::{Cancel, Engine, Plan};
 
+use job::nanos;
+pub use job::{Job, Nanos};
 pub use outlook::{Outlook, Refused};
-pub use scheduler::{Batch, Cohorts, Counts, Job, Nanos, PATIENCE, Scheduler, largest_cohort};
-use servers::{Engines, How, Shared, State};
+pub use scheduler::{Batch, Cohorts, Counts, PATIENCE, Scheduler, largest_cohort};
+use served::How;
+pub use served::{Served, ServiceError};
+use shared::{Engines, Shared, State};
 pub use simulator::{Record, Simulator, Trouble};
 pub use station::Station;
 use ticket::Slot;
-pub use ticket::{Served, ServiceError, Ticket};
+pub use ticket::Ticket;
 
 use crate::cache::{CacheCounts, ResultCache};
 use crate::model::CostModel;
@@ -90,8 +100,9 @@ pub struct Limits {
     pub arrived: Option<Instant>,
     /// Time from arrival to answer.
     pub deadline: Option<Duration>,
-    /// A cancellation flag of the caller, if there is one. If an engine answers the request
-    /// alone, the engine stops; in any case the answer is [`ServiceError::Cancelled`].
+    /// A cancellation flag of the caller, if there is one. A request that is cancelled while it
+    /// waits is dropped when its turn comes. If an engine answers the request alone, the engine
+    /// stops. In any case the answer is [`ServiceError::Cancelled`].
     pub cancel: Option<Cancel>,
 }
 
@@ -131,10 +142,6 @@ pub struct ServiceOptions {
 pub struct Service {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-}
-
-fn nanos(time: Duration) -> Nanos {
-    u64::try_from(time.as_nanos()).unwrap_or(Nanos::MAX)
 }
 
 impl Service {

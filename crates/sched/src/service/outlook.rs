@@ -1,26 +1,13 @@
 //! Admission: predicts whether a request can be answered in time, and how long it has to wait.
 
-use super::scheduler::{Job, Nanos};
-use super::station::StationState;
-
-/// Maximum factor by which a station may be slower than another and still take requests from it.
-/// A slower one would gain less than it costs the faster one, since both use the same memory, and
-/// mostly the same threads.
-pub(super) const HARDLY_HELPS: f64 = 20.0;
+use super::job::{Job, Nanos};
+use super::station::{HARDLY_HELPS, Prospect, StationState};
 
 /// The refusal of a request that cannot be answered in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// Expected time until its answer; none if no station can answer the request at all.
     pub wait: Option<Nanos>,
-}
-
-/// The expected times of a request until it begins, and from there until its answer, and the
-/// factors by which admission assumes them longer.
-pub(super) struct Prospect {
-    pub(super) wait: Nanos,
-    pub(super) rest: Nanos,
-    pub(super) caution: (f64, f64),
 }
 
 /// The state of the stations that admission needs. The service keeps a copy beside its inbox, so

@@ -18,11 +18,9 @@ use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 
-use super::outlook::{HARDLY_HELPS, Outlook, Refused};
-use super::station::{Station, StationState};
-
-/// A time or a duration in nanoseconds.
-pub type Nanos = u64;
+use super::job::{Job, Nanos};
+use super::outlook::{Outlook, Refused};
+use super::station::{HARDLY_HELPS, Station, StationState};
 
 /// Multiple of its expected cost after which a request is due.
 const FAVOUR: u64 = 8;
@@ -69,30 +67,6 @@ pub enum Cohorts {
 pub fn largest_cohort(per_second: f64, deadline: Nanos, fixed: Nanos, each: f64) -> f64 {
     let time = deadline.saturating_sub(fixed) as f64;
     (time / (each + 1e9 / per_second.max(1e-9))).max(0.0)
-}
-
-/// The properties of a request that the scheduler uses.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Job {
-    /// Number of the request, which no other request has.
-    pub id: u64,
-    /// Time of arrival.
-    pub arrived: Nanos,
-    /// Time by which the request must be answered.
-    pub deadline: Option<Nanos>,
-    /// Cost that the request adds to a batch of each station; none if the station cannot answer
-    /// it.
-    pub costs: Vec<Option<Nanos>>,
-    /// Group of the request. Requests of different groups, such as those for different snapshots,
-    /// never share a batch.
-    pub group: u64,
-}
-
-impl Job {
-    /// Returns the time from arrival to deadline.
-    pub(super) fn time(&self) -> Nanos {
-        self.deadline.map_or(Nanos::MAX, |deadline| deadline.saturating_sub(self.arrived))
-    }
 }
 
 /// A batch of requests for a server.
@@ -426,6 +400,17 @@ impl Scheduler {
 
     /// Returns the next batch of a free server of a station, if there is one.
     pub fn next(&mut self, station: usize, now: Nanos) -> Option<Batch> {
+        self.next_unless(station, now, |_| false)
+    }
+
+    /// Returns the next batch like [`next`](Self::next). Requests whose turn it is but that have
+    /// been cancelled, according to `is_cancelled`, are removed instead.
+    pub fn next_unless(
+        &mut self,
+        station: usize,
+        now: Nanos,
+        mut is_cancelled: impl FnMut(u64) -> bool,
+    ) -> Option<Batch> {
         let server = self.stations[station].running.iter().position(Option::is_none)?;
         if now < self.stations[station].paused {
             return None;
@@ -442,6 +427,10 @@ impl Scheduler {
             if let Cohorts::Fixed(size) = self.cohorts { most.min(size.max(1)) } else { most };
         while batch.jobs.len() < most {
             let Some((queue, id)) = self.choose(station, now) else { break };
+            if is_cancelled(id) {
+                self.take(id);
+                continue;
+            }
             let Queued { job, .. } = &self.jobs[&id];
             let cost = job.costs[station].unwrap_or(0);
             let expected = self.stations[station].batch_time(requests + cost);

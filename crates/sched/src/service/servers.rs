@@ -1,99 +1,16 @@
-//! The threads of a service: servers that answer batches, and one that watches deadlines.
+//! The servers of a service: threads that answer one batch after another.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
 
-use rustc_hash::FxHashMap;
-use warpseek_exec::{Answer, Cancel, Context, Engine, ExecError, Plan};
+use warpseek_exec::{Answer, Context, Engine, ExecError, Plan};
 
-use super::inbox::{Inbox, LOOK_AROUND};
-use super::{Batch, Job, Nanos, Place, Scheduler, Served, ServiceError, nanos};
-use crate::cache::{Key, ResultCache};
-use crate::model::{CostModel, Features};
-
-/// Time after its deadline at which the service gives up a request that an engine works on:
-/// engines stop on their own, but not at once.
-const GRACE: Duration = Duration::from_millis(10);
-
-pub(super) type Done = Box<dyn FnOnce(Served) + Send>;
-
-/// A request that has no answer yet.
-pub(super) struct Pending {
-    pub(super) plan: Arc<Plan>,
-    pub(super) engines: Arc<[Arc<dyn Engine>]>,
-    pub(super) arrived: Instant,
-    pub(super) deadline: Option<Instant>,
-    /// Time at which engines stop, a little before the deadline.
-    pub(super) stops: Option<Instant>,
-    pub(super) done: Done,
-    pub(super) cancel: Cancel,
-    /// Time at which an engine began the request.
-    pub(super) began: Option<Instant>,
-    pub(super) job: Job,
-    /// Expected wait at admission.
-    pub(super) wait: Nanos,
-    /// Key of the request in the cache, if there is a cache.
-    pub(super) key: Option<Key>,
-    /// True if the request waits for the answer to an equal request. Otherwise, others may wait
-    /// for the answer to this one.
-    pub(super) follows: bool,
-    /// True if the only engine that can answer the request has failed it once, and gets it again.
-    pub(super) again: bool,
-}
-
-pub(super) struct State {
-    pub(super) scheduler: Scheduler,
-    pub(super) pending: FxHashMap<u64, Box<Pending>>,
-    /// Deadlines of requests, some of which may have been answered already.
-    pub(super) deadlines: BinaryHeap<Reverse<(Nanos, u64)>>,
-    pub(super) working: usize,
-    /// Reused memory for the requests from the inbox.
-    #[expect(clippy::vec_box, reason = "it takes turns with the inbox's")]
-    pub(super) sorted: Vec<Box<Pending>>,
-}
-
-pub(super) struct Engines {
-    pub(super) engines: Arc<[Arc<dyn Engine>]>,
-    pub(super) group: u64,
-}
-
-/// The state that all threads of a service share. A thread that locks both `state` and `inbox`
-/// locks `state` first.
-pub(crate) struct Shared {
-    pub(super) state: Mutex<State>,
-    pub(super) inbox: Mutex<Inbox>,
-    /// Counter of events that may create work. It changes only under the inbox's lock.
-    pub(super) changes: AtomicU64,
-    /// Condition variables that wake servers, by station.
-    pub(super) work: Vec<Condvar>,
-    /// Time that an idle server spins before it sleeps, by station.
-    pub(super) lookouts: Vec<Nanos>,
-    /// True while a server of the station spins for work.
-    pub(super) looks_out: Vec<AtomicBool>,
-    /// Condition variable that wakes the thread that watches deadlines.
-    pub(super) clock: Condvar,
-    pub(super) ended: Condvar,
-    pub(super) start: Instant,
-    pub(super) engines: RwLock<Engines>,
-    pub(super) models: Vec<RwLock<Option<CostModel>>>,
-    pub(super) shares: Vec<f64>,
-    pub(super) contexts: Vec<Context>,
-    pub(super) cache: Option<ResultCache<Answer, u64>>,
-    pub(super) late: AtomicU64,
-    pub(super) partial: AtomicU64,
-}
-
-/// Origin of an answer.
-#[derive(Clone, Copy, Default)]
-pub(super) struct How {
-    pub(super) station: Option<usize>,
-    pub(super) batch: usize,
-    pub(super) shared: bool,
-}
+use super::job::Nanos;
+use super::scheduler::Batch;
+use super::served::{How, ServiceError, for_others};
+use super::shared::{Finished, Shared, State, caught};
+use crate::model::Features;
 
 /// A server's batch: its requests, the engine that answers them, and the context that limits it.
 struct Work {
@@ -104,146 +21,7 @@ struct Work {
     began: Instant,
 }
 
-type Finished = Vec<(Pending, Result<Answer, ServiceError>, How)>;
-
-/// Returns an answer for requests other than the one that it was computed for.
-pub(super) fn for_others(answer: &Answer) -> Answer {
-    Answer { work: None, ..answer.clone() }
-}
-
 impl Shared {
-    pub(super) fn new(
-        places: Vec<Place>,
-        scheduler: Scheduler,
-        cache: Option<ResultCache<Answer, u64>>,
-    ) -> Self {
-        let engines = places.iter().map(|place| place.engine.clone()).collect();
-        let inbox = Inbox::new(&scheduler, places.len());
-        let state = State {
-            scheduler,
-            pending: FxHashMap::default(),
-            deadlines: BinaryHeap::new(),
-            working: 0,
-            sorted: Vec::new(),
-        };
-        Shared {
-            state: Mutex::new(state),
-            inbox: Mutex::new(inbox),
-            changes: AtomicU64::new(0),
-            work: places.iter().map(|_| Condvar::new()).collect(),
-            lookouts: places.iter().map(|place| nanos(place.lookout)).collect(),
-            looks_out: places.iter().map(|_| AtomicBool::new(false)).collect(),
-            clock: Condvar::new(),
-            ended: Condvar::new(),
-            start: Instant::now(),
-            engines: RwLock::new(Engines { engines, group: 0 }),
-            shares: places.iter().map(|place| place.share).collect(),
-            contexts: places.iter().map(|place| Context::new(place.threads)).collect(),
-            models: places.into_iter().map(|place| RwLock::new(place.model)).collect(),
-            cache,
-            late: AtomicU64::new(0),
-            partial: AtomicU64::new(0),
-        }
-    }
-
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn at(&self, moment: Instant) -> Nanos {
-        nanos(moment.saturating_duration_since(self.start))
-    }
-
-    /// Passes an answer to its request.
-    pub(super) fn finish(&self, pending: Pending, answer: Result<Answer, ServiceError>, how: How) {
-        let How { station, batch, shared } = how;
-        let now = Instant::now();
-        let late = pending.deadline.is_some_and(|deadline| now > deadline);
-        self.late.fetch_add(u64::from(late), Ordering::Relaxed);
-        let partial = answer.as_ref().is_ok_and(|answer| !answer.coverage.is_complete());
-        self.partial.fetch_add(u64::from(partial), Ordering::Relaxed);
-        let took = now.saturating_duration_since(pending.arrived);
-        let waited =
-            pending.began.map_or(took, |began| began.saturating_duration_since(pending.arrived));
-        let served = Served { answer, waited, took, late, station, batch, shared };
-        caught(|| (pending.done)(served));
-    }
-
-    fn finish_all(&self, finished: Finished) {
-        for (pending, answer, how) in finished {
-            self.finish(pending, answer, how);
-        }
-    }
-
-    /// Releases a request that is not answered in full. If it waits for the answer to an equal
-    /// request, it waits no longer. Otherwise the requests that wait for its answer are scheduled
-    /// by themselves.
-    fn let_go(&self, state: &mut State, pending: &Pending) {
-        let (Some(cache), Some(key)) = (&self.cache, &pending.key) else { return };
-        if pending.follows {
-            cache.remove_waiter(key, pending.job.id);
-            return;
-        }
-        let followers = cache.abandon(key);
-        if followers.is_empty() {
-            return;
-        }
-        self.sort_in(state);
-        for id in followers {
-            let Some(follower) = state.pending.get_mut(&id) else { continue };
-            (follower.follows, follower.key) = (false, None);
-            let job = follower.job.clone();
-            // A request that waits for an answer must not be refused later. Some station can
-            // answer it, just as it could answer the other request.
-            state.scheduler.admit(job);
-        }
-    }
-
-    /// Wakes a sleeping server, if there is work for one.
-    fn wake_for(&self, state: &State, except: Option<usize>, now: Nanos) {
-        if let Some(station) = state.scheduler.wake(except, now) {
-            self.wake(station);
-        }
-    }
-
-    pub(crate) fn cancel(&self, id: u64) {
-        let mut state = self.state();
-        self.sort_in(&mut state);
-        let Some(pending) = state.pending.get(&id) else { return };
-        if pending.began.is_some() {
-            pending.cancel.set();
-            return;
-        }
-        state.scheduler.remove(id);
-        if let Some(pending) = state.pending.remove(&id) {
-            self.let_go(&mut state, &pending);
-            self.publish(&state);
-            self.wake_for(&state, None, self.at(Instant::now()));
-            drop(state);
-            self.finish(*pending, Err(ServiceError::Cancelled), How::default());
-        }
-    }
-
-    /// Stops accepting requests, and returns those that wait.
-    pub(super) fn close(&self) -> Vec<Pending> {
-        let mut state = self.state();
-        {
-            let mut inbox = self.inbox();
-            inbox.closed = true;
-            self.changes.fetch_add(1, Ordering::AcqRel);
-        }
-        self.sort_in(&mut state);
-        let waiting: Vec<u64> =
-            state.pending.iter().filter(|(_, p)| p.began.is_none()).map(|(id, _)| *id).collect();
-        let waiting = waiting.into_iter().filter_map(|id| {
-            state.scheduler.remove(id);
-            Some(*state.pending.remove(&id)?)
-        });
-        let waiting = waiting.collect();
-        self.work.iter().chain([&self.clock]).for_each(Condvar::notify_all);
-        waiting
-    }
-
     /// Runs a server, which answers one batch after another until the service ends.
     pub(super) fn serve(&self, station: usize) {
         loop {
@@ -251,13 +29,19 @@ impl Shared {
             let mut state = self.state();
             self.sort_in(&mut state);
             let now = self.at(Instant::now());
-            let batch = state.scheduler.next(station, now);
+            let (batch, cancelled) = self.next_batch(station, &mut state, now);
             let again = match batch {
                 Some(_) => None,
                 None => state.scheduler.ask_again(station, now),
             };
             self.publish(&state);
             let Some(batch) = batch else {
+                if !cancelled.is_empty() {
+                    // Requests that waited for the same answers may be in the queues now.
+                    drop(state);
+                    self.finish_all(cancelled);
+                    continue;
+                }
                 self.wake_for(&state, Some(station), now);
                 drop(state);
                 if self.inbox().closed {
@@ -270,8 +54,56 @@ impl Shared {
             // There may be more work than this server can take.
             self.wake_for(&state, None, now);
             drop(state);
+            self.finish_all(cancelled);
             self.answer(station, work);
         }
+    }
+
+    /// Returns the next batch of a station, and the requests that were cancelled by the flags of
+    /// their callers while they waited for their turn.
+    fn next_batch(
+        &self,
+        station: usize,
+        state: &mut State,
+        now: Nanos,
+    ) -> (Option<Batch>, Finished) {
+        let (State { scheduler, pending, .. }, mut ids) = (&mut *state, Vec::new());
+        let batch = scheduler.next_unless(station, now, |id| {
+            let is_cancelled = pending.get(&id).is_some_and(|pending| pending.cancel.is_set());
+            if is_cancelled {
+                ids.push(id);
+            }
+            is_cancelled
+        });
+        let mut cancelled = Finished::new();
+        for id in ids {
+            if let Some(pending) = state.pending.remove(&id) {
+                self.let_go(state, &pending);
+                cancelled.push((*pending, Err(ServiceError::Cancelled), How::default()));
+            }
+        }
+        (batch, cancelled)
+    }
+
+    /// Lets an idle server spin for a while, and then sleep until it is woken, or until this
+    /// time. The server does not miss any change of the inbox after the count `seen`.
+    fn rest(&self, station: usize, seen: u64, again: Option<Nanos>) {
+        let has_changed = || self.changes.load(Ordering::Acquire) != seen;
+        let until = self.at(Instant::now()) + self.lookouts[station];
+        if self.lookouts[station] > 0 && !self.looks_out[station].swap(true, Ordering::AcqRel) {
+            while !has_changed() && self.at(Instant::now()) < until.min(again.unwrap_or(until)) {
+                std::hint::spin_loop();
+            }
+            self.looks_out[station].store(false, Ordering::Release);
+        }
+        let mut inbox = self.inbox();
+        if has_changed() || inbox.closed {
+            return;
+        }
+        inbox.asleep[station] += 1;
+        let mut inbox = self.sleep(&self.work[station], inbox, again);
+        inbox.asleep[station] -= 1;
+        inbox.called[station] = inbox.called[station].saturating_sub(1).min(inbox.asleep[station]);
     }
 
     fn begin(&self, station: usize, batch: Batch, state: &mut State) -> Work {
@@ -390,80 +222,14 @@ impl Shared {
         }
         for (id, answer, how) in followers {
             let follower = state.pending.remove(&id);
-            finished.extend(follower.map(|follower| (*follower, Ok((*answer).clone()), how)));
+            finished.extend(follower.map(|follower| {
+                let answer = match follower.cancel.is_set() {
+                    true => Err(ServiceError::Cancelled),
+                    false => Ok((*answer).clone()),
+                };
+                (*follower, answer, how)
+            }));
         }
         finished
     }
-
-    /// Runs the thread that answers requests whose time is up, whether they wait or an engine
-    /// does not return.
-    pub(super) fn watch(&self) {
-        loop {
-            let mut state = self.state();
-            self.sort_in(&mut state);
-            let finished = self.expire(&mut state);
-            if !finished.is_empty() {
-                self.publish(&state);
-            }
-            let now = self.at(Instant::now());
-            self.wake_for(&state, None, now);
-            // As long as requests wait, wake stations without work regularly, to check whether
-            // another station got stuck.
-            let look = self.work.len() > 1 && state.scheduler.waiting() > 0;
-            let look = look.then_some(now + LOOK_AROUND);
-            let next = state.deadlines.peek().map(|Reverse((due, _))| *due);
-            {
-                // The state is still locked, so no request moves out of the inbox here: each one
-                // is either in the inbox or among the deadlines just examined.
-                let mut inbox = self.inbox();
-                let come = inbox.requests.iter().filter_map(|pending| pending.job.deadline).min();
-                inbox.alarm = next.into_iter().chain(come).chain(look).min().unwrap_or(Nanos::MAX);
-            }
-            drop(state);
-            self.finish_all(finished);
-            let inbox = self.inbox();
-            if inbox.closed {
-                return;
-            }
-            let until = Some(inbox.alarm).filter(|&alarm| alarm < Nanos::MAX);
-            drop(self.sleep(&self.clock, inbox, until));
-        }
-    }
-
-    /// Removes and returns the requests whose time is up. Afterwards the first deadline is that
-    /// of a request without an answer.
-    fn expire(&self, state: &mut State) -> Finished {
-        let mut finished = Vec::new();
-        while let Some(&Reverse((deadline, id))) = state.deadlines.peek() {
-            let Some(pending) = state.pending.get(&id) else {
-                state.deadlines.pop();
-                continue;
-            };
-            let now = Instant::now();
-            if deadline > self.at(now) {
-                break;
-            }
-            state.deadlines.pop();
-            let waits = pending.follows || pending.began.is_none();
-            let over = pending.deadline.map_or(now, |end| end + GRACE);
-            if !waits && now < over {
-                // An engine that will stop on its own works on the request.
-                state.deadlines.push(Reverse((self.at(over), id)));
-                continue;
-            }
-            state.scheduler.expire(id, self.at(now));
-            if let Some(pending) = state.pending.remove(&id) {
-                self.let_go(state, &pending);
-                let nothing = Answer::nothing(&pending.plan);
-                finished.push((*pending, Ok(nothing), How::default()));
-            }
-        }
-        finished
-    }
-}
-
-/// Calls a function that is not under the service's control. Returns `None` if it panics; any
-/// state that it leaves behind is its own concern.
-fn caught<T>(function: impl FnOnce() -> T) -> Option<T> {
-    catch_unwind(AssertUnwindSafe(function)).ok()
 }

@@ -5,8 +5,9 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use super::Station;
-use super::scheduler::{Batch, Cohorts, Counts, Job, Nanos, Scheduler};
+use super::job::{Job, Nanos};
+use super::scheduler::{Batch, Cohorts, Counts, Scheduler};
+use super::station::Station;
 
 /// A simulated problem of a station during a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,12 @@
 //! The state of a station: what its servers are doing, and how long requests and batches take
 //! there.
 
-use super::outlook::Prospect;
-use super::scheduler::{Job, Nanos};
+use super::job::{Job, Nanos};
+
+/// Maximum factor by which a station may be slower than another and still take requests from it.
+/// A slower one would gain less than it costs the faster one, since both use the same memory, and
+/// mostly the same threads.
+pub(super) const HARDLY_HELPS: f64 = 20.0;
 
 /// Reciprocal of the part of a request that must be expected to be searched in time. Otherwise
 /// the request is refused.
@@ -64,6 +68,14 @@ pub struct Station {
     pub fixed: Nanos,
     /// Ratio of the time of a single request to the time that it adds to a large batch.
     pub alone: f64,
+}
+
+/// The expected times of a request until it begins, and from there until its answer, and the
+/// factors by which admission assumes them longer.
+pub(super) struct Prospect {
+    pub(super) wait: Nanos,
+    pub(super) rest: Nanos,
+    pub(super) caution: (f64, f64),
 }
 
 /// The current batch of a server.

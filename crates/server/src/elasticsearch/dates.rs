@@ -21,7 +21,7 @@ const DAY: i64 = 24 * HOUR;
 /// A date format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
-    /// Every text that [`warpseek::parse_date`] reads.
+    /// Every text that [`warpseek::schema::parse_date`] reads.
     Iso,
     /// ISO dates of exactly this many characters: a day, a month or a year.
     Part(usize),
@@ -135,7 +135,7 @@ impl Formats {
 
 /// Returns the span of milliseconds that a calendar date leaves open.
 fn calendar_span(text: &str, zone: i64) -> Option<(i64, i64)> {
-    let first = warpseek::parse_date(text)?;
+    let first = warpseek::schema::parse_date(text)?;
     let time = text.get(11..).unwrap_or("");
     let clock = time.split(['Z', 'z', '+', '-']).next().unwrap_or("");
     let first = if clock.len() == time.len() { first.checked_sub(zone)? } else { first };
@@ -349,7 +349,7 @@ mod tests {
     use super::*;
 
     fn at(text: &str) -> i64 {
-        warpseek::parse_date(text).unwrap()
+        warpseek::schema::parse_date(text).unwrap()
     }
 
     /// Reads a text with `now` at 12:30 on 29 February 2024, a Thursday.

@@ -22,7 +22,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use warpseek::{Attribute, AttributeKind, Chain, Manifest, SchemaConfig, TextField};
+use warpseek::index::Manifest;
+use warpseek::schema::{Attribute, AttributeKind, SchemaConfig, TextField};
+use warpseek::text::Chain;
 
 use crate::elasticsearch::dates::Formats;
 use crate::error::{Failure, Kind};

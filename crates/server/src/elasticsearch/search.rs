@@ -13,7 +13,8 @@ mod source;
 use std::sync::Arc;
 use std::time::Duration;
 
-use warpseek::{Limit, Request, Response};
+use warpseek::query::Limit;
+use warpseek::{Request, Response};
 
 pub(crate) use ask::{Ask, Total, duration};
 pub(crate) use execution::{execute, finish, merge_parts, plan, wants_all};

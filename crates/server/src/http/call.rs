@@ -7,7 +7,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::{Method, header};
 use futures_util::StreamExt;
 use serde_json::Value;
-use warpseek::Cancel;
+use warpseek::query::Cancel;
 use warpseek_front::{TOO_SLOW, json as read_json};
 
 use crate::app::{App, Held};

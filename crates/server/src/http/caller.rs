@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 
 use metrics::counter;
-use warpseek::{Cancel, Limit, Request};
+use warpseek::Request;
+use warpseek::query::{Cancel, Limit};
 
 use crate::error::{Failure, Kind};
 

@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
-use warpseek::Cancel;
+use warpseek::query::Cancel;
 
 use crate::app::App;
 use crate::error::{Failure, Kind};

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use warpseek::{Damage, Snapshot};
+use warpseek::Snapshot;
+use warpseek::index::Damage;
 
 use crate::elasticsearch::mapping::Declared;
 use crate::elasticsearch::unsupported::missing_index;

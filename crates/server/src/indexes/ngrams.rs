@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use warpseek::{GramConfig, Index, NgramSearcher};
+use warpseek::text::GramConfig;
+use warpseek::{Index, NgramSearcher};
 
 use crate::error::Failure;
 use crate::indexes::identity::{Identity, identity};

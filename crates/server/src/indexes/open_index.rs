@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use warpseek::{
-    Error, Index, IndexError, IndexOptions, LiveIndex, LiveOptions, Notice, STATIC_FIELD, Schema,
-    SearcherOptions, WriteTicket,
-};
+use warpseek::gpu::Notice;
+use warpseek::index::{IndexError, WriteTicket};
+use warpseek::text::STATIC_FIELD;
+use warpseek::{Error, Index, IndexOptions, LiveIndex, LiveOptions, Schema, SearcherOptions};
 
 use crate::elasticsearch::mapping::{Declared, Layout, Mapping};
 use crate::error::{Failure, Kind};

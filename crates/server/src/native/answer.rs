@@ -4,9 +4,11 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde_json::Value;
-use warpseek::{
-    Explanation, FacetCounts, Limit, Plan, Response, ScorePart, Snippet, value_as_json,
-};
+use warpseek::Response;
+use warpseek::plan::Plan;
+use warpseek::query::{FacetCounts, Limit, value_as_json};
+use warpseek::response::{Explanation, ScorePart};
+use warpseek::text::Snippet;
 
 use super::ask::{FacetRequest, HighlightRequest, SearchRequest};
 use super::order::sort_values;

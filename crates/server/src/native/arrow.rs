@@ -14,7 +14,8 @@ use arrow_schema::{ArrowError, DataType, Field, Schema};
 use axum::body::Bytes;
 use axum::http::{HeaderMap, header};
 use serde_json::json;
-use warpseek::{Limit, Request, Response};
+use warpseek::query::Limit;
+use warpseek::{Request, Response};
 
 use crate::app::App;
 use crate::elasticsearch::dsl;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use warpseek::query::{Bool, Node};
-use warpseek::{Facet, Limit, Ranking, Request, SortKey};
+use warpseek::query::{Bool, Facet, Limit, Node, SortKey};
+use warpseek::{Ranking, Request};
 use warpseek_front::options;
 
 use super::order::SortRequest;

@@ -6,7 +6,8 @@ use std::time::Duration;
 use axum::extract::{Path, State};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use warpseek::{Limit, Misses, NgramRequest, NgramResponse};
+use warpseek::ngram::{Misses, NgramRequest, NgramResponse};
+use warpseek::query::Limit;
 
 use super::answer::{CoverageAnswer, HighlightAnswer, pieces};
 use super::ask::read;

@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 use serde_json::Value;
-use warpseek::{Missing, Response, SortBy, SortKey, SortValue, value_as_json};
+use warpseek::Response;
+use warpseek::query::{Missing, SortBy, SortKey, SortValue, value_as_json};
 
 use crate::elasticsearch::mapping::{Field, Mapping};
 use crate::error::Failure;

@@ -7,8 +7,8 @@ use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use serde::Serialize;
 use serde_json::{Value, json};
-use warpseek::query::{Filter, Node};
-use warpseek::{Limit, Request};
+use warpseek::Request;
+use warpseek::query::{Filter, Limit, Node};
 
 use super::answer::{ExplanationAnswer, SearchAnswer, StepsAnswer, TraceAnswer, ms};
 use super::ask::{CountRequest, ExplainRequest, SearchRequest};
@@ -46,7 +46,7 @@ pub(crate) async fn search_index(
         let showing = asked.showing(app, caller);
         let mut shown =
             SearchAnswer::new(&view, &traced.response, &asked, &mut steps, (caller, &showing))?;
-        let warpseek::Choice { device, algorithm, why } = traced.choice;
+        let warpseek::plan::Choice { device, algorithm, why } = traced.choice;
         shown.trace = Some(TraceAnswer { device, algorithm, why, steps });
         written(&shown)
     })

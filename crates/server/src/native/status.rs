@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use serde::Serialize;
-use warpseek::{GpuStatus, GramConfig};
+use warpseek::gpu::GpuStatus;
+use warpseek::text::GramConfig;
 
 use super::search::written;
 use super::syntax;

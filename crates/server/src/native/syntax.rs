@@ -1,6 +1,6 @@
 //! Texts that `/v1` parses by the query syntax in `docs/reference/query-syntax.md`.
 
-use warpseek::Manifest;
+use warpseek::index::Manifest;
 use warpseek::query::{Bool, Node, Phrase, Words};
 
 use crate::elasticsearch::dsl::boosted;

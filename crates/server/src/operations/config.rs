@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
-use warpseek::ScrubOptions;
+use warpseek::index::ScrubOptions;
 
 use warpseek_front::Hosts;
 pub use warpseek_front::Timeouts;

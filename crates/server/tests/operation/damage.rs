@@ -5,7 +5,8 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
 use serde_json::{Value, json};
-use warpseek::{Document, GramConfig, Index, IndexOptions, Progress};
+use warpseek::text::GramConfig;
+use warpseek::{Document, Index, IndexOptions, Progress};
 
 use crate::common::{Running, start};
 

@@ -5,7 +5,8 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use warpseek::{Document, GramConfig, Index, IndexOptions, LiveOptions};
+use warpseek::text::GramConfig;
+use warpseek::{Document, Index, IndexOptions, LiveOptions};
 
 use crate::common::{Running, start};
 

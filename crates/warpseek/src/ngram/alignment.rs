@@ -19,7 +19,7 @@ const LONG_WORD: usize = 16;
 /// The text of a document, and the part of it that matches a query best.
 ///
 /// ```
-/// use warpseek::NgramAlignment;
+/// use warpseek::ngram::NgramAlignment;
 ///
 /// let text = "TCP begins with Slow-Start, which is not slow.";
 /// let found = NgramAlignment::of("slov start", "", text);

@@ -9,7 +9,7 @@ use warpseek_ngram::Misses;
 ///
 /// ```
 /// use std::time::Duration;
-/// use warpseek::{Misses, NgramRequest};
+/// use warpseek::ngram::{Misses, NgramRequest};
 ///
 /// let request = NgramRequest::new("acetylsalicilic acid")
 ///     .k(20)

@@ -18,7 +18,7 @@ use crate::response::stored;
 /// A document that an approximate search found.
 ///
 /// ```
-/// use warpseek::NgramHit;
+/// use warpseek::ngram::NgramHit;
 ///
 /// let hit = NgramHit { doc: 7, score: 19, distance: Some(2) };
 /// assert_eq!(hit.distance, Some(2));
@@ -43,7 +43,9 @@ impl NgramHit {
 /// The response to an approximate search.
 ///
 /// ```
-/// use warpseek::{Document, GramConfig, Index, IndexOptions, NgramRequest};
+/// use warpseek::ngram::NgramRequest;
+/// use warpseek::text::GramConfig;
+/// use warpseek::{Document, Index, IndexOptions};
 ///
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let dir = folder.path().join("index");

@@ -16,7 +16,7 @@ use super::response::NgramResponse;
 use super::verification::{Answered, finish_many};
 use crate::error::{Error, Result};
 use crate::index::Index;
-use crate::request::limit_of;
+use crate::query::limit_of;
 
 /// Number of queries per thread in a batch for the CPU.
 const BATCH_PER_THREAD: usize = 64;
@@ -27,7 +27,7 @@ const BATCH_OF_GPU: usize = 4096;
 /// Options for approximate search.
 ///
 /// ```
-/// use warpseek::{NgramAlgorithm, NgramOptions};
+/// use warpseek::ngram::{NgramAlgorithm, NgramOptions};
 ///
 /// let options = NgramOptions::new().threads(2).algorithm(NgramAlgorithm::Bins);
 /// ```
@@ -97,7 +97,9 @@ impl NgramOptions {
 /// does not matter whether the query or the text is misspelt.
 ///
 /// ```
-/// use warpseek::{Document, GramConfig, Index, IndexOptions, NgramRequest};
+/// use warpseek::ngram::NgramRequest;
+/// use warpseek::text::GramConfig;
+/// use warpseek::{Document, Index, IndexOptions};
 ///
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let dir = folder.path().join("index");
@@ -151,8 +153,21 @@ impl Now {
     }
 }
 
+impl Index {
+    /// Opens a searcher for approximate search, with the default options. It is an error if the
+    /// index contains words instead of n-grams.
+    pub fn ngram_searcher(&self) -> Result<NgramSearcher> {
+        self.ngram_searcher_with(NgramOptions::default())
+    }
+
+    /// Opens a searcher for approximate search, with the given options.
+    pub fn ngram_searcher_with(&self, options: NgramOptions) -> Result<NgramSearcher> {
+        NgramSearcher::open(self, options)
+    }
+}
+
 impl NgramSearcher {
-    pub(crate) fn open(index: &Index, options: NgramOptions) -> Result<Self> {
+    fn open(index: &Index, options: NgramOptions) -> Result<Self> {
         let device = options.gpu.map(|gpu| Device::open(gpu, options.gpu_memory)).transpose()?;
         let now = Now::open(index, &options, device.as_ref())?;
         let (context, now) = (Context::new(options.threads), Arc::new(RwLock::new(now)));

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use warpseek::{Analyzer, Format, Index, IndexOptions, Progress, Vocabulary};
+use warpseek::text::Format;
+use warpseek::vocabulary::Vocabulary;
+use warpseek::{Analyzer, Index, IndexOptions, Progress};
 use warpseek_console::options::{Threads, named};
 use warpseek_console::progress::Display;
 use warpseek_console::terminal::{bytes, counted, note, summary};

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::json;
-use warpseek::Dictionary;
+use warpseek::vocabulary::Dictionary;
 use warpseek_console::Failure;
 use warpseek_console::terminal::{Theme, bytes, count, table};
 

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use warpseek::{CodecId, GramConfig, Index, Progress, Unit};
+use warpseek::options::CodecId;
+use warpseek::text::{GramConfig, Unit};
+use warpseek::{Index, Progress};
 use warpseek_console::options::named;
 use warpseek_console::progress::Display;
 use warpseek_console::{Failure, Interrupt};

@@ -9,9 +9,9 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use warpseek::eval::RunWriter;
-use warpseek::{
-    Error, Index, NgramError, NgramHit, NgramResponse, NgramSearcher, OnError, VerifyCounts,
-};
+use warpseek::ngram::{NgramError, NgramHit, NgramResponse, VerifyCounts};
+use warpseek::options::OnError;
+use warpseek::{Error, Index, NgramSearcher};
 use warpseek_console::options::Threads;
 use warpseek_console::terminal::{count, counted, note, summary};
 use warpseek_console::{Failure, Interrupt, progress};

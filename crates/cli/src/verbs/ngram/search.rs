@@ -6,7 +6,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::{Value, json};
-use warpseek::{Error, GramConfig, Index, NgramResponse, NgramSearcher, StoreMode};
+use warpseek::ngram::NgramResponse;
+use warpseek::options::StoreMode;
+use warpseek::text::GramConfig;
+use warpseek::{Error, Index, NgramSearcher};
 use warpseek_console::Failure;
 use warpseek_console::options::Threads;
 use warpseek_console::terminal::{Theme, count, counted, note};
@@ -86,8 +89,8 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
 /// Returns the reason why a query has no n-gram.
 fn too_short(config: &GramConfig) -> String {
     let unit = match config.unit {
-        warpseek::Unit::Char => "letters and digits",
-        warpseek::Unit::Word => "words",
+        warpseek::text::Unit::Char => "letters and digits",
+        warpseek::text::Unit::Word => "words",
     };
     format!("the query has no n-gram to search for: it has fewer than {} {unit}", config.n)
 }

@@ -1,7 +1,7 @@
 //! The match of a hit and the text around it, as JSON.
 
 use serde_json::{Value, json};
-use warpseek::NgramResponse;
+use warpseek::ngram::NgramResponse;
 use warpseek_console::Failure;
 
 /// Maximum number of characters in a snippet.

@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use warpseek::{Index, Lists, ListsConfig, Progress};
+use warpseek::index::{Lists, ListsConfig};
+use warpseek::{Index, Progress};
 use warpseek_console::progress::Display;
 use warpseek_console::terminal::{count, summary};
 use warpseek_console::{Failure, Interrupt};

@@ -12,7 +12,7 @@ use arrow_array::{
 use arrow_ipc::writer::FileWriter;
 use arrow_schema::{DataType, Field, Schema};
 use warpseek::Progress;
-use warpseek::weights::{Method, Weights};
+use warpseek::research::weights::{Method, Weights};
 use warpseek_console::Failure;
 
 /// Number of rows in an Arrow batch.

@@ -5,8 +5,8 @@ mod simple;
 mod tokens;
 
 use serde_json::{Value, json};
-use warpseek::AttributeKind;
 use warpseek::query::{Across, Bool, Node, Operator, Words};
+use warpseek::schema::AttributeKind;
 
 use self::tokens::{Token, tokens};
 use super::{Parts, Translator, best, boosted};

@@ -3,8 +3,8 @@
 use std::ops::Bound;
 
 use serde_json::Value;
-use warpseek::AttributeKind;
 use warpseek::query::{Filter, Node};
+use warpseek::schema::AttributeKind;
 
 use super::value::{Side, bound, bound_of_date};
 use super::{Translator, boost_beside, constant, unsearchable};

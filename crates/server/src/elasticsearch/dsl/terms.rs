@@ -1,8 +1,8 @@
 //! Clauses that match exact values: `term`, `terms`, `ids` and `prefix`.
 
 use serde_json::Value;
-use warpseek::AttributeKind;
 use warpseek::query::{Filter, Node};
+use warpseek::schema::AttributeKind;
 
 use super::value::{equal, equal_date, text};
 use super::{Translator, any, boost_beside, boosted, constant, unsearchable};

@@ -321,8 +321,8 @@ fn dates() {
         },
         other => panic!("{other:?}"),
     };
-    let included = |at: i64| Bound::Included(warpseek::format_date(at));
-    let excluded = |at: i64| Bound::Excluded(warpseek::format_date(at));
+    let included = |at: i64| Bound::Included(warpseek::schema::format_date(at));
+    let excluded = |at: i64| Bound::Excluded(warpseek::schema::format_date(at));
     let start = 1_704_067_200_000; // 2024
     let month = 31 * 86_400_000;
     assert_eq!(
@@ -349,7 +349,7 @@ fn dates() {
     // All parts of a query use the same moment for `now`.
     let (from, to) = range("at", json!({"gt": "now-1h", "lt": "now"}));
     let number = |bound: Bound<String>| match bound {
-        Bound::Excluded(text) => warpseek::parse_date(&text).unwrap(),
+        Bound::Excluded(text) => warpseek::schema::parse_date(&text).unwrap(),
         other => panic!("{other:?}"),
     };
     assert_eq!(number(to) - number(from), 3_600_000);

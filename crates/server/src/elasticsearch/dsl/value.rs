@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use serde_json::Value;
 use warpseek::query::Filter;
-use warpseek::{AttributeKind, format_date};
+use warpseek::schema::{AttributeKind, format_date};
 
 use crate::elasticsearch::dates::Reader;
 use crate::error::Failure;

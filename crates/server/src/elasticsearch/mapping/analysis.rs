@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
-use warpseek::{Analyzer, Chain, Language, StopWords, Tokens};
+use warpseek::Analyzer;
+use warpseek::text::{Chain, Language, StopWords, Tokens};
 
 use crate::error::brief;
 

@@ -222,8 +222,9 @@ fn kind_of(value: &Value, mappings: &Map<String, Value>) -> &'static str {
         Value::String(text) => {
             let detects = !fields::is_off(mappings.get("date_detection"));
             // Strings that are plain numbers are rarely dates.
-            let is_date =
-                detects && text.parse::<f64>().is_err() && warpseek::parse_date(text).is_some();
+            let is_date = detects
+                && text.parse::<f64>().is_err()
+                && warpseek::schema::parse_date(text).is_some();
             if is_date { "date" } else { "string" }
         }
         _ => "object",

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value, json};
-use warpseek::{
-    Attribute, AttributeKind, Chain, MAX_FIELD_NAME_BYTES, MAX_SOURCE_PARTS, TextField,
+use warpseek::schema::{
+    Attribute, AttributeKind, MAX_FIELD_NAME_BYTES, MAX_SOURCE_PARTS, TextField,
 };
+use warpseek::text::Chain;
 
 use super::metadata::is_metadata;
 use super::{B, Declared, Definition, Field, K1, Layout, Mapping, analysis, refused, statics};

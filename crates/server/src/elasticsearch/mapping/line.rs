@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use serde_json::{Map, Number, Value, json};
-use warpseek::{AttributeKind, MAX_KEYWORD_BYTES};
+use warpseek::schema::{AttributeKind, MAX_KEYWORD_BYTES};
 
 use super::{Field, Layout, Mapping};
 use crate::error::{Failure, Kind, brief};
@@ -190,7 +190,9 @@ fn scalar(kind: AttributeKind, value: &Value) -> Result<Option<Value>, &'static 
             "false" | "" => Ok(Some(json!(false))),
             _ => Err("only [true] or [false] are allowed"),
         },
-        (AttributeKind::Date, Value::String(text)) if warpseek::parse_date(text).is_none() => {
+        (AttributeKind::Date, Value::String(text))
+            if warpseek::schema::parse_date(text).is_none() =>
+        {
             match text.parse::<i64>() {
                 Ok(milliseconds) => Ok(Some(json!(milliseconds))),
                 Err(_) => Err(

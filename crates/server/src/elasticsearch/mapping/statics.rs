@@ -4,7 +4,8 @@
 //! source makes it available to the engine even if the field is inside an object.
 
 use serde_json::{Map, Value};
-use warpseek::{AttributeKind, STATIC_FIELD};
+use warpseek::schema::AttributeKind;
+use warpseek::text::STATIC_FIELD;
 
 use super::{Field, Mapping, refused};
 use crate::error::{Failure, Kind};

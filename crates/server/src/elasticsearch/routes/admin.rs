@@ -7,7 +7,9 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, header};
 use serde_json::{Map, Value, json};
-use warpseek::{Analyzer, FieldAnalyzer, FieldId, Scratch};
+use warpseek::Analyzer;
+use warpseek::schema::FieldId;
+use warpseek::text::{FieldAnalyzer, Scratch};
 
 use super::naming::Naming;
 use super::{shards, tasks};
@@ -476,7 +478,7 @@ async fn analyzed(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
             (None, Some("standard") | None, _) => Analyzer::Plain.into(),
             (None, Some("whitespace"), _) => Analyzer::Raw.into(),
             (None, Some(name), _) => {
-                let chain = warpseek::Chain::predefined(name);
+                let chain = warpseek::text::Chain::predefined(name);
                 let chain = chain.ok_or_else(|| Failure::illegal(format!("failed to find global analyzer [{name}]")))?;
                 chain.compile().map_err(|e| Failure::illegal(e.to_string()))?
             }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use axum::extract::{Path, State};
 use serde_json::{Map, Value, json};
-use warpseek::WriteTicket;
+use warpseek::index::WriteTicket;
 
 use super::documents::{
     change, check, expected, id_of, ignored_of_update, new_id, put_as, refreshes, shown,

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
-use warpseek::query::{Bool, Filter, Node};
-use warpseek::{Limit, Request};
+use warpseek::Request;
+use warpseek::query::{Bool, Filter, Limit, Node};
 
 use super::naming::Naming;
 use super::points_in_time::search_point_in_time;

@@ -6,9 +6,8 @@ mod shown;
 use std::ops::Bound;
 
 use serde_json::{Map, Value};
-use warpseek::{
-    AttributeKind, AttributeValue, Facet, MAX_FACET_RANGES, MAX_FACET_VALUES, MAX_FACETS, SortKey,
-};
+use warpseek::query::{Facet, MAX_FACET_RANGES, MAX_FACET_VALUES, MAX_FACETS, SortKey};
+use warpseek::schema::{AttributeKind, AttributeValue};
 
 use super::Planned;
 use crate::elasticsearch::mapping::Field;
@@ -366,7 +365,7 @@ pub(super) fn extremes(
                 return Ok(None);
             }
             Ok(match response.sort_values(0).values.into_iter().next() {
-                Some(warpseek::SortValue::Value(value)) => Some(value),
+                Some(warpseek::query::SortValue::Value(value)) => Some(value),
                 _ => None,
             })
         };

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use warpseek::query::{Bool, Node};
-use warpseek::{Request, Response, SortKey};
+use warpseek::query::{Bool, Node, SortKey};
+use warpseek::{Request, Response};
 
 use super::{Ask, Found, Order, Part, Planned, Target, Total, aggregate, sort};
 use crate::app::App;

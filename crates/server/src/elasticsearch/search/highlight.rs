@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 use serde_json::{Map, Value, json};
-use warpseek::{FieldId, Response, Snippet};
+use warpseek::Response;
+use warpseek::schema::FieldId;
+use warpseek::text::Snippet;
 
 use super::Part;
 use crate::elasticsearch::mapping::Field;

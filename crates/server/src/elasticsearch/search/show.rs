@@ -3,7 +3,10 @@
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use warpseek::{Explanation, Limit, Plan, Response, Rule, ScorePart, TermExplanation};
+use warpseek::Response;
+use warpseek::plan::{Plan, Rule};
+use warpseek::query::Limit;
+use warpseek::response::{Explanation, ScorePart, TermExplanation};
 
 use super::execution::time_of;
 use super::{Ask, Found, Order, Part, Total, aggregate, sort};

@@ -3,7 +3,9 @@
 use std::cmp::Ordering;
 
 use serde_json::{Number, Value};
-use warpseek::{DocId, Missing, Request, SortBy, SortKey, SortValues};
+use warpseek::Request;
+use warpseek::query::{Missing, SortBy, SortKey, SortValues};
+use warpseek::response::DocId;
 
 use super::Part;
 use crate::elasticsearch::mapping::Field;

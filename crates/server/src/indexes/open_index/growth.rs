@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use serde_json::{Map, Value};
-use warpseek::{Error, Index, IndexOptions, LiveIndex, Schema, SchemaConfig};
+use warpseek::schema::SchemaConfig;
+use warpseek::{Error, Index, IndexOptions, LiveIndex, Schema};
 
 use super::{OpenIndex, View, live_options};
 use crate::elasticsearch::mapping::{Declared, Mapping};

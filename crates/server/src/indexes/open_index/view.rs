@@ -4,10 +4,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use metrics::Histogram;
-use warpseek::{
-    Algorithm, Choice, Error, Request, Response, Searcher, Service, ServiceError, ServiceOptions,
-    ServiceTicket, Traced,
-};
+use warpseek::options::Algorithm;
+use warpseek::plan::{Choice, Traced};
+use warpseek::service::ServiceTicket;
+use warpseek::{Error, Request, Response, Searcher, Service, ServiceError, ServiceOptions};
 
 use crate::elasticsearch::mapping::Mapping;
 use crate::error::Failure;

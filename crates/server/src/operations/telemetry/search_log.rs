@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use warpseek::{NgramRequest, NgramResponse, Request, Response};
+use warpseek::ngram::{NgramRequest, NgramResponse};
+use warpseek::{Request, Response};
 use warpseek_front::RemoteSearch;
 
 use super::counters::{CLUSTER, degraded_searches, search_times};

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use warpseek::{AttributeValue, FacetCounts, MAX_FACET_VALUES, format_date};
+use warpseek::query::{FacetCounts, MAX_FACET_VALUES};
+use warpseek::schema::{AttributeValue, format_date};
 
 use super::super::Part;
 use super::{Aggregation, Kind, Range, TermsOrder};

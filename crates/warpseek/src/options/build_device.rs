@@ -8,14 +8,14 @@ use warpseek_build_gpu::{GpuInverters, OnFailure};
 use warpseek_cuda::Device;
 use warpseek_index::BuildConfig;
 
+use super::opener::Opener;
 use crate::error::{OptionsError, Result};
-use crate::options::Opener;
 
 /// The device that inverts documents while an index is built. The index is the same, byte for
 /// byte.
 ///
 /// ```
-/// use warpseek::BuildDevice;
+/// use warpseek::options::BuildDevice;
 /// assert_eq!(BuildDevice::default(), BuildDevice::Cpu);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

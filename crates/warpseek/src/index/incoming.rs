@@ -8,8 +8,8 @@ use warpseek_index::{Content, IndexError, Manifest, OnError, Progress, static_fi
 use warpseek_text::{RawBatch, Reader, Selection};
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::Index;
 use crate::error::Result;
-use crate::index::Index;
 
 /// Maximum number of reasons for skipped records that are reported.
 const REASONS: usize = 10;

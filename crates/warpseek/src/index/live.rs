@@ -12,8 +12,8 @@ use warpseek_index::{
 };
 use warpseek_text::{OwnedDocument, Schema};
 
+use super::Index;
 use crate::error::{Error, Result};
-use crate::index::Index;
 use crate::options::SearcherOptions;
 use crate::searcher::{Follower, Searcher};
 
@@ -24,7 +24,8 @@ const UPKEEP: Duration = Duration::from_millis(250);
 ///
 /// ```
 /// use std::time::Duration;
-/// use warpseek::{Durability, LiveOptions};
+/// use warpseek::LiveOptions;
+/// use warpseek::index::Durability;
 ///
 /// let options = LiveOptions::new()
 ///     .durability(Durability::Every(Duration::from_millis(100)))
@@ -175,9 +176,17 @@ impl WriteTicket {
     }
 }
 
+impl Index {
+    /// Opens the index for single writes. Each of them is durable, and searches see them after
+    /// the next refresh. Other writers are excluded until the returned index is closed.
+    pub fn live(&self, options: LiveOptions) -> Result<LiveIndex> {
+        LiveIndex::open(self, options)
+    }
+}
+
 impl LiveIndex {
-    pub(crate) fn open(index: &Index, options: LiveOptions) -> Result<Self> {
-        let core = Core::open(index.dir(), options.core)?;
+    fn open(index: &Index, options: LiveOptions) -> Result<Self> {
+        let core = Core::open(index.path(), options.core)?;
         let shared = Arc::new(Shared {
             core,
             progress: Progress::default(),
@@ -241,7 +250,8 @@ impl LiveIndex {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use warpseek::{Attribute, AttributeKind, Index, IndexOptions, LiveOptions, Schema};
+    /// use warpseek::schema::{Attribute, AttributeKind};
+    /// use warpseek::{Index, IndexOptions, LiveOptions, Schema};
     ///
     /// # let folder = tempfile::tempdir().unwrap();
     /// # let dir = folder.path().join("index");

@@ -7,7 +7,8 @@ use std::time::Duration;
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
-/// use warpseek::{DeviceChoice, Index, Notice, SearcherOptions};
+/// use warpseek::gpu::Notice;
+/// use warpseek::{DeviceChoice, Index, SearcherOptions};
 ///
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let index = Index::create(folder.path().join("index"))?;

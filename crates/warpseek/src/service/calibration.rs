@@ -12,11 +12,12 @@ use warpseek_exec::{Limit, Plan};
 use warpseek_sched::calibrate::Calibration;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::stations::Stations;
+use crate::devices::cpu_model;
 use crate::error::{Error, Result};
 use crate::opened::Opened;
-use crate::request::Request;
+use crate::query::Request;
 use crate::searcher::Searcher;
-use crate::stations::Stations;
 
 /// The version of the file format and of the measurements.
 const VERSION: u32 = 1;
@@ -148,14 +149,6 @@ fn prune(folder: &Path) -> std::io::Result<()> {
     }
     files.sort();
     files.iter().rev().skip(MOST_FILES).try_for_each(|(_, file)| fs::remove_file(file))
-}
-
-/// Returns the name of the CPU, as far as the system reports it.
-pub fn cpu_model() -> String {
-    let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model =
-        info.lines().find_map(|l| l.strip_prefix("model name")?.split_once(": ").map(|m| m.1));
-    model.unwrap_or(std::env::consts::ARCH).to_owned()
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 ///
 /// ```
 /// use std::time::Duration;
-/// use warpseek::ScrubOptions;
+/// use warpseek::index::ScrubOptions;
 ///
 /// let options = ScrubOptions { period: Duration::from_secs(60), ..ScrubOptions::default() };
 /// assert_eq!(options.bytes_per_second, 32 << 20);
@@ -59,13 +59,14 @@ pub struct ScrubStatus {
 ///
 /// ```
 /// use std::sync::Arc;
-/// use warpseek::{Index, ScrubOptions, Scrubber};
+/// use warpseek::Index;
+/// use warpseek::index::{ScrubOptions, Scrubber};
 ///
 /// # let folder = tempfile::tempdir().unwrap();
 /// let index = Index::create(folder.path().join("index"))?;
 /// let searcher = index.searcher()?;
 /// let open = { let searcher = searcher.clone(); move || vec![searcher.snapshot()] };
-/// let found = |damage: &warpseek::Damage| eprintln!("{damage:?}");
+/// let found = |damage: &warpseek::index::Damage| eprintln!("{damage:?}");
 /// let scrubber = Scrubber::start(ScrubOptions::default(), open, found)?;
 /// assert_eq!(scrubber.status().passes, 0);
 /// # Ok::<(), warpseek::Error>(())

@@ -7,7 +7,7 @@ use warpseek_exec::{Choice, ExecError};
 use warpseek_index::FilterCacheUsage;
 
 use crate::error::Result;
-use crate::request::Request;
+use crate::query::Request;
 use crate::response::Response;
 use crate::searcher::Searcher;
 

@@ -19,8 +19,9 @@ const REASONS: usize = 10;
 /// The words of documents.
 ///
 /// ```
-/// use warpseek::weights::{Method, weigh_on_cpu};
-/// use warpseek::{DocumentWords, IndexOptions, Progress, RankingFunction};
+/// use warpseek::research::DocumentWords;
+/// use warpseek::research::weights::{Method, weigh_on_cpu};
+/// use warpseek::{IndexOptions, Progress, RankingFunction};
 ///
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let file = folder.path().join("docs.tsv");

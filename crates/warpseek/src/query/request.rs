@@ -11,8 +11,8 @@ use warpseek_exec::{Cancel, CollectionStatistics, Limit, Mode, Query, Ranking};
 /// fields and conditions.
 ///
 /// ```
-/// use warpseek::query::{Node, Words};
-/// use warpseek::{Query, QueryInput};
+/// use warpseek::QueryInput;
+/// use warpseek::query::{Node, Query, Words};
 ///
 /// let text = QueryInput::from("apple^2.5 pie");
 /// let expression = QueryInput::Expression("+title:apple -year:<2020".to_owned());
@@ -230,7 +230,8 @@ impl Request {
     /// combined with [`Mode::AndOr`].
     ///
     /// ```
-    /// use warpseek::{Document, Index, IndexOptions, Request, Schema, SortKey};
+    /// use warpseek::query::SortKey;
+    /// use warpseek::{Document, Index, IndexOptions, Request, Schema};
     ///
     /// # let folder = tempfile::tempdir().unwrap();
     /// let schema = r#"{
@@ -284,7 +285,8 @@ impl Request {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use warpseek::{CollectionStatistics, Document, Index, Request};
+    /// use warpseek::plan::CollectionStatistics;
+    /// use warpseek::{Document, Index, Request};
     ///
     /// # let folder = tempfile::tempdir().unwrap();
     /// let part = |name: &str, texts: &[&str]| {
