@@ -126,6 +126,7 @@ fn finish(
 mod tests {
     use super::*;
     use crate::config::tests::workload;
+    use crate::number::*;
     use proptest::prelude::*;
 
     fn cohorts(cohort: u64, cpu: u64) -> Design {

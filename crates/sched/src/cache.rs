@@ -62,8 +62,8 @@ impl CacheCounts {
     }
 }
 
-/// A cache of values by [`Key`], bounded in bytes. In practice `V` is [`Answer`], and `W`
-/// identifies a request.
+/// A cache of values by [`Key`], bounded in bytes. In practice `V` is
+/// [`Answer`](warpseek_exec::Answer), and `W` identifies a request.
 ///
 /// The caller decides which values the cache keeps. They must be complete answers over all
 /// documents: a key does not contain deadlines, nor the documents of an engine that answers for a

@@ -82,7 +82,7 @@ pub struct Server {
 /// What a server answers for.
 enum Role {
     /// A folder of indexes, and the options to open them with.
-    Indexes(Opening),
+    Indexes(Box<Opening>),
     /// Only a collection on other machines, and the limits on its searches.
     Cluster(RemoteLimits),
 }
@@ -116,7 +116,7 @@ impl Server {
         let opening =
             Opening { refresh: Duration::from_millis(config.refresh_ms.max(1)), searcher };
         let names = TlsOptions { certificate: "tls.certificate", key: "tls.key" };
-        Self::listen(config, keys, names, Role::Indexes(opening))
+        Self::listen(config, keys, names, Role::Indexes(Box::new(opening)))
     }
 
     /// Binds the address of the settings. Errors about the certificate contain `names`.
@@ -275,7 +275,7 @@ fn open(app: &App, role: Role) -> Result<(), ServeError> {
         tell_systemd(NotifyState::Ready);
         return Ok(());
     };
-    let catalogue = Catalogue::open(&app.config.data, opening).map_err(ServeError::Setup)?;
+    let catalogue = Catalogue::open(&app.config.data, *opening).map_err(ServeError::Setup)?;
     for index in catalogue.all() {
         let prepared = index.view().prepare();
         prepared

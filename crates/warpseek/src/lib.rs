@@ -26,17 +26,22 @@
 //!
 //! # Finding your way
 //!
+//! The root has the types that most programs need. Everything else is in a module: what concerns
+//! indexes in [`mod@index`] and [`inspect`], what a request consists of in [`query`], what becomes
+//! of it in [`plan`] and [`response`], documents in [`text`] and [`schema`], choices in
+//! [`options`], and the rest under the name of its subject.
+//!
 //! **Building and changing an index**
 //!
 //! | to | use |
 //! |---|---|
 //! | build an index from files: JSONL, CSV, Parquet, TREC... | [`Index::build`], [`IndexOptions`] |
 //! | build an index from documents that the program generates | [`Index::build_from_documents`] |
-//! | define text fields and attributes | [`IndexOptions::schema`], [`infer_schema`] |
+//! | define text fields and attributes | [`IndexOptions::schema`], [`schema::infer_schema`] |
 //! | add and delete documents in one commit | [`IndexWriter`] |
 //! | write single documents durably from many threads | [`Index::live`], [`LiveOptions`] |
 //! | merge, verify or inspect an index | [`Index::merge`], [`Index::verify`], [`Index::inspect`] |
-//! | find files that are damaged while they are open | [`Scrubber`], [`Snapshot::verify_again`] |
+//! | find files that are damaged while they are open | [`index::Scrubber`], [`Snapshot::verify_again`] |
 //! | split a large collection into several indexes | [`Index::survey`], [`Index::build_part`] |
 //! | add documents to such a collection | [`Index::survey_added`], [`Index::add_part`] |
 //!
@@ -70,7 +75,7 @@
 //! |---|---|
 //! | find misspelt phrases, in query or text | [`IndexOptions::grams`], [`NgramSearcher`] |
 //! | find test items that occur in a training corpus | [`contamination`] |
-//! | build a dictionary of the words of documents | [`Vocabulary`], [`Dictionary`] |
+//! | build a dictionary of the words of documents | [`vocabulary`] |
 //!
 //! # Exact results
 //!

@@ -1,6 +1,7 @@
 //! Tests of the simulation against closed formulas and by properties.
 
 use super::*;
+use crate::number::*;
 
 /// Returns inputs with which nothing varies, fails, straggles or waits.
 fn plain() -> SimulationInputs {

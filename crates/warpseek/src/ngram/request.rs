@@ -86,7 +86,7 @@ impl NgramRequest {
     }
 
     /// Sets a time limit. A search that exceeds it returns a partial response; see
-    /// [`NgramResponse::coverage`](crate::NgramResponse::coverage).
+    /// [`NgramResponse::coverage`](crate::ngram::NgramResponse::coverage).
     pub fn deadline(self, time: Duration) -> Self {
         NgramRequest { deadline: Some(time), ..self }
     }
