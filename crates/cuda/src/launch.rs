@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytemuck::{Pod, bytes_of};
 
 use super::Buffer;
-use super::memory::Allocation;
+use super::allocation::Allocation;
 
 /// The numbers of blocks and threads of a launch, and its dynamic shared memory. A grid without
 /// blocks is not launched.
