@@ -56,6 +56,15 @@ impl Args {
         Args::default()
     }
 
+    /// Creates an empty list with memory for this many arguments, most of them numbers.
+    pub fn with_capacity(arguments: usize) -> Self {
+        Args {
+            bytes: Vec::with_capacity(arguments + 2),
+            slots: Vec::with_capacity(arguments),
+            allocations: Vec::with_capacity(arguments.div_ceil(2)),
+        }
+    }
+
     /// Adds a pointer to the first value of a buffer. The kernel does not receive the length.
     #[must_use]
     pub fn buffer<T>(mut self, buffer: &Buffer<T>) -> Self {

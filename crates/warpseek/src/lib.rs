@@ -168,7 +168,7 @@ pub use warpseek_exec::{
     frequencies,
 };
 pub use warpseek_exec_cpu::Algorithm as CpuAlgorithm;
-pub use warpseek_exec_gpu::{CacheCounts, Form as GpuLists, Loading, Residency};
+pub use warpseek_exec_gpu::{CacheCounts, GpuLists, Loading, Residency};
 pub use warpseek_exec_gpu_papers::MAX_COHORT;
 pub use warpseek_exec_gpu_papers::compressed::CODECS as GPU_CODECS;
 pub use warpseek_exec_gpu_papers::partitioned::{

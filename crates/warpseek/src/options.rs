@@ -10,7 +10,7 @@ use warpseek_codec::CodecId;
 use warpseek_cuda::{Device, DeviceError};
 use warpseek_exec::Ranking;
 use warpseek_exec_cpu::Algorithm as CpuAlgorithm;
-use warpseek_exec_gpu::Form as GpuLists;
+use warpseek_exec_gpu::GpuLists;
 use warpseek_exec_gpu_papers::partitioned::{PartitionSettings, Pruning};
 use warpseek_index::{BuildConfig, Impacts, Manifest, OnError, StoreMode};
 use warpseek_text::{Analyzer, FieldNames, Format, GramConfig, Schema};
