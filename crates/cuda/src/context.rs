@@ -1,25 +1,25 @@
-//! An open device: its context, its memory budget, and the objects created on it.
+//! An open device: its context and its memory budget.
+//!
+//! Streams, events, buffers and kernels keep the device open and are defined above it. The methods
+//! of [`Device`] that create them are next to their types.
 #![allow(unsafe_code)]
 
+use std::any::Any;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::ffi::{c_int, c_void};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
-
-use bytemuck::Pod;
 
 use super::cache::Cache;
 use super::driver::{Address, Driver, Handle, OUT_OF_MEMORY};
+use super::freed::FreedMemory;
 use super::info::{handle, start};
-use super::kernel::Module;
+use super::lock::lock;
+use super::module::Module;
 use super::nvrtc::{Architecture, Compiler};
-use super::trace;
 use super::wait::Watch;
-use super::{
-    Buffer, DeviceError, DeviceInfo, Event, Kernel, Pinned, Source, Stream, Symbols, Trace,
-};
+use super::{DeviceError, DeviceInfo, Source, Symbols};
 
 /// An open device. Clones refer to the same device.
 ///
@@ -44,40 +44,6 @@ pub struct MemoryUse {
     pub budget: Option<u64>,
 }
 
-/// A cache of freed memory that is not returned to the driver, which takes longer to allocate and
-/// to free it than many kernels run.
-#[derive(Default)]
-struct Kept {
-    /// Maximum number of bytes to keep.
-    most: u64,
-    bytes: u64,
-    blocks: Vec<(u64, Address)>,
-}
-
-impl Kept {
-    /// Takes a block of at least this many bytes, and not many more.
-    fn take(&mut self, bytes: u64) -> Option<(u64, Address)> {
-        let fits = |&(room, _): &(u64, Address)| bytes <= room && room <= bytes + bytes / 4;
-        let best = (0..self.blocks.len())
-            .filter(|&i| fits(&self.blocks[i]))
-            .min_by_key(|&i| self.blocks[i].0)?;
-        let block = self.blocks.swap_remove(best);
-        self.bytes -= block.0;
-        Some(block)
-    }
-
-    /// Keeps a block if the cache has space. If the result is false, the caller frees it.
-    fn keep(&mut self, block: (u64, Address)) -> bool {
-        // An empty buffer has a few bytes that are not counted.
-        let keeps = block.0 > 0 && self.bytes + block.0 <= self.most;
-        if keeps {
-            self.bytes += block.0;
-            self.blocks.push(block);
-        }
-        keeps
-    }
-}
-
 /// The state that all objects of a device share.
 pub(crate) struct Context {
     pub(crate) driver: Driver,
@@ -85,11 +51,13 @@ pub(crate) struct Context {
     device: c_int,
     raw: Handle,
     memory: Mutex<MemoryUse>,
-    kept: Mutex<Kept>,
-    modules: Mutex<HashMap<u128, Module>>,
+    freed: Mutex<FreedMemory>,
+    /// Loaded sources, by the hash of their texts.
+    pub(crate) modules: Mutex<HashMap<u128, Module>>,
     compiler: OnceLock<Result<Compiler, DeviceError>>,
-    /// The trace that times what streams do, if there is one.
-    pub(crate) trace: Mutex<Weak<trace::Inner>>,
+    /// The trace that times what streams do, if there is one. Its events keep the device open, so
+    /// its type is defined above this module, and unknown here.
+    pub(crate) trace: Mutex<Option<Weak<dyn Any + Send + Sync>>>,
     pub(crate) watch: Watch,
 }
 
@@ -145,7 +113,7 @@ impl Device {
             device,
             raw,
             memory: Mutex::new(MemoryUse { budget, ..MemoryUse::default() }),
-            kept: Mutex::default(),
+            freed: Mutex::default(),
             modules: Mutex::default(),
             compiler: OnceLock::new(),
             trace: Mutex::default(),
@@ -196,57 +164,8 @@ impl Device {
     /// Keeps up to this many freed bytes for other buffers from now on, within the budget. They
     /// count as available.
     pub fn keep_freed(&self, most: u64) {
-        lock(&self.0.kept).most = most;
-        self.0.release_kept(most);
-    }
-
-    /// Creates a stream, that is, a sequence of work.
-    pub fn stream(&self) -> Result<Stream, DeviceError> {
-        Stream::new(self)
-    }
-
-    /// Creates an event, that is, a moment in a stream.
-    pub fn event(&self) -> Result<Event, DeviceError> {
-        Event::new(self)
-    }
-
-    /// Times the work of streams from now on. Only the latest trace receives the times.
-    pub fn trace(&self) -> Trace {
-        Trace::new(self)
-    }
-
-    /// Allocates device memory for `len` values, whose contents are unspecified.
-    pub fn buffer<T: Pod>(&self, len: usize) -> Result<Buffer<T>, DeviceError> {
-        Buffer::new(self, len)
-    }
-
-    /// Allocates device memory with these values. The copy has ended when this returns.
-    pub fn upload<T: Pod>(&self, stream: &Stream, values: &[T]) -> Result<Buffer<T>, DeviceError> {
-        let buffer = self.buffer(values.len())?;
-        stream.upload(values, &buffer)?;
-        Ok(buffer)
-    }
-
-    /// Allocates page-locked host memory, filled with zeros. Copies need it to overlap with other
-    /// work.
-    pub fn pinned<T: Pod>(&self, len: usize) -> Result<Pinned<T>, DeviceError> {
-        Pinned::new(self, len)
-    }
-
-    /// Returns a kernel of a source. The source is compiled when one of its kernels is first
-    /// requested.
-    pub fn kernel(&self, source: &Source, name: &str) -> Result<Kernel, DeviceError> {
-        // The lock is held while compiling, so that nothing is compiled twice.
-        let mut modules = lock(&self.0.modules);
-        // The key is the text: the same source may be combined with only the part of a header
-        // that it needs.
-        let module = match modules.entry(source.hash(&[])) {
-            Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => {
-                entry.insert(Module::load(self, &self.0.image(&source.as_wanted()?)?)?)
-            }
-        };
-        Kernel::new(self, module, name)
+        lock(&self.0.freed).most = most;
+        self.0.release_freed(most);
     }
 
     /// Returns the version of NVRTC, such as (12, 9).
@@ -270,7 +189,7 @@ impl Context {
     }
 
     /// Returns the image of a source that the driver loads.
-    fn image(&self, source: &Source) -> Result<Vec<u8>, DeviceError> {
+    pub(crate) fn image(&self, source: &Source) -> Result<Vec<u8>, DeviceError> {
         if self.info.emulated {
             // The emulator already has its kernels, compiled from the same sources, and needs
             // only the name.
@@ -290,18 +209,18 @@ impl Context {
         self.driver.check("cuMemGetInfo", status)?;
         let memory = lock(&self.memory);
         let within = memory.budget.map_or(u64::MAX, |b| b.saturating_sub(memory.current));
-        Ok(within.min(free as u64 + lock(&self.kept).bytes))
+        Ok(within.min(free as u64 + lock(&self.freed).bytes))
     }
 
     /// Allocates at least this many bytes. Returns the size and the address of the memory.
     pub(crate) fn allocate(&self, bytes: u64) -> Result<(u64, Address), DeviceError> {
-        let kept = lock(&self.kept).take(bytes);
-        if let Some((room, address)) = kept {
+        let freed = lock(&self.freed).take(bytes);
+        if let Some((room, address)) = freed {
             if self.count(room).is_ok() {
                 return Ok((room, address));
             }
             // The block is larger than the budget allows.
-            self.free_kept(address);
+            self.free_cached(address);
         }
         self.count(bytes)?;
         match self.allocate_new(bytes) {
@@ -340,14 +259,14 @@ impl Context {
             let memory = lock(&self.memory);
             (memory.budget, memory.current)
         };
-        self.release_kept(budget.map_or(u64::MAX, |budget| budget.saturating_sub(current)));
+        self.release_freed(budget.map_or(u64::MAX, |budget| budget.saturating_sub(current)));
         let mut address = 0;
         // SAFETY: a valid pointer. Zero bytes cannot be allocated, so an empty buffer has a few
         // bytes.
         let mut allocate =
             || unsafe { (self.driver.cuMemAlloc_v2)(&mut address, bytes.max(16) as usize) };
         let mut status = allocate();
-        if status == OUT_OF_MEMORY && self.release_kept(0) {
+        if status == OUT_OF_MEMORY && self.release_freed(0) {
             status = allocate();
         }
         if status == OUT_OF_MEMORY {
@@ -360,17 +279,17 @@ impl Context {
 
     /// Returns cached memory to the driver until at most this many bytes are left. Returns true
     /// if it freed any.
-    fn release_kept(&self, most: u64) -> bool {
+    fn release_freed(&self, most: u64) -> bool {
         let mut released = false;
         loop {
             let block = {
-                let mut kept = lock(&self.kept);
-                let block = if kept.bytes > most { kept.blocks.pop() } else { None };
-                kept.bytes -= block.map_or(0, |(room, _)| room);
+                let mut freed = lock(&self.freed);
+                let block = if freed.bytes > most { freed.blocks.pop() } else { None };
+                freed.bytes -= block.map_or(0, |(room, _)| room);
                 block
             };
             let Some((_, address)) = block else { return released };
-            self.free_kept(address);
+            self.free_cached(address);
             released = true;
         }
     }
@@ -386,13 +305,13 @@ impl Context {
     pub(crate) fn free(&self, room: u64, address: Address) {
         let idle = self.settle().is_ok();
         lock(&self.memory).current -= room;
-        if idle && !lock(&self.kept).keep((room, address)) {
+        if idle && !lock(&self.freed).keep((room, address)) {
             self.free_now(address);
         }
     }
 
     /// Frees memory that was cached.
-    fn free_kept(&self, address: Address) {
+    fn free_cached(&self, address: Address) {
         if self.settle().is_ok() {
             self.free_now(address);
         }
@@ -424,7 +343,7 @@ impl Drop for Context {
             // Both calls would wait for the hanging kernel.
             return;
         }
-        self.release_kept(0);
+        self.release_freed(0);
         if self.bind().is_ok() {
             for (_, module) in lock(&self.modules).drain() {
                 module.unload(&self.driver);
@@ -442,10 +361,4 @@ impl fmt::Debug for Device {
             .field("memory", &self.memory())
             .finish_non_exhaustive()
     }
-}
-
-/// Takes the lock even after a panic in another thread: it guards counters and maps that are
-/// always consistent.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,12 +2,12 @@
 #![allow(unsafe_code)]
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::context::lock;
 use super::driver::Handle;
-use super::stream::Ticket;
+use super::lock::lock;
+use super::queue::{Queue, Ticket};
 use super::{Device, DeviceError};
 
 /// A moment in a stream, with its time.
@@ -23,21 +23,30 @@ unsafe impl Send for Event {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Event {}
 
-impl Event {
-    pub(crate) fn new(device: &Device) -> Result<Self, DeviceError> {
-        let context = &device.0;
+impl Device {
+    /// Creates an event, that is, a moment in a stream.
+    pub fn event(&self) -> Result<Event, DeviceError> {
+        let context = &self.0;
         context.bind()?;
         let mut raw = std::ptr::null_mut();
         // SAFETY: a valid pointer.
         let status = unsafe { (context.driver.cuEventCreate)(&mut raw, 0) };
         context.driver.check("cuEventCreate", status)?;
-        Ok(Event { device: device.clone(), raw, position: Mutex::default() })
+        Ok(Event { device: self.clone(), raw, position: Mutex::default() })
     }
+}
 
-    /// Returns the position at which the event was recorded. The lock is held while it is
-    /// recorded again.
-    pub(crate) fn position(&self) -> MutexGuard<'_, Option<Ticket>> {
-        lock(&self.position)
+impl Event {
+    /// Records the event at this point of a stream.
+    pub(crate) fn record(&self, stream: &Arc<Queue>) -> Result<(), DeviceError> {
+        stream.bind()?;
+        let mut position = lock(&self.position);
+        let issued = lock(&stream.issued);
+        *position = Some(Ticket { stream: Arc::clone(stream), number: *issued });
+        // SAFETY: both are alive, and the driver keeps the parts it needs of an event that is
+        // destroyed.
+        let status = unsafe { (stream.driver().cuEventRecord)(self.raw, stream.raw) };
+        stream.check("cuEventRecord", status)
     }
 
     /// Waits until the stream reaches the event. Copies before it have then ended, which

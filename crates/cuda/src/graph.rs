@@ -4,7 +4,8 @@
 use std::fmt;
 
 use super::driver::Handle;
-use super::stream::Recording;
+use super::queue::Recording;
+use super::trace::step;
 use super::{Device, DeviceError, Stream};
 
 /// A graph of recorded work that is launched as a whole, with the arguments it was recorded with:
@@ -20,59 +21,65 @@ pub struct Graph {
 // `&mut self`.
 unsafe impl Send for Graph {}
 
-impl Graph {
-    pub(crate) fn capture(
-        stream: &Stream,
+impl Stream {
+    /// Records the work that `record` issues to this stream, instead of running it. During the
+    /// recording, memory must be neither allocated nor freed, and every kernel must have been
+    /// requested before.
+    pub fn capture(
+        &self,
         record: impl FnOnce(&Stream) -> Result<(), DeviceError>,
-    ) -> Result<Self, DeviceError> {
+    ) -> Result<Graph, DeviceError> {
         // Only unsafe calls of this thread end the recording, so other threads may allocate at
         // the same time.
         const THREAD_LOCAL: u32 = 1;
-        let inner = &stream.0;
-        inner.bind()?;
-        if !inner.start_recording() {
+        let queue = &self.0;
+        queue.bind()?;
+        if !queue.start_recording() {
             return Err(DeviceError::Recording { what: "a recording" });
         }
         // SAFETY: the stream is alive.
-        let status = unsafe { (inner.driver().cuStreamBeginCapture_v2)(inner.raw, THREAD_LOCAL) };
-        if let Err(error) = inner.check("cuStreamBeginCapture", status) {
-            inner.end_recording();
+        let status = unsafe { (queue.driver().cuStreamBeginCapture_v2)(queue.raw, THREAD_LOCAL) };
+        if let Err(error) = queue.check("cuStreamBeginCapture", status) {
+            queue.end_recording();
             return Err(error);
         }
-        let outcome = record(stream);
+        let outcome = record(self);
         let mut graph = std::ptr::null_mut();
         // SAFETY: a valid pointer; capture has begun.
-        let status = unsafe { (inner.driver().cuStreamEndCapture)(inner.raw, &mut graph) };
-        let recorded = inner.end_recording();
-        let ended = inner.check("cuStreamEndCapture", status);
+        let status = unsafe { (queue.driver().cuStreamEndCapture)(queue.raw, &mut graph) };
+        let recorded = queue.end_recording();
+        let ended = queue.check("cuStreamEndCapture", status);
         let made = outcome.and(ended).and_then(|()| {
             let mut raw = std::ptr::null_mut();
             // SAFETY: a valid pointer, and a graph that the driver returned.
             let status =
-                unsafe { (inner.driver().cuGraphInstantiateWithFlags)(&mut raw, graph, 0) };
-            inner.check("cuGraphInstantiate", status).map(|()| raw)
+                unsafe { (queue.driver().cuGraphInstantiateWithFlags)(&mut raw, graph, 0) };
+            queue.check("cuGraphInstantiate", status).map(|()| raw)
         });
         if !graph.is_null() {
             // SAFETY: the executable graph made from it does not need it.
-            unsafe { (inner.driver().cuGraphDestroy)(graph) };
+            unsafe { (queue.driver().cuGraphDestroy)(graph) };
         }
-        Ok(Graph { device: inner.device.clone(), raw: made?, recorded })
+        Ok(Graph { device: queue.device.clone(), raw: made?, recorded })
     }
+}
 
+impl Graph {
     /// Runs the graph on a stream, without waiting.
     pub fn launch(&mut self, stream: &Stream) -> Result<(), DeviceError> {
-        let inner = &stream.0;
-        inner.bind()?;
-        inner.keep(&self.recorded.allocations);
-        inner.remember(&self.recorded.kernels);
-        stream.step(
+        let queue = &stream.0;
+        queue.bind()?;
+        queue.keep(&self.recorded.allocations);
+        queue.remember(&self.recorded.kernels);
+        step(
+            queue,
             || self.recorded.kernels.join(" + ").into(),
             0,
             || {
                 // SAFETY: both are alive, and the graph keeps the buffers it uses alive. The
                 // caller vouched for the kernels when they were recorded.
-                let status = unsafe { (inner.driver().cuGraphLaunch)(self.raw, inner.raw) };
-                inner.check("cuGraphLaunch", status)
+                let status = unsafe { (queue.driver().cuGraphLaunch)(self.raw, queue.raw) };
+                queue.check("cuGraphLaunch", status)
             },
         )
     }

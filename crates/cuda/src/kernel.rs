@@ -2,48 +2,19 @@
 #![allow(unsafe_code)]
 
 use std::collections::HashMap;
-use std::ffi::{CString, c_int, c_void};
+use std::collections::hash_map::Entry;
+use std::ffi::{CString, c_int};
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::driver::{Driver, Handle, function_attribute};
-use super::{Args, Device, DeviceError, Grid};
+use super::lock::lock;
+use super::module::Module;
+use super::{Args, Device, DeviceError, Grid, Source};
 
 /// Maximum dynamic shared memory of a block without setting an attribute.
 const SHARED_BY_DEFAULT: u32 = 48 << 10;
-
-/// A compiled source on the device. It stays loaded until the device is closed.
-pub(crate) struct Module(Handle);
-
-// SAFETY: the driver accepts its modules from any thread.
-unsafe impl Send for Module {}
-
-impl Module {
-    pub(crate) fn load(device: &Device, image: &[u8]) -> Result<Self, DeviceError> {
-        let context = &device.0;
-        context.bind()?;
-        let mut raw = std::ptr::null_mut();
-        // SAFETY: a valid pointer and a complete image: a CUBIN contains its length, PTX and
-        // names for the emulator end with a zero.
-        let status =
-            unsafe { (context.driver.cuModuleLoadData)(&mut raw, image.as_ptr().cast::<c_void>()) };
-        // The image is for another device, is not an image, or is PTX that is unknown or invalid:
-        // this NVRTC does not match the driver.
-        if [200, 209, 218, 222].contains(&status) {
-            let (problem, cuda) = (context.driver.words(status), context.info.cuda);
-            return Err(DeviceError::Refused { problem, cuda });
-        }
-        context.driver.check("cuModuleLoadData", status)?;
-        Ok(Module(raw))
-    }
-
-    /// Unloads the module when the device is closed.
-    pub(crate) fn unload(self, driver: &Driver) {
-        // SAFETY: kernels keep the device open, so none is left.
-        unsafe { (driver.cuModuleUnload)(self.0) };
-    }
-}
 
 /// A function that runs on the device.
 #[derive(Clone)]
@@ -69,8 +40,29 @@ unsafe impl Send for Kernel {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Kernel {}
 
+impl Device {
+    /// Returns a kernel of a source. The source is compiled when one of its kernels is first
+    /// requested.
+    pub fn kernel(&self, source: &Source, name: &str) -> Result<Kernel, DeviceError> {
+        let context = &*self.0;
+        // The lock is held while compiling, so that nothing is compiled twice.
+        let mut modules = lock(&context.modules);
+        // The key is the text: the same source may be combined with only the part of a header
+        // that it needs.
+        let module = match modules.entry(source.hash(&[])) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let image = context.image(&source.as_wanted()?)?;
+                context.bind()?;
+                entry.insert(Module::load(&context.driver, context.info.cuda, &image)?)
+            }
+        };
+        Kernel::new(self, module, name)
+    }
+}
+
 impl Kernel {
-    pub(crate) fn new(device: &Device, module: &Module, name: &str) -> Result<Self, DeviceError> {
+    fn new(device: &Device, module: &Module, name: &str) -> Result<Self, DeviceError> {
         let driver = &device.0.driver;
         device.0.bind()?;
         let launch = |problem: &str| DeviceError::Launch {
@@ -139,8 +131,7 @@ impl Kernel {
         threads: u32,
         shared_bytes: u32,
     ) -> Result<u32, DeviceError> {
-        let known = || self.fits.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(&blocks) = known().get(&(threads, shared_bytes)) {
+        if let Some(&blocks) = lock(&self.fits).get(&(threads, shared_bytes)) {
             return Ok(blocks);
         }
         self.allow(shared_bytes)?;
@@ -158,7 +149,7 @@ impl Kernel {
         };
         driver.check("cuOccupancyMaxActiveBlocksPerMultiprocessor", status)?;
         let blocks = blocks.max(0) as u32;
-        known().insert((threads, shared_bytes), blocks);
+        lock(&self.fits).insert((threads, shared_bytes), blocks);
         Ok(blocks)
     }
 

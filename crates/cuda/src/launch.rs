@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytemuck::{Pod, bytes_of};
 
 use super::Buffer;
-use super::memory::Allocation;
+use super::allocation::Allocation;
 
 /// The numbers of blocks and threads of a launch, and its dynamic shared memory. A grid without
 /// blocks is not launched.
@@ -54,6 +54,15 @@ impl Args {
     /// Creates an empty list of arguments.
     pub fn new() -> Self {
         Args::default()
+    }
+
+    /// Creates an empty list with memory for this many arguments, most of them numbers.
+    pub fn with_capacity(arguments: usize) -> Self {
+        Args {
+            bytes: Vec::with_capacity(arguments + 2),
+            slots: Vec::with_capacity(arguments),
+            allocations: Vec::with_capacity(arguments.div_ceil(2)),
+        }
     }
 
     /// Adds a pointer to the first value of a buffer. The kernel does not receive the length.

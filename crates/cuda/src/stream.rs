@@ -1,107 +1,38 @@
-//! Streams: sequences of copies, fills and launches. They count copies, so that reading pinned
-//! memory waits only for the copies that use it.
+//! Streams: sequences of copies, fills and launches.
 #![allow(unsafe_code)]
 
-use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytemuck::Pod;
 
-use super::context::lock;
-use super::driver::{Handle, Status};
-use super::memory::Allocation;
-use super::{Args, Buffer, Device, DeviceError, Event, Graph, Grid, Kernel, Pinned};
-
-/// Maximum number of launches that an error names.
-const REMEMBERED: usize = 8;
+use super::lock::lock;
+use super::queue::{Queue, Ticket};
+use super::trace::step;
+use super::{Args, Buffer, Device, DeviceError, Event, Grid, Kernel, Pinned};
 
 /// A sequence of work. The operations of a stream run one after another, concurrently with those
 /// of other streams.
 #[derive(Clone)]
-pub struct Stream(pub(crate) Arc<Inner>);
+pub struct Stream(pub(crate) Arc<Queue>);
 
-pub(crate) struct Inner {
-    pub(crate) device: Device,
-    pub(crate) raw: Handle,
-    /// Number of copies to and from pinned memory so far. The lock is held while a copy is passed
-    /// to the driver, so that no copy is counted before the driver has it.
-    issued: Mutex<u64>,
-    /// Number of those copies that have ended.
-    ended: AtomicU64,
-    /// Kernels launched since the last synchronisation.
-    ran: Mutex<VecDeque<Arc<str>>>,
-    /// True if work may be running for which the driver would wait: a kernel, or an event of
-    /// another stream.
-    pending: AtomicBool,
-    recording: Mutex<Option<Recording>>,
-}
-
-// SAFETY: the driver accepts its streams from any thread.
-unsafe impl Send for Inner {}
-// SAFETY: as for `Send`.
-unsafe impl Sync for Inner {}
-
-/// The objects that the graph being recorded must keep.
-#[derive(Default)]
-pub(crate) struct Recording {
-    pub(crate) allocations: Vec<Arc<Allocation>>,
-    pub(crate) kernels: Vec<Arc<str>>,
-}
-
-/// A point in the sequence of a stream's copies.
-pub(crate) struct Ticket {
-    stream: Arc<Inner>,
-    number: u64,
-}
-
-impl Ticket {
-    /// Records that a caller has waited for this point.
-    pub(crate) fn end(&self) {
-        self.stream.ended.fetch_max(self.number, Ordering::AcqRel);
+impl Device {
+    /// Creates a stream, that is, a sequence of work.
+    pub fn stream(&self) -> Result<Stream, DeviceError> {
+        Ok(Stream(Queue::new(self)?))
     }
 
-    /// Returns the kernels of the stream for which no caller has waited.
-    pub(crate) fn ran(&self) -> Vec<String> {
-        self.stream.ran()
-    }
-
-    pub(crate) fn same_stream(&self, other: &Ticket) -> bool {
-        Arc::ptr_eq(&self.stream, &other.stream)
-    }
-
-    pub(crate) fn wait(&self) -> Result<(), DeviceError> {
-        if self.stream.ended.load(Ordering::Acquire) >= self.number {
-            return Ok(());
-        }
-        self.stream.synchronize()
+    /// Allocates device memory with these values. The copy has ended when this returns.
+    pub fn upload<T: Pod>(&self, stream: &Stream, values: &[T]) -> Result<Buffer<T>, DeviceError> {
+        let buffer = self.buffer(values.len())?;
+        stream.upload(values, &buffer)?;
+        Ok(buffer)
     }
 }
 
 impl Stream {
-    pub(crate) fn new(device: &Device) -> Result<Self, DeviceError> {
-        const NON_BLOCKING: u32 = 1;
-        let context = &device.0;
-        context.bind()?;
-        let mut raw = std::ptr::null_mut();
-        // SAFETY: a valid pointer.
-        let status = unsafe { (context.driver.cuStreamCreate)(&mut raw, NON_BLOCKING) };
-        context.driver.check("cuStreamCreate", status)?;
-        let stream = Arc::new(Inner {
-            device: device.clone(),
-            raw,
-            issued: Mutex::new(0),
-            ended: AtomicU64::new(0),
-            ran: Mutex::default(),
-            pending: AtomicBool::new(false),
-            recording: Mutex::default(),
-        });
-        context.watch.add_stream(&stream);
-        Ok(Stream(stream))
-    }
-
     /// Returns the device that the stream belongs to.
     pub fn device(&self) -> &Device {
         &self.0.device
@@ -119,7 +50,7 @@ impl Stream {
         }
         self.0.settle()?;
         let pointer = from.as_ptr().cast::<c_void>();
-        self.step(copy_in, to.bytes(), || {
+        step(&self.0, copy_in, to.bytes(), || {
             // SAFETY: `from` is borrowed until the copy has ended, and the lengths are the same.
             let status = unsafe {
                 let (to, bytes) = (to.address(), to.bytes());
@@ -148,7 +79,7 @@ impl Stream {
         }
         self.0.settle()?;
         let pointer = to.as_mut_ptr().cast::<c_void>();
-        self.step(copy_out, from.bytes(), || {
+        step(&self.0, copy_out, from.bytes(), || {
             // SAFETY: `to` is borrowed until the copy has ended, and the lengths are the same.
             let status = unsafe {
                 let (from, bytes) = (from.address(), from.bytes());
@@ -173,7 +104,7 @@ impl Stream {
             return Ok(());
         }
         self.0.bind()?;
-        self.step(copy_in, to.bytes(), || {
+        step(&self.0, copy_in, to.bytes(), || {
             let mut issued = lock(&self.0.issued);
             *issued += 1;
             from.mark(Ticket { stream: Arc::clone(&self.0), number: *issued });
@@ -200,7 +131,7 @@ impl Stream {
             return Ok(());
         }
         self.0.bind()?;
-        self.step(copy_out, from.bytes(), || {
+        step(&self.0, copy_out, from.bytes(), || {
             let mut issued = lock(&self.0.issued);
             *issued += 1;
             to.mark(Ticket { stream: Arc::clone(&self.0), number: *issued });
@@ -224,7 +155,8 @@ impl Stream {
         self.0.keep([from.allocation(), to.allocation()]);
         let bytes = from.bytes();
         // Counts bytes read and bytes written.
-        self.step(
+        step(
+            &self.0,
             || "copy".into(),
             2 * bytes,
             || {
@@ -245,7 +177,8 @@ impl Stream {
         self.0.bind()?;
         self.0.keep([buffer.allocation()]);
         let bytes = buffer.bytes();
-        self.step(
+        step(
+            &self.0,
             || "fill".into(),
             bytes,
             || {
@@ -284,7 +217,8 @@ impl Stream {
         self.0.keep(args.allocations());
         self.0.remember([&kernel.name]);
         let mut pointers = args.pointers();
-        self.step(
+        step(
+            &self.0,
             || Arc::clone(&kernel.name),
             0,
             || {
@@ -318,38 +252,17 @@ impl Stream {
 
     /// Records the event at this point of the stream.
     pub fn record(&self, event: &Event) -> Result<(), DeviceError> {
-        self.0.bind()?;
-        let mut position = event.position();
-        let issued = lock(&self.0.issued);
-        *position = Some(Ticket { stream: Arc::clone(&self.0), number: *issued });
-        // SAFETY: both are alive, and the driver keeps the parts it needs of an event that is
-        // destroyed.
-        let status = unsafe { (self.0.driver().cuEventRecord)(event.raw, self.0.raw) };
-        self.0.check("cuEventRecord", status)
+        event.record(&self.0)
     }
 
     /// Makes later work of this stream wait for an event.
     pub fn wait(&self, event: &Event) -> Result<(), DeviceError> {
         self.0.bind()?;
         self.0.pending.store(true, Ordering::Relaxed);
-        // SAFETY: as above.
+        // SAFETY: both are alive, and the driver keeps the parts it needs of an event that is
+        // destroyed.
         let status = unsafe { (self.0.driver().cuStreamWaitEvent)(self.0.raw, event.raw, 0) };
         self.0.check("cuStreamWaitEvent", status)
-    }
-
-    /// Returns true if a graph is being recorded.
-    pub(crate) fn is_recording(&self) -> bool {
-        lock(&self.0.recording).is_some()
-    }
-
-    /// Records the work that `record` issues to this stream, instead of running it. During the
-    /// recording, memory must be neither allocated nor freed, and every kernel must have been
-    /// requested before.
-    pub fn capture(
-        &self,
-        record: impl FnOnce(&Stream) -> Result<(), DeviceError>,
-    ) -> Result<Graph, DeviceError> {
-        Graph::capture(self, record)
     }
 }
 
@@ -359,115 +272,6 @@ fn copy_in() -> Arc<str> {
 
 fn copy_out() -> Arc<str> {
     "copy out".into()
-}
-
-impl Inner {
-    pub(crate) fn driver(&self) -> &super::driver::Driver {
-        &self.device.0.driver
-    }
-
-    pub(crate) fn bind(&self) -> Result<(), DeviceError> {
-        self.device.0.bind()
-    }
-
-    pub(crate) fn synchronize(&self) -> Result<(), DeviceError> {
-        self.bind()?;
-        let issued = *lock(&self.issued);
-        // The flag is cleared before the query: work that other threads issue during the wait
-        // sets it again.
-        self.pending.store(false, Ordering::Relaxed);
-        let status = self.device.0.watch.until_ready(|| self.ask(), || self.ran())?;
-        self.check("cuStreamQuery", status)?;
-        self.ended.fetch_max(issued, Ordering::AcqRel);
-        lock(&self.ran).clear();
-        Ok(())
-    }
-
-    /// Binds the context, and waits for kernels before a copy for which the driver would wait:
-    /// one to or from memory that is not page-locked.
-    fn settle(&self) -> Result<(), DeviceError> {
-        if self.pending.load(Ordering::Relaxed) {
-            return self.synchronize();
-        }
-        self.bind()
-    }
-
-    /// Asks the driver whether the stream's work is done.
-    fn ask(&self) -> Status {
-        // SAFETY: the stream is alive.
-        unsafe { (self.driver().cuStreamQuery)(self.raw) }
-    }
-
-    /// Asks the driver whether the stream's work is done. The answer is "done" while a graph is
-    /// recorded: such a stream has no work, and the query would end the recording.
-    pub(crate) fn ask_unless_recording(&self) -> Status {
-        let recording = lock(&self.recording);
-        if recording.is_some() { 0 } else { self.ask() }
-    }
-
-    pub(crate) fn ran(&self) -> Vec<String> {
-        lock(&self.ran).iter().map(ToString::to_string).collect()
-    }
-
-    /// Converts a status to a result. A failure of a kernel becomes [`DeviceError::Kernel`].
-    pub(crate) fn check(&self, call: &'static str, status: Status) -> Result<(), DeviceError> {
-        // Statuses from 700 on are failures of kernels: bad addresses, traps, time-outs.
-        if (700..800).contains(&status) {
-            return Err(DeviceError::Kernel {
-                ran: self.ran(),
-                problem: self.driver().words(status),
-            });
-        }
-        self.driver().check(call, status)
-    }
-
-    fn host_allowed(&self, what: &'static str) -> Result<(), DeviceError> {
-        if lock(&self.recording).is_some() {
-            return Err(DeviceError::Recording { what });
-        }
-        Ok(())
-    }
-
-    /// Keeps buffers alive for the graph that is being recorded, if any.
-    pub(crate) fn keep<'a>(&self, allocations: impl IntoIterator<Item = &'a Arc<Allocation>>) {
-        if let Some(recording) = &mut *lock(&self.recording) {
-            recording.allocations.extend(allocations.into_iter().map(Arc::clone));
-        }
-    }
-
-    /// Records the names of kernels for errors that appear later.
-    pub(crate) fn remember<'a>(&self, kernels: impl IntoIterator<Item = &'a Arc<str>>) {
-        if let Some(recording) = &mut *lock(&self.recording) {
-            recording.kernels.extend(kernels.into_iter().map(Arc::clone));
-            return;
-        }
-        self.pending.store(true, Ordering::Relaxed);
-        let mut ran = lock(&self.ran);
-        ran.extend(kernels.into_iter().map(Arc::clone));
-        let surplus = ran.len().saturating_sub(REMEMBERED);
-        ran.drain(..surplus);
-    }
-
-    /// Starts recording. Returns false if a recording is under way.
-    pub(crate) fn start_recording(&self) -> bool {
-        let mut recording = lock(&self.recording);
-        let free = recording.is_none();
-        recording.get_or_insert_default();
-        free
-    }
-
-    pub(crate) fn end_recording(&self) -> Recording {
-        lock(&self.recording).take().unwrap_or_default()
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        if self.bind().is_ok() {
-            // SAFETY: this is the only owner; the driver ends the stream's work first.
-            unsafe { (self.driver().cuStreamDestroy_v2)(self.raw) };
-        }
-    }
 }
 
 impl fmt::Debug for Stream {

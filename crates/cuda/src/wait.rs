@@ -9,12 +9,12 @@
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use super::context::lock;
+use super::DeviceError;
 use super::driver::{NOT_READY, Status};
-use super::{DeviceError, stream};
+use super::lock::lock;
 
 /// Default time limit: a hundred times as long as the longest batch measured.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -31,6 +31,15 @@ const YIELD: Duration = Duration::from_millis(2);
 /// far.
 const LONGEST_SLEEP: Duration = Duration::from_micros(100);
 
+/// Work on the device that can be waited for: that of a stream.
+pub(crate) trait Work: Send + Sync {
+    /// Asks the driver whether the work is done.
+    fn status(&self) -> Status;
+
+    /// Returns the names of the kernels for which no caller has waited.
+    fn kernels(&self) -> Vec<String>;
+}
+
 /// The state of waiting, per context.
 pub(crate) struct Watch {
     /// Time limit in nanoseconds; the largest number means no limit.
@@ -39,7 +48,7 @@ pub(crate) struct Watch {
     hung: OnceLock<DeviceError>,
     /// All streams, for calls that wait for all of them. Streams that no longer exist are removed
     /// when another one is added.
-    streams: Mutex<Vec<Weak<stream::Inner>>>,
+    streams: Mutex<Vec<Weak<dyn Work>>>,
 }
 
 impl Default for Watch {
@@ -105,10 +114,10 @@ impl Watch {
     }
 
     /// Keeps a weak reference to a stream.
-    pub(crate) fn add_stream(&self, stream: &Arc<stream::Inner>) {
+    pub(crate) fn add(&self, stream: Weak<dyn Work>) {
         let mut streams = lock(&self.streams);
         streams.retain(|other| other.strong_count() > 0);
-        streams.push(Arc::downgrade(stream));
+        streams.push(stream);
     }
 
     /// Waits for all streams, because the driver is about to do so without a limit. Work that
@@ -118,7 +127,7 @@ impl Watch {
         let streams: Vec<_> = lock(&self.streams).iter().filter_map(Weak::upgrade).collect();
         for stream in streams {
             // If the work failed, the error belongs to the callers that wait for it.
-            self.until_ready(|| stream.ask_unless_recording(), || stream.ran())?;
+            self.until_ready(|| stream.status(), || stream.kernels())?;
         }
         Ok(())
     }

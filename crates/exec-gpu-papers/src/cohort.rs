@@ -148,8 +148,15 @@ impl CohortEngine {
         let ks: Vec<u32> = ordered.iter().map(wanted).collect();
         let stride = ks.iter().copied().max().unwrap_or(1);
         let capacity = key_capacity(stride);
-        let mut round =
-            Round::new(&self.tiles, &ordered, &ks, stride, capacity, Kind::Tiles, workspace)?;
+        let mut round = Round::new(
+            self.tiles.setup(),
+            &ordered,
+            &ks,
+            stride,
+            capacity,
+            Kind::Tiles,
+            workspace,
+        )?;
         if mode != Mode::Or {
             self.pass(&mut round, image, Pass::And, false)?;
         }
@@ -232,7 +239,7 @@ impl CohortEngine {
             // the kernel is given.
             unsafe { stream.launch(&self.kernel, grid, &args) }?;
         }
-        round.merge(&stream, input.slice(queries_at).address(), &state, enough, &slot_keys)
+        round.merge(&stream, &input.slice(queries_at).cast(), &state, enough, &slot_keys)
     }
 
     /// Creates the groups of queries and the items, one launch per segment, and counts the slots

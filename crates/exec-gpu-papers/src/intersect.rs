@@ -24,7 +24,7 @@ use warpseek_cuda::kernels::compact::Compact;
 use warpseek_cuda::kernels::max_tree::{Best, MaxTree};
 use warpseek_cuda::{Buffer, Device, DeviceError, Event, Stream};
 use warpseek_exec_gpu::failed;
-use warpseek_exec_gpu::image::Kept;
+use warpseek_exec_gpu::image::ImageCache;
 use warpseek_exec_gpu::workspace::{Growing, Input, Output};
 
 /// Postings in a block.
@@ -63,7 +63,7 @@ pub struct IntersectEngine {
     kernels: Intersect,
     compact: Compact,
     tree: MaxTree,
-    image: Kept<SegmentLists>,
+    image: ImageCache<SegmentLists>,
     workspace: Mutex<Workspace>,
     loaded: AtomicU64,
     timed: AtomicBool,
@@ -112,7 +112,7 @@ impl IntersectEngine {
             snapshot,
             device,
             codec,
-            image: Kept::default(),
+            image: ImageCache::default(),
             workspace: Mutex::default(),
             loaded: AtomicU64::new(0),
             timed: AtomicBool::new(false),

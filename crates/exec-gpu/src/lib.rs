@@ -13,10 +13,13 @@ pub mod limits;
 mod loading;
 mod resident;
 pub mod round;
+mod settings;
 pub mod workspace;
 
-pub use engine::{Form, GpuEngine, Kernels, Settings};
+pub use engine::GpuEngine;
 pub use failure::failed;
 pub use image::{CacheCounts, PRUNED_TERMS, Policy, Residence};
 pub use loading::Loading;
 pub use resident::{Residency, Resident};
+pub use round::Kernels;
+pub use settings::{GpuLists, Settings};

@@ -4,6 +4,7 @@
 use warpseek_cuda::{DeviceError, Kernel};
 
 use crate::image::ImageError;
+use crate::kernels::or_tiles;
 
 /// Maximum number of documents in an image, over all segments. Kernels use 32 bits for the number
 /// of postings of a list with padding, and for the number of documents rounded up to whole tiles.
@@ -17,7 +18,7 @@ pub const MAX_DOCS: u64 = (1 << 31) - 64;
 pub const FEW_TERMS: usize = 4096;
 
 /// Largest rough sum of `or_tiles`.
-pub const TILE_SUM: u16 = u16::MAX;
+pub const TILE_SUM: u16 = or_tiles::LARGEST as u16;
 
 /// Refuses an image with too many documents.
 pub fn check_docs(docs: u64) -> Result<(), ImageError> {

@@ -1,20 +1,19 @@
 //! The part of an index that is on a device, as reported to users.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use warpseek_cuda::{Device, MemoryUse};
 
-use crate::engine::OnDemands;
-use crate::image::{CacheCounts, Kept, SegmentImage};
+use crate::image::{CacheCounts, ImageCache, OnDemandByFormula, SegmentImage};
 use crate::loading::Loading;
 
 /// A handle that reports the data an engine has on its device, at any time.
 #[derive(Clone)]
 pub struct Resident {
     pub(crate) device: Device,
-    pub(crate) image: Arc<Kept<SegmentImage>>,
-    pub(crate) on_demand: Arc<Mutex<OnDemands>>,
+    pub(crate) image: Arc<ImageCache<SegmentImage>>,
+    pub(crate) on_demand: Arc<OnDemandByFormula>,
     pub(crate) loading: Arc<Loading>,
 }
 
@@ -44,9 +43,7 @@ impl Resident {
 
     /// Returns the data that the engine has on the device now.
     pub fn now(&self) -> Residency {
-        let on_demand = self.on_demand.lock().unwrap_or_else(PoisonError::into_inner);
-        let cache = on_demand.last().map(|(_, lists)| lists.lending().counts());
-        drop(on_demand);
+        let cache = self.on_demand.last().map(|lists| lists.memory().counts());
         let MemoryUse { current, budget, .. } = self.device.memory();
         Residency {
             device: self.device.info().name.clone(),

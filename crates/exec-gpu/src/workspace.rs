@@ -179,12 +179,15 @@ impl Workspace {
         })
     }
 
-    /// Returns this many words, the same number in every call. They are 0 at first, and every
-    /// user must leave them 0.
+    /// Returns this many words. They are 0 at first, and every user must leave them 0.
     pub fn state(&mut self, device: &Device, words: usize) -> Result<Buffer<u64>, DeviceError> {
-        if let Some(state) = &self.state {
-            return Ok(state.clone());
+        if let Some(state) = &self.state
+            && state.len() >= words
+        {
+            return Ok(state.slice(..words));
         }
+        // The old buffer is freed first.
+        self.state = None;
         let state = device.buffer(words)?;
         self.stream.zero(&state)?;
         Ok(self.state.insert(state).clone())

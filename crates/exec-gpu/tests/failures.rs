@@ -12,7 +12,7 @@ use warpseek_exec::{
     Answer, Answers, Context, Engine, ExecError, Fault, Mode, Plan, Planner, Query, Ranking,
 };
 use warpseek_exec_gpu::image::least_bytes;
-use warpseek_exec_gpu::{Form, GpuEngine, Settings, failed};
+use warpseek_exec_gpu::{GpuEngine, GpuLists, Settings, failed};
 use warpseek_index::{IndexError, Snapshot};
 use warpseek_testkit::{Doc, Fixture, answers, expected};
 
@@ -21,7 +21,7 @@ const SMALL: Settings = Settings {
     or_bits: 8,
     and_bits: 10,
     round: 50,
-    form: Form::Tiles,
+    lists: GpuLists::Tiles,
     ..Settings::USUAL
 };
 
@@ -32,8 +32,8 @@ const LAYOUTS: [Settings; 2] = [SMALL, Settings { round: 2, ..SMALL }];
 const FORMS: [Settings; 4] = [
     SMALL,
     Settings { round: 2, ..SMALL },
-    Settings { form: Form::Compact, ..SMALL },
-    Settings { form: Form::OnDemand, ..SMALL },
+    Settings { lists: GpuLists::Compact, ..SMALL },
+    Settings { lists: GpuLists::OnDemand, ..SMALL },
 ];
 
 /// An index, plans for it, and the answers to them.
@@ -214,7 +214,7 @@ fn a_transient_failure_fails_only_its_round() {
                     let modes = failures.iter().map(|(i, _)| case.plans[*i].mode);
                     assert!(modes.collect::<HashSet<_>>().len() <= 1, "a round has one mode");
                     let is_small = failures.len() <= settings.round;
-                    assert!(is_small || settings.form != Form::Tiles, "{function} {n}");
+                    assert!(is_small || settings.lists != GpuLists::Tiles, "{function} {n}");
                     if !failures.is_empty() {
                         failed += 1;
                         failed_batches += 1;
@@ -342,7 +342,7 @@ fn an_index_that_cannot_fit_is_answered_on_demand() {
     whole.load(&case.plans[0].formulas, 1).unwrap();
     let tiles = whole.device().memory().current - whole.loading().bytes();
     for budget in [tiles / 2, tiles - 1] {
-        let auto = Settings { form: Form::Auto, ..SMALL };
+        let auto = Settings { lists: GpuLists::Auto, ..SMALL };
         let engine = case.engine_with(Some(budget), auto).unwrap();
         let failures = case.failures(case.search(&engine));
         assert!(failures.is_empty(), "{budget}: {failures:?}");
@@ -357,8 +357,8 @@ fn an_index_that_cannot_fit_is_answered_on_demand() {
 #[test]
 fn allocations_may_fail_half_way() {
     let case = Case::new(100);
-    for form in [Form::Auto, Form::Compact, Form::OnDemand] {
-        let settings = Settings { form, ..SMALL };
+    for form in [GpuLists::Auto, GpuLists::Compact, GpuLists::OnDemand] {
+        let settings = Settings { lists: form, ..SMALL };
         for kind in ["", "+"] {
             let (mut failed, mut answered) = (0, 0);
             for n in 1.. {
@@ -491,8 +491,8 @@ fn pinned_memory_runs_out() {
 #[test]
 fn copying_an_index_can_be_cancelled() {
     let case = Case::new(100);
-    for form in [Form::Tiles, Form::Compact] {
-        let engine = case.engine_with(None, Settings { form, ..SMALL }).unwrap();
+    for form in [GpuLists::Tiles, GpuLists::Compact] {
+        let engine = case.engine_with(None, Settings { lists: form, ..SMALL }).unwrap();
         engine.loading().cancel();
         let ExecError::Index(error) = engine.load(&case.plans[0].formulas, 1).unwrap_err() else {
             panic!("another error");

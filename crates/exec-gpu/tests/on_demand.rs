@@ -11,8 +11,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use support::{devices, devices_within, on_gpu};
 use warpseek_codec::CodecId;
-use warpseek_exec::{Context, Engine, ExecError, Fault, Mode, Plan};
-use warpseek_exec_gpu::{Form, GpuEngine, Policy, Settings};
+use warpseek_exec::{Context, Engine, ExecError, Fault, Mode, Plan, Ranking, RankingFunction};
+use warpseek_exec_gpu::image::least_bytes;
+use warpseek_exec_gpu::{GpuEngine, GpuLists, Policy, Settings};
 use warpseek_index::{BuildConfig, Snapshot};
 use warpseek_testkit::generator::{Case, cases};
 use warpseek_testkit::{Doc, Fixture, Random, Search, build_config, conformance, expected, plans};
@@ -22,7 +23,7 @@ const SMALL: Settings = Settings {
     or_bits: 8,
     and_bits: 10,
     round: 25,
-    form: Form::Compact,
+    lists: GpuLists::Compact,
     ..Settings::USUAL
 };
 
@@ -125,7 +126,7 @@ fn any_budget() {
         let (mut lists, mut slices, mut rounds) = ([0; 3], 0, 0);
         for budget in [0, 30_000, 100_000, 250_000, 500_000, 3_000_000] {
             for device in devices_within(Some(budget)) {
-                let settings = Settings { form: Form::Auto, policy, ..SMALL };
+                let settings = Settings { lists: GpuLists::Auto, policy, ..SMALL };
                 let engine = GpuEngine::new(snapshot.clone(), device.unwrap(), settings).unwrap();
                 let answered = check(&engine, &snapshot, &plans, 2);
                 assert!(engine.device().memory().peak <= budget);
@@ -183,6 +184,38 @@ fn tiles_that_stay_are_cut_too() {
     assert!(on_gpu() || counts.lists[0] > 0 && counts.slices > counts.rounds, "{counts:?}");
 }
 
+/// Checks that the cost of a plan counts the tiles of its own formula, whichever formula was
+/// requested last.
+#[test]
+fn costs_are_those_of_the_formula() {
+    // So few tiles that lists can stay as tiles.
+    let fixture = Fixture::of(&docs(8000));
+    let snapshot = fixture.snapshot();
+    let settings = Settings { tile_bits: 8, lists: GpuLists::Auto, ..SMALL };
+    let segment = &snapshot.segments()[0];
+    let all = least_bytes(segment, &(0..8000), settings.tile_bits).unwrap();
+    // Too little for all lists as tiles.
+    let device = devices_within(Some(all * 15 / 16)).remove(0).unwrap();
+    let engine = GpuEngine::new(snapshot.clone(), device, settings).unwrap();
+    let context = Context::new(1);
+    let cosine = Ranking { function: RankingFunction::Cosine, ..Ranking::default() };
+    let search = Search::of(&["w1"]);
+    let plans = plans(&snapshot, &[search.clone(), Search { ranking: cosine, ..search }]);
+    let cost = |plan: &Plan| engine.cost(&[plan], &context);
+
+    engine.prepare(&plans[0].formulas, &context).unwrap();
+    let cold = cost(&plans[0]);
+    engine.search(&[&plans[0]], &context).remove(0).unwrap();
+    let warm = cost(&plans[0]);
+    assert!(warm < cold, "the list stays as tiles: {warm:?} and {cold:?}");
+    assert!(cost(&plans[1]) > warm, "tiles have the values of one formula");
+    engine.prepare(&plans[1].formulas, &context).unwrap();
+    assert_eq!(cost(&plans[0]), warm);
+    let both = engine.cost(&[&plans[0], &plans[1]], &context);
+    assert_eq!(engine.cost(&[&plans[1], &plans[0]], &context), both);
+    assert_eq!((engine.absent(&plans[0]), engine.absent(&plans[1])), (0, 0));
+}
+
 #[test]
 fn every_codec() {
     let docs = docs(1500);
@@ -191,7 +224,7 @@ fn every_codec() {
         let snapshot = fixture.snapshot();
         let plans = all_plans(&snapshot);
         let device = devices_within(Some(800_000)).remove(0).unwrap();
-        let settings = Settings { form: Form::Compact, ..SMALL };
+        let settings = Settings { lists: GpuLists::Compact, ..SMALL };
         let engine = GpuEngine::new(snapshot.clone(), device, settings).unwrap();
         assert_eq!(check(&engine, &snapshot, &plans, 1), 3 * plans.len(), "{codec}");
     }

@@ -11,14 +11,14 @@ use std::sync::Arc;
 use support::{devices, devices_within, on_gpu};
 use warpseek_cuda::Device;
 use warpseek_exec::{Context, Engine, Mode, Plan, Ranking, RankingFunction};
-use warpseek_exec_gpu::{Form, GpuEngine, Residence, Settings};
+use warpseek_exec_gpu::{GpuEngine, GpuLists, Policy, Residence, Settings};
 use warpseek_index::Snapshot;
 use warpseek_testkit::{Doc, Fixture, Search, expected, plans};
 
-const FORMS: [Form; 3] = [Form::Tiles, Form::Compact, Form::OnDemand];
+const FORMS: [GpuLists; 3] = [GpuLists::Tiles, GpuLists::Compact, GpuLists::OnDemand];
 
-fn settings(form: Form) -> Settings {
-    Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 7, form, ..Settings::USUAL }
+fn settings(form: GpuLists) -> Settings {
+    Settings { tile_bits: 5, or_bits: 8, and_bits: 10, round: 7, lists: form, ..Settings::USUAL }
 }
 
 fn docs(range: std::ops::Range<usize>) -> Vec<Doc> {
@@ -60,7 +60,7 @@ fn engine(
     snapshot: &Arc<Snapshot>,
     device: &Device,
     residence: &Arc<Residence>,
-    form: Form,
+    form: GpuLists,
 ) -> GpuEngine {
     let engine = GpuEngine::new(snapshot.clone(), device.clone(), settings(form)).unwrap();
     engine.in_residence(residence.clone())
@@ -73,7 +73,7 @@ fn moved(engine: &GpuEngine) -> u64 {
 
 #[test]
 fn a_newer_snapshot_copies_only_what_is_new() {
-    for form in [Form::Tiles, Form::Compact] {
+    for form in [GpuLists::Tiles, GpuLists::Compact] {
         for device in devices() {
             let residence = Arc::new(Residence::default());
             let fixture = Fixture::of(&docs(0..1500));
@@ -82,7 +82,7 @@ fn a_newer_snapshot_copies_only_what_is_new() {
             check(&old, &first, &searches(&first, 0));
             let all = moved(&old);
             // The cache of lists counts for all engines.
-            let before = if form == Form::Tiles { 0 } else { all };
+            let before = if form == GpuLists::Tiles { 0 } else { all };
 
             fixture.add(&docs(1500..1600)).unwrap();
             let second = fixture.snapshot();
@@ -101,7 +101,10 @@ fn a_newer_snapshot_copies_only_what_is_new() {
                 .cache_counts()
                 .map_or(newest.loading().bytes(), |counts| counts.bytes_moved - before - added);
             // Lists do not contain deletions, but lists may have been removed for tiles.
-            assert!(copied == 0 || form == Form::Compact && copied < all / 20, "{form}: {copied}");
+            assert!(
+                copied == 0 || form == GpuLists::Compact && copied < all / 20,
+                "{form}: {copied}"
+            );
 
             // Searches over older snapshots still work.
             check(&old, &first, &searches(&first, 0));
@@ -128,7 +131,7 @@ fn formulas_share_lists() {
             let plans = searches(&snapshot, 3);
             check(&engine, &snapshot, &plans);
             check(&engine, &snapshot, &plans);
-            if form == Form::Tiles {
+            if form == GpuLists::Tiles {
                 assert_eq!(engine.loading().bytes(), 0, "values are made of what is there");
                 assert_eq!(engine.resident().now().formulas, 4);
                 assert!(device.memory().current < 4 * memory);
@@ -137,6 +140,30 @@ fn formulas_share_lists() {
             }
         }
     }
+}
+
+/// Checks that engines with different policies do not share the memory for lists, which has one
+/// policy.
+#[test]
+fn every_policy_has_its_own_lists() {
+    let fixture = Fixture::of(&docs(0..500));
+    let snapshot = fixture.snapshot();
+    let plans = searches(&snapshot, 0);
+    let device = devices().remove(0);
+    let residence = Arc::default();
+    let engine = |policy: Policy| {
+        let settings = Settings { policy, ..settings(GpuLists::Compact) };
+        let engine = GpuEngine::new(snapshot.clone(), device.clone(), settings).unwrap();
+        let engine = engine.in_residence(Arc::clone(&residence));
+        check(&engine, &snapshot, &plans);
+        engine
+    };
+    let first = engine(Policy::Worth);
+    let alone = moved(&first);
+    let second = engine(Policy::Worth);
+    assert_eq!(moved(&second), alone, "engines with the same policy share lists");
+    let other = engine(Policy::Recent);
+    assert_eq!((moved(&other), moved(&first)), (alone, alone));
 }
 
 /// Returns the most memory that searches took on a device that has enough. It depends on the
@@ -161,7 +188,7 @@ fn formulas_take_turns_if_memory_is_short() {
     let plans = searches(&snapshot, 1);
     let answer = |plans: &[Plan]| {
         taken(|device| {
-            let engine = engine(&snapshot, device, &Arc::default(), Form::Tiles);
+            let engine = engine(&snapshot, device, &Arc::default(), GpuLists::Tiles);
             for _ in 0..2 {
                 check(&engine, &snapshot, plans);
             }
@@ -172,7 +199,7 @@ fn formulas_take_turns_if_memory_is_short() {
     let (one, both) = (answer(&first).max(answer(&second)), answer(&plans));
     assert!(one < both, "{one} and {both} bytes");
     for device in devices_within(Some(one + (both - one) / 2)) {
-        let engine = engine(&snapshot, &device.unwrap(), &Arc::default(), Form::Tiles);
+        let engine = engine(&snapshot, &device.unwrap(), &Arc::default(), GpuLists::Tiles);
         for _ in 0..2 {
             check(&engine, &snapshot, &plans);
         }
@@ -188,23 +215,23 @@ fn a_newer_snapshot_may_have_less_room() {
     fixture.add(&docs(many().end..many().end + 3)).unwrap();
     let second = fixture.snapshot();
     let one = taken(|device| {
-        let old = engine(&first, device, &Arc::default(), Form::Tiles);
+        let old = engine(&first, device, &Arc::default(), GpuLists::Tiles);
         check(&old, &first, &searches(&first, 0));
     });
     let both = taken(|device| {
         let residence = Arc::default();
-        let old = engine(&first, device, &residence, Form::Tiles);
+        let old = engine(&first, device, &residence, GpuLists::Tiles);
         check(&old, &first, &searches(&first, 0));
-        let new = engine(&second, device, &residence, Form::Tiles);
+        let new = engine(&second, device, &residence, GpuLists::Tiles);
         check(&new, &second, &searches(&second, 0));
     });
     assert!(one < both, "{one} and {both} bytes");
     for (budget, form) in [(one + (both - one) / 2, "compact"), (2 * both, "tiles")] {
         let device = devices_within(Some(budget)).remove(0).unwrap();
         let residence = Arc::default();
-        let old = engine(&first, &device, &residence, Form::Auto);
+        let old = engine(&first, &device, &residence, GpuLists::Auto);
         check(&old, &first, &searches(&first, 0));
-        let new = engine(&second, &device, &residence, Form::Auto);
+        let new = engine(&second, &device, &residence, GpuLists::Auto);
         check(&new, &second, &searches(&second, 0));
         assert_eq!(new.resident().now().form(), Some(form), "{budget}");
         check(&old, &first, &searches(&first, 0));
@@ -278,11 +305,11 @@ fn an_index_may_begin_empty() {
     let fixture = Fixture::of(&[]);
     let (empty, device) = (fixture.snapshot(), devices().remove(0));
     let residence = Arc::default();
-    let old = engine(&empty, &device, &residence, Form::Compact);
+    let old = engine(&empty, &device, &residence, GpuLists::Compact);
     check(&old, &empty, &searches(&empty, 0));
     old.load(&searches(&empty, 0)[0].formulas, 1).unwrap();
     fixture.add(&docs(0..3000)).unwrap();
     let full = fixture.snapshot();
-    let new = engine(&full, &device, &residence, Form::Compact);
+    let new = engine(&full, &device, &residence, GpuLists::Compact);
     check(&new, &full, &searches(&full, 0));
 }

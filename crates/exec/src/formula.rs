@@ -6,8 +6,7 @@
 //! | the saturation, also for an index of impacts | `warpseek_core::saturation`, called here |
 //! | the cosine | `warpseek_core::cosine`, called here |
 //! | a block of postings in vectors | exec-cpu `simd/x86.rs` (AVX-512, AVX2) and `simd/neon.rs` |
-//! | values of the lists on a GPU | exec-gpu `kernels/common/valuer.cuh` |
-//! | values of lists that stay compressed | exec-gpu-papers `kernels/common/values.cuh` |
+//! | values of lists on a GPU | exec-gpu `kernels/common/formula.cuh` |
 //! | weights of terms in documents | build-gpu `kernels/weigh/kernel.cu` |
 //! | weight times value, in units | exec-cpu `simd/x86.rs`, exec-gpu `kernels/common/tiles.cuh` |
 //!

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 
 use warpseek_exec::{Context, Engine, ExecError, Mode, Plan, Planner, Rates, Reference};
 use warpseek_exec_cpu::{Algorithm as CpuAlgorithm, CpuEngine};
-use warpseek_exec_gpu::{Form, GpuEngine, Resident, Settings, failed};
+use warpseek_exec_gpu::{GpuEngine, GpuLists, Resident, Settings, failed};
 use warpseek_exec_gpu_papers::partitioned::PartitionedEngine;
 use warpseek_exec_gpu_papers::{CohortEngine, CohortSettings, IntersectEngine};
 use warpseek_index::Snapshot;
@@ -78,7 +78,7 @@ impl Maker<'_> {
         if !gpus.is_empty() && !has_gpu_form {
             return Err(OptionsError::NotOnGpu { algorithm });
         }
-        if takes_all && options.tuning.gpu_lists != Form::Auto {
+        if takes_all && options.tuning.gpu_lists != GpuLists::Auto {
             return Err(OptionsError::NoEffect {
                 option: OptionsError::GPU_LISTS,
                 when: "with an algorithm that prescribes their form",
@@ -235,8 +235,8 @@ impl Maker<'_> {
         let form = self.options.tuning.gpu_lists;
         // Cohorts work on tiles.
         let cohort = self.options.algorithm == Algorithm::Named(CpuAlgorithm::Cohort);
-        let form = if cohort { Form::Tiles } else { form };
-        let settings = Settings { pruned, form, ..Settings::default() };
+        let form = if cohort { GpuLists::Tiles } else { form };
+        let settings = Settings { pruned, lists: form, ..Settings::default() };
         let engine = GpuEngine::new(self.snapshot.clone(), gpu.device.clone(), settings);
         Ok(engine.map_err(failed)?.in_residence(gpu.residence.clone()))
     }

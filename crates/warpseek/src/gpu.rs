@@ -8,4 +8,4 @@ mod status;
 
 pub use notice::Notice;
 pub use status::GpuStatus;
-pub use warpseek_exec_gpu::{CacheCounts, Form as GpuLists, Loading, Residency};
+pub use warpseek_exec_gpu::{CacheCounts, GpuLists, Loading, Residency};

@@ -28,7 +28,7 @@ use warpseek_core::{Score, cosine};
 use warpseek_cuda::{Args, Device, Grid};
 use warpseek_exec::{Engine, Formula, Mode, Query, Ranking, RankingFunction};
 use warpseek_exec_cpu::{Algorithm, CpuEngine};
-use warpseek_exec_gpu::{Form, GpuEngine, Settings};
+use warpseek_exec_gpu::{GpuEngine, GpuLists, Settings};
 use warpseek_exec_gpu_papers::compressed::{CODECS, ValueTables};
 use warpseek_exec_gpu_papers::kernels::decode::posting_values;
 use warpseek_exec_gpu_papers::partitioned::{PartitionSettings, PartitionedEngine, Pruning};
@@ -260,14 +260,14 @@ fn engines(snapshot: &Arc<Snapshot>, device: &Device) -> Vec<Box<dyn Engine>> {
     for algorithm in Algorithm::ALL {
         engines.push(Box::new(CpuEngine::new(snapshot.clone(), Some(algorithm))));
     }
-    let gpu = |form: Form| {
-        let settings = Settings { form, ..Settings::USUAL };
+    let gpu = |form: GpuLists| {
+        let settings = Settings { lists: form, ..Settings::USUAL };
         GpuEngine::new(snapshot.clone(), device.clone(), settings).unwrap()
     };
-    for form in [Form::Tiles, Form::Compact, Form::OnDemand] {
+    for form in [GpuLists::Tiles, GpuLists::Compact, GpuLists::OnDemand] {
         engines.push(Box::new(gpu(form)));
     }
-    let cohort = CohortEngine::new(Arc::new(gpu(Form::Tiles)), CohortSettings::default());
+    let cohort = CohortEngine::new(Arc::new(gpu(GpuLists::Tiles)), CohortSettings::default());
     engines.push(Box::new(cohort.unwrap()));
     for codec in CODECS {
         let intersect = IntersectEngine::new(snapshot.clone(), device.clone(), Some(codec));

@@ -16,7 +16,7 @@ use warpseek_exec::{
     Answer, Context, Formula, Formulas, Mode, Plan, Planner, Query, Ranking, RankingFunction,
 };
 use warpseek_exec_cpu::CpuEngine;
-use warpseek_exec_gpu::{CacheCounts, Form, GpuEngine, Policy, Settings};
+use warpseek_exec_gpu::{CacheCounts, GpuEngine, GpuLists, Policy, Settings};
 use warpseek_index::Snapshot;
 
 use super::measurement::{check, per_second};
@@ -186,7 +186,7 @@ impl Bench<'_> {
 
     fn whole(&self, expected: &[Answer]) -> Result<(Whole, Vec<Answer>, String), Failure> {
         let (mut ready, mut other) = (Vec::new(), Vec::new());
-        let settings = Settings { form: Form::Tiles, ..Settings::default() };
+        let settings = Settings { lists: GpuLists::Tiles, ..Settings::default() };
         let (formulas, threads) = (self.planner.formulas(), self.context.threads());
         for _ in 0..self.options.rounds {
             let engine = self.engine(None, settings)?;

@@ -12,6 +12,7 @@ use warpseek_exec::Formula;
 use super::form::Values;
 use warpseek_cuda::{Buffer, Device, DeviceError, Uploader};
 use warpseek_exec_gpu::image::send;
+use warpseek_exec_gpu::kernels::formula_number;
 
 /// Smallest frequency that is not in the table of small frequencies. Must equal the constant of
 /// `values.cuh`.
@@ -52,7 +53,7 @@ impl ValueTables {
     ) -> Result<Self, DeviceError> {
         let (mut view, mut kept) = (Values::default(), Vec::new());
         let mut uploader = Uploader::new(device)?;
-        view.formula = number(formula);
+        view.formula = formula_number(formula);
         let mut address = |bytes: &[u8]| -> Result<u64, DeviceError> {
             let (buffer, address) = send(&mut uploader, bytes)?;
             kept.extend(buffer);
@@ -99,15 +100,5 @@ impl ValueTables {
     /// Returns the bytes that the tables take on the device.
     pub fn bytes(&self) -> u64 {
         self.kept.iter().map(|buffer| buffer.bytes() as u64).sum()
-    }
-}
-
-/// Returns the formula's number, as in `values.cuh`.
-fn number(formula: Formula) -> u32 {
-    match formula {
-        Formula::Saturation { .. } => 0,
-        Formula::Cosine => 1,
-        Formula::Linear => 2,
-        Formula::Quantized => 3,
     }
 }

@@ -39,7 +39,7 @@ pub mod common {
     use warpseek_codec::CodecId;
     pub use warpseek_cuda::kernels::common::SEARCH;
     pub use warpseek_exec_gpu::kernels::common::{
-        PRUNED_SINGLE_ITSELF, PRUNED_TILES_ITSELF, SCAN, TILES, TOPK, TYPES, WARP,
+        FORMULA, PRUNED_SINGLE_ITSELF, PRUNED_TILES_ITSELF, SCAN, TILES, TOPK, TYPES, WARP,
     };
 
     /// The header of sources that count the bytes that they move.
@@ -55,11 +55,11 @@ pub mod common {
     pub const CODEC_PFOR: (&str, &str) = ("codec_pfor.cuh", include_str!("common/codec_pfor.cuh"));
     /// Intersection on lists of any codec.
     pub const INTERSECT: (&str, &str) = ("intersect.cuh", include_str!("common/intersect.cuh"));
-    /// The value of a posting.
+    /// Tables for the values of postings.
     pub const VALUES: (&str, &str) = ("values.cuh", include_str!("common/values.cuh"));
     /// Returns the headers that WAND and MaxScore share, with everything that they include, and
     /// the codecs for which there are kernels.
-    pub const fn partitioned_headers(codecs: &'static str) -> [(&'static str, &'static str); 14] {
+    pub const fn partitioned_headers(codecs: &'static str) -> [(&'static str, &'static str); 15] {
         [
             TYPES,
             SCAN,
@@ -70,6 +70,7 @@ pub mod common {
             CODEC_BITPACK,
             CODEC_RICE,
             CODEC_PFOR,
+            FORMULA,
             VALUES,
             ("partitioned_form.cuh", include_str!("common/partitioned_form.cuh")),
             ("partitioned_lists.cuh", include_str!("common/partitioned_lists.cuh")),

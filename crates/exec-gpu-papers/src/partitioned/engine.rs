@@ -18,7 +18,7 @@ use crate::kernels::merge_lists::MergeLists;
 use crate::kernels::{maxscore, wand};
 use warpseek_cuda::{Device, DeviceError, Kernel, Stream};
 use warpseek_exec_gpu::failed;
-use warpseek_exec_gpu::image::Kept;
+use warpseek_exec_gpu::image::ImageCache;
 use warpseek_exec_gpu::limits::check_shared;
 
 /// Maximum number of hits for the queries of a round together, unless the round is one query.
@@ -41,7 +41,7 @@ pub struct PartitionedEngine {
     snapshot: Arc<Snapshot>,
     workspace: Mutex<Workspace>,
     /// The images of all segments, for one formula.
-    image: Kept<SegmentLists>,
+    image: ImageCache<SegmentLists>,
     loaded: AtomicU64,
     pub(super) timed: AtomicBool,
     /// Nanoseconds that kernels ran.
@@ -84,7 +84,7 @@ impl PartitionedEngine {
     /// Changes the settings. Lists stay on the device if their codec stays the same.
     pub fn set(&mut self, settings: PartitionSettings) -> Result<(), DeviceError> {
         if settings.codec != self.settings.codec {
-            self.image = Kept::default();
+            self.image = ImageCache::default();
         }
         self.kernel = kernel(&self.device, &settings)?;
         self.settings = settings;

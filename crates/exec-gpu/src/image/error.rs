@@ -5,7 +5,7 @@ use std::sync::Arc;
 use warpseek_codec::CodecId;
 use warpseek_cuda::DeviceError;
 use warpseek_exec::{ExecError, Fault};
-use warpseek_index::IndexError;
+use warpseek_index::{IndexError, Segment, TermInfo};
 
 use crate::failure::failed;
 
@@ -52,5 +52,28 @@ impl From<ImageError> for ExecError {
                 ExecError::Device { fault: Fault::Setup, source: Arc::new(error) }
             }
         }
+    }
+}
+
+/// Returns the error for lists of which a kernel reports that one is malformed.
+pub(crate) fn malformed(segment: &Segment, infos: &[TermInfo]) -> ImageError {
+    let check = |info: &TermInfo| -> Result<(), IndexError> {
+        let list = segment.list(info)?;
+        let (mut docs, mut freqs) = ([0; 128], [0; 128]);
+        (0..list.blocks())
+            .try_for_each(|block| {
+                list.decode_docs(block, &mut docs)?;
+                list.decode_freqs(block, &mut freqs).map(|_| ())
+            })
+            .map_err(|what| segment.bad_list(info, what))
+    };
+    match infos.iter().find_map(|info| check(info).err()) {
+        Some(error) => error.into(),
+        // The host can read them, so the device is at fault.
+        None => DeviceError::Kernel {
+            ran: vec!["mark_tiles".to_owned(), "fill_tiles".to_owned()],
+            problem: "lists that the host can decode are malformed on the device".to_owned(),
+        }
+        .into(),
     }
 }

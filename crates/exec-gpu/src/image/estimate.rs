@@ -5,7 +5,7 @@ use std::ops::Range;
 use warpseek_core::limits::BLOCK;
 use warpseek_index::{IndexError, Segment, TermInfo};
 
-use super::segment::filter_shift;
+use super::list::filter_shift;
 
 /// Bytes of a posting, in a dense list (position, value, rough value) as in a sparse one
 /// (document, value).

@@ -2,8 +2,10 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::kernels::common::ALL;
+
 /// Number of postings that a lane loads at once.
-pub(super) const FOUR: usize = 4;
+pub(super) const FOUR: usize = ALL.constant("FOUR") as usize;
 
 /// A list and its weight in a query.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]
@@ -77,7 +79,7 @@ pub struct QueryView {
 }
 
 /// Maximum number of terms in a query that can be pruned: a word has one bit for each.
-pub const PRUNED_TERMS: usize = 32;
+pub const PRUNED_TERMS: usize = ALL.constant("WARP") as usize;
 
 /// A single query, with the layout of `kernels/pruned_single`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Pod, Zeroable)]

@@ -8,7 +8,9 @@ use warpseek_exec::{Factors, Formula};
 use warpseek_index::{IndexError, Segment, TermInfo};
 
 use super::layout::FOUR;
-use super::segment::{RANKS, filter_shift, largest_value};
+use super::list::filter_shift;
+use super::valuer::largest_value;
+use crate::kernels::make_tiles::RANKS;
 
 /// The bit of a position that marks padding.
 const FILL: u16 = 1 << 15;

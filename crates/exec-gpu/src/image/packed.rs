@@ -8,11 +8,15 @@ use warpseek_codec::{CodecId, ListState};
 use warpseek_core::limits::BLOCK;
 use warpseek_index::{IndexError, ListParts, Segment, TermInfo};
 
+use crate::kernels::common::ALL;
+
 /// Number of bytes behind a list that kernels may read.
 pub(crate) const BEHIND: usize = 16;
 
 /// Number of blocks that share one 64-bit start in the payload.
-const GROUP: u32 = 16;
+const GROUP: u32 = ALL.constant("GROUP");
+
+const _: () = assert!(ALL.constant("BLOCK") == BLOCK as u32, "postings in a block");
 
 /// A list on the device, with the layout of `packed.cuh`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Pod, Zeroable)]

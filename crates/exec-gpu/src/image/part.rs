@@ -2,21 +2,41 @@
 
 use std::ops::Range;
 
-use warpseek_cuda::{Buffer, Device, DeviceError, Uploader};
+use warpseek_cuda::{Buffer, Device, Uploader};
 use warpseek_exec::Formula;
 use warpseek_index::{IndexError, Segment, TermInfo};
 
-use super::error::ImageError;
-use super::make::{Bench, FEW_VALUES, Fill, Frame, Layout, MakeKernels, Tables, Target, units};
+use super::error::{ImageError, malformed};
+use super::list::{ListView, filter_shift, filter_words};
+use super::make::{Bench, Layout, Tables, units};
 use super::packed::{BEHIND, PackedList, Pieces};
-use super::segment::{ListView, RANKS, filter_shift};
+use super::segment_tables::SegmentTables;
 use super::valuer::Valuer;
+use crate::kernels::make_tiles::{FEW_VALUES, Fill, Frame, MakeKernels, RANKS, Target};
+
+/// The lists of a segment as tiles, for any formula.
+pub(crate) struct Parts {
+    pub(crate) tables: SegmentTables,
+    pub(crate) parts: Vec<Part>,
+}
+
+impl Parts {
+    /// Returns true if values for another formula can be computed from the data on the device.
+    pub(crate) fn can_value(&self) -> bool {
+        self.parts.iter().all(Part::can_value)
+    }
+
+    /// Returns the number of bytes that the values for a formula take.
+    pub(crate) fn value_bytes(&self) -> u64 {
+        self.parts.iter().map(Part::value_bytes).sum()
+    }
+}
 
 /// Neighbouring lists of a segment, independent of the formula: the places of their postings, but
 /// not their values.
 pub(crate) struct Part {
     /// The lists, dense ones first.
-    lists: Vec<Placed>,
+    lists: Vec<PartList>,
     dense: usize,
     frame: Frame,
     /// Compressed lists, unless they were dropped to save memory.
@@ -28,7 +48,7 @@ pub(crate) struct Part {
 
 /// A list and the addresses of its postings.
 #[derive(Clone, Copy)]
-struct Placed {
+struct PartList {
     ordinal: u32,
     packed: PackedList,
     /// Blocks that can contain documents of the image: the first, and their number.
@@ -46,7 +66,7 @@ struct Placed {
 /// The values of a part's postings by one formula.
 pub(crate) struct PartValues {
     /// Values, in the order of the part's lists.
-    lists: Vec<Valued>,
+    lists: Vec<ListValues>,
     /// The memory of values and peaks.
     kept: Buffer<u8>,
 }
@@ -59,7 +79,7 @@ impl PartValues {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Valued {
+struct ListValues {
     values: u64,
     roughs: u64,
     peaks: u64,
@@ -107,29 +127,6 @@ impl Making<'_> {
     }
 }
 
-/// Returns the error for lists of which a kernel reports that one is malformed.
-pub(crate) fn malformed(segment: &Segment, infos: &[TermInfo]) -> ImageError {
-    let check = |info: &TermInfo| -> Result<(), IndexError> {
-        let list = segment.list(info)?;
-        let (mut docs, mut freqs) = ([0; 128], [0; 128]);
-        (0..list.blocks())
-            .try_for_each(|block| {
-                list.decode_docs(block, &mut docs)?;
-                list.decode_freqs(block, &mut freqs).map(|_| ())
-            })
-            .map_err(|what| segment.bad_list(info, what))
-    };
-    match infos.iter().find_map(|info| check(info).err()) {
-        Some(error) => error.into(),
-        // The host can read them, so the device is at fault.
-        None => DeviceError::Kernel {
-            ran: vec!["mark_tiles".to_owned(), "fill_tiles".to_owned()],
-            problem: "lists that the host can decode are malformed on the device".to_owned(),
-        }
-        .into(),
-    }
-}
-
 impl Part {
     /// Copies lists to the device and makes tiles of them. Also returns the number of bytes that
     /// were copied.
@@ -160,7 +157,7 @@ impl Part {
         let mut address = packed.address();
         let mut lists = Vec::with_capacity(infos.len());
         for (info, (blocks, some)) in infos.iter().zip(&some) {
-            let placed = Placed {
+            let placed = PartList {
                 ordinal: info.ordinal,
                 packed: some.at(address),
                 blocks: (blocks.start, blocks.end - blocks.start),
@@ -188,7 +185,7 @@ impl Part {
             Self::count(making, bench, &mut lists, infos)?;
         }
         let tiles = frame.tiles();
-        let is_dense = |list: &Placed| tiles > 0 && list.postings >= tiles;
+        let is_dense = |list: &PartList| tiles > 0 && list.postings >= tiles;
         // Sort stably, so that neighbours stay neighbours.
         lists.sort_by_key(|list| !is_dense(list));
         let dense = lists.partition_point(is_dense);
@@ -247,7 +244,7 @@ impl Part {
     fn count(
         making: &Making<'_>,
         bench: &mut Bench,
-        lists: &mut [Placed],
+        lists: &mut [PartList],
         infos: &[TermInfo],
     ) -> Result<(), ImageError> {
         // A sparse list counts as one tile, of all documents of the image.
@@ -264,7 +261,7 @@ impl Part {
         bench: &mut Bench,
         making: &Making<'_>,
         frame: Frame,
-        lists: &[Placed],
+        lists: &[PartList],
         dense: usize,
         infos: &[TermInfo],
     ) -> Result<Vec<u32>, ImageError> {
@@ -290,25 +287,26 @@ impl Part {
         let sent = bench.tables.send(&bench.device, &bench.stream)?;
         let words = temporary.slice(failed as usize..failed as usize + 4 * (1 + lists.len()));
         bench.stream.zero(&words)?;
-        let job = tables.job(making.kernels, &bench.stream, &sent, words.address());
+        let words = words.cast::<u32>();
+        let job = tables.job(making.kernels, &bench.stream, &sent, &words);
         job.mark()?;
-        job.start(words.address() + 4)?;
-        let words = bench.stream.download(&words.cast::<u32>())?;
+        job.start(&words.slice(1..))?;
+        let words = bench.stream.download(&words)?;
         making.judge(words[0], infos)?;
         Ok(words[1..].to_vec())
     }
 
     /// Returns the offsets of the values in their memory, and its size.
-    fn value_layout(&self) -> (Vec<Valued>, u64) {
+    fn value_layout(&self) -> (Vec<ListValues>, u64) {
         let tiles = u64::from(self.frame.tiles());
         let mut layout = Layout::default();
         let valued = self.lists.iter().enumerate().map(|(i, list)| {
             let (count, dense) = (u64::from(list.count), i < self.dense);
-            Valued {
+            ListValues {
                 values: layout.add(4 * count),
                 roughs: layout.add(if dense { 2 * count } else { 0 }),
                 peaks: layout.add(if dense { 2 * tiles } else { 0 }),
-                ..Valued::default()
+                ..ListValues::default()
             }
         });
         (valued.collect(), layout.bytes())
@@ -353,8 +351,8 @@ impl Part {
             .collect();
         let temporary = bench.temporary.take(&bench.device, layout.bytes() as usize)?;
         let targets = self.lists.iter().zip(&valued).zip(&raws).map(|((list, valued), raws)| {
-            let Placed { docs, starts, filter, filter_shift, count, .. } = *list;
-            let Valued { values, roughs, peaks, .. } = *valued;
+            let PartList { docs, starts, filter, filter_shift, count, .. } = *list;
+            let ListValues { values, roughs, peaks, .. } = *valued;
             let raws = temporary.address() + raws;
             Target { docs, values, roughs, starts, peaks, filter, raws, room: count, filter_shift }
         });
@@ -366,19 +364,19 @@ impl Part {
         let tables = Tables::add(input, self.frame, &packed, &targets, &units);
         let (at_ranked, at_counts) = (input.add(&ranked), input.add(&counts));
         let sent = bench.tables.send(&bench.device, &bench.stream)?;
-        let failed = temporary.slice(failed..failed + 4);
+        let failed = temporary.slice(failed..failed + 4).cast::<u32>();
         let best = temporary.slice(best..best + 4 * ranked.len() * RANKS.len()).cast::<f32>();
         let mut freq = 0;
         loop {
             let valuing = making.valuer.of(making.device, making.segment, making.formula, freq)?;
             bench.stream.zero(&failed)?;
-            let job = tables.job(making.kernels, &bench.stream, &sent, failed.address());
+            let job = tables.job(making.kernels, &bench.stream, &sent, &failed);
             job.mark()?;
             job.fill(valuing.view, fill)?;
-            let totals = sent.slice(at_counts.clone()).address();
+            let totals = sent.slice(at_counts.clone()).cast::<u32>();
             let numbers = sent.slice(at_ranked.clone()).cast::<u32>();
-            job.best(&numbers, long, totals, making.deleted, &best)?;
-            let failure = bench.stream.download(&failed.cast::<u32>())?[0];
+            job.best(&numbers, long, &totals, making.deleted, &best)?;
+            let failure = bench.stream.download(&failed)?[0];
             match making.judge(failure, infos)? {
                 None => break,
                 Some(larger) => freq = larger,
@@ -397,8 +395,9 @@ impl Part {
         values: &'a PartValues,
     ) -> impl Iterator<Item = (u32, ListView)> + 'a {
         self.lists.iter().zip(&values.lists).map(|(list, valued)| {
-            let Placed { ordinal, docs, starts, filter, filter_shift, count, postings, .. } = *list;
-            let Valued { values, roughs, peaks, best } = *valued;
+            let PartList { ordinal, docs, starts, filter, filter_shift, count, postings, .. } =
+                *list;
+            let ListValues { values, roughs, peaks, best } = *valued;
             let view =
                 ListView { docs, values, roughs, starts, peaks, filter, ..ListView::default() };
             (ordinal, ListView { filter_shift, count, postings, best, ..view })
@@ -409,9 +408,4 @@ impl Part {
     pub(crate) fn buffers(&self) -> &[Buffer<u8>] {
         &self.kept
     }
-}
-
-/// Returns the number of words in a filter over this many documents.
-pub(crate) fn filter_words(docs: u64, shift: u32) -> u64 {
-    docs.div_ceil(1 << shift).div_ceil(32)
 }

@@ -13,77 +13,15 @@ use warpseek_index::{IndexError, Segment, TermInfo};
 use super::documents::DocumentTables;
 use super::error::ImageError;
 use super::layout::{SegmentView, TermView};
-use super::make::{Bench, Fill, Layout, MakeKernels};
-use super::on_demand::Bring;
+use super::list::{ListView, filter_words};
+use super::make::{Bench, Layout};
+use super::on_demand::SlicePreparation;
 use super::oracle::TileList;
-use super::part::{Making, Part, PartValues, filter_words};
+use super::part::{Making, Part, PartValues, Parts};
+use super::segment_tables::SegmentTables;
 use super::send::{numbered, ranges};
-use super::valuer::Valuer;
+use crate::kernels::make_tiles::{Fill, MakeKernels, RANKS};
 use crate::loading::Loading;
-
-/// Maximum number of filter bits per posting of a list.
-const FILTER_BITS: u64 = 32;
-
-/// Ranks whose values are kept for every list with at least that many postings. The value at a
-/// rank bounds the k-th best hit of a query from below.
-pub(crate) const RANKS: [usize; 3] = [10, 100, 1000];
-
-/// A list of tiles.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct ListView {
-    pub(crate) docs: u64,
-    pub(crate) values: u64,
-    pub(crate) roughs: u64,
-    pub(crate) starts: u64,
-    pub(crate) peaks: u64,
-    pub(crate) filter: u64,
-    pub(crate) filter_shift: u32,
-    /// Number of postings with padding.
-    pub(crate) count: u32,
-    /// Number of postings without padding.
-    pub(crate) postings: u32,
-    /// Values of live documents at the ranks of [`RANKS`]; 0 if there are fewer documents, or if
-    /// they are not known.
-    pub(crate) best: [f32; RANKS.len()],
-    /// True if the list begins with the segment's first tile although the image is cut into
-    /// slices.
-    pub(crate) stays: bool,
-}
-
-/// Data of a segment that is the same for every snapshot and every formula.
-pub(crate) struct Lasting {
-    pub(crate) tables: DocumentTables,
-    pub(crate) valuer: Valuer,
-}
-
-impl Lasting {
-    pub(crate) fn load(
-        device: &Device,
-        segment: &Segment,
-        within: Range<u32>,
-    ) -> Result<Self, ImageError> {
-        let valuer = Valuer::load(device, segment)?;
-        Ok(Lasting { tables: DocumentTables::lasting(device, segment, within)?, valuer })
-    }
-}
-
-/// The lists of a segment as tiles, for any formula.
-pub(crate) struct Parts {
-    pub(crate) lasting: Lasting,
-    pub(crate) parts: Vec<Part>,
-}
-
-impl Parts {
-    /// Returns true if values for another formula can be computed from the data on the device.
-    pub(crate) fn can_value(&self) -> bool {
-        self.parts.iter().all(Part::can_value)
-    }
-
-    /// Returns the number of bytes that the values for a formula take.
-    pub(crate) fn value_bytes(&self) -> u64 {
-        self.parts.iter().map(Part::value_bytes).sum()
-    }
-}
 
 /// The lists of a segment, and tables of its documents. Kernels process the documents in slices;
 /// there is one slice if all lists are on the device.
@@ -121,7 +59,7 @@ pub(crate) struct Slice {
     /// The slice's first tile in the segment.
     pub(crate) first_tile: u32,
     /// Work that must be done before kernels can read the slice.
-    pub(crate) bring: Option<Bring>,
+    pub(crate) preparation: Option<SlicePreparation>,
 }
 
 /// The parameters of an image.
@@ -141,14 +79,14 @@ pub(crate) struct Target<'a> {
 }
 
 impl Target<'_> {
-    fn making<'a>(&'a self, lasting: &'a Lasting, deleted: u64) -> Making<'a> {
+    fn making<'a>(&'a self, tables: &'a SegmentTables, deleted: u64) -> Making<'a> {
         Making {
             device: self.device,
             kernels: self.kernels,
             segment: self.segment,
             within: self.within.clone(),
             bits: self.bits,
-            valuer: &lasting.valuer,
+            valuer: &tables.valuer,
             formula: self.formula,
             deleted,
         }
@@ -170,9 +108,9 @@ impl SegmentImage {
     /// that an image for another formula needs no copy.
     pub(crate) fn load(target: &Target<'_>, keep_packed: bool) -> Result<Self, ImageError> {
         let (device, segment, within) = (target.device, target.segment, target.within.clone());
-        let lasting = Lasting::load(device, segment, within.clone())?;
-        let documents = lasting.tables.of(device, segment, within)?;
-        let making = target.making(&lasting, documents.view().deleted);
+        let tables = SegmentTables::load(device, segment, within.clone())?;
+        let documents = tables.documents.of(device, segment, within)?;
+        let making = target.making(&tables, documents.view().deleted);
         let ranges = if target.within.is_empty() { Vec::new() } else { ranges(segment)? };
         let made = target.each(ranges.len(), |i, bench, uploader| {
             let infos = infos(segment, ranges[i])?;
@@ -181,15 +119,15 @@ impl SegmentImage {
             Ok((part, values))
         })?;
         let (parts, values) = made.into_iter().unzip();
-        Ok(Self::of(target, Arc::new(Parts { lasting, parts }), values, documents))
+        Ok(Self::of(target, Arc::new(Parts { tables, parts }), values, documents))
     }
 
     /// Creates an image of the same lists for another formula, or with other deletions. Only
     /// deletions are copied to the device.
     pub(crate) fn valued_anew(target: &Target<'_>, parts: Arc<Parts>) -> Result<Self, ImageError> {
         let (device, segment) = (target.device, target.segment);
-        let documents = parts.lasting.tables.of(device, segment, target.within.clone())?;
-        let making = target.making(&parts.lasting, documents.view().deleted);
+        let documents = parts.tables.documents.of(device, segment, target.within.clone())?;
+        let making = target.making(&parts.tables, documents.view().deleted);
         // Use one allocation: many would take longer than the kernels.
         let mut layout = Layout::default();
         let places = parts.parts.iter().map(|part| {
@@ -228,7 +166,7 @@ impl SegmentImage {
             number: target.number,
             tiles,
             lists: Lists::All(lists),
-            slices: vec![Slice { view, first_tile: 0, bring: None }],
+            slices: vec![Slice { view, first_tile: 0, preparation: None }],
             whole: Some(whole),
         }
     }
@@ -353,17 +291,6 @@ impl Reader<'_> {
     }
 }
 
-impl ListView {
-    /// Returns the list as a term of a query, or `None` if it is empty.
-    pub(crate) fn term(&self, weight: f32) -> Option<TermView> {
-        let ListView { docs, values, roughs, starts, peaks, filter, filter_shift, count, .. } =
-            *self;
-        let stays = u32::from(self.stays);
-        let view = TermView { docs, values, roughs, starts, peaks, stays, ..TermView::default() };
-        (count > 0).then_some(TermView { filter, filter_shift, count, weight, ..view })
-    }
-}
-
 /// Returns the terms of some dictionary blocks.
 pub(crate) fn infos(
     segment: &Segment,
@@ -375,16 +302,4 @@ pub(crate) fn infos(
         infos.push(info);
     }
     Ok(infos)
-}
-
-/// Returns the binary logarithm of the number of documents per filter bit of a list with `df` of
-/// `docs` documents.
-pub(super) fn filter_shift(docs: u64, df: u64) -> u32 {
-    (0..).find(|&shift| docs >> shift <= df * FILTER_BITS).unwrap_or(0)
-}
-
-/// Returns the largest value that the formula can give.
-pub fn largest_value(formula: Formula) -> f32 {
-    // A posting with weight 1 contributes the value, rounded down, plus one.
-    (formula.most(1.0) - 1) as f32
 }

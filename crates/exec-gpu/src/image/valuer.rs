@@ -9,7 +9,7 @@ use warpseek_exec::Formula;
 use warpseek_index::Segment;
 
 use super::error::ImageError;
-use super::segment::largest_value;
+use crate::kernels::formula_number;
 
 /// Number of frequencies that have a logarithm on the device at first, and at most.
 const LOGS: u32 = 1 << 16;
@@ -69,6 +69,7 @@ impl Valuer {
         let mut view = ValuerView {
             lengths: self.lengths.address(),
             width: self.width,
+            formula: formula_number(formula),
             most: largest_value(formula),
             ..ValuerView::default()
         };
@@ -78,14 +79,12 @@ impl Valuer {
                 (view.fixed, view.by_length) = (fixed, by_length);
             }
             Formula::Cosine => {
-                view.formula = 1;
                 let cosine = self.cosine(device, segment, freq)?;
                 (view.norms, view.logs) = (cosine.norms.address(), cosine.logs.address());
                 view.log_count = (cosine.logs.len() / size_of::<f32>()) as u32;
                 kept = Some(cosine);
             }
-            Formula::Linear => view.formula = 2,
-            Formula::Quantized => view.formula = 3,
+            Formula::Linear | Formula::Quantized => {}
         }
         Ok(Valuing { view, _kept: kept })
     }
@@ -116,4 +115,10 @@ fn send(device: &Device, bytes: &[u8]) -> Result<Buffer<u8>, ImageError> {
     let buffer = uploader.send(bytes)?;
     uploader.finish()?;
     Ok(buffer)
+}
+
+/// Returns the largest value that the formula can give.
+pub fn largest_value(formula: Formula) -> f32 {
+    // A posting with weight 1 contributes the value, rounded down, plus one.
+    (formula.most(1.0) - 1) as f32
 }

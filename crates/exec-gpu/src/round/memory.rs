@@ -1,9 +1,10 @@
 //! The device memory of a round, and the results that go to the host.
 
-use super::{Pass, WARP};
-use crate::engine::GpuEngine;
-use crate::workspace::Workspace;
 use warpseek_cuda::{Buffer, Device, DeviceError};
+
+use super::{Pass, WARP};
+use crate::kernels::merge::BestKeys;
+use crate::workspace::Workspace;
 
 /// Maximum number of words of results that the device writes to host memory itself. For few hits,
 /// a copy is not worth its start-up time.
@@ -69,7 +70,7 @@ impl Results {
     /// Reserves space for `stride` hits per query. If matches are counted, the results are on the
     /// device.
     pub fn new(
-        engine: &GpuEngine,
+        device: &Device,
         workspace: &mut Workspace,
         queries: usize,
         stride: u32,
@@ -77,10 +78,10 @@ impl Results {
     ) -> Result<Self, DeviceError> {
         let words = Self::words(queries, stride);
         if !counts_matches && words <= DIRECT_WORDS {
-            let address = workspace.output.room(&engine.device, words)?;
+            let address = workspace.output.room(device, words)?;
             return Ok(Results { queries, stride, buffer: None, address });
         }
-        let buffer = workspace.results.take(&engine.device, words)?;
+        let buffer = workspace.results.take(device, words)?;
         workspace.stream.zero(&buffer.slice(..2 * queries))?;
         let address = buffer.address();
         Ok(Results { queries, stride, buffer: Some(buffer), address })
@@ -103,8 +104,8 @@ impl Results {
     }
 
     /// Returns the addresses of the keys of hits and of their numbers.
-    pub(super) fn best(&self) -> Best {
-        Best { keys: self.keys(), counts: self.counts() }
+    pub(super) fn best(&self) -> BestKeys {
+        BestKeys { keys: self.keys(), counts: self.counts() }
     }
 
     /// Waits for the results and returns their words.
@@ -123,25 +124,14 @@ impl Results {
     }
 }
 
-/// Addresses of the best keys of each query.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Best {
-    /// Address of the keys.
-    pub(super) keys: u64,
-    /// Address of their numbers, in half a word per query.
-    pub(super) counts: u64,
-}
-
-impl Best {
-    /// Reserves memory that is the same in every call of a round.
-    pub(super) fn room(
-        workspace: &mut Workspace,
-        device: &Device,
-        queries: usize,
-        stride: u32,
-    ) -> Result<Self, DeviceError> {
-        let counts = queries.div_ceil(2);
-        let words = workspace.best.take(device, counts + queries * stride as usize)?;
-        Ok(Best { counts: words.address(), keys: words.slice(counts..).address() })
-    }
+/// Reserves memory for the best keys of each query that is the same in every call of a round.
+pub(super) fn reserve_best(
+    workspace: &mut Workspace,
+    device: &Device,
+    queries: usize,
+    stride: u32,
+) -> Result<BestKeys, DeviceError> {
+    let counts = queries.div_ceil(2);
+    let words = workspace.best.take(device, counts + queries * stride as usize)?;
+    Ok(BestKeys { counts: words.address(), keys: words.slice(counts..).address() })
 }

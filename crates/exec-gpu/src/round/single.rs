@@ -1,10 +1,13 @@
 //! A single query: one launch per segment, and nothing is copied.
-#![allow(unsafe_code)]
 
+use warpseek_cuda::Buffer;
+
+use super::launches::Launch;
 use super::memory::State;
-use super::{Launch, Pass, Round, WARP};
-use crate::image::{ImageError, PRUNED_TERMS, SegmentImage, SingleView, TermView};
-use warpseek_cuda::{Args, Buffer, Grid, Kernel};
+use super::{Round, Search, WARP};
+use crate::image::{ImageError, SegmentImage};
+use crate::kernels::pruned::Single;
+use crate::kernels::{pruned_single, pruned_single_two_pass};
 
 impl Round<'_> {
     /// Returns true if the round is one query that can be passed as an argument, needs one launch
@@ -21,45 +24,43 @@ impl Round<'_> {
     pub(super) fn single(
         &mut self,
         image: &[SegmentImage],
-        kernel: &Kernel,
+        search: Search,
         span: u32,
         launches: &[Launch],
         enough: u64,
         slot_keys: &Buffer<u64>,
     ) -> Result<(), ImageError> {
-        let words = self.workspace.state(&self.engine.device, State::words(1) + 1)?;
-        let ended = words.slice(State::words(1)..).address();
+        let kernel = self.kernel(search);
+        let words = self.workspace.state(&self.setup.device, State::words(1) + 1)?;
+        let ended = words.slice(State::words(1)..);
         let state = State { queries: 1, words };
-        let (hits, count) = (self.results.keys(), self.results.counts());
-        let blocks = launches.iter().map(|launch| launch.blocks).sum();
+        let all_blocks = launches.iter().map(|launch| launch.blocks).sum();
         let stream = &self.workspace.stream;
         for (segment, launch) in image.iter().zip(launches) {
-            if let (Some(bring), true) = (&segment.slices()[0].bring, launch.blocks > 0) {
-                bring.run(stream)?;
+            if let (Some(preparation), true) = (&segment.slices()[0].preparation, launch.blocks > 0)
+            {
+                preparation.run(stream)?;
             }
-            let mut terms = [TermView::default(); PRUNED_TERMS];
-            terms[..launch.terms.len()].copy_from_slice(&launch.terms);
-            let query = launch.queries[0];
-            let view = SingleView { query, hits, count, ended, blocks, unused: 0, terms };
-            let args = Args::new()
-                .value(segment.view())
-                .value(view)
-                .value(enough)
-                .buffer(&state.thresholds())
-                .buffer(&state.histograms())
-                .buffer(slot_keys)
-                .buffer(&state.found())
-                .value(self.stride)
-                .value(launch.sparse)
-                .value(span)
-                .value(launch.most);
-            let shared = self.shared_bytes(segment, Pass::Or, launch, span);
-            let grid = Grid::new(launch.blocks, WARP).shared(shared);
-            // SAFETY: the arguments match the kernel's parameters. Terms name lists of this
-            // image, which keeps the memory that their addresses point to alive. The buffers are
-            // large enough for the hits of all blocks, and as large for cursors as the arguments
-            // say.
-            unsafe { stream.launch(kernel, grid, &args) }?;
+            let single = Single {
+                segment: segment.view(),
+                query: launch.queries[0],
+                terms: &launch.terms,
+                best: self.results.best(),
+                blocks: launch.blocks,
+                all_blocks,
+                ended: &ended,
+                enough,
+                thresholds: &state.thresholds(),
+                slot_keys,
+                found: &state.found(),
+                stride: self.stride,
+                histograms: &state.histograms(),
+                span,
+            };
+            match search {
+                Search::SingleTwoPass => pruned_single_two_pass::launch(stream, kernel, &single)?,
+                _ => pruned_single::launch(stream, kernel, &single)?,
+            }
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use warpseek_cuda::{Device, DeviceError};
 use warpseek_exec::Ranking;
 use warpseek_exec_cpu::Algorithm as CpuAlgorithm;
-use warpseek_exec_gpu::Form as GpuLists;
+use warpseek_exec_gpu::GpuLists;
 use warpseek_exec_gpu_papers::partitioned::{PartitionSettings, Pruning};
 
 use super::opener::Opener;

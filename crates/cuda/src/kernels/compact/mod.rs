@@ -10,8 +10,8 @@ pub const SOURCE: Source =
     Source { name: "compact", text: include_str!("kernel.cu"), headers: &[TYPES, SCAN, WARP] };
 
 const THREADS: u32 = 256;
-/// Number of values that a warp processes. Must equal the kernel's.
-const TILE: usize = 1024;
+/// Number of values that a warp processes.
+const TILE: usize = SOURCE.constant("TILE") as usize;
 /// Maximum number of counts that one block of threads sums up faster than three launches do.
 const FEW: usize = 8192;
 

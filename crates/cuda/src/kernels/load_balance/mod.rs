@@ -12,8 +12,8 @@ pub const SOURCE: Source = Source {
 };
 
 const THREADS: u32 = 256;
-/// Number of elements of a warp. Must equal the kernel's.
-const SEGMENT: usize = 1024;
+/// Number of elements of a warp.
+const SEGMENT: usize = SOURCE.constant("SEGMENT") as usize;
 
 /// The kernel, ready to launch.
 #[derive(Debug, Clone)]

@@ -13,8 +13,8 @@ pub const SOURCE: Source =
 pub const MAX_LEVELS: u32 = 4;
 
 const THREADS: u32 = 256;
-/// Number of values that a thread searches for at a time. Must equal the kernel's.
-const AT_ONCE: usize = 4;
+/// Number of values that a thread searches for at a time.
+const AT_ONCE: usize = SOURCE.constant("AT_ONCE") as usize;
 
 /// The kernels, ready to launch.
 #[derive(Debug, Clone)]

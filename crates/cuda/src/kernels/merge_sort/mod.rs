@@ -16,9 +16,9 @@ use crate::{Args, Buffer, Device, DeviceError, Grid, Kernel, Source, Stream};
 pub const SOURCE: Source =
     Source { name: "merge_sort", text: include_str!("kernel.cu"), headers: &[TYPES, MERGE_SORT] };
 
-/// Parameters of the kernels. They must equal the header's.
-const THREADS: u32 = 256;
-const TILE: usize = THREADS as usize * 9;
+const THREADS: u32 = SOURCE.constant("MERGE_SORT_THREADS");
+/// Number of pairs of a block.
+const TILE: usize = SOURCE.constant("MERGE_SORT_TILE") as usize;
 
 /// Kernels that sort by one comparison, ready to launch.
 pub struct MergeSort<K> {

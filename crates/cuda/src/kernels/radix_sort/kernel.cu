@@ -21,8 +21,10 @@ constexpr uint32_t WARPS = THREADS / WARP;
 constexpr uint32_t LOOK = 4;
 
 // Pairs per thread: as many as fit into shared memory with the counts.
+constexpr uint32_t ITEMS_U32 = 20;
+constexpr uint32_t ITEMS_U64 = 10;
 template <class Key>
-constexpr uint32_t ITEMS = sizeof(Key) == 4 ? 20 : 10;
+constexpr uint32_t ITEMS = sizeof(Key) == 4 ? ITEMS_U32 : ITEMS_U64;
 
 // Adds to `counts[pass * DIGITS + digit]`. Of each key, the low `bits` bits count; a digit has
 // `width` bits, and the last may have fewer.

@@ -13,18 +13,19 @@ pub const SOURCE: Source = Source {
     headers: &[TYPES, SCAN, WARP, LOOK_BACK],
 };
 
-/// Parameters of the kernels. They must equal the kernel's.
-const COUNT_THREADS: u32 = 256;
-const COUNT_ITEMS: u32 = 16;
-const THREADS: u32 = 384;
-const DIGITS: usize = 256;
+/// Threads of a block that counts, and the number of keys that each of them counts at a time.
+const COUNT_THREADS: u32 = SOURCE.constant("COUNT_THREADS");
+const COUNT_ITEMS: u32 = SOURCE.constant("COUNT_ITEMS");
+/// Threads of a block that sorts.
+const THREADS: u32 = SOURCE.constant("THREADS");
+const DIGITS: usize = SOURCE.constant("DIGITS") as usize;
 /// Maximum number of bits in a digit.
-const WIDTH: u32 = 8;
+const WIDTH: u32 = DIGITS.ilog2();
 /// Maximum number of passes, over keys of 64 bits.
 const MAX_PASSES: usize = 8;
 /// Number of pairs of a block, with keys of 32 and of 64 bits.
-const TILE_U32: usize = THREADS as usize * 20;
-const TILE_U64: usize = THREADS as usize * 10;
+const TILE_U32: usize = (THREADS * SOURCE.constant("ITEMS_U32")) as usize;
+const TILE_U64: usize = (THREADS * SOURCE.constant("ITEMS_U64")) as usize;
 /// Number of blocks that count, for each multiprocessor. They stay until all keys are counted.
 const COUNTING: u32 = 6;
 

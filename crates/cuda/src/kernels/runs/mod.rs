@@ -8,9 +8,9 @@ use crate::{Args, Buffer, Device, DeviceError, Grid, Kernel, Source, Stream};
 pub const SOURCE: Source =
     Source { name: "runs", text: include_str!("kernel.cu"), headers: &[TYPES, WARP, LOOK_BACK] };
 
-/// Parameters of the kernel. They must equal the kernel's.
-const THREADS: u32 = 256;
-const TILE: usize = THREADS as usize * 16;
+const THREADS: u32 = SOURCE.constant("THREADS");
+/// Number of values of a block.
+const TILE: usize = SOURCE.constant("TILE") as usize;
 /// Number of words of the scratch before those of the tiles.
 const HEAD: usize = 2;
 

@@ -11,9 +11,8 @@ pub const SOURCE: Source =
 const THREADS: u32 = 256;
 /// Threads of a block that does all the work alone.
 const ALONE: u32 = 1024;
-/// Must equal the kernel's.
-const PER_THREAD: u32 = 8;
-const TILE: usize = (THREADS * PER_THREAD) as usize;
+/// Number of values of a block.
+const TILE: usize = (THREADS * SOURCE.constant("PER_THREAD")) as usize;
 
 /// The kernels, ready to launch.
 #[derive(Debug, Clone)]

@@ -1,10 +1,8 @@
-// The value of a posting before the term's weight, with the bits of `Formula::value`: the same
-// IEEE operations in the same order.
+// Tables from which the values of postings are computed (`formula.cuh`), for lists that stay
+// compressed.
 #pragma once
 
-#include "types.cuh"
-
-enum : uint32_t { SATURATION, COSINE, LINEAR, QUANTIZED };
+#include "formula.cuh"
 
 struct Values {
     uint64_t factors;     // one float per document
@@ -33,14 +31,4 @@ __device__ __forceinline__ float log_tf(const Values& values, uint32_t freq) {
         else end = middle;
     }
     return __ldg(reinterpret_cast<const float*>(values.large_logs) + from);
-}
-
-__device__ __forceinline__ float value_of(const Values& values, uint32_t freq, float factor) {
-    if (values.formula == SATURATION) return __frcp_rn(__fadd_rn(1.0f, __fmul_rn(factor, __frcp_rn(__uint2float_rn(freq)))));
-    if (values.formula == COSINE) {
-        float weight = __fdiv_rn(log_tf(values, freq), factor);
-        return weight < 1.0f ? weight : 1.0f;
-    }
-    if (values.formula == LINEAR) return __uint2float_rn(min(freq, 65535u));
-    return __fdiv_rn(__uint2float_rn(min(freq, 255u)), 255.0f);
 }

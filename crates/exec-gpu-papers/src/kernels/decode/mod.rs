@@ -4,7 +4,9 @@
 use bytemuck::{Pod, Zeroable};
 use warpseek_codec::CodecId;
 
-use super::common::{CODEC_BITPACK, CODEC_PFOR, CODEC_RICE, LISTS, SCAN, TYPES, VALUES, WARP};
+use super::common::{
+    CODEC_BITPACK, CODEC_PFOR, CODEC_RICE, FORMULA, LISTS, SCAN, TYPES, VALUES, WARP,
+};
 use crate::compressed::{CompressedList, CompressedLists, ValueTables};
 use warpseek_cuda::{Args, Buffer, Device, DeviceError, Grid, Kernel, Source, Stream};
 
@@ -12,7 +14,7 @@ use warpseek_cuda::{Args, Buffer, Device, DeviceError, Grid, Kernel, Source, Str
 pub const SOURCE: Source = Source {
     name: "decode",
     text: include_str!("kernel.cu"),
-    headers: &[TYPES, SCAN, WARP, LISTS, CODEC_BITPACK, CODEC_RICE, CODEC_PFOR, VALUES],
+    headers: &[TYPES, SCAN, WARP, LISTS, CODEC_BITPACK, CODEC_RICE, CODEC_PFOR, FORMULA, VALUES],
 };
 
 const THREADS: u32 = 256;

@@ -4,7 +4,7 @@
 use bytemuck::{Pod, Zeroable};
 use warpseek_codec::CodecId;
 
-use super::common::{INTERSECT, LISTS, SCAN, SEARCH, TILES, TYPES, VALUES, WARP};
+use super::common::{FORMULA, INTERSECT, LISTS, SCAN, SEARCH, TILES, TYPES, VALUES, WARP};
 use super::{intersect_bitpack, intersect_pfor, intersect_rice};
 use crate::compressed::{CompressedList, Values};
 use warpseek_cuda::{Args, Buffer, Device, DeviceError, Grid, Kernel, Source, Stream};
@@ -14,7 +14,7 @@ use warpseek_exec_gpu::image::SegmentView;
 pub const SOURCE: Source = Source {
     name: "intersect",
     text: include_str!("kernel.cu"),
-    headers: &[TYPES, SCAN, WARP, LISTS, SEARCH, TILES, VALUES, INTERSECT],
+    headers: &[TYPES, SCAN, WARP, LISTS, SEARCH, TILES, FORMULA, VALUES, INTERSECT],
 };
 
 /// Postings in a block, and candidates that a warp takes at a time.

@@ -1,26 +1,26 @@
 //! The lists of a segment of which only some lists, for only some documents, are on the device at
 //! a time.
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use rustc_hash::FxHashMap;
 use warpseek_core::limits::BLOCK;
 use warpseek_index::{IndexError, Segment, TermInfo};
 
-use super::bests::Bests;
+use super::best_values::BestValues;
 use super::lock;
+use super::memory::CELLS;
 use crate::image::documents::DocumentTables;
-use crate::image::error::ImageError;
+use crate::image::error::{ImageError, malformed};
 use crate::image::layout::SegmentView;
-use crate::image::make::{Frame, Unit, units};
+use crate::image::list::filter_shift;
+use crate::image::make::units;
 use crate::image::packed::{PackedList, Pieces, SomeBlocks};
-use crate::image::part::malformed;
-use crate::image::segment::{Lasting, filter_shift};
+use crate::image::segment_tables::SegmentTables;
+use crate::kernels::make_tiles::{Frame, Unit};
 
-/// Minimum and maximum number of cells into which the documents of a segment are cut. A cell is
-/// the smallest slice; a slice has a power of two of them.
-pub(super) const CELLS: RangeInclusive<u32> = 64..=256;
+/// Number of sizes of a slice, which has a power of two of cells.
 const LEVELS: usize = CELLS.end().ilog2() as usize + 1;
 /// Divisor of the number of tiles in a cell, so that slices are whole windows of every kernel.
 const CELL_TILES: u32 = 32;
@@ -33,7 +33,7 @@ pub(super) struct SegmentLists {
     pub(super) segment: Arc<Segment>,
     pub(super) within: Range<u32>,
     pub(super) slot: u32,
-    pub(super) lasting: Arc<Lasting>,
+    pub(super) tables: Arc<SegmentTables>,
     pub(super) documents: DocumentTables,
     /// Number of documents in a cell.
     pub(super) cell: u32,
@@ -42,7 +42,7 @@ pub(super) struct SegmentLists {
     /// Lists of other codecs in the form that the device reads.
     coded: Mutex<FxHashMap<u32, Arc<Pieces<'static>>>>,
     /// The best values of lists.
-    pub(super) bests: Arc<Bests>,
+    pub(super) bests: Arc<BestValues>,
 }
 
 /// The blocks at which a list is cut.
@@ -59,9 +59,9 @@ impl SegmentLists {
         segment: &Arc<Segment>,
         within: Range<u32>,
         (bits, cells): (u32, u32),
-        (slot, lasting): (u32, Arc<Lasting>),
+        (slot, tables): (u32, Arc<SegmentTables>),
         documents: DocumentTables,
-        bests: Arc<Bests>,
+        bests: Arc<BestValues>,
     ) -> Self {
         let tiles = (within.len() as u32).div_ceil(1 << bits);
         let whole = POSITIONS >> bits;
@@ -70,7 +70,7 @@ impl SegmentLists {
         let cell = tiles.div_ceil(cells).next_multiple_of(step).max(step) << bits;
         let (cuts, coded) = Default::default();
         let segment = segment.clone();
-        SegmentLists { segment, within, slot, lasting, documents, cell, cuts, coded, bests }
+        SegmentLists { segment, within, slot, tables, documents, cell, cuts, coded, bests }
     }
 
     pub(super) fn pieces(&self, info: &TermInfo) -> Result<Arc<Pieces<'_>>, IndexError> {
@@ -146,15 +146,15 @@ impl SegmentLists {
     /// an offset behind an address.
     pub(super) fn plan(
         &self,
-        wanted: &[Wanted<'_>],
+        untiled: &[UntiledList<'_>],
         cells: &Range<u32>,
         (address, mut offset): (u64, usize),
     ) -> Result<SlicePlan, ImageError> {
         let (mut packed, mut copies) = (Vec::new(), Vec::new());
-        let mut work = Vec::with_capacity(wanted.len());
+        let mut work = Vec::with_capacity(untiled.len());
         // If all lists are on the device, their addresses are the same for all slices.
-        let differs = cells.start == 0 || wanted.iter().any(|list| list.packed.is_none());
-        for list in wanted {
+        let differs = cells.start == 0 || untiled.iter().any(|list| list.packed.is_none());
+        for list in untiled {
             let blocks = list.blocks(cells);
             work.push((blocks.start, blocks.end - blocks.start));
             if let Some(there) = list.packed {
@@ -226,7 +226,7 @@ pub(super) struct SlicePlan {
 }
 
 /// A list that a round uses and that is not on the device as tiles.
-pub(super) struct Wanted<'a> {
+pub(super) struct UntiledList<'a> {
     pub(super) info: TermInfo,
     pub(super) pieces: Arc<Pieces<'a>>,
     /// The compressed list on the device, if it is there.
@@ -235,7 +235,7 @@ pub(super) struct Wanted<'a> {
     pub(super) filter_shift: u32,
 }
 
-impl Wanted<'_> {
+impl UntiledList<'_> {
     /// Returns the blocks of some cells, at least one.
     pub(super) fn blocks(&self, cells: &Range<u32>) -> Range<u32> {
         blocks(&self.cuts.first, &self.pieces, cells)

@@ -23,8 +23,8 @@ struct State {
     want_all: u32,
 }
 
-/// The memory lent to a round.
-pub(super) struct Lent {
+/// The part of the memory that a round uses.
+pub(super) struct ScratchPart {
     pub(super) memory: Buffer<u8>,
     halves: Range<usize>,
 }
@@ -44,7 +44,7 @@ impl Scratch {
     }
 
     /// Waits until other rounds have returned enough memory, and takes it.
-    pub(super) fn take(&self, large: bool) -> Lent {
+    pub(super) fn take(&self, large: bool) -> ScratchPart {
         let mut state = lock(&self.state);
         state.want_all += u32::from(large);
         loop {
@@ -58,14 +58,14 @@ impl Scratch {
                 state.want_all -= u32::from(large);
                 state.free[halves.clone()].fill(false);
                 let memory = self.all.slice(halves.start * self.half..halves.end * self.half);
-                return Lent { memory, halves };
+                return ScratchPart { memory, halves };
             }
             state = self.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    pub(super) fn give_back(&self, lent: &Lent) {
-        lock(&self.state).free[lent.halves.clone()].fill(true);
+    pub(super) fn give_back(&self, part: &ScratchPart) {
+        lock(&self.state).free[part.halves.clone()].fill(true);
         self.returned.notify_all();
     }
 }

@@ -3,7 +3,9 @@
 // not change, and filters begin with a word.
 #include "tiles.cuh"
 
-extern "C" __global__ void __launch_bounds__(256) advance_terms(Term* terms, uint32_t count, uint32_t tiles, uint32_t bits) {
+constexpr uint32_t THREADS = 256;
+
+extern "C" __global__ void __launch_bounds__(THREADS) advance_terms(Term* terms, uint32_t count, uint32_t tiles, uint32_t bits) {
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count || terms[i].stays == 0) return;
     terms[i].starts += sizeof(uint32_t) * uint64_t(tiles);

@@ -1,10 +1,7 @@
-// The value of a posting before the term's weight, with the bits of `Formula::value`: the same
-// IEEE operations in the same order.
+// Tables of a segment's documents, from which the values of its postings are computed.
 #pragma once
 
-#include "types.cuh"
-
-enum : uint32_t { SATURATION, COSINE, LINEAR, QUANTIZED };
+#include "formula.cuh"
 
 struct Valuer {
     uint64_t lengths;  // of documents, in `width` bytes each
@@ -30,17 +27,8 @@ __device__ __forceinline__ float factor_of(const Valuer& valuer, uint32_t doc) {
     return valuer.formula == COSINE ? __ldg(reinterpret_cast<const float*>(valuer.norms) + doc) : 0.0f;
 }
 
-// Returns the value of a posting. `freq` is at least 1; with COSINE it must be below `log_count`.
-// Logarithms come from the host because no two libraries agree on their last bit.
-__device__ __forceinline__ float value_of(const Valuer& valuer, uint32_t freq, float factor) {
-    if (valuer.formula == SATURATION) return __frcp_rn(__fadd_rn(1.0f, __fmul_rn(factor, __frcp_rn(__uint2float_rn(freq)))));
-    if (valuer.formula == COSINE) {
-        const float weight = __fdiv_rn(__ldg(reinterpret_cast<const float*>(valuer.logs) + freq), factor);
-        return weight < 1.0f ? weight : 1.0f;
-    }
-    if (valuer.formula == LINEAR) return __uint2float_rn(min(freq, 65535u));
-    return __fdiv_rn(__uint2float_rn(min(freq, 255u)), 255.0f);
-}
+// Returns 1 + ln f, for `value_of`. `freq` must be below `log_count`.
+__device__ __forceinline__ float log_tf(const Valuer& valuer, uint32_t freq) { return __ldg(reinterpret_cast<const float*>(valuer.logs) + freq); }
 
 // Returns a value as a fraction of the largest, rounded up to 16 bits; only padding has 0.
 __device__ __forceinline__ uint32_t rough_of(const Valuer& valuer, float value) {

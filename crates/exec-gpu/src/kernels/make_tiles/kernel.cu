@@ -15,6 +15,9 @@ constexpr uint32_t FILL = 0x8000;
 // Warps in a block of threads that decode.
 constexpr uint32_t DECODERS = 4;
 
+// Threads of a block that finds the starts of a list's tiles.
+constexpr uint32_t START_THREADS = 256;
+
 // The destination of a list. Arrays begin with tile `first_tile`.
 struct Target {
     uint64_t docs;    // as in `tiles.cuh`, like the next five
@@ -123,7 +126,7 @@ extern "C" __global__ void __launch_bounds__(DECODERS * WARP) mark_tiles(Job job
 
 // Finds the starts of tiles, in groups of four postings: a block of threads for each list. Writes
 // the number of postings of each list, with padding, to `totals`.
-extern "C" __global__ void __launch_bounds__(256) start_tiles(Job job, uint32_t* totals) {
+extern "C" __global__ void __launch_bounds__(START_THREADS) start_tiles(Job job, uint32_t* totals) {
     __shared__ uint32_t scratch[32];
     const Target target = target_of(job, blockIdx.x);
     uint32_t* raws = reinterpret_cast<uint32_t*>(target.raws);
@@ -154,7 +157,8 @@ extern "C" __global__ void __launch_bounds__(256) start_tiles(Job job, uint32_t*
 }
 
 // The arrays that `fill_tiles` writes.
-enum : uint32_t { PLACES = 1, VALUES = 2 };
+constexpr uint32_t PLACES = 1;
+constexpr uint32_t VALUES = 2;
 
 // Writes postings to their places: documents and filters, values, or both.
 extern "C" __global__ void __launch_bounds__(DECODERS * WARP) fill_tiles(Job job, Valuer valuer, const Unit* units, uint32_t count, uint32_t what) {
@@ -258,8 +262,14 @@ extern "C" __global__ void __launch_bounds__(WARP) peak_tiles(Job job) {
     if (first + lane < tiles) peaks[first + lane] = uint16_t(peak);
 }
 
-// Ranks whose values are kept.
+// Ranks whose values are kept, and their number.
+constexpr uint32_t FIRST_RANK = 10;
+constexpr uint32_t SECOND_RANK = 100;
+constexpr uint32_t THIRD_RANK = 1000;
 constexpr uint32_t RANKS = 3;
+
+// Maximum number of threads of a block that finds the best values of a list.
+constexpr uint32_t BEST_THREADS = 1024;
 
 // Digits of a value's bits: 11, 10 and 10 of 31, since no value is negative.
 constexpr uint32_t BINS = 2048;
@@ -362,17 +372,17 @@ __device__ uint32_t bin_of_rank(const uint32_t* histogram, uint32_t bins, uint32
     }
 }
 
-// Finds the values at ranks 10, 100 and 1000 among the live documents of a list, 0 if there are
+// Finds the values at the ranks above among the live documents of a list, 0 if there are
 // fewer: a block of threads for each list, with one pass over its values for each digit. `lists`
 // are the numbers of the lists; `deleted` has one bit per document of the image, or is 0.
-extern "C" __global__ void __launch_bounds__(1024) best_values(Job job, const uint32_t* lists, const uint32_t* totals, uint64_t deleted, float* best) {
+extern "C" __global__ void __launch_bounds__(BEST_THREADS) best_values(Job job, const uint32_t* lists, const uint32_t* totals, uint64_t deleted, float* best) {
     __shared__ uint32_t histograms[RANKS][BINS];
     __shared__ uint32_t prefixes[RANKS], lefts[RANKS];
     const uint32_t number = lists[blockIdx.x], count = totals[number];
     const Target target = target_of(job, number);
     if (threadIdx.x < RANKS) {
         prefixes[threadIdx.x] = 0;
-        lefts[threadIdx.x] = threadIdx.x == 0 ? 10 : threadIdx.x == 1 ? 100 : 1000;
+        lefts[threadIdx.x] = threadIdx.x == 0 ? FIRST_RANK : threadIdx.x == 1 ? SECOND_RANK : THIRD_RANK;
     }
     // If as many tiles as the last rank have a peak of at least `least`, so have all values at
     // the ranks: they are in tiles with such peaks.

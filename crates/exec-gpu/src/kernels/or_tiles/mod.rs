@@ -1,7 +1,10 @@
 //! OR over tiles.
+#![allow(unsafe_code)]
 
+use warpseek_cuda::{DeviceError, Kernel, Source, Stream};
+
+use super::batch::Batch;
 use super::common::{SCAN, TILES, TOPK, TYPES, WARP};
-use warpseek_cuda::Source;
 
 /// CUDA source of the kernels.
 pub const SOURCE: Source = Source {
@@ -9,3 +12,33 @@ pub const SOURCE: Source = Source {
     text: include_str!("kernel.cu"),
     headers: &[TYPES, SCAN, TILES, TOPK, WARP],
 };
+
+/// Candidates that are scored at a time.
+const CANDIDATES: u32 = SOURCE.constant("CANDIDATES");
+
+/// Largest rough sum of a document.
+pub(crate) const LARGEST: u32 = SOURCE.constant("LARGEST");
+
+/// Returns the shared memory of a block that processes this many documents at once, without keys:
+/// sums of 16 bits, sums and positions of candidates, and cursors.
+pub(crate) fn shared_bytes(docs: u32, cursors: u32) -> u32 {
+    2 * docs + CANDIDATES * (4 + 2) + 4 * cursors.next_multiple_of(4)
+}
+
+/// Launches a kernel of this source. A warp processes 2^`group` tiles at once.
+///
+/// # Panics
+/// Panics if a buffer is too short.
+pub(crate) fn launch(
+    stream: &Stream,
+    kernel: &Kernel,
+    batch: &Batch<'_>,
+    group: u32,
+) -> Result<(), DeviceError> {
+    let docs = 1 << (group + batch.segment.bits);
+    let (grid, args) = batch.launch(shared_bytes(docs, batch.cursors));
+    // SAFETY: the arguments match the kernel's parameters. Items name queries and queries name
+    // terms. The buffers are large enough for the queries and blocks, and the shared memory for
+    // the documents, the cursors and the keys.
+    unsafe { stream.launch(kernel, grid, &args.value(group)) }
+}

@@ -1,7 +1,9 @@
 //! OR and AND over tiles with pruning, for batches of queries with any number of hits.
 
-use super::common::PRUNED_TILES;
 use warpseek_cuda::Source;
+
+use super::common::PRUNED_TILES;
+pub(crate) use super::pruned::launch_batch as launch;
 
 /// CUDA source of the kernel.
 pub const SOURCE: Source =

@@ -1,7 +1,9 @@
 //! A single query over tiles, with pruning.
 
-use super::common::PRUNED_SINGLE;
 use warpseek_cuda::Source;
+
+use super::common::PRUNED_SINGLE;
+pub(crate) use super::pruned::launch_single as launch;
 
 /// CUDA source of the kernel.
 pub const SOURCE: Source =

@@ -1,60 +1,31 @@
-//! The values of the best documents of lists, with which searches begin with a threshold.
+//! Finds the best values of lists ([`BestValues`](super::best_values::BestValues)) on the device.
 
 use std::cmp::Reverse;
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
 use warpseek_core::limits::BLOCK;
 use warpseek_cuda::Buffer;
-use warpseek_exec::Formula;
-use warpseek_index::{DocSet, TermInfo};
+use warpseek_index::TermInfo;
 
+use super::best_values::Best;
 use super::lists::SegmentLists;
 use super::{OnDemand, lock};
-use crate::image::error::ImageError;
-use crate::image::make::{FEW_VALUES, Fill, Layout, Tables, Target, units};
+use crate::image::error::{ImageError, malformed};
+use crate::image::make::{Layout, Tables, units};
 use crate::image::packed::{BEHIND, PackedList, Pieces};
-use crate::image::part::malformed;
-use crate::image::segment::RANKS;
+use crate::kernels::make_tiles::{FEW_VALUES, Fill, RANKS, Target};
 use crate::workspace::Workspace;
 
-/// Values at the ranks of [`RANKS`].
-pub(super) type Best = [f32; RANKS.len()];
-
-/// The known best values of a segment's lists. They are lower bounds of the values in a whole
-/// image.
-pub(super) struct Bests {
-    formula: Formula,
-    deleted: Option<DocSet>,
-    /// Best values by ordinal.
-    known: Mutex<FxHashMap<u32, Best>>,
-}
-
-impl Bests {
-    pub(super) fn new(formula: Formula, deleted: Option<DocSet>) -> Self {
-        Bests { formula, deleted, known: Mutex::default() }
-    }
-
-    pub(super) fn is_like(&self, other: &Bests) -> bool {
-        self.formula == other.formula && self.deleted == other.deleted
-    }
-
-    /// Returns the best values of a list; 0 for values that are not known.
-    pub(super) fn of(&self, ordinal: u32) -> Best {
-        lock(&self.known).get(&ordinal).copied().unwrap_or_default()
-    }
-}
-
 /// A list whose best values are not known.
-pub(super) struct Unknown<'a> {
+pub(super) struct UnrankedList<'a> {
     info: TermInfo,
     pieces: Arc<Pieces<'a>>,
     /// The compressed list on the device, if it is there.
     pub(super) packed: Option<PackedList>,
 }
 
-impl<'a> Unknown<'a> {
+impl<'a> UnrankedList<'a> {
     /// Returns a list of a segment, unless its best values are known or it has none.
     pub(super) fn of(
         lists: &SegmentLists,
@@ -63,7 +34,7 @@ impl<'a> Unknown<'a> {
         packed: Option<PackedList>,
     ) -> Option<Self> {
         let has = info.df >= RANKS[0] as u32;
-        (has && !lock(&lists.bests.known).contains_key(&info.ordinal)).then(|| Unknown {
+        (has && !lock(&lists.bests.known).contains_key(&info.ordinal)).then(|| UnrankedList {
             info: *info,
             pieces: pieces.clone(),
             packed,
@@ -74,7 +45,7 @@ impl<'a> Unknown<'a> {
 /// Some lists, with the blocks of each that are decoded.
 #[derive(Default)]
 struct Group<'a> {
-    lists: Vec<(&'a Unknown<'a>, Range<u32>)>,
+    lists: Vec<(&'a UnrankedList<'a>, Range<u32>)>,
     bytes: u64,
 }
 
@@ -85,19 +56,19 @@ impl OnDemand {
     pub(super) fn learn(
         &self,
         lists: &SegmentLists,
-        mut unknown: Vec<Unknown<'_>>,
+        mut unranked: Vec<UnrankedList<'_>>,
         scratch: &Buffer<u8>,
         workspace: &mut Workspace,
         threads: usize,
     ) -> Result<(), ImageError> {
-        unknown.sort_by_key(|list| Reverse(list.info.df));
+        unranked.sort_by_key(|list| Reverse(list.info.df));
         let room = scratch.len() as u64;
         let posting_bytes = if lists.documents.view().deleted == 0 { 4 } else { 8 };
         // Half of the memory is enough for compressed blocks, of which none has more bytes than
         // its values.
         let most = (room / 3 / posting_bytes / BLOCK as u64) as u32;
         let mut group = Group::default();
-        for list in &unknown {
+        for list in &unranked {
             let first = list.pieces.block_for(lists.within.start);
             let end = list.pieces.block_for(lists.within.end).saturating_add(1);
             let blocks = first..end.min(list.pieces.blocks()).min(first.saturating_add(most));
@@ -165,7 +136,7 @@ impl OnDemand {
                 }
             });
         }
-        self.lending.copy_to(scratch, &copies, threads, None)?;
+        self.memory.copy_to(scratch, &copies, threads, None)?;
         let work = group.lists.iter().map(|(_, blocks)| (blocks.start, blocks.end - blocks.start));
         let frame = lists.frame(&lists.within, self.bits);
         let numbers: Vec<u32> = (0..counts.len() as u32).collect();
@@ -174,7 +145,7 @@ impl OnDemand {
         let tables = Tables::add(input, frame, &packed, &targets, &units(work));
         let (at_numbers, at_counts) = (input.add(&numbers), input.add(&counts));
         let stream = &workspace.stream;
-        let sent = workspace.make_input.send(&self.lending.device, stream)?;
+        let sent = workspace.make_input.send(&self.memory.device, stream)?;
         let failed = scratch.slice(failed..failed + 4).cast::<u32>();
         let best = scratch.slice(best..best + 4 * counts.len() * RANKS.len()).cast::<f32>();
         // Values outside of the image are not filled; 0 means that they are worth nothing.
@@ -182,11 +153,12 @@ impl OnDemand {
         let fill = if deleted == 0 { Fill::Values } else { Fill::All };
         loop {
             let valuing = self.valuing(lists)?;
-            let job = tables.job(&self.kernels, stream, &sent, failed.address());
+            let job = tables.job(&self.kernels, stream, &sent, &failed);
             job.mark()?;
             job.fill(valuing.view, fill)?;
-            let (numbers, totals) = (sent.slice(at_numbers.clone()).cast(), &at_counts);
-            job.best(&numbers, long, sent.slice(totals.clone()).address(), deleted, &best)?;
+            let numbers = sent.slice(at_numbers.clone()).cast();
+            let totals = sent.slice(at_counts.clone()).cast();
+            job.best(&numbers, long, &totals, deleted, &best)?;
             match stream.download(&failed)?[0] {
                 0 => break,
                 1 => {

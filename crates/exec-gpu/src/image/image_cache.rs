@@ -7,7 +7,7 @@ use warpseek_exec::{ExecError, Formula};
 use super::error::ImageError;
 
 /// The segments of an index as an engine holds them on the device, for the formulas requested last.
-pub struct Kept<T> {
+pub struct ImageCache<T> {
     /// Images; the formula requested last comes last.
     images: Mutex<Vec<(Formula, Arc<[T]>)>>,
     /// Lock that is held while an image is created, so that none is created twice. Existing
@@ -17,7 +17,7 @@ pub struct Kept<T> {
     most: usize,
 }
 
-impl<T> Default for Kept<T> {
+impl<T> Default for ImageCache<T> {
     /// Creates a cache for one formula: the old image is dropped before another is created,
     /// because both might not fit.
     fn default() -> Self {
@@ -25,10 +25,10 @@ impl<T> Default for Kept<T> {
     }
 }
 
-impl<T> Kept<T> {
+impl<T> ImageCache<T> {
     /// Creates a cache for up to this many formulas, as far as memory allows.
     pub fn up_to(most: usize) -> Self {
-        Kept { images: Mutex::default(), making: Mutex::default(), most: most.max(1) }
+        ImageCache { images: Mutex::default(), making: Mutex::default(), most: most.max(1) }
     }
 
     fn images(&self) -> MutexGuard<'_, Vec<(Formula, Arc<[T]>)>> {

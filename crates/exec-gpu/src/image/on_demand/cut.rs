@@ -1,14 +1,16 @@
 //! The layout of tiles of lists in the memory of a round.
 
-use super::lists::{SegmentLists, Wanted};
-use crate::image::make::{Layout, Target};
+use std::sync::Arc;
+
+use super::lists::{SegmentLists, UntiledList};
+use crate::image::list::{ListView, filter_words};
+use crate::image::make::Layout;
 use crate::image::packed::BEHIND;
-use crate::image::part::filter_words;
-use crate::image::segment::ListView;
+use crate::kernels::make_tiles::Target;
 
 /// The offsets of a list's arrays in the scratch memory, the same for all slices.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Place {
+pub(super) struct ListOffsets {
     filter: u64,
     starts: u64,
     raws: u64,
@@ -23,7 +25,7 @@ pub(super) struct Place {
 pub(super) struct Cut {
     /// Binary logarithm of the cells in a slice.
     pub(super) level: usize,
-    pub(super) places: Vec<Vec<Place>>,
+    pub(super) offsets: Vec<Vec<ListOffsets>>,
     /// Number of bytes of filters, which come first.
     pub(super) filters: u64,
     /// Number of bytes of filters and of compressed blocks, which come next.
@@ -32,25 +34,25 @@ pub(super) struct Cut {
     bytes: u64,
 }
 
-impl Place {
+impl ListOffsets {
     /// Reserves space for the arrays of a list, without filter, raws and compressed blocks.
     fn of(layout: &mut Layout, room: u32, tiles: u32) -> Self {
         let (postings, tiles) = (u64::from(room), u64::from(tiles));
-        Place {
+        ListOffsets {
             starts: layout.add(4 * (tiles + 1)),
             docs: layout.add(2 * postings),
             values: layout.add(4 * postings),
             roughs: layout.add(2 * postings),
             peaks: layout.add(2 * tiles),
             room,
-            ..Place::default()
+            ..ListOffsets::default()
         }
     }
 
     /// Reserves space for the arrays of a list and its filter.
     pub(super) fn whole(layout: &mut Layout, room: u32, tiles: u32, docs: u64, shift: u32) -> Self {
         let filter = layout.add(4 * filter_words(docs, shift));
-        Place { filter, ..Self::of(layout, room, tiles) }
+        ListOffsets { filter, ..Self::of(layout, room, tiles) }
     }
 
     /// Returns the list if all arrays are behind one address.
@@ -84,16 +86,16 @@ impl Cut {
     /// Cuts the documents into as few slices as possible such that a slice fits into this many
     /// bytes. The error is the number of bytes that the smallest slices take.
     pub(super) fn fitting(
-        segments: &[SegmentLists],
-        wanted: &[Vec<Wanted<'_>>],
+        segments: &[Arc<SegmentLists>],
+        untiled: &[Vec<UntiledList<'_>>],
         bits: u32,
         room: u64,
     ) -> Result<Cut, u64> {
-        let cells = segments.iter().map(SegmentLists::cells).max().unwrap_or(1);
+        let cells = segments.iter().map(|lists| lists.cells()).max().unwrap_or(1);
         let most = cells.next_power_of_two().ilog2() as usize;
         let mut least = 0;
         for level in (0..=most).rev() {
-            let cut = Cut::at(level, segments, wanted, bits);
+            let cut = Cut::at(level, segments, untiled, bits);
             if cut.bytes <= room {
                 return Ok(cut);
             }
@@ -102,33 +104,38 @@ impl Cut {
         Err(least)
     }
 
-    fn at(level: usize, segments: &[SegmentLists], wanted: &[Vec<Wanted<'_>>], bits: u32) -> Cut {
-        let mut places = Vec::with_capacity(segments.len());
+    fn at(
+        level: usize,
+        segments: &[Arc<SegmentLists>],
+        untiled: &[Vec<UntiledList<'_>>],
+        bits: u32,
+    ) -> Cut {
+        let mut offsets = Vec::with_capacity(segments.len());
         // Copies from main memory have a separate part of the memory, because they run while
         // queries read the tiles made before.
         let (mut filters, mut copied, mut layout) =
             (Layout::default(), Layout::default(), Layout::default());
-        for (lists, wanted) in segments.iter().zip(wanted) {
+        for (lists, untiled) in segments.iter().zip(untiled) {
             let docs = u64::from(lists.cell) << level;
             let docs = docs.min(lists.within.len() as u64) as u32;
             let tiles = docs.div_ceil(1 << bits);
             // Segments are processed one after another and use the same memory.
             let (mut own_filters, mut own) = (Layout::default(), Layout::default());
             // Totals come first.
-            own.add(4 * wanted.len() as u64);
-            let place = |list: &Wanted<'_>| {
+            own.add(4 * untiled.len() as u64);
+            let place = |list: &UntiledList<'_>| {
                 let filter = own_filters.add(4 * filter_words(docs.into(), list.filter_shift));
-                let place = Place::of(&mut own, list.room(level, docs, tiles), tiles);
-                Place { filter, raws: own.add(4 * (u64::from(tiles) + 1)), ..place }
+                let place = ListOffsets::of(&mut own, list.room(level, docs, tiles), tiles);
+                ListOffsets { filter, raws: own.add(4 * (u64::from(tiles) + 1)), ..place }
             };
-            places.push(wanted.iter().map(place).collect());
+            offsets.push(untiled.iter().map(place).collect());
             filters.reserve(own_filters.bytes());
             copied
-                .reserve(wanted.iter().map(|list| list.bytes(level)).sum::<u64>() + BEHIND as u64);
+                .reserve(untiled.iter().map(|list| list.bytes(level)).sum::<u64>() + BEHIND as u64);
             layout.reserve(own.bytes());
         }
         let filters = filters.bytes().next_multiple_of(16);
         let before = filters + copied.bytes().next_multiple_of(16);
-        Cut { level, places, filters, before, bytes: before + layout.bytes() }
+        Cut { level, offsets, filters, before, bytes: before + layout.bytes() }
     }
 }

@@ -1,6 +1,7 @@
 //! The memory for lists on a device, its division among lists that stay and rounds, and copies to
 //! it.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -9,15 +10,19 @@ use warpseek_cuda::{Buffer, Device, Event, Uploader};
 use warpseek_exec::Formula;
 use warpseek_index::Segment;
 
-use super::bests::Bests;
-use super::lists::CELLS;
+use super::best_values::BestValues;
 use super::lock;
 use super::scratch::Scratch;
 use crate::image::cache::{ListCache, Policy, UNIT};
 use crate::image::error::ImageError;
+use crate::image::key::SegmentKey;
+use crate::image::list::ListView;
 use crate::image::packed::{BEHIND, PackedList};
-use crate::image::residence::Key;
-use crate::image::segment::{Lasting, ListView};
+use crate::image::segment_tables::SegmentTables;
+
+/// Minimum and maximum number of cells into which the documents of a segment are cut. A cell is
+/// the smallest slice; a slice has a power of two of them.
+pub(super) const CELLS: RangeInclusive<u32> = 64..=256;
 
 /// Transfers of more bytes than this are divided among threads.
 const SHARE: usize = 4 << 20;
@@ -66,7 +71,7 @@ pub struct CacheCounts {
 
 /// The bytes that the lists of an index take on the device.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Needs {
+pub(crate) struct MemoryNeeds {
     /// Bytes of compressed lists.
     pub(crate) packed: u64,
     /// Bytes of all lists as tiles.
@@ -82,7 +87,7 @@ pub(crate) struct Needs {
 }
 
 /// The memory for lists, which engines for different snapshots share.
-pub(crate) struct Lending {
+pub(crate) struct ListMemory {
     pub(super) device: Device,
     pub(super) arena: Buffer<u8>,
     /// Memory for the tiles of rounds.
@@ -92,8 +97,9 @@ pub(crate) struct Lending {
     /// Number of cells into which segments are cut: a round can use every list if the list's
     /// tiles of one cell fit.
     pub(super) cells: u32,
+    policy: Policy,
     /// The needs that the memory was allocated for, and whether less memory was available.
-    needs: Needs,
+    needs: MemoryNeeds,
     is_limited: bool,
     pub(super) cache: Mutex<ListCache<Contents>>,
     segments: Mutex<Vec<Slot>>,
@@ -113,10 +119,10 @@ pub(crate) struct Lending {
 /// A segment in the cache, with the tables of its documents and the best values of its lists as
 /// long as an engine uses them.
 struct Slot {
-    key: Key,
+    key: SegmentKey,
     number: u32,
-    lasting: Weak<Lasting>,
-    bests: Vec<Weak<Bests>>,
+    tables: Weak<SegmentTables>,
+    bests: Vec<Weak<BestValues>>,
 }
 
 /// A list that stays on the device.
@@ -126,10 +132,14 @@ pub(super) enum Contents {
     Tiles(ListView),
 }
 
-impl Lending {
+impl ListMemory {
     /// Allocates as much of the device's free memory as lists with these `needs` can use, except
     /// for the memory of rounds.
-    pub(crate) fn new(device: &Device, policy: Policy, needs: Needs) -> Result<Self, ImageError> {
+    pub(crate) fn new(
+        device: &Device,
+        policy: Policy,
+        needs: MemoryNeeds,
+    ) -> Result<Self, ImageError> {
         let available = device.require(needs.tables + LEAST_FREE)?;
         let free = available - needs.tables;
         // With little memory, rounds have priority over lists that stay.
@@ -146,12 +156,13 @@ impl Lending {
         let left = free.saturating_sub(rounds + scratch.bytes(true));
         let cache = ListCache::new(left.min(needs.packed + needs.kept), policy);
         let arena = device.buffer(cache.bytes().1 as usize + BEHIND)?;
-        Ok(Lending {
+        Ok(ListMemory {
             device: device.clone(),
             arena,
             scratch,
             rounds_bytes: rounds,
             cells,
+            policy,
             needs,
             is_limited: left < needs.packed + needs.kept || is_part,
             cache: Mutex::new(cache),
@@ -168,10 +179,10 @@ impl Lending {
         })
     }
 
-    /// Returns true if this memory suffices for an index with other needs, or if no more memory
-    /// is available.
-    pub(crate) fn suffices(&self, needs: &Needs) -> bool {
-        self.is_limited || needs.tiles <= 2 * self.needs.tiles
+    /// Returns true if this memory has a policy and suffices for an index with other needs, or if
+    /// no more memory is available.
+    pub(crate) fn suffices(&self, policy: Policy, needs: &MemoryNeeds) -> bool {
+        self.policy == policy && (self.is_limited || needs.tiles <= 2 * self.needs.tiles)
     }
 
     pub(crate) fn counts(&self) -> CacheCounts {
@@ -199,34 +210,34 @@ impl Lending {
     pub(super) fn segment(
         &self,
         segment: &Segment,
-        key: Key,
-    ) -> Result<(u32, Arc<Lasting>), ImageError> {
+        key: SegmentKey,
+    ) -> Result<(u32, Arc<SegmentTables>), ImageError> {
         let mut segments = lock(&self.segments);
         let found = segments.iter().find(|slot| slot.key == key);
-        if let Some((slot, lasting)) =
-            found.and_then(|slot| Some((slot.number, slot.lasting.upgrade()?)))
+        if let Some((slot, tables)) =
+            found.and_then(|slot| Some((slot.number, slot.tables.upgrade()?)))
         {
-            return Ok((slot, lasting));
+            return Ok((slot, tables));
         }
-        let lasting = Arc::new(Lasting::load(&self.device, segment, key.within())?);
+        let tables = Arc::new(SegmentTables::load(&self.device, segment, key.within())?);
         let mut cache = lock(&self.cache);
         // Segments that no engine uses any more are removed.
         segments.retain(|slot| {
-            let alive = slot.lasting.strong_count() > 0;
+            let alive = slot.tables.strong_count() > 0;
             if !alive {
                 cache.remove_segment(slot.number);
             }
             alive
         });
         let number = cache.add_segment(segment.dictionary().terms());
-        let (kept, bests) = (Arc::downgrade(&lasting), Vec::new());
-        segments.push(Slot { key, number, lasting: kept, bests });
-        Ok((number, lasting))
+        let (weak, bests) = (Arc::downgrade(&tables), Vec::new());
+        segments.push(Slot { key, number, tables: weak, bests });
+        Ok((number, tables))
     }
 
     /// Returns the shared best values of a segment's lists that have the formula and the
     /// deletions of `new`, or adds `new`.
-    pub(super) fn bests(&self, slot: u32, new: Bests) -> Arc<Bests> {
+    pub(super) fn bests(&self, slot: u32, new: BestValues) -> Arc<BestValues> {
         let mut segments = lock(&self.segments);
         let Some(slot) = segments.iter_mut().find(|other| other.number == slot) else {
             return Arc::new(new);
@@ -241,6 +252,13 @@ impl Lending {
         new
     }
 
+    /// Returns the number of a formula, if it has one.
+    pub(super) fn known_formula(&self, formula: Formula) -> Option<u32> {
+        let at = lock(&self.formulas).iter().position(|known| *known == formula)?;
+        Some(at as u32)
+    }
+
+    /// Returns the number of a formula, which gets one if it has none.
     pub(super) fn formula(&self, formula: Formula) -> u32 {
         let mut formulas = lock(&self.formulas);
         let at = formulas.iter().position(|known| *known == formula);
