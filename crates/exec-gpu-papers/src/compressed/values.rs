@@ -13,8 +13,8 @@ use super::form::Values;
 use warpseek_cuda::{Buffer, Device, DeviceError, Uploader};
 use warpseek_exec_gpu::image::send;
 
-/// Smallest frequency that is not in the table of small frequencies. Must equal the constant of
-/// `values.cuh`.
+/// Smallest frequency that is not in the table of small frequencies. The test
+/// `constants_equal_those_of_the_kernel` compares it.
 const SMALL: u32 = 4096;
 
 /// The large frequencies of a segment.
@@ -102,12 +102,38 @@ impl ValueTables {
     }
 }
 
-/// Returns the formula's number, as in `values.cuh`.
+/// Returns the formula's number on the device. The test `constants_equal_those_of_the_kernel`
+/// compares the numbers.
 fn number(formula: Formula) -> u32 {
     match formula {
         Formula::Saturation { .. } => 0,
         Formula::Cosine => 1,
         Formula::Linear => 2,
         Formula::Quantized => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpseek_testkit::KernelConstants;
+
+    use super::*;
+    use crate::kernels::decode::SOURCE;
+
+    #[test]
+    fn constants_equal_those_of_the_kernel() {
+        let kernel = KernelConstants::of(SOURCE.text, SOURCE.headers);
+        assert_eq!(kernel.get("SMALL_FREQ"), u64::from(SMALL));
+        let saturation = Formula::Saturation { fixed: 1.0, by_length: 1.0 };
+        let formulas = [
+            ("SATURATION", saturation),
+            ("COSINE", Formula::Cosine),
+            ("LINEAR", Formula::Linear),
+            ("QUANTIZED", Formula::Quantized),
+        ];
+        for (name, formula) in formulas {
+            assert_eq!(kernel.get(name), u64::from(number(formula)), "{name}");
+        }
+        assert_eq!(kernel.size_of("Values"), size_of::<Values>());
     }
 }
