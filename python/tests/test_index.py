@@ -236,7 +236,7 @@ def test_options_of_researchers_change_no_hits(scifact, tmp_path):
     for codec in warpseek.names("codec"):
         path = tmp_path / codec
         Index.build(scifact.corpus, path, codec=codec, store="ids")
-        for algorithm in ["auto", "wand", "maxscore", "reference"]:
+        for algorithm in ["auto", "wand", "maxscore", "decoded", "kept", "reference"]:
             results = Index.open(path, algorithm=algorithm).search_many(queries)
             found = (results.ids.tolist(), results.scores.tolist())
             expected = expected or found

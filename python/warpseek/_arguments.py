@@ -17,7 +17,7 @@ from warpseek.errors import OptionsError
 
 Algorithm = Literal[
     "auto", "reference", "daat", "taat", "wand", "maxscore", "block-max-wand", "block-max-maxscore", "windowed-maxscore",
-    "cohort", "filtered", "tree", "kept", "intersect", "exhaustive",
+    "cohort", "filtered", "tree", "decoded", "intersect", "exhaustive",
     # Algorithms of n-grams.
     "baseline", "bins", "counting",
 ]  # fmt: skip

@@ -2,18 +2,15 @@
 //! there.
 #![allow(unsafe_code)]
 
-use bytemuck::{Pod, Zeroable};
 use rayon::prelude::*;
 use warpseek_core::cosine;
 use warpseek_core::limits::BLOCK;
-use warpseek_cuda::{Args, Buffer, DeviceError, Grid, Kernel};
+use warpseek_cuda::{Buffer, DeviceError};
 use warpseek_index::{BlockChunk, DocumentFacts, EncodedBlocks, FRONT_PAIRS, Front, SortedLists};
 
-use crate::kernels::encode_blocks::SOURCE;
+use crate::kernels::encode_blocks::{Documents, EncodeBlocks, FrontWords, Lists, Start};
 use crate::worker::{DevicePostings, Worker};
 
-/// Number of blocks that a block of threads encodes. Must equal the kernel's.
-const WARPS: usize = 4;
 /// Number of blocks that are encoded at a time; their bytes are counted in 32 bits.
 const PER_CHUNK: usize = 1 << 20;
 /// Number of ranks of terms that a thread lays out at a time.
@@ -28,35 +25,6 @@ struct Piece {
     docs: u64,
     freqs: u64,
     len: u32,
-}
-
-/// A block of a list, by the number of postings before it.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Start {
-    at: u32,
-    is_first: u32,
-}
-
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct DeviceLists {
-    starts: u64,
-    docs: u64,
-    freqs: u64,
-    blocks: u64,
-    pieces: u32,
-    count: u32,
-}
-
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Documents {
-    lengths: u64,
-    norms: u64,
-    logs: u64,
-    logs_len: u32,
-    unused: u32,
 }
 
 /// The pieces of the long lists of some terms, and the number of full blocks of each term's list.
@@ -131,47 +99,30 @@ pub(crate) fn encode(
     let (lengths, norms) =
         (device.upload(stream, &facts.lengths)?, device.upload(stream, &facts.norms)?);
     let logs = device.upload(stream, &logs)?;
-    let documents = Documents {
-        lengths: lengths.address(),
-        norms: norms.address(),
-        logs: logs.address(),
-        logs_len: LOGS,
-        unused: 0,
-    };
-    let pieces = docs.len() as u32;
+    let documents = Documents { lengths: &lengths, norms: &norms, logs: &logs };
     let (starts, docs) = (device.upload(stream, &starts)?, device.upload(stream, &docs)?);
     let freqs = device.upload(stream, &freqs)?;
-    let kernel = |name| device.kernel(&SOURCE, name);
-    let kernels = (kernel("measure_blocks")?, kernel("encode_blocks")?);
+    let kernels = EncodeBlocks::new(device)?;
     for chunk in blocks.chunks(PER_CHUNK) {
-        let of_device = device.upload(stream, chunk)?;
-        let lists = DeviceLists {
-            starts: starts.address(),
-            docs: docs.address(),
-            freqs: freqs.address(),
-            blocks: of_device.address(),
-            pieces,
-            count: chunk.len() as u32,
-        };
-        encoded.chunks.push(encode_chunk(worker, lists, documents, &kernels)?);
+        let blocks = device.upload(stream, chunk)?;
+        let lists = Lists { starts: &starts, docs: &docs, freqs: &freqs, blocks: &blocks };
+        encoded.chunks.push(encode_chunk(worker, &kernels, &lists, &documents)?);
     }
     Ok(Some(encoded))
 }
 
 fn encode_chunk(
     worker: &Worker,
-    lists: DeviceLists,
-    documents: Documents,
-    (measure, encode): &(Kernel, Kernel),
+    kernels: &EncodeBlocks,
+    lists: &Lists<'_>,
+    documents: &Documents<'_>,
 ) -> Result<BlockChunk, DeviceError> {
     let (stream, device) = (worker.stream(), worker.stream().device());
-    let count = lists.count as usize;
+    let count = lists.blocks.len();
     let sizes: Buffer<u32> = device.buffer(count)?;
-    let grid = Grid::new(count.div_ceil(WARPS) as u32, (WARPS * 32) as u32);
-    let args = Args::new().value(lists).buffer(&sizes);
-    // SAFETY: the arguments are those of the kernel, whose structures equal ours. Blocks lie
-    // within the pieces, and pieces within the postings of their batch.
-    unsafe { stream.launch(measure, grid, &args) }?;
+    // SAFETY: blocks lie within the pieces, and pieces within the postings of their batch. All of
+    // them stay on the device until `encode` returns, and the kernel has ended by then.
+    unsafe { kernels.measure(stream, lists, &sizes) }?;
     stream.synchronize()?;
     let mut ends = worker.fetcher.fetch(&sizes)?;
     let mut end = 0;
@@ -181,15 +132,13 @@ fn encode_chunk(
     }
     stream.upload(&ends, &sizes)?;
     let bytes: Buffer<u8> = device.buffer(end as usize)?;
-    let fronts: Buffer<[u32; 2 + 2 * FRONT_PAIRS]> = device.buffer(count)?;
-    let args =
-        Args::new().value(lists).buffer(&sizes).value(documents).buffer(&bytes).buffer(&fronts);
+    let fronts: Buffer<FrontWords> = device.buffer(count)?;
     // SAFETY: as above. Each block has as many bytes as it was measured to take, and documents
     // have lengths and norms.
-    unsafe { stream.launch(encode, grid, &args) }?;
+    unsafe { kernels.encode(stream, lists, &sizes, documents, &bytes, &fronts) }?;
     stream.synchronize()?;
     let bytes = worker.fetcher.fetch(&bytes)?;
-    let front = |front: [u32; 2 + 2 * FRONT_PAIRS]| {
+    let front = |front: FrontWords| {
         let mut pairs = [[0; 2]; FRONT_PAIRS];
         for (pair, found) in pairs.iter_mut().zip(front[2..].chunks_exact(2)) {
             *pair = [found[0], found[1]];

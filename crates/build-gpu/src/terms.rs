@@ -3,7 +3,7 @@
 use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A number that means a word without a term. Must equal the kernels'.
+/// A number that means a word without a term. A test of the kernel `word_table` compares it.
 pub(crate) const NO_TERM: u32 = u32::MAX;
 
 /// A set of distinct terms.

@@ -8,9 +8,11 @@
 mod cpu;
 mod gpu;
 mod parts;
+mod steps;
 
 pub use cpu::weigh_on_cpu;
-pub use gpu::{GpuWeigher, HostText, Step, Steps, WeighError};
+pub use gpu::{GpuWeigher, HostText, WeighError};
+pub use steps::{Step, Steps};
 
 use std::borrow::Cow;
 

@@ -10,16 +10,16 @@ use warpseek_core::cosine;
 use warpseek_cuda::kernels::compact::Compact;
 use warpseek_cuda::kernels::radix_sort::RadixSort;
 use warpseek_cuda::kernels::runs::Runs;
-use warpseek_cuda::{Args, Buffer, Device, DeviceError, Grid, Kernel, Pinned, Stream};
+use warpseek_cuda::{Buffer, Device, DeviceError, Pinned, Stream};
 use warpseek_index::ListBatch;
 use warpseek_text::{Analyzer, WordRules};
 
-use crate::kernels::count_postings::SOURCE;
+use crate::kernels::count_postings::{CountPostings, Occurrences, Postings, Sums};
 use crate::kernels::find_words::FindWords;
+use crate::kernels::word_table::Words;
 use crate::terms::{NO_TERM, Terms};
-use crate::word_table::{Full, WordTable, Words};
+use crate::word_table::{Full, WordTable};
 
-const THREADS: u32 = 256;
 /// Smallest frequency whose square is not in a table on the device. The host adds the squares of
 /// these frequencies, which are very rare.
 const SQUARES: u32 = 1 << 16;
@@ -68,8 +68,7 @@ pub(crate) struct Worker {
     compact: Compact,
     sort: RadixSort,
     runs: Runs,
-    count: Kernel,
-    keys: Kernel,
+    count: CountPostings,
     analyzer: Analyzer,
     rules: WordRules,
     classes: Buffer<u8>,
@@ -108,8 +107,7 @@ impl Worker {
             compact: Compact::new(device)?,
             sort: RadixSort::new(device)?,
             runs: Runs::new(device)?,
-            count: device.kernel(&SOURCE, "count_postings")?,
-            keys: device.kernel(&SOURCE, "keys_of_runs")?,
+            count: CountPostings::new(device)?,
             classes: device.upload(&stream, &rules.classes)?,
             squares: device.upload(&stream, &squares)?,
             table: WordTable::new(device, memory / 4)?,
@@ -250,32 +248,16 @@ impl Worker {
         stream.zero(&lengths)?;
         stream.zero(&squares)?;
         stream.zero(&most)?;
-        let args = Args::new()
-            .buffer(&starts)
-            .value(count as u32)
-            .buffer(sorted)
-            .buffer(docs)
-            .value(first_doc)
-            .buffer(&self.squares)
-            .value(SQUARES)
-            .buffer(&posting_terms)
-            .buffer(&posting_docs)
-            .buffer(&freqs)
-            .buffer(&lengths)
-            .buffer(&squares)
-            .buffer(&most);
-        // SAFETY: runs lie within the occurrences, and there is one more start than runs;
-        // documents are fewer than `documents`, the number of documents of the text.
-        unsafe { stream.launch(&self.count, Grid::over(count, THREADS), &args) }?;
+        let occurrences = Occurrences { runs: &starts, terms: sorted, docs, first_doc };
+        let postings = Postings { terms: &posting_terms, docs: &posting_docs, freqs: &freqs };
+        let sums = Sums { lengths: &lengths, squares: &squares, most: &most };
+        // SAFETY: runs lie within the occurrences; documents are fewer than `documents`, the
+        // number of documents of the text.
+        unsafe { self.count.count(stream, &occurrences, &self.squares, &postings, &sums) }?;
         let lists = self.runs(&[&posting_terms], count, &starts)?;
         let terms_of_lists = device.buffer(lists)?;
-        let args = Args::new()
-            .buffer(&starts)
-            .value(lists as u32)
-            .buffer(&posting_terms)
-            .buffer(&terms_of_lists);
-        // SAFETY: runs lie within the postings, and `terms_of_lists` has an element for each.
-        unsafe { stream.launch(&self.keys, Grid::over(lists, THREADS), &args) }?;
+        // SAFETY: runs lie within the postings.
+        unsafe { self.count.keys(stream, &starts, &posting_terms, &terms_of_lists) }?;
         let lists = ListBatch {
             terms: stream.download(&terms_of_lists)?,
             starts: stream.download(&starts.slice(..=lists))?,

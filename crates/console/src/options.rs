@@ -153,6 +153,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn algorithms_are_known_by_old_names_that_are_not_listed() {
+        let parse = |name: &str| {
+            let command = clap::Command::new("warpseek");
+            let parser = algorithms(Algorithm::names());
+            parser.parse_ref(&command, None, std::ffi::OsStr::new(name))
+        };
+        for (old, new) in CpuAlgorithm::ALIASES {
+            assert_eq!(parse(old).ok(), parse(new).ok(), "{old}");
+            assert!(parse(old).is_ok(), "{old}");
+        }
+        assert_eq!(parse("kept").ok(), "decoded".parse().ok());
+        let listed = algorithms(Algorithm::names());
+        let mut listed = listed.possible_values().into_iter().flatten();
+        assert!(listed.all(|value| value.get_name() != "kept"));
+    }
+
+    #[test]
     fn sizes_are_parsed_with_and_without_units() {
         assert_eq!(parse_bytes("500M"), Ok(500 << 20));
         assert_eq!(parse_bytes("1.5GiB"), Ok(3 << 29));

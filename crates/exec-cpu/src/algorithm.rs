@@ -13,10 +13,10 @@ const SMALL: u64 = 1 << 17;
 const SMALL_POSTINGS: u64 = 1 << 22;
 /// Minimum number of terms for which adding up decoded lists is faster than skipping, by the
 /// maximum number of documents (docs/measurements/cpu-profile.md).
-const KEPT_TERMS: [(u64, usize); 2] = [(1 << 14, 3), (SMALL, 5)];
+const DECODED_TERMS: [(u64, usize); 2] = [(1 << 14, 3), (SMALL, 5)];
 /// Maximum number of postings per term for decoded lists. Most of a longer list is skipped; words
 /// that are in nearly all documents have such lists.
-const KEPT_POSTINGS: u64 = 1 << 11;
+const DECODED_POSTINGS: u64 = 1 << 11;
 /// Number of postings that justifies waking threads for a single query: a guess, not measured.
 const MUCH: u64 = 1 << 16;
 
@@ -29,7 +29,7 @@ const WINDOWED: Rates = Rates::thread(5_000.0, 3.0);
 const DAAT: Rates = Rates::thread(1_000.0, 3.0 + 4_000.0 / 128.0);
 const TAAT: Rates = Rates::thread(6_000.0, 2.5);
 /// Rates relative to the other algorithms, from runs on small collections on another machine.
-const KEPT: Rates = Rates::thread(2_000.0, 1.0);
+const DECODED: Rates = Rates::thread(2_000.0, 1.0);
 /// Rates of algorithms that run only on request: their approximate cost compared with windowed
 /// MaxScore.
 const PIVOTS: Rates = Rates::thread(5_000.0, 9.0);
@@ -80,7 +80,7 @@ pub enum Algorithm {
     /// searched for. Unless the caller requests this algorithm, it answers for small indexes
     /// only; on request it answers for any index, and nothing limits what it keeps while the
     /// index is open.
-    Kept,
+    Decoded,
 }
 
 /// The size of an index, deleted documents included.
@@ -103,7 +103,7 @@ impl Algorithm {
         Algorithm::Cohort,
         Algorithm::Filtered,
         Algorithm::Tree,
-        Algorithm::Kept,
+        Algorithm::Decoded,
     ];
 
     /// Names that `FromStr` accepts, in the order of [`Algorithm::ALL`].
@@ -118,7 +118,7 @@ impl Algorithm {
         "cohort",
         "filtered",
         "tree",
-        "kept",
+        "decoded",
     ];
 
     /// Returns the name of the algorithm.
@@ -127,7 +127,8 @@ impl Algorithm {
     }
 
     /// Names from earlier versions that `FromStr` also accepts, with the current names.
-    pub const ALIASES: [(&'static str, &'static str); 1] = [("ranges", "windowed-maxscore")];
+    pub const ALIASES: [(&'static str, &'static str); 2] =
+        [("ranges", "windowed-maxscore"), ("kept", "decoded")];
 
     /// Returns the algorithms to choose from if the caller requests none, always in the same
     /// order, each with its cost for a query on an index of this size. `threads` is the number of
@@ -156,7 +157,7 @@ impl Algorithm {
                 no(Algorithm::WindowedMaxScore),
                 no(Algorithm::Filtered),
                 entry(Algorithm::Tree, Ok(TREE), why),
-                no(Algorithm::Kept),
+                no(Algorithm::Decoded),
             ];
         }
         let or = plan.matches_any();
@@ -192,8 +193,8 @@ impl Algorithm {
             ),
             entry(Algorithm::Tree, Err("it is for query trees"), ""),
             entry(
-                Algorithm::Kept,
-                kept_rates(plan, load, size, threads),
+                Algorithm::Decoded,
+                decoded_rates(plan, load, size, threads),
                 "small index: decoded lists are kept in memory",
             ),
         ]
@@ -205,7 +206,7 @@ impl Algorithm {
             Algorithm::Daat => DAAT,
             Algorithm::Taat => TAAT,
             Algorithm::Tree => TREE,
-            Algorithm::Kept => KEPT,
+            Algorithm::Decoded => DECODED,
             Algorithm::WindowedMaxScore | Algorithm::Cohort | Algorithm::Filtered => WINDOWED,
             Algorithm::Wand
             | Algorithm::MaxScore
@@ -225,18 +226,23 @@ impl Algorithm {
             | Algorithm::Cohort
             | Algorithm::Filtered
             | Algorithm::Tree
-            | Algorithm::Kept => Pruning::Blocks,
+            | Algorithm::Decoded => Pruning::Blocks,
         }
     }
 }
 
 /// Returns the rates of adding up decoded lists, or the reason why that is not worthwhile.
-fn kept_rates(plan: &Plan, load: &Load, size: Size, threads: usize) -> Result<Rates, &'static str> {
-    let least = KEPT_TERMS.iter().find(|&&(most, _)| size.documents <= most);
+fn decoded_rates(
+    plan: &Plan,
+    load: &Load,
+    size: Size,
+    threads: usize,
+) -> Result<Rates, &'static str> {
+    let least = DECODED_TERMS.iter().find(|&&(most, _)| size.documents <= most);
     let Some(&(_, least)) = least.filter(|_| size.postings <= SMALL_POSTINGS) else {
         return Err("it is for small indexes");
     };
-    if load.postings > KEPT_POSTINGS * plan.terms.len() as u64 {
+    if load.postings > DECODED_POSTINGS * plan.terms.len() as u64 {
         return Err("it is for lists that are not long");
     }
     if threads > 2 && load.effort >= MUCH {
@@ -251,7 +257,7 @@ fn kept_rates(plan: &Plan, load: &Load, size: Size, threads: usize) -> Result<Ra
     if !plan.matches_any() {
         return Err("it is for OR");
     }
-    Ok(KEPT)
+    Ok(DECODED)
 }
 
 /// Returns the rates of looking up the documents of a mask. The cost is rounded up to a power of
@@ -314,6 +320,8 @@ mod tests {
             assert_eq!(algorithm.name().parse(), Ok(algorithm));
         }
         assert_eq!("ranges".parse(), Ok(Algorithm::WindowedMaxScore));
+        assert_eq!("kept".parse(), Ok(Algorithm::Decoded));
+        assert_eq!(Algorithm::Decoded.name(), "decoded");
         assert!("nosuch".parse::<Algorithm>().is_err());
     }
 
@@ -362,22 +370,22 @@ mod tests {
         };
         let choose =
             |mode, dfs: &[u64], documents, postings| over(mode, dfs, documents, postings, 1);
-        let (kept, windowed) = ("kept", "windowed-maxscore");
-        assert_eq!(choose(Mode::Or, &[2000; 5], SMALL, SMALL_POSTINGS), kept);
+        let (decoded, windowed) = ("decoded", "windowed-maxscore");
+        assert_eq!(choose(Mode::Or, &[2000; 5], SMALL, SMALL_POSTINGS), decoded);
         assert_eq!(choose(Mode::Or, &[2000; 5], SMALL + 1, SMALL_POSTINGS), windowed);
         assert_eq!(choose(Mode::Or, &[2000; 5], SMALL, SMALL_POSTINGS + 1), windowed);
         assert_eq!(choose(Mode::Or, &[2000; 4], SMALL, SMALL_POSTINGS), windowed);
         assert_eq!(choose(Mode::And, &[2000; 5], SMALL, SMALL_POSTINGS), windowed);
-        assert_eq!(choose(Mode::Or, &[2000; 3], 1 << 14, SMALL_POSTINGS), kept);
+        assert_eq!(choose(Mode::Or, &[2000; 3], 1 << 14, SMALL_POSTINGS), decoded);
         assert_eq!(choose(Mode::Or, &[2000; 3], (1 << 14) + 1, SMALL_POSTINGS), windowed);
         assert_eq!(choose(Mode::Or, &[3; 5], SMALL, SMALL_POSTINGS), "daat");
         // Most of a long list is skipped.
-        assert_eq!(choose(Mode::Or, &[2048, 2048, 2048, 1, 4095], SMALL, SMALL_POSTINGS), kept);
+        assert_eq!(choose(Mode::Or, &[2048, 2048, 2048, 1, 4095], SMALL, SMALL_POSTINGS), decoded);
         assert_eq!(choose(Mode::Or, &[2048, 2048, 2048, 2, 4095], SMALL, SMALL_POSTINGS), windowed);
         // Several threads share a long query.
-        assert_eq!(over(Mode::Or, &[2048; 32], SMALL, SMALL_POSTINGS, 2), kept);
+        assert_eq!(over(Mode::Or, &[2048; 32], SMALL, SMALL_POSTINGS, 2), decoded);
         assert_eq!(over(Mode::Or, &[2048; 32], SMALL, SMALL_POSTINGS, 3), "cohort");
-        assert_eq!(over(Mode::Or, &[2048; 31], SMALL, SMALL_POSTINGS, 3), kept);
+        assert_eq!(over(Mode::Or, &[2048; 31], SMALL, SMALL_POSTINGS, 3), decoded);
     }
 
     /// Tests that the order of candidates does not depend on the plan, since batch estimates add

@@ -17,9 +17,10 @@ use crate::algorithm::Pruning;
 use crate::collector::Collector;
 use crate::count::Counter;
 use crate::cursor::Cursor;
-use crate::engine::{CpuEngine, Scratch};
 use crate::halt::Halt;
+use crate::scratch::Scratch;
 use crate::segment::{SegmentQuery, account};
+use crate::segment_set::SegmentSet;
 use crate::stream::Stream;
 use crate::{conjunction, windowed_maxscore};
 
@@ -39,7 +40,7 @@ struct Tile {
 
 /// Answers a batch, in tiles of `size` documents if a size is given.
 pub(crate) fn search(
-    engine: &CpuEngine,
+    segments: &SegmentSet,
     plans: &[&Plan],
     size: Option<u32>,
     context: &Context,
@@ -53,7 +54,7 @@ pub(crate) fn search(
             lists <= LISTS
         });
         let (cohort, rest) = left.split_at(fits.count().max(1));
-        answers.append(&mut by_modes(engine, cohort, size, context));
+        answers.append(&mut by_modes(segments, cohort, size, context));
         left = rest;
     }
     answers
@@ -61,15 +62,20 @@ pub(crate) fn search(
 
 /// Answers with AND first; then with OR for OR plans, and for those AND-OR plans whose AND gave
 /// too few hits.
-fn by_modes(engine: &CpuEngine, plans: &[&Plan], size: Option<u32>, context: &Context) -> Answers {
+fn by_modes(
+    segments: &SegmentSet,
+    plans: &[&Plan],
+    size: Option<u32>,
+    context: &Context,
+) -> Answers {
     let threads = context.threads();
     let run = |plans: &[&Plan], all: bool| -> Answers {
         if plans.len() < threads {
-            let tiles = tiles(engine, size.unwrap_or_else(|| part(engine, threads)));
-            plans.iter().map(|plan| spread(engine, plan, all, &tiles, context)).collect()
+            let tiles = tiles(segments, size.unwrap_or_else(|| part(segments, threads)));
+            plans.iter().map(|plan| spread(segments, plan, all, &tiles, context)).collect()
         } else {
-            let tiles = tiles(engine, size.unwrap_or(TILE));
-            together(engine, plans, all, &tiles, context)
+            let tiles = tiles(segments, size.unwrap_or(TILE));
+            together(segments, plans, all, &tiles, context)
         }
     };
     let mut answers: Answers = plans.iter().map(|_| Ok(Answer::default())).collect();
@@ -95,16 +101,16 @@ fn by_modes(engine: &CpuEngine, plans: &[&Plan], size: Option<u32>, context: &Co
 
 /// Returns the number of documents per tile such that each thread gets several tiles, since their
 /// costs differ.
-fn part(engine: &CpuEngine, threads: usize) -> u32 {
-    let docs: u64 = (0..engine.segments().len()).map(|s| engine.docs(s).len() as u64).sum();
+fn part(segments: &SegmentSet, threads: usize) -> u32 {
+    let docs: u64 = (0..segments.count()).map(|s| segments.docs(s).len() as u64).sum();
     let part = docs / (8 * threads.max(1) as u64);
     u32::try_from(part).map_or(TILE, |part| part.clamp(LEAST, TILE))
 }
 
-fn tiles(engine: &CpuEngine, size: u32) -> Vec<Tile> {
+fn tiles(segments: &SegmentSet, size: u32) -> Vec<Tile> {
     let mut tiles = Vec::new();
-    for segment in 0..engine.segments().len() {
-        let docs = engine.docs(segment);
+    for segment in 0..segments.count() {
+        let docs = segments.docs(segment);
         let starts = docs.clone().step_by(size.max(1) as usize);
         tiles.extend(starts.map(|from| {
             let docs = from..docs.end.min(from.saturating_add(size.max(1)));
@@ -116,7 +122,7 @@ fn tiles(engine: &CpuEngine, size: u32) -> Vec<Tile> {
 
 /// Answers queries with all threads on one tile at a time, each on different queries.
 fn together(
-    engine: &CpuEngine,
+    segments: &SegmentSet,
     plans: &[&Plan],
     all: bool,
     tiles: &[Tile],
@@ -127,12 +133,12 @@ fn together(
     for tile in tiles {
         context.pool().map(
             &readings,
-            || (engine.scratch(), context.ticker()),
-            |(lent, ticker), reading| {
+            || (segments.scratch(), context.ticker()),
+            |(borrowed, ticker), reading| {
                 let mut reading = reading.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Ok(query) = &mut *reading
                     && let Err(error) =
-                        lent.with(|scratch| query.tile(engine, tile, scratch, ticker))
+                        borrowed.with(|scratch| query.tile(segments, tile, scratch, ticker))
                 {
                     *reading = Err(error);
                 }
@@ -150,7 +156,7 @@ fn together(
 /// worst hit, as soon as they have k hits. Those hits may have larger document ids, so a document
 /// with the same score can still be a hit; only documents with lower scores cannot.
 fn spread(
-    engine: &CpuEngine,
+    segments: &SegmentSet,
     plan: &Plan,
     all: bool,
     tiles: &[Tile],
@@ -160,13 +166,14 @@ fn spread(
     let workers = vec![(); context.threads().clamp(1, tiles.len().max(1))];
     let parts = context.pool().map(
         &workers,
-        || (engine.scratch(), context.ticker()),
-        |(lent, ticker), ()| {
+        || (segments.scratch(), context.ticker()),
+        |(borrowed, ticker), ()| {
             let mut reading = Reading::new(plan, all);
             while !reading.stopped
                 && let Some(tile) = tiles.get(next.fetch_add(1, Ordering::Relaxed))
             {
-                lent.with(|scratch| reading.shared_tile(engine, tile, &worst, scratch, ticker))?;
+                borrowed
+                    .with(|scratch| reading.shared_tile(segments, tile, &worst, scratch, ticker))?;
             }
             Ok::<_, ExecError>(reading)
         },
@@ -225,7 +232,7 @@ impl<'a> Reading<'a> {
     /// Continues with a tile, which must follow the earlier ones, as far as time permits.
     fn tile(
         &mut self,
-        engine: &'a CpuEngine,
+        segments: &'a SegmentSet,
         tile: &Tile,
         scratch: &mut Scratch,
         ticker: &mut Ticker<'_>,
@@ -233,13 +240,13 @@ impl<'a> Reading<'a> {
         if self.stopped {
             return Ok(());
         }
-        let end = match self.search(engine, tile, scratch, ticker) {
+        let end = match self.search(segments, tile, scratch, ticker) {
             Ok(end) => end,
             Err(Halt::Stop) => tile.docs.start,
             Err(Halt::Failed(error)) => return Err(error),
         };
         self.stopped = end < tile.docs.end;
-        let base = engine.segments()[tile.segment].base();
+        let base = segments.segment(tile.segment).base();
         self.covered.push(base + tile.docs.start..base + end);
         Ok(())
     }
@@ -247,7 +254,7 @@ impl<'a> Reading<'a> {
     /// Searches a tile. Returns the end of what was searched.
     fn search(
         &mut self,
-        engine: &'a CpuEngine,
+        segments: &'a SegmentSet,
         tile: &Tile,
         scratch: &mut Scratch,
         ticker: &mut Ticker<'_>,
@@ -257,7 +264,7 @@ impl<'a> Reading<'a> {
         }
         if self.open.as_ref().is_none_or(|open| open.query.number() != tile.segment) {
             self.close();
-            let open = Open::new(engine, self.plan, self.all, tile.segment, ticker)?;
+            let open = Open::new(segments, self.plan, self.all, tile.segment, ticker)?;
             open.query.enter(&mut self.collector);
             self.open = Some(open);
         }
@@ -309,14 +316,14 @@ impl<'a> Reading<'a> {
     /// the best lower bound on the k-th hit's score that any thread knows.
     fn shared_tile(
         &mut self,
-        engine: &'a CpuEngine,
+        segments: &'a SegmentSet,
         tile: &Tile,
         worst: &AtomicU32,
         scratch: &mut Scratch,
         ticker: &mut Ticker<'_>,
     ) -> Result<(), ExecError> {
         self.collector.raise(worst.load(Ordering::Relaxed).saturating_sub(1));
-        self.tile(engine, tile, scratch, ticker)?;
+        self.tile(segments, tile, scratch, ticker)?;
         worst.fetch_max(self.collector.worst(), Ordering::Relaxed);
         Ok(())
     }
@@ -346,20 +353,20 @@ impl<'a> Reading<'a> {
 
 impl<'a> Open<'a> {
     fn new(
-        engine: &'a CpuEngine,
+        segments: &'a SegmentSet,
         plan: &'a Plan,
         all: bool,
         number: usize,
         ticker: &mut Ticker<'_>,
     ) -> Result<Self, Halt> {
-        let query = engine.query(plan, number, ticker)?;
-        let maxima = engine.maxima(number);
+        let query = segments.query(plan, number, ticker)?;
+        let maxima = segments.maxima(number);
         let lists = if all {
             Lists::All(query.cursors(Pruning::Blocks, maxima, ticker)?)
         } else {
             Lists::Any(query.streams(maxima, ticker)?)
         };
-        let docs = engine.docs(number);
+        let docs = segments.docs(number);
         let counter = match plan.count && !all {
             true => Some(Counter::new(&query, docs, ticker.is_limited())?),
             false => None,
@@ -381,16 +388,16 @@ mod tests {
         let docs: Vec<_> = (0..40).map(|i| Doc::text(i, "apple")).collect();
         let fixture = Fixture::of(&docs);
         let snapshot = fixture.snapshot();
-        let engine = CpuEngine::new(snapshot.clone(), None);
+        let segments = SegmentSet::new(snapshot.clone());
         let context = Context::new(1);
         let plans = plans(&snapshot, &[Search { k: 3, ..Search::of(&["appl"]) }]);
-        let (tiles, worst) = (tiles(&engine, 20), AtomicU32::new(0));
+        let (tiles, worst) = (tiles(&segments, 20), AtomicU32::new(0));
         let mut scratch = Scratch::default();
         let mut parts = Vec::new();
         for tile in tiles.iter().rev() {
             let mut reading = Reading::new(&plans[0], false);
             let ticker = &mut context.ticker();
-            reading.shared_tile(&engine, tile, &worst, &mut scratch, ticker).unwrap();
+            reading.shared_tile(&segments, tile, &worst, &mut scratch, ticker).unwrap();
             parts.push(reading.finish());
         }
         assert!(worst.into_inner() > 0, "the threads shared no score");

@@ -6,7 +6,7 @@ use warpseek_exec::Formula;
 use warpseek_index::{List, ListError};
 
 use crate::maxima::Maxima;
-use crate::segment::Scorer;
+use crate::scorer::Scorer;
 use crate::simd::find_doc;
 use crate::stream::find_block;
 

@@ -13,9 +13,10 @@ use warpseek_core::Hit;
 use warpseek_exec::gather::{Gather, Gathered, SortValue, compare};
 use warpseek_exec::{Answer, Coverage, ExecError, Mode, Plan, Ticker, Work};
 
-use crate::engine::{CpuEngine, Scratch};
 use crate::halt::Halt;
+use crate::scratch::Scratch;
 use crate::segment::account;
+use crate::segment_set::SegmentSet;
 use crate::tree::{self, Tree, WINDOW, WORDS, for_each};
 use facets::Facets;
 use sorter::Sorter;
@@ -30,14 +31,14 @@ struct Listed {
 
 /// Answers a plan with a [`Gather`].
 pub(crate) fn answer(
-    engine: &CpuEngine,
+    segments: &SegmentSet,
     plan: &Plan,
     gather: &Gather,
     scratch: &mut Scratch,
     ticker: &mut Ticker<'_>,
 ) -> Result<Answer, ExecError> {
     let mut gathering = Gathering {
-        engine,
+        segments,
         plan,
         gather,
         listed: Vec::new(),
@@ -46,8 +47,8 @@ pub(crate) fn answer(
         work: Work::default(),
     };
     let mut coverage = Coverage::Complete;
-    for number in 0..engine.segments().len() {
-        let docs = engine.docs(number);
+    for number in 0..segments.count() {
+        let docs = segments.docs(number);
         if docs.is_empty() || plan.mode == Mode::And && !plan.all_in(number) {
             continue;
         }
@@ -57,7 +58,7 @@ pub(crate) fn answer(
             Err(Halt::Failed(error)) => return Err(error),
         };
         if end < docs.end {
-            coverage = engine.up_to(number, end);
+            coverage = segments.up_to(number, end);
             break;
         }
     }
@@ -79,7 +80,7 @@ fn is_scored_at_once(plan: &Plan, gather: &Gather) -> bool {
 }
 
 struct Gathering<'a> {
-    engine: &'a CpuEngine,
+    segments: &'a SegmentSet,
     plan: &'a Plan,
     gather: &'a Gather,
     /// The first k matches so far, in order.
@@ -97,13 +98,14 @@ impl<'a> Gathering<'a> {
         scratch: &mut Scratch,
         ticker: &mut Ticker<'_>,
     ) -> Result<u32, Halt> {
-        let (engine, plan, docs) = (self.engine, self.plan, self.engine.docs(number));
-        let query = engine.query(plan, number, ticker)?;
+        let (segments, plan, docs) = (self.segments, self.plan, self.segments.docs(number));
+        let query = segments.query(plan, number, ticker)?;
         let flat = tree::flat(plan, plan.mode == Mode::And);
         let (root, plan_tree) = tree::root(plan, &flat);
         let scored = is_scored_at_once(plan, self.gather) && plan.k > 0;
-        let mut tree = Tree::open(&query, root, plan_tree, scored, engine.maxima(number), ticker)?;
-        let segment = &engine.segments()[number];
+        let mut tree =
+            Tree::open(&query, root, plan_tree, scored, segments.maxima(number), ticker)?;
+        let segment = segments.segment(number);
         let mut facets = self.facets.enter(segment)?;
         let mut sorter = match plan.k {
             0 => None,
@@ -187,11 +189,11 @@ impl<'a> Gathering<'a> {
         scratch: &mut Scratch,
         ticker: &mut Ticker<'_>,
     ) -> Result<(), Halt> {
-        let (engine, plan) = (self.engine, self.plan);
-        let query = engine.query(plan, number, ticker)?;
+        let (segments, plan) = (self.segments, self.plan);
+        let query = segments.query(plan, number, ticker)?;
         let flat = tree::flat(plan, plan.mode == Mode::And);
         let (root, plan_tree) = tree::root(plan, &flat);
-        let mut tree = Tree::open(&query, root, plan_tree, true, engine.maxima(number), ticker)?;
+        let mut tree = Tree::open(&query, root, plan_tree, true, segments.maxima(number), ticker)?;
         let window = |i: usize| self.listed[i].position / WINDOW;
         let windows: Vec<&[usize]> = hits.chunk_by(|&a, &b| window(a) == window(b)).collect();
         for of_window in windows {

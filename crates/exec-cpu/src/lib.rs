@@ -2,7 +2,7 @@
 //!
 //! Every algorithm answers OR over one segment at a time and keeps the best hits so far;
 //! [`CpuEngine`] does the rest: modes, segments and threads. Most algorithms share `conjunction`
-//! for AND, with the bounds that the algorithm uses; windowed MaxScore, `cohort` and `kept` use
+//! for AND, with the bounds that the algorithm uses; windowed MaxScore, `cohort` and `decoded` use
 //! `block_conjunction`, and `filtered` and `tree` have their own. All of them proceed by ranges
 //! of documents and can stop at a deadline: they return how far they got, and everything before
 //! that is done.
@@ -18,18 +18,22 @@ mod conjunction;
 mod count;
 mod cursor;
 mod daat;
+mod decoded;
 mod engine;
 mod factors;
 mod filtered;
 mod formula_cache;
 mod gather;
 mod halt;
-mod kept;
 mod maxima;
 mod maxscore;
+mod pass;
 mod phrase;
 mod phrase_conjunction;
+mod scorer;
+mod scratch;
 mod segment;
+mod segment_set;
 mod simd;
 mod stream;
 mod taat;

@@ -90,8 +90,9 @@ mod tests {
             engine.search(&[&plan], &Context::new(1)).remove(0).unwrap();
             plan.formulas
         };
-        let kept =
-            |formulas: &Formulas, ordinal: u32| engine.maxima(0).kept.get(formulas, &ordinal);
+        let kept = |formulas: &Formulas, ordinal: u32| {
+            engine.segments.maxima(0).kept.get(formulas, &ordinal)
+        };
         let suited = Planner::suited(snapshot.clone()).unwrap();
         let before = search(&suited, 0, "apple");
         let first = kept(&before, 0).unwrap();

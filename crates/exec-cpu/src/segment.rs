@@ -1,7 +1,6 @@
-//! A query on one segment: its scorers and cursors.
+//! A query on one segment: its terms with their scorers, and its lists as cursors or streams.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use warpseek_core::limits::BLOCK;
 use warpseek_core::{DocId, Score};
@@ -14,48 +13,11 @@ use crate::cursor::Cursor;
 use crate::factors::FactorCache;
 use crate::halt::Halt;
 use crate::maxima::{Maxima, MaximaCache};
-use crate::simd::score_block;
+use crate::scorer::Scorer;
 use crate::stream::Stream;
 
 /// Number of postings whose scoring takes as long as opening one list.
 pub(crate) const OPENING_COST: usize = 128;
-
-/// The formula and the factors that scoring a list needs, shared by all lists of a field.
-#[derive(Clone)]
-pub(crate) struct Scorer {
-    formula: Formula,
-    /// Factors, one per document of the segment.
-    factors: Arc<Vec<f32>>,
-}
-
-impl Scorer {
-    #[inline]
-    pub(crate) fn contribution(&self, weight: f32, freq: u32, doc: u32) -> Score {
-        self.formula.contribution(weight, freq, self.factors[doc as usize])
-    }
-
-    /// Returns the value of a posting, before the weight of its term.
-    #[inline]
-    pub(crate) fn value(&self, freq: u32, doc: u32) -> f32 {
-        self.formula.value(freq, self.factors[doc as usize])
-    }
-
-    /// Returns the largest contribution of the postings of a list of one block, which may have
-    /// too few postings to have bounds.
-    fn most_of(&self, weight: f32, list: &List<'_>) -> Result<Score, ListError> {
-        let (mut docs, mut freqs) = ([0; BLOCK], [0; BLOCK]);
-        let n = list.decode_docs(0, &mut docs)?;
-        list.decode_freqs(0, &mut freqs)?;
-        let pairs = docs[..n].iter().zip(&freqs[..n]);
-        Ok(pairs.map(|(&doc, &freq)| self.contribution(weight, freq, doc)).max().unwrap_or(0))
-    }
-
-    /// Writes the contributions of postings to `out`.
-    #[inline]
-    pub(crate) fn score_block(&self, weight: f32, docs: &[u32], freqs: &[u32], out: &mut [Score]) {
-        score_block(&self.formula, weight, docs, freqs, &self.factors, out);
-    }
-}
 
 /// A plan on one segment.
 pub(crate) struct SegmentQuery<'a> {

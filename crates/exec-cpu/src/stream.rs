@@ -9,7 +9,7 @@ use warpseek_exec::Formula;
 use warpseek_index::{List, ListError};
 
 use crate::maxima::Maxima;
-use crate::segment::Scorer;
+use crate::scorer::Scorer;
 use crate::simd::{find_doc, rank};
 
 /// Maximum number of blocks whose maxima are compared. For more blocks, the list's maximum is

@@ -19,7 +19,8 @@ use crate::collector::Collector;
 use crate::halt::Halt;
 use crate::maxima::{Maxima, MaximaCache};
 use crate::phrase::Phrase;
-use crate::segment::{Scorer, SegmentQuery};
+use crate::scorer::Scorer;
+use crate::segment::SegmentQuery;
 use crate::stream::find_block;
 
 /// Documents of a window. The scores of a part take 32 KiB, so that those of a few parts stay in

@@ -21,7 +21,7 @@ algorithms! {
     cohort Some(Algorithm::Cohort),
     filtered Some(Algorithm::Filtered),
     tree Some(Algorithm::Tree),
-    kept Some(Algorithm::Kept),
+    decoded Some(Algorithm::Decoded),
     auto None,
 }
 

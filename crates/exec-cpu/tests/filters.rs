@@ -99,7 +99,7 @@ fn check(config: warpseek_index::BuildConfig) {
         Some(Algorithm::Filtered),
         Some(Algorithm::WindowedMaxScore),
         Some(Algorithm::Cohort),
-        Some(Algorithm::Kept),
+        Some(Algorithm::Decoded),
         Some(Algorithm::BlockMaxWand),
     ];
     for algorithm in algorithms {

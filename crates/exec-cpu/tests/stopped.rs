@@ -46,7 +46,7 @@ fn hits_of_what_was_searched_are_there() {
         (0.2, 100, false),
         (1.0, 100, false),
     ];
-    let algorithms = [Algorithm::WindowedMaxScore, Algorithm::Kept];
+    let algorithms = [Algorithm::WindowedMaxScore, Algorithm::Decoded];
     let cases = cases.into_iter().flat_map(|case| algorithms.map(|algorithm| (case, algorithm)));
     for ((fig, k, count), algorithm) in cases {
         let mut plan = planner.plan(&query(fig), Mode::Or, k).unwrap();

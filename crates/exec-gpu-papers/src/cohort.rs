@@ -12,7 +12,6 @@
 
 mod matrix;
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use warpseek_exec::{
@@ -21,9 +20,9 @@ use warpseek_exec::{
 };
 use warpseek_index::SnapshotId;
 
-use crate::kernels::cohort::{SOURCE, shared_bytes};
+use crate::kernels::cohort::{Cohort, Input, Output, shared_bytes};
 use matrix::{GROUP_TERMS, Launch, Matrix, groups, order};
-use warpseek_cuda::{Args, Buffer, DeviceError, Grid, Kernel};
+use warpseek_cuda::DeviceError;
 use warpseek_exec_gpu::GpuEngine;
 use warpseek_exec_gpu::image::{Item, SegmentImage, largest_value};
 use warpseek_exec_gpu::limits::check_shared;
@@ -82,14 +81,14 @@ impl Default for CohortSettings {
 /// [`GpuEngine`].
 pub struct CohortEngine {
     tiles: Arc<GpuEngine>,
-    kernel: Kernel,
+    kernel: Cohort,
     settings: CohortSettings,
 }
 
 impl CohortEngine {
     /// Creates an engine that shares the image and the memory of another.
     pub fn new(tiles: Arc<GpuEngine>, settings: CohortSettings) -> Result<Self, DeviceError> {
-        let kernel = tiles.device().kernel(&SOURCE, "cohort")?;
+        let kernel = Cohort::new(tiles.device())?;
         let least = MICRO_BITS.0.max(tiles.settings().tile_bits);
         let mut settings = CohortSettings {
             cohort: settings.cohort.clamp(1, MAX_COHORT),
@@ -98,7 +97,7 @@ impl CohortEngine {
             group: settings.group.clamp(1, MAX_GROUP),
         };
         let room = |settings: &CohortSettings| {
-            check_shared(&kernel, settings.shared_bytes(GROUP_TERMS as u32))
+            check_shared(kernel.kernel(), settings.shared_bytes(GROUP_TERMS as u32))
         };
         while room(&settings).is_err() && settings.micro_bits > least {
             settings.micro_bits -= 1;
@@ -119,7 +118,7 @@ impl CohortEngine {
         }
         let sparse = || self.tiles.sparse_lists(plan) as u32;
         let room = plan.terms.len() <= GROUP_TERMS
-            || check_shared(&self.kernel, self.settings.shared_bytes(sparse())).is_ok();
+            || check_shared(self.kernel.kernel(), self.settings.shared_bytes(sparse())).is_ok();
         (!room).then_some("shared memory is too small for the cursors of so many short lists")
     }
 
@@ -209,35 +208,35 @@ impl CohortEngine {
                 0 => None,
                 room => Some(round.workspace.block_keys.take(device, room)?),
             };
-            let slice = |range: &Range<usize>| input.slice(range.clone());
-            let args = Args::new()
-                .value(segment.view())
-                .buffer(&slice(&lists[0]))
-                .buffer(&slice(&lists[1]))
-                .buffer(&slice(&lists[2]))
-                .buffer(&slice(&queries))
-                .buffer(&slice(&items[0]))
-                .buffer(&slice(&items[1]))
-                .value(round.results.matches(pass))
-                .buffer(&state.thresholds())
-                .buffer(&state.histograms())
-                .value(enough)
-                .buffer(&slot_keys)
-                .buffer(&state.found())
-                .value(round.stride)
-                .value(keys.as_ref().map_or(0, Buffer::address))
-                .value(round.capacity)
-                .value(self.settings.micro_bits - segment.view().bits)
-                .value(most)
-                .value(launch.sparse);
-            let shared = self.settings.shared_bytes(launch.sparse);
-            let grid = Grid::new(blocks, WARP).shared(shared);
-            // SAFETY: the arguments are the kernel's. Items name groups, groups name queries and
-            // lists, queries name members, and lists name entries, all of this launch. Lists
-            // belong to this image, which keeps the memory that their addresses point to. The
-            // buffers are large enough for the hits of all items, and for the number of keys that
-            // the kernel is given.
-            unsafe { stream.launch(&self.kernel, grid, &args) }?;
+            let [groups, group_lists, entries] = lists;
+            let [members, items] = items;
+            let of_segment = Input {
+                segment: segment.view(),
+                groups: &input.slice(groups).cast(),
+                lists: &input.slice(group_lists).cast(),
+                entries: &input.slice(entries).cast(),
+                queries: &input.slice(queries).cast(),
+                members: &input.slice(members).cast(),
+                items: &input.slice(items).cast(),
+                micro_bits: self.settings.micro_bits,
+                most_queries: most,
+                sparse: launch.sparse,
+            };
+            let output = Output {
+                matches: round.results.matches(pass),
+                thresholds: &state.thresholds(),
+                histograms: &state.histograms(),
+                enough,
+                slot_keys: &slot_keys,
+                found: &state.found(),
+                stride: round.stride,
+                keys: keys.as_ref(),
+                capacity: round.capacity,
+            };
+            // SAFETY: items name groups, groups name queries and lists, queries name members, and
+            // lists name entries, all of this launch. Lists belong to this image, which keeps the
+            // memory that their addresses point to. Slots hold the hits of all items.
+            unsafe { self.kernel.launch(&stream, &of_segment, &output) }?;
         }
         round.merge(&stream, &input.slice(queries_at).cast(), &state, enough, &slot_keys)
     }
@@ -266,8 +265,9 @@ impl CohortEngine {
 
         let sparse = launches.iter().map(|launch| launch.sparse).max().unwrap_or(0);
         let shared = self.settings.shared_bytes(sparse);
-        let resident = u64::from(self.kernel.blocks_per_multiprocessor(WARP, shared)?.max(1))
-            * u64::from(self.tiles.device().info().multiprocessors);
+        let resident =
+            u64::from(self.kernel.kernel().blocks_per_multiprocessor(WARP, shared)?.max(1))
+                * u64::from(self.tiles.device().info().multiprocessors);
         let micro_docs = 1u32 << self.settings.micro_bits;
         let tile = self.settings.tile.div_ceil(micro_docs);
         let all: u64 = image.iter().map(|s| u64::from(s.view().docs.div_ceil(micro_docs))).sum();

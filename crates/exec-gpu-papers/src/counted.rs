@@ -1,12 +1,11 @@
 //! Counts the bytes that kernels move, for benchmarks.
-#![allow(unsafe_code)]
 
 use std::sync::Arc;
 
 use warpseek_exec::{Answers, Context, Engine, Plan};
 
-use crate::kernels::counted;
-use warpseek_cuda::{Args, DeviceError, Grid, Kernel};
+use crate::kernels::counted::{self, TakeMoved};
+use warpseek_cuda::DeviceError;
 use warpseek_exec_gpu::{GpuEngine, Kernels};
 
 /// A [`GpuEngine`] whose kernels count the bytes of device memory that they read and write. It is
@@ -15,7 +14,7 @@ pub struct CountedEngine {
     engine: GpuEngine,
     /// The first kernel of each source by name, and the kernel that returns the count of that
     /// source.
-    takers: Vec<(Arc<str>, Kernel)>,
+    takers: Vec<(Arc<str>, TakeMoved)>,
 }
 
 impl CountedEngine {
@@ -23,7 +22,7 @@ impl CountedEngine {
     pub fn new(engine: GpuEngine) -> Result<Self, DeviceError> {
         let (device, mut takers) = (engine.device().clone(), Vec::new());
         let mut kernel = |source, name: &str| {
-            takers.push((name.into(), device.kernel(source, "take_moved")?));
+            takers.push((name.into(), TakeMoved::new(&device, source)?));
             device.kernel(source, name)
         };
         let (or_many, and_many) = (
@@ -51,12 +50,10 @@ impl CountedEngine {
 
     /// Returns each kernel's name, and the bytes that it moved since the last call.
     pub fn take_moved(&self) -> Result<Vec<(Arc<str>, u64)>, DeviceError> {
-        const THREADS: u32 = 1024;
         let stream = self.engine.device().stream()?;
-        let take = |(name, kernel): &(Arc<str>, Kernel)| {
+        let take = |(name, taker): &(Arc<str>, TakeMoved)| {
             let sum = self.engine.device().upload(&stream, &[0u64])?;
-            // SAFETY: the kernel adds to one number, which the buffer has.
-            unsafe { stream.launch(kernel, Grid::new(1, THREADS), &Args::new().buffer(&sum)) }?;
+            taker.launch(&stream, &sum)?;
             Ok((Arc::clone(name), stream.download(&sum)?[0]))
         };
         self.takers.iter().map(take).collect()

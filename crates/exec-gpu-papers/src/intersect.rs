@@ -3,6 +3,9 @@
 //! found by a tree of maxima.
 #![allow(unsafe_code)]
 
+mod memory;
+mod round;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,15 +20,16 @@ use warpseek_index::{Snapshot, SnapshotId};
 
 use crate::SegmentLists;
 use crate::compressed::CODECS;
-use crate::kernels::intersect::{
-    Candidates, Conjunction, FEW, Intersect, Queries, Tasks, TermList,
-};
+use crate::kernels::intersect::Intersect;
+use crate::kernels::intersect_codec::FEW;
+use crate::kernels::intersect_form::Candidates;
+use memory::{RoundMemory, Workspace};
+use round::{Round, wanted};
 use warpseek_cuda::kernels::compact::Compact;
 use warpseek_cuda::kernels::max_tree::{Best, MaxTree};
-use warpseek_cuda::{Buffer, Device, DeviceError, Event, Stream};
+use warpseek_cuda::{Device, DeviceError, Event, Stream};
 use warpseek_exec_gpu::failed;
 use warpseek_exec_gpu::image::ImageCache;
-use warpseek_exec_gpu::workspace::{Growing, Input, Output};
 
 /// Postings in a block.
 const BLOCK: usize = 128;
@@ -69,20 +73,6 @@ pub struct IntersectEngine {
     timed: AtomicBool,
     /// Nanoseconds of each phase.
     times: [AtomicU64; PHASES.len()],
-}
-
-#[derive(Default)]
-struct Workspace {
-    input: Input,
-    output: Output,
-    candidates: [[Growing<u32>; 4]; 2],
-    tasks: Growing<u64>,
-    bits: Growing<u32>,
-    turns: Growing<u32>,
-    reaches: Growing<u64>,
-    starts: Growing<u32>,
-    select: Growing<u64>,
-    results: Growing<u64>,
 }
 
 /// Results for one plan in a segment.
@@ -240,231 +230,112 @@ impl IntersectEngine {
     }
 
     fn round(&self, segment: &SegmentLists, round: &Round) -> Result<Vec<Part>, DeviceError> {
-        let (device, stream) = (&self.device, &self.stream);
         let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
         let workspace = &mut *workspace;
-        let count = round.queries.len();
-        let len = round.blocks as usize * BLOCK;
-        let input = workspace.input.start();
-        let queries_at = input.add(&round.queries);
-        let (terms_at, first_blocks_at) = (input.add(&round.terms), input.add(&round.first_blocks));
-        let ks_at = input.add(&round.ks);
-        let input = input.send(device, stream)?;
-        let results =
-            Results::new(workspace.results.take(device, Results::words(count, round.most))?, count);
-        stream.zero(&results.matches())?;
-        let queries = Queries {
-            queries: input.slice(queries_at).cast(),
-            first_blocks: input.slice(first_blocks_at).cast(),
-            terms: input.slice(terms_at).cast(),
-            reaches: workspace.reaches.take(device, count)?,
-            decoded: results.decoded(),
-        };
-        let turns = workspace.turns.take(device, round.most_terms as usize + 1)?;
-        stream.zero(&turns)?;
-        let starts = workspace.starts.take(device, count + 1)?;
-        let tasks_room = workspace.tasks.take(device, len)?;
-        let bits = workspace.bits.take(device, len / 32)?;
-        let tasks = |turn: u32| Tasks {
-            tasks: tasks_room.clone(),
-            count: turns.slice(turn as usize..=turn as usize),
-            bits: bits.clone(),
-        };
-        // Two sets of candidates take turns. Each has the scratch memory of compaction, which
-        // ends with the number of candidates.
-        let mut sets = Vec::new();
-        for set in &mut workspace.candidates {
-            let [docs, scores, owners, scratch] = set;
-            sets.push((
-                docs.take(device, len)?,
-                scores.take(device, len)?,
-                owners.take(device, len)?,
-                scratch.take(device, Compact::scratch_len(len))?,
-            ));
-        }
+        let memory = RoundMemory::new(&self.device, &self.stream, workspace, round)?;
         let mut clock = Clock::new(self)?;
-        let mut candidates = Candidates {
-            docs: sets[0].0.clone(),
-            scores: sets[0].1.clone(),
-            owners: sets[0].2.clone(),
-            count: None,
-        };
+        let candidates = self.turns(segment, round, &memory, &mut clock)?;
+        self.best(segment, round, &memory, &candidates, workspace)?;
+        clock.end(4)?;
+        let results = &memory.results;
+        let words = workspace.output.receive(&self.device, &self.stream, &results.buffer)?;
+        clock.add_up()?;
+        Ok(results.parts(words, round))
+    }
+
+    /// Intersects the lists of all queries, turn by turn. Returns the documents that all lists of
+    /// their query contain.
+    fn turns(
+        &self,
+        segment: &SegmentLists,
+        round: &Round,
+        memory: &RoundMemory,
+        clock: &mut Clock<'_>,
+    ) -> Result<Candidates, DeviceError> {
+        let stream = &self.stream;
+        let RoundMemory { queries, sets, starts, bits, .. } = memory;
+        let mut candidates = sets[0].candidates(None);
         let values = segment.lists.values();
         let mut compacted = 0;
         let (mut turn, mut few) = (1, false);
         while turn < round.most_terms.max(2) {
-            let tasks = tasks(turn);
+            let tasks = memory.tasks(turn);
             // SAFETY: `Round::add` gave every query its blocks and terms, and lists belong to the
             // image, which `segment` keeps.
             unsafe {
                 if few {
                     let last = &candidates;
-                    self.kernels.rest(stream, &queries, turn, values, last, &starts, &bits)?;
+                    self.kernels.codec.rest(stream, queries, turn, values, last, starts, bits)?;
                     turn = round.most_terms;
                     clock.end(2)?;
                 } else if turn == 1 {
-                    self.kernels.first(stream, &queries, values, &candidates, &tasks)?;
+                    self.kernels.begin(stream, queries)?;
+                    self.kernels.codec.first(stream, queries, values, &candidates, &tasks)?;
                     clock.end(0)?;
                 } else {
-                    self.kernels.find(stream, &queries, turn, &candidates, &tasks)?;
+                    self.kernels.find(stream, queries, turn, &candidates, &tasks)?;
                     clock.end(1)?;
                 }
                 if turn < round.most_terms {
-                    self.kernels.blocks(stream, &queries, turn, values, &candidates, &tasks)?;
+                    self.kernels.codec.blocks(
+                        stream,
+                        queries,
+                        turn,
+                        values,
+                        &candidates,
+                        &tasks,
+                    )?;
                     clock.end(2)?;
                 }
             }
             compacted = 1 - compacted;
-            let (docs, scores, owners, scratch) = &sets[compacted];
+            let set = &sets[compacted];
             let arrays = [
-                (&candidates.docs, docs),
-                (&candidates.scores, scores),
-                (&candidates.owners, owners),
+                (&candidates.docs, &set.docs),
+                (&candidates.scores, &set.scores),
+                (&candidates.owners, &set.owners),
             ];
-            self.compact.launch(stream, &bits, candidates.count.as_ref(), &arrays, scratch)?;
+            let count = candidates.count.as_ref();
+            self.compact.launch(stream, bits, count, &arrays, &set.scratch)?;
             clock.end(3)?;
-            candidates = Candidates {
-                docs: docs.clone(),
-                scores: scores.clone(),
-                owners: owners.clone(),
-                count: Some(scratch.slice(scratch.len() - 1..)),
-            };
+            candidates = set.candidates(Some(set.scratch.slice(set.scratch.len() - 1..)));
             if turn.is_multiple_of(LOOK) && turn + 1 < round.most_terms {
-                self.kernels.runs(stream, &queries, &candidates, &starts)?;
-                let starts_now = stream.download(&starts)?;
+                self.kernels.runs(stream, queries, &candidates, starts)?;
+                let starts_now = stream.download(starts)?;
                 few = starts_now.windows(2).all(|run| run[1] - run[0] <= FEW);
             }
             turn += 1;
         }
+        Ok(candidates)
+    }
+
+    /// Writes the best keys of each query and the number of its matches to the results.
+    fn best(
+        &self,
+        segment: &SegmentLists,
+        round: &Round,
+        memory: &RoundMemory,
+        candidates: &Candidates,
+        workspace: &mut Workspace,
+    ) -> Result<(), DeviceError> {
+        let (device, stream) = (&self.device, &self.stream);
+        let RoundMemory { queries, results, starts, .. } = memory;
         // Blocks have been decoded, so the memory for tasks can be used for keys.
-        let keys = tasks_room;
+        let keys = &memory.tasks;
         let (view, matches) = (segment.documents.view(), results.matches());
-        // SAFETY: as above.
-        unsafe {
-            self.kernels.keys(stream, view, &queries, &candidates, &keys, &matches)?;
-        }
-        let most = round.most;
+        // SAFETY: as in `turns`.
+        unsafe { self.kernels.keys(stream, view, queries, candidates, keys, &matches) }?;
+        let (count, len, most) = (round.queries.len(), keys.len(), round.most);
         let out = Best { keys: results.keys(), count: results.counts() };
         if count == 1 {
             // The whole device works on one query.
             let scratch = workspace.select.take(device, MaxTree::scratch_len(len, most))?;
-            self.tree.best(stream, &keys, candidates.count.as_ref(), most, &out, &scratch)?;
+            self.tree.best(stream, keys, candidates.count.as_ref(), most, &out, &scratch)
         } else {
             let scratch = workspace.select.take(device, MaxTree::runs_scratch_len(count, most))?;
-            self.kernels.runs(stream, &queries, &candidates, &starts)?;
-            let ks = input.slice(ks_at).cast();
-            self.tree.best_of_runs(stream, &keys, &starts, &ks, most, &out, &scratch)?;
+            self.kernels.runs(stream, queries, candidates, starts)?;
+            self.tree.best_of_runs(stream, keys, starts, &memory.ks, most, &out, &scratch)
         }
-        clock.end(4)?;
-        let words = workspace.output.receive(device, stream, &results.buffer)?;
-        clock.add_up()?;
-        Ok(results.parts(words, round))
-    }
-}
-
-/// Returns the number of keys that a plan needs of a segment: at least one, since a plan may need
-/// only the number of matches.
-fn wanted(plan: &Plan, segment: &SegmentLists) -> usize {
-    plan.k.clamp(1, segment.documents.view().docs.max(1) as usize)
-}
-
-/// The queries of one round, in the form that kernels need.
-#[derive(Default)]
-struct Round {
-    queries: Vec<Conjunction>,
-    terms: Vec<TermList>,
-    first_blocks: Vec<u32>,
-    ks: Vec<u32>,
-    /// Number of blocks of the shortest lists.
-    blocks: u32,
-    most_terms: u32,
-    most: usize,
-    /// Number of blocks of all lists, for each query.
-    all_blocks: Vec<u64>,
-}
-
-impl Round {
-    /// Adds a plan whose terms the segment has, unless the round is full. Returns false if it is.
-    /// With `must`, the plan is added in any case.
-    fn add(&mut self, number: usize, segment: &SegmentLists, plan: &Plan, must: bool) -> bool {
-        let first_term = self.terms.len();
-        self.terms.extend(plan.terms.iter().filter_map(|term| {
-            let list = segment.lists.list(term.lists[number].as_ref()?);
-            Some(TermList { list, weight: term.weight, unused: 0 })
-        }));
-        // Lists are sorted by length, as on the CPU; lists of the same length stay in the order
-        // of the query.
-        let terms = &mut self.terms[first_term..];
-        terms.sort_by_key(|term| term.list.df);
-        let blocks = terms[0].list.blocks;
-        if !must && (self.blocks + blocks) as usize * BLOCK > ROUND {
-            self.terms.truncate(first_term);
-            return false;
-        }
-        self.all_blocks.push(terms.iter().map(|term| u64::from(term.list.blocks)).sum());
-        let terms = terms.len() as u32;
-        let (first_term, first_block) = (first_term as u32, self.blocks);
-        let static_weight = plan.static_weight;
-        self.queries.push(Conjunction { first_term, terms, first_block, static_weight });
-        self.first_blocks.push(first_block);
-        let k = wanted(plan, segment);
-        self.ks.push(k as u32);
-        self.most = self.most.max(k);
-        self.blocks += blocks;
-        self.most_terms = self.most_terms.max(terms);
-        true
-    }
-}
-
-/// The parts of the results' buffer: blocks decoded, matches, numbers of keys (half a word per
-/// query each), keys.
-struct Results {
-    buffer: Buffer<u64>,
-    count: usize,
-}
-
-impl Results {
-    fn words(count: usize, most: usize) -> usize {
-        3 * count.div_ceil(2) + count * most
-    }
-
-    fn new(buffer: Buffer<u64>, count: usize) -> Self {
-        Results { buffer, count }
-    }
-
-    fn part(&self, part: usize) -> Buffer<u32> {
-        let words = self.count.div_ceil(2);
-        self.buffer.slice(part * words..(part + 1) * words).cast()
-    }
-
-    fn decoded(&self) -> Buffer<u32> {
-        self.part(0)
-    }
-
-    fn matches(&self) -> Buffer<u32> {
-        self.part(1)
-    }
-
-    fn counts(&self) -> Buffer<u32> {
-        self.part(2)
-    }
-
-    fn keys(&self) -> Buffer<u64> {
-        self.buffer.slice(3 * self.count.div_ceil(2)..)
-    }
-
-    fn parts(&self, words: &[u64], round: &Round) -> Vec<Part> {
-        let half = self.count.div_ceil(2);
-        let numbers: [&[u32]; 3] =
-            std::array::from_fn(|i| bytemuck::cast_slice(&words[i * half..(i + 1) * half]));
-        let keys = &words[3 * half..];
-        let part = |i: usize| Part {
-            keys: keys[i * round.most..][..numbers[2][i] as usize].to_vec(),
-            matches: numbers[1][i],
-            decoded: numbers[0][i],
-            blocks: round.all_blocks[i],
-        };
-        (0..self.count).map(part).collect()
     }
 }
 

@@ -133,8 +133,8 @@ pub struct ItemReport {
 impl ItemReport {
     fn new(id: &str, ngrams: u32, found: u32, best: Best) -> Self {
         let share = f64::from(found) / f64::from(ngrams.max(1));
-        let document = |kept: Kept| SharedDocument { id: kept.id, shared: kept.shared };
-        let documents = best.kept.into_iter().map(document).collect();
+        let document = |best: BestDocument| SharedDocument { id: best.id, shared: best.shared };
+        let documents = best.documents.into_iter().map(document).collect();
         ItemReport { id: id.to_owned(), ngrams, found, share, matching: best.matching, documents }
     }
 }
@@ -194,7 +194,7 @@ type Order = (u64, u32);
 
 /// A document that is among the best of an item so far.
 #[derive(Clone, Debug)]
-struct Kept {
+struct BestDocument {
     shared: u32,
     order: Order,
     id: String,
@@ -203,7 +203,7 @@ struct Kept {
 /// The best documents of an item. The order in which they are offered does not matter.
 #[derive(Clone, Debug, Default)]
 struct Best {
-    kept: Vec<Kept>,
+    documents: Vec<BestDocument>,
     matching: u64,
 }
 
@@ -218,10 +218,10 @@ impl Best {
     ) -> Result<()> {
         self.matching += 1;
         let key = (Reverse(shared), order);
-        let at = self.kept.partition_point(|kept| (Reverse(kept.shared), kept.order) < key);
+        let at = self.documents.partition_point(|best| (Reverse(best.shared), best.order) < key);
         if at < most {
-            self.kept.truncate(most - 1);
-            self.kept.insert(at, Kept { shared, order, id: id()? });
+            self.documents.truncate(most - 1);
+            self.documents.insert(at, BestDocument { shared, order, id: id()? });
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use warpseek_core::limits::MAX_QUERY_TERMS;
 use warpseek_cuda::DeviceError;
 use warpseek_index::IndexError;
 
-use crate::gpu::MOST_GRAMS;
+use crate::kernels::map_lists::MOST_GRAMS;
 
 /// An error of an approximate search. It can be cloned, since one cause may fail many queries.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -7,60 +7,46 @@
 //! query of a round may have, it is tried again with fewer misses: if that finds k hits, they are
 //! the best k. If it does not, the query runs once more, alone, with all the memory for
 //! candidates.
-#![allow(unsafe_code)]
 
 mod divided;
+mod hits;
 mod image;
+mod plan;
 mod published;
 mod spelling;
 mod texts;
 mod verify;
+mod workspace;
 
 pub use divided::Division;
-pub(crate) use image::MOST_GRAMS;
-use image::{HostList, Image, Tables};
+use hits::{answer_of, best_of, by_query, enough_hits};
+use image::{Image, Tables};
+use plan::{RoundPlan, SegmentPlan, Try};
 pub use spelling::MOST_LETTERS;
 pub use verify::{GpuVerifier, VerifyCounts, VerifySettings};
+use workspace::Workspace;
 
-use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytemuck::{Pod, Zeroable};
 use warpseek_codec::CodecId;
 use warpseek_core::Hit;
-use warpseek_cuda::{Args, Buffer, Device, DeviceError, Grid, Kernel, Stream, Uploader};
+use warpseek_cuda::{Device, Uploader};
 use warpseek_exec::{Context, Coverage, Pool};
 use warpseek_index::Segment;
 
 use crate::algorithm::Algorithm;
-use crate::collector::Collector;
-use crate::counting::{Costs, MOST_COUNTED, choose};
 use crate::error::NgramError;
-use crate::kernels::{ngram_count, ngram_look_up};
+use crate::kernels::ngram_count::NgramCount;
+use crate::kernels::ngram_look_up::{HitView, NgramLookUp};
 use crate::query::Query;
 use crate::searcher::{Answer, Searcher};
-
-/// Threads of a block. Must equal the kernels'.
-const COUNT_THREADS: u32 = 256;
-/// Number of lists without bitmaps that are counted at a time. Must equal the kernel's.
-const GROUPED: u32 = 7;
-const LOOK_UP_THREADS: u32 = 128;
-
-/// Number of scores of hits that are distinguished to find the k-th best. Must equal the
-/// kernel's.
-const LEVELS: usize = 32;
 
 /// Bytes of device memory per candidate of a round. A candidate takes 80 in all workspaces.
 const MEMORY_PER_CANDIDATE: u64 = 256;
 
 /// Number of parts per candidate that a query may have before it is tried with fewer misses.
 const PARTS_PER_CANDIDATE: u32 = 64;
-
-/// Costs of kernels, in picoseconds on an H200. A candidate takes about 300; it is counted as ten
-/// times that, since n-grams are not independent and there are more candidates than lengths of
-/// lists predict. That factor is not tuned.
-const ON_GPU: Costs = Costs { entry: 3.0, bin: 8.0, candidate: 3000.0 };
 
 /// The amounts of work that are done at a time. The usual settings are right except for tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,72 +69,6 @@ impl GpuSettings {
         GpuSettings { round: 1024, range_bits: 15, room: 1 << 26, most_of_query: 1 << 16 };
 }
 
-#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
-struct DeviceQuery {
-    first: u32,
-    lists: u32,
-    bitmaps: u32,
-    dense: u32,
-    counted: u32,
-    enough: u32,
-    least: u32,
-    window: u32,
-}
-
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C)]
-struct Found {
-    keys: u64,
-    rooms: u64,
-    count: u64,
-    of_query: u64,
-    most_of_query: u32,
-    unused: u32,
-}
-
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C)]
-struct Hits {
-    keys: u64,
-    rooms: u64,
-    of_query: u64,
-    hits: u64,
-    found: u64,
-    levels: u64,
-    bounds: u64,
-    most_of_query: u32,
-    k: u32,
-}
-
-#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
-struct DeviceHit {
-    part: u32,
-    query: u32,
-    score: u32,
-}
-
-/// The memory that a round uses.
-struct Workspace {
-    stream: Stream,
-    queries: Buffer<DeviceQuery>,
-    /// The ordinals of the queries' lists. The buffer grows and is kept, as releasing memory
-    /// would wait for all other rounds.
-    ordinals: RefCell<Buffer<u32>>,
-    keys: Buffer<u64>,
-    hits: Buffer<DeviceHit>,
-    of_query: Buffer<u32>,
-    /// The position of the candidates, for each range and query.
-    rooms: Buffer<[u32; 2]>,
-    /// The hits at each level of scores, for each query.
-    levels: Buffer<[u32; 2]>,
-    /// The bound that k hits reach, for each query.
-    bounds: Buffer<u64>,
-    /// The numbers of candidates and hits.
-    counters: Buffer<u32>,
-}
-
 /// A searcher that answers queries on a GPU that holds the index. Threads that request one round
 /// each at the same time take turns.
 pub struct GpuSearcher {
@@ -158,8 +78,8 @@ pub struct GpuSearcher {
     lists: Lists,
     /// Workspaces for rounds that run at the same time.
     workspaces: [Mutex<Workspace>; 4],
-    count: Kernel,
-    look_up: Kernel,
+    count: NgramCount,
+    look_up: NgramLookUp,
 }
 
 /// The location of lists.
@@ -171,31 +91,6 @@ enum Lists {
     OnDemand(Vec<Arc<Tables>>),
 }
 
-/// The queries of a round that the GPU answers in a segment.
-#[derive(Default)]
-struct SegmentPlan {
-    queries: Vec<DeviceQuery>,
-    ordinals: Vec<u32>,
-    /// The numbers of the queries in the round.
-    numbers: Vec<usize>,
-}
-
-impl SegmentPlan {
-    fn push(&mut self, number: usize, query: DeviceQuery, lists: &[HostList]) {
-        self.queries.push(DeviceQuery { first: self.ordinals.len() as u32, ..query });
-        self.ordinals.extend(lists.iter().map(|list| list.ordinal));
-        self.numbers.push(number);
-    }
-}
-
-/// The GPU's work in each segment for some queries of a round, and the numbers of the queries
-/// that the CPU answers.
-#[derive(Default)]
-struct RoundPlan {
-    segments: Vec<SegmentPlan>,
-    by_cpu: Vec<usize>,
-}
-
 /// Queries that are answered together.
 struct Round<'a> {
     queries: &'a [Query],
@@ -204,71 +99,6 @@ struct Round<'a> {
     workspace: &'a Workspace,
     /// The lists of its queries, by segment.
     images: &'a [Image],
-}
-
-/// A query that is being tried: the score that hits must have, between one at which there were
-/// too many candidates and one at which there were too few hits.
-#[derive(Clone, Copy)]
-struct Try {
-    number: usize,
-    too_many: u32,
-    too_few: u32,
-    least: u32,
-}
-
-impl Try {
-    fn first(number: usize, query: &Query) -> Self {
-        Try { number, too_many: query.least, too_few: query.len() + 1, least: query.least }
-    }
-
-    /// Returns the next score to try. If none is left, the error is the score for running the
-    /// query alone.
-    fn next(mut self, found_too_many: bool) -> Result<Self, Self> {
-        match found_too_many {
-            true => self.too_many = self.least,
-            false => self.too_few = self.least,
-        }
-        self.least = self.too_many + (self.too_few - self.too_many) / 2;
-        if self.least > self.too_many { Ok(self) } else { Err(self) }
-    }
-}
-
-impl Image {
-    /// Returns the plan for hits of at least this many n-grams, or `None` if there are none. A
-    /// plan without lists is left to the CPU.
-    fn plan(&self, query: &Query, least: u32) -> Option<(DeviceQuery, Vec<HostList>)> {
-        let lists = self.lists_of(query);
-        let misses = (lists.len() as u32).checked_sub(least)?;
-        if misses >= MOST_COUNTED {
-            return Some((DeviceQuery::default(), Vec::new()));
-        }
-        let lengths = lists.iter().map(|list| (list.df, list.df >= self.bitmaps_from));
-        let counted = choose(lengths, self.parts, misses, &ON_GPU);
-        Some((self.query(query, &lists, least, counted), lists))
-    }
-
-    /// Returns the lists of a query, shortest first.
-    fn lists_of(&self, query: &Query) -> Vec<HostList> {
-        let grams = query.grams.grams.iter();
-        let mut lists: Vec<HostList> =
-            grams.filter_map(|gram| self.by_gram.get(&gram[..]).copied()).collect();
-        lists.sort_unstable_by_key(|list| (list.df, list.ordinal));
-        lists
-    }
-
-    /// Creates the device's form of a query with this many counted lists.
-    fn query(&self, query: &Query, lists: &[HostList], least: u32, counted: u32) -> DeviceQuery {
-        DeviceQuery {
-            first: 0,
-            lists: lists.len() as u32,
-            bitmaps: lists.partition_point(|list| list.df < self.bitmaps_from) as u32,
-            dense: lists.partition_point(|list| !list.dense) as u32,
-            counted,
-            enough: (counted + least).saturating_sub(lists.len() as u32),
-            least,
-            window: window_of(query),
-        }
-    }
 }
 
 impl GpuSearcher {
@@ -291,21 +121,8 @@ impl GpuSearcher {
         let round = settings.round.clamp(1, (room / most_of_query) as usize);
         let range_bits = settings.range_bits.clamp(8, 15);
         let settings = GpuSettings { round, range_bits, room, most_of_query };
-        let ranges = parts.div_ceil(1 << settings.range_bits).max(1);
-        let workspace = || {
-            Ok::<_, DeviceError>(Mutex::new(Workspace {
-                stream: device.stream()?,
-                queries: device.buffer(settings.round)?,
-                ordinals: RefCell::new(device.buffer(1)?),
-                keys: device.buffer(settings.room as usize)?,
-                hits: device.buffer(settings.room as usize)?,
-                of_query: device.buffer(settings.round)?,
-                rooms: device.buffer(settings.round * ranges as usize)?,
-                levels: device.buffer(settings.round * LEVELS)?,
-                bounds: device.buffer(settings.round)?,
-                counters: device.buffer(2)?,
-            }))
-        };
+        let ranges = NgramCount::ranges(parts, settings.range_bits).max(1);
+        let workspace = || Workspace::new(&device, &settings, ranges).map(Mutex::new);
         // Workspaces are allocated before the lists, which take the rest.
         let workspaces = [workspace()?, workspace()?, workspace()?, workspace()?];
         let lists = match resident(&searcher, &device) {
@@ -313,8 +130,8 @@ impl GpuSearcher {
             images => Lists::Resident(images?),
         };
         Ok(GpuSearcher {
-            count: device.kernel(&ngram_count::SOURCE, "ngram_count")?,
-            look_up: device.kernel(&ngram_look_up::SOURCE, "ngram_look_up")?,
+            count: NgramCount::new(&device)?,
+            look_up: NgramLookUp::new(&device)?,
             workspaces,
             searcher,
             settings,
@@ -513,7 +330,7 @@ impl GpuSearcher {
                     let (i, least) = (own.number, queries[own.number].least);
                     if hits[i].len() < k && own.least > least {
                         hits[i].clear();
-                        again.push(Try { least, ..*own });
+                        again.push(own.at(least));
                     }
                 }
             }
@@ -577,96 +394,13 @@ impl GpuSearcher {
         k: u32,
         most_of_query: u32,
         workspace: &Workspace,
-    ) -> Result<(Vec<DeviceHit>, Vec<u32>), NgramError> {
-        let args = self.send(image, plan, workspace)?;
-        let queries = plan.queries.len();
-        let ranges = self.count(image, &args, queries, most_of_query, workspace)?;
-        let found = self.look_up(&args, queries, ranges, k, most_of_query, workspace)?;
-        Ok((found, workspace.stream.download(&workspace.of_query.slice(..queries))?))
-    }
-
-    /// Copies a plan, of at most as many queries as a round has; returns the first arguments of
-    /// kernels.
-    fn send(
-        &self,
-        image: &Image,
-        plan: &SegmentPlan,
-        workspace: &Workspace,
-    ) -> Result<Args, NgramError> {
-        let Workspace { stream, queries, ordinals, .. } = workspace;
-        stream.upload(&plan.queries, &queries.slice(..plan.queries.len()))?;
-        let mut ordinals = ordinals.borrow_mut();
-        if ordinals.len() < plan.ordinals.len() {
-            *ordinals = self.device.buffer(plan.ordinals.len().next_power_of_two())?;
-        }
-        stream.upload(&plan.ordinals, &ordinals.slice(..plan.ordinals.len()))?;
-        Ok(Args::new().buffer(queries).buffer(&ordinals).value(image.on_device()))
-    }
-
-    /// Finds the candidates of this many queries; returns the number of ranges.
-    fn count(
-        &self,
-        image: &Image,
-        args: &Args,
-        queries: usize,
-        most_of_query: u32,
-        workspace: &Workspace,
-    ) -> Result<u32, NgramError> {
-        let GpuSettings { range_bits, room, .. } = self.settings;
-        assert!(queries as u64 * u64::from(most_of_query) <= u64::from(room));
-        let Workspace { stream, keys, of_query, rooms, counters, .. } = workspace;
-        let ranges = image.parts.div_ceil(1 << range_bits);
-        stream.zero(&of_query.slice(..queries))?;
-        stream.zero(&rooms.slice(..queries * ranges as usize))?;
-        stream.zero(counters)?;
-        let into = Found {
-            keys: keys.address(),
-            rooms: rooms.address(),
-            count: counters.address(),
-            of_query: of_query.address(),
-            most_of_query,
-            unused: 0,
-        };
-        let args = args.clone().value(range_bits).value(ranges).value(into);
-        let shared = (GROUPED << range_bits) / 8;
-        let grid = Grid::new(ranges * queries as u32, COUNT_THREADS).shared(shared);
-        // SAFETY: arguments are those of the kernel, whose structures equal ours. The memory they
-        // refer to lives as long as this searcher, and only this round uses the workspace.
-        unsafe { stream.launch(&self.count, grid, &args) }?;
-        Ok(ranges)
-    }
-
-    /// Scores the candidates that are in the workspace.
-    fn look_up(
-        &self,
-        args: &Args,
-        queries: usize,
-        ranges: u32,
-        k: u32,
-        most_of_query: u32,
-        workspace: &Workspace,
-    ) -> Result<Vec<DeviceHit>, NgramError> {
-        let Workspace { stream, keys, hits, of_query, rooms, levels, bounds, counters, .. } =
-            workspace;
-        stream.zero(&levels.slice(..queries * LEVELS))?;
-        stream.zero(&bounds.slice(..queries))?;
-        let into = Hits {
-            keys: keys.address(),
-            rooms: rooms.address(),
-            of_query: of_query.address(),
-            hits: hits.address(),
-            found: counters.slice(1..).address(),
-            levels: levels.address(),
-            bounds: bounds.address(),
-            most_of_query,
-            k,
-        };
-        let args = args.clone().value(queries as u32).value(ranges).value(into);
-        let blocks = self.device.info().multiprocessors * 16;
-        // SAFETY: as in `count`; at most as many hits are written as there are candidates, and
-        // `hits` is as long as `keys`.
-        unsafe { stream.launch(&self.look_up, Grid::new(blocks, LOOK_UP_THREADS), &args) }?;
-        found_hits(workspace)
+    ) -> Result<(Vec<HitView>, Vec<u32>), NgramError> {
+        let batch = workspace.send(image, plan)?;
+        let range_bits = self.settings.range_bits;
+        let ranges = workspace.count(&self.count, &batch, range_bits, most_of_query)?;
+        let found = workspace.look_up(&self.look_up, &batch, ranges, k, most_of_query)?;
+        let of_query = workspace.of_query.slice(..plan.queries.len());
+        Ok((found, workspace.stream.download(&of_query)?))
     }
 }
 
@@ -710,49 +444,6 @@ fn answered(
     search().unwrap_or_else(|error| queries.iter().map(|_| Err(error.clone())).collect())
 }
 
-/// Returns one bit for each of the adjacent segments that may contribute.
-fn window_of(query: &Query) -> u32 {
-    ((1u64 << query.grams.window) - 1) as u32
-}
-
-/// Returns how many parts must be hits before others can be skipped. Several parts may belong to
-/// one hit; in that case all are scored.
-fn enough_hits(segment: &Segment, k: usize) -> u32 {
-    let enough = if segment.parts().are_documents() { k } else { usize::MAX };
-    u32::try_from(enough).unwrap_or(u32::MAX)
-}
-
-/// Copies the hits that kernels found to the host.
-fn found_hits(workspace: &Workspace) -> Result<Vec<DeviceHit>, NgramError> {
-    let found = workspace.stream.download(&workspace.counters.slice(1..))?[0];
-    Ok(workspace.stream.download(&workspace.hits.slice(..found as usize))?)
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Returns the best of all segments' hits.
-fn answer_of(mut hits: Vec<Hit>, k: usize) -> Answer {
-    hits.sort_unstable();
-    hits.truncate(k);
-    Answer { hits, coverage: Coverage::Complete }
-}
-
-/// Returns the best of the hits that kernels found in a segment, which come in any order.
-fn best_of(segment: &Segment, found: &[DeviceHit], k: usize, least: u32) -> Vec<Hit> {
-    let mut found: Vec<_> = found.iter().map(|hit| (hit.part, hit.score)).collect();
-    found.sort_unstable();
-    let mut collector = Collector::new(k, least);
-    found.into_iter().for_each(|(part, score)| collector.offer(segment, part, score));
-    collector.into_hits(true)
-}
-
-/// Divides hits by query; there are `queries` queries.
-fn by_query(found: &[DeviceHit], queries: usize) -> Vec<Vec<DeviceHit>> {
-    let mut counts = vec![0; queries];
-    found.iter().for_each(|hit| counts[hit.query as usize] += 1);
-    let mut split: Vec<Vec<DeviceHit>> = counts.into_iter().map(Vec::with_capacity).collect();
-    found.iter().for_each(|&hit| split[hit.query as usize].push(hit));
-    split
 }

@@ -1,5 +1,5 @@
-//! The kernels of this crate. Each has a folder with the CUDA C++ (`kernel.cu`) and its source as
-//! a constant (`mod.rs`).
+//! The kernels of this crate. Each has a folder with the CUDA C++ (`kernel.cu`) and the functions
+//! that check arguments and launch it (`mod.rs`).
 
 pub mod count_postings;
 pub mod encode_blocks;

@@ -4,88 +4,33 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::time::Duration;
 
-use bytemuck::{Pod, Zeroable};
+use bytemuck::Pod;
 use rayon::prelude::*;
 use warpseek_cuda::kernels::load_balance::LoadBalance;
-use warpseek_cuda::kernels::merge_sort::MergeSort;
 use warpseek_cuda::kernels::radix_sort::RadixSort;
 use warpseek_cuda::kernels::runs::Runs;
 use warpseek_cuda::kernels::scan::Scan;
-use warpseek_cuda::{Args, Buffer, Device, DeviceError, Event, Grid, Kernel, Pinned, Stream};
+use warpseek_cuda::{Buffer, Device, DeviceError, Pinned, Stream};
 use warpseek_dictionary::{DeviceDictionary, Dictionary};
 use warpseek_exec::RankingFunction;
 use warpseek_text::{END_OF_DOCUMENT, WordRules};
 
 use super::parts::{Part, join, pieces_of};
+use super::steps::{Clock, Step, Steps};
 use super::{NoWeights, Weigher, Weights};
+use crate::kernels::count_postings::CountPostings;
 use crate::kernels::find_words::FindWords;
-use crate::kernels::{count_postings, number_words, string_sort, weigh};
+use crate::kernels::number_words::{KnownWord, NumberWords, TextWords};
+use crate::kernels::string_sort::{Numbers, SortedWords as SortedStrings, StringSort, Strings};
+use crate::kernels::weigh::{Lists, Postings, SortedWords, Weigh};
 use crate::worker::bits_for;
 
-const THREADS: u32 = 256;
 /// Maximum number of bytes of text that are counted at a time: positions have 31 bits.
 const MOST_TEXT: usize = i32::MAX as usize;
 /// Bytes of device memory per byte of text. Words of one letter take the most, about 40.
 const MEMORY_A_BYTE: u64 = 48;
 const LEAST_PART: usize = 1 << 10;
-
-/// A step of the computation, with the numbers of (Wakatsuki 2016), or a copy before or after.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Copying the text to the device.
-    CopyIn,
-    /// Starts of words, and their documents (1, 2).
-    Words,
-    /// Lengths of documents (3).
-    Lengths,
-    /// Ids from the dictionary.
-    Ids,
-    /// Sorting (4).
-    Sort,
-    /// Frequencies (5).
-    Frequencies,
-    /// Document frequencies, spread over postings (6, 7).
-    DocumentFrequencies,
-    /// Weights (8).
-    Weights,
-    /// Copying the result to the host.
-    CopyOut,
-}
-
-impl Step {
-    /// All steps, in order.
-    pub const ALL: [Step; 9] = [
-        Step::CopyIn,
-        Step::Words,
-        Step::Lengths,
-        Step::Ids,
-        Step::Sort,
-        Step::Frequencies,
-        Step::DocumentFrequencies,
-        Step::Weights,
-        Step::CopyOut,
-    ];
-
-    /// Returns the name of the step in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Step::CopyIn => "copy in",
-            Step::Words => "words (1, 2)",
-            Step::Lengths => "lengths (3)",
-            Step::Ids => "ids",
-            Step::Sort => "sort (4)",
-            Step::Frequencies => "tf (5)",
-            Step::DocumentFrequencies => "df (6, 7)",
-            Step::Weights => "weights (8)",
-            Step::CopyOut => "copy out",
-        }
-    }
-}
-
-/// The time of each step on the device.
-pub type Steps = Vec<(Step, Duration)>;
 
 /// An error while weights are computed.
 #[derive(Debug, thiserror::Error)]
@@ -107,42 +52,23 @@ const MEMORY_A_KNOWN_BYTE: u64 = 64;
 const WORDS_A_SAMPLE: usize = 64;
 const SAMPLES: usize = 4096;
 
-/// The words of a text. Must equal `Words` of the kernels.
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C)]
-struct TextWords {
-    text: u64,
-    starts: u64,
-    known: u64,
-    len: u32,
-    padded: u32,
-    count: u32,
-    known_bits: u32,
-}
-
 /// A weigher that computes weights on a device. It keeps its memory between texts.
 pub struct GpuWeigher {
     stream: Stream,
     copies: Stream,
     find: FindWords,
     radix_sort: RadixSort,
-    merge_sort: MergeSort<u64>,
     runs: Runs,
     balance: LoadBalance,
     scan: Scan,
-    number: Kernel,
-    know: Kernel,
-    string_keys: Kernel,
-    string_flags: Kernel,
-    string_numbers: Kernel,
-    lengths: Kernel,
-    postings: Kernel,
-    weights: Kernel,
-    keys: Kernel,
+    number: NumberWords,
+    strings: StringSort,
+    weigh: Weigh,
+    count: CountPostings,
     classes: Buffer<u8>,
     dictionary: Option<DeviceDictionary>,
     /// Words whose ids are found at once; empty without a dictionary.
-    known: Buffer<[u32; 8]>,
+    known: Buffer<KnownWord>,
     room: HashMap<&'static str, Buffer<u8>>,
     docs_out: Option<Pinned<u32>>,
     weights_out: Option<Pinned<f32>>,
@@ -184,49 +110,13 @@ struct Counted {
     freqs: Buffer<u32>,
 }
 
-/// A clock that measures steps on the device.
-struct Clock {
-    stream: Stream,
-    begin: Event,
-    steps: Vec<(Step, Event)>,
-}
-
-impl Clock {
-    fn start(stream: &Stream) -> Result<Self, DeviceError> {
-        let begin = stream.device().event()?;
-        stream.record(&begin)?;
-        Ok(Clock { stream: stream.clone(), begin, steps: Vec::new() })
-    }
-
-    /// Ends a step: all work since the previous step belongs to it.
-    fn done(&mut self, step: Step) -> Result<(), DeviceError> {
-        let event = self.stream.device().event()?;
-        self.stream.record(&event)?;
-        self.steps.push((step, event));
-        Ok(())
-    }
-
-    fn stop(self) -> Result<Steps, DeviceError> {
-        self.stream.synchronize()?;
-        let mut before = &self.begin;
-        let mut times = Steps::new();
-        for (step, event) in &self.steps {
-            times.push((*step, event.since(before)?));
-            before = event;
-        }
-        Ok(times)
-    }
-}
-
 impl GpuWeigher {
     /// Creates a weigher. With a dictionary, words are sorted by their ids; otherwise they are
     /// sorted as strings.
     pub fn new(device: &Device, dictionary: Option<&Dictionary>) -> Result<Self, DeviceError> {
         let stream = device.stream()?;
-        let strings = |name| device.kernel(&string_sort::SOURCE, name);
-        let weigh = |name| device.kernel(&weigh::SOURCE, name);
         let upload = |dictionary| DeviceDictionary::upload(device, &stream, dictionary);
-        let room = device.available()? / MEMORY_A_KNOWN_BYTE / size_of::<[u32; 8]>() as u64;
+        let room = device.available()? / MEMORY_A_KNOWN_BYTE / size_of::<KnownWord>() as u64;
         let most = 1 << room.clamp(2, MOST_KNOWN).ilog2();
         let known = device.buffer(if dictionary.is_some() { most } else { 0 })?;
         stream.zero(&known)?;
@@ -235,23 +125,13 @@ impl GpuWeigher {
             copies: device.stream()?,
             find: FindWords::new(device)?,
             radix_sort: RadixSort::new(device)?,
-            merge_sort: MergeSort::with_kernels(
-                strings("string_sort_tiles")?,
-                strings("string_sort_splits")?,
-                strings("string_sort_merge")?,
-            ),
             runs: Runs::new(device)?,
             balance: LoadBalance::new(device)?,
             scan: Scan::new(device)?,
-            number: device.kernel(&number_words::SOURCE, "number_words")?,
-            know: device.kernel(&number_words::SOURCE, "know_words")?,
-            string_keys: strings("string_keys")?,
-            string_flags: strings("string_flags")?,
-            string_numbers: strings("string_numbers")?,
-            lengths: weigh("weigh_lengths")?,
-            postings: weigh("weigh_postings")?,
-            weights: weigh("weigh_weights")?,
-            keys: device.kernel(&count_postings::SOURCE, "keys_of_runs")?,
+            number: NumberWords::new(device)?,
+            strings: StringSort::new(device)?,
+            weigh: Weigh::new(device)?,
+            count: CountPostings::new(device)?,
             classes: device.upload(&stream, &WordRules::of_words().classes)?,
             dictionary: dictionary.map(upload).transpose()?,
             room: HashMap::new(),
@@ -320,19 +200,16 @@ impl GpuWeigher {
 
         let idfs_on_device = self.room("idfs", idfs.len())?;
         stream.upload(&idfs, &idfs_on_device)?;
-        let args = Args::new()
-            .buffer(&list_of)
-            .buffer(&counted.list_starts)
-            .value(count as u32)
-            .buffer(&counted.docs)
-            .buffer(&counted.lengths)
-            .buffer(&idfs_on_device)
-            .value(weigher.saturation.fixed)
-            .value(weigher.saturation.by_length)
-            .buffer(&counted.freqs);
+        let in_lists = Lists {
+            list_of: &list_of,
+            starts: &counted.list_starts,
+            docs: &counted.docs,
+            lengths: &counted.lengths,
+            idfs: &idfs_on_device,
+        };
         // SAFETY: every posting has a list, a document with a length, and a number of documents
         // for which there is a weight.
-        unsafe { self.launch(&self.weights, count, &args) }?;
+        unsafe { self.weigh.weights(&stream, &in_lists, weigher.saturation, &counted.freqs) }?;
         clock.done(Step::Weights)?;
 
         let mut weights_out = pinned(&device, self.weights_out.take(), count)?;
@@ -395,16 +272,10 @@ impl GpuWeigher {
         let posting_terms = self.room::<u32>("posting terms", count)?;
         let posting_docs = self.room::<u32>("posting docs", count)?;
         let freqs = self.room::<u32>("frequencies", count)?;
-        let args = Args::new()
-            .buffer(&run_starts)
-            .value(count as u32)
-            .buffer(&terms)
-            .buffer(&docs)
-            .buffer(&posting_terms)
-            .buffer(&posting_docs)
-            .buffer(&freqs);
-        // SAFETY: runs lie within the words, and there is one more start than runs.
-        unsafe { self.launch(&self.postings, count, &args) }?;
+        let sorted = SortedWords { runs: &run_starts, terms: &terms, docs: &docs };
+        let postings = Postings { terms: &posting_terms, docs: &posting_docs, freqs: &freqs };
+        // SAFETY: runs lie within the words.
+        unsafe { self.weigh.postings(&stream, &sorted, &postings) }?;
         clock.done(Step::Frequencies)?;
 
         let list_starts = self.room("list starts", count + 1)?;
@@ -413,13 +284,8 @@ impl GpuWeigher {
             Some(distinct) => distinct.slice(..lists),
             None => {
                 let list_terms = self.room("list terms", lists)?;
-                let args = Args::new()
-                    .buffer(&list_starts)
-                    .value(lists as u32)
-                    .buffer(&posting_terms)
-                    .buffer(&list_terms);
                 // SAFETY: lists lie within the postings.
-                unsafe { self.launch(&self.keys, lists, &args) }?;
+                unsafe { self.count.keys(&stream, &list_starts, &posting_terms, &list_terms) }?;
                 list_terms
             }
         };
@@ -484,16 +350,6 @@ impl GpuWeigher {
         Ok((join(&parts, by_string, function)?, steps))
     }
 
-    /// # Safety
-    /// The conditions of a launch apply.
-    unsafe fn launch(&self, kernel: &Kernel, items: usize, args: &Args) -> Result<(), DeviceError> {
-        if items == 0 {
-            return Ok(());
-        }
-        // SAFETY: the caller ensures this.
-        unsafe { self.stream.launch(kernel, Grid::over(items, THREADS), args) }
-    }
-
     /// Finds runs and waits for their number.
     fn count_runs(
         &mut self,
@@ -521,13 +377,9 @@ impl GpuWeigher {
         let starts = self.room::<u32>("starts of documents", most + 1)?;
         let scratch = self.room("scratch of runs", Runs::scratch_len(len))?;
         self.runs.launch(&self.stream, &[docs], len, &starts, &scratch)?;
-        let args = Args::new()
-            .buffer(&starts)
-            .buffer(&Runs::count(&scratch))
-            .buffer(docs)
-            .buffer(&lengths);
-        // SAFETY: there are at most as many runs as documents.
-        unsafe { self.launch(&self.lengths, most, &args) }?;
+        let count = Runs::count(&scratch);
+        // SAFETY: the runs are those of the documents, which are below `documents`.
+        unsafe { self.weigh.lengths(&self.stream, &starts, &count, docs, &lengths) }?;
         Ok(lengths)
     }
 
@@ -538,27 +390,13 @@ impl GpuWeigher {
         starts: &Buffer<u32>,
     ) -> Result<Buffer<u32>, DeviceError> {
         let ids = self.room("ids", starts.len())?;
-        let words = TextWords {
-            text: text.address(),
-            starts: starts.address(),
-            known: self.known.address(),
-            len,
-            padded: text.len() as u32,
-            count: starts.len() as u32,
-            known_bits: self.known.len().ilog2(),
-        };
-        let args = || {
-            let args = dictionary.add_to(Args::new()).value(words);
-            args.keep(text).keep(starts).keep(&self.known)
-        };
+        let words = TextWords { text, len, starts, known: &self.known };
         // Small texts are sampled more closely.
         let step = (starts.len() / SAMPLES).clamp(1, WORDS_A_SAMPLE);
-        // SAFETY: starts lie within the text, whose padding ends at a multiple of 16; a
-        // dictionary on the device has been checked, and the number of known words is that of
-        // `known_bits`.
+        // SAFETY: starts lie within the text.
         unsafe {
-            self.launch(&self.know, starts.len().div_ceil(step), &args().value(step as u32))?;
-            self.launch(&self.number, starts.len(), &args().buffer(&ids))?;
+            self.number.know(&self.stream, dictionary, &words, step)?;
+            self.number.number(&self.stream, dictionary, &words, &ids)?;
         }
         Ok(ids)
     }
@@ -600,40 +438,28 @@ impl GpuWeigher {
             return Ok((numbers, sorted_docs, distinct));
         }
         let classes = self.classes.clone();
-        let strings =
-            |args: Args| args.buffer(text).value(text_len).buffer(&classes).buffer(starts);
-        let args = strings(Args::new()).value(len as u32).buffer(&keys).buffer(&words);
+        let stream = self.stream.clone();
+        let strings = Strings { text, len: text_len, classes: &classes, starts };
         // SAFETY: starts lie within the text.
-        unsafe { self.launch(&self.string_keys, len, &args) }?;
-        let scratch = self.room("scratch of sort", MergeSort::<u64>::scratch_len(len))?;
+        unsafe { self.strings.keys(&stream, &strings, &keys, &words) }?;
+        let scratch = self.room("scratch of sort", StringSort::scratch_len(len))?;
         let (keys, words) = ([&keys, &other_keys], [&words, &other_words]);
-        // SAFETY: the kernels are instances of the header's, and their comparison reads words by
-        // their numbers, within the text.
-        let at =
-            unsafe { self.merge_sort.sort_with(&self.stream, keys, words, &scratch, strings) }?;
+        // SAFETY: the keys are those of these strings.
+        let at = unsafe { self.strings.sort(&stream, &strings, keys, words, &scratch) }?;
         // The flags use the memory of keys that are no longer needed.
         let (flags, before) = (
             keys[1 - at].cast::<u32>().slice(..len),
             keys[1 - at].cast::<u32>().slice(len..2 * len),
         );
-        let args = Args::new().buffer(keys[at]).buffer(words[at]).value(len as u32);
-        let args = strings(args).buffer(&flags);
-        // SAFETY: as above; there is a flag for each word.
-        unsafe { self.launch(&self.string_flags, len, &args) }?;
+        let sorted = SortedStrings { keys: keys[at], words: words[at] };
+        // SAFETY: the words were sorted above.
+        unsafe { self.strings.flags(&stream, &sorted, &strings, &flags) }?;
         let scratch = self.room("scratch of scan", Scan::scratch_len(len))?;
-        self.scan.launch(&self.stream, &flags, &before, &scratch)?;
-        let args = Args::new()
-            .buffer(&flags)
-            .buffer(&before)
-            .buffer(words[at])
-            .value(len as u32)
-            .buffer(starts)
-            .buffer(docs)
-            .buffer(&numbers)
-            .buffer(&sorted_docs)
-            .buffer(&distinct);
-        // SAFETY: the sorted words are a permutation, and numbers are below their number.
-        unsafe { self.launch(&self.string_numbers, len, &args) }?;
+        self.scan.launch(&stream, &flags, &before, &scratch)?;
+        let out = Numbers { numbers: &numbers, docs: &sorted_docs, term_starts: &distinct };
+        let words = words[at];
+        // SAFETY: the sorted words are a permutation.
+        unsafe { self.strings.numbers(&stream, &flags, &before, words, starts, docs, &out) }?;
         Ok((numbers, sorted_docs, distinct))
     }
 }

@@ -36,7 +36,7 @@ fn runs_are_the_same_in_every_order() {
         assert_eq!(reordered(&space, &format!("other{i}")), Value::from(vec![1]));
     }
     assert!(space.run("inspect other0").ok().contains("1, 1 of them reordered"));
-    for algorithm in ALGORITHMS.iter().chain(&["ranges"]) {
+    for algorithm in ALGORITHMS.iter().chain(&["ranges", "kept"]) {
         for mode in ["or", "and", "and-or"] {
             let how = format!("--algorithm {algorithm} --mode {mode}");
             let expected = run(&space, "plain", &how);

@@ -28,7 +28,7 @@ pub(crate) const ALGORITHMS: [&str; 13] = [
     "cohort",
     "filtered",
     "tree",
-    "kept",
+    "decoded",
 ];
 
 /// A temporary directory. Commands run inside it, so file names are short and messages do not vary.

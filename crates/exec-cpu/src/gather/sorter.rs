@@ -18,9 +18,9 @@ pub(crate) struct Sorter<'a> {
     plan: &'a Plan,
     readers: Vec<Reader<'a>>,
     /// The position that hits must follow.
-    after: Option<Place>,
+    after: Option<Position>,
     /// The position that hits must precede: that of the last of k hits from earlier segments.
-    before: Option<Place>,
+    before: Option<Position>,
     /// The matches kept so far, the worst on top.
     kept: BinaryHeap<Entry>,
     /// The codes of the current document.
@@ -28,7 +28,7 @@ pub(crate) struct Sorter<'a> {
 }
 
 /// A position in the order. Without a document it is behind all documents that have these codes.
-struct Place {
+struct Position {
     codes: Vec<u128>,
     doc: Option<DocId>,
 }
@@ -179,14 +179,14 @@ impl<'a> Sorter<'a> {
     ) -> Result<Self, ExecError> {
         let readers = gather.order.iter().map(|key| Reader::new(*key, segment));
         let readers = readers.collect::<Result<Vec<_>, _>>()?;
-        let place = |values: &[SortValue], doc| {
+        let position_of = |values: &[SortValue], doc| {
             let codes =
                 readers.iter().zip(values).map(|(reader, value)| reader.code_of(plan, value));
-            Ok::<_, ExecError>(Place { codes: codes.collect::<Result<_, _>>()?, doc })
+            Ok::<_, ExecError>(Position { codes: codes.collect::<Result<_, _>>()?, doc })
         };
         let after = gather.after.as_ref();
-        let after = after.map(|after| place(&after.values, after.doc)).transpose()?;
-        let before = worst.map(|(values, doc)| place(values, Some(doc))).transpose()?;
+        let after = after.map(|after| position_of(&after.values, after.doc)).transpose()?;
+        let before = worst.map(|(values, doc)| position_of(values, Some(doc))).transpose()?;
         let (kept, codes) = (BinaryHeap::new(), Vec::with_capacity(readers.len()));
         Ok(Sorter { plan, readers, after, before, kept, codes })
     }
@@ -229,7 +229,7 @@ impl<'a> Sorter<'a> {
     }
 }
 
-impl Place {
+impl Position {
     /// Returns true if a document comes after this position.
     fn is_before(&self, (codes, doc): (&[u128], DocId)) -> bool {
         match self.doc {

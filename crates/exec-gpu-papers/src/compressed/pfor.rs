@@ -17,7 +17,8 @@ use super::form::{Node, Unit};
 use super::units::{low, pack, pack_string, width};
 use super::{Block, Coded};
 
-/// Blocks per group. This constant and the next three must equal those of `codec_pfor.cuh`.
+/// Blocks per group. The test `constants_equal_those_of_the_kernel` compares this constant and the
+/// next three.
 const GROUP: usize = 8;
 const TALLY_BEFORE: u32 = 22;
 const TALLY_SLOW: u32 = 1 << 21;
@@ -220,7 +221,20 @@ fn overflow_width(widths: &Widths, levels: u32) -> (usize, f64) {
 
 #[cfg(test)]
 mod tests {
+    use warpseek_testkit::KernelConstants;
+
     use super::*;
+    use crate::kernels::common::{CODEC_PFOR, LISTS};
+
+    #[test]
+    fn constants_equal_those_of_the_kernel() {
+        let codec = KernelConstants::of(CODEC_PFOR.1, &[LISTS]);
+        assert_eq!(codec.get("BLOCK_LEN"), BLOCK as u64);
+        assert_eq!(codec.get("GROUP"), GROUP as u64);
+        assert_eq!(codec.get("TALLY_BEFORE"), u64::from(TALLY_BEFORE));
+        assert_eq!(codec.get("TALLY_SLOW"), u64::from(TALLY_SLOW));
+        assert_eq!(codec.get("TALLY_BITS"), u64::from(TALLY_BITS));
+    }
 
     #[test]
     fn widths_leave_few_out() {

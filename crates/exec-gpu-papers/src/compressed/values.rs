@@ -14,8 +14,8 @@ use warpseek_cuda::{Buffer, Device, DeviceError, Uploader};
 use warpseek_exec_gpu::image::send;
 use warpseek_exec_gpu::kernels::formula_number;
 
-/// Smallest frequency that is not in the table of small frequencies. Must equal the constant of
-/// `values.cuh`.
+/// Smallest frequency that is not in the table of small frequencies. The test
+/// `constants_equal_those_of_the_kernel` compares it.
 const SMALL: u32 = 4096;
 
 /// The large frequencies of a segment.
@@ -100,5 +100,20 @@ impl ValueTables {
     /// Returns the bytes that the tables take on the device.
     pub fn bytes(&self) -> u64 {
         self.kept.iter().map(|buffer| buffer.bytes() as u64).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpseek_testkit::KernelConstants;
+
+    use super::*;
+    use crate::kernels::decode::SOURCE;
+
+    #[test]
+    fn constants_equal_those_of_the_kernel() {
+        let kernel = KernelConstants::of(SOURCE.text, SOURCE.headers);
+        assert_eq!(kernel.get("SMALL_FREQ"), u64::from(SMALL));
+        assert_eq!(kernel.size_of("Values"), size_of::<Values>());
     }
 }

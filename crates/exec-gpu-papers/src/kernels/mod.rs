@@ -6,10 +6,13 @@ pub mod counted;
 pub mod decode;
 pub mod intersect;
 pub mod intersect_bitpack;
+pub mod intersect_codec;
+pub mod intersect_form;
 pub mod intersect_pfor;
 pub mod intersect_rice;
 pub mod maxscore;
 pub mod merge_lists;
+pub(crate) mod partitioned;
 pub mod wand;
 
 use warpseek_cuda::Source;

@@ -1,7 +1,7 @@
 //! The engine for WAND and MaxScore in partitions: it loads the image, divides batches into
 //! rounds, and chooses the kernel that the settings name.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use warpseek_exec::{
 use warpseek_index::{Snapshot, SnapshotId};
 
 use super::round::{self, Workspace};
+use super::runtime::Runtime;
 use super::settings::{PartitionSettings, Partitioning, Pruning};
 use crate::SegmentLists;
-use crate::kernels::merge_lists::MergeLists;
-use crate::kernels::{maxscore, wand};
-use warpseek_cuda::{Device, DeviceError, Kernel, Stream};
+use crate::kernels::partitioned::shared_bytes;
+use warpseek_cuda::{Device, DeviceError};
 use warpseek_exec_gpu::failed;
 use warpseek_exec_gpu::image::ImageCache;
 use warpseek_exec_gpu::limits::check_shared;
@@ -30,22 +30,12 @@ const MAXSCORE: Rates = Rates::device(160_000.0, 2_000.0, 0.07, 7.0);
 
 /// An engine that answers queries on a GPU by WAND or MaxScore.
 pub struct PartitionedEngine {
-    pub(super) device: Device,
-    pub(super) settings: PartitionSettings,
-    pub(super) kernel: Kernel,
-    pub(super) merge: MergeLists,
-    pub(super) max_static: f32,
-    pub(super) stream: Stream,
-    /// The streams of asynchronous batches.
-    pub(super) streams: Vec<Stream>,
+    runtime: Runtime,
     snapshot: Arc<Snapshot>,
     workspace: Mutex<Workspace>,
     /// The images of all segments, for one formula.
     image: ImageCache<SegmentLists>,
     loaded: AtomicU64,
-    pub(super) timed: AtomicBool,
-    /// Nanoseconds that kernels ran.
-    pub(super) device_time: AtomicU64,
 }
 
 impl PartitionedEngine {
@@ -56,62 +46,35 @@ impl PartitionedEngine {
         device: Device,
         settings: PartitionSettings,
     ) -> Result<Self, DeviceError> {
-        let kernel = kernel(&device, &settings)?;
-        let merge = MergeLists::new(&device)?;
-        let max_static = snapshot.statistics().max_static;
-        let stream = device.stream()?;
-        let (streams, workspace, image) = Default::default();
-        let (loaded, timed, device_time) = Default::default();
-        let mut engine = PartitionedEngine {
-            device,
-            settings,
-            kernel,
-            merge,
-            max_static,
-            stream,
-            streams,
-            snapshot,
-            workspace,
-            image,
-            loaded,
-            timed,
-            device_time,
-        };
-        engine.set_streams()?;
-        Ok(engine)
+        let runtime = Runtime::new(device, settings, snapshot.statistics().max_static)?;
+        let (workspace, image, loaded) = Default::default();
+        Ok(PartitionedEngine { runtime, snapshot, workspace, image, loaded })
     }
 
     /// Changes the settings. Lists stay on the device if their codec stays the same.
     pub fn set(&mut self, settings: PartitionSettings) -> Result<(), DeviceError> {
-        if settings.codec != self.settings.codec {
+        if settings.codec != self.runtime.settings.codec {
             self.image = ImageCache::default();
         }
-        self.kernel = kernel(&self.device, &settings)?;
-        self.settings = settings;
-        self.set_streams()
-    }
-
-    fn set_streams(&mut self) -> Result<(), DeviceError> {
-        if self.streams.len() == self.settings.streams.max(1) {
-            return Ok(());
+        if self.runtime.set(settings)? {
+            // The memory of rounds is by stream.
+            let workspace = self.workspace.get_mut().unwrap_or_else(PoisonError::into_inner);
+            *workspace = Workspace::default();
         }
-        let device = &self.device;
-        let streams = (0..self.settings.streams.max(1)).map(|_| device.stream());
-        self.streams = streams.collect::<Result<_, _>>()?;
-        *self.workspace.get_mut().unwrap_or_else(PoisonError::into_inner) = Workspace::default();
         Ok(())
     }
 
     /// Returns the settings.
     pub fn settings(&self) -> &PartitionSettings {
-        &self.settings
+        &self.runtime.settings
     }
 
     /// Returns the reason why the engine cannot answer a plan, or `None` if it can.
     pub fn why_not(&self, plan: &Plan) -> Option<&'static str> {
         let most = u64::from(self.snapshot.doc_limit()).max(1);
         let k = (plan.k as u64).clamp(1, most) as u32;
-        let room = check_shared(&self.kernel, round::shared_bytes(k, plan.terms.len())).is_ok();
+        let room =
+            check_shared(self.runtime.kernel.kernel(), shared_bytes(k, plan.terms.len())).is_ok();
         (!room).then_some("shared memory is too small for the best keys and the lists' cursors")
     }
 
@@ -128,16 +91,16 @@ impl PartitionedEngine {
     /// Switches the timing of kernels on or off. Timing waits for kernels, which takes time
     /// itself.
     pub fn time_kernels(&self, timed: bool) {
-        self.timed.store(timed, Ordering::Relaxed);
+        self.runtime.timed.store(timed, Ordering::Relaxed);
     }
 
     /// Returns the time for which kernels ran since the last call.
     pub fn take_device_time(&self) -> Duration {
-        Duration::from_nanos(self.device_time.swap(0, Ordering::Relaxed))
+        Duration::from_nanos(self.runtime.device_time.swap(0, Ordering::Relaxed))
     }
 
     fn image(&self, formula: Formula, threads: usize) -> Result<Arc<[SegmentLists]>, ExecError> {
-        let (device, codec) = (&self.device, self.settings.codec);
+        let (device, codec) = (&self.runtime.device, self.runtime.settings.codec);
         self.image.get(formula, |_| {
             let (snapshot, loaded) = (&self.snapshot, &self.loaded);
             SegmentLists::load_all(device, snapshot, formula, codec, threads, loaded)
@@ -156,7 +119,7 @@ impl PartitionedEngine {
         let docs = self.snapshot.doc_limit() as usize;
         let k = left.iter().map(|&i| plans[i].k.min(docs)).max().unwrap_or(0);
         // If queries need many hits, only few of them fit in a round.
-        let most = self.settings.round.min(ROUND_HITS / k.max(1)).max(1);
+        let most = self.runtime.settings.round.min(ROUND_HITS / k.max(1)).max(1);
         while let Some(&first) = left.first() {
             let formula = plans[first].formulas.of(0);
             let mut chosen: Vec<usize> = Vec::new();
@@ -194,21 +157,13 @@ impl PartitionedEngine {
     ) -> Result<Vec<Answer>, ExecError> {
         let image = self.image(formula, context.threads())?;
         let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
-        round::run(self, &image, mode, plans, &mut workspace).map_err(failed)
+        round::run(&self.runtime, &image, mode, plans, &mut workspace).map_err(failed)
     }
-}
-
-fn kernel(device: &Device, settings: &PartitionSettings) -> Result<Kernel, DeviceError> {
-    let source = match settings.pruning {
-        Pruning::Wand => wand::source(settings.codec),
-        Pruning::MaxScore => maxscore::source(settings.codec),
-    };
-    device.kernel(&source, &format!("{}_{}", settings.pruning, settings.codec))
 }
 
 impl Engine for PartitionedEngine {
     fn name(&self) -> &'static str {
-        match (self.settings.pruning, self.settings.partitioning) {
+        match (self.runtime.settings.pruning, self.runtime.settings.partitioning) {
             (Pruning::Wand, Partitioning::Heterogeneous) => "gpu-wand",
             (Pruning::MaxScore, Partitioning::Heterogeneous) => "gpu-maxscore",
             (Pruning::Wand, Partitioning::Homogeneous) => "gpu-wand-approximate",
@@ -217,7 +172,7 @@ impl Engine for PartitionedEngine {
     }
 
     fn device(&self) -> String {
-        self.device.info().name.clone()
+        self.runtime.device.info().name.clone()
     }
 
     fn snapshot(&self) -> SnapshotId {
@@ -225,7 +180,7 @@ impl Engine for PartitionedEngine {
     }
 
     fn candidates(&self, plan: &Plan, _alone: bool, _context: &Context) -> Vec<Candidate> {
-        let rates = match self.settings.pruning {
+        let rates = match self.runtime.settings.pruning {
             Pruning::Wand => WAND,
             Pruning::MaxScore => MAXSCORE,
         };

@@ -5,8 +5,8 @@
 //! [`PartitionSettings`] lists the choices. Everything is exact except homogeneous partitions.
 
 mod engine;
-mod form;
 mod round;
+mod runtime;
 mod settings;
 
 pub use engine::PartitionedEngine;

@@ -7,29 +7,16 @@ use std::sync::atomic::Ordering;
 use warpseek_core::Hit;
 use warpseek_exec::{Answer, Formula, Mode, Plan, Work};
 
-use super::engine::PartitionedEngine;
-use super::form::{
-    ALL_TERMS, CURSOR_WORDS, EXHAUSTIVE, POLICY_WORDS, QueryForm, TermForm, WARP_WORDS, WORK_WORDS,
-};
+use super::runtime::Runtime;
 use super::settings::{Batch, Partitioning};
 use crate::SegmentLists;
 use crate::kernels::merge_lists::{Lists, MergeLists};
-use warpseek_cuda::{Args, Buffer, Device, DeviceError, Event, Grid, Stream};
-use warpseek_exec_gpu::round::key_capacity;
+use crate::kernels::partitioned::{
+    self, ALL_TERMS, Blocks, CURSOR_WORDS, EXHAUSTIVE, POLICY_WORDS, QueryForm, SHARED_TERMS,
+    TermForm, WARP, WARPS, WORK_WORDS, shared_bytes,
+};
+use warpseek_cuda::{Buffer, Device, DeviceError, Event, Stream};
 use warpseek_exec_gpu::workspace::{Growing, Input, Output};
-
-/// Threads of a warp, and of a block of an asynchronous batch.
-const WARP: u32 = 32;
-
-/// Maximum number of warps of a block that works on one query alone. Must equal the kernels'.
-const WARPS: u32 = 10;
-
-/// Maximum number of keys in shared memory; more keys are in global memory.
-const SHARED_KEYS: u32 = 2048;
-
-/// Maximum number of terms whose cursors and blocks are in shared memory; those of more terms are
-/// in global memory.
-const SHARED_TERMS: usize = 32;
 
 /// Words of global memory that the cursors of a launch may take, unless it is one block.
 const GLOBAL_WORDS: usize = 1 << 26;
@@ -117,13 +104,13 @@ impl Results {
 struct Sent {
     input: Buffer<u8>,
     /// Queries and terms of each segment.
-    parts: Vec<(Buffer<u8>, Buffer<u8>)>,
+    parts: Vec<(Buffer<QueryForm>, Buffer<TermForm>)>,
     /// Number of keys to keep for each query.
     kept: Buffer<u32>,
 }
 
 struct Round<'a> {
-    engine: &'a PartitionedEngine,
+    runtime: &'a Runtime,
     image: &'a [SegmentLists],
     plans: &'a [&'a Plan],
     parts: Vec<Part>,
@@ -135,7 +122,7 @@ struct Round<'a> {
 
 /// Answers the plans, as if they had this mode.
 pub(super) fn run(
-    engine: &PartitionedEngine,
+    runtime: &Runtime,
     image: &[SegmentLists],
     mode: Mode,
     plans: &[&Plan],
@@ -146,34 +133,35 @@ pub(super) fn run(
     let ks: Vec<u32> = plans.iter().map(|p| (p.k as u64).clamp(1, docs.max(1)) as u32).collect();
     // If a document is found twice, its better score counts; there must be enough keys without
     // the other.
-    let copies = if engine.settings.is_approximate() { 2 } else { 1 };
+    let copies = if runtime.settings.is_approximate() { 2 } else { 1 };
     let kept: Vec<u32> = ks.iter().map(|k| k.saturating_mul(copies)).collect();
     let stride = kept.iter().copied().max().unwrap_or(1);
-    let mut parts = parts(engine, image, mode, plans, &ks, stride)?;
-    let warps = match engine.settings.batch {
+    let mut parts = parts(runtime, image, mode, plans, &ks, stride)?;
+    let warps = match runtime.settings.batch {
         Batch::Asynchronous => 1,
-        Batch::Synchronous => give_warps(engine, &mut parts),
+        Batch::Synchronous => give_warps(runtime, &mut parts),
     };
-    let (device, stream) = (&engine.device, &engine.stream);
+    let (device, stream) = (&runtime.device, &runtime.stream);
     let input = workspace.input.start();
     let ranges: Vec<_> =
         parts.iter().map(|part| (input.add(&part.queries), input.add(&part.terms))).collect();
     let kept_at = input.add(&kept);
     let input = input.send(device, stream)?;
-    let ranges =
-        ranges.into_iter().map(|(queries, terms)| (input.slice(queries), input.slice(terms)));
+    let ranges = ranges
+        .into_iter()
+        .map(|(queries, terms)| (input.slice(queries).cast(), input.slice(terms).cast()));
     let sent = Sent { parts: ranges.collect(), kept: input.slice(kept_at).cast(), input };
     let words = Results::keys_at(plans.len()) + plans.len() * stride as usize;
     let buffer = workspace.results.take(device, words)?;
     stream.zero(&buffer.slice(..Results::keys_at(plans.len())))?;
     let results = Results { queries: plans.len(), stride, buffer };
-    let round = Round { engine, image, plans, parts, warps, sent, results };
-    let start = engine.timed.load(Ordering::Relaxed).then(|| device.event()).transpose()?;
+    let round = Round { runtime, image, plans, parts, warps, sent, results };
+    let start = runtime.timed.load(Ordering::Relaxed).then(|| device.event()).transpose()?;
     if let Some(start) = &start {
         stream.record(start)?;
     }
-    workspace.lanes.resize_with(engine.streams.len(), Scratch::default);
-    match engine.settings.batch {
+    workspace.lanes.resize_with(runtime.streams.len(), Scratch::default);
+    match runtime.settings.batch {
         Batch::Asynchronous => round.asynchronous(&mut workspace.lanes)?,
         Batch::Synchronous => round.synchronous(&mut workspace.lanes[0])?,
     }
@@ -182,21 +170,21 @@ pub(super) fn run(
         stream.record(&end)?;
         end.synchronize()?;
         let time = end.since(&start)?.as_nanos() as u64;
-        engine.device_time.fetch_add(time, Ordering::Relaxed);
+        runtime.device_time.fetch_add(time, Ordering::Relaxed);
     }
     round.answers(&mut workspace.output)
 }
 
 /// Converts the plans to the form that kernels need.
 fn parts(
-    engine: &PartitionedEngine,
+    runtime: &Runtime,
     image: &[SegmentLists],
     mode: Mode,
     plans: &[&Plan],
     ks: &[u32],
     stride: u32,
 ) -> Result<Vec<Part>, DeviceError> {
-    let multiprocessors = engine.device.info().multiprocessors;
+    let multiprocessors = runtime.device.info().multiprocessors;
     let mut parts: Vec<Part> = image.iter().map(|_| Part::default()).collect();
     for (q, (plan, &k)) in plans.iter().zip(ks).enumerate() {
         let mut slots = 0;
@@ -214,18 +202,18 @@ fn parts(
             terms.sort_by_key(|term| (term.most, std::cmp::Reverse(term.list.df)));
             let longest = terms.iter().map(|term| term.list.df).max().unwrap_or(0);
             let shared = shared_bytes(k, terms.len());
-            let resident = engine.kernel.blocks_per_multiprocessor(WARP, shared)?.max(1);
+            let resident = runtime.kernel.kernel().blocks_per_multiprocessor(WARP, shared)?.max(1);
             let words = match terms.len() {
                 ..=SHARED_TERMS => 1,
                 many => many * CURSOR_WORDS,
             };
             let most = (SLOT_KEYS / stride as usize).min(GLOBAL_WORDS / words);
             let (partitions, per_block) =
-                engine.settings.cut(longest, resident * multiprocessors, plans.len(), most);
+                runtime.settings.cut(longest, resident * multiprocessors, plans.len(), most);
             let all = if mode == Mode::And { ALL_TERMS } else { 0 };
             let exhaustive = if plan.count { EXHAUSTIVE } else { 0 };
             let has_statics = segment.documents.view().statics != 0 && plan.static_weight > 0.0;
-            let static_most = if has_statics { plan.static_score(engine.max_static) } else { 0 };
+            let static_most = if has_statics { plan.static_score(runtime.max_static) } else { 0 };
             let query = QueryForm {
                 first_term: first_term as u32,
                 terms: terms.len() as u32,
@@ -254,9 +242,9 @@ fn largest(parts: &[Part]) -> (u32, u32) {
 }
 
 /// Divides every query among the warps of a block, as many as fit in shared memory.
-fn give_warps(engine: &PartitionedEngine, parts: &mut [Part]) -> u32 {
+fn give_warps(runtime: &Runtime, parts: &mut [Part]) -> u32 {
     let (k, terms) = largest(parts);
-    let room = engine.kernel.max_shared() / shared_bytes(k, terms as usize);
+    let room = runtime.kernel.kernel().max_shared() / shared_bytes(k, terms as usize);
     let warps = room.clamp(1, WARPS);
     let segments = parts.len() as u32;
     for (number, part) in (0..).zip(parts) {
@@ -268,20 +256,13 @@ fn give_warps(engine: &PartitionedEngine, parts: &mut [Part]) -> u32 {
     warps
 }
 
-/// Returns the shared memory of a warp.
-pub(super) fn shared_bytes(k: u32, terms: usize) -> u32 {
-    let keys = Some(key_capacity(k)).filter(|&keys| keys <= SHARED_KEYS).unwrap_or(0);
-    let cursors = Some(terms).filter(|&terms| terms <= SHARED_TERMS).unwrap_or(0) * CURSOR_WORDS;
-    4 * (WARP_WORDS + cursors as u32) + 8 * keys
-}
-
 impl Round<'_> {
     /// Runs every query in a stream, with as many blocks as it is divided into.
     fn asynchronous(&self, lanes: &mut [Scratch]) -> Result<(), DeviceError> {
-        let (device, main) = (&self.engine.device, &self.engine.stream);
+        let (device, main) = (&self.runtime.device, &self.runtime.stream);
         let ready = device.event()?;
         main.record(&ready)?;
-        let streams = &self.engine.streams[..self.engine.streams.len().min(self.plans.len())];
+        let streams = &self.runtime.streams[..self.runtime.streams.len().min(self.plans.len())];
         streams.iter().try_for_each(|stream| stream.wait(&ready))?;
         for q in 0..self.plans.len() {
             let lane = q % streams.len();
@@ -297,24 +278,21 @@ impl Round<'_> {
     }
 
     fn query(&self, q: usize, stream: &Stream, scratch: &mut Scratch) -> Result<(), DeviceError> {
-        let device = &self.engine.device;
+        let device = &self.runtime.device;
         let query_of = |part: &Part| part.queries[q];
         let slots: u32 = self.parts.iter().map(|part| query_of(part).blocks()).sum();
         let Scratch { slots: [first, second], keys, cursors } = scratch;
         let mut lists = first.take(device, slots.max(1) as usize, self.results.stride)?;
         for number in 0..self.parts.len() {
             let query = query_of(&self.parts[number]);
-            let blocks = query.blocks();
-            self.launch(
-                stream,
-                number,
-                q,
-                blocks,
-                None,
-                (query.k, query.terms),
-                &lists,
-                (&mut *keys, &mut *cursors),
-            )?;
+            let blocks = Blocks {
+                first_query: q as u32,
+                count: query.blocks(),
+                whole: None,
+                k: query.k,
+                terms: query.terms,
+            };
+            self.launch(stream, number, &blocks, &lists, (&mut *keys, &mut *cursors))?;
         }
         let kept = self.sent.kept.slice(q..q + 1);
         let (mut left, mut to_second) = (slots, true);
@@ -325,7 +303,7 @@ impl Round<'_> {
                 _ if to_second => second.take(device, merged as usize, self.results.stride)?,
                 _ => first.take(device, merged as usize, self.results.stride)?,
             };
-            self.engine.merge.launch(stream, &kept, left, &lists, &to)?;
+            self.runtime.merge.launch(stream, &kept, left, &lists, &to)?;
             if merged == 1 {
                 return Ok(());
             }
@@ -336,7 +314,7 @@ impl Round<'_> {
     /// Runs all queries in one launch per segment, with one block of threads per query, or in
     /// several launches if the cursors of all queries do not fit in memory.
     fn synchronous(&self, scratch: &mut Scratch) -> Result<(), DeviceError> {
-        let (device, stream) = (&self.engine.device, &self.engine.stream);
+        let (device, stream) = (&self.runtime.device, &self.runtime.stream);
         let (segments, queries) = (self.parts.len(), self.plans.len());
         let Scratch { slots: [first, second], keys, cursors } = scratch;
         let (k, terms) = largest(&self.parts);
@@ -350,17 +328,10 @@ impl Round<'_> {
         let at_once = (GLOBAL_WORDS / words).max(1);
         for number in 0..segments {
             for from in (0..queries).step_by(at_once) {
-                let blocks = at_once.min(queries - from) as u32;
-                self.launch(
-                    stream,
-                    number,
-                    from,
-                    blocks,
-                    Some(warps),
-                    (k, terms),
-                    &lists,
-                    (&mut *keys, &mut *cursors),
-                )?;
+                let count = at_once.min(queries - from) as u32;
+                let whole = Some(warps);
+                let blocks = Blocks { first_query: from as u32, count, whole, k, terms };
+                self.launch(stream, number, &blocks, &lists, (&mut *keys, &mut *cursors))?;
             }
         }
         let (mut left, mut to_second) = (slots as u32, true);
@@ -373,7 +344,7 @@ impl Round<'_> {
                 }
                 _ => first.take(device, queries * merged as usize, self.results.stride)?,
             };
-            self.engine.merge.launch(stream, &self.sent.kept, left, &lists, &to)?;
+            self.runtime.merge.launch(stream, &self.sent.kept, left, &lists, &to)?;
             if merged == 1 {
                 return Ok(());
             }
@@ -381,67 +352,46 @@ impl Round<'_> {
         }
     }
 
-    /// Launches blocks of one query, of one warp each, or blocks of one query each, of this many
-    /// warps.
-    #[allow(clippy::too_many_arguments)]
+    /// Launches blocks of one query, of one warp each, or blocks of one query each.
     fn launch(
         &self,
         stream: &Stream,
         number: usize,
-        first_query: usize,
-        blocks: u32,
-        whole: Option<u32>,
-        (k, terms): (u32, u32),
+        blocks: &Blocks,
         lists: &Lists,
         (keys, cursors): (&mut Growing<u64>, &mut Growing<u32>),
     ) -> Result<(), DeviceError> {
-        let (engine, segment) = (self.engine, &self.image[number]);
-        let (queries, all_terms) = &self.sent.parts[number];
-        let capacity = key_capacity(k);
-        let warps = whole.unwrap_or(1);
-        let all_warps = blocks as usize * warps as usize;
-        let keys = match capacity {
-            ..=SHARED_KEYS => None,
-            many => Some(keys.take(&engine.device, all_warps * many as usize)?),
+        let (runtime, segment) = (self.runtime, &self.image[number]);
+        let (device, settings) = (&runtime.device, &runtime.settings);
+        let (queries, terms) = &self.sent.parts[number];
+        let keys = blocks.global_keys().map(|len| keys.take(device, len)).transpose()?;
+        let cursors = blocks.global_cursors().map(|len| cursors.take(device, len)).transpose()?;
+        let homogeneous = settings.partitioning == Partitioning::Homogeneous;
+        let input = partitioned::Input {
+            segment: segment.documents.view(),
+            values: segment.lists.values(),
+            queries,
+            terms,
+            homogeneous: homogeneous && blocks.whole.is_none(),
+            policy: settings.threshold as u32,
         };
-        let cursors = match terms as usize {
-            ..=SHARED_TERMS => None,
-            _ => Some(cursors.take(&engine.device, all_warps * terms as usize * CURSOR_WORDS)?),
+        let output = partitioned::Output {
+            words: &self.results.words(),
+            work: &self.results.work(),
+            lists,
+            keys: keys.as_ref(),
+            cursors: cursors.as_ref(),
         };
-        let homogeneous =
-            engine.settings.partitioning == Partitioning::Homogeneous && whole.is_none();
-        let args = Args::new()
-            .value(segment.documents.view())
-            .value(segment.lists.values())
-            .buffer(queries)
-            .value(first_query as u32)
-            .value(u32::from(whole.is_some()))
-            .buffer(all_terms)
-            .buffer(&self.results.words())
-            .buffer(&self.results.work())
-            .buffer(&lists.keys)
-            .buffer(&lists.counts)
-            .value(lists.stride)
-            .value(keys.as_ref().map_or(0, Buffer::address))
-            .value(capacity)
-            .value(cursors.as_ref().map_or(0, Buffer::address))
-            .value(terms)
-            .value(u32::from(homogeneous))
-            .value(engine.settings.threshold as u32);
-        let shared = warps * shared_bytes(k, terms as usize);
-        let grid = Grid::new(blocks, warps * WARP).shared(shared);
-        // SAFETY: the arguments are the kernel's. Queries name existing terms, thresholds,
-        // counters and slots: `parts` counted them. Terms are lists of this image, which keeps
-        // the memory that their addresses point to, as the workspace does for keys and cursors,
-        // which have the sizes that the kernel receives. Blocks keep at most k keys, and the
-        // stride is at least k.
-        unsafe { stream.launch(&engine.kernel, grid, &args) }
+        // SAFETY: queries name existing terms, thresholds, counters and slots: `parts` counted
+        // them. Terms are lists of this image, which keeps the memory that their addresses point
+        // to, as the workspace does for keys and cursors. The stride is at least k.
+        unsafe { runtime.kernel.launch(stream, &input, blocks, &output) }
     }
 
     fn answers(self, output: &mut Output) -> Result<Vec<Answer>, DeviceError> {
         let n = self.plans.len();
         let from = self.results.buffer.slice(n * POLICY_WORDS..);
-        let words = output.receive(&self.engine.device, &self.engine.stream, &from)?;
+        let words = output.receive(&self.runtime.device, &self.runtime.stream, &from)?;
         drop(self.sent.input);
         let (work, words) = words.split_at(n * WORK_WORDS);
         let (counts, keys) = words.split_at(n.div_ceil(2));
@@ -451,7 +401,7 @@ impl Round<'_> {
         let answers = self.plans.iter().enumerate().map(|(q, plan)| {
             let keys = &keys[q * stride..][..counts[q] as usize];
             let hits = keys.iter().map(|&key| Hit::from_key(key));
-            let hits = if self.engine.settings.is_approximate() {
+            let hits = if self.runtime.settings.is_approximate() {
                 seen.clear();
                 hits.filter(|hit| seen.insert(hit.doc)).take(plan.k).collect()
             } else {

@@ -171,7 +171,10 @@ impl PartitionSettings {
 
 #[cfg(test)]
 mod tests {
+    use warpseek_testkit::KernelConstants;
+
     use super::*;
+    use crate::kernels::wand::SOURCE;
 
     #[test]
     fn names_round_trip() {
@@ -180,6 +183,15 @@ mod tests {
         assert!(Threshold::ALL.iter().all(|&it| it.name().parse() == Ok(it)));
         assert!(Batch::ALL.iter().all(|&it| it.name().parse() == Ok(it)));
         assert!("none".parse::<Threshold>().unwrap_err().contains("safe-write-read"));
+    }
+
+    #[test]
+    fn numbers_of_policies_equal_those_of_the_kernels() {
+        let kernel = KernelConstants::of(SOURCE.text, SOURCE.headers);
+        let names = ["LOCAL", "SAFE_READ", "SAFE_WRITE_READ"];
+        for (name, policy) in names.iter().zip(Threshold::ALL) {
+            assert_eq!(kernel.get(name), *policy as u64, "{name}");
+        }
     }
 
     #[test]

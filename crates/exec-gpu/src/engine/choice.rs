@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warpseek_core::limits::MAX_QUERY_TERMS;
-use warpseek_exec::{Candidate, Context, Formula, Load, Mode, Plan, Rates, batch_time, cheapest};
+use warpseek_exec::{
+    ASKED_FOR, Candidate, Context, Formula, Load, Mode, Plan, Rates, batch_time, cheapest,
+};
 use warpseek_index::Segment;
 
 use super::GpuEngine;

@@ -26,7 +26,7 @@ pub fn against_reader(
     progress: &Progress,
 ) -> Result<Contamination> {
     let stream = Stream {
-        wanted: Wanted::of(set),
+        grams_of_items: ItemGrams::of(set),
         set,
         settings,
         progress,
@@ -45,7 +45,7 @@ pub fn against_reader(
 }
 
 /// The n-grams of a test set.
-struct Wanted {
+struct ItemGrams {
     /// A filter with the two bits of every n-gram's hash set. It is small enough for a cache,
     /// unlike the table.
     filter: Vec<u64>,
@@ -61,7 +61,7 @@ struct Wanted {
     items: Vec<u32>,
 }
 
-impl Wanted {
+impl ItemGrams {
     fn of(set: &TestSet) -> Self {
         let (mut table, mut keys, mut hashes) = (HashTable::new(), Vec::new(), Vec::new());
         // The n-grams of all items, one item after the other, and the end of each item's n-grams.
@@ -97,7 +97,7 @@ impl Wanted {
             start = end;
         }
         let words = (keys.len() / GRAMS_PER_WORD).next_power_of_two().max(2);
-        let mut wanted = Wanted {
+        let mut grams_of_items = ItemGrams {
             filter: vec![0; words],
             shift: 64 - words.ilog2(),
             table,
@@ -107,9 +107,9 @@ impl Wanted {
             items,
         };
         for hash in hashes {
-            wanted.filter[(hash >> wanted.shift) as usize] |= bits(hash);
+            grams_of_items.filter[(hash >> grams_of_items.shift) as usize] |= bits(hash);
         }
-        wanted
+        grams_of_items
     }
 
     /// Returns true if an item may have an n-gram with this hash.
@@ -136,7 +136,7 @@ fn bits(hash: u64) -> u64 {
 }
 
 struct Stream<'a> {
-    wanted: Wanted,
+    grams_of_items: ItemGrams,
     set: &'a TestSet,
     settings: &'a Settings,
     progress: &'a Progress,
@@ -221,7 +221,7 @@ impl Stream<'_> {
                 Ok(document) => {
                     documents += 1;
                     let (title, text) = (&*document.title, &*document.text);
-                    worker.find(&self.wanted, title, text);
+                    worker.find(&self.grams_of_items, title, text);
                     self.report(worker, order, &document.id)?;
                 }
                 Err(error) if self.settings.on_error == OnError::Stop => return Err(error.into()),
@@ -257,9 +257,9 @@ impl Stream<'_> {
             return Err(error);
         }
         let (mut ngrams, mut found) = (vec![0; self.set.len()], vec![0; self.set.len()]);
-        for gram in 0..self.wanted.keys.len() {
-            let is_found = self.wanted.found[gram].load(Ordering::Relaxed);
-            for &item in self.wanted.items_with(gram as u32) {
+        for gram in 0..self.grams_of_items.keys.len() {
+            let is_found = self.grams_of_items.found[gram].load(Ordering::Relaxed);
+            for &item in self.grams_of_items.items_with(gram as u32) {
                 ngrams[item as usize] += 1;
                 found[item as usize] += u32::from(is_found);
             }
@@ -283,7 +283,7 @@ impl Stream<'_> {
 
 impl Worker {
     /// Counts for each item the n-grams that a document has.
-    fn find(&mut self, wanted: &Wanted, title: &str, text: &str) {
+    fn find(&mut self, grams_of_items: &ItemGrams, title: &str, text: &str) {
         let Worker { grams, passed, found, counts, touched } = self;
         let hashes = grams.read(title, text);
         // There are no branches here, so that a core can wait for many words of the filter at a
@@ -292,20 +292,20 @@ impl Worker {
         let mut count = 0;
         for (&hash, i) in hashes.iter().zip(0..) {
             passed[count] = i;
-            count += usize::from(wanted.may_have(hash));
+            count += usize::from(grams_of_items.may_have(hash));
         }
         found.clear();
         let passed = passed[..count].iter().map(|&i| grams.gram(i as usize));
-        found.extend(passed.filter_map(|gram| wanted.find(gram)));
+        found.extend(passed.filter_map(|gram| grams_of_items.find(gram)));
         found.sort_unstable();
         found.dedup();
         for &gram in &*found {
-            let known = &wanted.found[gram as usize];
+            let known = &grams_of_items.found[gram as usize];
             // Most are known already, and reading does not take the line from other cores.
             if !known.load(Ordering::Relaxed) {
                 known.store(true, Ordering::Relaxed);
             }
-            for &item in wanted.items_with(gram) {
+            for &item in grams_of_items.items_with(gram) {
                 if counts[item as usize] == 0 {
                     touched.push(item);
                 }

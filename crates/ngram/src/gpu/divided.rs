@@ -3,12 +3,14 @@
 
 use warpseek_exec::Context;
 
-use super::{
-    DeviceQuery, GpuSearcher, Image, SegmentPlan, answer_of, best_of, enough_hits, is_short, lock,
-};
+use super::hits::{answer_of, best_of, enough_hits};
+use super::image::Image;
+use super::plan::SegmentPlan;
+use super::{GpuSearcher, is_short, lock};
 use crate::collector::Collector;
 use crate::counting::{self, MOST_COUNTED};
 use crate::error::NgramError;
+use crate::kernels::map_lists::QueryView;
 use crate::lists::Lists;
 use crate::query::Query;
 use crate::searcher::Answer;
@@ -63,15 +65,15 @@ impl GpuSearcher {
         for (segment, image) in self.searcher.snapshot().segments().iter().zip(images) {
             let Some((on_gpu, own)) = image.plan(query, query.least) else { continue };
             let lists = Lists::open(segment, query).map_err(NgramError::from)?;
-            let send = |query: DeviceQuery| {
+            let send = |query: QueryView| {
                 let mut plan = SegmentPlan::default();
                 plan.push(0, query, &own);
-                self.send(image, &plan, &workspace)
+                workspace.send(image, &plan)
             };
             match division {
                 Division::CpuGathers => {
                     let (candidates, counted) = counting::gather(&lists, query.least)?;
-                    let args = send(image.query(query, &own, query.least, counted))?;
+                    let batch = send(image.query(query, &own, query.least, counted))?;
                     let keys: Vec<u64> = candidates
                         .iter()
                         .map(|&(part, count)| u64::from(part) << 32 | u64::from(count))
@@ -81,11 +83,12 @@ impl GpuSearcher {
                     stream.zero(&workspace.of_query.slice(..1))?;
                     stream.zero(&workspace.counters)?;
                     let enough = enough_hits(segment, k);
-                    let found = self.look_up(&args, 1, 1, enough, u32::MAX, &workspace)?;
+                    let found = workspace.look_up(&self.look_up, &batch, 1, enough, u32::MAX)?;
                     hits.append(&mut best_of(segment, &found, k, query.least));
                 }
                 Division::GpuGathers => {
-                    self.count(image, &send(on_gpu)?, 1, image.parts, &workspace)?;
+                    let (batch, range_bits) = (send(on_gpu)?, self.settings.range_bits);
+                    workspace.count(&self.count, &batch, range_bits, image.parts)?;
                     let found = stream.download(&workspace.counters.slice(..1))?[0];
                     let mut keys = stream.download(&workspace.keys.slice(..found as usize))?;
                     // Blocks of threads write the candidates in any order.

@@ -1,23 +1,20 @@
 //! A segment of an n-gram index on a device: its lists with the layout that they have on disk,
 //! and the data that are computed there so that lists are found and counted quickly.
+#![allow(unsafe_code)]
 
 use std::sync::Arc;
 
-use bytemuck::{Pod, Zeroable};
 use rustc_hash::FxHashMap;
 use warpseek_codec::CodecId;
 use warpseek_core::limits::BLOCK;
-use warpseek_cuda::{Args, Buffer, Device, Grid, Stream, Uploader};
+use warpseek_cuda::{Buffer, Device, Stream, Uploader};
 use warpseek_index::{BIN, MapList, MapListParts, Segment, TermInfo, map_codes};
 
 use crate::error::NgramError;
-use crate::kernels::ngram_directory;
-
-/// Maximum number of different n-grams of a segment on a GPU, which has a table of their lists.
-pub(crate) const MOST_GRAMS: u64 = 1 << 24;
-
-/// Threads of a block. Must equal the kernels'.
-const DIRECTORY_THREADS: u32 = 128;
+use crate::kernels::map_lists::{
+    DENSE, ImageView, ListView, MOST_GRAMS, ONE, SHORT, SPARSE, Samples,
+};
+use crate::kernels::ngram_directory::NgramDirectory;
 
 /// Bytes that kernels may read behind the last list if its maps are damaged.
 const PADDING: usize = 1 << 14;
@@ -29,50 +26,9 @@ const PARTS_PER_ENTRY: u32 = 64;
 /// Bytes of device memory per byte for bitmaps of sparse lists.
 const MEMORY_PER_BITMAP: u64 = 8;
 
-/// Number of values in the `Samples` of a block or bin: eight for heads, eight for tails. Must
-/// equal the kernels'.
-const SAMPLES: usize = 16;
-
 /// Alignment that is kept: lists that are copied alone are as far from a multiple of this as they
 /// are in the file.
 const ALIGNMENT: u64 = 64;
-
-/// The number that kernels use for the form of a list in blocks.
-const SPARSE: u32 = 2;
-
-/// A list on the device. Must equal `MapList` of the kernels, as the next ones equal theirs.
-#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
-struct DeviceList {
-    bitmaps: u64,
-    bases: u64,
-    lasts: u64,
-    ends: u64,
-    payload: u64,
-    end: u64,
-    df: u32,
-    form: u32,
-    blocks: u32,
-    first: u32,
-    part: u32,
-    map: u32,
-}
-
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C)]
-pub(super) struct DeviceImage {
-    lists: u64,
-    file: u64,
-    heads: u64,
-    befores: u64,
-    samples: u64,
-    segments: u64,
-    deleted: u64,
-    codes: u64,
-    widths: u64,
-    parts: u32,
-    rice: u32,
-}
 
 /// The host's data on a list.
 #[derive(Clone, Copy)]
@@ -82,7 +38,8 @@ pub(super) struct HostList {
     pub(super) dense: bool,
 }
 
-/// The device's data on the parts of a segment, which do not depend on the lists that are there.
+/// The device's data on the parts of a segment, which do not depend on the lists that are there,
+/// and the kernels that complete lists.
 pub(super) struct Tables {
     segments: Buffer<u8>,
     /// A bit for each part of a deleted document, if there are any.
@@ -91,6 +48,7 @@ pub(super) struct Tables {
     codes: Buffer<u64>,
     /// Widths of the heads of all parts' maps, if there are maps.
     widths: Option<Buffer<u64>>,
+    directory: NgramDirectory,
 }
 
 impl Tables {
@@ -113,7 +71,8 @@ impl Tables {
             }
         };
         let codes = device.upload(uploader.stream(), &map_codes())?;
-        Ok(Tables { segments, deleted, codes, widths })
+        let directory = NgramDirectory::new(device)?;
+        Ok(Tables { segments, deleted, codes, widths, directory })
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -135,12 +94,12 @@ pub(super) struct Image {
     tables: Arc<Tables>,
     bytes: Buffer<u8>,
     /// The lists, by number of the n-gram among those on the device.
-    lists: Buffer<DeviceList>,
+    lists: Buffer<ListView>,
     /// The directory: the positions of blocks, and the last part of the block before each.
     heads: Buffer<u64>,
     befores: Buffer<u32>,
     /// The positions of some maps of every block and bin, if there are maps.
-    samples: Option<Buffer<[u16; SAMPLES]>>,
+    samples: Option<Buffer<Samples>>,
     /// Bitmaps of sparse lists.
     bitmaps: Buffer<u32>,
     /// Minimum number of parts of a list with bitmaps.
@@ -224,17 +183,17 @@ impl Image {
             let (df, dense) = (info.df, list.is_dense());
             by_gram.insert(gram.clone(), HostList { ordinal, df, dense });
             let own = segment.postings_file().bytes(info.offset, info.len)?;
-            let mut of_device = on_device(&list, own, file_at.wrapping_add(info.offset));
-            of_device.first = blocks as u32;
+            let mut view = list_view(&list, own, file_at.wrapping_add(info.offset));
+            view.first = blocks as u32;
             blocks += list.blocks() as u64;
             u32::try_from(blocks).map_err(|_| NgramError::ManyBlocks)?;
-            lists.push(of_device);
+            lists.push(view);
         }
         let parts = segment.parts().count();
         let bytes_each = parts.div_ceil(BIN as u32) as usize * (BIN / 8);
         let memory = (device.memory_limit() as f64 * share) as u64;
         let bitmaps_from = bitmaps_from(&lists, parts, memory, bytes_each);
-        let sparse = |list: &DeviceList| list.form == SPARSE && list.df >= bitmaps_from;
+        let sparse = |list: &ListView| list.form == SPARSE && list.df >= bitmaps_from;
         let of_sparse: Vec<u32> =
             (0..).zip(&lists).filter(|(_, l)| sparse(l)).map(|(i, _)| i).collect();
         let bitmaps: Buffer<u32> = device.buffer((of_sparse.len() * bytes_each / 4).max(1))?;
@@ -276,21 +235,17 @@ impl Image {
     ) -> Result<(), NgramError> {
         let failed: Buffer<u32> = device.buffer(1)?;
         stream.zero(&failed)?;
-        let kernel = device.kernel(&ngram_directory::SOURCE, "ngram_directory")?;
-        let args = Args::new().value(self.on_device()).value(lists as u32).buffer(&failed);
-        let grid = Grid::new(device.info().multiprocessors * 16, DIRECTORY_THREADS);
-        // SAFETY: arguments are those of the kernel, whose structures equal ours, and it writes
-        // one entry per block, for which the buffers are large enough.
-        unsafe { stream.launch(&kernel, grid, &args) }?;
+        let kernels = &self.tables.directory;
+        // SAFETY: the kernel writes one entry per block, for which the buffers are large enough;
+        // they live until the work is complete, at the end of this function.
+        unsafe { kernels.directory(stream, self.view(), lists, &failed) }?;
         if stream.download(&failed)?[0] != 0 {
             return Err(NgramError::Malformed);
         }
         if self.samples.is_some() {
-            let kernel = device.kernel(&ngram_directory::SOURCE, "ngram_samples")?;
-            let args = Args::new().value(self.on_device()).value(lists as u32);
             // SAFETY: as above; the buffer holds the samples of each block and bin of the
             // directory.
-            unsafe { stream.launch(&kernel, grid, &args) }?;
+            unsafe { kernels.samples(stream, self.view(), lists) }?;
         }
         // Searches use other streams, so the work must be complete.
         Ok(stream.synchronize()?)
@@ -307,18 +262,14 @@ impl Image {
             return Ok(());
         }
         stream.zero(&self.bitmaps)?;
-        let kernel = device.kernel(&ngram_directory::SOURCE, "ngram_bitmaps")?;
         let ordinals = device.upload(stream, ordinals)?;
-        let args = Args::new().value(self.on_device()).buffer(&ordinals);
-        let grid = Grid::new(ordinals.len() as u32, DIRECTORY_THREADS);
-        // SAFETY: arguments are those of the kernel. The lists have bitmaps for all parts, and
-        // other parts are ignored.
-        unsafe { stream.launch(&kernel, grid, &args) }?;
+        // SAFETY: the lists have bitmaps for all parts, and other parts are ignored.
+        unsafe { self.tables.directory.bitmaps(stream, self.view(), &ordinals) }?;
         Ok(stream.synchronize()?)
     }
 
-    pub(super) fn on_device(&self) -> DeviceImage {
-        DeviceImage {
+    pub(super) fn view(&self) -> ImageView {
+        ImageView {
             lists: self.lists.address(),
             file: self.bytes.address(),
             heads: self.heads.address(),
@@ -353,12 +304,12 @@ fn deleted_parts(segment: &Segment) -> Vec<u8> {
 
 /// Returns how many parts a list must have for bitmaps. All dense lists have them, and so do
 /// other lists above a size at which bitmaps are faster to count, as long as there is memory.
-fn bitmaps_from(lists: &[DeviceList], parts: u32, memory: u64, bytes_each: usize) -> u32 {
+fn bitmaps_from(lists: &[ListView], parts: u32, memory: u64, bytes_each: usize) -> u32 {
     // Lists of one block do not need them.
     let least = parts.div_ceil(PARTS_PER_ENTRY).max(BLOCK as u32 + 1);
     // All dense lists have them, and lists of one entry are never dense.
     let least = least.min(parts.div_ceil(8)).max(2);
-    let long = |list: &&DeviceList| list.form == SPARSE && list.df >= least;
+    let long = |list: &&ListView| list.form == SPARSE && list.df >= least;
     let mut sizes: Vec<u32> = lists.iter().filter(long).map(|list| list.df).collect();
     sizes.sort_unstable_by(|a, b| b.cmp(a));
     // All lists of the same size have bitmaps or none.
@@ -366,18 +317,17 @@ fn bitmaps_from(lists: &[DeviceList], parts: u32, memory: u64, bytes_each: usize
 }
 
 /// Returns the device's form of a list whose bytes were copied to `base`.
-fn on_device(list: &MapList<'_>, bytes: &[u8], base: u64) -> DeviceList {
+fn list_view(list: &MapList<'_>, bytes: &[u8], base: u64) -> ListView {
     // Every part of a list lies in its bytes.
     let address = |part: &[u8]| base + (part.as_ptr().addr() - bytes.as_ptr().addr()) as u64;
-    let mut found =
-        DeviceList { df: list.df(), blocks: list.blocks() as u32, ..DeviceList::default() };
+    let mut found = ListView { df: list.df(), blocks: list.blocks() as u32, ..ListView::default() };
     let payload = match list.list_parts() {
         MapListParts::One { doc, map } => {
-            (found.part, found.map) = (doc, map);
+            (found.form, found.part, found.map) = (ONE, doc, map);
             return found;
         }
         MapListParts::Short(block) => {
-            found.form = 1;
+            found.form = SHORT;
             block
         }
         MapListParts::Sparse { bases, lasts, ends, payload } => {
@@ -388,7 +338,7 @@ fn on_device(list: &MapList<'_>, bytes: &[u8], base: u64) -> DeviceList {
             payload
         }
         MapListParts::Dense { bitmaps, bases, ends, payload } => {
-            found.form = 3;
+            found.form = DENSE;
             found.bitmaps = address(bitmaps.as_flattened());
             found.bases = address(bases.as_flattened());
             found.ends = address(ends.as_flattened());
@@ -406,8 +356,8 @@ mod tests {
 
     #[test]
     fn bitmaps_are_for_the_longest_lists_that_memory_allows() {
-        let list = |df: u32| DeviceList { form: SPARSE, df, ..DeviceList::default() };
-        let lists: Vec<DeviceList> = [200, 900, 900, 1000, 150].map(list).to_vec();
+        let list = |df: u32| ListView { form: SPARSE, df, ..ListView::default() };
+        let lists: Vec<ListView> = [200, 900, 900, 1000, 150].map(list).to_vec();
         let from = |parts: u32, bitmaps: usize| {
             let bytes_each = parts.div_ceil(256) as usize * 32;
             bitmaps_from(

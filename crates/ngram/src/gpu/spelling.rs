@@ -1,7 +1,7 @@
 //! A query in the form that the kernels of verification need: the set of its rows for each
 //! letter.
 
-use bytemuck::{Pod, Zeroable};
+use crate::kernels::ngram_verify::QueryView;
 
 /// Number of rows of the table of distances in a lane.
 const ROWS: usize = 64;
@@ -10,7 +10,8 @@ const MOST_LANES: usize = 32;
 /// Maximum number of letters of a query that is compared on a GPU; the CPU compares longer ones.
 pub const MOST_LETTERS: usize = ROWS * MOST_LANES;
 /// Number of letters of ASCII, which have the first rows of a query's table. The next row is for
-/// all letters that the query does not have. Must equal the kernel's, as must the hash.
+/// all letters that the query does not have. The test `constants_equal_those_of_the_kernel`
+/// compares this constant and the next.
 const ABSENT: u32 = 128;
 const HASH: u32 = 0x9e37_79b1;
 
@@ -19,16 +20,6 @@ const HASH: u32 = 0x9e37_79b1;
 pub(super) const MOST_TABLE_BYTES: usize = 8
     * ((ABSENT as usize + 1 + MOST_LETTERS) * MOST_LANES
         + (2 * (MOST_LETTERS + 1)).next_power_of_two());
-
-/// A query on the device. Must equal `Query` of the kernel.
-#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
-pub(super) struct DeviceQuery {
-    pub(super) table: u64,
-    pub(super) letters: u64,
-    shift: u32,
-    length: u32,
-}
 
 /// The letters of a query.
 pub(super) struct Spelling {
@@ -75,7 +66,7 @@ impl Spelling {
 
     /// Appends the table of rows by letter and the slots of other letters. Returns the query,
     /// whose addresses are indexes in `out`.
-    pub(super) fn write(&self, out: &mut Vec<u64>) -> DeviceQuery {
+    pub(super) fn write(&self, out: &mut Vec<u64>) -> QueryView {
         let lanes = 1 << self.lanes_log();
         let padding = ROWS * lanes - self.len();
         // Rows before the query match any letter, so that they equal the one above the first.
@@ -101,7 +92,7 @@ impl Spelling {
             out[letters + slot] = u64::from(letter) << 32 | u64::from(row);
         }
         let length = self.len() as u32;
-        DeviceQuery { table: table as u64, letters: letters as u64, shift, length }
+        QueryView { table: table as u64, letters: letters as u64, shift, length }
     }
 }
 
@@ -109,7 +100,10 @@ impl Spelling {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use warpseek_testkit::KernelConstants;
+
     use super::*;
+    use crate::kernels::ngram_verify::SOURCE;
 
     #[test]
     fn tables_are_as_long_as_they_say() {
@@ -131,5 +125,12 @@ mod tests {
         assert_eq!(8 * Spelling::new(&queries[5]).unwrap().table_len(), MOST_TABLE_BYTES);
         let one_more: String = letters(2049);
         assert!(Spelling::new(&one_more).is_none());
+    }
+
+    #[test]
+    fn constants_equal_those_of_the_kernel() {
+        let kernel = KernelConstants::of(SOURCE.text, SOURCE.headers);
+        assert_eq!(kernel.get("ABSENT"), u64::from(ABSENT));
+        assert_eq!(kernel.get("HASH"), u64::from(HASH));
     }
 }

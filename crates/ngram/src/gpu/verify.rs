@@ -5,36 +5,23 @@
 //! stay on the device as long as they fit ([`Texts`]), so that a document that many queries find
 //! is read and copied once. Rounds have as many pairs, and tables of as many queries, as fit in
 //! memory.
+#![allow(unsafe_code)]
 
 use std::mem::size_of;
 use std::sync::Mutex;
 
-use bytemuck::{Pod, Zeroable, cast_slice};
+use bytemuck::{Pod, cast_slice};
 use warpseek_core::DocId;
-use warpseek_cuda::{Args, Buffer, Device, DeviceError, Grid, Kernel, Uploader};
+use warpseek_cuda::{Buffer, Device, DeviceError, Uploader};
 use warpseek_exec::Context;
 
-use super::spelling::{DeviceQuery, MOST_TABLE_BYTES, Spelling};
+use super::spelling::{MOST_TABLE_BYTES, Spelling};
 use super::texts::{ALIGNMENT, Text, Texts};
 use super::{is_short, lock};
 use crate::distance::Match;
 use crate::error::NgramError;
-use crate::kernels::ngram_verify::SOURCE;
+use crate::kernels::ngram_verify::{MatchView, NgramVerify, PairView, Pairs, QueryView, RangeView};
 use crate::verify::{Pair, READ_TOGETHER, ReadTexts, best_matches};
-
-/// Threads of a block. Must equal the kernels'.
-const THREADS: u32 = 128;
-
-/// The kernels, by the binary logarithm of the number of lanes that share a query: search and
-/// align.
-const KERNELS: [[&str; 2]; 6] = [
-    ["search_1", "align_1"],
-    ["search_2", "align_2"],
-    ["search_4", "align_4"],
-    ["search_8", "align_8"],
-    ["search_16", "align_16"],
-    ["search_32", "align_32"],
-];
 
 /// The divisor of the memory that is free when the first batch is verified: this part is used, and
 /// lists of an index that is not resident need the rest.
@@ -97,33 +84,6 @@ pub struct VerifyCounts {
     pub texts_read: u64,
     /// Number of candidates whose texts were on the GPU already.
     pub texts_kept: u64,
-}
-
-/// A pair on the device. Must equal `Pair` of the kernel, as the next ones equal theirs.
-#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
-struct DevicePair {
-    text: u64,
-    bytes: u32,
-    letters: u32,
-    query: u32,
-    number: u32,
-}
-
-#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
-struct DeviceRange {
-    pair: u32,
-    from: u32,
-    to: u32,
-}
-
-#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
-struct DeviceMatch {
-    distance: u32,
-    start: u32,
-    end: u32,
 }
 
 /// A verifier that finds best matches on a GPU, in documents of one snapshot. It uses the
@@ -229,18 +189,18 @@ impl Batch<'_> {
 /// The memory and kernels of a verifier.
 struct State {
     settings: VerifySettings,
-    kernels: Vec<[Kernel; 2]>,
+    kernels: NgramVerify,
     /// The uploader, whose stream runs kernels, too: a text is therefore copied before it is
     /// searched, and searched before it is overwritten.
     uploader: Uploader,
     texts: Texts,
     tables: Buffer<u64>,
-    queries: Buffer<DeviceQuery>,
-    pairs: Buffer<DevicePair>,
-    ranges: Buffer<DeviceRange>,
+    queries: Buffer<QueryView>,
+    pairs: Buffer<PairView>,
+    ranges: Buffer<RangeView>,
     /// The least distance of each pair and the end of its match.
     best: Buffer<u64>,
-    matches: Buffer<DeviceMatch>,
+    matches: Buffer<MatchView>,
 }
 
 /// A pair whose text has a place on the device.
@@ -249,17 +209,15 @@ struct Placed {
     lanes_log: usize,
     /// Number of letters of the query.
     length: u32,
-    pair: DevicePair,
+    pair: PairView,
 }
 
 impl State {
     fn new(device: &Device, settings: VerifySettings) -> Result<Self, DeviceError> {
         assert!(settings.pairs > 0 && settings.range > 0 && settings.tables >= MOST_TABLE_BYTES);
-        let kernel = |name| device.kernel(&SOURCE, name);
-        let kernels = KERNELS.map(|[search, align]| Ok([kernel(search)?, kernel(align)?]));
         Ok(State {
             settings,
-            kernels: kernels.into_iter().collect::<Result<_, DeviceError>>()?,
+            kernels: NgramVerify::new(device)?,
             uploader: Uploader::new(device)?,
             texts: Texts::new(device, settings.chunk, settings.chunks),
             tables: device.buffer(settings.tables / size_of::<u64>())?,
@@ -324,7 +282,7 @@ impl State {
         counts.texts_read += placing.texts_read;
         counts.on_gpu += compared.len() as u64;
         for number in compared {
-            let DeviceMatch { distance, start, end } = found[number as usize];
+            let MatchView { distance, start, end } = found[number as usize];
             let found = Match { distance, start: start as usize, end: end as usize };
             matches[round[number as usize] as usize] = Some(found);
         }
@@ -415,7 +373,7 @@ impl State {
                 }
                 let number = pairs.len() as u32;
                 pairs.push(placed.pair);
-                ranges.extend(own.map(|(from, to)| DeviceRange { pair: number, from, to }));
+                ranges.extend(own.map(|(from, to)| RangeView { pair: number, from, to }));
             }
             self.launch(of_kernel[0].lanes_log, &pairs, &ranges)?;
         }
@@ -425,45 +383,31 @@ impl State {
     fn launch(
         &mut self,
         lanes_log: usize,
-        pairs: &[DevicePair],
-        ranges: &[DeviceRange],
+        pairs: &[PairView],
+        ranges: &[RangeView],
     ) -> Result<(), DeviceError> {
+        assert!(pairs.iter().all(|pair| (pair.number as usize) < self.matches.len()));
+        let named = |range: &RangeView| (range.pair as usize) < pairs.len();
+        assert!(ranges.iter().all(|range| named(range) && range.from < range.to));
         send(&mut self.uploader, pairs, &self.pairs)?;
         send(&mut self.uploader, ranges, &self.ranges)?;
-        self.search(lanes_log, pairs.len(), ranges)?;
-        self.align(lanes_log, pairs)
-    }
-
-    /// Searches the copied pairs in ranges, which were copied too.
-    fn search(
-        &self,
-        lanes_log: usize,
-        pairs: usize,
-        ranges: &[DeviceRange],
-    ) -> Result<(), DeviceError> {
-        assert!(pairs <= self.pairs.len() && pairs <= self.best.len());
-        assert!(ranges.len() <= self.ranges.len());
-        assert!(ranges.iter().all(|range| (range.pair as usize) < pairs && range.from < range.to));
         let stream = self.uploader.stream();
-        stream.fill(&self.best.slice(..pairs), u8::MAX)?;
-        let args = Args::new().buffer(&self.queries).buffer(&self.pairs).buffer(&self.ranges);
-        let args = args.value(ranges.len() as u32).buffer(&self.best).keep(&self.tables);
-        let grid = Grid::over(ranges.len() << lanes_log, THREADS);
-        // SAFETY: arguments are those of the kernel, whose structures equal ours. Lengths were
-        // checked; texts and tables live as long as this state, whose stream orders copies and
-        // kernels, and a range lies in its text.
-        unsafe { stream.launch(&self.kernels[lanes_log][0], grid, &args) }
-    }
-
-    /// Finds the starts of the matches of pairs that were searched.
-    fn align(&self, lanes_log: usize, pairs: &[DevicePair]) -> Result<(), DeviceError> {
-        assert!(pairs.len() <= self.pairs.len() && pairs.len() <= self.best.len());
-        assert!(pairs.iter().all(|pair| (pair.number as usize) < self.matches.len()));
-        let args = Args::new().buffer(&self.queries).buffer(&self.pairs).value(pairs.len() as u32);
-        let args = args.buffer(&self.best).buffer(&self.matches).keep(&self.tables);
-        let grid = Grid::over(pairs.len() << lanes_log, THREADS);
-        // SAFETY: as in `search`; `matches` is large enough for all numbers.
-        unsafe { self.uploader.stream().launch(&self.kernels[lanes_log][1], grid, &args) }
+        let best = self.best.slice(..pairs.len());
+        stream.fill(&best, u8::MAX)?;
+        let to_compare = Pairs {
+            lanes_log,
+            queries: &self.queries,
+            tables: &self.tables,
+            pairs: &self.pairs.slice(..pairs.len()),
+            best: &best,
+        };
+        // SAFETY: texts and tables live as long as this state, whose stream orders copies and
+        // kernels; the pairs are of queries with this number of lanes, and a range lies in its
+        // text.
+        unsafe {
+            self.kernels.search(stream, &to_compare, &self.ranges.slice(..ranges.len()))?;
+            self.kernels.align(stream, &to_compare, &self.matches)
+        }
     }
 }
 
@@ -484,7 +428,7 @@ impl Placing<'_> {
         let Text { address, bytes, letters } = text;
         let Some(spelling) = batch.query(self.round[number as usize]) else { return };
         let query = self.numbers[number as usize];
-        let pair = DevicePair { text: address, bytes, letters, query, number };
+        let pair = PairView { text: address, bytes, letters, query, number };
         let (lanes_log, length) = (spelling.lanes_log(), spelling.len() as u32);
         self.placed.push(Placed { lanes_log, length, pair });
     }
@@ -494,7 +438,7 @@ impl Placing<'_> {
 /// at least `bytes` bytes with the text before it that a match ending in the part may reach. That
 /// is twice the query's length, since inserting the whole query costs its length (`distance`).
 fn ranges_of(
-    pair: &DevicePair,
+    pair: &PairView,
     length: u32,
     bytes: u32,
 ) -> impl ExactSizeIterator<Item = (u32, u32)> + use<> {

@@ -1,6 +1,7 @@
-//! The kernels of this crate. Each has a folder with the CUDA C++ (`kernel.cu`) and its source as
-//! a constant (`mod.rs`).
+//! The kernels of this crate. Each has a folder with the CUDA C++ (`kernel.cu`) and the functions
+//! that check arguments and launch it (`mod.rs`).
 
+pub(crate) mod map_lists;
 pub mod ngram_count;
 pub mod ngram_directory;
 pub mod ngram_look_up;

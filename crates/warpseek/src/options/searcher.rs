@@ -59,6 +59,8 @@ pub enum Split {
 ///
 /// assert_eq!("auto".parse(), Ok(Algorithm::Auto));
 /// assert_eq!("wand".parse(), Ok(Algorithm::Named(CpuAlgorithm::Wand)));
+/// // Names of earlier versions are aliases.
+/// assert_eq!("kept".parse(), Ok(Algorithm::Named(CpuAlgorithm::Decoded)));
 /// assert!("magic".parse::<Algorithm>().is_err());
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,8 @@
 #include "types.cuh"
 
 constexpr uint32_t LETTER = 1, DIGIT = 2, CORE = 7, LITERAL = 32;
-// The longest word that can be a term. Must equal MAX_TERM_BYTES.
+// The longest word that can be a term. A test of the kernel `word_table` compares it with
+// MAX_TERM_BYTES.
 constexpr uint32_t MOST_BYTES = 255;
 // A number that means no word and no term.
 constexpr uint32_t NONE = 0xffffffffu;

@@ -10,7 +10,8 @@ use super::common::{SCAN, TYPES, WORDS};
 pub const SOURCE: Source =
     Source { name: "find_words", text: include_str!("kernel.cu"), headers: &[TYPES, SCAN, WORDS] };
 
-/// Threads of a block. This constant and the next must equal the kernel's.
+/// Threads of a block. The test `constants_equal_those_of_the_kernel` compares this constant and
+/// the next.
 const THREADS: u32 = 256;
 const PER_THREAD: usize = 16;
 const TILE: usize = THREADS as usize * PER_THREAD;
@@ -106,7 +107,10 @@ impl FindWords {
         docs: &Buffer<u32>,
     ) -> Result<(), DeviceError> {
         let count = counted.count as usize;
-        assert!(starts.len() >= count && docs.len() >= count, "room for {count} words");
+        assert!(
+            starts.len() >= count && docs.len() >= count,
+            "starts and documents of {count} words"
+        );
         let args = Args::new()
             .buffer(text)
             .value(len as u32)
@@ -121,5 +125,19 @@ impl FindWords {
         }
         // SAFETY: as for counting; no more than `count` words are written.
         unsafe { stream.launch(&self.write, Grid::new(len.div_ceil(TILE) as u32, THREADS), &args) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warpseek_testkit::KernelConstants;
+
+    use super::*;
+
+    #[test]
+    fn constants_equal_those_of_the_kernel() {
+        let kernel = KernelConstants::of(SOURCE.text, SOURCE.headers);
+        assert_eq!(kernel.get("THREADS"), u64::from(THREADS));
+        assert_eq!(kernel.get("PER_THREAD"), PER_THREAD as u64);
     }
 }

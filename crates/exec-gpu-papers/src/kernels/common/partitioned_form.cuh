@@ -1,5 +1,5 @@
 // Queries, terms, counters and cursors of WAND and MaxScore. The host has the same in
-// `partitioned/form.rs`.
+// `kernels/partitioned.rs`.
 #pragma once
 
 // Maximum number of warps of a block of threads: with the registers that the kernels take, twice

@@ -1,9 +1,10 @@
-//! Intersection on lists in Rice codes; `kernels::intersect` launches it.
+//! Intersection on lists in Rice codes.
 
 use super::common::{
     CODEC_RICE, FORMULA, INTERSECT, LISTS, SCAN, SEARCH, TILES, TYPES, VALUES, WARP,
 };
-use warpseek_cuda::Source;
+use super::intersect_codec::CodecKernels;
+use warpseek_cuda::{Device, DeviceError, Source};
 
 /// The source of the kernels.
 pub const SOURCE: Source = Source {
@@ -11,3 +12,8 @@ pub const SOURCE: Source = Source {
     text: include_str!("kernel.cu"),
     headers: &[TYPES, SCAN, WARP, LISTS, CODEC_RICE, SEARCH, TILES, FORMULA, VALUES, INTERSECT],
 };
+
+/// Compiles the kernels.
+pub(super) fn kernels(device: &Device) -> Result<CodecKernels, DeviceError> {
+    CodecKernels::new(device, &SOURCE, "rice")
+}

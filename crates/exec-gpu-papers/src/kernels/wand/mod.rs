@@ -3,7 +3,8 @@
 use warpseek_codec::CodecId;
 
 use super::common::{PARTITIONED, partitioned_for};
-use warpseek_cuda::Source;
+use super::partitioned::Partitioned;
+use warpseek_cuda::{Device, DeviceError, Source};
 
 /// The source, with a kernel for each codec.
 pub const SOURCE: Source =
@@ -12,4 +13,9 @@ pub const SOURCE: Source =
 /// Returns the source with the kernel of one codec only.
 pub fn source(codec: CodecId) -> Source {
     Source { headers: partitioned_for(codec), ..SOURCE }
+}
+
+/// Compiles the kernel of one codec.
+pub(crate) fn kernel(device: &Device, codec: CodecId) -> Result<Partitioned, DeviceError> {
+    Partitioned::new(device, &source(codec), &format!("wand_{codec}"))
 }

@@ -11,6 +11,8 @@ constexpr uint32_t THREADS = 128;
 constexpr uint32_t ABSENT = 128;
 // The letter of a lane before the text's first letter and behind its last.
 constexpr uint32_t NO_LETTER = 0xffffffffu;
+// Letters that are not ASCII are found by this multiplicative hash.
+constexpr uint32_t HASH = 0x9e3779b1u;
 // Columns between the votes of a warp on whether to go on.
 constexpr uint32_t COLUMNS = 16;
 
@@ -108,7 +110,7 @@ __device__ __forceinline__ uint32_t row_of(const Query& query, uint32_t letter) 
     if (letter < ABSENT) return letter;
     const uint64_t* letters = reinterpret_cast<const uint64_t*>(query.letters);
     const uint32_t last = (1u << (32 - query.shift)) - 1;
-    for (uint32_t slot = letter * 0x9e3779b1u >> query.shift;; slot = (slot + 1) & last) {
+    for (uint32_t slot = letter * HASH >> query.shift;; slot = (slot + 1) & last) {
         const uint64_t found = __ldg(letters + slot);
         if (found == 0) return ABSENT;
         if (found >> 32 == letter) return uint32_t(found);

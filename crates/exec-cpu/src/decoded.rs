@@ -20,7 +20,8 @@ use crate::candidates::Candidates;
 use crate::collector::Collector;
 use crate::formula_cache::FormulaCache;
 use crate::halt::Halt;
-use crate::segment::{OPENING_COST, Scorer, SegmentQuery};
+use crate::scorer::Scorer;
+use crate::segment::{OPENING_COST, SegmentQuery};
 use crate::simd::units;
 use crate::windowed_maxscore::add;
 
@@ -300,7 +301,7 @@ mod tests {
                     (answer.hits, answer.matches)
                 };
                 assert_eq!(
-                    answer(Algorithm::Kept),
+                    answer(Algorithm::Decoded),
                     answer(Algorithm::Taat),
                     "{chosen:?} in {docs:?}"
                 );
@@ -319,7 +320,7 @@ mod tests {
         let other = Planner::new(snapshot.clone(), Ranking { function, static_weight: 0.0 });
         let planners = [Planner::suited(snapshot.clone()).unwrap(), other.unwrap()];
         let plans = planners.map(|p| p.plan(&query(&["pear"]), Mode::Or, 10).unwrap());
-        let engine = CpuEngine::new(snapshot.clone(), Some(Algorithm::Kept));
+        let engine = CpuEngine::new(snapshot.clone(), Some(Algorithm::Decoded));
         let search = |plan: &Plan| {
             let context = Context::new(1).cancelled_by(Cancel::after(20));
             engine.search(&[plan], &context).remove(0).unwrap()
