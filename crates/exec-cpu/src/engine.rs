@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warpseek_exec::{
-    Answer, Answers, Candidate, Context, Engine, ExecError, Formulas, Load, Mode, Plan, Takes,
-    Ticker, Work, answer_supported, batch_time, cheapest_of,
+    ASKED_FOR, Answer, Answers, Candidate, Context, Engine, ExecError, Formulas, Load, Mode, Plan,
+    Takes, Ticker, Work, answer_supported, batch_time, cheapest_of,
 };
 use warpseek_index::{SegmentEntry, Snapshot, SnapshotId};
 
