@@ -144,8 +144,8 @@ mod tests {
 constexpr uint32_t THREADS = 256;
 constexpr uint32_t TILE = THREADS * (ITEMS + 1) - 0x10u;
 constexpr uint32_t BITS = 1u << 3 + 2;
-template <class Key>
-constexpr uint32_t KEYS = sizeof(Key) == 4 ? 20 : 10;
+// of a key
+constexpr uint32_t KEYS = THREADS % 3;
 constexpr uint32_t TILES = 2;
 ",
         headers: &[
