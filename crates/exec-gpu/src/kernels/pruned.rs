@@ -65,14 +65,20 @@ pub(crate) struct Single<'a> {
     pub(crate) all_blocks: u32,
     /// Number of blocks that have ended: 0 before the first launch and after the last.
     pub(crate) ended: &'a Buffer<u64>,
-    /// As in [`Batch`], like the next four.
+    /// Address of the number of hits that the query has; if these are enough, nothing is done. 0:
+    /// it has none.
     pub(crate) enough: u64,
+    /// The threshold of the query.
     pub(crate) thresholds: &'a Buffer<u64>,
+    /// The keys that blocks find.
     pub(crate) slot_keys: &'a Buffer<u64>,
+    /// Number of keys found.
     pub(crate) found: &'a Buffer<u32>,
+    /// Maximum number of keys that a block finds.
     pub(crate) stride: u32,
-    /// As in [`Windows`], like the next.
+    /// The histogram of hits: a bin for each lane of a warp.
     pub(crate) histograms: &'a Buffer<u32>,
+    /// Number of tiles in a window.
     pub(crate) span: u32,
 }
 

@@ -136,8 +136,8 @@ impl OnDemand {
         Ok(images)
     }
 
-    /// Returns the lists of a segment in the images: those that stay as tiles, and those that are
-    /// made, at their offsets behind the addresses of filters and of everything else.
+    /// Returns the lists of a segment for its images: lists that stay as tiles, and lists that
+    /// become tiles at their offsets behind the addresses of filters and of everything else.
     fn views(
         lists: &SegmentLists,
         (kept, untiled): (&FxHashMap<u32, ListView>, &[UntiledList<'_>]),

@@ -23,7 +23,7 @@ pub(crate) struct SlicePreparation {
     pub(super) valuing: Arc<Valuing>,
     pub(super) failed: Buffer<u32>,
     pub(super) filters: Buffer<u8>,
-    /// One word per list.
+    /// Number of postings of each list with padding, which the preparation finds.
     pub(super) totals: Buffer<u32>,
     pub(super) scratch: Buffer<u8>,
     /// Blocks that are copied from main memory, and their offsets in the scratch memory.
