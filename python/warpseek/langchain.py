@@ -34,8 +34,8 @@ class WarpseekRetriever(BaseRetriever):
     options: dict[str, Any] = {}
     #: Field with the content.
     content_field: str = "text"
-    #: Whether queries are read in the syntax of docs/reference/query-syntax.md. Otherwise they are
-    #: plain words.
+    #: True if queries are parsed in the syntax of docs/reference/query-syntax.md. Otherwise they
+    #: are plain words.
     syntax: bool = False
 
     def _get_relevant_documents(

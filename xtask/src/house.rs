@@ -1,8 +1,9 @@
 //! `cargo xtask house`: checks the structure of the tree.
 //!
-//! Every source file has a head comment and at most [`MAX_FILE`] lines of code, every function at most
-//! [`MAX_FUNCTION`]; crates depend only on crates of lower floors ([`floors`]); and the modules of a
-//! crate do not use each other in cycles ([`modules`]). Tests are exempt from limits and cycles.
+//! Every source file must have a head comment and at most [`MAX_FILE`] lines of code, and every
+//! function at most [`MAX_FUNCTION`]. Crates may depend only on crates of lower floors
+//! ([`floors`]), and the modules of a crate must not use each other in cycles ([`modules`]).
+//! Limits and cycles do not apply to tests.
 
 mod floors;
 mod modules;
@@ -38,7 +39,7 @@ pub(crate) fn check() -> Result<(), String> {
     }
 }
 
-/// The folders of all crates of the workspace, in order.
+/// Returns the folders of all crates of the workspace, sorted.
 fn crates() -> Result<Vec<PathBuf>, String> {
     let entries = std::fs::read_dir("crates").map_err(|e| format!("crates: {e}"))?;
     let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -48,7 +49,7 @@ fn crates() -> Result<Vec<PathBuf>, String> {
     Ok(folders)
 }
 
-/// Reads all Rust files of a folder and the folders in it.
+/// Reads all Rust files below a folder.
 fn read_sources(folder: &Path) -> Result<Vec<Source>, String> {
     let mut sources = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -68,7 +69,7 @@ fn read_sources(folder: &Path) -> Result<Vec<Source>, String> {
     Ok(sources)
 }
 
-/// The findings about one file.
+/// Returns the findings about one file.
 fn check_source(source: &Source) -> Vec<String> {
     let path = source.path.display();
     let mut findings = Vec::new();

@@ -1,7 +1,8 @@
 //! `cargo xtask words`: checks the English of comments, messages and pages.
 //!
-//! Four checks: phrases that this project does not use ([`patterns`]), summaries of public items
-//! ([`summaries`]), the width of comments, and spelling and grammar by `typos` and Harper ([`tools`]).
+//! There are four checks: phrases that this project does not use ([`patterns`]), summaries of
+//! public items ([`summaries`]), the width of comments and pages, and spelling and grammar by
+//! `typos` and Harper ([`tools`]).
 
 mod patterns;
 mod summaries;
@@ -11,10 +12,10 @@ mod tools;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Maximum number of columns of a line that is a comment, and of a line of a page.
+/// Maximum number of columns of a comment line, and of a line of a page.
 const MAX_COLUMNS: usize = 100;
 
-/// A place in a file, and what is wrong there.
+/// A problem, with its place in a file.
 pub(crate) struct Finding {
     path: PathBuf,
     line: usize,
@@ -27,7 +28,7 @@ impl std::fmt::Display for Finding {
     }
 }
 
-/// Checks all files that git knows, and lists every finding with its file and line.
+/// Checks all files under version control, and lists every finding with its file and line.
 pub(crate) fn check() -> Result<(), String> {
     let paths = tracked()?;
     let mut findings = Vec::new();
@@ -55,7 +56,7 @@ pub(crate) fn check() -> Result<(), String> {
     }
 }
 
-/// The files under version control that hold prose.
+/// Returns the files under version control that contain prose.
 fn tracked() -> Result<Vec<PathBuf>, String> {
     let listed = Command::new("git").args(["ls-files", "-z"]).output();
     let listed = listed.map_err(|e| format!("git ls-files: {e}"))?;
@@ -73,7 +74,7 @@ fn tracked() -> Result<Vec<PathBuf>, String> {
         .collect())
 }
 
-/// Comments and lines of pages that are too wide. Tables, links and code may be wider.
+/// Finds comment lines and lines of pages that are too wide. Tables, links and code may be wider.
 fn wide_lines(path: &Path, content: &str) -> Vec<Finding> {
     let is_page = path.extension().is_some_and(|extension| extension == "md");
     let mut in_code = false;

@@ -83,7 +83,7 @@ pub(super) struct Options {
     quiet: bool,
 }
 
-/// One method on one text.
+/// The measurement of a method on a text.
 #[derive(Serialize)]
 struct Cell {
     megabytes: u32,

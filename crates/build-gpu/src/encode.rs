@@ -133,8 +133,8 @@ fn encode_chunk(
     stream.upload(&ends, &sizes)?;
     let bytes: Buffer<u8> = device.buffer(end as usize)?;
     let fronts: Buffer<FrontWords> = device.buffer(count)?;
-    // SAFETY: as above. Each block has as many bytes as it was measured to take, and documents
-    // have lengths and norms.
+    // SAFETY: as above. Each block has the measured number of bytes, and documents have lengths
+    // and norms.
     unsafe { kernels.encode(stream, lists, &sizes, documents, &bytes, &fronts) }?;
     stream.synchronize()?;
     let bytes = worker.fetcher.fetch(&bytes)?;

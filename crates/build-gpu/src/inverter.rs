@@ -38,9 +38,9 @@ const MEMORY_A_BATCH_BYTE: usize = 4;
 /// The reaction to a failure of the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnFailure {
-    /// Continues with the CPU, and reports it.
+    /// The build continues with the CPU and reports this.
     UseCpu,
-    /// Ends the build with an error.
+    /// The build ends with an error.
     Stop,
 }
 

@@ -13,7 +13,7 @@ pub(crate) struct Postings {
 }
 
 impl Postings {
-    /// Sorts the postings by term.
+    /// Returns the postings as a batch of lists, sorted by term number.
     pub(crate) fn batch(&self) -> ListBatch {
         let term = |i: &u32| self.terms[*i as usize];
         let mut order: Vec<u32> = (0..self.terms.len() as u32).collect();

@@ -1,4 +1,4 @@
-//! Arguments that several commands share. They know no command.
+//! Arguments that several commands share. They do not depend on any command.
 
 mod build_device;
 mod deadline;

@@ -86,7 +86,8 @@ impl AggregatorOptions {
     }
 }
 
-/// Answers requests over a collection whose shards are on nodes. Clones share one aggregator.
+/// An aggregator, which answers requests for a collection whose shards are on nodes. Clones share
+/// one aggregator.
 #[derive(Clone)]
 pub struct Aggregator(Arc<Inner>);
 

@@ -22,7 +22,7 @@ pub(crate) struct TermStatistics {
     pub(crate) missing: Vec<MissingShard>,
 }
 
-/// Why the shards cannot be searched now.
+/// The reason why the shards cannot be searched now.
 pub(crate) enum Halt {
     /// Shards were replaced.
     Stale,

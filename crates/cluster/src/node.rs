@@ -262,8 +262,8 @@ impl Shards for NodeService {
 }
 
 impl NodeService {
-    /// Logs errors of the node itself, but not those of requests. A shard in which a search found
-    /// damage is taken out of service at once.
+    /// Logs errors of the node itself, but not those of requests. If a search found damage in
+    /// a shard, the node stops serving that shard at once.
     fn failed(&self, status: &Status) {
         if matches!(status.code(), Code::DataLoss | Code::Internal | Code::Unknown) {
             tracing::error!(reason = status.message(), "a search failed");

@@ -16,9 +16,9 @@ pub(crate) struct Status {
     pub(crate) nodes: Vec<NodeStatus>,
     /// Shards on nodes that are not searched, with the reasons.
     pub(crate) ignored: Vec<IgnoredShard>,
-    /// Why the state is from an earlier round of calls, if it is.
+    /// The reason why the state is from an earlier round of calls, if it is.
     pub(crate) problem: Option<String>,
-    /// Why the file of nodes cannot be used and the previous list is kept, if so.
+    /// The reason why the file of nodes cannot be used, so that the previous list is kept.
     pub(crate) list_problem: Option<String>,
     pub(crate) hedged: u64,
     pub(crate) cache_hits: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Status {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct NodeStatus {
     pub(crate) address: String,
-    /// Why the node is not reachable, if it is not.
+    /// The reason why the node is not reachable, if it is not.
     pub(crate) problem: Option<String>,
     /// Shards that the node does not serve because their files are damaged.
     pub(crate) damaged: Vec<DamagedShard>,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// nothing, for codecs whose blocks are self-contained. It is cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct ListState {
-    /// Used only by `pfor`.
+    /// State for the codec `pfor`; the other codecs do not use it.
     pub(crate) pfor: Option<Arc<PForState>>,
 }
 

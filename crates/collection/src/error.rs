@@ -227,7 +227,7 @@ pub enum CollectionError {
         /// The setting that differs.
         what: String,
     },
-    /// The library failed, such as in building a shard.
+    /// The library failed, for example while building a shard.
     #[error(transparent)]
     Index(#[from] warpseek::Error),
     /// An internal error: an object could not be written as JSON, or threads could not be

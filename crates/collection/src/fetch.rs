@@ -18,14 +18,14 @@ use crate::error::{CollectionError, Result};
 use crate::layout;
 use crate::manifest::{FileEntry, ShardEntry};
 
-/// Check of a shard that is already in the cache.
+/// The check of a shard that is already in the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Check {
-    /// Compares the names and sizes of its files. Damage inside the files is found when they are
-    /// read: every page of an index has a checksum.
+    /// Names and sizes of the files are compared. Damage inside the files is found when they are
+    /// read, because every page of an index has a checksum.
     #[default]
     Sizes,
-    /// Reads all files and compares their checksums.
+    /// All files are read, and their checksums compared.
     Checksums,
 }
 
@@ -34,7 +34,7 @@ pub fn shard_folder(cache: &Path, name: &str, version: u64, shard: u32) -> PathB
     cache.join(name).join(layout::version_name(version)).join(layout::shard_name(shard))
 }
 
-/// Result of fetching a file. Fetching a different file again may help.
+/// The result of fetching a file.
 enum Outcome {
     Whole,
     /// Description of the difference.

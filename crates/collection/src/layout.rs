@@ -31,7 +31,8 @@ pub(crate) fn pointer(name: &str) -> String {
     format!("{name}/current.json")
 }
 
-/// The file that is locked while the pointer is switched, in a store that is a folder.
+/// Returns the path of the file that is locked while the pointer is switched, in a store that is
+/// a folder.
 pub(crate) fn pointer_lock(name: &str) -> String {
     format!("{name}/current.lock")
 }

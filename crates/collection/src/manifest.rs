@@ -50,10 +50,10 @@ pub struct CutShard {
     pub base: u64,
     /// Number of documents.
     pub documents: u64,
-    /// The first record, counted across all inputs. In a version that was created by a change of
-    /// another one, records are documents.
+    /// Number of the first record, counted across all inputs. In a version that was created by
+    /// changing another one, records are documents.
     pub(crate) start: u64,
-    /// The record after its last one.
+    /// Number of the record after the last one.
     pub(crate) end: u64,
     /// Records within the range that are skipped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

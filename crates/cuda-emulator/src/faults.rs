@@ -32,7 +32,7 @@ pub(crate) struct Faults {
     pub(crate) memory: u64,
     /// Bytes of shared memory that a block can have.
     pub(crate) shared: u32,
-    /// The launch whose kernel never ends, from 1 on; 0 is none.
+    /// Number of the launch whose kernel never ends, counted from 1; 0 if every kernel ends.
     pub(crate) hang: u64,
     /// The CUDA version of the driver.
     pub(crate) cuda: c_int,

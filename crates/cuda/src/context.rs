@@ -301,7 +301,7 @@ impl Context {
         self.watch.settle()
     }
 
-    /// Takes memory of `allocate` back. Running work may use it, so this waits.
+    /// Frees memory from `allocate`. Waits for running work, which may use the memory.
     pub(crate) fn free(&self, room: u64, address: Address) {
         let idle = self.settle().is_ok();
         lock(&self.memory).current -= room;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// All errors of this crate.
+/// An error of this crate.
 ///
 /// `name` is the path of the file, or the name that the caller of `parse` gave to the input; `line`
 /// counts from 1.

@@ -8,7 +8,7 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::EvalError;
 
-/// Reads line after line into the same buffer.
+/// A reader of lines, all of which use the same buffer.
 #[derive(Debug)]
 pub(crate) struct Lines<R> {
     reader: R,

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::EvalError;
 
-/// Writes lines of the form `qid Q0 docid rank score tag` through a buffer.
+/// A buffered writer of lines of the form `qid Q0 docid rank score tag`.
 ///
 /// A query without hits leaves no line behind, so a run does not distinguish it from a query that
 /// was never asked. Evaluate with [`Options::complete`](crate::Options::complete) where that

@@ -42,7 +42,7 @@ const MOST_FORMULAS: usize = 8;
 /// query.
 const ROUND_HITS: usize = 1 << 24;
 
-/// Answers queries on a GPU, one tile of documents after another.
+/// An engine that answers queries on a GPU, one tile of documents after another.
 pub struct GpuEngine {
     snapshot: Arc<Snapshot>,
     setup: RoundSetup,

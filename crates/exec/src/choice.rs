@@ -1,5 +1,5 @@
-//! The choice of an algorithm and a device, which is made only here. Engines report which plans
-//! they can answer and at what cost; the cheapest candidate wins.
+//! The choice of an algorithm and a device. Engines only report which plans they can answer and at
+//! what cost; this module chooses the cheapest candidate.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub struct Candidate {
     pub algorithm: &'static str,
     /// The cost of the algorithm, or the reason why it cannot answer the plan.
     pub rates: Result<Rates, &'static str>,
-    /// The reason to choose it.
+    /// The reason to choose the algorithm.
     pub why: &'static str,
 }
 
@@ -75,7 +75,7 @@ pub struct Offer {
     pub algorithm: &'static str,
     /// Expected time for the queries that the algorithm can answer; `None` if it can answer none.
     pub time: Option<Duration>,
-    /// The reason why it does not answer all of them.
+    /// The reason why the algorithm cannot answer the other queries.
     pub why_not: Option<&'static str>,
 }
 

@@ -138,8 +138,8 @@ pub trait Engine: Send + Sync {
         }
     }
 
-    /// Checks if any of the engine's algorithms can answer a plan, apart from the features in
-    /// [`Engine::takes`]; if not, the error gives the reason.
+    /// Checks if any of the engine's algorithms can answer a plan, without regard to the features
+    /// in [`Engine::takes`]. If not, the error gives the reason.
     fn supports(&self, plan: &Plan) -> Result<(), &'static str> {
         let candidates = self.candidates(plan, false, Context::single());
         if candidates.iter().any(|candidate| candidate.rates.is_ok()) {

@@ -107,7 +107,7 @@ impl Plan {
     }
 
     /// Returns a lower bound on the number of live documents that match, from the statistics of
-    /// single terms; 0 is no bound.
+    /// single terms; 0 if no bound is known.
     pub fn least_matches(&self) -> u64 {
         if self.mask.is_some() {
             return 0;

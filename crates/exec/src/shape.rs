@@ -18,7 +18,7 @@ const FEWEST_BLOCKS: usize = 4;
 pub struct ShapeClass {
     /// Number of lists in the class.
     pub lists: u64,
-    /// Number of their postings.
+    /// Number of postings in these lists.
     pub postings: u64,
     /// Mean binary logarithm of gaps. It is at most the logarithm of the mean gap, and the more
     /// documents cluster, the lower it is.

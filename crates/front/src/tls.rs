@@ -58,7 +58,7 @@ impl Tls {
     }
 
     /// Reloads the files if they have changed, or if `always` is set. If they are not valid, the
-    /// present certificate stays in use.
+    /// current certificate stays in use.
     pub fn reload(&self, always: bool) {
         let found = seen(&self.certificate, &self.key);
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);

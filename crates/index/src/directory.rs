@@ -59,8 +59,8 @@ struct InUse {
 }
 
 impl Drop for WriteLock {
-    /// Releases the lock itself. Closing the file is not enough: a process that another thread starts
-    /// right now has a copy of the file until it executes its program.
+    /// Releases the lock explicitly. Closing the file is not enough: a process that another thread
+    /// starts at this moment has a copy of the file until it executes its program.
     fn drop(&mut self) {
         let _ = self.file.unlock();
     }

@@ -1,7 +1,7 @@
 //! A tally of n-grams for each segment of a document: the number of those that occur in it or in
 //! the segments behind it that belong to its window.
 
-/// The eight bytes that are 1 where an index has bits.
+/// A table of eight bytes for each index: a byte is 1 if the index has the corresponding bit.
 pub(crate) const SPREAD: [u64; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;

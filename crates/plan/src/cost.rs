@@ -8,11 +8,11 @@ use crate::config::Energy;
 /// The cost of a cluster over its lifetime, in dollars.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Cost {
-    /// Equations 5 and 6: the price of all machines.
+    /// Price of all machines (equations 5 and 6).
     pub capital: f64,
-    /// Equations 8 and 9: the cost of their energy.
+    /// Cost of the energy of all machines (equations 8 and 9).
     pub operational: f64,
-    /// Equations 2 and 13: the sum of both.
+    /// Total cost, the sum of the other two (equations 2 and 13).
     pub total: f64,
 }
 

@@ -98,8 +98,8 @@ pub(crate) fn share(loads: &[Load], batch: Load, helper: &Speed, engines: &[Spee
     if n < helper.at_once() { 0 } else { n }
 }
 
-/// Returns how many of its queries, longest first, a helper takes next: as many as should take a
-/// quarter of the time of all of them, and at least as many as it answers at once. So pieces
+/// Returns how many of the queries, longest first, a helper takes next: as many as should take a
+/// quarter of the time of all of them, and at least as many as it answers at once. Pieces therefore
 /// become smaller towards the end, and the last ones have the shortest queries.
 pub(crate) fn piece(loads: &[Load], helper: &Speed) -> usize {
     let most = helper.time(&loads.iter().copied().sum()) / 4.0;

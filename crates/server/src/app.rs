@@ -57,7 +57,7 @@ pub(crate) struct App {
     pub(crate) remote: OnceLock<Arc<dyn Remote>>,
     /// True if the log has every request.
     pub(crate) logs_requests: bool,
-    /// Verifies the files of open indexes in the background while the server runs.
+    /// The background verification of the files of open indexes.
     pub(crate) scrubber: Mutex<Option<Scrubber>>,
     /// True if the server reports itself ready: after all indexes are open and until shutdown
     /// begins.
@@ -175,7 +175,7 @@ impl App {
     /// Returns the catalogue of all indexes. Requests are refused until the indexes are open.
     ///
     /// # Panics
-    /// If the indexes are not open yet.
+    /// Panics if the indexes are not open yet.
     pub(crate) fn catalogue(&self) -> &Catalogue {
         self.catalogue.get().expect("requests are refused until the catalogue is open")
     }

@@ -1,6 +1,6 @@
 //! `warpseek serve`: the library over HTTP, compatible with existing clients.
 //!
-//! The rooms, in the order in which a request passes them:
+//! The modules, in the order in which a request passes them:
 //!
 //! - `server` starts a server, opens the indexes, assembles all routes, and shuts down.
 //! - `http` has everything that is independent of an interface. `connections` receives requests
@@ -14,9 +14,10 @@
 //! - `operations` has settings, the log, metrics, and the description of the API.
 //!
 //! `app` is the state that requests share; handlers use it to run their work on blocking threads.
-//! `warpseek_front::Remote` is the trait through which a server answers for a collection on other machines.
-//! `error` alone decides which error has which status code, and `json` checks bodies. Files do not
-//! use each other in cycles: interfaces use `app`, and no file that `app` uses knows `app`.
+//! `warpseek_front::Remote` is the trait through which a server answers for a collection on other
+//! machines. `error` alone decides which error has which status code, and `json` checks bodies.
+//! Files do not use each other in cycles: interfaces use `app`, and no file that `app` uses depends
+//! on `app`.
 #![forbid(unsafe_code)]
 
 mod app;

@@ -79,7 +79,7 @@ pub struct Server {
     runtime: tokio::runtime::Runtime,
 }
 
-/// What a server answers for.
+/// The data that a server answers for.
 enum Role {
     /// A folder of indexes, and the options to open them with.
     Indexes(Box<Opening>),

@@ -1,4 +1,4 @@
-//! A store with a runtime of its own, whose operations block.
+//! A store that has a separate runtime and whose operations block.
 
 use std::ops::Range;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Object stores: a folder, or a bucket of S3, Google Cloud Storage or Azure.
 //!
-//! [`Store`] is asynchronous; it retries requests that a store could not answer for the moment.
+//! [`Store`] is asynchronous. It retries requests that fail temporarily.
 //! [`BlockingStore`] has a runtime and waits for each operation.
 //!
 //! Objects are named by their path below the root of the store, with `/` between folders.

@@ -82,7 +82,7 @@ impl Store {
     /// Replaces an object if it is unchanged since it was read, or creates it if `read` is `None`.
     /// Returns false if the object has changed, or exists already.
     ///
-    /// In a store that is a folder, the file `lock` is locked in the course of it, since a folder
+    /// In a store that is a folder, the file `lock` is locked during the operation, since a folder
     /// has no conditional writes. In a cloud without conditional writes, the last writer wins.
     pub async fn replace(
         &self,
@@ -132,8 +132,8 @@ impl Store {
         self.objects.put_opts(&to, payload, options).await.map(|_| ())
     }
 
-    /// Copies an object within the store. Returns false if the store cannot, for whatever reason:
-    /// some refuse to copy large objects.
+    /// Copies an object within the store. Returns false if the store cannot do so; some stores
+    /// refuse to copy large objects.
     pub async fn copy(&self, from: &str, to: &str) -> bool {
         self.objects.copy(&self.at(from), &self.at(to)).await.is_ok()
     }
@@ -170,7 +170,7 @@ impl Store {
         all.await.map_err(StoreError::failed(folder))
     }
 
-    /// Deletes an object. An object that does not exist is no error.
+    /// Deletes an object. It is not an error if the object does not exist.
     pub async fn delete(&self, object: &str) -> Result<()> {
         self.delete_at(&self.at(object), object).await
     }

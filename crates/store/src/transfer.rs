@@ -1,4 +1,4 @@
-//! Transfers of large objects, in parts of which several are in progress at once.
+//! Transfers of large objects in parts, several of which are in progress at once.
 
 use std::fs::File;
 use std::io::Read;

@@ -16,7 +16,7 @@ const MAX_SHIFT: f64 = 1e6;
 /// with that paper's vocabulary of ten million words.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TextConfig {
-    /// Identifies the collection: the same settings and seed give the same bytes. Default 0.
+    /// Seed of the collection: the same settings and seed give the same bytes. Default 0.
     pub seed: u64,
     /// The number of documents. Document `i` does not depend on it, so a larger collection begins
     /// with the smaller one. Default 10,000 (about 40 MB).

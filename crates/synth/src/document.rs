@@ -10,7 +10,7 @@ use crate::zipf::Zipf;
 /// there is little to repeat at the beginning.
 const BURST_ONSET: f64 = 20.0;
 
-/// Generates the documents of a collection, in any order and from any number of threads.
+/// A generator of the documents of a collection, in any order and from any number of threads.
 #[derive(Debug, Clone)]
 pub struct TextGenerator {
     config: TextConfig,

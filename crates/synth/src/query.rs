@@ -22,7 +22,7 @@ const TRIES: u32 = 32;
 /// Settings of a query log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryConfig {
-    /// Identifies the log; a collection can have many. Default 0.
+    /// Seed of the log; a collection can have many logs. Default 0.
     pub seed: u64,
     /// The number of queries in the log. Query `i` does not depend on it. Default 1,000.
     pub count: u64,

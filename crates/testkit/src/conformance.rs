@@ -52,7 +52,7 @@ macro_rules! conformance {
     ($name:ident, $make:expr, cases alone) => {
         $crate::conformance!($name, $make, {});
     };
-    // Slow engines that differ little share the cases among themselves on the emulator.
+    // Slow engines that differ little divide the cases among themselves on the emulator.
     ($name:ident, $make:expr, part $part:literal of $parts:literal) => {
         $crate::conformance!($name, $make, $crate::conformance::part_of($part, $parts), {});
     };

@@ -1,21 +1,21 @@
-//! Constants and sizes of structures of kernels, read from their CUDA C++, for tests that compare
-//! them with the host's.
+//! Constants of kernels and sizes of their structures, read from the CUDA C++ source, for tests
+//! that compare them with those of the host.
 
 use std::collections::HashMap;
 
-/// The constants that the text of a kernel and its headers define: `constexpr` numbers,
-/// enumerators, and macros without parameters. Values are integers; they may be computed from
+/// The constants that the source of a kernel and its headers define: `constexpr` numbers,
+/// enumerators, and macros without parameters. Values are integers, which may be computed from
 /// other constants and sizes with `+`, `-`, `*`, `/`, `%`, `<<` and `|`.
 pub struct KernelConstants {
-    /// All texts, without comments.
+    /// The source and all headers, without comments.
     text: String,
-    /// The expressions of each name, since texts may define a name in several scopes.
+    /// The expressions by name. A name may have several, defined in different scopes.
     expressions: HashMap<String, Vec<String>>,
 }
 
 impl KernelConstants {
-    /// Reads the constants of a kernel (`SOURCE.text`) with headers as (name, text)
-    /// (`SOURCE.headers`).
+    /// Reads the constants of a kernel (`SOURCE.text`) and its headers (`SOURCE.headers`), which
+    /// are pairs of name and text.
     pub fn of(kernel: &str, headers: &[(&str, &str)]) -> Self {
         let texts = std::iter::once(kernel).chain(headers.iter().map(|(_, text)| *text));
         let text = texts.map(without_comments).collect();
@@ -27,8 +27,8 @@ impl KernelConstants {
     /// Returns the value of a constant.
     ///
     /// # Panics
-    /// Panics if the texts do not define it, or define it with several values, or if its value is
-    /// not an integer that this reader understands.
+    /// Panics if the constant is not defined, if it is defined with different values, or if its
+    /// value cannot be evaluated to an integer.
     pub fn get(&self, name: &str) -> u64 {
         let expressions = self.expressions.get(name).map_or(&[][..], Vec::as_slice);
         let mut values = expressions.iter().map(|expression| self.value(name, expression));
@@ -37,10 +37,10 @@ impl KernelConstants {
         first
     }
 
-    /// Returns the size of a type in bytes: a number, a pointer, or a structure of such.
+    /// Returns the size in bytes of a type: a number, a pointer, or a structure of these.
     ///
     /// # Panics
-    /// Panics if the texts do not define the type.
+    /// Panics if the type is not defined.
     pub fn size_of(&self, name: &str) -> usize {
         self.layout(name).0
     }
@@ -65,11 +65,11 @@ impl KernelConstants {
         });
         let Some(body) = body else { panic!("the kernel has no type {name}") };
         let (mut size, mut alignment) = (0usize, 1);
-        // What has parentheses is a function.
+        // A declaration with parentheses is a function.
         let is_field = |field: &&str| !field.contains('(') && !field.starts_with("static ");
         for field in body.split(';').map(str::trim).filter(is_field) {
             let field = field.split('=').next().unwrap_or_default().trim();
-            // A type and its first name, and then perhaps other names.
+            // A declaration has a type and one or more names, separated by commas.
             let names = field.split(',').next().and_then(|first| first.rfind([' ', '*']));
             let Some(names) = names else { continue };
             let (kind, names) = field.split_at(names + 1);
@@ -128,7 +128,7 @@ impl KernelConstants {
     }
 }
 
-/// The operators, from those that bind least; operators of a line bind alike.
+/// The operators by precedence, lowest first. Those in one row have the same precedence.
 const OPERATORS: [&[&str]; 4] = [&["|"], &["<<"], &["+", "-"], &["*", "/", "%"]];
 
 struct Parser<'a> {
@@ -186,7 +186,7 @@ impl Parser<'_> {
     }
 }
 
-/// Returns the text behind each occurrence of a whole word.
+/// Returns the text after each occurrence of a whole word.
 fn after_words<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = &'a str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.match_indices(word).filter_map(move |(at, _)| {

@@ -1,7 +1,7 @@
 //! Shared test utilities: collections, generators, indexes in temporary directories, an oracle that
-//! knows nothing about indexes, and the conformance suite that every engine must pass.
+//! works without an index, and the conformance suite that every engine must pass.
 //!
-//! For tests only: everything here panics on failure.
+//! This crate is only for tests: its functions panic on failure.
 #![allow(clippy::unwrap_used)]
 
 pub mod blocks;

@@ -61,8 +61,8 @@ fn is_word(c: char) -> bool {
     matches!(group, GeneralCategoryGroup::Letter | GeneralCategoryGroup::Number)
 }
 
-/// Appends characters and replaces each run of those that are not part of a word by a single
-/// blank.
+/// A folder of text, which appends characters and replaces each run of characters that are not part
+/// of a word by a single blank.
 struct Folder {
     /// Position at which the output begins.
     start: usize,
@@ -88,7 +88,7 @@ impl Folder {
 /// A normal form that remembers where each of its characters came from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Normal {
-    /// Normal form, as [`normalize`] produces it.
+    /// Normal form, equal to the output of [`normalize`].
     pub text: String,
     /// Range of bytes in the original from which each character came.
     pub sources: Vec<(usize, usize)>,

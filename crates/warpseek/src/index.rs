@@ -171,7 +171,7 @@ impl Index {
     /// Builds an index from posting lists instead of documents.
     ///
     /// # Panics
-    /// If the lists do not satisfy the requirements of [`Lists`].
+    /// Panics if the lists do not satisfy the requirements of [`Lists`].
     pub fn build_from_lists(
         dir: impl AsRef<Path>,
         lists: &impl Lists,
@@ -260,7 +260,7 @@ impl Index {
         Ok(report)
     }
 
-    /// Extends the schema of the index. The new schema must begin with all present fields,
+    /// Extends the schema of the index. The new schema must begin with all existing fields,
     /// unchanged; documents that are already in the index have no values in the additional
     /// fields. The index must not be open for single writes. Returns the generation of the index.
     ///

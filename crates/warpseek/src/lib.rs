@@ -41,7 +41,7 @@
 //! | add and delete documents in one commit | [`IndexWriter`] |
 //! | write single documents durably from many threads | [`Index::live`], [`LiveOptions`] |
 //! | merge, verify or inspect an index | [`Index::merge`], [`Index::verify`], [`Index::inspect`] |
-//! | find files that are damaged while they are open | [`index::Scrubber`], [`Snapshot::verify_again`] |
+//! | find damage in files that are open | [`index::Scrubber`], [`Snapshot::verify_again`] |
 //! | split a large collection into several indexes | [`Index::survey`], [`Index::build_part`] |
 //! | add documents to such a collection | [`Index::survey_added`], [`Index::add_part`] |
 //!

@@ -107,7 +107,7 @@ impl Response {
     /// Returns the score of the hit at `rank`, which counts from 0.
     ///
     /// # Panics
-    /// If there is no hit at this rank. All methods that take a rank panic in this case.
+    /// Panics if there is no hit at this rank, as all methods that take a rank do.
     pub fn score(&self, rank: usize) -> f64 {
         self.plan.real(self.answer.hits[rank].score)
     }
@@ -220,7 +220,7 @@ impl Response {
     /// words that the query searches for in it.
     ///
     /// # Panics
-    /// If the index has no such field.
+    /// Panics if the index has no such field.
     pub fn snippet_in(&self, field: u8, text: &str, width: usize) -> Snippet {
         let terms = self.plan.terms.iter().filter(|term| term.field == field);
         let terms: Vec<&str> = terms.map(|term| term.term.as_str()).collect();

@@ -1,4 +1,4 @@
-//! A searcher: the present snapshot of an index with its engines, which a refresh replaces.
+//! A searcher: the current snapshot of an index with its engines, which a refresh replaces.
 
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
@@ -165,7 +165,7 @@ impl Searcher {
         Searcher { context: Context::new(threads), ..self.clone() }
     }
 
-    /// Returns a searcher that keeps the present snapshot when this one is refreshed.
+    /// Returns a searcher that keeps the current snapshot when this one is refreshed.
     pub fn frozen(&self) -> Self {
         let now = Arc::new(RwLock::new(self.now()));
         Searcher { now, live: None, ..self.clone() }
@@ -209,7 +209,7 @@ impl Searcher {
         Ok(true)
     }
 
-    /// Returns the present snapshot.
+    /// Returns the current snapshot.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.now().snapshot.clone()
     }

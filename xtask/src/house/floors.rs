@@ -1,27 +1,27 @@
-//! The floors of the workspace: a crate may depend on crates of lower floors only.
+//! The floors of the workspace. A crate may depend only on crates of lower floors.
 
 use std::collections::BTreeMap;
 
-/// Crates from the ground up. Crates of one floor do not know each other.
+/// The crates by floor, lowest first. Crates of the same floor do not depend on each other.
 const FLOORS: &[&[&str]] = &[
-    // Foundations, which know nothing of search.
+    // Foundations, which are independent of search.
     &["core", "cuda", "cuda-emulator", "eval", "front", "plan", "store", "synth"],
     &["text", "codec", "dictionary"],
-    // The index on disk knows nothing of engines and devices.
+    // The index on disk, which is independent of engines and devices.
     &["index"],
     &["exec"],
-    // Engines are siblings behind the contract of `exec`.
+    // Engines, which implement the interface in `exec` independently of each other.
     &["exec-cpu", "exec-gpu", "ngram", "build-gpu", "sched", "testkit"],
     &["exec-gpu-papers"],
     // The library.
     &["warpseek"],
-    // Its doors.
+    // Interfaces to the library.
     &["server", "collection", "cluster", "python", "console"],
     &["bench"],
     &["cli"],
 ];
 
-/// Lists dependencies that do not lead down, and crates without a floor.
+/// Finds dependencies on crates that are not on a lower floor, and crates without a floor.
 pub(super) fn check() -> Result<Vec<String>, String> {
     let entries = std::fs::read_dir("crates").map_err(|e| format!("crates: {e}"))?;
     let mut findings = Vec::new();
@@ -44,7 +44,7 @@ struct Manifest {
     dependencies: BTreeMap<String, toml::Value>,
 }
 
-/// What is wrong with the dependencies of a crate.
+/// Describes the problems with the dependencies of a crate.
 fn wrong<'a>(name: &str, dependencies: impl Iterator<Item = &'a str>) -> Vec<String> {
     let Some(own) = floor(name) else {
         return vec![format!("`{name}` has no floor in xtask/src/house/floors.rs")];

@@ -1,20 +1,21 @@
 //! Cycles between the modules of a crate: files that use each other, directly or through others.
 //!
-//! A file uses another if one of its paths, or an import that is not a re-export, leads to an item that
-//! the other file defines. Re-exports are followed, so that a crate's root does not hide who uses whom.
+//! A file uses another if one of its paths, or an import that is not a re-export, leads to an item
+//! that the other file defines. Re-exports are followed, so that a use through the crate's root
+//! counts as a use of the file that defines the item.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::source::Source;
 
-/// Uses of one module by another: where the first is.
+/// The line and the path of the first use of one module by another, by the numbers of both.
 type Edges = BTreeMap<(usize, usize), (usize, String)>;
 
-/// Lists the cycles, each with the places that close it.
+/// Describes each cycle, with the uses that form it.
 ///
-/// A module and the modules inside it belong together: the outer one arranges the inner ones, and these
-/// use what it declares. Uses between them are not counted.
+/// Uses between a module and the modules inside it are not counted: the outer module combines the
+/// inner ones, and these use the items that it declares.
 pub(super) fn cycles(folder: &Path, sources: &[Source]) -> Vec<String> {
     let edges: Edges = Tree::new(sources)
         .edges()
@@ -56,7 +57,8 @@ impl<'a> Tree<'a> {
         edges
     }
 
-    /// The path from the crate's root that a path in a module means; `None` outside of the crate.
+    /// Converts a path in a module to a path from the crate's root. Returns `None` if it leads out
+    /// of the crate.
     fn absolute(&self, module: &[String], segments: &[String]) -> Option<Vec<String>> {
         let (first, rest) = segments.split_first()?;
         match first.as_str() {
@@ -76,7 +78,7 @@ impl<'a> Tree<'a> {
                 }
                 let source = &self.sources[*self.modules.get(module)?];
                 let import = source.imports.get(name)?;
-                // An import of another crate's item, or of itself.
+                // Imports of items of other crates are not followed.
                 let is_own = ["crate", "self", "super"].contains(&import.first()?.as_str());
                 let path = is_own.then(|| self.absolute(module, import)).flatten()?;
                 Some([&path[..], rest].concat())
@@ -84,7 +86,8 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// The module that defines what a path leads to; `None` for a module itself.
+    /// Returns the module that defines the item at a path, or `None` if the path is that of a
+    /// module.
     fn definer(&self, path: &[String], depth: usize) -> Option<usize> {
         let longest = (0..=path.len()).rev().find(|&n| self.modules.contains_key(&path[..n]))?;
         let number = self.modules[&path[..longest]];
@@ -101,7 +104,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// The sets of two and more modules that reach each other.
+/// Returns the sets of two or more modules that reach each other.
 fn components(count: usize, edges: &Edges) -> Vec<BTreeSet<usize>> {
     let reach = |start: usize| {
         let (mut seen, mut open) = (BTreeSet::new(), vec![start]);
@@ -125,7 +128,7 @@ fn components(count: usize, edges: &Edges) -> Vec<BTreeSet<usize>> {
     all
 }
 
-/// A finding that names the modules of a cycle, and a place for each use among them.
+/// Describes a cycle: its modules, and the first place of each use among them.
 fn describe(
     folder: &Path,
     sources: &[Source],

@@ -1,4 +1,4 @@
-//! One source file: its head comment, its lines of code, its functions, and the paths that it names.
+//! A parsed source file: its head comment, lines of code, functions, and the paths that it uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-/// A path in the source, as it is written, and its line.
+/// A path, with the segments that the source gives, and its line.
 pub(super) struct Named {
     pub(super) segments: Vec<String>,
     pub(super) line: usize,
@@ -31,14 +31,14 @@ pub(super) struct Source {
     pub(super) functions: Vec<Function>,
     /// Paths in code, and in imports that are not re-exports.
     pub(super) named: Vec<Named>,
-    /// Names that `use` declarations bring into the module, and what they stand for.
+    /// The path of each name that `use` declarations bring into the module.
     pub(super) imports: BTreeMap<String, Vec<String>>,
     /// Modules that only tests compile.
     test_modules: Vec<String>,
 }
 
 impl Source {
-    /// Reads and parses a file of the crate whose root folder is given.
+    /// Reads and parses a file of the crate whose source folder is `root`.
     pub(super) fn read(root: &Path, path: &Path) -> Result<Source, String> {
         let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
         let file = syn::parse_file(&text).map_err(|e| {
@@ -83,7 +83,7 @@ pub(super) fn mark_tests(sources: &mut [Source]) {
     }
 }
 
-/// Collects what a [`Source`] holds while it walks a file's items.
+/// Visits a file's items and collects the contents of a [`Source`].
 #[derive(Default)]
 struct Reader {
     lines: BTreeSet<usize>,
@@ -91,7 +91,7 @@ struct Reader {
     named: Vec<Named>,
     imports: BTreeMap<String, Vec<String>>,
     test_modules: Vec<String>,
-    /// Names of inline modules around the present item.
+    /// Number of inline modules around the current item.
     inside: usize,
 }
 
@@ -209,7 +209,7 @@ impl<'ast> Visit<'ast> for Reader {
     }
 }
 
-/// Finds paths of two and more segments among the tokens of a macro call.
+/// Finds paths of two or more segments among the tokens of a macro call.
 fn paths_in(tokens: TokenStream, named: &mut Vec<Named>) {
     let mut segments: Vec<String> = Vec::new();
     let (mut line, mut colons) = (0, 0);
@@ -244,12 +244,12 @@ fn paths_in(tokens: TokenStream, named: &mut Vec<Named>) {
     groups.into_iter().for_each(|group| paths_in(group, named));
 }
 
-/// True if one of the attributes leaves its item to tests.
+/// Returns true if one of the attributes restricts its item to tests.
 pub(crate) fn is_only_for_tests(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(is_for_tests)
 }
 
-/// True for attributes like `#[cfg(test)]` and `#[cfg(any(test, feature = "..."))]`.
+/// Returns true for attributes like `#[cfg(test)]` and `#[cfg(any(test, feature = "..."))]`.
 fn is_for_tests(attribute: &syn::Attribute) -> bool {
     let names_test = |list: &syn::MetaList| {
         let tokens = list.tokens.to_string();
@@ -279,7 +279,7 @@ fn attributes(item: &syn::Item) -> &[syn::Attribute] {
 
 fn quote_of(item: &syn::Item) -> TokenStream {
     match item {
-        // Modules within a file may hold tests among other items.
+        // Inline modules may contain tests among other items.
         syn::Item::Mod(module) if module.content.is_some() => {
             let items = module.content.iter().flat_map(|(_, items)| items);
             let kept = items.filter(|item| !attributes(item).iter().any(is_for_tests));
@@ -293,7 +293,7 @@ fn tokens_of(node: &impl quote::ToTokens) -> TokenStream {
     node.to_token_stream()
 }
 
-/// Adds the lines on which tokens stand, but not those of doc comments.
+/// Adds the lines that have tokens, except doc comments.
 fn lines_of(tokens: TokenStream, lines: &mut BTreeSet<usize>) {
     let mut after_hash = false;
     for token in tokens {

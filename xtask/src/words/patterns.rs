@@ -8,7 +8,7 @@ use regex::Regex;
 use super::Finding;
 use super::text::Passage;
 
-/// Patterns of phrases, and advice.
+/// Patterns of phrases, with advice.
 const PHRASES: &[(&str, &str)] = &[
     (r"\b[Ww]hoever\b", "name the actor"),
     (r"\b[Ww]ho (does|asks|wants|looks|hands|reads|waits|is slower)\b", "name the actor"),
@@ -30,7 +30,7 @@ const PHRASES: &[(&str, &str)] = &[
     (r"\bWhat is not\b", "say what is unsupported, missing or unused"),
 ];
 
-/// Lists the phrases of a passage that this project does not use.
+/// Finds the phrases in a passage that this project does not use.
 pub(super) fn check(path: &Path, passage: &Passage) -> Vec<Finding> {
     static COMPILED: OnceLock<Vec<(Regex, &str)>> = OnceLock::new();
     let compiled = COMPILED.get_or_init(|| {
@@ -38,7 +38,7 @@ pub(super) fn check(path: &Path, passage: &Passage) -> Vec<Finding> {
             |&(pattern, advice): &(&str, &'static str)| Some((Regex::new(pattern).ok()?, advice));
         PHRASES.iter().filter_map(compile).collect()
     });
-    // A phrase may go over the end of a line.
+    // A phrase may continue on the next line.
     let text = passage.text.replace('\n', " ");
     let mut findings = Vec::new();
     for (pattern, advice) in compiled {

@@ -1,7 +1,7 @@
 //! Summaries of public items: the first sentence of a doc comment.
 //!
-//! That of a function starts with a verb ("Returns", "Opens"), that of another item with a noun or the
-//! item's name; all of them end with a full stop.
+//! The summary of a function starts with a verb ("Returns", "Opens"), that of another item with a
+//! noun. All summaries end with a full stop.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ const NO_OPENINGS: &[&str] = &[
     "And", "Or", "But", "Also", "Likewise", "So", "Such",
 ];
 
-/// Words that end like a verb in the third person and are none.
+/// Words that end like a verb in the third person but are not verbs.
 const NO_VERBS: &[&str] = &[
     "This",
     "Its",
@@ -40,7 +40,7 @@ const NO_VERBS: &[&str] = &[
     "As",
 ];
 
-/// Lists public items of a file whose summaries are not sentences of that form.
+/// Finds public items of a file whose summaries do not have this form.
 pub(super) fn check(path: &Path, content: &str) -> Result<Vec<Finding>, String> {
     let file = syn::parse_file(content)
         .map_err(|e| format!("{}:{}: {e}", path.display(), e.span().start().line))?;
@@ -71,7 +71,7 @@ impl Reader<'_> {
     }
 }
 
-/// The first paragraph of a doc comment, and its line.
+/// Returns the first paragraph of a doc comment, and its line.
 fn summary(attributes: &[syn::Attribute]) -> Option<(usize, String)> {
     let docs = attributes.iter().filter(|attribute| attribute.path().is_ident("doc"));
     let lines = docs.filter_map(|attribute| {
@@ -94,7 +94,7 @@ fn summary(attributes: &[syn::Attribute]) -> Option<(usize, String)> {
     Some((first?, text.trim().to_owned()))
 }
 
-/// What is wrong with a summary.
+/// Describes the problem with a summary, if there is one.
 fn wrong(summary: &str, is_function: bool) -> Option<String> {
     let starts = |word: &&&str| {
         summary.strip_prefix(**word).is_some_and(|rest| rest.starts_with([' ', ',']))

@@ -9,12 +9,12 @@ pub(super) const EXTENSIONS: [&str; 7] = ["rs", "md", "py", "pyi", "cu", "cuh", 
 
 /// Consecutive lines of prose.
 pub(super) struct Passage {
-    /// The number of the first line.
+    /// Number of the first line.
     pub(super) line: usize,
     pub(super) text: String,
 }
 
-/// True for lines that are comments as a whole.
+/// Returns true if a line consists of a comment only.
 pub(super) fn is_comment(path: &Path, line: &str) -> bool {
     let marker = match path.extension().and_then(|extension| extension.to_str()) {
         Some("py" | "pyi") => "#",
@@ -23,7 +23,7 @@ pub(super) fn is_comment(path: &Path, line: &str) -> bool {
     line.trim_start().starts_with(marker)
 }
 
-/// The prose of a file, in order.
+/// Returns the prose of a file. In Rust, messages follow the comments.
 pub(super) fn passages(path: &Path, content: &str) -> Vec<Passage> {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("md") => paragraphs(content),
@@ -36,7 +36,7 @@ pub(super) fn passages(path: &Path, content: &str) -> Vec<Passage> {
     }
 }
 
-/// Comments that take whole lines, one passage for each group of lines.
+/// Returns the comments that take whole lines, one passage for each group of lines.
 fn comments(path: &Path, content: &str) -> Vec<Passage> {
     let mut all: Vec<Passage> = Vec::new();
     let (mut is_open, mut in_code) = (false, false);
@@ -68,7 +68,7 @@ fn comments(path: &Path, content: &str) -> Vec<Passage> {
     all
 }
 
-/// The paragraphs of a page, without code and tables.
+/// Returns the paragraphs of a page, without code blocks.
 fn paragraphs(content: &str) -> Vec<Passage> {
     let mut all: Vec<Passage> = Vec::new();
     let (mut is_open, mut in_code) = (false, false);
@@ -94,7 +94,7 @@ fn paragraphs(content: &str) -> Vec<Passage> {
     all
 }
 
-/// String literals of three and more words, outside of tests.
+/// Returns the string literals of three or more words, except in tests.
 fn messages(content: &str) -> Vec<Passage> {
     let Ok(file) = syn::parse_file(content) else { return Vec::new() };
     let mut reader = Messages::default();

@@ -1,7 +1,8 @@
 //! Spelling by `typos`, and grammar by Harper.
 //!
-//! Both are installed under `target/words`: `typos` as a program from PyPI, Harper as WebAssembly from
-//! npm, since compiling either takes minutes. Without a network they are skipped, and named.
+//! Both are installed under `target/words`, `typos` as a program from PyPI and Harper as
+//! WebAssembly from npm, since compiling either takes minutes. If they cannot be installed, for
+//! example without a network, they are reported as skipped.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -19,7 +20,7 @@ const TYPOS: &str = "typos==1.52.0";
 /// The version of Harper.
 const HARPER: &str = "harper.js@2.10.0";
 
-/// Lists misspelt words.
+/// Finds misspelt words in files.
 pub(super) fn spelling(paths: &[PathBuf]) -> Result<Vec<Finding>, String> {
     let python = match environment(&target().join("words/environment"), &[TYPOS]) {
         Ok(python) => python,
@@ -55,7 +56,7 @@ struct Misspelt {
     corrections: Vec<String>,
 }
 
-/// Lists mistakes in the grammar of passages.
+/// Finds grammatical mistakes in passages.
 pub(super) fn grammar(passages: &[(PathBuf, Passage)]) -> Result<Vec<Finding>, String> {
     let Some(folder) = harper()? else { return Ok(Vec::new()) };
     let input = folder.join("passages.json");
@@ -94,7 +95,7 @@ struct Found {
     what: String,
 }
 
-/// The folder in which Harper is installed; `None` if that is not possible here.
+/// Returns the folder in which Harper is installed, or `None` if it cannot be installed.
 fn harper() -> Result<Option<PathBuf>, String> {
     let folder = target().join("words/harper");
     if folder.join("node_modules/harper.js").exists() {

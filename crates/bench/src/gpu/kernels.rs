@@ -30,9 +30,9 @@ const HOST: &str = "host";
 #[derive(Serialize, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 enum Way {
-    /// All in one batch.
+    /// All queries in one batch.
     Batch,
-    /// One at a time.
+    /// Each query alone.
     Alone,
 }
 

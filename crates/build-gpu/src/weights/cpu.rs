@@ -37,7 +37,7 @@ struct Posting {
 /// pool of rayon has.
 ///
 /// # Panics
-/// If the text has 2^32 bytes or more and the method is to sort strings.
+/// Panics if the text has 2^32 bytes or more and the method is to sort strings.
 pub fn weigh_on_cpu(
     text: &[u8],
     method: Method<'_>,

@@ -130,7 +130,7 @@ pub(crate) struct Options {
     quiet: bool,
 }
 
-/// The names of the functions for which there are weights: those with a saturation.
+/// Returns the names of the functions for which there are weights: those with a saturation.
 fn weighted() -> Vec<&'static str> {
     let functions = RankingFunction::ALL.into_iter();
     functions.filter(|f| f.saturation().is_some()).map(|function| function.name()).collect()

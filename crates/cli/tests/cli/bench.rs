@@ -157,7 +157,7 @@ fn calibrations_are_kept_in_the_cache() {
     assert!(std::fs::metadata(file).unwrap().len() > 100);
     assert_eq!(space.list("idx"), before);
     let out = space.run("calibrate idx --seconds 5 --queries log.tsv --mode and").ok();
-    assert!(out.contains("3 queries") && out.contains("kept in"), "{out}");
+    assert!(out.contains("3 queries") && out.contains("saved in"), "{out}");
     assert_eq!(space.list("cache/calibrations").len(), 1);
     space.run("calibrate idx --seconds 0").fails(2, &["--seconds must be"]);
     space.run("calibrate nowhere").fails(2, &["nowhere"]);

@@ -23,7 +23,7 @@ const BAD_LINES: [(&[u8], &[&str]); 8] = [
     (b"[\"b\"]", &["docs.jsonl:2: not a JSON object on one line"]),
     (
         b"{\"id\":\"b\",\"text\":\"\xff\"}",
-        &["docs.jsonl:2: not valid UTF-8", "convert the input to UTF-8"],
+        &["docs.jsonl:2: the record is not valid UTF-8", "convert the input to UTF-8"],
     ),
     (b"{\"id\":\"b\",\"vector\":{\"x\":1}}", &["docs.jsonl:2: ", "`b`", "either text or vectors"]),
     (

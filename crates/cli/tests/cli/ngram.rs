@@ -321,7 +321,7 @@ fn indexes_of_words_and_of_n_grams_are_told_apart() {
     space.run("index docs.jsonl -o words -q").ok();
     space.write("q.tsv", "route\n");
     for line in ["search grams route", "run grams --queries q.tsv", "inspect grams --shape"] {
-        space.run(line).fails(2, &["index of n-grams", "`warpseek ngram search`"]);
+        space.run(line).fails(2, &["n-gram index", "`warpseek ngram search`"]);
     }
     for line in [
         "ngram search words route",
@@ -353,7 +353,7 @@ fn numbers_out_of_range_are_refused() {
     for (line, said) in [
         ("index docs.jsonl -o x --n 9", &["9 chars", "n must be 2 to 8"][..]),
         ("index docs.jsonl -o x --n 1", &["n must be 2 to 8"]),
-        ("index docs.jsonl -o x --n 33 --unit word", &["33 words", "n is 1 to 32"]),
+        ("index docs.jsonl -o x --n 33 --unit word", &["33 words", "n must be 1 to 32"]),
         ("index docs.jsonl -o x --unit letter", &["'letter'", "char, word"]),
         ("index docs.jsonl -o x --segment-words 0", &["1 to 1000 words"]),
         ("index docs.jsonl -o x --order-by title", &["'--order-by'"]),

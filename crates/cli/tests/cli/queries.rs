@@ -181,7 +181,7 @@ fn orders_and_facets_that_cannot_be() {
         (&["--facet", "tags"], &["there is no field `tags`; did you mean `tag`?"]),
         (&["--sort", "year:up"], &["`up` is not one of asc, desc, first, last"]),
         (&["--facet", "year:a..b"], &["`a` cannot be a value of `year`"]),
-        (&["--facet", "tag:65537"], &["at most 65536 are shown"]),
+        (&["--facet", "tag:65537"], &["at most 65536 are returned"]),
         (&["--sort", "year", "--after", "[1]]"], &["--after is not a JSON array"]),
         (&["--sort", "year", "--after", "[true, 1]"], &["`true` cannot be a value of `year`"]),
         (&["--sort", "year", "--after", "[]"], &["there must be 1, one for each key"]),

@@ -61,7 +61,7 @@ pub(crate) fn units(weight: f32, values: &[f32], out: &mut [Score]) {
 /// in `touched`.
 ///
 /// # Panics
-/// If there are fewer sums than bits, or fewer elements in `docs` or `out`.
+/// Panics if there are fewer sums than bits, or fewer elements in `docs` or `out`.
 pub(crate) fn survivors(
     sums: &mut [Score],
     touched: &mut [u64],
@@ -84,7 +84,7 @@ pub(crate) fn survivors(
 /// between that and the end of the range are undefined.
 ///
 /// # Panics
-/// If the range is not within both slices, or begins before `to`.
+/// Panics if the range is not within both slices, or begins before `to`.
 pub(crate) fn keep_above(
     docs: &mut [u32],
     sums: &mut [Score],

@@ -91,8 +91,8 @@ pub(crate) struct Blocks {
     pub(crate) first_query: u32,
     /// Number of blocks.
     pub(crate) count: u32,
-    /// Number of warps of a block that takes a query of its own; `None` if the blocks, of one
-    /// warp each, share one query.
+    /// Number of warps of a block if each block takes a different query; `None` if the blocks, of
+    /// one warp each, share one query.
     pub(crate) whole: Option<u32>,
     /// Maximum number of keys that a warp keeps, and of terms of a query.
     pub(crate) k: u32,
@@ -128,11 +128,11 @@ impl Blocks {
 pub(crate) struct Input<'a> {
     /// The documents of the segment.
     pub(crate) segment: SegmentView,
-    /// The tables for values of its postings.
+    /// The tables for the values of postings.
     pub(crate) values: Values,
     /// The queries.
     pub(crate) queries: &'a Buffer<QueryForm>,
-    /// Their terms.
+    /// The terms of the queries.
     pub(crate) terms: &'a Buffer<TermForm>,
     /// True if partitions are shares of postings instead of ranges of documents.
     pub(crate) homogeneous: bool,

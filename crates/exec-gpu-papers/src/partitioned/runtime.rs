@@ -8,7 +8,7 @@ use crate::kernels::partitioned::Partitioned;
 use crate::kernels::{maxscore, wand};
 use warpseek_cuda::{Device, DeviceError, Stream};
 
-/// What rounds run on.
+/// The device, streams and kernels that rounds run on.
 pub(super) struct Runtime {
     pub(super) device: Device,
     pub(super) settings: PartitionSettings,

@@ -317,8 +317,8 @@ impl Part {
         self.value_layout().1
     }
 
-    /// Computes the values of the postings by a formula, in `kept`, which has
-    /// [`Part::value_bytes`]. With [`Fill::All`], it also writes their documents and filters.
+    /// Computes the values of the postings by a formula and writes them to `kept`, which has
+    /// [`Part::value_bytes`] bytes. With [`Fill::All`], also writes documents and filters.
     pub(crate) fn values(
         &self,
         making: &Making<'_>,

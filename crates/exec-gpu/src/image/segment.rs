@@ -38,7 +38,7 @@ pub struct SegmentImage {
 
 /// Lists by the ordinal of their term.
 enum Lists {
-    /// All of them.
+    /// The lists of all terms.
     All(Vec<ListView>),
     /// The lists of some queries.
     Some(FxHashMap<u32, ListView>),

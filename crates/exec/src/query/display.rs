@@ -23,7 +23,7 @@ pub fn display(node: &Node) -> Option<String> {
 
 fn write_clauses(query: &Bool, out: &mut String) -> Option<()> {
     let Bool { must, should, must_not, filter, skip_empty, .. } = query;
-    // The parser makes other trees of such lists.
+    // The parser creates other trees from such lists.
     let alone = must.len() + should.len() + filter.len() == 1 && must_not.is_empty();
     let scored = must.iter().chain(should);
     let scored = !scored.clone().any(is_condition) && filter.iter().all(is_condition);

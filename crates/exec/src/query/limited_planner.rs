@@ -29,7 +29,7 @@ impl Planner {
         self.limited(&Limit::none()).plan_tree(tree, filter, among, k, cache)
     }
 
-    /// Plans a query tree that other parts of a collection may be asked for as well. The plan has
+    /// Plans a query tree that may also be planned for other parts of a collection. The plan has
     /// the same scale in each part and in a single index of all documents, so scores have the
     /// same bits: the planner does not take into account whether any document has a value.
     pub fn plan_expression(

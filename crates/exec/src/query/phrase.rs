@@ -267,7 +267,7 @@ fn positions_of(
     }
     match found.len() == documents.len() {
         true => Ok(found),
-        // The same list contained these documents before.
+        // An earlier read of the list found these documents.
         false => Err(segment.bad_list(info, "it lacks documents").into()),
     }
 }

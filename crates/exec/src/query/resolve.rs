@@ -216,7 +216,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Makes the plan of the resolved tree.
+    /// Creates the plan of the resolved tree.
     fn finish(mut self, mut root: PlanNode, k: usize) -> Result<Plan, ExecError> {
         // Terms that were merged, or that belong to parts that cannot match, are left out.
         let (mut old, mut constants, mut has_phrase) = (Vec::new(), Vec::new(), false);

@@ -15,10 +15,10 @@ use crate::files::manifest::StoreMode;
 /// Treatment of a record that is malformed or whose id was seen before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
-    /// Stop the build and change nothing.
+    /// The build stops and changes nothing.
     #[default]
     Stop,
-    /// Leave the record out, count it and report it.
+    /// The record is left out, counted and reported.
     Skip,
 }
 
@@ -124,7 +124,7 @@ pub struct BuildReport {
     pub notices: Vec<String>,
 }
 
-/// The present activity of a build.
+/// The current activity of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Reading and inverting.
@@ -175,7 +175,7 @@ impl Progress {
         (self.ordered.load(Ordering::Relaxed), self.to_order.load(Ordering::Relaxed))
     }
 
-    /// Returns the present activity.
+    /// Returns the current activity.
     pub fn phase(&self) -> Phase {
         match self.phase.load(Ordering::Relaxed) {
             0 => Phase::Reading,

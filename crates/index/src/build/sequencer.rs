@@ -35,9 +35,10 @@ impl<T> Sequencer<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the turn of `number` and runs `f`. Returns `None` if the sequencer was closed. If `f`
-    /// fails, the sequencer is closed before another thread enters, so that the first error in order
-    /// is the one that is reported.
+    /// Waits for the turn of `number` and runs `f`. Returns `None` if the sequencer was closed.
+    ///
+    /// If `f` fails, the sequencer is closed before another thread enters, so that the first error
+    /// in order is the one that is reported.
     pub(crate) fn enter<R>(
         &self,
         number: u64,

@@ -21,7 +21,7 @@ use crate::snapshot::Snapshot;
 // their ratios matter.
 /// Cost of decompressing and parsing a stored document.
 const DOCUMENT_COST: u64 = 100_000;
-/// Cost of analysing a term of a stored document, looking it up, and finding the document in its
+/// Cost of analyzing a term of a stored document, looking it up, and finding the document in its
 /// list.
 const LOOKUP_COST: u64 = 2_000;
 /// Cost of a term in a walk.

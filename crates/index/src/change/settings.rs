@@ -15,7 +15,7 @@ use crate::snapshot::Snapshot;
 
 /// Extends the schema of the index in `dir` and returns the generation.
 ///
-/// The new schema begins with all fields of the present one and may have further ones at the end,
+/// The new schema begins with all fields of the current one and may have further ones at the end,
 /// in which existing documents have no values.
 pub fn extend_schema(dir: &Path, schema: &Arc<Schema>) -> Result<u64> {
     read_manifest(dir)?;

@@ -46,7 +46,7 @@ struct Entry<V> {
     bytes: u64,
 }
 
-/// Weighs an entry by its memory.
+/// A weighter that weighs an entry by its memory.
 struct EntryBytes;
 
 impl<V> Weighter<Key, Entry<V>> for EntryBytes {

@@ -1,5 +1,5 @@
-//! The key of a plan in the result cache: everything that its answer depends on, without the order of
-//! its terms.
+//! The key of a plan in the result cache: everything that the answer depends on, except the order
+//! of the terms.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use warpseek_index::SnapshotId;
 /// [`Answer::work`](warpseek_exec::Answer::work) describes the engine that computed the answer.
 ///
 /// The converse does not hold. With the cosine ranking, or with weights that have to be added,
-/// rounding may depend on the order of terms. The same query in another order then has another
-/// key, and is computed again.
+/// rounding may depend on the order of terms. A query whose terms are in another order then has
+/// another key and is computed again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     /// Hash of the other fields. It is computed once, and compared first.

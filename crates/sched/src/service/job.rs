@@ -5,7 +5,7 @@ use std::time::Duration;
 /// A time or a duration in nanoseconds.
 pub type Nanos = u64;
 
-/// Returns a duration in nanoseconds; those that are too long become the maximum.
+/// Returns a duration in nanoseconds, or the maximum if it is too long.
 pub(super) fn nanos(time: Duration) -> Nanos {
     u64::try_from(time.as_nanos()).unwrap_or(Nanos::MAX)
 }

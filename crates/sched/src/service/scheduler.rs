@@ -55,8 +55,8 @@ pub enum Cohorts {
     Adaptive,
     /// A batch starts when this many requests wait, or when the first of them can wait no longer.
     Fixed(usize),
-    /// One request at a time in the whole service, at the station that is expected to finish it
-    /// first, without batches. This mode exists for comparison: Ding 2009 describes it as using
+    /// The whole service answers one request at a time, at the station that is expected to finish
+    /// it first, without batches. This mode exists for comparison: Ding 2009 describes it as using
     /// the better of both devices.
     OneAtATime,
 }

@@ -1,5 +1,5 @@
-//! The state that the threads of a service share, and what any of them does with it: moving requests
-//! from the inbox to the scheduler, waking servers, cancelling requests and passing on answers.
+//! The state that the threads of a service share, and the operations on it: moving requests from
+//! the inbox to the scheduler, waking servers, cancelling requests and passing on answers.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

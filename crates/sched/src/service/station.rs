@@ -12,8 +12,8 @@ pub(super) const HARDLY_HELPS: f64 = 20.0;
 /// the request is refused.
 const LEAST_PART: u64 = 4;
 
-/// Factor by which admission assumes waits longer than expected. Predictions err, and admitted
-/// requests rely on them.
+/// Factor by which admission assumes waits to be longer than expected, since predictions err and
+/// admitted requests rely on them.
 const CAUTION: f64 = 1.2;
 
 /// Reciprocal of the maximum part of its requests' time from arrival to deadline that a batch may
@@ -71,7 +71,7 @@ pub struct Station {
 }
 
 /// The expected times of a request until it begins, and from there until its answer, and the
-/// factors by which admission assumes them longer.
+/// factors by which admission extends them.
 pub(super) struct Prospect {
     pub(super) wait: Nanos,
     pub(super) rest: Nanos,

@@ -39,8 +39,8 @@ struct State {
     next_ticket: u64,
 }
 
-/// Removes a waiting job from the queue on drop, together with what it owns, when its caller
-/// gives up.
+/// A guard that removes a waiting job from the queue, together with everything that the job owns,
+/// when the caller gives up.
 struct Ticket<'a>(&'a AdmissionQueue, u64);
 
 impl Drop for Ticket<'_> {

@@ -36,7 +36,7 @@ pub(crate) struct Exchange {
     id: Option<HeaderValue>,
     opaque: Option<HeaderValue>,
     is_logged: bool,
-    /// Sets the client's flag on drop if the client disconnects before the answer is ready.
+    /// Guard that sets the client's flag if the client disconnects before the answer is ready.
     presence: Presence,
 }
 

@@ -15,7 +15,7 @@ const MIN_KEY_BYTES: usize = 16;
 #[derive(Clone, Default)]
 pub(crate) struct Keys {
     granted: Vec<(Access, String)>,
-    /// A key that is not for clients of this server, and the reason that they are told.
+    /// A key that clients may have but that is not valid for this server, and the reason to report.
     foreign: Option<(String, &'static str)>,
 }
 
@@ -59,8 +59,8 @@ impl Keys {
         }
     }
 
-    /// Returns the key of clients that only search and read, and a key that they may have but
-    /// that is not for this server, with the reason that they are told.
+    /// Creates the keys of a server whose clients only search and read. `foreign` is a key that
+    /// clients may have but that is not valid for this server, with the reason to report.
     pub(crate) fn of_readers(key: Option<String>, foreign: Option<(String, &'static str)>) -> Self {
         Keys { granted: key.into_iter().map(|key| (Access::Read, key)).collect(), foreign }
     }
@@ -139,7 +139,7 @@ pub(crate) fn needed(method: &Method, path: &str) -> Access {
     }
 }
 
-/// Calls of the root or of an index that only read although they use POST.
+/// Names of calls of the root or of an index that only read although they use POST.
 const READS: [&str; 7] =
     ["_search", "_msearch", "_count", "_mget", "_analyze", "_refresh", "_field_caps"];
 

@@ -1,6 +1,6 @@
 //! The table of the server's native routes: their methods, options, bodies and answers. It decides
 //! which options a request may have, and `/openapi.json` describes it. Elasticsearch's routes have
-//! a table of their own.
+//! a separate table.
 
 use axum::http::Method;
 
@@ -261,8 +261,7 @@ pub(crate) fn check_options(method: &Method, route: &str, params: &Params) -> Re
     let operation = OPERATIONS.iter().find(|operation| {
         operation.path == route && is_method(operation, method) && !is_page(route)
     });
-    // Other paths are refused as unknown routes; Elasticsearch's routes have a list of their
-    // own.
+    // Other paths are refused as unknown routes; Elasticsearch's routes have a separate list.
     let options = match operation {
         Some(operation) => operation.options,
         // MCP has no options; its specification describes the protocol.

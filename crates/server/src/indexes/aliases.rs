@@ -243,8 +243,8 @@ impl Aliases {
         if all == before { Ok(()) } else { self.store(all) }
     }
 
-    /// Writes the file first, then publishes the change: what a client was promised survives a
-    /// restart.
+    /// Writes the file first and then publishes the change, so that every acknowledged change
+    /// survives a restart.
     fn store(&self, all: All) -> Result<(), Failure> {
         write_whole(&self.path, &all)?;
         *self.all.write().unwrap_or_else(PoisonError::into_inner) = all;

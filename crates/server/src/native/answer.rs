@@ -86,7 +86,7 @@ pub(crate) struct HitAnswer {
     pub(crate) explanation: Option<ExplanationAnswer>,
 }
 
-/// The part of a text field that shows why it matched.
+/// The part of a text field that shows the match.
 #[derive(Debug, Serialize)]
 pub(crate) struct HighlightAnswer {
     pub(crate) field: String,

@@ -99,7 +99,7 @@ pub(super) async fn search_ngrams(
     run_read(&app, move |app| {
         let body: Body = read(call.json()?)?;
         let Some(ngrams) = app.catalogue().ngrams(&index) else {
-            // If there is no index of this name at all, this is the error.
+            // This returns the error for a name that no index has.
             app.catalogue().get_to_read(&index)?;
             let reason = format!(
                 "index [{index}] is not an n-gram index; create one with `warpseek ngram index`"

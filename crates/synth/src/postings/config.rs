@@ -86,7 +86,7 @@ impl FromStr for Preset {
 /// index (docs/measurements/synth.md).
 #[derive(Debug, Clone, PartialEq)]
 pub struct PostingsConfig {
-    /// Identifies the lists: the same settings and seed give the same postings. Default 0.
+    /// Seed of the lists: the same settings and seed give the same postings. Default 0.
     pub seed: u64,
     /// The number of documents. Default 25,200,000.
     pub documents: u64,

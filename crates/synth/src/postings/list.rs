@@ -17,7 +17,7 @@ const CALM: f64 = 0.8;
 const EAGER: f64 = 0.75;
 const MOST_EAGER: f64 = 3.0;
 
-/// Generates lists, in any order.
+/// A generator of lists, in any order.
 #[derive(Debug)]
 pub struct PostingsGenerator {
     config: PostingsConfig,

@@ -20,7 +20,7 @@ const BUFFER: usize = 128 << 10;
 /// the compressed data becomes.
 pub(super) struct Input {
     reader: Box<dyn BufRead + Send>,
-    /// Replaces `reader` if records are lines and the file is large and not compressed.
+    /// Replacement of `reader` if records are lines and the file is large and not compressed.
     ahead: Option<ReadAhead>,
     compressed: bool,
     /// Description of the file if it is not text, with advice.

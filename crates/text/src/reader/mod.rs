@@ -4,13 +4,13 @@
 //! (`jsonl`, `tsv`, `csv`, `parquet`, `trec`, `tree`, `words`) knows how. Each format has the
 //! same two functions: `cut` appends the bytes of the next record to the batch and returns
 //! whether there was one, and `parse` turns these bytes into a document. If records are lines,
-//! many are cut at once (`chunk`, `lines`), and large files are read ahead (`read_ahead`). Cutting only
-//! finds the ends of records, so that one thread can supply many that parse.
+//! many are cut at once (`chunk`, `lines`), and large files are read ahead (`read_ahead`). Cutting
+//! only finds the ends of records, so that one thread can supply many that parse.
 //!
-//! `parse` chooses the parser of a record. The rows of tables become lines of JSON, by the names of their columns (`columns`), and fields
-//! with unusual names are renamed (`names`). With a schema, the values of JSON lines go to its
-//! fields (`with_schema`). Documents that a program passes in are written as JSON (`memory`) and
-//! then treated like lines of JSONL.
+//! `parse` chooses the parser of a record. The rows of tables become lines of JSON, by the names of
+//! their columns (`columns`), and fields with unusual names are renamed (`names`). With a schema,
+//! the values of JSON lines go to its fields (`with_schema`). Documents that a program passes in
+//! are written as JSON (`memory`) and then treated like lines of JSONL.
 
 mod batch;
 mod chunk;

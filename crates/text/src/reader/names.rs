@@ -122,8 +122,8 @@ fn collect<'a>(pairs: &[Pair<'a>], path: &str, found: &mut Vec<&'a RawValue>) {
 /// Maximum depth of nested arrays whose elements are values.
 const DEPTH: usize = 16;
 
-/// Collects the elements of an array and of arrays in it, or the value itself; null is no value.
-/// Arrays that are nested too deeply are values, which the caller then rejects.
+/// Collects the elements of an array and of arrays in it, or the value itself. Null is left out.
+/// Arrays that are nested too deeply count as values, which the caller then rejects.
 fn flatten<'a>(value: &'a RawValue, depth: usize, found: &mut Vec<&'a RawValue>) {
     match serde_json::from_str::<Vec<&RawValue>>(value.get()) {
         Ok(elements) if depth > 0 => {

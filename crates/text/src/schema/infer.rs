@@ -66,8 +66,9 @@ enum Type {
 }
 
 impl Schema {
-    /// Infers a schema that accepts documents like these, and certainly these. Text fields get
-    /// this analyzer, and unknown fields are stored. Fails if the documents contain no text.
+    /// Infers a schema that accepts these documents and, most likely, others of the same kind.
+    /// Text fields get this analyzer, and unknown fields are stored. Fails if the documents
+    /// contain no text.
     pub fn infer(documents: &[Map<String, Value>], analyzer: Analyzer) -> Result<Self, TextError> {
         let mut paths = BTreeMap::new();
         for (number, document) in documents.iter().enumerate() {

@@ -381,7 +381,7 @@ impl LiveIndex {
         Ok(generation)
     }
 
-    /// Opens a searcher that sees the present state of the index and every later refresh. It
+    /// Opens a searcher that sees the current state of the index and every later refresh. It
     /// remains usable after the index was closed.
     pub fn searcher(&self, options: SearcherOptions) -> Result<Searcher> {
         // No refresh can finish while this lock is held, so the searcher misses none.

@@ -81,7 +81,7 @@ pub struct Scrubber {
 }
 
 impl Scrubber {
-    /// Starts the thread. `open` returns the snapshots that are open at present; it is called
+    /// Starts the thread. `open` returns the snapshots that are currently open; it is called
     /// repeatedly and must not keep them open. `found` is called once for each damage, including
     /// damage that a search found.
     pub fn start(
@@ -129,7 +129,7 @@ impl Scrubber {
 }
 
 impl Drop for Scrubber {
-    /// Ends the thread, which stops after the present page.
+    /// Ends the thread, which stops after the current page.
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::Relaxed);
         drop(self.stop.take());

@@ -147,7 +147,7 @@ impl NgramResponse {
     /// Returns the external id of the hit at `rank`, which counts from 0.
     ///
     /// # Panics
-    /// If there is no hit at this rank. All methods that take a rank panic in this case.
+    /// Panics if there is no hit at this rank, as all methods that take a rank do.
     pub fn id(&self, rank: usize) -> Result<String> {
         Ok(self.snapshot.external_id(self.hits[rank].doc)?)
     }

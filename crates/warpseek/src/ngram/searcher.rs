@@ -195,7 +195,7 @@ impl NgramSearcher {
         Ok(true)
     }
 
-    /// Returns the present snapshot.
+    /// Returns the current snapshot.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.now().searcher.snapshot().clone()
     }
@@ -265,7 +265,7 @@ impl NgramSearcher {
         }
     }
 
-    /// Returns the number of candidates of the present snapshot that the GPU verified, and the
+    /// Returns the number of candidates of the current snapshot that the GPU verified, and the
     /// number left to the CPU. Returns `None` without a GPU.
     pub fn verified(&self) -> Option<VerifyCounts> {
         self.now().gpu.map(|gpu| gpu.verifier.counts())

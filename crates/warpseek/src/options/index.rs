@@ -1,4 +1,5 @@
-//! Options for building and changing an index. Every option has a default and a method that sets it.
+//! Options for building and changing an index. Every option has a default and a method that sets
+//! it.
 
 use std::sync::Arc;
 

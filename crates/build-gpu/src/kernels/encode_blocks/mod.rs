@@ -145,8 +145,8 @@ impl EncodeBlocks {
     /// sizes that were measured.
     ///
     /// # Safety
-    /// As [`EncodeBlocks::measure`]; besides, documents must have lengths and norms, and `bytes`
-    /// must be as long as the last end.
+    /// The requirements of [`EncodeBlocks::measure`] apply. In addition, documents must have
+    /// lengths and norms, and `bytes` must be as long as the last end.
     ///
     /// # Panics
     /// Panics if there are not as many ends and fronts as blocks.

@@ -108,7 +108,7 @@ impl NumberWords {
     /// Starts must lie within the text.
     ///
     /// # Panics
-    /// As [`NumberWords::know`], and if there are not as many ids as words.
+    /// Panics in the cases of [`NumberWords::know`], and if there are not as many ids as words.
     pub(crate) unsafe fn number(
         &self,
         stream: &Stream,

@@ -42,7 +42,7 @@ impl MergeSort<u64> {
     /// buffers are those of [`MergeSort::sort_with`].
     ///
     /// # Panics
-    /// As [`MergeSort::sort_with`].
+    /// Panics in the cases of [`MergeSort::sort_with`].
     pub fn sort(
         &self,
         stream: &Stream,

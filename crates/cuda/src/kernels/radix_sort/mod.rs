@@ -90,7 +90,7 @@ impl RadixSort {
     /// Sorts keys as [`RadixSort::sort`] does, without values.
     ///
     /// # Panics
-    /// As [`RadixSort::sort`].
+    /// Panics in the cases of [`RadixSort::sort`].
     pub fn sort_keys(
         &self,
         stream: &Stream,
@@ -105,7 +105,7 @@ impl RadixSort {
     /// `scratch` is that of [`RadixSort::scratch_len_u64`].
     ///
     /// # Panics
-    /// As [`RadixSort::sort`], but `bits` may be 1 to 64.
+    /// Panics in the cases of [`RadixSort::sort`], except that `bits` may be 1 to 64.
     pub fn sort_u64(
         &self,
         stream: &Stream,

@@ -36,8 +36,8 @@ __device__ __forceinline__ uint32_t find_block(const CompressedList& list, uint3
     }
 }
 
-// The same, with a separate document for each lane; lanes that are not `active` get an
-// unspecified result.
+// Returns the block that `find_block` finds, with a separate document for each lane. Lanes that
+// are not `active` get an unspecified result.
 __device__ __forceinline__ uint32_t find_blocks(const CompressedList& list, uint32_t from, uint32_t doc, bool active) {
     const uint32_t* lasts = lasts_of(list);
     uint32_t near = from + lane_id() < list.blocks ? lasts[from + lane_id()] : NO_DOC;

@@ -16,7 +16,7 @@ constexpr uint32_t FOUR = 4;
 struct Term {
     uint64_t docs;    // uint16_t low bits of a dense list, uint32_t documents of a sparse one
     uint64_t values;  // float
-    uint64_t roughs;  // uint16_t, values rounded up as fractions of the largest value; dense lists only
+    uint64_t roughs;  // uint16_t, values rounded up as fractions of the largest; dense lists only
     uint64_t starts;  // uint32_t, one per tile and one more; unused by sparse lists
     uint64_t peaks;   // uint16_t, largest rough value of each tile, 0 if empty; dense lists only
     // uint32_t, one bit for every 2^filter_shift documents: not set if the list contains none of

@@ -1,4 +1,4 @@
-//! Copying an index while it accepts writes.
+//! Export of an index while it accepts writes.
 
 use std::fs;
 use std::path::Path;

@@ -3,8 +3,8 @@
 //! Segments have tiers by their live documents, each eight times as large as the one below. As
 //! soon as eight consecutive segments belong to one tier or a lower one, they are merged, smaller
 //! tiers first. A document is thus written once or twice per tier, and there are about seven
-//! segments per tier. A segment that is larger than the other seven together is not rewritten for
-//! their sake. Only neighbours are merged, so that documents keep their order.
+//! segments per tier. A segment that is larger than the other seven together is not rewritten with
+//! them. Only neighbours are merged, so that documents keep their order.
 
 use std::ops::Range;
 

@@ -68,7 +68,7 @@ impl Committer {
 
     /// Writes batches until the log is closed or the disk fails.
     pub(super) fn run(mut self) {
-        // No thread may wait for ever, even if this one panics.
+        // No thread may wait forever, even if this one panics.
         struct Fail<'a>(&'a Shared, Option<io::Error>);
         impl Drop for Fail<'_> {
             fn drop(&mut self) {

@@ -67,8 +67,9 @@ __device__ __forceinline__ void each_in_block(const Image& image, const MapList&
     }
 }
 
-// The same for a bin of a dense list, whose groups of 32 entries are shared by `warps` warps, of
-// which this is number `warp`. `by_rank` has a byte per entry and belongs to the warp.
+// Calls `f` with this lane's part and map of every entry of a bin of a dense list. Called by all
+// lanes of `warps` warps, of which this is number `warp` and which share the groups of 32 entries.
+// `by_rank` has a byte per entry and belongs to the warp.
 template <class F>
 __device__ __forceinline__ void each_in_bin(const Image& image, const MapList& list, uint32_t bin, uint32_t warp, uint32_t warps, uint8_t* by_rank, F f) {
     const uint64_t bitmap = list.bitmaps + uint64_t(bin) * BITMAP;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use crate::error::Failure;
 use crate::indexes::catalogue::Catalogue;
 
-/// A scratch folder next to the indexes, removed on drop. The next start removes what a crash
-/// leaves behind.
+/// A scratch folder next to the indexes, removed on drop. If a crash leaves it behind, the next
+/// start removes it.
 pub(super) struct Scratch {
     pub(super) path: PathBuf,
 }
