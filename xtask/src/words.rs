@@ -84,7 +84,10 @@ fn wide_lines(path: &Path, content: &str) -> Vec<Finding> {
             in_code = !in_code;
         }
         let counts = match is_page {
-            true => !in_code && !text.starts_with('|') && !text.contains("]("),
+            true => {
+                let is_code = in_code || text.starts_with("    ");
+                !is_code && !text.starts_with('|') && !text.contains("](")
+            }
             false => text::is_comment(path, text) && !text.contains("://"),
         };
         let columns = text.chars().count();

@@ -8,12 +8,13 @@ import { LocalLinter } from 'harper.js';
 import { binaryInlined } from 'harper.js/binaryInlined';
 
 const RULES = [
-  'AnA', 'RepeatedWords', 'ThenThan', 'ItsContraction', 'ItsProbablyPossessive', 'LetsConfusion',
-  'PronounContraction', 'WrongApostrophe', 'CommaFixes', 'UnclosedQuotes', 'NoContractionWithVerb',
-  'AdjectiveOfA', 'MergeWords', 'NumberSuffixCapitalization', 'CorrectNumberSuffix', 'SaveToSafe',
-  'PronounVerbAgreement', 'SubjectVerbAgreement', 'DespiteOf', 'MostNumber', 'MoreAdjective',
-  'DoubleModal', 'MissingTo', 'ToTwoToo', 'WayTooAdjective', 'ThatWhich', 'WhomSubject',
+  'AnA', 'RepeatedWords', 'ThenThan', 'DespiteOf', 'CorrectNumberSuffix', 'DoubleModal',
+  'LetsConfusion', 'WhomSubject', 'WrongApostrophe',
 ];
+
+const SMALL = /^(a|an|and|are|as|at|be|by|for|from|if|in|is|it|not|of|on|or|so|that|the|this|to|was|which|with)$/;
+
+const after = (text, lint) => [...text].slice(lint.span().end).join('');
 
 const linter = new LocalLinter({ binary: binaryInlined });
 await linter.setup();
@@ -24,6 +25,11 @@ await linter.setLintConfig(config);
 const found = [];
 for (const { path, line, text } of JSON.parse(fs.readFileSync(process.argv[2], 'utf8'))) {
   for (const lint of await linter.lint(text, { language: 'markdown' })) {
+    // Examples repeat nouns on purpose, as in "--schema schema.json"; the small words are mistakes.
+    const [first, second] = lint.get_problem_text().split(/\s+/);
+    if (lint.message().includes('repeat') && (first !== second || !SMALL.test(first))) continue;
+    // "a" and "A" may be names, as in "n = a (a - 1)".
+    if (lint.message().includes('indefinite article') && !/^ [a-z]{2}/.test(after(text, lint))) continue;
     const before = [...text].slice(0, lint.span().start).join('');
     const what = `"${lint.get_problem_text()}": ${lint.message()}`;
     found.push({ path, line: line + before.split('\n').length - 1, what });

@@ -27,9 +27,11 @@ use warpseek_index::Snapshot;
 use warpseek_console::Failure;
 use warpseek_console::terminal::counted;
 
-/// Measure engines and codecs on your index
+/// Measures engines and codecs on an index.
 #[derive(Args)]
-#[command(after_help = "\
+#[command(
+    about = "Measure engines and codecs on an index",
+    after_help = "\
 Examples:
   warpseek bench queries --index idx --queries log.txt
   warpseek bench queries --index idx --queries log.txt --html queries.html
@@ -44,7 +46,8 @@ Examples:
   warpseek bench cluster --nodes nodes.txt --shards 4 --queries log.txt --rates 20,50
   warpseek bench writes --input docs.jsonl --queries log.txt
   warpseek bench ngram --index grams
-  warpseek bench build --cuda")]
+  warpseek bench build --cuda"
+)]
 pub struct Options {
     #[command(subcommand)]
     what: What,

@@ -24,7 +24,7 @@ use super::{DeviceError, DeviceInfo, Source, Symbols};
 /// An open device. Clones refer to the same device.
 ///
 /// After a failure of the device ([`Fault::Device`](super::Fault)) nothing on it works any more.
-/// The same process can open it again once everything that belongs to it has been dropped:
+/// The process can open it again once everything that belongs to it has been dropped:
 /// streams, buffers, kernels and all handles, including handles opened separately. The driver
 /// then resets the context that they share, and with it the failure. It does not reset the
 /// context while a part of it is still held, because other code in the process may use the same

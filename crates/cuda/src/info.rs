@@ -31,7 +31,7 @@ pub struct DeviceInfo {
     pub emulated: bool,
 }
 
-/// Lists the devices that the driver sees, without opening them.
+/// Returns the devices that the driver sees, without opening them.
 pub fn list_devices() -> Result<Vec<DeviceInfo>, DeviceError> {
     let driver = Driver::load()?;
     let count = start(&driver)?;

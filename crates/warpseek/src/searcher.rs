@@ -245,13 +245,13 @@ impl Searcher {
         self.now().gpu.engines().map_or(Vec::new(), loadings)
     }
 
-    /// Does the work that the first query would have to wait for, such as copying the index to a
-    /// GPU.
+    /// Performs the work that the first query would otherwise wait for, such as copying the index
+    /// to a GPU.
     pub fn prepare(&self) -> Result<()> {
         Ok(self.now().prepare()?)
     }
 
-    /// Does the work that the first query with the statistics of a collection
+    /// Performs the work that the first query with the statistics of a collection
     /// ([`Request::of_collection`]) would have to wait for: a GPU recomputes the values of all
     /// postings, because the mean document length is different. Until this returns, the CPU
     /// answers such queries if the options allow it.

@@ -35,8 +35,6 @@ const NO_VERBS: &[&str] = &[
     "Values",
     "Files",
     "Always",
-    "Does",
-    "Has",
     "As",
 ];
 

@@ -29,7 +29,10 @@ pub(super) fn passages(path: &Path, content: &str) -> Vec<Passage> {
         Some("md") => paragraphs(content),
         Some("rs") => {
             let mut all = comments(path, content);
-            all.extend(messages(content));
+            // Strings of tests are data.
+            if !is_of_tests(path) {
+                all.extend(messages(content));
+            }
             all
         }
         _ => comments(path, content),
@@ -66,6 +69,14 @@ fn comments(path: &Path, content: &str) -> Vec<Passage> {
         is_open = true;
     }
     all
+}
+
+/// Reports whether a file of Rust contains only tests, by its path.
+fn is_of_tests(path: &Path) -> bool {
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    path.components().any(|part| part.as_os_str() == "tests")
+        || stem == "tests"
+        || stem.ends_with("_tests")
 }
 
 /// Returns the paragraphs of a page, without code blocks.

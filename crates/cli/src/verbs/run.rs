@@ -372,14 +372,14 @@ impl Pipeline<'_> {
     /// Reports a query that cannot be answered, or returns its error. A problem with the index or a
     /// device is not the query's fault and always ends the run.
     fn bad(&self, name: &str, line: &Line, error: Error, skipped: &mut u64) -> Result<(), Failure> {
-        let is_querys_fault = match &error {
+        let is_fault_of_query = match &error {
             Error::Query(ExecError::Index(_) | ExecError::NoAnswer | ExecError::OtherSnapshot) => {
                 false
             }
             Error::Query(error) => error.fault().is_none_or(|fault| fault == Fault::Query),
             _ => false,
         };
-        if !is_querys_fault {
+        if !is_fault_of_query {
             return Err(error.into());
         }
         if self.options.on_error() == OnError::Stop {

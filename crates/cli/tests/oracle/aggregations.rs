@@ -179,13 +179,13 @@ enum Key {
 }
 
 /// Fetches all hits page by page, in a random order, as the index was when the search began. With
-/// a point in time, `meanwhile` writes documents between pages, which the search must not see.
+/// a point in time, `between_pages` writes documents between the pages, which the search must not see.
 pub(crate) fn sorted(
     client: &mut Client,
     world: &World,
     clause: &Clause,
     random: &mut Random,
-    meanwhile: impl FnOnce(&mut Client) -> Checked,
+    between_pages: impl FnOnce(&mut Client) -> Checked,
 ) -> Checked {
     let keys = keys(random);
     let frozen = one_in(random, 2);
@@ -208,7 +208,7 @@ pub(crate) fn sorted(
         body["pit"] = json!({"id": opened["id"], "keep_alive": "5m"});
         path = "/_search".into();
         numbers = searches::frozen_order(client, &opened["id"])?;
-        meanwhile(client)?;
+        between_pages(client)?;
     }
     let want = world.matches(clause);
     let mut found: Vec<Hit> = Vec::new();

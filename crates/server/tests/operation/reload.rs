@@ -104,7 +104,7 @@ fn a_damaged_replacement_is_not_served() {
         let refused = server.ask("POST", "/v1/indexes/a/reload", &Value::Null);
         assert!(refused.status == 500 && refused.text.contains(name), "{}", refused.text);
     }
-    // The same holds for an index that was never served.
+    // This also holds for an index that was never served.
     build(&data.join("b"), &["x"]);
     eventually("the other index", || matches(&server, "b", "x") == Some(1));
     let same = server.ok("POST", "/v1/indexes/b/reload", &Value::Null);

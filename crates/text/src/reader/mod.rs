@@ -149,7 +149,7 @@ impl Cutter {
 }
 
 impl Reader {
-    /// Lists the files that `inputs` name, without reading them; `-` is standard input. It fails
+    /// Returns the files that `inputs` name, without reading them; `-` is standard input. It fails
     /// at once if an input does not exist or its format cannot be determined.
     pub fn open(inputs: &[PathBuf], config: ReaderConfig) -> Result<Self, TextError> {
         config.check()?;
