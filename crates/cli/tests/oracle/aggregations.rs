@@ -179,7 +179,7 @@ enum Key {
 }
 
 /// Fetches all hits page by page, in a random order, as the index was when the search began. With
-/// a point in time, `between_pages` writes documents between the pages, which the search must not see.
+/// a point in time, `between_pages` writes documents, which the search must not see.
 pub(crate) fn sorted(
     client: &mut Client,
     world: &World,
