@@ -114,9 +114,9 @@ impl GpuInverters {
         inverters
     }
 
-    /// Creates inverters on a device that a separate thread opens from now on, so that reading
-    /// need not wait for it. If it cannot be opened, builds fail, or the CPU inverts, as after
-    /// any other failure.
+    /// Creates inverters and starts a thread that opens the device, so that reading the input need
+    /// not wait for it. If the device cannot be opened, `on_failure` decides whether builds fail or
+    /// the CPU inverts, as after any other failure.
     pub fn opening(
         open: impl Fn() -> Result<Device, DeviceError> + Send + Sync + 'static,
         budget: Option<u64>,

@@ -141,12 +141,12 @@ impl Weigher {
     }
 }
 
-/// A ranking function for which there are no weights.
+/// An error for a ranking function whose weights cannot be computed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the ranking function must be one of {known}, not {0}", known = names().join(", "))]
 pub struct NoWeights(pub RankingFunction);
 
-/// Returns the names of the functions for which there are weights.
+/// Returns the names of the functions whose weights can be computed.
 fn names() -> Vec<&'static str> {
     let functions = RankingFunction::ALL.into_iter().filter(|f| f.saturation().is_some());
     functions.map(|function| function.name()).collect()

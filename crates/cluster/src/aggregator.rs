@@ -144,7 +144,7 @@ impl Aggregator {
         Ok(Aggregator(inner))
     }
 
-    /// Returns a searcher without documents that reads queries as the shards of the collection
+    /// Returns a searcher that has no documents and parses queries as the shards of the collection
     /// do.
     pub fn settings(&self) -> Result<Searcher, ClusterError> {
         Ok(self.0.view()?.epoch.searcher.clone())

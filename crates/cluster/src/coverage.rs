@@ -31,8 +31,8 @@ pub struct Coverage {
     pub missing: Vec<MissingShard>,
     /// Shards that were searched only in part because the time was up.
     pub partial: Vec<u32>,
-    /// True if scores are those of the whole collection. If the statistics of a missing shard are
-    /// not known, they are those of the collection without it.
+    /// True if scores use the statistics of the whole collection; false if they lack those of a
+    /// missing shard.
     pub whole_statistics: bool,
 }
 

@@ -31,7 +31,7 @@ impl Cluster {
         Ok(Cluster { aggregator, handle, _threads: Threads(Some(runtime)) })
     }
 
-    /// Returns a searcher without documents that reads queries as the shards of the collection
+    /// Returns a searcher that has no documents and parses queries as the shards of the collection
     /// do.
     pub fn settings(&self) -> Result<Searcher, ClusterError> {
         self.aggregator.settings()

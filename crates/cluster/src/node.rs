@@ -66,10 +66,10 @@ impl ClusterNode {
         }
     }
 
-    /// Opens a shard of a version of the collection, and replaces what the node has of that shard
+    /// Verifies all bytes of a shard and opens it, in place of an open shard with the same number
     /// and version. The previous version stays open, so that aggregators can switch one after the
-    /// other; older ones are closed when no search uses them any more. All bytes of the files are
-    /// verified first. If the folder cannot be opened, nothing changes.
+    /// other; older versions are closed when no search uses them any more. If the shard cannot be
+    /// opened, nothing changes.
     pub fn replace(&self, shard: u32, version: u64, dir: &Path) -> Result<(), ClusterError> {
         let mut options = SearcherOptions::new().device(self.options.device);
         if let Some(threads) = self.options.threads {

@@ -9,7 +9,7 @@ use crate::varint::{self, Cursor};
 /// Chunks of fewer values than this are stored as varints.
 const FEW: usize = 8;
 
-/// Appends up to [`BLOCK`] values.
+/// Encodes up to [`BLOCK`] values and appends them to `out`.
 pub fn write(values: &[u32], out: &mut Vec<u8>) {
     if values.len() < FEW {
         return values.iter().for_each(|&value| varint::write(out, u64::from(value)));

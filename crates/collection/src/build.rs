@@ -25,9 +25,10 @@ pub struct ShardReport {
 
 impl Collection {
     /// Starts a version: reads all documents, cuts them into shards of about the same number of
-    /// bytes, and writes the ranges of the shards to the store. Documents that one index of all
-    /// documents would refuse are an error, so that no id occurs in two shards. Returns the
-    /// number of the version. The inputs are read again for each shard, so they must be files.
+    /// bytes, and writes the ranges of the shards to the store. Fails if a single index of all
+    /// documents would refuse one of them, so that no id occurs in two shards. Returns the number
+    /// of the version. Each shard is built from the inputs, which must therefore be files that can
+    /// be read again.
     pub fn cut(
         &self,
         inputs: &[PathBuf],

@@ -78,11 +78,11 @@ impl Drop for Injected {
     }
 }
 
-/// Injects faults into all calls of this thread until the result is dropped; contexts opened
-/// until then keep them.
+/// Injects faults into all calls of this thread until the returned guard is dropped. Contexts that
+/// the thread opens before that keep the faults. `FUNCTION@N=STATUS` makes the N-th call of a
+/// function fail; the head of `faults.rs` describes the whole syntax.
 ///
-/// # Panics
-/// Panics if the text does not follow the syntax described above.
+/// # Panics Panics if the text does not follow the syntax.
 pub fn inject(text: &str) -> Injected {
     let faults = Faults::parse(text).unwrap_or_else(|error| panic!("{error}"));
     OF_THREAD.set(Some(Arc::new(faults)));

@@ -51,12 +51,12 @@ impl Uploader {
         Ok(buffer)
     }
 
-    /// Writes pieces to their places in a buffer, which has them once [`Uploader::finish`] has
-    /// returned. Pieces whose places follow each other are copied together. A place extends to a
-    /// multiple of `unit` bytes: bytes between a piece and the next one may become 0.
+    /// Copies pieces to the given offsets of a buffer. The buffer has them once
+    /// [`Uploader::finish`] has returned. Pieces are copied together if the next one begins at the
+    /// end of the last one, or at the latest at the next multiple of `unit` bytes; the bytes in
+    /// between may become 0.
     ///
-    /// # Panics
-    /// Panics if a place is not within the buffer.
+    /// # Panics Panics if a piece does not fit into the buffer.
     pub fn scatter<'a>(
         &mut self,
         buffer: &Buffer<u8>,

@@ -40,8 +40,8 @@ impl CpuEngine {
         CpuEngine { tile: Some(docs), ..self }
     }
 
-    /// Restricts the engine to a range of documents, by position counted over all segments: hits
-    /// and matches are those of these documents. Other engines answer for the rest.
+    /// Restricts the engine to a range of documents, by position counted over all segments. It
+    /// finds and counts only these documents; other engines answer for the rest.
     pub fn within(self, docs: Range<u32>) -> Self {
         CpuEngine { segments: self.segments.within(docs), ..self }
     }

@@ -149,9 +149,9 @@ impl GpuEngine {
         self.within.as_ref().map_or(0..segment.documents().count(), |docs| segment.part(docs))
     }
 
-    /// Copies the index to the device with this many host threads, with the values of the one
-    /// formula in `formulas`. If the lists do not all fit as tiles, they are loaded when queries
-    /// need them.
+    /// Copies the index to the device with this many host threads, and computes the values of the
+    /// one formula in `formulas`. If the lists do not all fit as tiles, they are loaded when
+    /// queries need them.
     pub fn load(&self, formulas: &Formulas, threads: usize) -> Result<(), ExecError> {
         self.source(only_formula(self, formulas)?, threads).map(|_| ())
     }

@@ -91,10 +91,10 @@ impl Pool {
         Ok(done)
     }
 
-    /// Runs rounds, several at a time, and returns the results of each, item by item, or `None`
-    /// for rounds that did not begin because time was up. Rounds that ran out of memory run again
-    /// after the others, one at a time, and are halved as long as that helps. An item that does
-    /// not fit alone fails alone.
+    /// Runs rounds, several at a time, and returns the results of each item, or `None` for rounds
+    /// that did not begin in time. Rounds that ran out of memory are repeated after the others, one
+    /// at a time, and are halved until they fit. An item that does not fit even alone fails without
+    /// affecting the others.
     pub fn rounds<P: Sync, R: Send>(
         &self,
         rounds: &[&[P]],

@@ -156,8 +156,8 @@ impl Formulas {
 
     /// Returns the formula of a field.
     ///
-    /// # Panics
-    /// Panics if the index has no such field; the terms of a plan only have fields of the index.
+    /// # Panics Panics if the index has no such field. The terms of a plan only refer to fields of
+    /// the index.
     #[inline]
     pub fn of(&self, field: u8) -> Formula {
         self.0[usize::from(field)]

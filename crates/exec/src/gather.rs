@@ -26,7 +26,8 @@ pub struct Gather {
     /// The order of hits, with at least one key. Documents that are equal by all keys are ordered
     /// by id.
     pub order: Vec<PlanKey>,
-    /// The values after which hits begin in the order, if the request continues a previous one.
+    /// The sort values of the last hit of a previous request, if this request continues it: hits
+    /// begin after them.
     pub after: Option<SortValues>,
     /// The counts over all matches, which depend neither on `after` nor on k.
     pub facets: Vec<PlanFacet>,

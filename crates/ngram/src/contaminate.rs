@@ -161,12 +161,12 @@ pub struct Summary {
     pub too_short: u64,
     /// Number of items with at least one n-gram in the corpus.
     pub any: u64,
-    /// Number of items with at least half of their n-grams there.
+    /// Number of items with at least half of their n-grams in the corpus.
     pub half: u64,
-    /// Number of items with at least four in five of their n-grams there.
+    /// Number of items with at least four in five of their n-grams in the corpus.
     pub most: u64,
-    /// Numbers of items with n-grams by their share in the corpus: none, then above 0 up to a
-    /// tenth, above that up to two tenths, and so on.
+    /// Numbers of items that have n-grams, by the share of these in the corpus: first 0, then above
+    /// 0 up to a tenth, above a tenth up to two tenths, and so on.
     pub histogram: [u64; 11],
 }
 

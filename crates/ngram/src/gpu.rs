@@ -48,18 +48,18 @@ const MEMORY_PER_CANDIDATE: u64 = 256;
 /// Number of parts per candidate that a query may have before it is tried with fewer misses.
 const PARTS_PER_CANDIDATE: u32 = 64;
 
-/// The amounts of work that are done at a time. The usual settings are right except for tests.
+/// The sizes of rounds and ranges. Only tests need settings other than [`GpuSettings::USUAL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GpuSettings {
-    /// Maximum number of queries of a round, at most 2^24. A round has fewer if not all of them
-    /// could have the permitted number of candidates.
+    /// Maximum number of queries of a round, at most 2^24. The limit is lower if `room` is less
+    /// than `most_of_query` candidates for each of these queries.
     pub round: usize,
     /// Binary logarithm of the parts whose counters a block of threads keeps, 8 to 15.
     pub range_bits: u32,
     /// Maximum number of candidates of a round, which is lower on a device with little memory.
     pub room: u32,
-    /// Maximum number of candidates of a query that is one of many; a large segment allows more.
-    /// The CPU answers a query if its candidates alone may exceed `room`.
+    /// Maximum number of candidates of one query in a round of several; large segments raise the
+    /// limit. The CPU answers a query that alone may have more candidates than `room`.
     pub most_of_query: u32,
 }
 
@@ -185,9 +185,9 @@ impl GpuSearcher {
         &self.device.info().name
     }
 
-    /// Returns the best `k` hits of each query. Threads of the context look n-grams up, and
-    /// answer the queries that the GPU gives up. If time runs out, queries of rounds that have
-    /// not begun have empty answers that cover nothing.
+    /// Returns the best `k` hits of each query. Threads of the context look up n-grams, and answer
+    /// the queries that the GPU cannot. If time runs out, queries of rounds that have not begun get
+    /// empty answers that cover no documents.
     pub fn search_many(
         &self,
         queries: &[Query],

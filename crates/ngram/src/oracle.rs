@@ -64,8 +64,9 @@ fn parts(text: &str, config: &GramConfig) -> Vec<String> {
     parts
 }
 
-/// Returns the score of a text, which is the maximum number of n-grams of the query that occur in
-/// a window of adjacent segments as long as the query, and the number of the query's n-grams.
+/// Returns two numbers: the score of a text, and the number of n-grams of the query. The score is
+/// the largest number of n-grams of the query that occur together in a window of adjacent segments,
+/// which is as long as the query.
 pub fn score(query: &str, text: &str, config: &GramConfig) -> (u32, u32) {
     let query = normal(query);
     let wanted: BTreeSet<String> = grams(&query, config).into_iter().collect();

@@ -41,7 +41,7 @@ pub struct Capacity {
     pub documents: u64,
     /// Share of simulated queries that meet the deadline with these documents.
     pub share_in_time: f64,
-    /// The reason why there are not more documents.
+    /// The limit that prevents a larger number of documents.
     pub bound: Bound,
     /// Number of machines for the workload; `None` if no document can be searched in time, or if
     /// there are too many machines.

@@ -60,10 +60,10 @@ pub struct Calibration {
     pub median: Duration,
 }
 
-/// Creates queries of one to six of the index's terms, in all modes, as many as can be timed in
-/// about this long. In some of them, terms are as probable as they are frequent; in the others,
-/// short lists are as probable as long ones, since users search for both. Some have a word that
-/// the index does not contain.
+/// Creates queries of one to six terms of the index, in all modes. Their number suits a measurement
+/// of this duration. In some queries, terms are drawn in proportion to their frequency; in the
+/// others, short lists are as probable as long ones, since users search for both. Some queries have
+/// a word that the index does not contain.
 pub fn own_queries(
     snapshot: &Snapshot,
     planner: &Planner,

@@ -57,8 +57,9 @@ pub struct Features {
     /// Number of postings that the engine would first have to transfer to where it works. The
     /// plan does not know it; [`warpseek_exec::Engine::absent`] returns it.
     pub absent: u64,
-    /// Number of postings in the lists that a document must be in to be a hit, if hits need 0.6,
-    /// 0.9 or 1.3 times the maximum contribution of one posting. OR skips most of the others.
+    /// Number of postings in the lists of which a hit must be in at least one, if hits need 0.6,
+    /// 0.9 or 1.3 times the maximum contribution of one posting. OR skips most postings of the
+    /// other lists.
     pub needed: [u64; 3],
 }
 
@@ -226,8 +227,8 @@ impl CostModel {
         Duration::from_nanos((fitted * drift).clamp(1.0, LONGEST) as u64)
     }
 
-    /// Adjusts the model slightly to a query that took this long. After some hundred queries it
-    /// follows a machine that has become slower or faster, but a single query that was held up
+    /// Adjusts the model slightly to the measured time of a query. After some hundred queries, the
+    /// model has adapted to a machine that has become slower or faster, but a single delayed query
     /// hardly changes it.
     pub fn learn(&mut self, features: &Features, took: Duration) {
         let fitted = self.fitted(features);

@@ -49,8 +49,7 @@ impl Default for QueryConfig {
 impl QueryConfig {
     /// Checks every field, and that the band has enough words of the collection's vocabulary.
     ///
-    /// # Errors
-    /// Returns the first problem, in the collection's settings or in these.
+    /// # Errors Returns the first problem in the collection's settings or in these settings.
     pub fn validate(&self, text: &TextConfig) -> Result<(), SynthError> {
         text.validate()?;
         check_count("documents", text.documents, 1, u64::MAX)?;

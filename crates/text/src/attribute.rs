@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::date::{DATES, parse_date};
 
-/// Maximum length of a keyword in bytes. It is the limit of Lucene, so that values from its
-/// clients are accepted here.
+/// Maximum length of a keyword in bytes. It equals Lucene's limit, so that an index accepts the
+/// values that Lucene accepts.
 pub const MAX_KEYWORD_BYTES: usize = 32_766;
 
 /// The type of an attribute.

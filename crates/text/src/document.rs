@@ -17,9 +17,9 @@ pub struct Document<'a> {
     pub title: Cow<'a, str>,
     /// The text, empty if there is none.
     pub text: Cow<'a, str>,
-    /// The values of text fields by field number, if there is a schema, in the order of the
-    /// record if a field has several. Title and text are then among them if the schema names
-    /// them, and the two fields above are not searched.
+    /// The values of text fields by field number, if there is a schema. Several values of one field
+    /// are in the order of the record. With a schema, `title` and `text` above are not searched; if
+    /// the schema names them, their values are also here.
     pub fields: Vec<(u8, Cow<'a, str>)>,
     /// The values of attributes by attribute number, if there is a schema. Several keywords of
     /// one attribute are sorted and distinct.

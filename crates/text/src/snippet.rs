@@ -38,7 +38,8 @@ pub fn snippet(text: &str, analyzer: &FieldAnalyzer, terms: &[&str], max_chars: 
     render(text, &words, window, &units, budget)
 }
 
-/// Returns the first word of `text` for each of the analyzed `terms`, as written there.
+/// Returns for each of the analyzed `terms` the first word of `text` that matches it, as written in
+/// the text.
 pub fn first_words<'a>(
     text: &'a str,
     analyzer: &FieldAnalyzer,

@@ -100,8 +100,8 @@ pub struct PartitionSettings {
     /// Postings of the longest list in a partition, and of other lists proportionally;
     /// [`PARTITION`] by default.
     pub partition_size: Option<u32>,
-    /// Partitions that a block of threads takes, one after another, with one list of hits. By
-    /// default, as many as still fill the device.
+    /// Number of partitions that a block of threads processes, one after another, with one list of
+    /// hits. Default: the largest number with which the blocks still fill the device.
     pub per_block: Option<u32>,
     /// The way blocks share thresholds.
     pub threshold: Threshold,

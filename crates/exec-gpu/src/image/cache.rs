@@ -197,10 +197,11 @@ impl<T> ListCache<T> {
         }
     }
 
-    /// Admits a list, if that pays, and returns the entry, which is in use, and the offset of its
-    /// bytes. `saves` is the time that a use of it saves, in nanoseconds; `contents` receives the
-    /// offset. Lists that are in use stay. Compressed lists are not removed for tiles, which can
-    /// be made of them.
+    /// Adds a list, if it fits and the policy prefers it to the lists that it would replace.
+    /// Returns the entry, marked as in use, and the offset of its bytes. `saves` is the time in
+    /// nanoseconds that each use of the cached list saves; `contents` is called with the offset.
+    /// Lists in use are never removed, and compressed lists are not removed to make space for
+    /// tiles, since they can be turned into tiles.
     pub fn admit(
         &mut self,
         list: ListId,

@@ -43,9 +43,9 @@ impl<T> ImageCache<T> {
         Some(found.1)
     }
 
-    /// Returns the segments for a formula, and calls `make` if they are not there. If memory is
-    /// short, images for other formulas are dropped one after another, and `make` is called
-    /// again. Its argument is true if no other image is left.
+    /// Returns the segments for a formula, and calls `make` if the cache does not have them. If
+    /// memory is short, images for other formulas are dropped one after another, and `make` is
+    /// called again. Its argument is true if no other image is left.
     pub fn get(
         &self,
         formula: Formula,

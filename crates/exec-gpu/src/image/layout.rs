@@ -61,7 +61,7 @@ pub struct QueryView {
     pub static_weight: f32,
     /// Maximum number of units that a static score adds.
     pub static_most: u32,
-    /// Position of the hits of its items, in units of the largest k.
+    /// Position of the hits of the query's items, in units of the largest k.
     pub first_slot: u32,
     /// Nonzero if matches are counted.
     pub count: u32,

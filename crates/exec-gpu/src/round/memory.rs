@@ -67,8 +67,8 @@ impl Results {
         2 * queries + queries.div_ceil(2)
     }
 
-    /// Reserves space for `stride` hits per query. If matches are counted, the results are on the
-    /// device.
+    /// Reserves space for `stride` hits per query. Few hits go directly to host memory, unless
+    /// matches are counted; otherwise the results are on the device.
     pub fn new(
         device: &Device,
         workspace: &mut Workspace,

@@ -74,8 +74,8 @@ impl Scrub {
 
     /// Advances to the step that is due when `elapsed` has passed since the start.
     ///
-    /// It ends early if `stop` returns true or if the disk takes longer than the time between two
-    /// steps; pages that it has not read by then are verified at their next use. Damage is
+    /// The step ends early if `stop` returns true or if the disk takes longer than the time between
+    /// two steps; pages that it has not read by then are verified at their next use. Damage is
     /// recorded in the segments ([`Segment::damage`]).
     pub fn step(
         &mut self,

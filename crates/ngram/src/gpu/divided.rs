@@ -1,5 +1,5 @@
-//! Queries that CPU and GPU share: one gathers candidates, the other prunes them. The purpose is
-//! to show when a hybrid pays.
+//! Queries that CPU and GPU share: one gathers candidates, the other prunes them. Measurements use
+//! this to show when a hybrid is faster.
 
 use warpseek_exec::Context;
 
@@ -26,10 +26,10 @@ pub enum Division {
 }
 
 impl GpuSearcher {
-    /// Returns the best `k` hits of a query that CPU (one core) and GPU share: candidates are
-    /// gathered in each segment, brought together, pruned with the short and then the long lists,
-    /// and the hits of all segments are put in order. The CPU answers queries that are not worth
-    /// dividing, or whose data do not fit on the device.
+    /// Returns the best `k` hits of a query whose work one CPU core and the GPU share as `division`
+    /// says. In each segment one of them gathers candidates and the other prunes them; then the
+    /// hits of all segments are merged. The CPU answers queries that are not worth dividing, or
+    /// whose data do not fit on the device.
     pub fn search_divided(
         &self,
         query: &Query,

@@ -30,8 +30,7 @@ const MEMORY_SHARE: u64 = 4;
 /// Number of groups of documents that each thread reads before they are compared.
 const READ_PER_THREAD: usize = 2;
 
-/// The amounts of work that are done at a time. [`VerifySettings::within`] is right except for
-/// tests.
+/// The sizes of batches. Only tests need settings other than those of [`VerifySettings::within`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerifySettings {
     /// Bytes of a chunk of texts, a multiple of 8 below 2^32. The CPU compares longer texts.
@@ -86,8 +85,8 @@ pub struct VerifyCounts {
     pub texts_kept: u64,
 }
 
-/// A verifier that finds best matches on a GPU, in documents of one snapshot. It uses the
-/// device's memory from the first batch on. Threads that call it at the same time take turns.
+/// A verifier that finds best matches on a GPU, in documents of one snapshot. It allocates device
+/// memory when it gets the first batch. Threads that call it at the same time take turns.
 pub struct GpuVerifier {
     device: Device,
     settings: Option<VerifySettings>,
@@ -96,8 +95,8 @@ pub struct GpuVerifier {
 }
 
 impl GpuVerifier {
-    /// Creates a verifier with these settings, or with settings for the memory that is free when
-    /// the first batch comes.
+    /// Creates a verifier. Without settings, it derives them from the device memory that is
+    /// available when it gets the first batch.
     pub fn new(device: &Device, settings: Option<VerifySettings>) -> Self {
         let (state, counts) = (Mutex::default(), Mutex::default());
         GpuVerifier { device: device.clone(), settings, state, counts }

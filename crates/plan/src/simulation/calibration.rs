@@ -104,7 +104,7 @@ impl ClusterMeasurement {
     ///
     /// # Errors
     ///
-    /// Returns what is missing or wrong.
+    /// Returns an error that names the missing or wrong value.
     pub fn parse(json: &str) -> Result<Self, PlanError> {
         let problem = |message: String| PlanError::Measurements(message);
         let measurement: Self = serde_json::from_str(json).map_err(|error| {

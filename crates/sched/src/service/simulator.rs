@@ -80,8 +80,8 @@ pub struct Simulator<C> {
 }
 
 impl<C: FnMut(usize, &Job) -> Nanos> Simulator<C> {
-    /// Creates a simulation. Batches actually cost the fixed cost of the station, plus `cost` for
-    /// each request.
+    /// Creates a simulation. The true cost of a batch is the fixed cost of the station, plus `cost`
+    /// for each request.
     pub fn new(stations: &[Station], cohorts: Cohorts, cost: C) -> Self {
         Simulator {
             scheduler: Scheduler::new(stations, cohorts),

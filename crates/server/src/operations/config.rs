@@ -67,7 +67,7 @@ pub struct Config {
     pub drain_notice_s: u64,
     /// Maximum number of seconds after that for requests in progress. Default: 30.
     pub drain_s: u64,
-    /// A snapshot whose missing indexes are restored at start. Default: none.
+    /// The snapshot from which the server restores missing indexes when it starts. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restore: Option<String>,
     /// Limits on what requests may ask for.

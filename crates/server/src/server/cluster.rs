@@ -58,8 +58,8 @@ pub struct ClusterFront {
     pub listen: String,
     /// The token that clients must send, as `Authorization: Bearer`. Default: none.
     pub token: Option<String>,
-    /// The token of the nodes. The one of clients must differ: clients have no access to nodes.
-    /// Default: none.
+    /// The token of the nodes. It must differ from the token of clients, who have no access to
+    /// nodes. Default: none.
     pub nodes_token: Option<String>,
     /// The certificate and key for TLS. Default: none, and connections are not encrypted.
     pub tls: TlsFiles,

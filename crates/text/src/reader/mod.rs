@@ -201,8 +201,8 @@ impl Reader {
         &self.config
     }
 
-    /// Returns the field of static scores that the caller named. Without one, documents from
-    /// memory have their scores in [`STATIC_FIELD`], and others have none.
+    /// Returns the field of static scores, if the caller named one. Otherwise, documents from
+    /// memory have their scores in [`STATIC_FIELD`], and documents of files have no scores.
     pub fn named_static_field(&self) -> Option<&str> {
         self.config.static_field.as_deref().filter(|_| !self.usual_static_field)
     }
@@ -248,9 +248,9 @@ impl Reader {
         &self.file_records
     }
 
-    /// Returns messages to the user about how the inputs were read: files of a directory that are
-    /// read differently, first lines that name columns, files without records. They are complete
-    /// after the last batch.
+    /// Returns messages that tell the user how the inputs were read: which files of a directory
+    /// have a format of their own, which first lines were read as names of columns, and which files
+    /// have no records. The list is complete after the last batch.
     pub fn notices(&self) -> &[String] {
         &self.notices
     }

@@ -11,8 +11,8 @@ use warpseek_index::BuildConfig;
 use super::opener::Opener;
 use crate::error::{OptionsError, Result};
 
-/// The device that inverts documents while an index is built. The index is the same, byte for
-/// byte.
+/// The device that inverts documents while an index is built. All devices produce the same index,
+/// byte for byte.
 ///
 /// ```
 /// use warpseek::options::BuildDevice;

@@ -24,13 +24,13 @@ pub struct FindWords {
     scan: Scan,
 }
 
-/// The counts of words and of documents by tile of text, summed up.
+/// The numbers of words and documents before each tile of a text, and in the whole text.
 pub struct Counted {
     words_before: Buffer<u32>,
     documents_before: Buffer<u32>,
     /// Number of words of the text.
     pub count: u32,
-    /// Number of documents that end in it.
+    /// Number of documents that end in the text.
     pub documents: u32,
 }
 

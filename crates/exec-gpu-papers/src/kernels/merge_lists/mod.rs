@@ -14,7 +14,7 @@ pub const FAN: u32 = 32;
 /// Sorted keys of lists, best first, `stride` apart, and the number of keys of each.
 #[derive(Debug, Clone)]
 pub struct Lists {
-    /// Keys; none is 0.
+    /// Keys, all nonzero.
     pub keys: Buffer<u64>,
     /// The number of keys of each list.
     pub counts: Buffer<u32>,
