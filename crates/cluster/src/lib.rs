@@ -14,12 +14,12 @@
 //!
 //! On the side of a node, `node` answers calls, `shard` is an open shard, `repairs` lists the
 //! damaged ones, `guard` finds damage and repairs it, and `serve` listens. On the side of an
-//! aggregator, `peer` is one node, `breaker` decides when to leave it alone, `listing` reads the
-//! list of nodes, `view` combines what the nodes describe, `asking` makes one call and replaces
-//! failed ones, `gather` collects statistics, `cohort` answers several queries together, `merge`
-//! merges the answers of the shards, `aggregator` combines all of these, `status` is the state of
-//! the nodes, `metrics` and `shard_times` record, and `json_front` translates requests and answers
-//! in JSON for a server. Both sides use `protocol`, which has the messages and calls, `wire`, which
+//! aggregator, `peer` is one node, `breaker` decides when not to call it, `listing` reads the list
+//! of nodes, `view` combines what the nodes describe, `asking` makes one call and replaces failed
+//! ones, `gather` collects statistics, `cohort` answers several queries together, `merge` merges
+//! the answers of the shards, `aggregator` combines all of these, `status` is the state of the
+//! nodes, `metrics` and `shard_times` record, and `json_front` translates requests and answers in
+//! JSON for a server. Both sides use `protocol`, which has the messages and calls, `wire`, which
 //! converts and validates messages, and `security`, which has tokens and certificates.
 
 mod aggregator;

@@ -43,8 +43,8 @@ pub struct VersionSummary {
     pub shards: usize,
     /// Number of documents, without deleted ones.
     pub documents: u64,
-    /// Size of all files of the shards in bytes. For an unfinished version, the size of what is
-    /// in the store so far.
+    /// Size of all files of the shards in bytes. For an unfinished version, the size of the files
+    /// uploaded so far.
     pub bytes: u64,
 }
 

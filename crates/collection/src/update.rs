@@ -49,7 +49,7 @@ pub struct Update {
 /// Options of a change.
 #[derive(Clone, Debug)]
 pub struct UpdateOptions {
-    /// Folder that shards are fetched into; shards that are there already are not fetched again.
+    /// Folder that shards are fetched into; shards that it already contains are not fetched again.
     /// Shards are also changed there, so it needs space for the new documents, and for a copy of
     /// each shard that is merged.
     pub cache: PathBuf,

@@ -34,8 +34,8 @@ pub(crate) fn driver_candidates() -> Vec<String> {
     .to_vec()
 }
 
-/// Returns the names of NVRTC to try. The one of the driver's version comes first, because an
-/// older driver may refuse what a newer compiler produces.
+/// Returns the names of NVRTC to try. The NVRTC of the driver's version comes first, because an
+/// older driver may refuse the output of a newer compiler.
 pub(crate) fn nvrtc_candidates(driver_major: u32) -> Vec<String> {
     if let Some(path) = std::env::var_os("WARPSEEK_NVRTC").filter(|path| !path.is_empty()) {
         return vec![path.to_string_lossy().into_owned()];

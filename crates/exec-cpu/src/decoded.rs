@@ -74,8 +74,7 @@ impl ValuesCache {
         Ok(values)
     }
 
-    /// Takes what was decoded so far of a list with this formula; it is empty if there is
-    /// nothing.
+    /// Takes the part of a list that was decoded so far with this formula, which may be empty.
     fn take(&self, ordinal: u32, formula: Formula) -> Values {
         let begun = self.begun().remove(&ordinal);
         begun

@@ -1,10 +1,10 @@
 //! Query trees, a window of documents at a time: each part of the tree gives the documents of the
 //! window that match it, as bits, and their scores.
 //!
-//! A part is evaluated only for documents that the parts before it left over, so lists are not
-//! decoded where nothing is left. Documents that are deleted or not in the plan's mask are
-//! excluded from the start. Unless matches are counted, a window is skipped if the maxima of its
-//! blocks show that no document in it can become a hit.
+//! A part is evaluated only for documents that the parts before it have not excluded, so lists are
+//! not decoded where all documents are excluded. Documents that are deleted or not in the plan's
+//! mask are excluded from the start. Unless matches are counted, a window is skipped if the maxima
+//! of its blocks show that no document in it can become a hit.
 
 use std::ops::Range;
 

@@ -127,7 +127,7 @@ impl GpuEngine {
         &self.setup.settings
     }
 
-    /// Returns what the rounds of the engine have in common, for rounds with other kernels.
+    /// Returns the state that all rounds of the engine share, for rounds with other kernels.
     pub fn setup(&self) -> &RoundSetup {
         &self.setup
     }

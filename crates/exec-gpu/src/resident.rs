@@ -57,7 +57,7 @@ impl Resident {
 }
 
 impl Residency {
-    /// Returns the form of the lists on the device, or `None` before any are there.
+    /// Returns the form of the lists on the device, or `None` if the device has no lists yet.
     pub fn form(&self) -> Option<&'static str> {
         match (&self.cache, self.formulas) {
             (Some(_), _) => Some("compact"),

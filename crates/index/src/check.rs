@@ -1,4 +1,4 @@
-//! Checks and reports: verification, the background scrub, and what an index contains.
+//! Checks and reports: verification, the background scrub, and the contents of an index.
 
 pub(crate) mod inspect;
 pub(crate) mod scrub;

@@ -72,7 +72,7 @@ impl Measurements {
     ///
     /// # Errors
     ///
-    /// Returns what is missing or wrong, and which command prints it.
+    /// Returns an error that names the missing or wrong value, and the command that prints it.
     pub fn parse(json: &str, documents: Option<u64>) -> Result<Self, PlanError> {
         let problem = |message: String| PlanError::Measurements(message);
         let file: Value = serde_json::from_str(json).map_err(|error| {

@@ -222,8 +222,8 @@ impl Failure {
 /// request contains.
 const MAX_REASON: usize = 2000;
 
-/// Shortens a long reason by cutting out its middle: the beginning says what is wrong, the end
-/// what helps.
+/// Shortens a long reason by cutting out its middle: the beginning states the problem, the end the
+/// solution.
 fn bounded(reason: String) -> String {
     if reason.len() <= MAX_REASON {
         return reason;

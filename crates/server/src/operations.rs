@@ -1,4 +1,4 @@
-//! What operators set and see: settings, logs, metrics, load, the description of the API.
+//! The operation of a server: settings, logs, metrics, load, and the description of the API.
 
 pub(crate) mod check;
 pub(crate) mod config;

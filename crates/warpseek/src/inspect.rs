@@ -1,4 +1,4 @@
-//! What is in an index: its contents, the space that its parts take, and problems that a
+//! Reports on an index: its contents, the space that its parts take, and problems that a
 //! verification found.
 
 pub use warpseek_exec::ShapeClass;

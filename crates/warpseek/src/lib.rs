@@ -26,10 +26,10 @@
 //!
 //! # Finding your way
 //!
-//! The root has the types that most programs need. Everything else is in a module: what concerns
-//! indexes in [`mod@index`] and [`inspect`], what a request consists of in [`query`], what becomes
-//! of it in [`plan`] and [`response`], documents in [`text`] and [`schema`], choices in
-//! [`options`], and the rest under the name of its subject.
+//! The root has the types that most programs need. Everything else is in a module: indexes in
+//! [`mod@index`] and [`inspect`], the parts of a request in [`query`], plans and answers in
+//! [`plan`] and [`response`], documents in [`text`] and [`schema`], options in [`options`], and the
+//! rest under the name of its subject.
 //!
 //! **Building and changing an index**
 //!

@@ -1,4 +1,4 @@
-//! How requests are planned and answered: plans, the choice of device and algorithm with its
+//! Planning and answering of requests: plans, the choice of device and algorithm with its
 //! estimates, and the work that an answer took.
 
 mod decision;

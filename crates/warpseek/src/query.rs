@@ -1,5 +1,5 @@
-//! Requests, and what they consist of: words, query trees and the parser for query strings,
-//! rankings, sort orders and facets.
+//! Requests and their parts: words, query trees and the parser for query strings, rankings, sort
+//! orders and facets.
 
 mod request;
 

@@ -104,9 +104,10 @@ pub type ServiceResponse = Served<Response>;
 /// A service that answers individual requests from any number of threads, using the CPU and a GPU
 /// at the same time.
 ///
-/// The deadline of a request counts from its arrival. If time is up, the response is partial: it
-/// tells what it covers, and it is exact for that. A request that cannot be started in time is
-/// refused immediately. Dropping its ticket cancels a request.
+/// The deadline of a request counts from its arrival. If the time limit passes, the response is
+/// partial: [`Response::coverage`](crate::Response::coverage) names the documents that it covers,
+/// and it is exact over these. A request that cannot be started in time is refused immediately.
+/// Dropping its ticket cancels a request.
 ///
 /// ```
 /// use warpseek::{Document, Index, Request, ServiceOptions};

@@ -35,8 +35,8 @@ pub(crate) enum SplitName {
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Device")]
 pub(crate) struct DeviceOptions {
-    /// Device that answers queries: cuda is a GPU, auto the faster device, both share the work. All
-    /// return the same hits
+    /// Device that answers queries: cuda is a GPU, auto the faster of CPU and GPU, both the two
+    /// together. All return the same hits
     #[arg(long, value_enum, default_value_t)]
     pub(crate) device: DeviceName,
     /// Number of the GPU (see `warpseek devices`) [default: 0]
@@ -64,8 +64,8 @@ pub(crate) struct DeviceOptions {
     /// has its part of the index, or by queries of a batch
     #[arg(long, value_enum, default_value_t, hide_short_help = true)]
     pub(crate) split: SplitName,
-    /// Read the index into memory instead of mapping its files. It opens more slowly, but a file
-    /// truncated during the search cannot crash the process
+    /// Read the index into memory instead of mapping its files. Opening takes longer, but a file
+    /// that is truncated during the search cannot crash the process
     #[arg(long, hide_short_help = true)]
     pub(crate) no_mmap: bool,
 }

@@ -103,8 +103,8 @@ struct Searching {
     /// 25% and the number that 5 errors can affect, up to two thirds]
     #[arg(long, value_name = "N|P%")]
     misses: Option<Misses>,
-    /// Wrong characters that a hit may have. Without `--misses`, a hit may lack n n-grams for each
-    /// of them. With `--verify`, hits with more errors are dropped
+    /// Wrong characters that a hit may have. Without `--misses`, each of them lets a hit lack as
+    /// many n-grams as an n-gram is long. With `--verify`, hits with more errors are dropped
     #[arg(long, value_name = "N")]
     errors: Option<u32>,
     /// Rank the best candidates by the edit distance between the query and their best match
@@ -125,8 +125,8 @@ struct Searching {
     /// all]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, help_heading = "Device")]
     gpu_memory: Option<usize>,
-    /// Read the index into memory instead of mapping its files. It opens more slowly, but a file
-    /// truncated during the search cannot crash the process
+    /// Read the index into memory instead of mapping its files. Opening takes longer, but a file
+    /// that is truncated during the search cannot crash the process
     #[arg(long, help_heading = "Device")]
     no_mmap: bool,
 }

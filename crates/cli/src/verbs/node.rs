@@ -70,8 +70,8 @@ pub(crate) struct Options {
     device: Device,
     #[command(flatten)]
     threads: Threads,
-    /// Maximum number of queries in progress. Aggregators send up to 64 at a time, and ask another
-    /// node if there are too many; an idle node accepts any number
+    /// Maximum number of queries in progress. The node refuses a message of an aggregator that
+    /// would exceed it, unless it is idle; the aggregator then calls another node
     #[arg(long, value_name = "N", default_value_t = NodeOptions::default().capacity, value_parser = clap::value_parser!(u32).range(1..))]
     capacity: u32,
     /// Time for which a page of a file counts as verified

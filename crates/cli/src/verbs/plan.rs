@@ -69,7 +69,8 @@ pub(crate) struct Options {
     /// Share of the time in which all machines work, 0 to 1 [default: that of the inputs]
     #[arg(long, value_name = "SHARE", allow_negative_numbers = true)]
     utilisation: Option<f64>,
-    /// Write a page with the tables, and with the cost by the price of a server, to this file
+    /// Write an HTML page with the tables, and with a plot of the cost against the price of a
+    /// server
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Print JSON instead of tables

@@ -8,7 +8,7 @@ use super::error::ImageError;
 
 /// The segments of an index as an engine holds them on the device, for the formulas requested last.
 pub struct ImageCache<T> {
-    /// Images; the formula requested last comes last.
+    /// Images of each formula, in the order of their last requests.
     images: Mutex<Vec<(Formula, Arc<[T]>)>>,
     /// Lock that is held while an image is created, so that none is created twice. Existing
     /// images can be used at the same time.

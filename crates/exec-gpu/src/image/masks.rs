@@ -34,7 +34,7 @@ impl DeviceMask {
     }
 }
 
-/// Masks of recent queries. The one used last comes last.
+/// Masks of recent queries. The mask used last is at the end.
 #[derive(Debug, Default)]
 pub(crate) struct Masks(Mutex<Vec<Arc<DeviceMask>>>);
 

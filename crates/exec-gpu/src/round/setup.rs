@@ -1,4 +1,4 @@
-//! What the rounds of an engine have in common.
+//! The state that all rounds of an engine share.
 
 use std::sync::Arc;
 

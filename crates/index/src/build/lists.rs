@@ -45,10 +45,9 @@ pub trait Lists: Sync {
 
     /// Appends the postings of a list, each with document and frequency.
     ///
-    /// Documents ascend and are below [`documents`](Lists::documents). Frequencies are at least
-    /// 1, and those of a document add up to less than 2^32 over all lists. A list without
-    /// postings is left out. Each list is loaded twice, from any thread, and must be the same
-    /// both times.
+    /// Documents ascend and are below [`documents`](Lists::documents). Frequencies are at least 1,
+    /// and those of a document add up to less than 2^32 over all lists. A list without postings is
+    /// omitted. Each list is loaded twice, from any thread, and must be the same both times.
     fn load(&self, list: u32, out: &mut Vec<(u32, u32)>);
 }
 

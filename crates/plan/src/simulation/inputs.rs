@@ -26,7 +26,7 @@ pub struct SimulationInputs {
     pub queries_per_s: Rate,
     /// Number of queries to simulate.
     pub queries: Queries,
-    /// Time after which a query is answered with the answers received by then.
+    /// Time after which a query is answered from the shards that have answered.
     pub deadline_ms: Millis,
     /// Median time of a request on an otherwise idle node.
     pub service_ms: Millis,

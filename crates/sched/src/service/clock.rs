@@ -11,8 +11,8 @@ use super::job::Nanos;
 use super::served::{How, ServiceError};
 use super::shared::{Finished, Shared, State};
 
-/// Time after its deadline at which the service gives up a request that an engine works on:
-/// engines stop on their own, but not at once.
+/// Time after its deadline at which the service abandons a request that an engine is answering.
+/// Engines stop on their own, but not immediately.
 const GRACE: Duration = Duration::from_millis(10);
 
 impl Shared {

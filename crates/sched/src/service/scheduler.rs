@@ -203,8 +203,7 @@ impl Scheduler {
         self.stations[station].wait(self.queued(station), now)
     }
 
-    /// Returns what a batch of a station costs without any request, and what each request adds on
-    /// average.
+    /// Returns the fixed cost of a batch of a station, and the mean cost that each request adds.
     pub fn batch_costs(&self, station: usize) -> (Nanos, f64) {
         let state = &self.stations[station];
         (state.scaled(state.station.fixed), state.each)

@@ -28,7 +28,7 @@ fn shown(wait: &Duration) -> String {
     format!("{:.1} ms", wait.as_secs_f64() * 1e3)
 }
 
-/// An answer, and how it came about.
+/// An answer, and how it was computed.
 #[derive(Clone, Debug)]
 pub struct Served<T = Answer> {
     /// The answer. If the time was up, the answer is partial, as its coverage says.

@@ -91,10 +91,10 @@ impl ClusterFront {
 }
 
 impl Server {
-    /// Starts a server without a data folder and binds its address. Requests are answered once
-    /// the server runs. An address that other machines can reach requires a token for clients and
-    /// a certificate, unless `insecure` is set: a token that is sent without encryption can be
-    /// read by every machine on the way.
+    /// Starts a server without a data folder and binds its address. Requests are answered once the
+    /// server runs. An address that other machines can reach requires a token for clients and a
+    /// certificate, unless `insecure` is set: every machine on the network path can read a token
+    /// that is sent without encryption.
     pub fn of_cluster(front: ClusterFront, remote: Arc<dyn Remote>) -> Result<Self, ServeError> {
         let ClusterFront { listen, token, nodes_token, tls, insecure, .. } = front;
         check_tokens(token.as_deref(), nodes_token.as_deref(), insecure)

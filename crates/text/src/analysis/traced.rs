@@ -1,4 +1,4 @@
-//! Text whose characters know where they came from, for terms that are cut from changed words.
+//! Text that records the origin of each character, for terms that are cut from changed words.
 
 use std::ops::Range;
 

@@ -248,9 +248,9 @@ impl Reader {
         &self.file_records
     }
 
-    /// Returns messages that tell the user how the inputs were read: which files of a directory
-    /// have a format of their own, which first lines were read as names of columns, and which files
-    /// have no records. The list is complete after the last batch.
+    /// Returns messages that tell the user how the inputs were read: in which ways the files of a
+    /// directory were read if there are several, which first lines were read as names of columns,
+    /// and which files have no records. The list is complete after the last batch.
     pub fn notices(&self) -> &[String] {
         &self.notices
     }

@@ -102,9 +102,9 @@ impl StringSort {
         unsafe { stream.launch(&self.keys, Grid::over(count, THREADS), &args) }
     }
 
-    /// Sorts words by their keys and then by what the keys lack. The words are in the first two
-    /// buffers; the result is in the buffers with the returned index, and the contents of the
-    /// others are then unspecified.
+    /// Sorts words by their keys and then by the bytes that the keys do not contain. The words are
+    /// in the first two buffers; the result is in the buffers with the returned index, and the
+    /// contents of the others are then unspecified.
     ///
     /// # Safety
     /// Keys and numbers must be those of [`StringSort::keys`] for the same strings.

@@ -10,7 +10,7 @@ use crate::image::error::ImageError;
 /// Lists on demand for the formulas requested last. All of them share compressed lists.
 #[derive(Default)]
 pub(crate) struct OnDemandByFormula {
-    /// Lists; the formula requested last comes last.
+    /// Lists of each formula, in the order of their last requests.
     lists: Mutex<Vec<(Formula, Arc<OnDemand>)>>,
     /// Lock that is held while lists are set up, so that this happens once. Lists that exist can
     /// be used at the same time.
