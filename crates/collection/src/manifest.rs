@@ -1,5 +1,5 @@
-//! The JSON objects of a collection. They may come from others, so everything that becomes a
-//! path, a length or a range is checked when they are read.
+//! The JSON objects of a collection. Other programs may have written them, so everything that
+//! becomes a path, a length or a range is checked when they are read.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -75,9 +75,8 @@ impl Device {
 
     /// Opens a device of the emulator, whose functions `symbols` finds.
     ///
-    /// # Safety
-    /// `symbols` must be `warpseek_cuda_emulator::symbol`, or keep the same promise: the pointer
-    /// that it returns for a name is the driver's function of that name.
+    /// # Safety `symbols` must be `warpseek_cuda_emulator::symbol`, or also return, for the name of
+    /// a function of the driver, a pointer to a function with the same signature and behaviour.
     pub unsafe fn emulated(
         symbols: Symbols,
         ordinal: u32,

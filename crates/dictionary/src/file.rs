@@ -83,7 +83,7 @@ impl Dictionary {
         each(sections.buckets)
     }
 
-    /// Reads a file and checks all of it, so that look-ups need not.
+    /// Reads a file and validates all of it, so that look-ups need no checks.
     ///
     /// The file is not memory-mapped, so its checked contents cannot change later.
     pub fn open(path: &Path) -> Result<Dictionary> {

@@ -116,8 +116,8 @@ impl Pool {
 }
 
 /// Processes all items at the same time, each in a thread that ends with the item. This is meant
-/// for a few pieces of work that wait, for example for a device. In a pool they would occupy
-/// threads that could compute, and might wait for work that waits for them.
+/// for a few pieces of work that wait, for example for a device. In a pool, such work would occupy
+/// threads that could compute, and could deadlock with work that waits for it.
 pub fn at_once<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     match items {
         [] => Vec::new(),

@@ -11,9 +11,9 @@ use crate::error::{Failure, Result};
 
 type PerQuery = HashMap<String, Vec<f64>>;
 
-/// Computes measures of a run. Returns those over all queries, those of each query, the number of
-/// queries that count, the number of judged queries that are missing from the run, and the number
-/// of queries of the run without judgements.
+/// Computes measures of a run. Returns the measures over all queries, the measures of each query,
+/// the number of queries that count, the number of judged queries that are missing from the run,
+/// and the number of queries of the run without judgements.
 #[pyfunction]
 pub(crate) fn evaluate(
     py: Python<'_>,

@@ -380,8 +380,8 @@ impl Searcher {
     }
 
     /// Plans a request without answering it. Plans belong to a snapshot and are refused after
-    /// [`Searcher::refresh`]. It is an error if the deadline of the request passes first, or if
-    /// the request is cancelled.
+    /// [`Searcher::refresh`]. Fails if the deadline of the request passes before the plan is ready,
+    /// or if the request is cancelled.
     pub fn plan(&self, request: &Request) -> Result<Plan> {
         Ok(self.now().plan(request, &request.limit(Instant::now()))?)
     }

@@ -1,5 +1,5 @@
-//! Queries that CPU and GPU share: one gathers candidates, the other prunes them. Measurements use
-//! this to show when a hybrid is faster.
+//! Queries whose work the CPU and the GPU share: one gathers candidates, the other prunes them.
+//! Measurements use this to show when a hybrid is faster.
 
 use warpseek_exec::Context;
 

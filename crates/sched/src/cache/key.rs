@@ -13,11 +13,11 @@ use warpseek_index::SnapshotId;
 /// their terms.
 ///
 /// Their answers have the same hits, bit for bit: a posting's contribution is an integer that
-/// depends on the formula, the term's weight and the document, engines only add these integers,
-/// and hits have a total order. So the order of terms changes neither scores nor ranks.
-/// [`Answer::matches`](warpseek_exec::Answer::matches) is the same too if the plan requests it;
-/// otherwise the engine decides whether to report it.
-/// [`Answer::work`](warpseek_exec::Answer::work) describes the engine that computed the answer.
+/// depends on the formula, the term's weight and the document, engines only add these integers, and
+/// hits have a total order. So the order of terms changes neither scores nor ranks.
+/// [`Answer::matches`](warpseek_exec::Answer::matches) is also equal if the plan requests it;
+/// otherwise the engine decides whether to report it. [`Answer::work`](warpseek_exec::Answer::work)
+/// describes the engine that computed the answer.
 ///
 /// The converse does not hold. With the cosine ranking, or with weights that have to be added,
 /// rounding may depend on the order of terms. A query whose terms are in another order then has

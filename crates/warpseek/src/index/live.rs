@@ -244,9 +244,9 @@ impl LiveIndex {
         Ok(WriteTicket(self.shared.core.create(json)?))
     }
 
-    /// Checks a document as [`put_json`](Self::put_json) does, but under `schema`, with which the
-    /// index is going to be extended by [`Index::extend_schema`]. Returns an error if the
-    /// document would be refused. Nothing is written.
+    /// Checks a document as [`put_json`](Self::put_json) does, but under a `schema` to which
+    /// [`Index::extend_schema`] is going to extend that of the index. Returns an error if the
+    /// document would be refused. Writes nothing.
     ///
     /// ```
     /// use std::sync::Arc;

@@ -154,8 +154,8 @@ impl Now {
 }
 
 impl Index {
-    /// Opens a searcher for approximate search, with the default options. It is an error if the
-    /// index contains words instead of n-grams.
+    /// Opens a searcher for approximate search, with the default options. Fails if the index
+    /// contains words instead of n-grams.
     pub fn ngram_searcher(&self) -> Result<NgramSearcher> {
         self.ngram_searcher_with(NgramOptions::default())
     }

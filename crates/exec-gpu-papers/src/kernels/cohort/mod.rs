@@ -53,7 +53,7 @@ pub struct ListView {
 pub struct EntryView {
     /// Weights in rough units.
     pub rough_weights: [u32; 2],
-    /// The amount that each posting adds in addition, 16 bits per query.
+    /// The amount that each posting adds besides its value times the weight, 16 bits per query.
     pub addend: u32,
     /// Number of the pair in its group.
     pub pair: u32,

@@ -1,5 +1,5 @@
-//! The lists of a segment of which only some lists, for only some documents, are on the device at
-//! a time.
+//! The lists of a segment that does not fit on the device, which holds only some of the lists at a
+//! time, and only for some documents.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
