@@ -147,11 +147,14 @@ impl ScorePart {
     }
 
     /// Returns the sum of parts, or the part itself if there is only one.
+    ///
+    /// The sum saturates: the scale of a plan has room for the static scores of live documents
+    /// only, and that of a deleted document may be larger.
     fn sum(mut parts: Vec<ScorePart>) -> Self {
         match parts.len() {
             1 => parts.remove(0),
             _ => {
-                let score = parts.iter().map(|part| part.score).sum();
+                let score = parts.iter().fold(0, |sum: Score, part| sum.saturating_add(part.score));
                 ScorePart { score, rule: Rule::Sum, parts }
             }
         }

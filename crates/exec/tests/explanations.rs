@@ -139,6 +139,18 @@ fn what_does_not_match_is_not_there() {
 }
 
 #[test]
+fn a_deleted_document_may_have_the_largest_static_score() {
+    let docs = [Doc::text(0, "new york").with_static(3e30), Doc::text(1, "york").with_static(1.0)];
+    let fixture = Fixture::with(&docs, build_config());
+    fixture.delete(&[docs[0].id.clone()]).unwrap();
+    let snapshot = fixture.snapshot();
+    let tree = Node::Words(Words::any([], "new york"));
+    let plan = plan(&planner(&snapshot, 1.0), &tree);
+    assert_eq!(explain(&snapshot, &plan, 0).unwrap().score, u32::MAX);
+    check_all(&snapshot, &plan);
+}
+
+#[test]
 fn queries_of_words_are_sums() {
     let fixture = fixture();
     let snapshot = fixture.snapshot();

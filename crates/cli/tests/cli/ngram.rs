@@ -361,7 +361,7 @@ fn numbers_out_of_range_are_refused() {
         ("index docs.jsonl -o docs.jsonl", &["docs.jsonl is a file"]),
         ("search grams route --misses 101%", &["`101%`", "(25%)"]),
         ("search grams route --misses -1", &["-1"]),
-        ("search grams route --misses few", &["`few` is neither a number"]),
+        ("search grams route --misses few", &["misses must be a number of n-grams", "not `few`"]),
         ("search grams route --misses 3 --errors 1", &["--verify"]),
         ("search grams route --candidates 5", &["--verify"]),
         ("search grams route --algorithm bogo", &["'bogo'", "baseline, bins, counting"]),
