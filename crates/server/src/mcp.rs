@@ -87,7 +87,9 @@ async fn message(State(app): State<Arc<App>>, headers: HeaderMap, call: Call) ->
                 }
             }
         }
-        other => return Ok(error(id, NO_SUCH_METHOD, &format!("unknown method: {other}"))),
+        other => {
+            return Ok(error(id, NO_SUCH_METHOD, &format!("unknown method: {}", brief(other))));
+        }
     };
     Ok(Answer::json(json!({"jsonrpc": "2.0", "id": id, "result": result})))
 }

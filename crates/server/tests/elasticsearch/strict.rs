@@ -20,6 +20,18 @@ fn refused(answer: &Answer, what: &str) -> String {
     error["reason"].as_str().unwrap().to_owned()
 }
 
+fn analysis(parts: Value) -> Value {
+    json!({"settings": {"analysis": parts}})
+}
+
+fn similarity(defined: Value) -> Value {
+    json!({"settings": {"similarity": defined}})
+}
+
+fn field(mapping: Value) -> Value {
+    json!({"mappings": {"properties": {"f": mapping}}})
+}
+
 #[test]
 fn a_delete_by_query_deletes_no_more_than_it_says() {
     let (_data, server) = three();
@@ -193,9 +205,29 @@ fn unknown_keys_and_options_are_refused_on_every_route() {
             "/x",
             json!({"settings": {"analysis": {"analyzer": {"u": {"tokenizer": "standard", "filter": ["nope"]}}}}}),
         ),
+        ("PUT", "/x", analysis(json!({"tokenizer": {"t": {"type": "bogus"}}}))),
+        ("PUT", "/x", analysis(json!({"tokenizer": {"t": {"type": "standard", "bogus": 1}}}))),
+        ("PUT", "/x", analysis(json!({"char_filter": {"c": {"type": "bogus"}}}))),
+        ("PUT", "/x", analysis(json!({"normalizer": {"n": {"type": "bogus"}}}))),
+        ("PUT", "/x", analysis(json!({"filter": {"f": {"type": "stop", "stopwords": "_nope_"}}}))),
+        ("PUT", "/x", similarity(json!({"default": {"type": "BM25", "k1": -1}}))),
+        ("PUT", "/x", similarity(json!({"default": {"type": "BM25", "b": 1.5}}))),
+        ("PUT", "/x", similarity(json!({"mine": {"type": "bogus"}}))),
+        ("PUT", "/x", similarity(json!({"mine": {"type": "BM25", "bogus": 1}}))),
+        ("PUT", "/x", json!({"settings": {"number_of_shards": "x"}})),
+        ("PUT", "/x", json!({"settings": {"number_of_shards": 0}})),
+        ("PUT", "/x", json!({"settings": {"number_of_replicas": -3}})),
+        ("PUT", "/x", json!({"mappings": {"_source": {"enabled": true, "bogus": 1}}})),
+        ("PUT", "/x", field(json!({"type": "text", "term_vector": "bogus"}))),
+        ("PUT", "/x", field(json!({"type": "text", "norms": "x"}))),
+        ("PUT", "/x", field(json!({"type": "long", "coerce": "x"}))),
+        ("POST", "/a/_search", json!({"aggs": {}, "aggregations": {}})),
+        ("POST", "/a/_mget", json!({"docs": [{"_id": "1"}], "ids": ["1"]})),
         ("PUT", "/v1/indexes/x", json!({"aliases": {}})),
         ("PUT", "/v1/indexes/x", json!({"mappings": {"bogus": 1}})),
         ("PUT", "/a/_mapping", json!({"bogus": {}})),
+        ("PUT", "/a/_mapping", json!({"properties": {"n": {"type": "long", "index": false}}})),
+        ("PUT", "/a/_mapping", json!({"properties": {"n": {"type": "long", "doc_values": false}}})),
         ("PUT", "/a/_settings", json!({"bogus": 1})),
         ("PUT", "/a/_settings", json!({"settings": {"refresh_interval": "1s"}, "bogus": 1})),
         ("GET", "/_cat/indices?bytes=tons", Value::Null),
@@ -261,6 +293,8 @@ fn unknown_keys_and_options_are_refused_on_every_route() {
     assert_eq!(many["responses"][0]["status"], 400, "{many}");
     // None of the refused requests had an effect.
     assert_eq!(server.ok("GET", "/a/_count", &Value::Null)["count"], 3);
+    let found = server.ok("POST", "/a/_count", &json!({"query": {"term": {"n": 2}}}));
+    assert_eq!(found["count"], 1);
     assert_eq!(server.ask("GET", "/x", &Value::Null).status, 404);
     assert_eq!(server.ask("GET", "/a/_alias/c", &Value::Null).status, 404);
 }

@@ -104,6 +104,12 @@ impl QueryReader {
                 let reason = "the query is not UTF-8; convert the file".to_owned();
                 return Ok(Some(Err(self.fault(number, reason))));
             };
+            if first
+                && text.trim_start().get(..5).is_some_and(|tag| tag.eq_ignore_ascii_case("<doc>"))
+            {
+                let reason = "the file begins like a TREC collection; expected queries or topics";
+                return Ok(Some(Err(self.fault(number, reason.to_owned()))));
+            }
             if first && topics::begin(text) {
                 let mut all = std::mem::take(&mut self.line);
                 self.input.read_all(&mut all)?;

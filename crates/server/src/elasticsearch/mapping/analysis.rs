@@ -33,8 +33,15 @@ const FILTERS: [(&str, &[&str]); 8] = [
     ("possessive_english", &[]),
 ];
 
-/// Checks all definitions of analyzers and filters, used or not. Errors would otherwise surface
-/// only when the first field uses them.
+/// Supported tokenizers by name and type.
+const TOKENIZERS: [(&str, Tokens); 3] = [
+    ("standard", Tokens::Unicode),
+    ("whitespace", Tokens::Whitespace),
+    ("keyword", Tokens::Keyword),
+];
+
+/// Checks all definitions of analyzers and of their parts, used or not. Errors would otherwise
+/// surface only when the first field uses them.
 pub(super) fn check(settings: &Map<String, Value>) -> Result<(), String> {
     let Some(analysis) = settings.get("analysis") else { return Ok(()) };
     let Value::Object(parts) = analysis else { return Err("[analysis] must be an object".into()) };
@@ -42,7 +49,16 @@ pub(super) fn check(settings: &Map<String, Value>) -> Result<(), String> {
     if let Some(part) = parts.keys().find(|part| !known.contains(&part.as_str())) {
         return Err(format!("unknown setting [index.analysis.{}]", brief(part)));
     }
-    for (name, definition) in parts.get("filter").and_then(Value::as_object).into_iter().flatten() {
+    let defined = |part: &str| parts.get(part).and_then(Value::as_object).into_iter().flatten();
+    for (name, definition) in defined("tokenizer") {
+        check_tokenizer(name, definition)?;
+    }
+    for part in ["char_filter", "normalizer"] {
+        if let Some((name, _)) = defined(part).next() {
+            return Err(format!("the {part} [{}] is not supported by warpseek", brief(name)));
+        }
+    }
+    for (name, definition) in defined("filter") {
         let shown = brief(name);
         let kind = definition["type"].as_str();
         let kind = kind.ok_or_else(|| format!("the token filter [{shown}] must have a type"))?;
@@ -57,6 +73,10 @@ pub(super) fn check(settings: &Map<String, Value>) -> Result<(), String> {
             key if keeps.contains(&key) => *value != false && value != "false",
             key => !options.contains(&key),
         };
+        if kind == "stop" {
+            stop_words(&definition["stopwords"])
+                .map_err(|why| format!("token filter [{shown}]: {why}"))?;
+        }
         let options = definition.as_object().into_iter().flatten();
         if let Some((key, _)) = options.into_iter().find(|(key, value)| has_effect(key, value)) {
             let key = brief(key);
@@ -65,8 +85,7 @@ pub(super) fn check(settings: &Map<String, Value>) -> Result<(), String> {
             ));
         }
     }
-    for (name, definition) in parts.get("analyzer").and_then(Value::as_object).into_iter().flatten()
-    {
+    for (name, definition) in defined("analyzer") {
         let shown = brief(name);
         let Value::Object(options) = definition else {
             return Err(format!("the analyzer [{shown}] must be an object"));
@@ -80,6 +99,27 @@ pub(super) fn check(settings: &Map<String, Value>) -> Result<(), String> {
         chain(name, settings, false).map_err(|why| format!("analyzer [{shown}]: {why}"))?;
     }
     Ok(())
+}
+
+/// Checks the definition of a tokenizer, which gives a supported one another name.
+fn check_tokenizer(name: &str, definition: &Value) -> Result<(), String> {
+    let shown = brief(name);
+    let kind = definition["type"].as_str();
+    let kind = kind.ok_or_else(|| format!("the tokenizer [{shown}] must have a type"))?;
+    if !TOKENIZERS.iter().any(|(known, _)| *known == kind) {
+        return Err(no_tokenizer(kind));
+    }
+    let mut keys = definition.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
+    match keys.find(|key| !["type", "version"].contains(key)) {
+        Some(key) => {
+            Err(format!("[{}] of the tokenizer [{shown}] is not supported by warpseek", brief(key)))
+        }
+        None => Ok(()),
+    }
+}
+
+fn no_tokenizer(name: &str) -> String {
+    format!("the tokenizer [{}] is not supported by warpseek", brief(name))
 }
 
 fn no_filter(name: &str) -> String {
@@ -177,7 +217,7 @@ fn custom(
     lenient: bool,
 ) -> Result<Chain, String> {
     let mut chain = match definition["type"].as_str() {
-        None | Some("custom") => Chain { lower: false, ..tokens(definition)? },
+        None | Some("custom") => Chain { lower: false, ..tokens(definition, analysis)? },
         Some(known) => builtin(known)?,
     };
     if definition.get("char_filter").is_some_and(|filters| filters != &Value::Array(Vec::new())) {
@@ -246,13 +286,12 @@ fn stemmer(name: &str) -> Result<Language, String> {
     })
 }
 
-fn tokens(definition: &Value) -> Result<Chain, String> {
-    let tokens = match definition["tokenizer"].as_str() {
-        None | Some("standard") => Tokens::Unicode,
-        Some("whitespace") => Tokens::Whitespace,
-        Some("keyword") => Tokens::Keyword,
-        Some(other) => return Err(format!("the tokenizer [{other}] is not supported by warpseek")),
-    };
+/// Returns a chain with the tokenizer of an analyzer, which is built in or defined in `analysis`.
+fn tokens(definition: &Value, analysis: &Value) -> Result<Chain, String> {
+    let name = definition["tokenizer"].as_str().unwrap_or("standard");
+    let kind = analysis["tokenizer"][name]["type"].as_str().unwrap_or(name);
+    let known = TOKENIZERS.into_iter().find(|(known, _)| *known == kind);
+    let (_, tokens) = known.ok_or_else(|| no_tokenizer(kind))?;
     Ok(Chain { tokens, ..Chain::default() })
 }
 

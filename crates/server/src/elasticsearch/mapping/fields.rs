@@ -11,7 +11,7 @@ use warpseek::text::Chain;
 use super::metadata::is_metadata;
 use super::{B, Declared, Definition, Field, K1, Layout, Mapping, analysis, refused, statics};
 use crate::elasticsearch::dates::Formats;
-use crate::error::Failure;
+use crate::error::{Failure, brief};
 
 /// Types whose values are stored and returned, but not searchable.
 const STORED_TYPES: [&str; 22] = [
@@ -283,22 +283,7 @@ impl Compiler<'_> {
             (None, "default" | "BM25") => Ok((K1, B)),
             (None, name) => Err(refused(path, format!("Unknown Similarity type [{name}]"))),
             (Some(defined), name) => {
-                if defined.get("type").and_then(Value::as_str).unwrap_or("BM25") != "BM25" {
-                    return Err(refused(
-                        path,
-                        format!(
-                            "similarity [{name}] is not of type BM25, the only type that warpseek supports"
-                        ),
-                    ));
-                }
-                let number = |key: &str, default: f64| match defined.get(key) {
-                    None => Some(default),
-                    Some(Value::String(text)) => text.parse().ok(),
-                    Some(value) => value.as_f64(),
-                };
-                let wrong =
-                    || refused(path, format!("k1 and b of similarity [{name}] must be numbers"));
-                Ok((number("k1", K1).ok_or_else(wrong)?, number("b", B).ok_or_else(wrong)?))
+                parameters(name, defined).map_err(|reason| refused(path, reason))
             }
         }
     }
@@ -324,6 +309,33 @@ impl Compiler<'_> {
         self.analyzers.insert(ours.clone(), chain);
         Ok(ours)
     }
+}
+
+/// Returns k1 and b of a similarity that the settings define.
+pub(super) fn parameters(name: &str, defined: &Value) -> Result<(f64, f64), String> {
+    let shown = brief(name);
+    if defined.get("type").and_then(Value::as_str).unwrap_or("BM25") != "BM25" {
+        return Err(format!(
+            "similarity [{shown}] is not of type BM25, the only type that warpseek supports"
+        ));
+    }
+    let mut keys = defined.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
+    if let Some(key) = keys.find(|key| !["type", "k1", "b", "discount_overlaps"].contains(key)) {
+        return Err(format!("unknown setting [{}] of similarity [{shown}]", brief(key)));
+    }
+    let number = |key: &str, default: f64, most: f64| {
+        let given = match defined.get(key) {
+            None => Some(default),
+            Some(Value::String(text)) => text.parse().ok(),
+            Some(value) => value.as_f64(),
+        };
+        let given = given.filter(|value| (0.0..=most).contains(value));
+        given.ok_or_else(|| {
+            let expected = if most == 1.0 { "from 0 to 1" } else { "of at least 0" };
+            format!("[{key}] of similarity [{shown}] must be a number {expected}")
+        })
+    };
+    Ok((number("k1", K1, f64::MAX)?, number("b", B, 1.0)?))
 }
 
 /// Returns true if a text field stores positions, which is the default as in Elasticsearch.
@@ -398,13 +410,18 @@ fn properties(
                     properties(was, is, &path)?;
                 }
                 (
-                    "analyzer" | "similarity" | "index" | "ignore_above" | "index_options"
-                    | "format",
+                    "analyzer" | "similarity" | "index" | "doc_values" | "enabled" | "ignore_above"
+                    | "index_options" | "format",
                     Some(was),
                     is,
                 ) if !are_alike(was, is) && !is_same_format(key, was, is) => {
                     return Err(Failure::illegal(format!(
                         "Mapper for [{path}] conflicts with existing mapper: Cannot update parameter [{key}] from [{was}] to [{is}]"
+                    )));
+                }
+                ("index" | "doc_values" | "enabled", None, is) if !are_alike(&json!(true), is) => {
+                    return Err(Failure::illegal(format!(
+                        "Mapper for [{path}] conflicts with existing mapper: Cannot update parameter [{key}] from [true] to [{is}]"
                     )));
                 }
                 ("analyzer" | "similarity" | "index_options" | "format", None, is)

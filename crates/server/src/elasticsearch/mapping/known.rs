@@ -83,7 +83,31 @@ const OF_MAPPINGS: [&str; 16] = [
 ];
 
 /// Boolean keys of mappings and fields.
-const TRUTHS: [&str; 4] = ["index", "enabled", "date_detection", "numeric_detection"];
+const TRUTHS: [&str; 8] = [
+    "index",
+    "enabled",
+    "date_detection",
+    "numeric_detection",
+    "norms",
+    "coerce",
+    "doc_values",
+    "store",
+];
+
+/// The values of `term_vector`.
+const TERM_VECTORS: [&str; 7] = [
+    "no",
+    "yes",
+    "with_positions",
+    "with_offsets",
+    "with_positions_offsets",
+    "with_positions_payloads",
+    "with_positions_offsets_payloads",
+];
+
+/// Keys of `_source` in mappings.
+const OF_SOURCE: [&str; 6] =
+    ["enabled", "includes", "excludes", "mode", "compress", "compress_threshold"];
 
 /// The values of `dynamic`.
 const DYNAMIC: [&str; 4] = ["true", "false", "strict", "runtime"];
@@ -192,6 +216,11 @@ pub(crate) fn check_mappings(mappings: &Map<String, Value>) -> Result<(), Failur
             ),
         ));
     }
+    let source = mappings.get("_source").and_then(Value::as_object).into_iter().flatten();
+    if let Some((key, _)) = source.into_iter().find(|(key, _)| !OF_SOURCE.contains(&key.as_str())) {
+        let reason = format!("unknown parameter [{}] on metadata field [_source]", brief(key));
+        return Err(Failure::new(Kind::Mapper, reason));
+    }
     check_values("_doc", mappings)?;
     let templates = match mappings.get("dynamic_templates") {
         None | Some(Value::Null) => &[],
@@ -264,6 +293,13 @@ fn check_values(path: &str, mapping: &Map<String, Value>) -> Result<(), Failure>
             format!("[ignore_above] must be a non-negative integer, found {}", brief(&most));
         return Err(refused(path, reason));
     }
+    if let Some(kind) = given("term_vector")
+        && kind.as_str().is_none_or(|kind| !TERM_VECTORS.contains(&kind))
+    {
+        let (known, kind) = (TERM_VECTORS.join(", "), kind.to_string());
+        let reason = format!("[term_vector] must be one of {known}, found {}", brief(&kind));
+        return Err(refused(path, reason));
+    }
     match given("dynamic") {
         None | Some(Value::Bool(_)) => Ok(()),
         Some(Value::String(text)) if DYNAMIC.contains(&text.as_str()) => Ok(()),
@@ -293,6 +329,27 @@ pub(crate) fn check_settings(settings: &Map<String, Value>) -> Result<(), Failur
             "[index.mapping.total_fields.limit] must be a non-negative integer, found {}",
             brief(&most)
         )));
+    }
+    for (key, least) in [("number_of_shards", 1), ("number_of_replicas", 0)] {
+        let given = settings.get(key).filter(|value| !value.is_null());
+        if let Some(value) = given
+            && fields::whole_number(value).is_none_or(|number| number < least)
+        {
+            let value = value.to_string();
+            return Err(Failure::illegal(format!(
+                "[index.{key}] must be an integer of at least {least}, found {}",
+                brief(&value)
+            )));
+        }
+    }
+    match settings.get("similarity") {
+        None | Some(Value::Null) => {}
+        Some(Value::Object(all)) => {
+            for (name, defined) in all {
+                fields::parameters(name, defined).map_err(Failure::illegal)?;
+            }
+        }
+        Some(_) => return Err(Failure::illegal("[index.similarity] must be an object")),
     }
     analysis::check(settings).map_err(Failure::illegal)
 }

@@ -390,6 +390,10 @@ async fn mget_of(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
     only(&body, &["docs", "ids"])?;
     let wanted: Vec<Value> = match (&body["docs"], &body["ids"]) {
         (Value::Array(docs), Value::Null) => docs.clone(),
+        (Value::Array(_), Value::Array(_)) => {
+            let reason = "[docs] and [ids] cannot be used together; name the documents once";
+            return Err(Failure::new(Kind::Action, reason));
+        }
         (Value::Null, Value::Array(ids)) => ids.iter().map(|id| json!({"_id": id})).collect(),
         _ => return Err(Failure::new(Kind::Action, "Validation Failed: 1: no documents to get;")),
     };

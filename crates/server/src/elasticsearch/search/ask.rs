@@ -204,6 +204,9 @@ impl Ask {
         }
         let sort = options.get("sort");
         let order = Order::parse(sort.as_ref(), after.as_deref(), pit.is_some(), &mut warnings)?;
+        if body.contains_key("aggs") && body.contains_key("aggregations") {
+            return Err(Failure::parsing("[aggs] and [aggregations] are the same option; use one"));
+        }
         let aggregations = aggregate::parse(body.get("aggs").or(body.get("aggregations")))?;
         if !aggregations.is_empty() && (body.contains_key("post_filter") || min_score.is_some()) {
             return Err(Failure::unsupported(
