@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
+use tempfile::TempDir;
 
 use crate::steps::Step;
 use crate::{cargo, cargo_command, skips, target};
@@ -25,6 +26,12 @@ const LIMIT: Duration = Duration::from_secs(1200);
 /// Maximum number of tests of a program that run at the same time, since as many programs run as
 /// there are cores.
 const THREADS: usize = 4;
+
+/// A file system in memory.
+const MEMORY: &str = "/dev/shm";
+
+/// Free bytes of memory from which on temporary files are kept there. Tests use up to 1 GB.
+const TEMPORARY_BYTES: u64 = 8 << 30;
 
 /// A message of cargo about something that it has built.
 #[derive(Deserialize)]
@@ -66,8 +73,9 @@ impl Program {
         LONG.iter().any(|name| self.name.ends_with(&format!("/{name}")))
     }
 
-    /// Runs the program like cargo does. Its output goes to a file.
-    fn run(&self, log: &Path) -> Result<(), String> {
+    /// Runs the program like cargo does, with a folder for temporary files. Its output goes to a
+    /// file.
+    fn run(&self, log: &Path, temporary: &Path) -> Result<(), String> {
         let told = |e: std::io::Error| format!("{}: {e}", log.display());
         let output = File::create(log).map_err(told)?;
         // A separate process group lets servers that the program started end with it.
@@ -75,6 +83,7 @@ impl Program {
             .current_dir(&self.folder)
             .env("CARGO_MANIFEST_DIR", &self.folder)
             .env("RUST_TEST_THREADS", cores().min(THREADS).to_string())
+            .env("TMPDIR", temporary)
             .stdin(Stdio::null())
             .stderr(output.try_clone().map_err(told)?)
             .stdout(output)
@@ -114,7 +123,8 @@ pub(crate) fn run(env: &[(&str, &str)]) -> Result<(), String> {
     fs::create_dir_all(&logs).map_err(|e| format!("{}: {e}", logs.display()))?;
     let (count, at_once) = (programs.len(), cores());
     let step = Step::begin(format!("{count} programs with tests, {at_once} at once"));
-    eprintln!("their output is in {}", logs.display());
+    let temporary = temporary_folder()?;
+    eprintln!("their output is in {}, and their files are in {temporary:?}", logs.display());
     let waiting = Mutex::new(VecDeque::from(programs));
     let failed = Mutex::new(Vec::new());
     // A poisoned lock means that another worker has panicked; this one then takes no more
@@ -126,7 +136,7 @@ pub(crate) fn run(env: &[(&str, &str)]) -> Result<(), String> {
                 while let Some(program) = next() {
                     let log = logs.join(format!("{}.log", program.name.replace('/', "-")));
                     let start = Instant::now();
-                    let outcome = program.run(&log);
+                    let outcome = program.run(&log, temporary.path());
                     let said = fs::read(&log).unwrap_or_default();
                     let said = String::from_utf8_lossy(&said);
                     let seconds = start.elapsed().as_secs_f64();
@@ -148,6 +158,24 @@ pub(crate) fn run(env: &[(&str, &str)]) -> Result<(), String> {
         true => Ok(()),
         false => Err(format!("tests: {}", failed.join(", "))),
     }
+}
+
+/// Creates the folder for the temporary files of tests: in memory if there is enough, because
+/// tests sync thousands of small files, which takes most of their time on a disk.
+fn temporary_folder() -> Result<TempDir, String> {
+    let mut folder = tempfile::Builder::new();
+    folder.prefix("warpseek-tests-");
+    match free_bytes(MEMORY) >= TEMPORARY_BYTES {
+        true => folder.tempdir_in(MEMORY),
+        false => folder.tempdir(),
+    }
+    .map_err(|e| format!("no folder for temporary files: {e}"))
+}
+
+/// Returns the free bytes of the file system that contains a folder, or 0 if there is no such
+/// folder.
+fn free_bytes(folder: &str) -> u64 {
+    rustix::fs::statvfs(folder).map_or(0, |system| system.f_bavail * system.f_frsize)
 }
 
 fn cores() -> usize {
@@ -214,9 +242,9 @@ mod tests {
         let program =
             |file: &str| Program { name: "x/y".into(), file: file.into(), folder: folder.clone() };
         let log = folder.join(format!("warpseek-xtask-{}.log", std::process::id()));
-        assert_eq!(program("true").run(&log), Ok(()));
-        assert!(program("false").run(&log).unwrap_err().contains('1'));
-        assert!(program("/no/such/program").run(&log).is_err());
+        assert_eq!(program("true").run(&log, &folder), Ok(()));
+        assert!(program("false").run(&log, &folder).unwrap_err().contains('1'));
+        assert!(program("/no/such/program").run(&log, &folder).is_err());
         fs::remove_file(log).unwrap();
     }
 
