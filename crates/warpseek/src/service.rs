@@ -105,7 +105,7 @@ pub type ServiceResponse = Served<Response>;
 /// at the same time.
 ///
 /// The deadline of a request counts from its arrival. If the time limit passes, the response is
-/// partial: [`Response::coverage`] names the documents that it covers, and it is exact over these. 
+/// partial: [`Response::coverage`] names the documents that it covers, and it is exact over these.
 /// A request that cannot be started in time is refused immediately. Dropping its ticket cancels a
 /// request.
 ///
