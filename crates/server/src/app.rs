@@ -68,6 +68,8 @@ pub(crate) struct App {
     /// Number of bytes of request bodies being read or processed.
     bodies: AtomicUsize,
     pub(crate) searches: AdmissionQueue,
+    /// Reads of documents by id, which long searches must not hold up.
+    pub(crate) reads: AdmissionQueue,
     pub(crate) writes: AdmissionQueue,
     pace: Pace,
     pub(crate) remote_searches: AdmissionQueue,
@@ -109,6 +111,7 @@ impl App {
                 queue,
                 "searches",
             ),
+            reads: AdmissionQueue::new(cores, queue, "reads"),
             // Writes wait for the disk. With more writes than cores in progress, several share
             // one sync.
             writes: AdmissionQueue::new(cores.max(4) * 4, queue, "writes"),
@@ -275,9 +278,13 @@ impl Pace {
 /// slow, or that waits for a GPU, goes to a blocking thread. A search that turns out to be slow
 /// is restarted there, because the calling thread also serves connections, including that of the
 /// caller.
+///
+/// A search whose deadline passes while it waits runs at once; its limit is over then, so it
+/// answers without searching.
 pub(crate) async fn run_search<T: Send + 'static>(
     app: &Arc<App>,
     caller: &Caller,
+    time: impl Fn(&App) -> Option<Duration> + Send + Sync,
     work: impl Fn(&App, &Caller) -> Result<T, Failure> + Send + Sync + 'static,
 ) -> Result<T, Failure> {
     let work = Arc::new(work);
@@ -291,13 +298,14 @@ pub(crate) async fn run_search<T: Send + 'static>(
             done
         }
     };
+    let deadline = || caller.arrived.checked_add(time(app)?);
     if app.config.device == Device::Cpu && app.pace.is_quick() {
-        match app.searches.run_here(timed(Some(HURRY))).await {
+        match app.searches.run_here(deadline, timed(Some(HURRY))).await {
             Err(failure) if failure.kind == Kind::HandOver => {}
             done => return done,
         }
     }
-    app.searches.run(timed(None)).await
+    app.searches.run_before(deadline, timed(None)).await
 }
 
 /// Runs searches or other reads on a blocking thread, with access to the shared state.
@@ -307,6 +315,15 @@ pub(crate) async fn run_read<T: Send + 'static>(
 ) -> Result<T, Failure> {
     let shared = app.clone();
     app.searches.run(move || work(&shared)).await
+}
+
+/// Runs the read of documents by their ids on a blocking thread.
+pub(crate) async fn run_lookup<T: Send + 'static>(
+    app: &Arc<App>,
+    work: impl FnOnce(&App) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let shared = app.clone();
+    app.reads.run(move || work(&shared)).await
 }
 
 /// Runs the next part of a write that has begun, however long it has to wait.

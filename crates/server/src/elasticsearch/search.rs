@@ -17,7 +17,7 @@ use warpseek::query::Limit;
 use warpseek::{Request, Response};
 
 pub(crate) use ask::{Ask, Total, duration};
-pub(crate) use execution::{execute, finish, merge_parts, plan, wants_all};
+pub(crate) use execution::{default_time, execute, finish, merge_parts, plan, wants_all};
 pub(crate) use highlight::snippets;
 pub(crate) use show::{Showing, add, explained};
 pub(crate) use sort::Order;

@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
+use tokio::time::timeout_at;
 
 use crate::error::{Failure, Kind};
 
@@ -148,7 +150,17 @@ impl AdmissionQueue {
         &self,
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        self.run_after(self.0.most_waiting, work).await
+        self.run_before(|| None, work).await
+    }
+
+    /// Runs work on a blocking thread, or on the calling thread once a deadline has passed while
+    /// the work waited. `deadline` is called only if the work has to wait.
+    pub(crate) async fn run_before<T: Send + 'static>(
+        &self,
+        deadline: impl FnOnce() -> Option<Instant>,
+        work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        run_admitted(self.wait(self.0.most_waiting, deadline, work).await?).await
     }
 
     /// Runs work on a blocking thread, waiting behind at most this many other jobs.
@@ -157,26 +169,17 @@ impl AdmissionQueue {
         most_waiting: usize,
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        match self.wait(most_waiting, work).await? {
-            Admission::Done(done) => done,
-            Admission::Granted(permit, work) => {
-                // The work holds the permit and continues even if the caller is gone.
-                let work = move || {
-                    let _permit = permit;
-                    caught(work)
-                };
-                let done = spawn_blocking(work).await;
-                done.unwrap_or_else(|error| Err(Failure::broken(error.to_string())))
-            }
-        }
+        run_admitted(self.wait(most_waiting, || None, work).await?).await
     }
 
-    /// Runs short work on the calling thread.
+    /// Runs short work on the calling thread, at the latest when a deadline passes. `deadline` is
+    /// called only if the work has to wait.
     pub(crate) async fn run_here<T: Send + 'static>(
         &self,
+        deadline: impl FnOnce() -> Option<Instant>,
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        match self.wait(self.0.most_waiting, work).await? {
+        match self.wait(self.0.most_waiting, deadline, work).await? {
             Admission::Done(done) => done,
             Admission::Granted(_permit, work) => caught(work),
         }
@@ -185,7 +188,7 @@ impl AdmissionQueue {
     /// Waits for the right to do something that needs no thread. The right ends when the permit is
     /// dropped.
     pub(crate) async fn admit(&self) -> Result<Permit, Failure> {
-        match self.wait(self.0.most_waiting, || Ok(())).await? {
+        match self.wait(self.0.most_waiting, || None, || Ok(())).await? {
             Admission::Granted(permit, _) => Ok(permit),
             Admission::Done(_) => {
                 Err(Failure::broken("the admission queue ran a job that has no work"))
@@ -193,13 +196,20 @@ impl AdmissionQueue {
         }
     }
 
-    /// Waits until the caller may run the work, or until another thread has run it.
-    async fn wait<T, W>(&self, most_waiting: usize, work: W) -> Result<Admission<W, T>, Failure>
+    /// Waits until the caller may run the work, or until another thread has run it. Work whose
+    /// deadline passes in the queue is run without a permit: it finds that its time is up, and
+    /// answers so.
+    async fn wait<T, W>(
+        &self,
+        most_waiting: usize,
+        deadline: impl FnOnce() -> Option<Instant>,
+        work: W,
+    ) -> Result<Admission<W, T>, Failure>
     where
         T: Send + 'static,
         W: FnOnce() -> Result<T, Failure> + Send + 'static,
     {
-        let (told, ticket) = {
+        let (mut told, ticket) = {
             let mut state = self.state();
             if state.running < self.0.most_running {
                 state.running += 1;
@@ -220,8 +230,40 @@ impl AdmissionQueue {
             state.waiting.insert(number, Box::new(waiting));
             (told, Ticket(self, number))
         };
-        let _ticket = ticket;
-        told.await.map_err(|_| Failure::broken("the server is shutting down"))
+        if let Some(deadline) = deadline() {
+            match timeout_at(deadline.into(), &mut told).await {
+                Ok(admission) => return admission.map_err(|_| shutting_down()),
+                Err(_) => {
+                    let job = self.state().waiting.remove(&ticket.1);
+                    if let Some(job) = job {
+                        job(None);
+                    }
+                }
+            }
+        }
+        told.await.map_err(|_| shutting_down())
+    }
+}
+
+fn shutting_down() -> Failure {
+    Failure::broken("the server is shutting down")
+}
+
+/// Runs admitted work on a blocking thread.
+async fn run_admitted<T: Send + 'static>(
+    admission: Admission<impl FnOnce() -> Result<T, Failure> + Send + 'static, T>,
+) -> Result<T, Failure> {
+    match admission {
+        Admission::Done(done) => done,
+        Admission::Granted(permit, work) => {
+            // The work holds the permit and continues even if the caller is gone.
+            let work = move || {
+                let _permit = permit;
+                caught(work)
+            };
+            let done = spawn_blocking(work).await;
+            done.unwrap_or_else(|error| Err(Failure::broken(error.to_string())))
+        }
     }
 }
 
@@ -278,7 +320,7 @@ mod tests {
                 let here = i % 2 == 0;
                 tokio::spawn(async move {
                     match here {
-                        true => queue.run_here(move || Ok(i)).await,
+                        true => queue.run_here(|| None, move || Ok(i)).await,
                         false => queue.run(move || Ok(i)).await,
                     }
                 })
@@ -310,7 +352,7 @@ mod tests {
         let waiting: Vec<_> = (0..5)
             .map(|i| {
                 let queue = queue.clone();
-                tokio::spawn(async move { queue.run_here(move || Ok(i)).await })
+                tokio::spawn(async move { queue.run_here(|| None, move || Ok(i)).await })
             })
             .collect();
         while queue.waiting() < 5 {
@@ -324,6 +366,30 @@ mod tests {
         drop(permit);
         let [.., last] = <[_; 5]>::try_from(waiting).unwrap();
         assert_eq!(last.await.unwrap().unwrap(), 4);
+        assert_eq!((queue.running(), queue.waiting()), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn work_whose_deadline_passes_in_the_queue_runs_without_a_permit() {
+        let queue = AdmissionQueue::new(1, 1000, "searches");
+        let permit = queue.admit().await.unwrap();
+        let past = || Some(Instant::now());
+        assert_eq!(queue.run_before(past, || Ok(1)).await.unwrap(), 1);
+        assert_eq!(queue.run_here(past, || Ok(2)).await.unwrap(), 2);
+        let panicked = queue.run_before(past, || -> Result<(), Failure> { panic!("on purpose") });
+        assert_eq!(panicked.await.unwrap_err().status(), 500);
+        assert_eq!((queue.running(), queue.waiting()), (1, 0));
+        // Work whose deadline is far away waits for its turn.
+        let hour = || Some(Instant::now() + std::time::Duration::from_secs(3600));
+        let waiting = tokio::spawn({
+            let queue = queue.clone();
+            async move { queue.run_before(hour, || Ok(3)).await }
+        });
+        while queue.waiting() == 0 {
+            tokio::task::yield_now().await;
+        }
+        drop(permit);
+        assert_eq!(waiting.await.unwrap().unwrap(), 3);
         assert_eq!((queue.running(), queue.waiting()), (0, 0));
     }
 }

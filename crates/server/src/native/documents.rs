@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use serde_json::{Map, Value, json};
 
-use crate::app::{App, run_read, run_write};
+use crate::app::{App, run_lookup, run_write};
 use crate::elasticsearch::routes::{merge_fields, new_id};
 use crate::error::{Failure, Kind};
 use crate::http::answer::{Answer, Reply};
@@ -98,7 +98,7 @@ pub(super) async fn get(
     State(app): State<Arc<App>>,
     Path((index, id)): Path<(String, String)>,
 ) -> Reply {
-    run_read(&app, move |app| match app.catalogue().get_to_read(&index)?.get(&id)? {
+    run_lookup(&app, move |app| match app.catalogue().get_to_read(&index)?.get(&id)? {
         Some(source) => Ok(Answer::json(json!({"id": id, "document": source}))),
         None => Err(missing(&index, &id)),
     })

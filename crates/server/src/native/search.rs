@@ -1,7 +1,7 @@
 //! The search routes of `/v1`.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
@@ -24,8 +24,12 @@ pub(crate) async fn search_index(
     Path(index): Path<String>,
     call: Call,
 ) -> Reply {
-    let caller = call.caller.clone();
-    run_search(&app, &caller, move |app, caller| {
+    let (caller, call) = (call.caller.clone(), Arc::new(call));
+    let time = {
+        let call = call.clone();
+        move |app: &App| time_given(app, &call)
+    };
+    run_search(&app, &caller, time, move |app, caller| {
         let start = Instant::now();
         let index = app.catalogue().get_to_read(&index)?;
         let view = index.view();
@@ -51,6 +55,14 @@ pub(crate) async fn search_index(
         written(&shown)
     })
     .await
+}
+
+/// Returns the time limit of a search that waits and has not been parsed. Whether its options are
+/// valid is checked later.
+fn time_given(app: &App, call: &Call) -> Option<Duration> {
+    let given = call.json().ok()?.get("deadline_ms").and_then(Value::as_u64);
+    let deadline = given.unwrap_or(app.config.deadline_ms);
+    (deadline > 0).then(|| Duration::from_millis(deadline))
 }
 
 /// Runs a batch of searches, given as lines or as the array `searches`. The answers are in the

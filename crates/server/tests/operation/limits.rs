@@ -119,16 +119,45 @@ fn every_clause_stops_at_its_deadline() {
     );
 }
 
-/// Sends a request and disconnects while it is being answered.
-fn send_and_leave(server: &Running, path: &str, body: &str) {
+#[test]
+fn a_deadline_passes_in_the_queue_too_and_reads_by_id_are_not_held_up() {
+    let data = tempfile::tempdir().unwrap();
+    let server = with_long_documents(data.path(), &[]);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let long = json!({"query": phrase()}).to_string();
+    let clients: Vec<TcpStream> =
+        (0..cores + 2).map(|_| begin(&server, "/long/_search", &long)).collect();
+    wait_until("all cores search", || metric(&server, "warpseek_searches_running") >= cores as f64);
+    let asked = Instant::now();
+    let quick = json!({"query": {"match": {"text": "fig"}}, "timeout": "50ms"});
+    let found = server.ok("POST", "/long/_search", &quick);
+    assert_eq!(found["timed_out"], true, "{found}");
+    let quick = json!({"query": {"match": {"text": "fig"}}, "deadline_ms": 50});
+    let found = server.ok("POST", "/v1/indexes/long/search", &quick);
+    assert_eq!(found["coverage"]["full"], false, "{found}");
+    assert_eq!(server.ok("GET", "/long/_doc/0", &Value::Null)["found"], true);
+    assert!(asked.elapsed() < SOON, "{:?}", asked.elapsed());
+    assert!(metric(&server, "warpseek_searches_running") >= cores as f64);
+    drop(clients);
+    wait_until("the searches end", || metric(&server, "warpseek_searches_running") == 0.0);
+}
+
+/// Sends a request and does not read the answer.
+fn begin(server: &Running, path: &str, body: &str) -> TcpStream {
     let host = server.url.trim_start_matches("http://");
-    let abandoned = metric(server, "warpseek_abandoned_requests_total");
     let mut stream = TcpStream::connect(host).unwrap();
     let head =
         format!("POST {path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n");
     stream
         .write_all(format!("{head}content-length: {}\r\n\r\n{body}", body.len()).as_bytes())
         .unwrap();
+    stream
+}
+
+/// Sends a request and disconnects while it is being answered.
+fn send_and_leave(server: &Running, path: &str, body: &str) {
+    let abandoned = metric(server, "warpseek_abandoned_requests_total");
+    let stream = begin(server, path, body);
     wait_until("the search begins", || metric(server, "warpseek_searches_running") > 0.0);
     // Longer than a search may run on a connection thread.
     std::thread::sleep(Duration::from_millis(100));

@@ -7,7 +7,7 @@ use axum::extract::{Path, State};
 use serde_json::{Map, Value, json};
 
 use super::shards;
-use crate::app::{App, run_read, run_write};
+use crate::app::{App, run_lookup, run_write};
 use crate::elasticsearch::search::SourceFilter;
 use crate::error::{Failure, Kind, brief};
 use crate::http::answer::{Answer, Reply};
@@ -216,7 +216,7 @@ pub(super) async fn get(
     check_read(&call.params)?;
     let filter = SourceFilter::parse(None, &call.params)?;
     let refresh = refreshes(&call.params);
-    run_read(&app, move |app| {
+    run_lookup(&app, move |app| {
         let index = app.catalogue().get(&name)?;
         // The read itself needs no refresh, but later searches see it.
         if refresh {
@@ -247,7 +247,7 @@ pub(super) async fn source(
 ) -> Reply {
     check_read(&call.params)?;
     let filter = SourceFilter::parse(None, &call.params)?;
-    run_read(&app, move |app| match app.catalogue().get(&index)?.get(&id)? {
+    run_lookup(&app, move |app| match app.catalogue().get(&index)?.get(&id)? {
         Some(source) => Ok(Answer::json(filter.apply(source))),
         None => {
             Err(Failure::new(Kind::DocumentMissing, format!("Document not found [{index}]/[{id}]"))
@@ -405,7 +405,7 @@ async fn mget_of(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
         )));
     }
     let params = call.params;
-    run_read(&app, move |app| {
+    run_lookup(&app, move |app| {
         let mut docs = Vec::with_capacity(wanted.len());
         let mut warnings: Vec<String> = Vec::new();
         for (number, item) in wanted.iter().enumerate() {

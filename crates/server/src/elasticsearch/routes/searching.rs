@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::{Path, State};
 use serde_json::{Value, json};
@@ -13,8 +13,8 @@ use super::naming::Naming;
 use super::points_in_time::search_point_in_time;
 use crate::app::{App, run_read, run_search};
 use crate::elasticsearch::search::{
-    Ask, Found, Planned, Scroll, Showing, SourceFilter, Target, Total, add, duration, execute,
-    explained, finish, merge_parts, plan, wants_all,
+    Ask, Found, Planned, Scroll, Showing, SourceFilter, Target, Total, add, default_time, duration,
+    execute, explained, finish, merge_parts, plan, wants_all,
 };
 use crate::error::{Failure, Kind, brief};
 use crate::http::answer::{Answer, Reply};
@@ -42,8 +42,12 @@ pub(super) fn targets(app: &App, index: &str, naming: Naming) -> Result<Vec<Targ
 
 /// Answers a search, which may begin a scroll or use a point in time.
 async fn answer_search(app: Arc<App>, index: Option<String>, call: Call) -> Reply {
-    let caller = call.caller.clone();
-    run_search(&app, &caller, move |app, caller| {
+    let (caller, call) = (call.caller.clone(), Arc::new(call));
+    let time = {
+        let call = call.clone();
+        move |app: &App| time_given(app, &call)
+    };
+    run_search(&app, &caller, time, move |app, caller| {
         let ask = Ask::parse(call.json()?, &call.params, &app.config.limits)?;
         if ask.pit.is_some() {
             if index.is_some() {
@@ -76,6 +80,18 @@ async fn answer_search(app: Arc<App>, index: Option<String>, call: Call) -> Repl
         Ok(Answer::written(body).warnings(warnings))
     })
     .await
+}
+
+/// Returns the time limit of a search that waits and has not been parsed. Whether its options are
+/// valid is checked later.
+fn time_given(app: &App, call: &Call) -> Option<Duration> {
+    let body = call.json().ok()?;
+    let given =
+        call.params.get("timeout").map(Value::from).or_else(|| body.get("timeout").cloned());
+    match given.map(|given| duration("timeout", &given)) {
+        Some(Ok(Some(time))) => Some(time),
+        _ => default_time(app),
+    }
 }
 
 pub(super) async fn scroll(State(app): State<Arc<App>>, call: Call) -> Reply {

@@ -31,8 +31,13 @@ fn finds_place(ask: &Ask, targets: &[Target]) -> bool {
 
 /// Returns the time limit of a search, counted from the arrival of its request, if there is one.
 pub(super) fn time_of(app: &App, ask: &Ask) -> Option<Duration> {
+    ask.timeout.or(default_time(app))
+}
+
+/// Returns the time limit of searches that state none, if the server has one.
+pub(crate) fn default_time(app: &App) -> Option<Duration> {
     let default = Duration::from_millis(app.config.deadline_ms);
-    ask.timeout.or((!default.is_zero()).then_some(default))
+    (!default.is_zero()).then_some(default)
 }
 
 /// Plans a search of one index. With `all`, it requests all hits.
