@@ -28,6 +28,15 @@ const ROUND_HITS: usize = 1 << 22;
 const WAND: Rates = Rates::device(160_000.0, 2_000.0, 0.117, 7.0);
 const MAXSCORE: Rates = Rates::device(160_000.0, 2_000.0, 0.07, 7.0);
 
+/// The work that the maxima of blocks saved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RuledOut {
+    /// Number of blocks that were passed over without being decoded.
+    pub blocks: u64,
+    /// Number of documents that were not looked up in a list.
+    pub documents: u64,
+}
+
 /// An engine that answers queries on a GPU by WAND or MaxScore.
 pub struct PartitionedEngine {
     runtime: Runtime,
@@ -97,6 +106,13 @@ impl PartitionedEngine {
     /// Returns the time for which kernels ran since the last call.
     pub fn take_device_time(&self) -> Duration {
         Duration::from_nanos(self.runtime.device_time.swap(0, Ordering::Relaxed))
+    }
+
+    /// Returns the work that block maxima saved since the last call, and resets it.
+    pub fn take_ruled_out(&self) -> RuledOut {
+        let [blocks, documents] = &self.runtime.ruled_out;
+        let take = |count: &AtomicU64| count.swap(0, Ordering::Relaxed);
+        RuledOut { blocks: take(blocks), documents: take(documents) }
     }
 
     fn image(&self, formula: Formula, threads: usize) -> Result<Arc<[SegmentLists]>, ExecError> {

@@ -12,8 +12,8 @@ use super::settings::{Batch, Partitioning};
 use crate::SegmentLists;
 use crate::kernels::merge_lists::{Lists, MergeLists};
 use crate::kernels::partitioned::{
-    self, ALL_TERMS, Blocks, CURSOR_WORDS, EXHAUSTIVE, POLICY_WORDS, QueryForm, SHARED_TERMS,
-    TermForm, WARP, WARPS, WORK_WORDS, shared_bytes,
+    self, ALL_TERMS, BLOCK_MAXIMA, Blocks, CURSOR_WORDS, EXHAUSTIVE, POLICY_WORDS, QueryForm,
+    SHARED_TERMS, TermForm, WARP, WARPS, WORK_WORDS, shared_bytes,
 };
 use warpseek_cuda::{Buffer, Device, DeviceError, Event, Stream};
 use warpseek_exec_gpu::workspace::{Growing, Input, Output};
@@ -212,20 +212,22 @@ fn parts(
                 runtime.settings.cut(longest, resident * multiprocessors, plans.len(), most);
             let all = if mode == Mode::And { ALL_TERMS } else { 0 };
             let exhaustive = if plan.count { EXHAUSTIVE } else { 0 };
+            let known = terms.iter().all(|term| term.list.maxima != 0);
+            let maxima = if runtime.settings.block_maxima && known { BLOCK_MAXIMA } else { 0 };
             let has_statics = segment.documents.view().statics != 0 && plan.static_weight > 0.0;
             let static_most = if has_statics { plan.static_score(runtime.max_static) } else { 0 };
             let query = QueryForm {
                 first_term: first_term as u32,
                 terms: terms.len() as u32,
                 k,
-                flags: all | exhaustive,
+                flags: all | exhaustive | maxima,
                 partitions,
                 per_block,
                 first_slot: slots,
                 number: q as u32,
                 static_weight: plan.static_weight,
                 static_most,
-                unused: [0; 2],
+                least: 0,
             };
             slots += query.blocks();
             part.queries.push(query);
@@ -407,10 +409,14 @@ impl Round<'_> {
             } else {
                 hits.take(plan.k).collect()
             };
-            let &[postings_scored, blocks_decoded, matches] = &work[q * WORK_WORDS..][..WORK_WORDS]
+            let &[postings_scored, blocks_decoded, matches, ref ruled_out @ ..] =
+                &work[q * WORK_WORDS..][..WORK_WORDS]
             else {
                 return Answer::default();
             };
+            for (sum, &count) in self.runtime.ruled_out.iter().zip(ruled_out) {
+                sum.fetch_add(count, Ordering::Relaxed);
+            }
             let lists = self.parts.iter().flat_map(|part| {
                 let query = &part.queries[q];
                 &part.terms[query.first_term as usize..][..query.terms as usize]
