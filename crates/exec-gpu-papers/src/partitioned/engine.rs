@@ -1,6 +1,7 @@
 //! The engine for WAND and MaxScore in partitions: it loads the image, divides batches into
 //! rounds, and chooses the kernel that the settings name.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -41,6 +42,9 @@ pub struct RuledOut {
 pub struct PartitionedEngine {
     runtime: Runtime,
     snapshot: Arc<Snapshot>,
+    /// The documents that the engine answers for, if not all, by position counted over all
+    /// segments.
+    within: Option<Range<u32>>,
     workspace: Mutex<Workspace>,
     /// The images of all segments, for one formula.
     image: ImageCache<SegmentLists>,
@@ -56,8 +60,19 @@ impl PartitionedEngine {
         settings: PartitionSettings,
     ) -> Result<Self, DeviceError> {
         let runtime = Runtime::new(device, settings, snapshot.statistics().max_static)?;
-        let (workspace, image, loaded) = Default::default();
-        Ok(PartitionedEngine { runtime, snapshot, workspace, image, loaded })
+        let (within, workspace, image, loaded) = Default::default();
+        Ok(PartitionedEngine { runtime, snapshot, within, workspace, image, loaded })
+    }
+
+    /// Restricts the engine to a range of documents, by position counted over all segments. Only
+    /// their postings are copied to the device; other engines answer for the rest.
+    ///
+    /// # Panics
+    /// Panics if partitions are homogeneous: hits of parts of the documents are merged, which
+    /// requires that those of each part are exact.
+    pub fn within(self, docs: Range<u32>) -> Self {
+        assert!(!self.runtime.settings.is_approximate(), "homogeneous partitions are approximate");
+        PartitionedEngine { within: Some(docs), ..self }
     }
 
     /// Changes the settings. Lists stay on the device if their codec stays the same.
@@ -119,7 +134,8 @@ impl PartitionedEngine {
         let (device, codec) = (&self.runtime.device, self.runtime.settings.codec);
         self.image.get(formula, |_| {
             let (snapshot, loaded) = (&self.snapshot, &self.loaded);
-            SegmentLists::load_all(device, snapshot, formula, codec, threads, loaded)
+            let within = self.within.as_ref();
+            SegmentLists::load_all(device, snapshot, within, formula, codec, threads, loaded)
         })
     }
 
@@ -173,7 +189,14 @@ impl PartitionedEngine {
     ) -> Result<Vec<Answer>, ExecError> {
         let image = self.image(formula, context.threads())?;
         let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
-        round::run(&self.runtime, &image, mode, plans, &mut workspace).map_err(failed)
+        let answers = round::run(&self.runtime, &image, mode, plans, context, &mut workspace)
+            .map_err(failed)?;
+        if !self.runtime.settings.is_approximate() {
+            for (plan, answer) in plans.iter().zip(&answers) {
+                context.publish(plan, &answer.hits);
+            }
+        }
+        Ok(answers)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use warpseek_core::Hit;
-use warpseek_exec::{Answer, Formula, Mode, Plan, Work};
+use warpseek_exec::{Answer, Context, Formula, Mode, Plan, Work};
 
 use super::runtime::Runtime;
 use super::settings::{Batch, Partitioning};
@@ -120,12 +120,14 @@ struct Round<'a> {
     results: Results,
 }
 
-/// Answers the plans, as if they had this mode.
+/// Answers the plans, as if they had this mode. Queries begin with the scores that other parts of
+/// the search have found.
 pub(super) fn run(
     runtime: &Runtime,
     image: &[SegmentLists],
     mode: Mode,
     plans: &[&Plan],
+    context: &Context,
     workspace: &mut Workspace,
 ) -> Result<Vec<Answer>, DeviceError> {
     let docs: u64 = image.iter().map(|segment| u64::from(segment.documents.view().docs)).sum();
@@ -137,6 +139,12 @@ pub(super) fn run(
     let kept: Vec<u32> = ks.iter().map(|k| k.saturating_mul(copies)).collect();
     let stride = kept.iter().copied().max().unwrap_or(1);
     let mut parts = parts(runtime, image, mode, plans, &ks, stride)?;
+    if !runtime.settings.is_approximate() {
+        for query in parts.iter_mut().flat_map(|part| &mut part.queries) {
+            let floor = context.floor(plans[query.number as usize]);
+            query.least = floor.map_or(0, |floor| floor.least_key());
+        }
+    }
     let warps = match runtime.settings.batch {
         Batch::Asynchronous => 1,
         Batch::Synchronous => give_warps(runtime, &mut parts),
@@ -190,11 +198,10 @@ fn parts(
         let mut slots = 0;
         for (number, (segment, part)) in image.iter().zip(&mut parts).enumerate() {
             let first_term = part.terms.len();
-            if mode != Mode::And || plan.all_in(number) {
-                part.terms.extend(plan.terms.iter().filter_map(|term| {
-                    let list = segment.lists.list(term.lists[number].as_ref()?);
-                    let most = Formula::units(term.weight, list.most);
-                    Some(TermForm { list, weight: term.weight, most, unused: [0; 2] })
+            if mode != Mode::And || segment.has_all(number, plan) {
+                part.terms.extend(segment.lists_of(number, plan).map(|(list, weight)| {
+                    let most = Formula::units(weight, list.most);
+                    TermForm { list, weight, most, unused: [0; 2] }
                 }));
             }
             let terms = &mut part.terms[first_term..];
